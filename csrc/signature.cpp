@@ -1,0 +1,5 @@
+#include <nanobind/nanobind.h>
+
+namespace siggpde {
+void bind_signature(nanobind::module_&) {}
+}  // namespace siggpde
