@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -20,14 +22,22 @@ void parallel_for(int threads, long tasks, const Work& work) {
         return;
     }
     std::atomic<long> next{0};
+    std::exception_ptr failure;
+    std::mutex guard;
     auto loop = [&] {
-        for (long task = next++; task < tasks; task = next++) work(task);
+        try {
+            for (long task = next++; task < tasks; task = next++) work(task);
+        } catch (...) {
+            const std::lock_guard lock(guard);
+            failure = std::current_exception();
+        }
     };
     std::vector<std::thread> helpers;
     helpers.reserve(threads - 1);
     for (int i = 1; i < threads; ++i) helpers.emplace_back(loop);
     loop();
     for (auto& helper : helpers) helper.join();
+    if (failure) std::rethrow_exception(failure);
 }
 
 // As many threads as are allowed and worth starting: each should have at least ~50 microseconds of work.

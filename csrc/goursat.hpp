@@ -1,0 +1,65 @@
+// What the drivers ask of the loops compiled for each instruction set.
+#pragma once
+
+#include "isa.hpp"
+
+namespace siggpde {
+
+// Schemes, in order of cost: finite differences, then Legendre edges of so many coefficients.
+inline constexpr int schemes = 7;
+inline constexpr int scheme_degree[schemes] = {1, 2, 3, 4, 5, 6, 8};
+inline constexpr int finite_differences = 0;
+
+// One grid for a vector of series, or its derivative. Increments are packed [step][channel][lane].
+template <class T>
+struct GridTask {
+    const T* x = nullptr;
+    long rows = 0;
+    int channels = 0;
+    const T* y = nullptr;       // the other series [step][channel], the same for all lanes; null for k(X, X)
+    long columns = 0;           // equals rows for k(X, X)
+    bool log = false;           // k(X, X) only: return log k, rescaling on the way
+    T* value = nullptr;         // [lane]
+    T* largest = nullptr;       // [lane], k(X, X) only: the largest U(i, i) met on the diagonal
+    const T* weight = nullptr;  // [lane]: sensitivity of the value, for the gradient with y
+    T* gradient_x = nullptr;    // null: value only. [step][channel][lane], or [channel][lane] if `scales`
+    bool scales = false;        // k(X, X) only: gradient in the logarithms of the channel scales
+    T* gradient_y = nullptr;    // [step][channel], summed over lanes and added to what is there
+};
+
+// Each function returns false if memory ran out.
+template <class T>
+struct GridFunctions {
+    bool (*diagonal[schemes])(const GridTask<T>&);
+    bool (*cross[schemes])(const GridTask<T>&);
+};
+
+struct GoursatKernels {
+    int width64, width32;
+    GridFunctions<double> f64;
+    GridFunctions<float> f32;
+};
+
+namespace baseline {
+extern const GoursatKernels goursat_kernels;
+}
+#if defined(SIGGPDE_X86)
+namespace avx2 {
+extern const GoursatKernels goursat_kernels;
+}
+namespace avx512 {
+extern const GoursatKernels goursat_kernels;
+}
+#endif
+
+inline const GoursatKernels& goursat_kernels() {
+    switch (best_isa()) {
+#if defined(SIGGPDE_X86)
+        case Isa::avx512: return avx512::goursat_kernels;
+        case Isa::avx2: return avx2::goursat_kernels;
+#endif
+        default: return baseline::goursat_kernels;
+    }
+}
+
+}  // namespace siggpde

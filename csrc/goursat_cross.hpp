@@ -1,0 +1,116 @@
+// k(X, y) for a vector of series X, one a lane, and one series y: the whole grid.
+#pragma once
+
+#include "channels.hpp"
+#include "goursat.hpp"
+#include "segments.hpp"
+
+namespace siggpde::SIGGPDE_ISA {
+
+template <class T, int M, int Cut>
+struct CrossGrid {
+    using V = vec<T>;
+    using Step = Cell<T, M, Cut>;
+    static constexpr int stored = 2 * M + 1;
+
+    const GridTask<T>& task;
+    const V* x;
+    SharedColumns<T> y;
+    long rows, columns;
+    int channels;
+
+    explicit CrossGrid(const GridTask<T>& task)
+        : task(task), x(reinterpret_cast<const V*>(task.x)), y{task.y}, rows(task.rows), columns(task.columns),
+          channels(task.channels) {}
+
+    // Rows [begin, end): advances `bottom` and returns U at the far end of the last row's top edge.
+    template <bool Store>
+    [[gnu::noinline]] V sweep(long begin, long end, V* bottom, V* rho, V* store) const {
+        V value = broadcast<T>(1);
+        for (long i = begin; i < end; ++i) {
+            row_of_products<T>(x + i * channels, y, channels, 0, columns, rho);
+            V a[M], b[M], c = broadcast<T>(1);
+            for (int k = 0; k < M; ++k) a[k] = V{};
+            for (long j = 0; j < columns; ++j) {
+                for (int k = 0; k < M; ++k) b[k] = bottom[j * M + k];
+                if constexpr (Store) {
+                    for (int k = 0; k < M; ++k) store[k] = a[k], store[M + k] = b[k];
+                    store[2 * M] = c;
+                    store += stored;
+                }
+                const V right = c + b[0];
+                Step::step(rho[j], c, a, b);
+                for (int k = 0; k < M; ++k) bottom[j * M + k] = b[k];
+                c = right;
+            }
+            value = c + a[0];
+        }
+        return value;
+    }
+
+    bool solve() const {
+        Vectors<V> memory(columns * (M + 1));
+        if (!memory.data) return false;
+        V *bottom = memory.data, *rho = bottom + columns * M;
+        for (long j = 0; j < columns * M; ++j) bottom[j] = V{};
+        *reinterpret_cast<V*>(task.value) = sweep<false>(0, rows, bottom, rho, nullptr);
+        return true;
+    }
+
+    [[gnu::noinline]] void reverse_row(const V* store, const V* rho, V* rho_bar, V* bottom_bar, V end_bar) const {
+        V la[M], lb[M], lc = end_bar, a[M], b[M];
+        for (int k = 0; k < M; ++k) la[k] = V{};
+        la[0] = end_bar;
+        for (long j = columns - 1; j >= 0; --j) {
+            const V* cell = store + j * stored;
+            for (int k = 0; k < M; ++k) a[k] = cell[k], b[k] = cell[M + k], lb[k] = bottom_bar[j * M + k];
+            const V right_bar = lc;
+            rho_bar[j] = Step::adjoint(rho[j], cell[2 * M], a, b, la, lb, lc);
+            lb[0] += right_bar;
+            for (int k = 0; k < M; ++k) bottom_bar[j * M + k] = lb[k];
+        }
+    }
+
+    bool differentiate() const {
+        const long size = rows_per_segment(rows, columns * stored, columns * M, sizeof(V));
+        const long segments = (rows + size - 1) / size;
+        Vectors<V> memory(columns * (2 * M + 2) + columns * channels + size * columns * stored +
+                          segments * columns * M);
+        if (!memory.data) return false;
+        V *bottom = memory.data, *bottom_bar = bottom + columns * M, *rho = bottom_bar + columns * M;
+        V *rho_bar = rho + columns, *gradient_y = rho_bar + columns, *store = gradient_y + columns * channels;
+        V* checkpoints = store + size * columns * stored;
+        V* gradient_x = reinterpret_cast<V*>(task.gradient_x);
+        for (long j = 0; j < columns * M; ++j) bottom[j] = bottom_bar[j] = V{};
+        for (long j = 0; j < columns * channels; ++j) gradient_y[j] = V{};
+        for (long i = 0; i < rows * channels; ++i) gradient_x[i] = V{};
+        for (long s = 0; s < segments; ++s) {
+            for (long j = 0; j < columns * M; ++j) checkpoints[s * columns * M + j] = bottom[j];
+            if (s + 1 < segments) sweep<false>(s * size, (s + 1) * size, bottom, rho, nullptr);
+        }
+        V end_bar = *reinterpret_cast<const V*>(task.weight);
+        for (long s = segments - 1; s >= 0; --s) {
+            const long begin = s * size, end = begin + size < rows ? begin + size : rows;
+            for (long j = 0; j < columns * M; ++j) bottom[j] = checkpoints[s * columns * M + j];
+            const V value = sweep<true>(begin, end, bottom, rho, store);
+            if (s + 1 == segments) *reinterpret_cast<V*>(task.value) = value;
+            for (long i = end - 1; i >= begin; --i) {
+                if (i < end - 1) row_of_products<T>(x + i * channels, y, channels, 0, columns, rho);
+                reverse_row(store + (i - begin) * columns * stored, rho, rho_bar, bottom_bar, end_bar);
+                end_bar = V{};
+                pull_back_row<T, true>(x + i * channels, y, channels, 0, columns, rho_bar, gradient_x + i * channels,
+                                       gradient_y);
+            }
+        }
+        for (long j = 0; j < columns * channels; ++j) task.gradient_y[j] += sum_of_lanes<T>(gradient_y[j]);
+        return true;
+    }
+};
+
+template <class T, int M, int Cut>
+bool solve_cross(const GridTask<T>& task) {
+    const CrossGrid<T, M, Cut> grid(task);
+    return task.gradient_x ? grid.differentiate() : grid.solve();
+}
+
+}  // namespace siggpde::SIGGPDE_ISA

@@ -1,0 +1,206 @@
+// k(X, X): the solution is symmetric, so only the cells on and above the diagonal are solved.
+//
+// Row i starts at the diagonal cell, whose left edge mirrors its bottom edge, and runs to the right. Between rows the
+// state is the bottom edge of every cell to come and the corner value U(i, i) on the diagonal.
+#pragma once
+
+#include <cmath>
+
+#include "channels.hpp"
+#include "goursat.hpp"
+#include "segments.hpp"
+
+namespace siggpde::SIGGPDE_ISA {
+
+template <class T, int M, int Cut>
+struct DiagonalGrid {
+    using V = vec<T>;
+    using Step = Cell<T, M, Cut>;
+    static constexpr int stored = 2 * M + 1;  // vectors kept of a cell: a, b, c
+
+    const GridTask<T>& task;
+    const V* x;
+    long rows;
+    int channels;
+
+    explicit DiagonalGrid(const GridTask<T>& task)
+        : task(task), x(reinterpret_cast<const V*>(task.x)), rows(task.rows), channels(task.channels) {
+        *reinterpret_cast<V*>(task.largest) = broadcast<T>(1);
+    }
+
+    [[gnu::always_inline]] static void keep(V* store, const V (&a)[M], const V (&b)[M], V c) {
+        for (int k = 0; k < M; ++k) store[k] = a[k], store[M + k] = b[k];
+        store[2 * M] = c;
+    }
+
+    // Row i: advances `bottom` and returns U(i+1, i+1). `store` has the inputs of every cell of the row.
+    template <bool Store, bool Watch>
+    [[gnu::always_inline]] V row(long i, V corner, V* bottom, V* rho, V* store, V& largest) const {
+        row_of_products<T>(x + i * channels, VectorColumns<T>{x}, channels, i, rows, rho);
+        V a[M], b[M], c = corner;
+        for (int k = 0; k < M; ++k) a[k] = b[k] = bottom[i * M + k];
+        if constexpr (Store) keep(store, a, b, c);
+        const V next = c + b[0];
+        Step::step(rho[i], c, a, b);
+        const V diagonal = next + a[0];
+        c = next;
+        for (long j = i + 1; j < rows; ++j) {
+            for (int k = 0; k < M; ++k) b[k] = bottom[j * M + k];
+            if constexpr (Store) keep(store + (j - i) * stored, a, b, c);
+            const V right = c + b[0];
+            Step::step(rho[j], c, a, b);
+            for (int k = 0; k < M; ++k) bottom[j * M + k] = b[k];
+            c = right;
+            if constexpr (Watch) largest = c > largest ? c : (-c > largest ? -c : largest);
+        }
+        return diagonal;
+    }
+
+    // After row i, lanes grown past 2^300 are multiplied by 2^-300; `scale` remembers.
+    V rescale(long i, V corner, V largest, V* bottom, V* scale, V& shift) const {
+        const V limit = broadcast<T>(T(0x1p300)), one = broadcast<T>(1);
+        const auto grown = largest > limit;
+        scale[i] = grown ? broadcast<T>(T(0x1p-300)) : one;
+        bool any = false;
+        for (int lane = 0; lane < width<T>; ++lane) any = any || grown[lane];
+        if (!any) return corner;
+        for (long j = (i + 1) * M; j < rows * M; ++j) bottom[j] *= scale[i];
+        shift += grown ? broadcast<T>(T(300)) : V{};
+        corner *= scale[i];
+        // Below this the diagonal is lost beside the end of its row: no number is better than a wrong one.
+        const V smallest = broadcast<T>(T(0x1p-900));
+        return corner < smallest && corner > -smallest ? broadcast<T>(T(NAN)) : corner;
+    }
+
+    template <bool Store>
+    [[gnu::noinline]] V sweep(long begin, long end, V corner, V* bottom, V* rho, V* store, V* scale, V& shift) const {
+        V& top = *reinterpret_cast<V*>(task.largest);
+        for (long i = begin; i < end; ++i) {
+            top = corner > top ? corner : top;
+            if constexpr (sizeof(T) == 8) {
+                if (task.log) {
+                    V largest = corner > V{} ? corner : -corner;
+                    corner = row<Store, true>(i, corner, bottom, rho, store, largest);
+                    corner = rescale(i, corner, largest, bottom, scale, shift);
+                    if constexpr (Store) store += (rows - i) * stored;
+                    continue;
+                }
+            }
+            V unused{};
+            corner = row<Store, false>(i, corner, bottom, rho, store, unused);
+            if constexpr (Store) store += (rows - i) * stored;
+        }
+        return corner;
+    }
+
+    void write_value(V corner, V shift) const {
+        V& top = *reinterpret_cast<V*>(task.largest);
+        top = corner > top ? corner : top;
+        for (int lane = 0; lane < width<T>; ++lane)
+            task.value[lane] =
+                task.log ? T(std::log(double(corner[lane])) + double(shift[lane]) * 0.69314718055994530942) : corner[lane];
+    }
+
+    bool solve() const {
+        Vectors<V> memory(rows * (M + 2));
+        if (!memory.data) return false;
+        V *bottom = memory.data, *rho = bottom + rows * M, *scale = rho + rows, shift{};
+        for (long j = 0; j < rows * M; ++j) bottom[j] = V{};
+        write_value(sweep<false>(0, rows, broadcast<T>(1), bottom, rho, nullptr, scale, shift), shift);
+        return true;
+    }
+
+    // The reverse of row i: turns the sensitivities of its outputs into those of its inputs and of its coefficients.
+    [[gnu::noinline]] V reverse_row(long i, const V* store, const V* rho, V* rho_bar, V* bottom_bar,
+                                    V diagonal_bar) const {
+        V la[M], lb[M], lc{}, a[M], b[M];
+        for (int k = 0; k < M; ++k) la[k] = V{};
+        for (long j = rows - 1; j > i; --j) {
+            const V* cell = store + (j - i) * stored;
+            for (int k = 0; k < M; ++k) a[k] = cell[k], b[k] = cell[M + k], lb[k] = bottom_bar[j * M + k];
+            const V right_bar = lc;
+            rho_bar[j] = Step::adjoint(rho[j], cell[2 * M], a, b, la, lb, lc);
+            lb[0] += right_bar;
+            for (int k = 0; k < M; ++k) bottom_bar[j * M + k] = lb[k];
+        }
+        for (int k = 0; k < M; ++k) a[k] = store[k], b[k] = store[M + k], lb[k] = V{};
+        la[0] += diagonal_bar;
+        const V next_bar = lc + diagonal_bar;
+        lc = next_bar;
+        rho_bar[i] = Step::adjoint(rho[i], store[2 * M], a, b, la, lb, lc);
+        lb[0] += next_bar;
+        for (int k = 0; k < M; ++k) bottom_bar[i * M + k] = la[k] + lb[k];
+        return lc;
+    }
+
+    void pull_back(long i, const V* rho_bar, V* of_row, V* gradient) const {
+        const VectorColumns<T> columns{x};
+        for (int c = 0; c < channels; ++c) of_row[c] = V{};
+        if (task.scales) {
+            pull_back_row<T, false>(x + i * channels, columns, channels, i, rows, rho_bar, of_row, nullptr);
+            for (int c = 0; c < channels; ++c) gradient[c] += of_row[c] * x[i * channels + c] * T(2);
+        } else {
+            pull_back_row<T, true>(x + i * channels, columns, channels, i, rows, rho_bar, of_row, gradient);
+            for (int c = 0; c < channels; ++c) gradient[i * channels + c] += of_row[c];
+        }
+    }
+
+    bool differentiate() const {
+        const long size = rows_per_segment(rows, rows * stored, rows * M + 1, sizeof(V));
+        const long segments = (rows + size - 1) / size;
+        long kept = 0;
+        for (long s = 1; s < segments; ++s) kept += (rows - s * size) * M + 1;
+        Vectors<V> memory(rows * (2 * M + 3) + channels + size * rows * stored + kept);
+        if (!memory.data) return false;
+        V *bottom = memory.data, *bottom_bar = bottom + rows * M, *rho = bottom_bar + rows * M, *rho_bar = rho + rows;
+        V *scale = rho_bar + rows, *of_row = scale + rows, *store = of_row + channels, *checkpoint = store + size * rows * stored;
+        V* gradient = reinterpret_cast<V*>(task.gradient_x);
+        V corner = broadcast<T>(1), shift{};
+        for (long j = 0; j < rows * M; ++j) bottom[j] = bottom_bar[j] = V{};
+        for (long c = 0; c < (task.scales ? 1 : rows) * channels; ++c) gradient[c] = V{};
+        for (long s = 0; s + 1 < segments; ++s) {
+            corner = sweep<false>(s * size, (s + 1) * size, corner, bottom, rho, nullptr, scale, shift);
+            for (long j = (s + 1) * size * M; j < rows * M; ++j) *checkpoint++ = bottom[j];
+            *checkpoint++ = corner;
+        }
+        V corner_bar = broadcast<T>(1);
+        for (long s = segments - 1; s >= 0; --s) {
+            const long begin = s * size, end = s + 1 < segments ? begin + size : rows;
+            if (s + 1 < segments) {
+                corner = broadcast<T>(1);
+                if (s > 0) corner = *--checkpoint;
+                for (long j = rows * M - 1; j >= begin * M; --j) bottom[j] = s > 0 ? *--checkpoint : V{};
+            } else if (s > 0) {
+                checkpoint -= (rows - begin) * M + 1;
+            }
+            V again{};
+            const V last = sweep<true>(begin, end, corner, bottom, rho, store, scale, s + 1 < segments ? again : shift);
+            if (s + 1 == segments) {
+                write_value(last, shift);
+                if (task.log) corner_bar = corner_bar / last;
+            }
+            const V* cells = store;
+            for (long i = begin; i < end; ++i) cells += (rows - i) * stored;
+            for (long i = end - 1; i >= begin; --i) {
+                cells -= (rows - i) * stored;
+                if (task.log) {
+                    corner_bar *= scale[i];
+                    for (long j = (i + 1) * M; j < rows * M; ++j) bottom_bar[j] *= scale[i];
+                }
+                if (i < end - 1)
+                    row_of_products<T>(x + i * channels, VectorColumns<T>{x}, channels, i, rows, rho);
+                corner_bar = reverse_row(i, cells, rho, rho_bar, bottom_bar, corner_bar);
+                pull_back(i, rho_bar, of_row, gradient);
+            }
+        }
+        return true;
+    }
+};
+
+template <class T, int M, int Cut>
+bool solve_diagonal(const GridTask<T>& task) {
+    const DiagonalGrid<T, M, Cut> grid(task);
+    return task.gradient_x ? grid.differentiate() : grid.solve();
+}
+
+}  // namespace siggpde::SIGGPDE_ISA

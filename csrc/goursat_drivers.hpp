@@ -1,0 +1,36 @@
+// The two calls of the signature kernel on whole batches.
+#pragma once
+
+#include "series.hpp"
+
+namespace siggpde {
+
+template <class T>
+struct DiagonalRequest {
+    Request plan;
+    bool log = false;
+    T* value = nullptr;     // [series]
+    T* gradient = nullptr;  // null; [series][point][channel]; or [series][channel] if `scales`
+    bool scales = false;    // gradient in the logarithms of the channel scales
+    double* inflation = nullptr;  // [series], or null: the largest U(i, i) on the way over the final k
+    int threads = 1;
+};
+
+template <class T>
+Failure solve_diagonal(const Batch<T>& batch, const DiagonalRequest<T>& request);
+
+template <class T>
+struct GramRequest {
+    Request plan;
+    T* value = nullptr;          // [x][y]; not written if a gradient is wanted
+    const T* weight = nullptr;   // [x][y]: sensitivity of every value
+    T* gradient_x = nullptr;     // [x][point][channel]
+    T* gradient_y = nullptr;     // [y][point][channel]; null if y is x
+    int threads = 1;
+};
+
+// `y` null: the symmetric Gram matrix of x.
+template <class T>
+Failure solve_gram(const Batch<T>& x, const Batch<T>* y, const GramRequest<T>& request);
+
+}  // namespace siggpde

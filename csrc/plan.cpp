@@ -1,0 +1,108 @@
+#include "plan.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace siggpde {
+
+namespace {
+
+constexpr int first_series_scheme = 1;
+// Floating-point operations of a cell, about; the planner only compares them.
+constexpr double work[schemes] = {14, 36, 80, 150, 245, 375, 760};
+
+double power(double x, int n) {
+    double result = 1;
+    for (; n > 0; n >>= 1, x *= x)
+        if (n & 1) result *= x;
+    return result;
+}
+
+struct DegreeConstants {
+    std::array<double, schemes> bound, factorial;
+    DegreeConstants() {
+        for (int s = 0; s < schemes; ++s) {
+            const int m = scheme_degree[s];
+            double ratio = 1;  // m! / (2m)!
+            for (int i = m + 1; i <= 2 * m; ++i) ratio /= i;
+            bound[s] = 2 * ratio * ratio / (2 * m + 1);
+            factorial[s] = 1;
+            for (int i = 2; i <= m; ++i) factorial[s] *= i;
+        }
+    }
+};
+
+// sum_j |piece_j|^(2m+1) <= fourth * longest^(2m-3); `length` bounds the length of the path.
+double estimate(int scheme, double fourth, double longest, double length, bool alone) {
+    static const DegreeConstants constants;
+    const int m = scheme_degree[scheme];
+    double value = constants.bound[scheme] * fourth * (m > 1 ? power(longest, 2 * m - 3) : 1 / longest);
+    if (alone) {
+        const double level = power(length, m) / constants.factorial[scheme];
+        value *= std::min(1.0, level) * std::min(1.0, level * length / (m + 1));
+    }
+    return value;
+}
+
+// The first scheme whose estimate meets the tolerance, or the last.
+int cheapest_scheme(double fourth, double longest, double length, const Request& request, double& value) {
+    int scheme = first_series_scheme;
+    for (;; ++scheme) {
+        value = estimate(scheme, fourth, longest, length, request.alone);
+        if (value <= request.tol || scheme + 1 == schemes) return scheme;
+    }
+}
+
+}  // namespace
+
+bool make_plan(const PathSize& path, const Request& request, Plan& plan) {
+    const long segments = long(path.squared.size());
+    plan = Plan{};
+    plan.steps = segments;
+    if (path.largest > request.too_long * request.too_long) return false;
+    if (request.refine >= 0) {
+        plan.uniform = 1 << request.refine;
+        plan.steps = segments * plan.uniform;
+        return true;
+    }
+    plan.scheme = first_series_scheme;
+    if (path.largest == 0) return true;
+    const double longest = std::sqrt(path.largest);
+    const double length = std::sqrt(double(segments) * path.sum);
+    double best = 0;
+    if (longest <= 1) {
+        plan.scheme = cheapest_scheme(path.sum_of_squares, longest, length, request, plan.estimate);
+        if (scheme_degree[plan.scheme] <= 3 && plan.estimate <= request.tol) return true;
+        best = work[plan.scheme] * double(segments) * double(segments);
+    }
+    const bool met = longest <= 1 && plan.estimate <= request.tol;
+    bool found = met;
+    for (int cut : {1, 2, 3, 4, 6, 8, 12, 16}) {
+        const double piece = std::min(longest, 1.0) / cut;
+        if (piece >= longest) continue;
+        long steps = 0;
+        double fourth = 0, actual = 0;
+        for (double squared : path.squared) {
+            const double r = std::sqrt(squared);
+            const double count = r > piece ? std::ceil(r / piece) : 1;
+            const double part = r / count;
+            steps += long(count);
+            fourth += count * part * part * part * part;
+            actual = std::max(actual, part);
+        }
+        double value;
+        const int scheme = cheapest_scheme(fourth, actual, length, request, value);
+        const double cost = work[scheme] * double(steps) * double(steps);
+        const bool meets = value <= request.tol;
+        const bool better = best == 0 || (meets && !found) || (meets == found && (found ? cost < best : value < plan.estimate));
+        if (better) {
+            plan = Plan{scheme, 1, piece, value, steps};
+            best = cost;
+            found = meets;
+        }
+        if (found && cost > 8 * best) break;
+    }
+    return true;
+}
+
+}  // namespace siggpde

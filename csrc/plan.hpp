@@ -1,0 +1,45 @@
+// Degree and splitting of a series, chosen from the series alone.
+//
+// With edges of degree m the error of k(X, Y) beside |S(X)| |S(Y)| is bounded, path by path, by
+//     C_m sum_j |dx_j|^(2m+1),      C_m = 2 (m! / (2m)!)^2 / (2m+1):
+// what the projection on an edge drops is orthogonal to the polynomials kept, so it meets only the part of the
+// continuation that they cannot represent either, and both parts are of order |dx_j|^m (docs/design.md).
+#pragma once
+
+#include <cmath>
+#include <vector>
+
+#include "goursat.hpp"
+
+namespace siggpde {
+
+struct Plan {
+    int scheme = finite_differences;
+    int uniform = 1;        // every segment is split in this many pieces ...
+    double longest = 0;     // ... or, if positive, into pieces no longer than this
+    double estimate = 0;    // bound of the relative error
+    long steps = 0;         // pieces in all
+};
+
+struct Request {
+    int refine = -1;           // >= 0: finite differences with 2^refine pieces a segment; -1: Legendre edges to `tol`
+    double tol = 1e-8;
+    bool alone = true;         // the series meets only itself, so that a short path makes high levels small
+    double too_long = 700;     // a segment longer than this overflows for certain
+};
+
+inline int pieces(const Plan& plan, double length) {
+    return plan.longest > 0 && length > plan.longest ? int(std::ceil(length / plan.longest)) : plan.uniform;
+}
+
+// What planning needs to know of a path.
+struct PathSize {
+    std::vector<double> squared;  // |dx_j|^2
+    double largest = 0;           // of them
+    double sum = 0, sum_of_squares = 0;
+};
+
+// False if the path is too large to be solved at all.
+bool make_plan(const PathSize& path, const Request& request, Plan& plan);
+
+}  // namespace siggpde
