@@ -20,7 +20,7 @@ struct GridTask {
     long columns = 0;           // equals rows for k(X, X)
     bool log = false;           // k(X, X) only: return log k, rescaling on the way
     T* value = nullptr;         // [lane]
-    T* largest = nullptr;       // [lane], k(X, X) only: the largest U(i, i) met on the diagonal
+    T* fall = nullptr;          // [2][lane], k(X, X) only: how far U(i, i) falls along the diagonal, as a ratio
     const T* weight = nullptr;  // [lane]: sensitivity of the value, for the gradient with y
     T* gradient_x = nullptr;    // null: value only. [step][channel][lane], or [channel][lane] if `scales`
     bool scales = false;        // k(X, X) only: gradient in the logarithms of the channel scales

@@ -12,8 +12,9 @@ namespace siggpde {
 
 namespace {
 
-// A path that goes out and comes back has U(i, i) far above the final k: its error beside k is larger by that ratio.
-constexpr double most_inflation = 1e8;
+// A path that goes out and comes back has U(i, i) fall along the diagonal. The error of a cell beside k is then larger
+// by up to the square of that fall, and the bound is tightened by as much. Beyond this, rounding is all there is.
+constexpr double most_inflation = 1e12;
 
 template <class T>
 class DiagonalRun {
@@ -56,8 +57,8 @@ private:
         const std::size_t size = std::size_t(block.steps) * channels * width;
         const bool scales = request_.scales;
         const std::size_t gradient_size = !request_.gradient ? 0 : scales ? std::size_t(channels) * width : size;
-        Scratch<T> memory(size + gradient_size + 2 * width);
-        T *x = memory.get(), *value = x + size, *largest = value + width, *gradient = largest + width;
+        Scratch<T> memory(size + gradient_size + 3 * width);
+        T *x = memory.get(), *value = x + size, *fall = value + width, *gradient = fall + 2 * width;
         for (int lane = 0; lane < width; ++lane) {
             long pieces = 0;
             if (lane < block.count) {
@@ -71,7 +72,7 @@ private:
         task.rows = task.columns = block.steps;
         task.channels = channels;
         task.value = value;
-        task.largest = largest;
+        task.fall = fall;
         task.log = request_.log;
         task.gradient_x = request_.gradient ? gradient : nullptr;
         task.scales = scales;
@@ -87,7 +88,7 @@ private:
         for (int lane = 0; lane < block.count; ++lane) {
             const long series = blocks.order[block.begin + lane];
             request_.value[series] = value[lane];
-            inflation_[series] = double(largest[lane]) / double(value[lane]);
+            inflation_[series] = double(fall[lane]) * double(fall[lane]);
             if (request_.gradient) write_gradient(series, gradient + lane, width, increments.data());
         }
     }
@@ -125,7 +126,7 @@ private:
     const DiagonalRequest<T>& request_;
     const GoursatKernels& kernels_;
     std::vector<Plan> plans_;
-    std::vector<double> inflation_;  // largest U(i, i) over k(X, X)
+    std::vector<double> inflation_;
     std::atomic<bool> out_of_memory_{false};
 };
 

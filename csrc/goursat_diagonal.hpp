@@ -25,7 +25,16 @@ struct DiagonalGrid {
 
     explicit DiagonalGrid(const GridTask<T>& task)
         : task(task), x(reinterpret_cast<const V*>(task.x)), rows(task.rows), channels(task.channels) {
-        *reinterpret_cast<V*>(task.largest) = broadcast<T>(1);
+        V* fall = reinterpret_cast<V*>(task.fall);
+        fall[0] = fall[1] = broadcast<T>(1);
+    }
+
+    // fall[0] is the largest ratio so far of an earlier U(i, i) to a later one, fall[1] the largest U(i, i).
+    [[gnu::always_inline]] void watch_fall(V corner) const {
+        V* fall = reinterpret_cast<V*>(task.fall);
+        fall[1] = corner > fall[1] ? corner : fall[1];
+        const V ratio = fall[1] / corner;
+        fall[0] = ratio > fall[0] ? ratio : fall[0];
     }
 
     [[gnu::always_inline]] static void keep(V* store, const V (&a)[M], const V (&b)[M], V c) {
@@ -74,9 +83,8 @@ struct DiagonalGrid {
 
     template <bool Store>
     [[gnu::noinline]] V sweep(long begin, long end, V corner, V* bottom, V* rho, V* store, V* scale, V& shift) const {
-        V& top = *reinterpret_cast<V*>(task.largest);
         for (long i = begin; i < end; ++i) {
-            top = corner > top ? corner : top;
+            watch_fall(corner);
             if constexpr (sizeof(T) == 8) {
                 if (task.log) {
                     V largest = corner > V{} ? corner : -corner;
@@ -94,8 +102,7 @@ struct DiagonalGrid {
     }
 
     void write_value(V corner, V shift) const {
-        V& top = *reinterpret_cast<V*>(task.largest);
-        top = corner > top ? corner : top;
+        watch_fall(corner);
         for (int lane = 0; lane < width<T>; ++lane)
             task.value[lane] =
                 task.log ? T(std::log(double(corner[lane])) + double(shift[lane]) * 0.69314718055994530942) : corner[lane];

@@ -12,7 +12,7 @@ struct DiagonalRequest {
     T* value = nullptr;     // [series]
     T* gradient = nullptr;  // null; [series][point][channel]; or [series][channel] if `scales`
     bool scales = false;    // gradient in the logarithms of the channel scales
-    double* inflation = nullptr;  // [series], or null: the largest U(i, i) on the way over the final k
+    double* inflation = nullptr;  // [series], or null: how much larger the error can be than planned
     int threads = 1;
 };
 

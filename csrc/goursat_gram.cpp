@@ -26,7 +26,7 @@ struct Side {
     Failure prepare(const Request& request, int threads) {
         std::vector<double> inflation(batch.count, 1);
         if (request.refine < 0) {
-            // How far U rises above k(X, X) on the way, from finite differences: only its magnitude matters.
+            // Does the path come back on itself? Finite differences tell: only the magnitude matters.
             std::vector<T> value(batch.count);
             DiagonalRequest<T> coarse;
             coarse.plan = request;
@@ -42,8 +42,7 @@ struct Side {
             Failure failure;
             if (!batch.measure(i, size, failure)) return failure;
             Request own = request;
-            const double ratio = std::abs(inflation[i]);
-            if (ratio > 1) own.tol /= std::min(ratio, 1e8);
+            if (inflation[i] > 4) own.tol /= std::min(inflation[i], 1e12);
             if (!make_plan(size, own, plans[i])) return {Failure::overflow, i};
         }
         return {};
@@ -76,7 +75,7 @@ public:
             // In the symmetric case a block meets the series up to its own last one, in the common order.
             const long others = symmetric_ ? block.begin + block.count : y_.batch.count;
             for (long begin = 0; begin < others; begin += others_per_task)
-                tasks_.push_back({&block, begin, std::min(begin + others_per_task, others)});
+                tasks_.push_back({&block, begin, std::min(begin + others_per_task, others), {}, {}});
         }
         if (request_.weight) differentiate();
         else each_task(0, long(tasks_.size()), [&](long t) { solve(tasks_[t]); });
