@@ -1,5 +1,153 @@
+// The signature operation as Python sees it: a compiled word tree with forward and backward.
+//
+// Buffers are passed as addresses of contiguous CPU memory; the caller has checked shapes and types.
+#include "signature.hpp"
+
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <stdexcept>
+
+#include "isa.hpp"
+#include "parallel.hpp"
+#include "scratch.hpp"
+
+namespace nb = nanobind;
 
 namespace siggpde {
-void bind_signature(nanobind::module_&) {}
+
+namespace {
+
+template <class T>
+const SignatureLoops<T>& loops();
+
+#if defined(SIGGPDE_X86)
+#define SIGGPDE_PICK(name)                                          \
+    switch (best_isa()) {                                           \
+        case Isa::avx512: return avx512::name;                      \
+        case Isa::avx2: return avx2::name;                          \
+        default: return baseline::name;                             \
+    }
+#else
+#define SIGGPDE_PICK(name) return baseline::name;
+#endif
+
+template <>
+const SignatureLoops<float>& loops<float>() {
+    SIGGPDE_PICK(signature_float)
+}
+
+template <>
+const SignatureLoops<double>& loops<double>() {
+    SIGGPDE_PICK(signature_double)
+}
+
+template <class T>
+T* at(std::uintptr_t address) {
+    return reinterpret_cast<T*>(address);
+}
+
+// Runs work(block, memory) for every block of series, with one piece of memory for each thread.
+template <class Work>
+void for_blocks(long n, int width, int threads, std::size_t bytes, const Work& work) {
+    const long blocks = (n + width - 1) / width;
+    threads = int(std::min<long>(threads, blocks));
+    std::atomic<long> next{0};
+    const std::size_t share = (bytes + 127) / 64 * 64;
+    Scratch<char> memory(share * threads);
+    parallel_for(threads, threads, [&](long thread) {
+        for (long block = next++; block < blocks; block = next++) work(block, memory.get() + share * thread);
+    });
+}
+
+class SignatureTree {
+public:
+    explicit SignatureTree(WordTree tree) : tree_(std::move(tree)) {
+        for (const Tile& tile : tree_.tiles)
+            tiles_.push_back({tile.ops.data(), int(tile.ops.size()), tile.inner.data(), int(tile.inner.size()),
+                              tile.column.data(), tile.start.data(), tile.inner_start.data(), int(tile.column.size()),
+                              int(tile.inner_start.size())});
+        view_ = {tiles_.data(),      int(tiles_.size()), tree_.channels,  tree_.depth,
+                 tree_.root_column, tree_.max_size,     tree_.max_inner, tree_.columns};
+    }
+    SignatureTree(const SignatureTree&) = delete;
+    SignatureTree& operator=(const SignatureTree&) = delete;
+
+    template <class T>
+    int forward(const Batch<T>& batch, const T* start, T* out, int threads) const {
+        const auto& run = loops<T>();
+        const std::size_t bytes = std::size_t(run.forward_memory(view_, batch)) * run.vector_bytes;
+        std::atomic<int> status{ok};
+        for_blocks(batch.n, run.width, useful_threads(threads, operations(batch)), bytes, [&](long block, void* memory) {
+            const int mine = run.forward(view_, batch, block, start, out, memory);
+            int seen = status.load();
+            while (mine != ok && (seen == ok || mine < seen) && !status.compare_exchange_weak(seen, mine)) {}
+        });
+        return status;
+    }
+
+    template <class T>
+    void backward(const Batch<T>& batch, const T* start, const T* grad_out, T* grad_x, T* grad_start,
+                  int threads) const {
+        const auto& run = loops<T>();
+        const std::size_t bytes = std::size_t(run.backward_memory(view_, batch)) * run.vector_bytes;
+        for_blocks(batch.n, run.width, useful_threads(threads, 4 * operations(batch)), bytes,
+                   [&](long block, void* memory) {
+                       run.backward(view_, batch, block, start, grad_out, grad_x, grad_start, memory);
+                   });
+    }
+
+    const WordTree& tree() const { return tree_; }
+
+private:
+    template <class T>
+    double operations(const Batch<T>& batch) const {  // vector operations, about one a cycle
+        return tree_.work * double(batch.length) * double(batch.n) / loops<T>().width;
+    }
+
+    WordTree tree_;
+    std::vector<TileView> tiles_;
+    TreeView view_;
+};
+
+template <class T>
+int forward(const SignatureTree& tree, std::uintptr_t x, std::uintptr_t lengths, long n, long length, bool increments,
+            std::uintptr_t start, std::uintptr_t out, int threads) {
+    nb::gil_scoped_release release;
+    const Batch<T> batch{at<const T>(x), at<const long long>(lengths), n, length, increments};
+    return tree.forward<T>(batch, at<const T>(start), at<T>(out), threads);
+}
+
+template <class T>
+void backward(const SignatureTree& tree, std::uintptr_t x, std::uintptr_t lengths, long n, long length,
+              bool increments, std::uintptr_t start, std::uintptr_t grad_out, std::uintptr_t grad_x,
+              std::uintptr_t grad_start, int threads) {
+    nb::gil_scoped_release release;
+    const Batch<T> batch{at<const T>(x), at<const long long>(lengths), n, length, increments};
+    tree.backward<T>(batch, at<const T>(start), at<const T>(grad_out), at<T>(grad_x), at<T>(grad_start), threads);
+}
+
+}  // namespace
+
+void bind_signature(nb::module_& module) {
+    using Ints = std::vector<int>;
+    nb::set_leak_warnings(false);  // word trees stay in a cache of the Python side until the interpreter ends
+    nb::class_<SignatureTree>(module, "SignatureTree", "A set of words compiled for the signature of a batch of paths.")
+        .def("__init__",
+             [](SignatureTree* self, int channels, int depth) { new (self) SignatureTree(WordTree(channels, depth)); })
+        .def("__init__",
+             [](SignatureTree* self, int channels, const Ints& parent, const Ints& letter, const Ints& column) {
+                 new (self) SignatureTree(WordTree(channels, parent, letter, column));
+             })
+        .def_prop_ro("columns", [](const SignatureTree& self) { return self.tree().columns; })
+        .def_prop_ro("tiles", [](const SignatureTree& self) { return self.tree().tiles.size(); })
+        .def("forward_float", &forward<float>)
+        .def("forward_double", &forward<double>)
+        .def("backward_float", &backward<float>)
+        .def("backward_double", &backward<double>);
+}
+
 }  // namespace siggpde

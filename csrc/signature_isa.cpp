@@ -1,1 +1,181 @@
+// The signature of one block of series, forward and backward, compiled once for each instruction set.
 #include "lanes.hpp"
+#include "signature_adjoint.hpp"
+#include "signature_lanes.hpp"
+#include "signature_pack.hpp"
+
+namespace siggpde::SIGGPDE_ISA {
+
+namespace {
+
+// Vectors handed out from the caller's memory, or merely counted when there is none.
+template <class T>
+struct Memory {
+    vec<T>* base;
+    long used = 0;
+    vec<T>* take(long count) {
+        used += count;
+        return base ? base + used - count : nullptr;
+    }
+};
+
+// States kept for the backward pass: all of them where they fit the second-level cache, else one segment of about
+// sqrt(steps) and a checkpoint at the start of each.
+constexpr long kept_bytes = 512 * 1024;
+
+long segment_of(long steps, long inner_size) {
+    if (steps * inner_size * SIGGPDE_VECTOR_BYTES <= kept_bytes) return steps > 0 ? steps : 1;
+    long segment = 1;
+    while (segment * segment < steps) ++segment;
+    return segment;
+}
+
+template <class T>
+struct Forward {
+    long stride;
+    vec<T>*path, *q, *rows, *state;
+    T* inverse;
+
+    Forward(const TreeView& tree, const Batch<T>& batch, Memory<T>& memory) : stride(tree.depth + 2) {
+        path = memory.take(batch.length * tree.channels);
+        q = memory.take(long(tree.depth) * tree.channels);
+        rows = memory.take((tree.depth + 1) * stride);
+        state = memory.take(tree.max_size);
+        inverse = reinterpret_cast<T*>(memory.take(tree.depth / width<T> + 1));
+    }
+
+    void prepare(const TreeView& tree, const Lanes<T>& lanes, const T* start) {
+        for (int i = 0; i < tree.depth; ++i) inverse[i] = T(1) / T(i + 1);
+        const vec<T> root = start ? load_column(lanes, start, tree.columns, tree.root_column) : broadcast<T>(1);
+        for (long i = 0; i < stride; ++i) rows[i] = root;
+    }
+
+    void divide(const TreeView& tree, long at) {
+        const vec<T>* v = path + at * tree.channels;
+        for (int i = 0; i < tree.depth; ++i)
+            for (int c = 0; c < tree.channels; ++c) q[i * tree.channels + c] = v[c] * inverse[i];
+    }
+};
+
+template <class T>
+struct Backward : Forward<T> {
+    long segment;
+    vec<T>*bar, *rows_bar, *vbar, *grad_path, *states, *checkpoints, *root_bar;
+
+    Backward(const TreeView& tree, const Batch<T>& batch, Memory<T>& memory) : Forward<T>(tree, batch, memory) {
+        bar = memory.take(tree.max_size);
+        rows_bar = memory.take((tree.depth + 1) * this->stride);
+        vbar = memory.take(long(vbar_sums) * tree.channels);
+        grad_path = memory.take(batch.length * tree.channels);
+        root_bar = memory.take(1);
+        segment = segment_of(batch.length, tree.max_inner);
+        states = memory.take((segment + 1) * tree.max_inner);
+        checkpoints = memory.take((batch.length / segment + 1) * tree.max_inner);
+    }
+
+    // Adds one tile's part of the gradient, from `bar` (derivative of the result) back to `bar` (of the start).
+    void run(const TreeView& tree, const TileView& tile, long steps) {
+        const int d = tree.channels;
+        const long n = tile.inner_size;
+        int sums = 4;
+        for (int o = 0; o < tile.n_ops; ++o)
+            if (tile.ops[o].kind == TreeOp::full && tile.ops[o].levels + 3 > sums) sums = tile.ops[o].levels + 3;
+        for (long i = 0; i < n; ++i) checkpoints[i] = this->state[i];
+        for (long at = 0; at + segment < steps; ++at) {
+            this->divide(tree, at);
+            step<T>(tile.inner, tile.n_inner, this->state, this->state, this->q, d, this->rows, this->stride);
+            if ((at + 1) % segment == 0)
+                for (long i = 0; i < n; ++i) checkpoints[(at + 1) / segment * n + i] = this->state[i];
+        }
+        for (long first = (steps - 1) / segment * segment; first >= 0; first -= segment) {
+            const long last = first + segment < steps ? first + segment : steps;
+            for (long i = 0; i < n; ++i) states[i] = checkpoints[first / segment * n + i];
+            for (long at = first; at + 1 < last; ++at) {
+                this->divide(tree, at);
+                vec<T>* in = states + (at - first) * n;
+                step<T>(tile.inner, tile.n_inner, in, in + n, this->q, d, this->rows, this->stride);
+            }
+            for (long at = last - 1; at >= first; --at) {
+                this->divide(tree, at);
+                for (int i = 0; i < sums * d; ++i) vbar[i] = vec<T>{};
+                for (long i = 0; i < this->stride; ++i) rows_bar[i] = vec<T>{};
+                Walk<T> walk{states + (at - first) * n, bar, this->q, this->inverse, vbar, d, d < 8 ? 3 : 0};
+                step_adjoint<T>(walk, tile.ops, 0, tile.n_ops, this->rows, rows_bar, this->stride);
+                for (long i = 0; i < this->stride; ++i) *root_bar += rows_bar[i];
+                vec<T>* out = grad_path + at * d;
+                for (int c = 0; c < d; ++c) {
+                    vec<T> total = vbar[c];
+                    for (int i = 1; i < sums; ++i) total += vbar[i * d + c];
+                    out[c] += total;
+                }
+            }
+        }
+    }
+};
+
+template <class T>
+long forward_memory(const TreeView& tree, const Batch<T>& batch) {
+    Memory<T> memory{nullptr};
+    Forward<T> counted(tree, batch, memory);
+    return memory.used;
+}
+
+template <class T>
+long backward_memory(const TreeView& tree, const Batch<T>& batch) {
+    Memory<T> memory{nullptr};
+    Backward<T> counted(tree, batch, memory);
+    return memory.used;
+}
+
+template <class T>
+Status forward(const TreeView& tree, const Batch<T>& batch, long block, const T* start, T* out, void* base) {
+    Memory<T> memory{static_cast<vec<T>*>(base)};
+    Forward<T> f(tree, batch, memory);
+    const Lanes<T> lanes(batch, block);
+    if (!pack(batch, tree.channels, lanes, f.path)) return input_not_finite;
+    f.prepare(tree, lanes, start);
+    if (tree.root_column >= 0) store_column(lanes, out, tree.columns, tree.root_column, f.rows[0]);
+    vec<T> check{};
+    for (const TileView* tile = tree.tiles; tile < tree.tiles + tree.n_tiles; ++tile) {
+        load_start(lanes, tile->start, tile->size, start, tree.columns, f.state);
+        for (long at = 0; at < lanes.steps; ++at) {
+            f.divide(tree, at);
+            step<T>(tile->ops, tile->n_ops, f.state, f.state, f.q, tree.channels, f.rows, f.stride);
+        }
+        check += unpack(lanes, *tile, f.state, out, tree.columns);
+    }
+    for (int lane = 0; lane < lanes.count; ++lane)
+        if (check[lane] != 0) return overflow;
+    return ok;
+}
+
+template <class T>
+void backward(const TreeView& tree, const Batch<T>& batch, long block, const T* start, const T* grad_out, T* grad_x,
+              T* grad_start, void* base) {
+    Memory<T> memory{static_cast<vec<T>*>(base)};
+    Backward<T> b(tree, batch, memory);
+    const Lanes<T> lanes(batch, block);
+    pack(batch, tree.channels, lanes, b.path);
+    b.prepare(tree, lanes, start);
+    *b.root_bar = tree.root_column >= 0 ? load_column(lanes, grad_out, tree.columns, tree.root_column) : vec<T>{};
+    for (long i = 0; i < lanes.steps * tree.channels; ++i) b.grad_path[i] = vec<T>{};
+    for (const TileView* tile = tree.tiles; tile < tree.tiles + tree.n_tiles; ++tile) {
+        load_start(lanes, tile->inner_start, tile->inner_size, start, tree.columns, b.state);
+        load_bar(lanes, *tile, grad_out, tree.columns, b.bar);
+        if (lanes.steps) b.run(tree, *tile, lanes.steps);
+        if (grad_start) add_start_gradient(lanes, *tile, b.bar, grad_start, tree.columns);
+    }
+    if (grad_start) store_column(lanes, grad_start, tree.columns, tree.root_column, *b.root_bar);
+    unpack_gradient(batch, tree.channels, lanes, b.grad_path, grad_x);
+}
+
+template <class T>
+constexpr SignatureLoops<T> loops{width<T>,    SIGGPDE_VECTOR_BYTES, forward_memory<T>, backward_memory<T>,
+                                  forward<T>, backward<T>};
+
+}  // namespace
+
+const SignatureLoops<float> signature_float = loops<float>;
+const SignatureLoops<double> signature_double = loops<double>;
+
+}  // namespace siggpde::SIGGPDE_ISA

@@ -1,0 +1,58 @@
+// A set of words as a tree, cut into tiles that fit the first-level cache.
+//
+// A word's parent is the word without its last letter. What a step of a path does to the coefficient of a word needs
+// only that word's ancestors, so a tree may be cut into several prefix-closed trees (tiles) that share a few
+// ancestors, and each tile walks the whole path alone with its coefficients in cache. A tile is a list of operations
+// in depth-first order; the coefficients of its words are stored in that same order.
+#pragma once
+
+#include <vector>
+
+namespace siggpde {
+
+// One operation on a tile. `depth` is the length of the word (node) or of the parent (leaves, full).
+struct TreeOp {
+    enum Kind : int {
+        node,    // one word with descendants: `letter`, and `levels` = 1 + height of the subtree below it
+        leaves,  // `levels` words without descendants, children of one parent, letters from `letter` on
+        full,    // the whole subtree below a parent: every letter, `levels` times
+    };
+    Kind kind;
+    int depth;
+    int letter;
+    int levels;
+    int end;  // the operation after this one's subtree
+};
+
+inline constexpr int max_full_levels = 8;
+
+struct Tile {
+    std::vector<TreeOp> ops;       // every word of the tile
+    std::vector<TreeOp> inner;     // the same without the words that have no descendants, in the same order
+    std::vector<int> column;       // for each word, in storage order, the output column it is to fill, or -1
+    std::vector<int> start;        // for each word, in storage order, its column, whichever tile fills it
+    std::vector<int> inner_start;  // the same for the words of `inner`
+};
+
+struct WordTree {
+    // Words sorted by length then lexicographically, the empty word first. For each: the index of its parent
+    // (-1 for the empty word), its last letter, and its output column (-1: not wanted).
+    WordTree(int channels, std::vector<int> parent, std::vector<int> letter, std::vector<int> column);
+
+    // All the words up to a length, in order: column i is word i.
+    WordTree(int channels, int depth);
+
+    int channels;
+    int depth = 0;         // length of the longest word
+    int columns = 0;       // number of output columns
+    int root_column = -1;  // output column of the empty word, or -1
+    int max_size = 0;      // words in the largest tile
+    int max_inner = 0;     // words with descendants in the tile that has most of them
+    double work = 0;       // multiply-adds for one step of one series
+    std::vector<Tile> tiles;
+
+private:
+    void build(const std::vector<int>& parent, const std::vector<int>& letter, const std::vector<int>& column);
+};
+
+}  // namespace siggpde

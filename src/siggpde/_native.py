@@ -1,0 +1,37 @@
+"""The native core, or None where it cannot be used.
+
+`core` is the compiled module `siggpde._core`. It is None, and the reference implementations run instead, when the
+module cannot be imported (one warning says so) or when the environment variable SIGGPDE_BACKEND is "reference".
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import warnings
+from types import ModuleType
+from typing import Any
+
+
+def _load() -> ModuleType | None:
+    backend = os.environ.get("SIGGPDE_BACKEND", "")
+    if backend == "reference":
+        return None
+    if backend not in ("", "native"):
+        raise ValueError(f"SIGGPDE_BACKEND is {backend!r}; set it to 'native' or 'reference', or unset it")
+    try:
+        return importlib.import_module("siggpde._core")
+    except ImportError as error:
+        if backend == "native":
+            raise
+        warnings.warn(
+            f"siggpde runs without its native core ({error}) and is many times slower. To get it, reinstall a wheel "
+            "with `pip install --force-reinstall siggpde`, or build it with a C++20 compiler: `pip install .` from "
+            "the sources. Set SIGGPDE_BACKEND=reference to run without it and without this warning.",
+            UserWarning,
+            stacklevel=2,
+        )
+        return None
+
+
+core: Any = _load()

@@ -1,0 +1,134 @@
+"""Words: the indices of signature coefficients.
+
+A word over d channels is a tuple of letters 0..d-1; the word (a1, .., aj) names the iterated integral over
+s1 < .. < sj of dX^(a1) .. dX^(aj), and the empty word () names the constant 1. Words are ordered by length, then
+lexicographically. A list of words is prefix-closed when it holds, with every word, the word without its last letter.
+"""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections.abc import Iterable, Sequence
+
+import torch
+
+Word = tuple[int, ...]
+
+
+def words(channels: int, count: int) -> list[Word]:
+    """The first `count` words over `channels` letters; the empty word is the first.
+
+    >>> words(2, 5)
+    [(), (0,), (1,), (0, 0), (0, 1)]
+    """
+    channels = _at_least(1, "channels", channels)
+    count = _at_least(1, "count", count)
+    levels = (itertools.product(range(channels), repeat=length) for length in itertools.count())
+    return list(itertools.islice(itertools.chain.from_iterable(levels), count))
+
+
+def words_up_to(channels: int, depth: int) -> list[Word]:
+    """All the words of at most `depth` letters, the empty word included.
+
+    >>> words_up_to(2, 1)
+    [(), (0,), (1,)]
+    """
+    return words(channels, count_up_to(channels, depth))
+
+
+def count_up_to(channels: int, depth: int) -> int:
+    """The number of words of at most `depth` letters: 1 + d + d^2 + .. + d^depth."""
+    channels = _at_least(1, "channels", channels)
+    depth = _at_least(0, "depth", depth)
+    return sum(channels**length for length in range(depth + 1))
+
+
+def letter_counts(words: Iterable[Sequence[int]], channels: int) -> torch.Tensor:
+    """How often each letter occurs in each word, (M, channels), int64.
+
+    With channel scales theta, S_theta = S * exp(counts @ log theta).
+    """
+    checked = check_words(words, channels)
+    counts = torch.zeros(len(checked), channels, dtype=torch.int64)
+    for row, word in enumerate(checked):
+        for letter in word:
+            counts[row, letter] += 1
+    return counts
+
+
+def word_names(words: Iterable[Sequence[int]], channel_names: Sequence[str]) -> list[str]:
+    """Words in the names of their channels, joined by an en dash; the empty word, the constant, is "1".
+
+    >>> word_names([(), (0, 1)], ["moisture", "humidity"])
+    ['1', 'moisture–humidity']
+    """
+    checked = check_words(words, len(channel_names))
+    return ["–".join(channel_names[letter] for letter in word) or "1" for word in checked]
+
+
+def prefix_closure(words: Iterable[Sequence[int]]) -> list[Word]:
+    """The words and all their prefixes, the empty word included, in order.
+
+    >>> prefix_closure([(1, 0)])
+    [(), (1,), (1, 0)]
+    """
+    closure: set[Word] = {()}
+    for word in words:
+        prefix = _as_word(word)
+        while prefix not in closure:
+            closure.add(prefix)
+            prefix = prefix[:-1]
+    return sorted(closure, key=lambda word: (len(word), word))
+
+
+def parents(words: Iterable[Sequence[int]]) -> torch.Tensor:
+    """For each word, the position of the word without its last letter, (M,), int64; -1 for the empty word."""
+    listed = [_as_word(word) for word in words]
+    position = {word: index for index, word in enumerate(listed)}
+    _refuse_duplicates(listed, position)
+    missing = () if () not in position else next((word for word in listed if word and word[:-1] not in position), None)
+    if missing is not None:
+        lacking = missing[:-1]
+        raise ValueError(
+            f"the words are not prefix-closed: {lacking} is missing"
+            + (f", the prefix of {missing}" if missing else "")
+            + "; pass prefix_closure(words)"
+        )
+    return torch.tensor([position[word[:-1]] if word else -1 for word in listed], dtype=torch.int64)
+
+
+def check_words(words: Iterable[Sequence[int]], channels: int) -> list[Word]:
+    """The words as a list of tuples, after checking that letters are in range and that no word comes twice."""
+    channels = _at_least(1, "channels", channels)
+    listed = [_as_word(word) for word in words]
+    for index, word in enumerate(listed):
+        if word and not 0 <= min(word) <= max(word) < channels:
+            raise ValueError(
+                f"word {index} is {word}, but with {channels} channels letters go from 0 to {channels - 1}"
+            )
+    _refuse_duplicates(listed, {word: index for index, word in enumerate(listed)})
+    return listed
+
+
+def _as_word(word: Sequence[int]) -> Word:
+    try:
+        return tuple(operator.index(letter) for letter in word)
+    except TypeError:
+        raise ValueError(f"a word is a tuple of integers such as (0, 1), got {word!r}") from None
+
+
+def _refuse_duplicates(listed: list[Word], position: dict[Word, int]) -> None:
+    if len(position) != len(listed):
+        first = next(word for index, word in enumerate(listed) if position[word] != index)
+        raise ValueError(f"word {first} comes more than once; pass each word once")
+
+
+def _at_least(least: int, name: str, value: int) -> int:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise ValueError(f"{name} must be an integer, got {value!r}") from None
+    if number < least:
+        raise ValueError(f"{name} must be at least {least}, got {number}")
+    return number
