@@ -68,8 +68,8 @@ public:
     explicit SignatureTree(WordTree tree) : tree_(std::move(tree)) {
         for (const Tile& tile : tree_.tiles)
             tiles_.push_back({tile.ops.data(), int(tile.ops.size()), tile.inner.data(), int(tile.inner.size()),
-                              tile.column.data(), tile.start.data(), tile.inner_start.data(), int(tile.column.size()),
-                              int(tile.inner_start.size())});
+                              tile.start.data(), tile.inner_start.data(), tile.filled.data(), tile.slot.data(),
+                              int(tile.slot.size()), int(tile.start.size()), int(tile.inner_start.size())});
         view_ = {tiles_.data(),      int(tiles_.size()), tree_.channels,  tree_.depth,
                  tree_.root_column, tree_.max_size,     tree_.max_inner, tree_.columns};
     }

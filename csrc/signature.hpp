@@ -11,9 +11,11 @@ struct TileView {
     int n_ops;
     const TreeOp* inner;
     int n_inner;
-    const int* column;
     const int* start;
     const int* inner_start;
+    const int* filled;
+    const int* slot;
+    int n_filled;
     int size;
     int inner_size;
 };

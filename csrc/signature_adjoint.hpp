@@ -28,18 +28,37 @@ struct Walk {
 
 inline constexpr int vbar_sums = max_full_levels + 3;
 
-template <class T, int levels>
+// Children without descendants of a word whose R and Rbar for their length are r and rbar.
+template <class T>
+SIGGPDE_INLINE void leaves_adjoint(Walk<T>& walk, const vec<T>* q, int count, vec<T> r, vec<T>& rbar, vec<T>* vbar) {
+    const vec<T>* bar = walk.bar;
+    vec<T> total = rbar;
+#pragma GCC unroll 8
+    for (int c = 0; c < count; ++c) {
+        total += q[c] * bar[c];
+        vbar[c] += bar[c] * r;
+    }
+    rbar = total;
+    walk.bar += count;
+}
+
+// The complete subtree of `levels` levels below a word whose R and Rbar for those levels are r and rbar. `leaf_vbar`
+// is the sum that words without descendants add to.
+template <class T, int levels, int channels>
 struct FullAdjoint {
-    static SIGGPDE_INLINE void inlined(Walk<T>& walk, const vec<T>* r, vec<T>* rbar, vec<T>*) {
-        const int d = walk.d;
+    static SIGGPDE_INLINE void inlined(Walk<T>& walk, const vec<T>* r, vec<T>* rbar, vec<T>* leaf_vbar) {
+        const int d = fixed<channels>(walk.d);
         const vec<T>* q = walk.q;
         vec<T>* vbar = walk.vbar + (levels + 2) * d;
-        vec<T> parent[levels], scaled[levels], parent_bar[levels];
+        vec<T> parent[levels], scaled[levels], parent_bar[levels], sums[channels + 1];
         for (int i = 0; i < levels; ++i) {
             parent[i] = r[i];
             scaled[i] = r[i] * (T(1) / T(i + 1));
             parent_bar[i] = rbar[i];
         }
+        if constexpr (levels == 2 && channels > 0)
+            for (int c = 0; c < channels; ++c) sums[c] = leaf_vbar[c];
+#pragma GCC unroll 8
         for (int c = 0; c < d; ++c) {
             const vec<T> s = *walk.old++;
             vec<T> child[levels], child_bar[levels];
@@ -48,11 +67,15 @@ struct FullAdjoint {
                 child_bar[i] = vec<T>{};
             }
             vec<T>* bar = walk.bar++;
-            vec<T>* leaf_vbar = walk.vbar + (c & walk.spread) * d;
-            if constexpr (levels > 3)
-                FullAdjoint<T, levels - 1>::called(walk, child + 1, child_bar + 1, leaf_vbar);
+            if constexpr (levels == 2)
+                leaves_adjoint<T>(walk, q, d, child[1], child_bar[1],
+                                  channels > 0 ? sums : walk.vbar + (c & walk.spread) * d);
+            else if constexpr (small(levels - 1, channels))
+                FullAdjoint<T, levels - 1, channels>::inlined(walk, child + 1, child_bar + 1,
+                                                              walk.vbar + (c & walk.spread) * d);
             else
-                FullAdjoint<T, levels - 1>::inlined(walk, child + 1, child_bar + 1, leaf_vbar);
+                FullAdjoint<T, levels - 1, channels>::called(walk, child + 1, child_bar + 1,
+                                                             walk.vbar + (c & walk.spread) * d);
             child_bar[0] = *bar;
             vec<T> total = child_bar[0], product = child_bar[0] * scaled[0];
             parent_bar[0] += q[c] * child_bar[0];
@@ -64,6 +87,8 @@ struct FullAdjoint {
             *bar = total;
             vbar[c] += product;
         }
+        if constexpr (levels == 2 && channels > 0)
+            for (int c = 0; c < channels; ++c) leaf_vbar[c] = sums[c];
         for (int i = 0; i < levels; ++i) rbar[i] = parent_bar[i];
     }
     static __attribute__((noinline)) void called(Walk<T>& walk, const vec<T>* r, vec<T>* rbar, vec<T>* leaf_vbar) {
@@ -74,35 +99,28 @@ struct FullAdjoint {
     }
 };
 
-template <class T>
-struct FullAdjoint<T, 1> {
-    static SIGGPDE_INLINE void run(Walk<T>& walk, const vec<T>* r, vec<T>* rbar, vec<T>* vbar, const vec<T>* q, int count) {
-        const vec<T> parent = r[0];
-        vec<T> total = rbar[0];
-        const vec<T>* bar = walk.bar;
-        for (int c = 0; c < count; ++c) {
-            total += q[c] * bar[c];
-            vbar[c] += bar[c] * parent;
-        }
-        rbar[0] = total;
-        walk.bar += count;
+template <class T, int channels>
+void full_adjoint_for(Walk<T>& walk, int levels, const vec<T>* r, vec<T>* rbar) {
+    switch (levels) {
+        case 1: return leaves_adjoint<T>(walk, walk.q, walk.d, r[0], rbar[0], walk.vbar);
+        case 2: return FullAdjoint<T, 2, channels>::called(walk, r, rbar, walk.vbar);
+        case 3: return FullAdjoint<T, 3, channels>::called(walk, r, rbar, walk.vbar);
+        case 4: return FullAdjoint<T, 4, channels>::called(walk, r, rbar, walk.vbar);
+        case 5: return FullAdjoint<T, 5, channels>::called(walk, r, rbar, walk.vbar);
+        case 6: return FullAdjoint<T, 6, channels>::called(walk, r, rbar, walk.vbar);
+        case 7: return FullAdjoint<T, 7, channels>::called(walk, r, rbar, walk.vbar);
+        case 8: return FullAdjoint<T, 8, channels>::called(walk, r, rbar, walk.vbar);
     }
-    static SIGGPDE_INLINE void inlined(Walk<T>& walk, const vec<T>* r, vec<T>* rbar, vec<T>* leaf_vbar) {
-        run(walk, r, rbar, leaf_vbar, walk.q, walk.d);
-    }
-};
+}
 
 template <class T>
 void full_adjoint(Walk<T>& walk, int levels, const vec<T>* r, vec<T>* rbar) {
-    switch (levels) {
-        case 1: return FullAdjoint<T, 1>::inlined(walk, r, rbar, walk.vbar);
-        case 2: return FullAdjoint<T, 2>::called(walk, r, rbar, walk.vbar);
-        case 3: return FullAdjoint<T, 3>::called(walk, r, rbar, walk.vbar);
-        case 4: return FullAdjoint<T, 4>::called(walk, r, rbar, walk.vbar);
-        case 5: return FullAdjoint<T, 5>::called(walk, r, rbar, walk.vbar);
-        case 6: return FullAdjoint<T, 6>::called(walk, r, rbar, walk.vbar);
-        case 7: return FullAdjoint<T, 7>::called(walk, r, rbar, walk.vbar);
-        case 8: return FullAdjoint<T, 8>::called(walk, r, rbar, walk.vbar);
+    switch (walk.d) {
+        case 2: return full_adjoint_for<T, 2>(walk, levels, r, rbar);
+        case 3: return full_adjoint_for<T, 3>(walk, levels, r, rbar);
+        case 4: return full_adjoint_for<T, 4>(walk, levels, r, rbar);
+        case 6: return full_adjoint_for<T, 6>(walk, levels, r, rbar);
+        default: return full_adjoint_for<T, 0>(walk, levels, r, rbar);
     }
 }
 
@@ -115,7 +133,7 @@ void step_adjoint(Walk<T>& walk, const TreeOp* ops, int begin, int end, vec<T>* 
         if (op.kind == TreeOp::full) {
             full_adjoint(walk, op.levels, row + 1, row_bar + 1);
         } else if (op.kind == TreeOp::leaves) {
-            FullAdjoint<T, 1>::run(walk, row + 1, row_bar + 1, walk.vbar + op.letter, walk.q + op.letter, op.levels);
+            leaves_adjoint<T>(walk, walk.q + op.letter, op.levels, row[1], row_bar[1], walk.vbar + op.letter);
         } else {
             const vec<T>* q = walk.q + op.letter;
             const vec<T> s = *walk.old++;

@@ -29,9 +29,10 @@ inline constexpr int max_full_levels = 8;
 struct Tile {
     std::vector<TreeOp> ops;       // every word of the tile
     std::vector<TreeOp> inner;     // the same without the words that have no descendants, in the same order
-    std::vector<int> column;       // for each word, in storage order, the output column it is to fill, or -1
-    std::vector<int> start;        // for each word, in storage order, its column, whichever tile fills it
+    std::vector<int> start;        // for each word, in storage order, its column or -1
     std::vector<int> inner_start;  // the same for the words of `inner`
+    std::vector<int> filled;       // the output columns that this tile fills, ascending
+    std::vector<int> slot;         // the position in storage of the word of each of them
 };
 
 struct WordTree {
