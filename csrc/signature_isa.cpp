@@ -81,13 +81,14 @@ struct Backward : Forward<T> {
         for (int o = 0; o < tile.n_ops; ++o)
             if (tile.ops[o].kind == TreeOp::full && tile.ops[o].levels + 3 > sums) sums = tile.ops[o].levels + 3;
         for (long i = 0; i < n; ++i) checkpoints[i] = this->state[i];
-        for (long at = 0; at + segment < steps; ++at) {
+        const long final_segment = (steps - 1) / segment * segment;
+        for (long at = 0; at < final_segment; ++at) {
             this->divide(tree, at);
             step<T>(tile.inner, tile.n_inner, this->state, this->state, this->q, d, this->rows, this->stride);
             if ((at + 1) % segment == 0)
                 for (long i = 0; i < n; ++i) checkpoints[(at + 1) / segment * n + i] = this->state[i];
         }
-        for (long first = (steps - 1) / segment * segment; first >= 0; first -= segment) {
+        for (long first = final_segment; first >= 0; first -= segment) {
             const long last = first + segment < steps ? first + segment : steps;
             for (long i = 0; i < n; ++i) states[i] = checkpoints[first / segment * n + i];
             for (long at = first; at + 1 < last; ++at) {
