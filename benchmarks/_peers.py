@@ -37,7 +37,10 @@ class Ours:
         missing = [name for name in names if not hasattr(module, name)]
         if missing:
             raise ImportError(f"siggpde has no {', '.join(missing)} yet")
-        self._signature, self._gram, self._diag = (_with_jobs(getattr(module, name), n_jobs) for name in names)
+        functions = [getattr(module, name) for name in names]
+        self.takes_jobs = all("n_jobs" in inspect.signature(function).parameters for function in functions)
+        jobs = {"n_jobs": n_jobs} if self.takes_jobs else {}
+        self._signature, self._gram, self._diag = (functools.partial(function, **jobs) for function in functions)
 
     def value(self, x: Tensor, options: dict) -> Call:
         return functools.partial(self._diag, x, **options)
@@ -215,9 +218,3 @@ def _torch_slope(
         return value, gradient if factor == 1 else gradient * factor
 
     return call
-
-
-def _with_jobs(function: Callable, n_jobs: int) -> Callable:
-    """The function with its number of threads fixed, where it takes one."""
-    takes = "n_jobs" in inspect.signature(function).parameters
-    return functools.partial(function, n_jobs=n_jobs) if takes else function

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 from dataclasses import asdict
 from pathlib import Path
@@ -99,7 +100,8 @@ def main() -> None:
     torch.set_num_threads(1)
     rounds = 3 if options.quick else 7
     found, skipped = _peers.load()
-    head = [f"{platform.processor() or platform.machine()}, torch {torch.__version__}, one core, float64", *skipped]
+    busy = f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores at the start"
+    head = [f"{platform.machine()}, torch {torch.__version__}, one core, float64; {busy}", *skipped]
     head.append(f"reference kernel against truncated inner products: {_cases.reference_gap():.0e} apart")
     print("\n".join(head), flush=True)
     tables = []
