@@ -18,7 +18,9 @@ def _load() -> ModuleType | None:
     if backend == "reference":
         return None
     if backend not in ("", "native"):
-        raise ValueError(f"SIGGPDE_BACKEND is {backend!r}; set it to 'native' or 'reference', or unset it")
+        raise ValueError(
+            f"SIGGPDE_BACKEND is {backend!r}; set it to 'native' or 'reference', or unset it"
+        )
     try:
         return importlib.import_module("siggpde._core")
     except ImportError as error:

@@ -16,7 +16,14 @@ import torch
 from siggpde import _inputs
 from siggpde._native import core
 from siggpde._reference import signature as reference
-from siggpde.words import Word, check_words, count_up_to, parents, prefix_closure, words_up_to
+from siggpde.words import (
+    Word,
+    check_words,
+    count_up_to,
+    parents,
+    prefix_closure,
+    words_up_to,
+)
 
 
 def signature(
@@ -42,7 +49,10 @@ def signature(
     batch, counted = _inputs.as_batch(x, lengths)
     channels = batch.shape[2]
     if (depth is None) == (words is None):
-        raise ValueError("give exactly one of depth and words, " + ("got both" if words is not None else "got none"))
+        raise ValueError(
+            "give exactly one of depth and words, "
+            + ("got both" if words is not None else "got none")
+        )
     key = depth if words is None else tuple(map(tuple, words))
     if core is None or not batch.is_cpu:
         return _by_reference(batch, counted, _listed(channels, key))
@@ -54,7 +64,11 @@ def signature(
 
 
 def extend(
-    signature: torch.Tensor, increments: torch.Tensor, words: Iterable[Sequence[int]], *, n_jobs: int | None = None
+    signature: torch.Tensor,
+    increments: torch.Tensor,
+    words: Iterable[Sequence[int]],
+    *,
+    n_jobs: int | None = None,
 ) -> torch.Tensor:
     """The signature of paths that go on: Chen's identity for the new increments only.
 
@@ -97,7 +111,11 @@ Key = int | tuple[tuple[int, ...], ...]
 
 
 def _listed(channels: int, key: Key) -> list[Word]:
-    return check_words(key, channels) if isinstance(key, tuple) else words_up_to(channels, key)
+    return (
+        check_words(key, channels)
+        if isinstance(key, tuple)
+        else words_up_to(channels, key)
+    )
 
 
 @lru_cache(maxsize=64)
@@ -110,7 +128,9 @@ def _compiled(channels: int, key: Key) -> Any:
     """The native word tree for all words up to a depth, or for a tuple of words."""
     if not isinstance(key, tuple):
         if count_up_to(channels, key) >= 2**31:
-            raise ValueError(f"depth {key} with {channels} channels has {count_up_to(channels, key)} words; lower it")
+            raise ValueError(
+                f"depth {key} with {channels} channels has {count_up_to(channels, key)} words; lower it"
+            )
         return core.SignatureTree(channels, key)
     listed = check_words(key, channels)
     closure = prefix_closure(listed)
@@ -120,14 +140,18 @@ def _compiled(channels: int, key: Key) -> Any:
     return core.SignatureTree(channels, parents(closure).tolist(), letters, columns)
 
 
-def _by_reference(x: torch.Tensor, lengths: torch.Tensor | None, listed: list[Word]) -> torch.Tensor:
+def _by_reference(
+    x: torch.Tensor, lengths: torch.Tensor | None, listed: list[Word]
+) -> torch.Tensor:
     mask = _inputs.row_mask(x, lengths)
     x = torch.where(mask[:, :, None], x, 0.0)
     if not torch.isfinite(x).all():
         _inputs.raise_not_finite(x, lengths)
     closure = prefix_closure(listed)
     position = {word: index for index, word in enumerate(closure)}
-    columns = torch.tensor([position[word] for word in listed], dtype=torch.int64, device=x.device)
+    columns = torch.tensor(
+        [position[word] for word in listed], dtype=torch.int64, device=x.device
+    )
     return _checked(reference.signature(x, mask, closure)[:, columns])
 
 
@@ -138,14 +162,27 @@ def _checked(result: torch.Tensor) -> torch.Tensor:
 
 
 def _forward(
-    x: torch.Tensor, start: torch.Tensor | None, lengths: torch.Tensor | None, tree: Any, threads: int
+    x: torch.Tensor,
+    start: torch.Tensor | None,
+    lengths: torch.Tensor | None,
+    tree: Any,
+    threads: int,
 ) -> torch.Tensor:
     n, length, _ = x.shape
     out = x.new_empty((n, tree.columns))
     run = tree.forward_double if x.dtype == torch.float64 else tree.forward_float
     lengths_at = 0 if lengths is None else lengths.data_ptr()
     start_at = 0 if start is None else start.data_ptr()
-    status = run(x.data_ptr(), lengths_at, n, length, start is not None, start_at, out.data_ptr(), threads)
+    status = run(
+        x.data_ptr(),
+        lengths_at,
+        n,
+        length,
+        start is not None,
+        start_at,
+        out.data_ptr(),
+        threads,
+    )
     if status == 1:
         _inputs.raise_not_finite(x, lengths, "x" if start is None else "increments")
     if status == 2:
@@ -178,7 +215,9 @@ class _Signature(torch.autograd.Function):
     """The native signature of x or, with a start, its extension by the increments x."""
 
     @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, start: Any, lengths: Any, tree: Any, threads: int) -> torch.Tensor:
+    def forward(
+        ctx: Any, x: torch.Tensor, start: Any, lengths: Any, tree: Any, threads: int
+    ) -> torch.Tensor:
         ctx.save_for_backward(x, start, lengths)
         ctx.tree, ctx.threads = tree, threads
         return _forward(x, start, lengths, tree, threads)

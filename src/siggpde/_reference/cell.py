@@ -44,7 +44,11 @@ def _integrate(coefficients: list[Fraction]) -> list[Fraction]:
 def cell_tables(degree: int, powers: int) -> tuple[Tensor, Tensor, Tensor]:
     """Coefficients of rho^0..rho^powers in E, F (powers+1, m, m) and g (powers+1, m), float64, exactly rounded."""
     size = (powers + 1, degree, degree)
-    keep, swap, lift = torch.zeros(size).double(), torch.zeros(size).double(), torch.zeros(size[:2]).double()
+    keep, swap, lift = (
+        torch.zeros(size).double(),
+        torch.zeros(size).double(),
+        torch.zeros(size[:2]).double(),
+    )
     for k in range(degree):
         power_of_j = [Fraction(int(i == k)) for i in range(k + 1)]
         for n in range(powers + 1):
@@ -56,12 +60,19 @@ def cell_tables(degree: int, powers: int) -> tuple[Tensor, Tensor, Tensor]:
             row = Fraction(2 * j + 1, factorial(n - 1 - j) * factorial(n + j))
             lift[n, j] = float(row / n)
             for k in range(min(degree, n + 1)):
-                value = row * n * factorial(n - 1) ** 2 / (factorial(n - k) * factorial(n + k + 1))
+                value = (
+                    row
+                    * n
+                    * factorial(n - 1) ** 2
+                    / (factorial(n - k) * factorial(n + k + 1))
+                )
                 swap[n, j, k] = float((-1) ** k * value)
     return keep, swap, lift
 
 
-def cell_matrices(rho: Tensor, degree: int, powers: int) -> tuple[Tensor, Tensor, Tensor]:
+def cell_matrices(
+    rho: Tensor, degree: int, powers: int
+) -> tuple[Tensor, Tensor, Tensor]:
     """E (..., m, m), F (..., m, m) and g (..., m) at every rho (...)."""
     exponents = torch.arange(powers + 1, device=rho.device)
     monomials = rho.unsqueeze(-1) ** exponents

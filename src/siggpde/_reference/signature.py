@@ -7,7 +7,9 @@ from collections.abc import Sequence
 import torch
 
 
-def extend(start: torch.Tensor, increments: torch.Tensor, words: Sequence[tuple[int, ...]]) -> torch.Tensor:
+def extend(
+    start: torch.Tensor, increments: torch.Tensor, words: Sequence[tuple[int, ...]]
+) -> torch.Tensor:
     """The signature after straight increments, S <- S ⊗ exp(v) for each v in turn.
 
     In coefficients, with |w| letters in w: S_w <- sum over j <= |w| of S_(w without its last j letters) times
@@ -22,7 +24,13 @@ def extend(start: torch.Tensor, increments: torch.Tensor, words: Sequence[tuple[
     for j in range(1, depth + 1):
         prefix = [position[word[:-j]] if len(word) >= j else absent for word in words]
         letter = [word[-j] if len(word) >= j else 0 for word in words]
-        terms.append((j, torch.tensor(prefix, device=start.device), torch.tensor(letter, device=start.device)))
+        terms.append(
+            (
+                j,
+                torch.tensor(prefix, device=start.device),
+                torch.tensor(letter, device=start.device),
+            )
+        )
     state = start
     for v in increments.unbind(1):
         padded = torch.cat([state, state.new_zeros(len(state), 1)], 1)
@@ -33,13 +41,17 @@ def extend(start: torch.Tensor, increments: torch.Tensor, words: Sequence[tuple[
     return state
 
 
-def signature(x: torch.Tensor, counts: torch.Tensor, words: Sequence[tuple[int, ...]]) -> torch.Tensor:
+def signature(
+    x: torch.Tensor, counts: torch.Tensor, words: Sequence[tuple[int, ...]]
+) -> torch.Tensor:
     """The signature of piecewise-linear paths.
 
     x (n, length, channels), finite; counts (n, length) bool, the rows that count; prefix-closed words, the empty
     word first; returns (n, M).
     """
-    before = torch.cat([x[:, :1], x[:, :-1]], 1)  # the path starts where it is: a zero increment, which changes nothing
+    before = torch.cat(
+        [x[:, :1], x[:, :-1]], 1
+    )  # the path starts where it is: a zero increment, which changes nothing
     increments = torch.where(counts[:, :, None], x - before, 0.0)
     start = torch.zeros(len(x), len(words), dtype=x.dtype, device=x.device)
     start[:, 0] = 1

@@ -1,0 +1,220 @@
+"""The signature kernel by the native core: addresses in, errors out, gradients through autograd."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import torch
+from torch import Tensor
+
+from siggpde._autograd import once
+from siggpde._inputs import raise_not_finite
+from siggpde._native import core
+
+NOT_FINITE, OVERFLOW, MEMORY = 1, 2, 3
+
+
+def diagonal(
+    x: Tensor,
+    lengths: Tensor | None,
+    refine: int,
+    tol: float,
+    log: bool,
+    threads: int,
+    differentiable: bool,
+) -> Tensor:
+    """k(X_i, X_i) (n,), or its logarithm; refine < 0 means the series solver."""
+    if differentiable:
+        return _Diagonal.apply(x, lengths, refine, tol, log, threads)  # pyright: ignore[reportReturnType]
+    return _run_diagonal(x, lengths, None, refine, tol, log, None, False, threads)
+
+
+def diagonal_with_scale_gradient(
+    x: Tensor,
+    lengths: Tensor | None,
+    theta: Tensor,
+    refine: int,
+    tol: float,
+    log: bool,
+    threads: int,
+) -> tuple[Tensor, Tensor]:
+    """k of the paths scaled by theta (d,), and its gradient in log theta (n, d), in one pass."""
+    gradient = x.new_empty(x.shape[0], x.shape[2])
+    value = _run_diagonal(x, lengths, theta, refine, tol, log, gradient, True, threads)
+    return value, gradient
+
+
+def gram(
+    x: Tensor,
+    x_lengths: Tensor | None,
+    y: Tensor | None,
+    y_lengths: Tensor | None,
+    refine: int,
+    tol: float,
+    threads: int,
+    differentiable: bool,
+) -> Tensor:
+    """k(X_i, Y_j) (n, m); y None means x."""
+    run = _Gram.apply if differentiable else _run_gram
+    return run(x, x_lengths, y, y_lengths, refine, tol, threads)  # pyright: ignore[reportReturnType]
+
+
+def _address(tensor: Tensor | None) -> int:
+    return 0 if tensor is None else tensor.data_ptr()
+
+
+def _run_diagonal(
+    x: Tensor,
+    lengths: Tensor | None,
+    theta: Tensor | None,
+    refine: int,
+    tol: float,
+    log: bool,
+    gradient: Tensor | None,
+    scales: bool,
+    threads: int,
+) -> Tensor:
+    n, length, channels = x.shape
+    value = x.new_empty(n)
+    run = core.diagonal_f64 if x.dtype == torch.float64 else core.diagonal_f32
+    failure = run(
+        x.data_ptr(), n, length, channels, _address(lengths), _address(theta), refine, tol, log, value.data_ptr(),
+        _address(gradient), scales, threads,
+    )  # fmt: skip
+    if failure is not None:
+        _raise(failure, x, lengths, None, None, log)
+    return value
+
+
+class _Diagonal(torch.autograd.Function):
+    """Value and gradient come from one pass, so the gradient is taken at once and kept."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        lengths: Tensor | None,
+        refine: int,
+        tol: float,
+        log: bool,
+        threads: int,
+    ) -> Tensor:
+        gradient = torch.empty_like(x)
+        value = _run_diagonal(
+            x, lengths, None, refine, tol, log, gradient, False, threads
+        )
+        ctx.save_for_backward(gradient)
+        return value
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        (gradient,) = ctx.saved_tensors
+        return once(_scaled, gradient, grad), None, None, None, None, None
+
+
+def _scaled(gradient: Tensor, grad: Tensor) -> Tensor:
+    return gradient * grad[:, None, None]
+
+
+def _run_gram(
+    x: Tensor,
+    x_lengths: Tensor | None,
+    y: Tensor | None,
+    y_lengths: Tensor | None,
+    refine: int,
+    tol: float,
+    threads: int,
+    weight: Tensor | None = None,
+    gradient_x: Tensor | None = None,
+    gradient_y: Tensor | None = None,
+) -> Tensor:
+    other = x if y is None else y
+    value = x.new_empty((len(x), len(other)) if weight is None else 0)
+    run = core.gram_f64 if x.dtype == torch.float64 else core.gram_f32
+    failure = run(
+        x.data_ptr(), x.shape[0], x.shape[1], _address(x_lengths),
+        _address(y), other.shape[0], other.shape[1], _address(y_lengths),
+        x.shape[2], refine, tol, value.data_ptr(), _address(weight), _address(gradient_x), _address(gradient_y), threads,
+    )  # fmt: skip
+    if failure is not None:
+        _raise(failure, x, x_lengths, y, y_lengths, False)
+    return value
+
+
+class _Gram(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        x_lengths: Any,
+        y: Any,
+        y_lengths: Any,
+        refine: int,
+        tol: float,
+        threads: int,
+    ):
+        ctx.save_for_backward(x, x_lengths, y, y_lengths)
+        ctx.settings = refine, tol, threads
+        return _run_gram(x, x_lengths, y, y_lengths, refine, tol, threads)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        of_x, of_y = once(_gram_gradients, grad, *ctx.saved_tensors, ctx.settings)
+        return of_x, None, of_y, None, None, None, None
+
+
+def _gram_gradients(
+    grad: Tensor,
+    x: Tensor,
+    x_lengths: Any,
+    y: Tensor | None,
+    y_lengths: Any,
+    settings: tuple[int, float, int],
+) -> tuple[Tensor, Tensor | None]:
+    of_x, of_y = torch.empty_like(x), None if y is None else torch.empty_like(y)
+    _run_gram(x, x_lengths, y, y_lengths, *settings, grad.contiguous(), of_x, of_y)
+    return of_x, of_y
+
+
+def _raise(
+    failure: tuple[int, ...],
+    x: Tensor,
+    x_lengths: Tensor | None,
+    y: Tensor | None,
+    y_lengths: Tensor | None,
+    log: bool,
+) -> NoReturn:
+    code, series, other, _, side = failure
+    name = "y" if side else "x"
+    if code == NOT_FINITE:
+        raise_not_finite(
+            *((y, y_lengths) if side and y is not None else (x, x_lengths)), name
+        )
+    if code == MEMORY:
+        raise MemoryError(
+            f"not enough memory for the signature kernel of {tuple(x.shape)} series; use fewer at a time"
+        )
+    if other >= 0:
+        raise_overflow(
+            x.dtype,
+            f"of series {series} of x and series {other} of {'x' if y is None else 'y'}",
+            False,
+            log,
+        )
+    raise_overflow(x.dtype, f"of series {series} of {name}", True, log)
+
+
+def raise_overflow(
+    dtype: torch.dtype, which: str, diagonal: bool, log: bool
+) -> NoReturn:
+    """Says which kernel value left the range of its type, and what to do."""
+    if log:
+        raise OverflowError(
+            f"the signature kernel {which} is beyond even its logarithm; rescale the series"
+        )
+    fixes = ["rescale the series"] + ["use float64"] * (dtype != torch.float64)
+    if diagonal:
+        fixes.append("take signature_kernel_diag(..., log=True)")
+    raise OverflowError(
+        f"the signature kernel {which} is too large for {dtype}; {' or '.join(fixes)}"
+    )
