@@ -1,7 +1,8 @@
 """The native core, or None where it cannot be used.
 
 `core` is the compiled module `siggpde._core`. It is None, and the reference implementations run instead, when the
-module cannot be imported (one warning says so) or when the environment variable SIGGPDE_BACKEND is "reference".
+module cannot be imported (one warning says so) or when the environment variable SIGGPDE_BACKEND is "reference";
+`core_error` then says why.
 """
 
 from __future__ import annotations
@@ -13,16 +14,14 @@ from types import ModuleType
 from typing import Any
 
 
-def _load() -> ModuleType | None:
+def _load() -> tuple[ModuleType | None, str | None]:
     backend = os.environ.get("SIGGPDE_BACKEND", "")
     if backend == "reference":
-        return None
+        return None, "SIGGPDE_BACKEND=reference"
     if backend not in ("", "native"):
-        raise ValueError(
-            f"SIGGPDE_BACKEND is {backend!r}; set it to 'native' or 'reference', or unset it"
-        )
+        raise ValueError(f"SIGGPDE_BACKEND is {backend!r}; set it to 'native' or 'reference', or unset it")
     try:
-        return importlib.import_module("siggpde._core")
+        return importlib.import_module("siggpde._core"), None
     except ImportError as error:
         if backend == "native":
             raise
@@ -33,7 +32,9 @@ def _load() -> ModuleType | None:
             UserWarning,
             stacklevel=2,
         )
-        return None
+        return None, str(error)
 
 
-core: Any = _load()
+_loaded = _load()
+core: Any = _loaded[0]
+core_error = _loaded[1]

@@ -1,0 +1,116 @@
+"""The command line: results on stdout, logs on stderr; exit code 0 is success, 1 a failure, 2 a wrong call."""
+
+import json
+import logging
+from importlib import metadata
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.logging import RichHandler
+from rich.table import Table
+
+app = typer.Typer(
+    help="Predict from time series, and say how sure you are, with signature-kernel Gaussian processes.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_show_locals=False,
+)
+
+log = logging.getLogger(__name__)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"siggpde {metadata.version('siggpde')}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log more, on stderr.")] = False,
+) -> None:
+    handler = RichHandler(console=Console(stderr=True), show_path=False, show_time=False)
+    logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[handler], force=True)
+    logging.getLogger("siggpde").setLevel(logging.DEBUG if verbose else logging.INFO)
+
+
+@app.command(epilog="Example: siggpde info --json")
+def info(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+    """Print versions, the instruction set picked, threads, and which backends work and why one does not."""
+    from siggpde._info import installation
+
+    facts = installation()
+    if as_json:
+        typer.echo(json.dumps(facts, indent=2))
+        return
+    table = _table("siggpde")
+    for name, version in facts["versions"].items():
+        table.add_row(name, version)
+    machine = facts["machine"]
+    table.add_row("processor", f"{machine['architecture']}, {machine['processors']} usable")
+    table.add_row("threads", str(machine["threads"]))
+    table.add_row("SIMD", facts["simd"] or "none (no native core)")
+    for name, backend in facts["backends"].items():
+        table.add_row(f"{name} backend", "available" if backend["available"] else f"no: {backend['reason']}")
+    Console().print(table)
+
+
+@app.command(epilog="Example: siggpde demo --output results")
+def demo(
+    output: Annotated[Path | None, typer.Option(help="Folder to write demo.json into.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an earlier demo.json.")] = False,
+) -> None:
+    """Compute signatures and signature kernels of the data set inside the package, and check them."""
+    target = None if output is None else output / "demo.json"
+    if target is not None and target.exists() and not force:
+        raise typer.BadParameter(f"{target} exists; --force overwrites it", param_hint="--output")
+    from siggpde._demo import run_demo
+
+    try:
+        result = run_demo()
+        if target is not None:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(json.dumps(result, indent=2) + "\n")
+            log.info("written to %s", target)
+    except (OSError, ValueError, RuntimeError) as error:
+        log.error("%s", error)
+        raise typer.Exit(1) from error
+    Console().print(_demo_table(result))
+
+
+def _demo_table(result: dict[str, Any]) -> Table:
+    data, signature = result["data"], result["signature"]
+    diagonal, gram, checks = result["kernel_diagonal"], result["gram"], result["checks"]
+    table = _table("siggpde demo")
+    table.add_row(
+        "data", f"{data['name']}: {data['series']} series, {data['points']} points, {data['channels']} channels"
+    )
+    table.add_row(f"signatures, depth {signature['depth']}", _work(signature, "series"))
+    table.add_row("k(X, X)", _work(diagonal, "series"))
+    table.add_row("Gram matrix", _work(gram, "pairs"))
+    table.add_section()
+    table.add_row("range of k(X, X)", f"{diagonal['smallest']:.4g} to {diagonal['largest']:.4g}")
+    tail, relative_tail = checks["smallest_tail"], checks["smallest_relative_tail"]
+    table.add_row("smallest k(X, X) - |S_M|²", f"{tail:.3g} (relative to k: {relative_tail:.1e})")
+    eigenvalue, relative_eigenvalue = checks["smallest_eigenvalue"], checks["smallest_relative_eigenvalue"]
+    table.add_row(
+        "smallest eigenvalue of Gram", f"{eigenvalue:.3g} (relative to the largest: {relative_eigenvalue:.1e})"
+    )
+    return table
+
+
+def _work(step: dict[str, Any], unit: str) -> str:
+    shape = " x ".join(map(str, step["shape"]))
+    return f"{shape} in {step['seconds'] * 1e3:.1f} ms, {step['per_second']:,.0f} {unit} a second"
+
+
+def _table(title: str) -> Table:
+    table = Table(title=title, title_justify="left", show_header=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    return table
