@@ -11,6 +11,9 @@ from rich.console import Console
 from rich.logging import RichHandler
 from rich.table import Table
 
+from siggpde._demo import run_demo
+from siggpde._info import installation
+
 app = typer.Typer(
     help="Predict from time series, and say how sure you are, with signature-kernel Gaussian processes.",
     no_args_is_help=True,
@@ -42,8 +45,6 @@ def main(
 @app.command(epilog="Example: siggpde info --json")
 def info(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
     """Print versions, the instruction set picked, threads, and which backends work and why one does not."""
-    from siggpde._info import installation
-
     facts = installation()
     if as_json:
         typer.echo(json.dumps(facts, indent=2))
@@ -69,8 +70,6 @@ def demo(
     target = None if output is None else output / "demo.json"
     if target is not None and target.exists() and not force:
         raise typer.BadParameter(f"{target} exists; --force overwrites it", param_hint="--output")
-    from siggpde._demo import run_demo
-
     try:
         result = run_demo()
         if target is not None:
