@@ -86,7 +86,7 @@ $(SANITIZED)/.built: $(VENV)/.dev $(SOURCES) $(wildcard src/siggpde/*.py)
 sanitize: $(SANITIZED)/.built
 	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
 	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
-	PYTHONPATH="$(SANITIZED)/site:$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" \
+	PYTHONPATH="$(CURDIR)/$(SANITIZED)/site:$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" \
 	$(BIN)/python -S -m pytest -m "not slow" $(SANITIZE_TESTS)
 
 clean:
