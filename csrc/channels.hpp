@@ -1,25 +1,25 @@
-// Products over the channels of increments: the coefficients of a row of cells, and their gradients.
+// Products over the channels of increments: the coefficients of some rows of cells, and their gradients.
+//
+// Several rows are taken at a time, because long paths do not fit the first cache: the columns' increments are then
+// loaded once for all of these rows.
 #pragma once
 
 #include "cell.hpp"
 
 namespace siggpde::SIGGPDE_ISA {
 
-// Calls body(Index<count>, first channel) for groups of channels small enough to stay in registers.
-template <class Body>
+inline constexpr int rows_together = 4;
+
+// Calls body(Index<count>, first channel) for groups of at most Most channels, which stay in registers.
+template <int Most, class Body>
 [[gnu::always_inline]] inline void for_channels(int channels, const Body& body) {
     int first = 0;
-    for (; channels - first >= 8; first += 8) body(Index<8>{}, first);
-    switch (channels - first) {
-        case 7: body(Index<4>{}, first), body(Index<3>{}, first + 4); break;
-        case 6: body(Index<6>{}, first); break;
-        case 5: body(Index<5>{}, first); break;
-        case 4: body(Index<4>{}, first); break;
-        case 3: body(Index<3>{}, first); break;
-        case 2: body(Index<2>{}, first); break;
-        case 1: body(Index<1>{}, first); break;
-        default: break;
-    }
+    for (; channels - first >= Most; first += Most) body(Index<Most>{}, first);
+    if constexpr (Most > 3)
+        if (channels - first == 3) body(Index<3>{}, first);
+    if constexpr (Most > 2)
+        if (channels - first == 2) body(Index<2>{}, first);
+    if (channels - first == 1) body(Index<1>{}, first);
 }
 
 // The increments along the columns: vectors (k(X, X)) or numbers shared by all lanes (k(X, y)).
@@ -35,36 +35,77 @@ struct SharedColumns {
     [[gnu::always_inline]] vec<T> operator[](long i) const { return broadcast<T>(data[i]); }
 };
 
-// rho[j] = <x, y_j> for j in [begin, end).
-template <class T, class Columns>
-[[gnu::noinline]] void row_of_products(const vec<T>* x, Columns y, int channels, long begin, long end, vec<T>* rho) {
-    for_channels(channels, [&](auto count, int first) {
-        vec<T> at[count];
-        for (int c = 0; c < count; ++c) at[c] = x[first + c];
+// rho[r * stride + j] = <x_r, y_j> for r < Rows and j in [begin, end).
+template <class T, int Rows, class Columns>
+[[gnu::noinline]] void products(const vec<T>* x, Columns y, int channels, long begin, long end, vec<T>* rho,
+                                long stride) {
+    for_channels<4>(channels, [&](auto count, int first) {
+        vec<T> at[Rows][count];
+        unroll<0, Rows>([&](auto r) {
+            unroll<0, count>([&](auto c) { at[r][c] = x[r * channels + first + c]; });
+        });
         for (long j = begin; j < end; ++j) {
-            vec<T> sum = first ? rho[j] : vec<T>{};
-            unroll<0, count>([&](auto c) __attribute__((always_inline)) { sum += at[c] * y[j * channels + first + c]; });
-            rho[j] = sum;
+            vec<T> sum[Rows];
+            unroll<0, Rows>([&](auto r) { sum[r] = first ? rho[r * stride + j] : vec<T>{}; });
+            unroll<0, count>([&](auto c) {
+                const vec<T> other = y[j * channels + first + c];
+                unroll<0, Rows>([&](auto r) { sum[r] += at[r][c] * other; });
+            });
+            unroll<0, Rows>([&](auto r) { rho[r * stride + j] = sum[r]; });
         }
     });
 }
 
-// gradient_x += sum_j rho_bar[j] y_j, and, if gradient_y is wanted, gradient_y[j] += rho_bar[j] x.
-template <class T, bool WithY, class Columns>
-[[gnu::noinline]] void pull_back_row(const vec<T>* x, Columns y, int channels, long begin, long end,
-                                     const vec<T>* rho_bar, vec<T>* gradient_x, vec<T>* gradient_y) {
-    for_channels(channels, [&](auto count, int first) {
-        vec<T> at[count], sum[count];
-        for (int c = 0; c < count; ++c) at[c] = x[first + c], sum[c] = gradient_x[first + c];
+// gradient_x[r] += sum_j rho_bar[r, j] y_j, and, if wanted, gradient_y[j] += sum_r rho_bar[r, j] x_r.
+template <class T, int Rows, bool WithY, class Columns>
+[[gnu::noinline]] void pull_back(const vec<T>* x, Columns y, int channels, long begin, long end, const vec<T>* rho_bar,
+                                 long stride, vec<T>* gradient_x, vec<T>* gradient_y) {
+    for_channels<2>(channels, [&](auto count, int first) {
+        vec<T> at[Rows][count], sum[Rows][count];
+        unroll<0, Rows>([&](auto r) {
+            unroll<0, count>([&](auto c) {
+                at[r][c] = x[r * channels + first + c];
+                sum[r][c] = gradient_x[r * channels + first + c];
+            });
+        });
         for (long j = begin; j < end; ++j) {
-            const vec<T> r = rho_bar[j];
-            unroll<0, count>([&](auto c) __attribute__((always_inline)) {
-                sum[c] += r * y[j * channels + first + c];
-                if constexpr (WithY) gradient_y[j * channels + first + c] += r * at[c];
+            vec<T> bar[Rows];
+            unroll<0, Rows>([&](auto r) { bar[r] = rho_bar[r * stride + j]; });
+            unroll<0, count>([&](auto c) {
+                const long place = j * channels + first + c;
+                const vec<T> other = y[place];
+                vec<T> back{};
+                if constexpr (WithY) back = gradient_y[place];
+                unroll<0, Rows>([&](auto r) {
+                    sum[r][c] += bar[r] * other;
+                    if constexpr (WithY) back += bar[r] * at[r][c];
+                });
+                if constexpr (WithY) gradient_y[place] = back;
             });
         }
-        for (int c = 0; c < count; ++c) gradient_x[first + c] = sum[c];
+        unroll<0, Rows>([&](auto r) {
+            unroll<0, count>([&](auto c) { gradient_x[r * channels + first + c] = sum[r][c]; });
+        });
     });
+}
+
+// Both for a number of rows known only at run time, at most rows_together.
+template <class T, class Columns>
+void products_of_rows(long rows, const vec<T>* x, Columns y, int channels, long begin, long end, vec<T>* rho,
+                      long stride) {
+    if (rows == rows_together) return products<T, rows_together>(x, y, channels, begin, end, rho, stride);
+    for (long r = 0; r < rows; ++r)
+        products<T, 1>(x + r * channels, y, channels, begin, end, rho + r * stride, stride);
+}
+
+template <class T, bool WithY, class Columns>
+void pull_back_rows(long rows, const vec<T>* x, Columns y, int channels, long begin, long end, const vec<T>* rho_bar,
+                    long stride, vec<T>* gradient_x, vec<T>* gradient_y) {
+    if (rows == rows_together)
+        return pull_back<T, rows_together, WithY>(x, y, channels, begin, end, rho_bar, stride, gradient_x, gradient_y);
+    for (long r = 0; r < rows; ++r)
+        pull_back<T, 1, WithY>(x + r * channels, y, channels, begin, end, rho_bar + r * stride, stride,
+                               gradient_x + r * channels, gradient_y);
 }
 
 }  // namespace siggpde::SIGGPDE_ISA

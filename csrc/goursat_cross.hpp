@@ -28,7 +28,8 @@ struct CrossGrid {
     [[gnu::noinline]] V sweep(long begin, long end, V* bottom, V* rho, V* store) const {
         V value = broadcast<T>(1);
         for (long i = begin; i < end; ++i) {
-            row_of_products<T>(x + i * channels, y, channels, 0, columns, rho);
+            const long turn = (i - begin) % rows_together;
+            if (turn == 0) coefficients(i, end, rho);
             V a[M], b[M], c = broadcast<T>(1);
             for (int k = 0; k < M; ++k) a[k] = V{};
             for (long j = 0; j < columns; ++j) {
@@ -39,7 +40,7 @@ struct CrossGrid {
                     store += stored;
                 }
                 const V right = c + b[0];
-                Step::step(rho[j], c, a, b);
+                Step::step(rho[turn * columns + j], c, a, b);
                 for (int k = 0; k < M; ++k) bottom[j * M + k] = b[k];
                 c = right;
             }
@@ -48,8 +49,14 @@ struct CrossGrid {
         return value;
     }
 
+    // The coefficients of rows i, i+1, .. as far as rows go together and `end` allows.
+    void coefficients(long i, long end, V* rho) const {
+        const long count = end - i < rows_together ? end - i : rows_together;
+        products_of_rows<T>(count, x + i * channels, y, channels, 0, columns, rho, columns);
+    }
+
     bool solve() const {
-        Vectors<V> memory(columns * (M + 1));
+        Vectors<V> memory(columns * (M + rows_together));
         if (!memory.data) return false;
         V *bottom = memory.data, *rho = bottom + columns * M;
         for (long j = 0; j < columns * M; ++j) bottom[j] = V{};
@@ -74,11 +81,12 @@ struct CrossGrid {
     bool differentiate() const {
         const long size = rows_per_segment(rows, columns * stored, columns * M, sizeof(V));
         const long segments = (rows + size - 1) / size;
-        Vectors<V> memory(columns * (2 * M + 2) + columns * channels + size * columns * stored +
+        Vectors<V> memory(columns * (2 * M + 2 * rows_together) + columns * channels + size * columns * stored +
                           segments * columns * M);
         if (!memory.data) return false;
         V *bottom = memory.data, *bottom_bar = bottom + columns * M, *rho = bottom_bar + columns * M;
-        V *rho_bar = rho + columns, *gradient_y = rho_bar + columns, *store = gradient_y + columns * channels;
+        V *rho_bar = rho + columns * rows_together, *gradient_y = rho_bar + columns * rows_together;
+        V* store = gradient_y + columns * channels;
         V* checkpoints = store + size * columns * stored;
         V* gradient_x = reinterpret_cast<V*>(task.gradient_x);
         for (long j = 0; j < columns * M; ++j) bottom[j] = bottom_bar[j] = V{};
@@ -95,11 +103,15 @@ struct CrossGrid {
             const V value = sweep<true>(begin, end, bottom, rho, store);
             if (s + 1 == segments) *reinterpret_cast<V*>(task.value) = value;
             for (long i = end - 1; i >= begin; --i) {
-                if (i < end - 1) row_of_products<T>(x + i * channels, y, channels, 0, columns, rho);
-                reverse_row(store + (i - begin) * columns * stored, rho, rho_bar, bottom_bar, end_bar);
+                const long turn = (i - begin) % rows_together, first = i - turn;
+                const long count = (first + rows_together < end ? first + rows_together : end) - first;
+                if (turn == count - 1) coefficients(first, end, rho);
+                reverse_row(store + (i - begin) * columns * stored, rho + turn * columns, rho_bar + turn * columns,
+                            bottom_bar, end_bar);
                 end_bar = V{};
-                pull_back_row<T, true>(x + i * channels, y, channels, 0, columns, rho_bar, gradient_x + i * channels,
-                                       gradient_y);
+                if (turn == 0)
+                    pull_back_rows<T, true>(count, x + i * channels, y, channels, 0, columns, rho_bar, columns,
+                                            gradient_x + i * channels, gradient_y);
             }
         }
         for (long j = 0; j < columns * channels; ++j) task.gradient_y[j] += sum_of_lanes<T>(gradient_y[j]);

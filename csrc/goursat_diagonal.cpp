@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cmath>
+#include <limits>
 
 #include "blocks.hpp"
 #include "parallel.hpp"
@@ -15,6 +16,10 @@ namespace {
 // A path that goes out and comes back has U(i, i) fall along the diagonal. The error of a cell beside k is then larger
 // by up to the square of that fall, and the bound is tightened by as much. Beyond this, rounding is all there is.
 constexpr double most_inflation = 1e12;
+// Falls as small as those of a random walk are within the slack of the bound.
+constexpr double ordinary_fall = 10;
+// Relative error by rounding above which the caller is warned.
+constexpr double worst_rounding = 1e-4;
 
 template <class T>
 class DiagonalRun {
@@ -36,6 +41,11 @@ public:
         if (request_.inflation) std::copy(inflation_.begin(), inflation_.end(), request_.inflation);
         for (long i = 0; i < batch_.count; ++i)
             if (!std::isfinite(request_.value[i])) return {Failure::overflow, i};
+        for (long i = 0; i < batch_.count; ++i)
+            if (inflation_[i] * std::numeric_limits<T>::epsilon() > worst_rounding) {
+                const bool lost = !request_.log && inflation_[i] * std::numeric_limits<T>::epsilon() > 1;
+                return {lost ? Failure::lost : Failure::inaccurate, i};
+            }
         return {};
     }
 
@@ -88,7 +98,7 @@ private:
         for (int lane = 0; lane < block.count; ++lane) {
             const long series = blocks.order[block.begin + lane];
             request_.value[series] = value[lane];
-            inflation_[series] = double(fall[lane]) * double(fall[lane]);
+            inflation_[series] = double(fall[lane]) * double(fall[lane]) / ordinary_fall;
             if (request_.gradient) write_gradient(series, gradient + lane, width, increments.data());
         }
     }

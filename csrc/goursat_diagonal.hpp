@@ -44,8 +44,7 @@ struct DiagonalGrid {
 
     // Row i: advances `bottom` and returns U(i+1, i+1). `store` has the inputs of every cell of the row.
     template <bool Store, bool Watch>
-    [[gnu::always_inline]] V row(long i, V corner, V* bottom, V* rho, V* store, V& largest) const {
-        row_of_products<T>(x + i * channels, VectorColumns<T>{x}, channels, i, rows, rho);
+    [[gnu::always_inline]] V row(long i, V corner, V* bottom, const V* rho, V* store, V& largest) const {
         V a[M], b[M], c = corner;
         for (int k = 0; k < M; ++k) a[k] = b[k] = bottom[i * M + k];
         if constexpr (Store) keep(store, a, b, c);
@@ -85,20 +84,24 @@ struct DiagonalGrid {
     [[gnu::noinline]] V sweep(long begin, long end, V corner, V* bottom, V* rho, V* store, V* scale, V& shift) const {
         for (long i = begin; i < end; ++i) {
             watch_fall(corner);
-            if constexpr (sizeof(T) == 8) {
-                if (task.log) {
-                    V largest = corner > V{} ? corner : -corner;
-                    corner = row<Store, true>(i, corner, bottom, rho, store, largest);
-                    corner = rescale(i, corner, largest, bottom, scale, shift);
-                    if constexpr (Store) store += (rows - i) * stored;
-                    continue;
-                }
+            const long turn = (i - begin) % rows_together;
+            if (turn == 0) coefficients(i, end, rho);
+            V largest = corner > V{} ? corner : -corner;
+            if (sizeof(T) == 8 && task.log) {
+                corner = row<Store, true>(i, corner, bottom, rho + turn * rows, store, largest);
+                corner = rescale(i, corner, largest, bottom, scale, shift);
+            } else {
+                corner = row<Store, false>(i, corner, bottom, rho + turn * rows, store, largest);
             }
-            V unused{};
-            corner = row<Store, false>(i, corner, bottom, rho, store, unused);
             if constexpr (Store) store += (rows - i) * stored;
         }
         return corner;
+    }
+
+    // The coefficients of rows i, i+1, .. as far as rows go together and `end` allows, from column i on.
+    void coefficients(long i, long end, V* rho) const {
+        const long count = end - i < rows_together ? end - i : rows_together;
+        products_of_rows<T>(count, x + i * channels, VectorColumns<T>{x}, channels, i, rows, rho, rows);
     }
 
     void write_value(V corner, V shift) const {
@@ -109,9 +112,9 @@ struct DiagonalGrid {
     }
 
     bool solve() const {
-        Vectors<V> memory(rows * (M + 2));
+        Vectors<V> memory(rows * (M + 1 + rows_together));
         if (!memory.data) return false;
-        V *bottom = memory.data, *rho = bottom + rows * M, *scale = rho + rows, shift{};
+        V *bottom = memory.data, *rho = bottom + rows * M, *scale = rho + rows * rows_together, shift{};
         for (long j = 0; j < rows * M; ++j) bottom[j] = V{};
         write_value(sweep<false>(0, rows, broadcast<T>(1), bottom, rho, nullptr, scale, shift), shift);
         return true;
@@ -140,15 +143,21 @@ struct DiagonalGrid {
         return lc;
     }
 
-    void pull_back(long i, const V* rho_bar, V* of_row, V* gradient) const {
+    // Gradients of rows i .. i + count - 1. Their sensitivities left of the diagonal count for nothing.
+    void pull_back(long i, long count, V* rho_bar, V* of_rows, V* gradient) const {
         const VectorColumns<T> columns{x};
-        for (int c = 0; c < channels; ++c) of_row[c] = V{};
+        const V* first = x + i * channels;
+        for (long r = 0; r < count; ++r)
+            for (long j = i; j < i + r; ++j) rho_bar[r * rows + j] = V{};
+        for (long c = 0; c < count * channels; ++c) of_rows[c] = V{};
         if (task.scales) {
-            pull_back_row<T, false>(x + i * channels, columns, channels, i, rows, rho_bar, of_row, nullptr);
-            for (int c = 0; c < channels; ++c) gradient[c] += of_row[c] * x[i * channels + c] * T(2);
+            pull_back_rows<T, false>(count, first, columns, channels, i, rows, rho_bar, rows, of_rows, nullptr);
+            for (long r = 0; r < count; ++r)
+                for (int c = 0; c < channels; ++c)
+                    gradient[c] += of_rows[r * channels + c] * first[r * channels + c] * T(2);
         } else {
-            pull_back_row<T, true>(x + i * channels, columns, channels, i, rows, rho_bar, of_row, gradient);
-            for (int c = 0; c < channels; ++c) gradient[i * channels + c] += of_row[c];
+            pull_back_rows<T, true>(count, first, columns, channels, i, rows, rho_bar, rows, of_rows, gradient);
+            for (long c = 0; c < count * channels; ++c) gradient[i * channels + c] += of_rows[c];
         }
     }
 
@@ -157,10 +166,12 @@ struct DiagonalGrid {
         const long segments = (rows + size - 1) / size;
         long kept = 0;
         for (long s = 1; s < segments; ++s) kept += (rows - s * size) * M + 1;
-        Vectors<V> memory(rows * (2 * M + 3) + channels + size * rows * stored + kept);
+        Vectors<V> memory(rows * (2 * M + 1 + 2 * rows_together) + rows_together * channels + size * rows * stored +
+                          kept);
         if (!memory.data) return false;
-        V *bottom = memory.data, *bottom_bar = bottom + rows * M, *rho = bottom_bar + rows * M, *rho_bar = rho + rows;
-        V *scale = rho_bar + rows, *of_row = scale + rows, *store = of_row + channels, *checkpoint = store + size * rows * stored;
+        V *bottom = memory.data, *bottom_bar = bottom + rows * M, *rho = bottom_bar + rows * M;
+        V *rho_bar = rho + rows * rows_together, *scale = rho_bar + rows * rows_together, *of_rows = scale + rows;
+        V *store = of_rows + rows_together * channels, *checkpoint = store + size * rows * stored;
         V* gradient = reinterpret_cast<V*>(task.gradient_x);
         V corner = broadcast<T>(1), shift{};
         for (long j = 0; j < rows * M; ++j) bottom[j] = bottom_bar[j] = V{};
@@ -189,15 +200,17 @@ struct DiagonalGrid {
             const V* cells = store;
             for (long i = begin; i < end; ++i) cells += (rows - i) * stored;
             for (long i = end - 1; i >= begin; --i) {
+                const long turn = (i - begin) % rows_together, first = i - turn;
+                const long count = (first + rows_together < end ? first + rows_together : end) - first;
+                if (turn == count - 1) coefficients(first, end, rho);
                 cells -= (rows - i) * stored;
                 if (task.log) {
                     corner_bar *= scale[i];
                     for (long j = (i + 1) * M; j < rows * M; ++j) bottom_bar[j] *= scale[i];
                 }
-                if (i < end - 1)
-                    row_of_products<T>(x + i * channels, VectorColumns<T>{x}, channels, i, rows, rho);
-                corner_bar = reverse_row(i, cells, rho, rho_bar, bottom_bar, corner_bar);
-                pull_back(i, rho_bar, of_row, gradient);
+                corner_bar =
+                    reverse_row(i, cells, rho + turn * rows, rho_bar + turn * rows, bottom_bar, corner_bar);
+                if (turn == 0) pull_back(i, count, rho_bar, of_rows, gradient);
             }
         }
         return true;

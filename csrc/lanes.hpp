@@ -25,7 +25,7 @@ inline constexpr int width = SIGGPDE_VECTOR_BYTES / int(sizeof(T));
 
 template <class T>
 inline vec<T> broadcast(T value) {
-    return vec<T>{} + value;
+    return value - vec<T>{};  // minus zero, not plus: the compiler may drop it
 }
 
 template <class T>

@@ -53,6 +53,23 @@ int cheapest_scheme(double fourth, double longest, double length, const Request&
     }
 }
 
+struct Cut {
+    double steps = 0, fourth = 0, longest = 0;
+};
+
+// The path with its segments cut into pieces no longer than `piece`.
+Cut cut_path(const PathSize& path, double piece) {
+    Cut cut;
+    for (double squared : path.squared) {
+        const double r = std::sqrt(squared);
+        const double count = double(pieces_of(r, piece)), part = r / count;
+        cut.steps += count;
+        cut.fourth += count * part * part * part * part;
+        cut.longest = std::max(cut.longest, part);
+    }
+    return cut;
+}
+
 }  // namespace
 
 bool make_plan(const PathSize& path, const Request& request, Plan& plan) {
@@ -75,32 +92,21 @@ bool make_plan(const PathSize& path, const Request& request, Plan& plan) {
         if (scheme_degree[plan.scheme] <= 3 && plan.estimate <= request.tol) return true;
         best = work[plan.scheme] * double(segments) * double(segments);
     }
-    const bool met = longest <= 1 && plan.estimate <= request.tol;
-    bool found = met;
+    bool found = longest <= 1 && plan.estimate <= request.tol;
     for (int cut : {1, 2, 3, 4, 6, 8, 12, 16}) {
         const double piece = std::min(longest, 1.0) / cut;
         if (piece >= longest) continue;
-        long steps = 0;
-        double fourth = 0, actual = 0;
-        for (double squared : path.squared) {
-            const double r = std::sqrt(squared);
-            const double count = r > piece ? std::ceil(r / piece) : 1;
-            const double part = r / count;
-            steps += long(count);
-            fourth += count * part * part * part * part;
-            actual = std::max(actual, part);
-        }
+        Cut split = cut_path(path, piece);
+        // More cuts only cost more: stop where even the cheapest scheme would.
+        if (found && work[first_series_scheme] * split.steps * split.steps >= best) break;
         double value;
-        const int scheme = cheapest_scheme(fourth, actual, length, request, value);
-        const double cost = work[scheme] * double(steps) * double(steps);
+        const int scheme = cheapest_scheme(split.fourth, split.longest, length, request, value);
+        const double cost = work[scheme] * split.steps * split.steps;
         const bool meets = value <= request.tol;
-        const bool better = best == 0 || (meets && !found) || (meets == found && (found ? cost < best : value < plan.estimate));
-        if (better) {
-            plan = Plan{scheme, 1, piece, value, steps};
-            best = cost;
-            found = meets;
-        }
-        if (found && cost > 8 * best) break;
+        if (best > 0 && (found ? !meets || cost >= best : !meets && value >= plan.estimate)) continue;
+        plan = Plan{scheme, 1, piece, value, long(split.steps)};
+        best = cost;
+        found = meets;
     }
     return true;
 }

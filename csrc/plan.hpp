@@ -28,8 +28,15 @@ struct Request {
     double too_long = 700;     // a segment longer than this overflows for certain
 };
 
+// The least number of equal pieces no longer than `piece`.
+inline int pieces_of(double length, double piece) {
+    if (length <= piece) return 1;
+    const int count = int(length / piece);
+    return count * piece < length ? count + 1 : count;
+}
+
 inline int pieces(const Plan& plan, double length) {
-    return plan.longest > 0 && length > plan.longest ? int(std::ceil(length / plan.longest)) : plan.uniform;
+    return plan.longest > 0 ? pieces_of(length, plan.longest) : plan.uniform;
 }
 
 // What planning needs to know of a path.

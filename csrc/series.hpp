@@ -10,7 +10,8 @@ namespace siggpde {
 
 // What went wrong, and where.
 struct Failure {
-    enum Code { none = 0, not_finite = 1, overflow = 2, memory = 3 };
+    // `inaccurate`: the result is there, but rounding has taken most of its digits; `lost`: all of them.
+    enum Code { none = 0, not_finite = 1, overflow = 2, memory = 3, inaccurate = 4, lost = 5 };
     Code code = none;
     long series = -1, time = -1, channel = -1;
     int side = 0;  // 0: x, 1: y

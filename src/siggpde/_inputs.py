@@ -18,9 +18,7 @@ FLOATS = (torch.float64, torch.float32)
 Series = torch.Tensor | np.ndarray | Sequence[torch.Tensor | np.ndarray]
 
 
-def as_batch(
-    x: Series, lengths: Any = None, name: str = "x"
-) -> tuple[torch.Tensor, torch.Tensor | None]:
+def as_batch(x: Series, lengths: Any = None, name: str = "x") -> tuple[torch.Tensor, torch.Tensor | None]:
     """Checks and returns (x, lengths): x contiguous, (n, length, channels); lengths int64, contiguous, or None.
 
     `x` may also be a numpy array, or a list of (length_i, channels) tensors or arrays: these are padded into one
@@ -29,27 +27,19 @@ def as_batch(
     if not isinstance(x, torch.Tensor):
         if isinstance(x, list | tuple):
             if lengths is not None:
-                raise ValueError(
-                    f"{name} is a list of series, which have their own lengths; leave `lengths` out"
-                )
+                raise ValueError(f"{name} is a list of series, which have their own lengths; leave `lengths` out")
             return _pad(x, name)
         x = _from_numpy(x, name)
     if x.ndim != 3:
         raise ValueError(
             f"{name} must have shape (n, length, channels), got {tuple(x.shape)}"
-            + (
-                "; for one series write x[None], for one channel x[..., None]"
-                if x.ndim in (1, 2)
-                else ""
-            )
+            + ("; for one series write x[None], for one channel x[..., None]" if x.ndim in (1, 2) else "")
         )
     _check_dtype(x, name)
     _, length, channels = x.shape
     if length == 0 or channels == 0:
         what = "no points" if length == 0 else "no channels"
-        raise ValueError(
-            f"{name} has shape {tuple(x.shape)}: its series have {what}; give at least one"
-        )
+        raise ValueError(f"{name} has shape {tuple(x.shape)}: its series have {what}; give at least one")
     if lengths is not None:
         lengths = _check_lengths(lengths, x, name)
     return x.contiguous(), lengths
@@ -60,9 +50,7 @@ def thread_count(n_jobs: int | None) -> int:
     if n_jobs is None:
         return torch.get_num_threads()
     if not isinstance(n_jobs, int) or (n_jobs < 1 and n_jobs != -1):
-        raise ValueError(
-            f"n_jobs must be None, -1 (all cores) or a positive integer, got {n_jobs!r}"
-        )
+        raise ValueError(f"n_jobs must be None, -1 (all cores) or a positive integer, got {n_jobs!r}")
     return n_jobs if n_jobs > 0 else os.cpu_count() or 1
 
 
@@ -73,9 +61,7 @@ def row_mask(x: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
     return torch.arange(x.shape[1], device=x.device) < lengths[:, None]
 
 
-def raise_not_finite(
-    x: torch.Tensor, lengths: torch.Tensor | None, name: str = "x"
-) -> NoReturn:
+def raise_not_finite(x: torch.Tensor, lengths: torch.Tensor | None, name: str = "x") -> NoReturn:
     """Raises ValueError for the first number of the batch that counts and is not finite."""
     bad = (~torch.isfinite(x.detach()) & row_mask(x, lengths)[:, :, None]).nonzero()
     series, time, channel = bad[0].tolist()
@@ -90,41 +76,26 @@ def raise_overflow(result: torch.Tensor, what: str) -> NoReturn:
     """Raises OverflowError for the first row of a result that is not finite."""
     bad = ~torch.isfinite(result.detach()).reshape(len(result), -1).all(1)
     series = int(bad.nonzero()[0])
-    advice = (
-        "rescale the series"
-        if result.dtype == torch.float64
-        else "rescale the series or use float64"
-    )
-    raise OverflowError(
-        f"{what} of series {series} is too large for {result.dtype}; {advice}"
-    )
+    advice = "rescale the series" if result.dtype == torch.float64 else "rescale the series or use float64"
+    raise OverflowError(f"{what} of series {series} is too large for {result.dtype}; {advice}")
 
 
 def _check_dtype(x: torch.Tensor, name: str) -> None:
     if x.dtype not in FLOATS:
-        fix = (
-            "convert it with .float() or .double()"
-            if not x.is_complex()
-            else "pass two real channels"
-        )
+        fix = "convert it with .float() or .double()" if not x.is_complex() else "pass two real channels"
         raise ValueError(f"{name} must be float32 or float64, got {x.dtype}; {fix}")
 
 
 def _from_numpy(x: Any, name: str) -> torch.Tensor:
     array = np.asarray(x)
     if array.dtype.kind not in "fiub":
-        raise ValueError(
-            f"{name} must be a float tensor, a numpy array or a list of them, got {type(x).__name__}"
-        )
+        raise ValueError(f"{name} must be a float tensor, a numpy array or a list of them, got {type(x).__name__}")
     return torch.from_numpy(np.require(array, requirements=["C", "W"]))
 
 
 def _check_lengths(lengths: Any, x: torch.Tensor, name: str) -> torch.Tensor:
     given = torch.as_tensor(lengths)
-    if (
-        given.dtype not in (torch.int64, torch.int32, torch.int16, torch.uint8)
-        or given.shape != x.shape[:1]
-    ):
+    if given.dtype not in (torch.int64, torch.int32, torch.int16, torch.uint8) or given.shape != x.shape[:1]:
         raise ValueError(
             f"lengths must be integers of shape ({len(x)},), one for each series of {name}, "
             f"got {given.dtype} of shape {tuple(given.shape)}"
@@ -140,20 +111,14 @@ def _check_lengths(lengths: Any, x: torch.Tensor, name: str) -> torch.Tensor:
 
 def _pad(series: Sequence[Any], name: str) -> tuple[torch.Tensor, torch.Tensor]:
     if not series:
-        raise ValueError(
-            f"{name} is an empty list, so its channels are unknown; pass a (0, length, channels) tensor"
-        )
+        raise ValueError(f"{name} is an empty list, so its channels are unknown; pass a (0, length, channels) tensor")
     items = [
-        item
-        if isinstance(item, torch.Tensor)
-        else _from_numpy(item, f"{name}[{index}]")
+        item if isinstance(item, torch.Tensor) else _from_numpy(item, f"{name}[{index}]")
         for index, item in enumerate(series)
     ]
     for index, item in enumerate(items):
         if item.ndim != 2 or 0 in item.shape:
-            raise ValueError(
-                f"{name}[{index}] must have shape (length, channels), got {tuple(item.shape)}"
-            )
+            raise ValueError(f"{name}[{index}] must have shape (length, channels), got {tuple(item.shape)}")
         _check_dtype(item, f"{name}[{index}]")
         if item.shape[1] != items[0].shape[1] or item.dtype != items[0].dtype:
             raise ValueError(

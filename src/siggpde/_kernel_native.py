@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, NoReturn
 
 import torch
@@ -11,7 +12,7 @@ from siggpde._autograd import once
 from siggpde._inputs import raise_not_finite
 from siggpde._native import core
 
-NOT_FINITE, OVERFLOW, MEMORY = 1, 2, 3
+NOT_FINITE, OVERFLOW, MEMORY, INACCURATE, LOST = 1, 2, 3, 4, 5
 
 
 def diagonal(
@@ -82,7 +83,7 @@ def _run_diagonal(
         _address(gradient), scales, threads,
     )  # fmt: skip
     if failure is not None:
-        _raise(failure, x, lengths, None, None, log)
+        _report(failure, x, lengths, None, None, log)
     return value
 
 
@@ -100,9 +101,7 @@ class _Diagonal(torch.autograd.Function):
         threads: int,
     ) -> Tensor:
         gradient = torch.empty_like(x)
-        value = _run_diagonal(
-            x, lengths, None, refine, tol, log, gradient, False, threads
-        )
+        value = _run_diagonal(x, lengths, None, refine, tol, log, gradient, False, threads)
         ctx.save_for_backward(gradient)
         return value
 
@@ -134,10 +133,11 @@ def _run_gram(
     failure = run(
         x.data_ptr(), x.shape[0], x.shape[1], _address(x_lengths),
         _address(y), other.shape[0], other.shape[1], _address(y_lengths),
-        x.shape[2], refine, tol, value.data_ptr(), _address(weight), _address(gradient_x), _address(gradient_y), threads,
+        x.shape[2], refine, tol, value.data_ptr(), _address(weight), _address(gradient_x),
+        _address(gradient_y), threads,
     )  # fmt: skip
     if failure is not None:
-        _raise(failure, x, x_lengths, y, y_lengths, False)
+        _report(failure, x, x_lengths, y, y_lengths, False)
     return value
 
 
@@ -176,24 +176,30 @@ def _gram_gradients(
     return of_x, of_y
 
 
-def _raise(
+def _report(
     failure: tuple[int, ...],
     x: Tensor,
     x_lengths: Tensor | None,
     y: Tensor | None,
     y_lengths: Tensor | None,
     log: bool,
-) -> NoReturn:
+) -> None:
     code, series, other, _, side = failure
+    if code in (INACCURATE, LOST):
+        digits = "most" if code == INACCURATE else "all"
+        message = (
+            f"the signature kernel of series {series} has lost {digits} of its digits to rounding: the path comes back "
+            "on itself, so that k(X, X) is far smaller than on the way; rescale the series, or add a time channel"
+        )
+        if code == LOST:
+            raise ArithmeticError(message)
+        warnings.warn(message, UserWarning, stacklevel=5)
+        return
     name = "y" if side else "x"
     if code == NOT_FINITE:
-        raise_not_finite(
-            *((y, y_lengths) if side and y is not None else (x, x_lengths)), name
-        )
+        raise_not_finite(*((y, y_lengths) if side and y is not None else (x, x_lengths)), name)
     if code == MEMORY:
-        raise MemoryError(
-            f"not enough memory for the signature kernel of {tuple(x.shape)} series; use fewer at a time"
-        )
+        raise MemoryError(f"not enough memory for the signature kernel of {tuple(x.shape)} series; use fewer at a time")
     if other >= 0:
         raise_overflow(
             x.dtype,
@@ -204,17 +210,11 @@ def _raise(
     raise_overflow(x.dtype, f"of series {series} of {name}", True, log)
 
 
-def raise_overflow(
-    dtype: torch.dtype, which: str, diagonal: bool, log: bool
-) -> NoReturn:
+def raise_overflow(dtype: torch.dtype, which: str, diagonal: bool, log: bool) -> NoReturn:
     """Says which kernel value left the range of its type, and what to do."""
     if log:
-        raise OverflowError(
-            f"the signature kernel {which} is beyond even its logarithm; rescale the series"
-        )
+        raise OverflowError(f"the signature kernel {which} is beyond even its logarithm; rescale the series")
     fixes = ["rescale the series"] + ["use float64"] * (dtype != torch.float64)
     if diagonal:
         fixes.append("take signature_kernel_diag(..., log=True)")
-    raise OverflowError(
-        f"the signature kernel {which} is too large for {dtype}; {' or '.join(fixes)}"
-    )
+    raise OverflowError(f"the signature kernel {which} is too large for {dtype}; {' or '.join(fixes)}")

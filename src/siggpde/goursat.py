@@ -64,27 +64,19 @@ def signature_kernel(
     if ys is not None:
         _check_pair(xs, ys)
     elif y_lengths is not None:
-        raise ValueError(
-            "y_lengths is given, but y is not; for the Gram matrix of x alone give `lengths`"
-        )
-    differentiable = torch.is_grad_enabled() and (
-        xs.requires_grad or (ys is not None and ys.requires_grad)
-    )
+        raise ValueError("y_lengths is given, but y is not; for the Gram matrix of x alone give `lengths`")
+    differentiable = torch.is_grad_enabled() and (xs.requires_grad or (ys is not None and ys.requires_grad))
     if core is not None and xs.is_cpu and (gradient == "adjoint" or not differentiable):
         threads = _inputs.thread_count(n_jobs)
         steps, tol = _native_settings(solver, refine, tol, xs.dtype)
-        return _kernel_native.gram(
-            xs, x_counts, ys, y_counts, steps, tol, threads, differentiable
-        )
+        return _kernel_native.gram(xs, x_counts, ys, y_counts, steps, tol, threads, differentiable)
     others, other_counts = (xs, x_counts) if ys is None else (ys, y_counts)
     scheme = reference.scheme_of(solver, refine)
     pieces = (
         _finite_pieces(xs, x_counts, scheme, "x"),
         _finite_pieces(others, other_counts, scheme, "y"),
     )
-    return _checked(
-        reference.gram_by(_pair_solver(gradient, scheme, False), *pieces), False
-    )
+    return _checked(reference.gram_by(_pair_solver(gradient, scheme, False), *pieces), False)
 
 
 def signature_kernel_diag(
@@ -112,13 +104,9 @@ def signature_kernel_diag(
         threads = _inputs.thread_count(n_jobs)
         if log and xs.dtype != torch.float64:
             steps, tol = _native_settings(solver, refine, tol, xs.dtype)
-            return _kernel_native.diagonal(
-                xs.double(), counts, steps, tol, True, threads, differentiable
-            ).to(xs.dtype)
+            return _kernel_native.diagonal(xs.double(), counts, steps, tol, True, threads, differentiable).to(xs.dtype)
         steps, tol = _native_settings(solver, refine, tol, xs.dtype)
-        return _kernel_native.diagonal(
-            xs, counts, steps, tol, log, threads, differentiable
-        )
+        return _kernel_native.diagonal(xs, counts, steps, tol, log, threads, differentiable)
     scheme = reference.scheme_of(solver, refine)
     pieces = _finite_pieces(xs, counts, scheme, "x")
     return _checked(
@@ -151,37 +139,21 @@ def signature_kernel_diag_scales(
     _check_settings(solver, refine, tol, "adjoint")
     xs, counts = _inputs.as_batch(x, lengths)
     xs = xs.detach()
-    scale = (
-        torch.as_tensor(theta)
-        .detach()
-        .to(dtype=xs.dtype, device=xs.device)
-        .contiguous()
-    )
+    scale = torch.as_tensor(theta).detach().to(dtype=xs.dtype, device=xs.device).contiguous()
     if scale.shape != xs.shape[2:] or not torch.isfinite(scale).all():
-        raise ValueError(
-            f"theta must be {xs.shape[2]} finite scales, one a channel of x, got {theta}"
-        )
+        raise ValueError(f"theta must be {xs.shape[2]} finite scales, one a channel of x, got {theta}")
     if core is not None and xs.is_cpu:
         threads = _inputs.thread_count(n_jobs)
         steps, tol = _native_settings(solver, refine, tol, xs.dtype)
         if log and xs.dtype != torch.float64:
             run = _kernel_native.diagonal_with_scale_gradient
-            value, slope = run(
-                xs.double(), counts, scale.double(), steps, tol, True, threads
-            )
+            value, slope = run(xs.double(), counts, scale.double(), steps, tol, True, threads)
             return value.to(xs.dtype), slope.to(xs.dtype)
-        return _kernel_native.diagonal_with_scale_gradient(
-            xs, counts, scale, steps, tol, log, threads
-        )
+        return _kernel_native.diagonal_with_scale_gradient(xs, counts, scale, steps, tol, log, threads)
     logarithm = torch.zeros_like(scale).expand(len(xs), -1).clone().requires_grad_()
     with torch.enable_grad():
-        scaled = (
-            torch.where(_inputs.row_mask(xs, counts)[:, :, None], xs, 0.0)
-            * (scale * logarithm.exp())[:, None, :]
-        )
-        value = signature_kernel_diag(
-            scaled, lengths=counts, log=log, solver=solver, refine=refine, tol=tol
-        )
+        scaled = torch.where(_inputs.row_mask(xs, counts)[:, :, None], xs, 0.0) * (scale * logarithm.exp())[:, None, :]
+        value = signature_kernel_diag(scaled, lengths=counts, log=log, solver=solver, refine=refine, tol=tol)
         (slope,) = torch.autograd.grad(value.sum(), logarithm)
     return value.detach(), slope
 
@@ -190,35 +162,23 @@ def _check_settings(solver: str, refine: int, tol: float, gradient: str) -> None
     if solver not in ("series", "fd"):
         raise ValueError(f"solver must be 'series' or 'fd', got {solver!r}")
     if gradient not in ("adjoint", "variation", "augmented"):
-        raise ValueError(
-            f"gradient must be 'adjoint', 'variation' or 'augmented', got {gradient!r}"
-        )
+        raise ValueError(f"gradient must be 'adjoint', 'variation' or 'augmented', got {gradient!r}")
     if refine != 0 and solver == "series":
-        raise ValueError(
-            f"refine={refine} is for solver='fd'; the series solver takes its accuracy from `tol`"
-        )
+        raise ValueError(f"refine={refine} is for solver='fd'; the series solver takes its accuracy from `tol`")
     if not isinstance(refine, int) or not 0 <= refine <= _MOST_REFINE:
-        raise ValueError(
-            f"refine must be an integer from 0 to {_MOST_REFINE}, got {refine!r}"
-        )
+        raise ValueError(f"refine must be an integer from 0 to {_MOST_REFINE}, got {refine!r}")
     if not 0 < tol < 1:
         raise ValueError(f"tol must be between 0 and 1, got {tol!r}")
 
 
 def _check_pair(x: Tensor, y: Tensor) -> None:
     if x.shape[2] != y.shape[2]:
-        raise ValueError(
-            f"x has {x.shape[2]} channels and y has {y.shape[2]}; they need the same"
-        )
+        raise ValueError(f"x has {x.shape[2]} channels and y has {y.shape[2]}; they need the same")
     if x.dtype != y.dtype or x.device != y.device:
-        raise ValueError(
-            f"x is {x.dtype} on {x.device} and y is {y.dtype} on {y.device}; convert one to the other"
-        )
+        raise ValueError(f"x is {x.dtype} on {x.device} and y is {y.dtype} on {y.device}; convert one to the other")
 
 
-def _native_settings(
-    solver: str, refine: int, tol: float, dtype: torch.dtype
-) -> tuple[int, float]:
+def _native_settings(solver: str, refine: int, tol: float, dtype: torch.dtype) -> tuple[int, float]:
     return (-1 if solver == "series" else refine), max(tol, _SMALLEST_TOL[dtype])
 
 
@@ -234,9 +194,7 @@ def _pair_solver(gradient: str, scheme: reference.Scheme, log: bool) -> Any:
     return solve
 
 
-def _finite_pieces(
-    x: Tensor, lengths: Tensor | None, scheme: reference.Scheme, name: str
-) -> Tensor:
+def _finite_pieces(x: Tensor, lengths: Tensor | None, scheme: reference.Scheme, name: str) -> Tensor:
     inside = _inputs.row_mask(x, lengths)[:, :, None]
     if not torch.isfinite(torch.where(inside, x.detach(), 0.0)).all():
         _inputs.raise_not_finite(x, lengths, name)
@@ -247,8 +205,6 @@ def _checked(value: Tensor, diagonal: bool, log: bool = False) -> Tensor:
     bad = (~torch.isfinite(value.detach())).nonzero()
     if len(bad):
         first = bad[0].tolist()
-        which = f"of series {first[0]} of x" + (
-            "" if diagonal else f" and series {first[1]} of y"
-        )
+        which = f"of series {first[0]} of x" + ("" if diagonal else f" and series {first[1]} of y")
         _kernel_native.raise_overflow(value.dtype, which, diagonal, log)
     return value

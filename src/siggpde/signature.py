@@ -49,11 +49,8 @@ def signature(
     batch, counted = _inputs.as_batch(x, lengths)
     channels = batch.shape[2]
     if (depth is None) == (words is None):
-        raise ValueError(
-            "give exactly one of depth and words, "
-            + ("got both" if words is not None else "got none")
-        )
-    key = depth if words is None else tuple(map(tuple, words))
+        raise ValueError("give exactly one of depth and words, " + ("got both" if words is not None else "got none"))
+    key: Any = depth if words is None else tuple(map(tuple, words))
     if core is None or not batch.is_cpu:
         return _by_reference(batch, counted, _listed(channels, key))
     tree = _compiled(channels, key)
@@ -111,11 +108,7 @@ Key = int | tuple[tuple[int, ...], ...]
 
 
 def _listed(channels: int, key: Key) -> list[Word]:
-    return (
-        check_words(key, channels)
-        if isinstance(key, tuple)
-        else words_up_to(channels, key)
-    )
+    return check_words(key, channels) if isinstance(key, tuple) else words_up_to(channels, key)
 
 
 @lru_cache(maxsize=64)
@@ -128,9 +121,7 @@ def _compiled(channels: int, key: Key) -> Any:
     """The native word tree for all words up to a depth, or for a tuple of words."""
     if not isinstance(key, tuple):
         if count_up_to(channels, key) >= 2**31:
-            raise ValueError(
-                f"depth {key} with {channels} channels has {count_up_to(channels, key)} words; lower it"
-            )
+            raise ValueError(f"depth {key} with {channels} channels has {count_up_to(channels, key)} words; lower it")
         return core.SignatureTree(channels, key)
     listed = check_words(key, channels)
     closure = prefix_closure(listed)
@@ -140,18 +131,14 @@ def _compiled(channels: int, key: Key) -> Any:
     return core.SignatureTree(channels, parents(closure).tolist(), letters, columns)
 
 
-def _by_reference(
-    x: torch.Tensor, lengths: torch.Tensor | None, listed: list[Word]
-) -> torch.Tensor:
+def _by_reference(x: torch.Tensor, lengths: torch.Tensor | None, listed: list[Word]) -> torch.Tensor:
     mask = _inputs.row_mask(x, lengths)
     x = torch.where(mask[:, :, None], x, 0.0)
     if not torch.isfinite(x).all():
         _inputs.raise_not_finite(x, lengths)
     closure = prefix_closure(listed)
     position = {word: index for index, word in enumerate(closure)}
-    columns = torch.tensor(
-        [position[word] for word in listed], dtype=torch.int64, device=x.device
-    )
+    columns = torch.tensor([position[word] for word in listed], dtype=torch.int64, device=x.device)
     return _checked(reference.signature(x, mask, closure)[:, columns])
 
 
@@ -215,9 +202,7 @@ class _Signature(torch.autograd.Function):
     """The native signature of x or, with a start, its extension by the increments x."""
 
     @staticmethod
-    def forward(
-        ctx: Any, x: torch.Tensor, start: Any, lengths: Any, tree: Any, threads: int
-    ) -> torch.Tensor:
+    def forward(ctx: Any, x: torch.Tensor, start: Any, lengths: Any, tree: Any, threads: int) -> torch.Tensor:
         ctx.save_for_backward(x, start, lengths)
         ctx.tree, ctx.threads = tree, threads
         return _forward(x, start, lengths, tree, threads)

@@ -24,10 +24,7 @@ def words(channels: int, count: int) -> list[Word]:
     """
     channels = _at_least(1, "channels", channels)
     count = _at_least(1, "count", count)
-    levels = (
-        itertools.product(range(channels), repeat=length)
-        for length in itertools.count()
-    )
+    levels = (itertools.product(range(channels), repeat=length) for length in itertools.count())
     return list(itertools.islice(itertools.chain.from_iterable(levels), count))
 
 
@@ -60,18 +57,14 @@ def letter_counts(words: Iterable[Sequence[int]], channels: int) -> torch.Tensor
     return counts
 
 
-def word_names(
-    words: Iterable[Sequence[int]], channel_names: Sequence[str]
-) -> list[str]:
+def word_names(words: Iterable[Sequence[int]], channel_names: Sequence[str]) -> list[str]:
     """Words in the names of their channels, joined by an en dash; the empty word, the constant, is "1".
 
     >>> word_names([(), (0, 1)], ["moisture", "humidity"])
     ['1', 'moisture–humidity']
     """
     checked = check_words(words, len(channel_names))
-    return [
-        "–".join(channel_names[letter] for letter in word) or "1" for word in checked
-    ]
+    return ["–".join(channel_names[letter] for letter in word) or "1" for word in checked]
 
 
 def prefix_closure(words: Iterable[Sequence[int]]) -> list[Word]:
@@ -94,11 +87,7 @@ def parents(words: Iterable[Sequence[int]]) -> torch.Tensor:
     listed = [_as_word(word) for word in words]
     position = {word: index for index, word in enumerate(listed)}
     _refuse_duplicates(listed, position)
-    missing = (
-        ()
-        if () not in position
-        else next((word for word in listed if word and word[:-1] not in position), None)
-    )
+    missing = () if () not in position else next((word for word in listed if word and word[:-1] not in position), None)
     if missing is not None:
         lacking = missing[:-1]
         raise ValueError(
@@ -106,9 +95,7 @@ def parents(words: Iterable[Sequence[int]]) -> torch.Tensor:
             + (f", the prefix of {missing}" if missing else "")
             + "; pass prefix_closure(words)"
         )
-    return torch.tensor(
-        [position[word[:-1]] if word else -1 for word in listed], dtype=torch.int64
-    )
+    return torch.tensor([position[word[:-1]] if word else -1 for word in listed], dtype=torch.int64)
 
 
 def check_words(words: Iterable[Sequence[int]], channels: int) -> list[Word]:
@@ -128,16 +115,12 @@ def _as_word(word: Sequence[int]) -> Word:
     try:
         return tuple(operator.index(letter) for letter in word)
     except TypeError:
-        raise ValueError(
-            f"a word is a tuple of integers such as (0, 1), got {word!r}"
-        ) from None
+        raise ValueError(f"a word is a tuple of integers such as (0, 1), got {word!r}") from None
 
 
 def _refuse_duplicates(listed: list[Word], position: dict[Word, int]) -> None:
     if len(position) != len(listed):
-        first = next(
-            word for index, word in enumerate(listed) if position[word] != index
-        )
+        first = next(word for index, word in enumerate(listed) if position[word] != index)
         raise ValueError(f"word {first} comes more than once; pass each word once")
 
 

@@ -60,19 +60,12 @@ def cell_tables(degree: int, powers: int) -> tuple[Tensor, Tensor, Tensor]:
             row = Fraction(2 * j + 1, factorial(n - 1 - j) * factorial(n + j))
             lift[n, j] = float(row / n)
             for k in range(min(degree, n + 1)):
-                value = (
-                    row
-                    * n
-                    * factorial(n - 1) ** 2
-                    / (factorial(n - k) * factorial(n + k + 1))
-                )
+                value = row * n * factorial(n - 1) ** 2 / (factorial(n - k) * factorial(n + k + 1))
                 swap[n, j, k] = float((-1) ** k * value)
     return keep, swap, lift
 
 
-def cell_matrices(
-    rho: Tensor, degree: int, powers: int
-) -> tuple[Tensor, Tensor, Tensor]:
+def cell_matrices(rho: Tensor, degree: int, powers: int) -> tuple[Tensor, Tensor, Tensor]:
     """E (..., m, m), F (..., m, m) and g (..., m) at every rho (...)."""
     exponents = torch.arange(powers + 1, device=rho.device)
     monomials = rho.unsqueeze(-1) ** exponents

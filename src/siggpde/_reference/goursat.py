@@ -57,9 +57,7 @@ def goursat(
         top = _apply(keep, b) + _apply(swap, a) + source
         right = _apply(keep, a) + _apply(swap, b) + source
         left = torch.cat([left[:, :lo], right, left[:, hi + 1 :]], 1)
-        bottom = torch.cat(
-            [bottom[:, : t - hi], top.flip(1), bottom[:, t - lo + 1 :]], 1
-        )
+        bottom = torch.cat([bottom[:, : t - hi], top.flip(1), bottom[:, t - lo + 1 :]], 1)
         corner = torch.cat([corner[:, :lo], c + b[..., 0], corner[:, hi + 1 :]], 1)
         if log:
             # The problem is linear in the boundary values: a series may be rescaled as a whole at any time.

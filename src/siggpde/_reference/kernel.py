@@ -43,24 +43,16 @@ def pieces(x: Tensor, lengths: Tensor | None, scheme: Scheme) -> Tensor:
     if scheme.pieces:
         return increments.repeat_interleave(scheme.pieces, 1) / scheme.pieces
     longest = increments.detach().norm(dim=2) / LONGEST_PIECE
-    counts = (
-        longest.ceil()
-        .nan_to_num(nan=1.0, posinf=MOST_PIECES)
-        .clamp(1, MOST_PIECES)
-        .long()
-    )
+    counts = longest.ceil().nan_to_num(nan=1.0, posinf=MOST_PIECES).clamp(1, MOST_PIECES).long()
     if bool((counts == 1).all()):
         return increments
     split = [
-        (series / count[:, None]).repeat_interleave(count, 0)
-        for series, count in zip(increments, counts, strict=True)
+        (series / count[:, None]).repeat_interleave(count, 0) for series, count in zip(increments, counts, strict=True)
     ]
     return torch.nn.utils.rnn.pad_sequence(split, batch_first=True)
 
 
-def diagonal(
-    x: Tensor, lengths: Tensor | None, scheme: Scheme, log: bool = False
-) -> Tensor:
+def diagonal(x: Tensor, lengths: Tensor | None, scheme: Scheme, log: bool = False) -> Tensor:
     """k(X_i, X_i), (n,)."""
     dx = pieces(x, lengths, scheme)
     return in_chunks(lambda a, b: solve(a, b, scheme, log), dx, dx)
@@ -81,9 +73,7 @@ def gram(
     )
 
 
-def gram_by(
-    solve: Callable[[Tensor, Tensor], Tensor], dx: Tensor, dy: Tensor
-) -> Tensor:
+def gram_by(solve: Callable[[Tensor, Tensor], Tensor], dx: Tensor, dy: Tensor) -> Tensor:
     """All pairs (n, m) by a function of paired increments."""
     n, m = len(dx), len(dy)
     if n == 0 or m == 0:
@@ -93,9 +83,7 @@ def gram_by(
     return in_chunks(solve, left, right).reshape(n, m)
 
 
-def in_chunks(
-    solve: Callable[[Tensor, Tensor], Tensor], dx: Tensor, dy: Tensor
-) -> Tensor:
+def in_chunks(solve: Callable[[Tensor, Tensor], Tensor], dx: Tensor, dy: Tensor) -> Tensor:
     """solve(dx, dy) -> (n,), a bounded number of grid cells at a time."""
     size = max(1, CELLS_AT_ONCE // max(1, dx.shape[1] * dy.shape[1]))
     parts = [solve(a, b) for a, b in zip(dx.split(size), dy.split(size), strict=True)]

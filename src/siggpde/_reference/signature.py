@@ -7,9 +7,7 @@ from collections.abc import Sequence
 import torch
 
 
-def extend(
-    start: torch.Tensor, increments: torch.Tensor, words: Sequence[tuple[int, ...]]
-) -> torch.Tensor:
+def extend(start: torch.Tensor, increments: torch.Tensor, words: Sequence[tuple[int, ...]]) -> torch.Tensor:
     """The signature after straight increments, S <- S ⊗ exp(v) for each v in turn.
 
     In coefficients, with |w| letters in w: S_w <- sum over j <= |w| of S_(w without its last j letters) times
@@ -41,17 +39,13 @@ def extend(
     return state
 
 
-def signature(
-    x: torch.Tensor, counts: torch.Tensor, words: Sequence[tuple[int, ...]]
-) -> torch.Tensor:
+def signature(x: torch.Tensor, counts: torch.Tensor, words: Sequence[tuple[int, ...]]) -> torch.Tensor:
     """The signature of piecewise-linear paths.
 
     x (n, length, channels), finite; counts (n, length) bool, the rows that count; prefix-closed words, the empty
     word first; returns (n, M).
     """
-    before = torch.cat(
-        [x[:, :1], x[:, :-1]], 1
-    )  # the path starts where it is: a zero increment, which changes nothing
+    before = torch.cat([x[:, :1], x[:, :-1]], 1)  # the path starts where it is: a zero increment, which changes nothing
     increments = torch.where(counts[:, :, None], x - before, 0.0)
     start = torch.zeros(len(x), len(words), dtype=x.dtype, device=x.device)
     start[:, 0] = 1

@@ -39,9 +39,7 @@ class Variation(torch.autograd.Function):
         return *once(_by_variation, *ctx.saved_tensors, grad, ctx.scheme), None
 
 
-def _by_variation(
-    dx: Tensor, dy: Tensor, grad: Tensor, scheme: Scheme
-) -> tuple[Tensor, Tensor]:
+def _by_variation(dx: Tensor, dy: Tensor, grad: Tensor, scheme: Scheme) -> tuple[Tensor, Tensor]:
     weight = cell_integrals(dx @ dy.transpose(1, 2), scheme) * grad[:, None, None]
     return weight @ dy, weight.transpose(1, 2) @ dx
 
@@ -60,9 +58,7 @@ class Augmented(torch.autograd.Function):
         return *once(_by_augmentation, *ctx.saved_tensors, grad, ctx.scheme), None
 
 
-def _by_augmentation(
-    dx: Tensor, dy: Tensor, grad: Tensor, scheme: Scheme
-) -> tuple[Tensor, Tensor]:
+def _by_augmentation(dx: Tensor, dy: Tensor, grad: Tensor, scheme: Scheme) -> tuple[Tensor, Tensor]:
     of_x = torch.stack([directional(a, b, scheme) for a, b in zip(dx, dy, strict=True)])
     of_y = torch.stack([directional(b, a, scheme) for a, b in zip(dx, dy, strict=True)])
     return of_x * grad[:, None, None], of_y * grad[:, None, None]
@@ -75,9 +71,7 @@ def cell_integrals(rho: Tensor, scheme: Scheme) -> Tensor:
     _, weights = _gauss(_points(scheme))
     weight = torch.as_tensor(weights, dtype=rho.dtype, device=rho.device)
     # A cell of the reversed problem runs the other way: its points, symmetric in the cell, are met in reverse order.
-    return torch.einsum(
-        "nijpq,nijpq,p,q->nij", forward, backward.flip(3, 4), weight, weight
-    )
+    return torch.einsum("nijpq,nijpq,p,q->nij", forward, backward.flip(3, 4), weight, weight)
 
 
 def _points(scheme: Scheme) -> int:
@@ -110,26 +104,14 @@ def _inside(rho: Tensor, scheme: Scheme) -> Tensor:
     powers = scheme.powers
     nodes, _ = _gauss(_points(scheme))
     exponents = np.arange(powers + 1)
-    grown = torch.as_tensor(
-        nodes[:, None] ** exponents, dtype=rho.dtype, device=rho.device
-    )
-    integrals = torch.as_tensor(
-        _edge_integrals(scheme.degree, powers), dtype=rho.dtype, device=rho.device
-    )
-    factorials = torch.as_tensor(
-        [1 / factorial(n) ** 2 for n in exponents], dtype=rho.dtype, device=rho.device
-    )
+    grown = torch.as_tensor(nodes[:, None] ** exponents, dtype=rho.dtype, device=rho.device)
+    integrals = torch.as_tensor(_edge_integrals(scheme.degree, powers), dtype=rho.dtype, device=rho.device)
+    factorials = torch.as_tensor([1 / factorial(n) ** 2 for n in exponents], dtype=rho.dtype, device=rho.device)
     monomials = rho.unsqueeze(-1) ** torch.as_tensor(exponents, device=rho.device)
-    corner = torch.einsum(
-        "nij,nije,pe,qe,e->nijpq", cells.corner, monomials, grown, grown, factorials
-    )
+    corner = torch.einsum("nij,nije,pe,qe,e->nijpq", cells.corner, monomials, grown, grown, factorials)
     # p runs along the columns of the grid, as the bottom edges do, q along its rows.
-    bottom = torch.einsum(
-        "nijk,nije,ekp,qe->nijpq", cells.bottom, monomials, integrals, grown
-    )
-    left = torch.einsum(
-        "nijk,nije,ekq,pe->nijpq", cells.left, monomials, integrals, grown
-    )
+    bottom = torch.einsum("nijk,nije,ekp,qe->nijpq", cells.bottom, monomials, integrals, grown)
+    left = torch.einsum("nijk,nije,ekq,pe->nijpq", cells.left, monomials, integrals, grown)
     return corner + bottom + left
 
 
@@ -162,11 +144,7 @@ def directional(dx: Tensor, dy: Tensor, scheme: Scheme) -> Tensor:
             corner = corner + below[:, 0]
             bottom[j], left = top, right
         value = corner + left[:, 0]
-    return (
-        value[1:].reshape(rows, channels)
-        if rows and columns
-        else dx.new_zeros(rows, channels)
-    )
+    return value[1:].reshape(rows, channels) if rows and columns else dx.new_zeros(rows, channels)
 
 
 def _slopes(rho: Tensor, degree: int, powers: int) -> tuple[Tensor, Tensor, Tensor]:
