@@ -36,14 +36,14 @@ public:
             if (!make_plan(size, request_.plan, plans_[i])) return {Failure::overflow, i};
         }
         solve(all_members(batch_.count));
-        if (request_.plan.refine < 0 && !request_.log) solve_inflated_again();
+        if (request_.plan.refine < 0) solve_inflated_again();
         if (out_of_memory_) return {Failure::memory};
         if (request_.inflation) std::copy(inflation_.begin(), inflation_.end(), request_.inflation);
         for (long i = 0; i < batch_.count; ++i)
             if (!std::isfinite(request_.value[i])) return {Failure::overflow, i};
         for (long i = 0; i < batch_.count; ++i)
             if (inflation_[i] * std::numeric_limits<T>::epsilon() > worst_rounding) {
-                const bool lost = !request_.log && inflation_[i] * std::numeric_limits<T>::epsilon() > 1;
+                const bool lost = inflation_[i] * std::numeric_limits<T>::epsilon() > 1;
                 return {lost ? Failure::lost : Failure::inaccurate, i};
             }
         return {};

@@ -75,6 +75,7 @@ struct DiagonalGrid {
         for (long j = (i + 1) * M; j < rows * M; ++j) bottom[j] *= scale[i];
         shift += grown ? broadcast<T>(T(300)) : V{};
         corner *= scale[i];
+        reinterpret_cast<V*>(task.fall)[1] *= scale[i];
         // Below this the diagonal is lost beside the end of its row: no number is better than a wrong one.
         const V smallest = broadcast<T>(T(0x1p-900));
         return corner < smallest && corner > -smallest ? broadcast<T>(T(NAN)) : corner;
