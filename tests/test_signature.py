@@ -32,9 +32,7 @@ def close(a, b):
 def tensor_product(a, b, words):
     """(a ⊗ b)_w = sum over w = uv of a_u b_v."""
     position = {word: index for index, word in enumerate(words)}
-    columns = [
-        sum(a[:, position[word[:k]]] * b[:, position[word[k:]]] for k in range(len(word) + 1)) for word in words
-    ]
+    columns = [sum(a[:, position[word[:k]]] * b[:, position[word[k:]]] for k in range(len(word) + 1)) for word in words]
     return torch.stack(columns, 1)
 
 

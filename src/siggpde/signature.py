@@ -16,14 +16,7 @@ import torch
 from siggpde import _inputs
 from siggpde._native import core
 from siggpde._reference import signature as reference
-from siggpde.words import (
-    Word,
-    check_words,
-    count_up_to,
-    parents,
-    prefix_closure,
-    words_up_to,
-)
+from siggpde.words import Word, check_words, count_up_to, parents, prefix_closure, words_up_to
 
 
 def signature(
@@ -50,7 +43,7 @@ def signature(
     channels = batch.shape[2]
     if (depth is None) == (words is None):
         raise ValueError("give exactly one of depth and words, " + ("got both" if words is not None else "got none"))
-    key: Any = depth if words is None else tuple(map(tuple, words))
+    key: Key = depth if words is None else _as_key(words)  # pyright: ignore[reportAssignmentType]
     if core is None or not batch.is_cpu:
         return _by_reference(batch, counted, _listed(channels, key))
     tree = _compiled(channels, key)
@@ -61,11 +54,7 @@ def signature(
 
 
 def extend(
-    signature: torch.Tensor,
-    increments: torch.Tensor,
-    words: Iterable[Sequence[int]],
-    *,
-    n_jobs: int | None = None,
+    signature: torch.Tensor, increments: torch.Tensor, words: Iterable[Sequence[int]], *, n_jobs: int | None = None
 ) -> torch.Tensor:
     """The signature of paths that go on: Chen's identity for the new increments only.
 
@@ -80,7 +69,7 @@ def extend(
     if steps.ndim == 3 and steps.shape[1] == 0:
         steps = steps.new_zeros(len(steps), 1, steps.shape[2])
     steps, _ = _inputs.as_batch(steps, name="increments")
-    key = tuple(map(tuple, words))
+    key = _as_key(words)
     if signature.shape != (len(steps), len(key)):
         raise ValueError(
             f"signature must have shape (n, words) = ({len(steps)}, {len(key)}), got {tuple(signature.shape)}"
@@ -105,6 +94,13 @@ def extend(
 
 
 Key = int | tuple[tuple[int, ...], ...]
+
+
+def _as_key(words: Iterable[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
+    try:
+        return tuple(map(tuple, words))
+    except TypeError:
+        raise ValueError(f"words is a list of words, and a word is a tuple of integers, got {words!r}") from None
 
 
 def _listed(channels: int, key: Key) -> list[Word]:
@@ -149,27 +145,14 @@ def _checked(result: torch.Tensor) -> torch.Tensor:
 
 
 def _forward(
-    x: torch.Tensor,
-    start: torch.Tensor | None,
-    lengths: torch.Tensor | None,
-    tree: Any,
-    threads: int,
+    x: torch.Tensor, start: torch.Tensor | None, lengths: torch.Tensor | None, tree: Any, threads: int
 ) -> torch.Tensor:
     n, length, _ = x.shape
     out = x.new_empty((n, tree.columns))
     run = tree.forward_double if x.dtype == torch.float64 else tree.forward_float
     lengths_at = 0 if lengths is None else lengths.data_ptr()
     start_at = 0 if start is None else start.data_ptr()
-    status = run(
-        x.data_ptr(),
-        lengths_at,
-        n,
-        length,
-        start is not None,
-        start_at,
-        out.data_ptr(),
-        threads,
-    )
+    status = run(x.data_ptr(), lengths_at, n, length, start is not None, start_at, out.data_ptr(), threads)
     if status == 1:
         _inputs.raise_not_finite(x, lengths, "x" if start is None else "increments")
     if status == 2:
