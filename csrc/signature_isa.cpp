@@ -32,26 +32,28 @@ long segment_of(long steps, long inner_size) {
 
 template <class T>
 struct Forward {
-    long stride;
-    vec<T>*path, *q, *rows, *state;
+    vec<T>*path, *state;
+    Tables<T> tables;
     T* inverse;
 
-    Forward(const TreeView& tree, const Batch<T>& batch, Memory<T>& memory) : stride(tree.depth + 2) {
+    Forward(const TreeView& tree, const Batch<T>& batch, Memory<T>& memory) {
         path = memory.take(batch.length * tree.channels);
-        q = memory.take(long(tree.depth) * tree.channels);
-        rows = memory.take((tree.depth + 1) * stride);
         state = memory.take(tree.max_size);
+        const long q = long(tree.depth) * tree.channels, row = tree.depth + 2, rows = (tree.depth + 1) * row;
+        tables = {tree.channels, memory.take(2 * q), q, memory.take(2 * rows), row, rows};
         inverse = reinterpret_cast<T*>(memory.take(tree.depth / width<T> + 1));
     }
 
     void prepare(const TreeView& tree, const Lanes<T>& lanes, const T* start) {
         for (int i = 0; i < tree.depth; ++i) inverse[i] = T(1) / T(i + 1);
         const vec<T> root = start ? load_column(lanes, start, tree.columns, tree.root_column) : broadcast<T>(1);
-        for (long i = 0; i < stride; ++i) rows[i] = root;
+        for (long i = 0; i < tables.row_stride; ++i) tables.rows[i] = tables.rows[tables.rows_stride + i] = root;
     }
 
-    void divide(const TreeView& tree, long at) {
+    // Fills the table of increment `at`, as the first or the second of two.
+    void divide(const TreeView& tree, long at, int t = 0) {
         const vec<T>* v = path + at * tree.channels;
+        vec<T>* q = tables.q + t * tables.q_stride;
         for (int i = 0; i < tree.depth; ++i)
             for (int c = 0; c < tree.channels; ++c) q[i * tree.channels + c] = v[c] * inverse[i];
     }
@@ -64,7 +66,7 @@ struct Backward : Forward<T> {
 
     Backward(const TreeView& tree, const Batch<T>& batch, Memory<T>& memory) : Forward<T>(tree, batch, memory) {
         bar = memory.take(tree.max_size);
-        rows_bar = memory.take((tree.depth + 1) * this->stride);
+        rows_bar = memory.take(this->tables.rows_stride);
         vbar = memory.take(long(vbar_sums) * tree.channels);
         grad_path = memory.take(batch.length * tree.channels);
         root_bar = memory.take(1);
@@ -76,6 +78,7 @@ struct Backward : Forward<T> {
     // Adds one tile's part of the gradient, from `bar` (derivative of the result) back to `bar` (of the start).
     void run(const TreeView& tree, const TileView& tile, long steps) {
         const int d = tree.channels;
+        const long row = this->tables.row_stride;
         const long n = tile.inner_size;
         int sums = 4;
         for (int o = 0; o < tile.n_ops; ++o)
@@ -84,7 +87,7 @@ struct Backward : Forward<T> {
         const long final_segment = (steps - 1) / segment * segment;
         for (long at = 0; at < final_segment; ++at) {
             this->divide(tree, at);
-            step<T>(tile.inner, tile.n_inner, this->state, this->state, this->q, d, this->rows, this->stride);
+            step<T, 1>(tile.inner, tile.n_inner, this->state, this->state, this->tables);
             if ((at + 1) % segment == 0)
                 for (long i = 0; i < n; ++i) checkpoints[(at + 1) / segment * n + i] = this->state[i];
         }
@@ -94,15 +97,15 @@ struct Backward : Forward<T> {
             for (long at = first; at + 1 < last; ++at) {
                 this->divide(tree, at);
                 vec<T>* in = states + (at - first) * n;
-                step<T>(tile.inner, tile.n_inner, in, in + n, this->q, d, this->rows, this->stride);
+                step<T, 1>(tile.inner, tile.n_inner, in, in + n, this->tables);
             }
             for (long at = last - 1; at >= first; --at) {
                 this->divide(tree, at);
                 for (int i = 0; i < sums * d; ++i) vbar[i] = vec<T>{};
-                for (long i = 0; i < this->stride; ++i) rows_bar[i] = vec<T>{};
-                Walk<T> walk{states + (at - first) * n, bar, this->q, this->inverse, vbar, d, d < 8 ? 3 : 0};
-                step_adjoint<T>(walk, tile.ops, 0, tile.n_ops, this->rows, rows_bar, this->stride);
-                for (long i = 0; i < this->stride; ++i) *root_bar += rows_bar[i];
+                for (long i = 0; i < row; ++i) rows_bar[i] = vec<T>{};
+                Walk<T> walk{states + (at - first) * n, bar, this->tables.q, this->inverse, vbar, d, d < 8 ? 3 : 0};
+                step_adjoint<T>(walk, tile.ops, 0, tile.n_ops, this->tables.rows, rows_bar, row);
+                for (long i = 0; i < row; ++i) *root_bar += rows_bar[i];
                 vec<T>* out = grad_path + at * d;
                 for (int c = 0; c < d; ++c) {
                     vec<T> total = vbar[c];
@@ -135,13 +138,19 @@ Status forward(const TreeView& tree, const Batch<T>& batch, long block, const T*
     const Lanes<T> lanes(batch, block);
     if (!pack(batch, tree.channels, lanes, f.path)) return input_not_finite;
     f.prepare(tree, lanes, start);
-    if (tree.root_column >= 0) store_column(lanes, out, tree.columns, tree.root_column, f.rows[0]);
+    if (tree.root_column >= 0) store_column(lanes, out, tree.columns, tree.root_column, f.tables.rows[0]);
     vec<T> check{};
     for (const TileView* tile = tree.tiles; tile < tree.tiles + tree.n_tiles; ++tile) {
         load_start(lanes, tile->start, tile->size, start, tree.columns, f.state);
-        for (long at = 0; at < lanes.steps; ++at) {
+        long at = 0;
+        for (; at + 1 < lanes.steps; at += 2) {
+            f.divide(tree, at, 0);
+            f.divide(tree, at + 1, 1);
+            step<T, 2>(tile->ops, tile->n_ops, f.state, f.state, f.tables);
+        }
+        if (at < lanes.steps) {
             f.divide(tree, at);
-            step<T>(tile->ops, tile->n_ops, f.state, f.state, f.q, tree.channels, f.rows, f.stride);
+            step<T, 1>(tile->ops, tile->n_ops, f.state, f.state, f.tables);
         }
         check += unpack(lanes, *tile, f.state, out, tree.columns);
     }

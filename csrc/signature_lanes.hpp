@@ -32,75 +32,96 @@ constexpr bool small(int levels, int channels) {
     return words <= 42;
 }
 
-// The complete subtree of `levels` levels below a word whose R for those levels is r[0], r[1], ...
+// `together` steps of the complete subtree of `levels` levels below a word. Step t has the table q[t * q_stride ...], and
+// the word's R for those levels is r[t * r_stride], r[t * r_stride + 1], ... Two steps in one walk halve the traffic
+// of coefficients, which is what a step costs most.
 // Reads `in` and writes `out` (which may be the same) from position `at` on; returns the position after the subtree.
-template <class T, int levels, int channels>
+template <class T, int levels, int channels, int together>
 struct Full {
-    static SIGGPDE_INLINE long inlined(const vec<T>* in, vec<T>* out, long at, const vec<T>* q, int d_, const vec<T>* r) {
+    static SIGGPDE_INLINE long inlined(const vec<T>* in, vec<T>* out, long at, const vec<T>* q, long q_stride, int d_,
+                                       const vec<T>* r, long r_stride) {
         const int d = fixed<channels>(d_);
-        vec<T> parent[levels];
-        for (int i = 0; i < levels; ++i) parent[i] = r[i];
+        vec<T> parent[together][levels];
+        for (int t = 0; t < together; ++t)
+            for (int i = 0; i < levels; ++i) parent[t][i] = r[t * r_stride + i];
 #pragma GCC unroll 8
         for (int c = 0; c < d; ++c) {
-            const vec<T> s = in[at];
-            vec<T> child[levels];
-            for (int i = 0; i < levels; ++i) child[i] = s + q[i * d + c] * parent[i];
-            out[at++] = child[0];
+            vec<T> s = in[at];
+            vec<T> child[together][levels];
+            for (int t = 0; t < together; ++t) {
+                for (int i = 0; i < levels; ++i) child[t][i] = s + q[t * q_stride + i * d + c] * parent[t][i];
+                s = child[t][0];
+            }
+            out[at++] = s;
             if constexpr (levels > 1) {
+                using Below = Full<T, levels - 1, channels, together>;
                 if constexpr (small(levels - 1, channels))
-                    at = Full<T, levels - 1, channels>::inlined(in, out, at, q, d, child + 1);
+                    at = Below::inlined(in, out, at, q, q_stride, d, &child[0][1], levels);
                 else
-                    at = Full<T, levels - 1, channels>::called(in, out, at, q, d, child + 1);
+                    at = Below::called(in, out, at, q, q_stride, d, &child[0][1], levels);
             }
         }
         return at;
     }
-    static __attribute__((noinline)) long called(const vec<T>* in, vec<T>* out, long at, const vec<T>* q, int d,
-                                                 const vec<T>* r) {
-        return inlined(in, out, at, q, d, r);
+    static __attribute__((noinline)) long called(const vec<T>* in, vec<T>* out, long at, const vec<T>* q,
+                                                 long q_stride, int d, const vec<T>* r, long r_stride) {
+        return inlined(in, out, at, q, q_stride, d, r, r_stride);
     }
 };
 
-// One step of every word of a tile, from `in` to `out`. `rows` has `stride` vectors a row, and row 0 is filled.
-template <class T, int channels>
-void step_for(const TreeOp* ops, int n_ops, const vec<T>* in, vec<T>* out, const vec<T>* q, int d, vec<T>* rows, long stride) {
+// A step's tables: see the top of this file. Row k starts at rows[k * row_stride]; row 0 is filled by the caller. What
+// belongs to the second of two steps is q_stride or rows_stride further.
+template <class T>
+struct Tables {
+    int d;
+    vec<T>* q;
+    long q_stride;
+    vec<T>* rows;
+    long row_stride;
+    long rows_stride;
+};
+
+template <class T, int channels, int together>
+void step_for(const TreeOp* ops, int n_ops, const vec<T>* in, vec<T>* out, const Tables<T>& tables) {
+    const auto [d, q, q_stride, rows, row_stride, rows_stride] = tables;
     long at = 0;
     for (int o = 0; o < n_ops; ++o) {
         const TreeOp op = ops[o];
         if (op.kind == TreeOp::node) {
-            vec<T>* row = rows + op.depth * stride;
-            const vec<T>* parent = row - stride + 1;
-            const vec<T> s = in[at];
-            for (int i = 0; i < op.levels; ++i) row[i] = s + q[i * d + op.letter] * parent[i];
-            out[at++] = row[0];
+            vec<T> s = in[at];
+            for (int t = 0; t < together; ++t) {
+                vec<T>* row = rows + t * rows_stride + op.depth * row_stride;
+                const vec<T>*parent = row - row_stride + 1, *factor = q + t * q_stride + op.letter;
+                for (int i = 0; i < op.levels; ++i) row[i] = s + factor[i * d] * parent[i];
+                s = row[0];
+            }
+            out[at++] = s;
             continue;
         }
-        const vec<T>* r = rows + op.depth * stride + 1;
+        const vec<T>* r = rows + op.depth * row_stride + 1;
         if (op.kind == TreeOp::leaves) {
-            at = Full<T, 1, 0>::inlined(in, out, at, q + op.letter, op.levels, r);
+            at = Full<T, 1, 0, together>::inlined(in, out, at, q + op.letter, q_stride, op.levels, r, rows_stride);
             continue;
         }
         switch (op.levels) {
-            case 1: at = Full<T, 1, channels>::inlined(in, out, at, q, d, r); break;
-            case 2: at = Full<T, 2, channels>::called(in, out, at, q, d, r); break;
-            case 3: at = Full<T, 3, channels>::called(in, out, at, q, d, r); break;
-            case 4: at = Full<T, 4, channels>::called(in, out, at, q, d, r); break;
-            case 5: at = Full<T, 5, channels>::called(in, out, at, q, d, r); break;
-            case 6: at = Full<T, 6, channels>::called(in, out, at, q, d, r); break;
-            case 7: at = Full<T, 7, channels>::called(in, out, at, q, d, r); break;
-            case 8: at = Full<T, 8, channels>::called(in, out, at, q, d, r); break;
+#define SIGGPDE_CASE(levels) \
+    case levels: at = Full<T, levels, channels, together>::called(in, out, at, q, q_stride, d, r, rows_stride); break;
+            SIGGPDE_CASE(1) SIGGPDE_CASE(2) SIGGPDE_CASE(3) SIGGPDE_CASE(4)
+            SIGGPDE_CASE(5) SIGGPDE_CASE(6) SIGGPDE_CASE(7) SIGGPDE_CASE(8)
+#undef SIGGPDE_CASE
         }
     }
 }
 
-template <class T>
-void step(const TreeOp* ops, int n_ops, const vec<T>* in, vec<T>* out, const vec<T>* q, int d, vec<T>* rows, long stride) {
-    switch (d) {
-        case 2: return step_for<T, 2>(ops, n_ops, in, out, q, d, rows, stride);
-        case 3: return step_for<T, 3>(ops, n_ops, in, out, q, d, rows, stride);
-        case 4: return step_for<T, 4>(ops, n_ops, in, out, q, d, rows, stride);
-        case 6: return step_for<T, 6>(ops, n_ops, in, out, q, d, rows, stride);
-        default: return step_for<T, 0>(ops, n_ops, in, out, q, d, rows, stride);
+// One step, or two, of every word of a tile, from `in` to `out`.
+template <class T, int together>
+void step(const TreeOp* ops, int n_ops, const vec<T>* in, vec<T>* out, const Tables<T>& tables) {
+    switch (tables.d) {
+        case 2: return step_for<T, 2, together>(ops, n_ops, in, out, tables);
+        case 3: return step_for<T, 3, together>(ops, n_ops, in, out, tables);
+        case 4: return step_for<T, 4, together>(ops, n_ops, in, out, tables);
+        case 6: return step_for<T, 6, together>(ops, n_ops, in, out, tables);
+        default: return step_for<T, 0, together>(ops, n_ops, in, out, tables);
     }
 }
 
