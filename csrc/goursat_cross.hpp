@@ -80,7 +80,7 @@ struct CrossGrid {
 
     bool differentiate() const {
         const long size = rows_per_segment(rows, columns * stored, columns * M, sizeof(V));
-        const long segments = (rows + size - 1) / size;
+        const long segments = segments_of(rows, size);
         Vectors<V> memory(columns * (2 * M + 2 * rows_together) + columns * channels + size * columns * stored +
                           segments * columns * M);
         if (!memory.data) return false;

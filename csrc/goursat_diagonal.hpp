@@ -164,7 +164,7 @@ struct DiagonalGrid {
 
     bool differentiate() const {
         const long size = rows_per_segment(rows, rows * stored, rows * M + 1, sizeof(V));
-        const long segments = (rows + size - 1) / size;
+        const long segments = segments_of(rows, size);
         long kept = 0;
         for (long s = 1; s < segments; ++s) kept += (rows - s * size) * M + 1;
         Vectors<V> memory(rows * (2 * M + 1 + 2 * rows_together) + rows_together * channels + size * rows * stored +
