@@ -23,10 +23,9 @@ struct CrossGrid {
         : task(task), x(reinterpret_cast<const V*>(task.x)), y{task.y}, rows(task.rows), columns(task.columns),
           channels(task.channels) {}
 
-    // Rows [begin, end): advances `bottom` and returns U at the far end of the last row's top edge.
+    // Rows [begin, end): advances `bottom`.
     template <bool Store>
-    [[gnu::noinline]] V sweep(long begin, long end, V* bottom, V* rho, V* store) const {
-        V value = broadcast<T>(1);
+    [[gnu::noinline]] void sweep(long begin, long end, V* bottom, V* rho, V* store) const {
         for (long i = begin; i < end; ++i) {
             const long turn = (i - begin) % rows_together;
             if (turn == 0) coefficients(i, end, rho);
@@ -44,9 +43,14 @@ struct CrossGrid {
                 for (int k = 0; k < M; ++k) bottom[j * M + k] = b[k];
                 c = right;
             }
-            value = c + a[0];
         }
-        return value;
+    }
+
+    // U at the far corner: along the top, which rows of zeros, padding of a shorter lane, leave as it is to the last bit.
+    void write_value(const V* bottom) const {
+        V value = broadcast<T>(1);
+        for (long j = 0; j < columns; ++j) value += bottom[j * M];
+        *reinterpret_cast<V*>(task.value) = value;
     }
 
     // The coefficients of rows i, i+1, .. as far as rows go together and `end` allows.
@@ -60,7 +64,8 @@ struct CrossGrid {
         if (!memory.data) return false;
         V *bottom = memory.data, *rho = bottom + columns * M;
         for (long j = 0; j < columns * M; ++j) bottom[j] = V{};
-        *reinterpret_cast<V*>(task.value) = sweep<false>(0, rows, bottom, rho, nullptr);
+        sweep<false>(0, rows, bottom, rho, nullptr);
+        write_value(bottom);
         return true;
     }
 
@@ -100,8 +105,8 @@ struct CrossGrid {
         for (long s = segments - 1; s >= 0; --s) {
             const long begin = s * size, end = begin + size < rows ? begin + size : rows;
             for (long j = 0; j < columns * M; ++j) bottom[j] = checkpoints[s * columns * M + j];
-            const V value = sweep<true>(begin, end, bottom, rho, store);
-            if (s + 1 == segments) *reinterpret_cast<V*>(task.value) = value;
+            sweep<true>(begin, end, bottom, rho, store);
+            if (s + 1 == segments) write_value(bottom);
             for (long i = end - 1; i >= begin; --i) {
                 const long turn = (i - begin) % rows_together, first = i - turn;
                 const long count = (first + rows_together < end ? first + rows_together : end) - first;
