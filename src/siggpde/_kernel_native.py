@@ -102,16 +102,16 @@ class _Diagonal(torch.autograd.Function):
     ) -> Tensor:
         gradient = torch.empty_like(x)
         value = _run_diagonal(x, lengths, None, refine, tol, log, gradient, False, threads)
-        ctx.save_for_backward(gradient)
+        ctx.save_for_backward(x, gradient)
         return value
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        (gradient,) = ctx.saved_tensors
-        return once(_scaled, gradient, grad), None, None, None, None, None
+        return once(_scaled, *ctx.saved_tensors, grad), None, None, None, None, None
 
 
-def _scaled(gradient: Tensor, grad: Tensor) -> Tensor:
+def _scaled(_x: Tensor, gradient: Tensor, grad: Tensor) -> Tensor:
+    """The gradient depends on x, though it is not computed from it here: `once` has to know."""
     return gradient * grad[:, None, None]
 
 
