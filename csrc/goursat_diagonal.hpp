@@ -117,7 +117,8 @@ struct DiagonalGrid {
         if (!memory.data) return false;
         V *bottom = memory.data, *rho = bottom + rows * M, *scale = rho + rows * rows_together, shift{};
         for (long j = 0; j < rows * M; ++j) bottom[j] = V{};
-        write_value(sweep<false>(0, rows, broadcast<T>(1), bottom, rho, nullptr, scale, shift), shift);
+        const V end = sweep<false>(0, rows, broadcast<T>(1), bottom, rho, nullptr, scale, shift);
+        write_value(end, shift);
         return true;
     }
 
