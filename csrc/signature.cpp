@@ -81,7 +81,8 @@ public:
         const auto& run = loops<T>();
         const std::size_t bytes = std::size_t(run.forward_memory(view_, batch)) * run.vector_bytes;
         std::atomic<int> status{ok};
-        for_blocks(batch.n, run.width, useful_threads(threads, operations(batch)), bytes, [&](long block, void* memory) {
+        threads = useful_threads(threads, operations(batch));
+        for_blocks(batch.n, run.width, threads, bytes, [&](long block, void* memory) {
             const int mine = run.forward(view_, batch, block, start, out, memory);
             int seen = status.load();
             while (mine != ok && (seen == ok || mine < seen) && !status.compare_exchange_weak(seen, mine)) {}
@@ -94,10 +95,10 @@ public:
                   int threads) const {
         const auto& run = loops<T>();
         const std::size_t bytes = std::size_t(run.backward_memory(view_, batch)) * run.vector_bytes;
-        for_blocks(batch.n, run.width, useful_threads(threads, 4 * operations(batch)), bytes,
-                   [&](long block, void* memory) {
-                       run.backward(view_, batch, block, start, grad_out, grad_x, grad_start, memory);
-                   });
+        threads = useful_threads(threads, 4 * operations(batch));
+        for_blocks(batch.n, run.width, threads, bytes, [&](long block, void* memory) {
+            run.backward(view_, batch, block, start, grad_out, grad_x, grad_start, memory);
+        });
     }
 
     const WordTree& tree() const { return tree_; }

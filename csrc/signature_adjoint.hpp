@@ -116,10 +116,12 @@ void full_adjoint_for(Walk<T>& walk, int levels, const vec<T>* r, vec<T>* rbar) 
 template <class T>
 void full_adjoint(Walk<T>& walk, int levels, const vec<T>* r, vec<T>* rbar) {
     switch (walk.d) {
+#if !defined(__SANITIZE_ADDRESS__)  // sanitizers take many minutes to compile the unrolled loops
         case 2: return full_adjoint_for<T, 2>(walk, levels, r, rbar);
         case 3: return full_adjoint_for<T, 3>(walk, levels, r, rbar);
         case 4: return full_adjoint_for<T, 4>(walk, levels, r, rbar);
         case 6: return full_adjoint_for<T, 6>(walk, levels, r, rbar);
+#endif
         default: return full_adjoint_for<T, 0>(walk, levels, r, rbar);
     }
 }

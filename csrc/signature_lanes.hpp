@@ -32,9 +32,9 @@ constexpr bool small(int levels, int channels) {
     return words <= 42;
 }
 
-// `together` steps of the complete subtree of `levels` levels below a word. Step t has the table q[t * q_stride ...], and
-// the word's R for those levels is r[t * r_stride], r[t * r_stride + 1], ... Two steps in one walk halve the traffic
-// of coefficients, which is what a step costs most.
+// `together` steps of the complete subtree of `levels` levels below a word. Step t has the table q[t * q_stride ...],
+// and the word's R for those levels is r[t * r_stride], r[t * r_stride + 1], ... Two steps in one walk halve the
+// traffic of coefficients, which is what a step costs most.
 // Reads `in` and writes `out` (which may be the same) from position `at` on; returns the position after the subtree.
 template <class T, int levels, int channels, int together>
 struct Full {
@@ -117,10 +117,12 @@ void step_for(const TreeOp* ops, int n_ops, const vec<T>* in, vec<T>* out, const
 template <class T, int together>
 void step(const TreeOp* ops, int n_ops, const vec<T>* in, vec<T>* out, const Tables<T>& tables) {
     switch (tables.d) {
+#if !defined(__SANITIZE_ADDRESS__)  // sanitizers take many minutes to compile the unrolled loops
         case 2: return step_for<T, 2, together>(ops, n_ops, in, out, tables);
         case 3: return step_for<T, 3, together>(ops, n_ops, in, out, tables);
         case 4: return step_for<T, 4, together>(ops, n_ops, in, out, tables);
         case 6: return step_for<T, 6, together>(ops, n_ops, in, out, tables);
+#endif
         default: return step_for<T, 0, together>(ops, n_ops, in, out, tables);
     }
 }

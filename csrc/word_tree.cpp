@@ -152,7 +152,11 @@ WordTree::WordTree(int channels_, int depth_) : channels(channels_) {
     for (int level = 0, begin = 0; level < depth_; ++level) {
         const int end = int(parent.size());
         for (int p = begin; p < end; ++p)
-            for (int c = 0; c < channels; ++c) parent.push_back(p), letter.push_back(c), column.push_back(int(column.size()));
+            for (int c = 0; c < channels; ++c) {
+                column.push_back(int(column.size()));
+                parent.push_back(p);
+                letter.push_back(c);
+            }
         begin = end;
     }
     build(parent, letter, column);
