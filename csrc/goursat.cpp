@@ -36,7 +36,7 @@ template <class T>
 nb::object diagonal(std::uintptr_t x, long count, long points, int channels, std::uintptr_t lengths, std::uintptr_t scale,
                     int refine, double tol, bool log, std::uintptr_t value, std::uintptr_t gradient, bool scales,
                     int threads) {
-    const Batch<T> batch{at<const T>(x), count, points, channels, at<const long>(lengths), at<const T>(scale)};
+    const SeriesBatch<T> batch{at<const T>(x), count, points, channels, at<const long>(lengths), at<const T>(scale)};
     DiagonalRequest<T> request;
     request.plan = plan_request<T>(refine, tol, true, log);
     request.log = log;
@@ -56,8 +56,8 @@ template <class T>
 nb::object gram(std::uintptr_t x, long x_count, long x_points, std::uintptr_t x_lengths, std::uintptr_t y, long y_count,
                 long y_points, std::uintptr_t y_lengths, int channels, int refine, double tol, std::uintptr_t value,
                 std::uintptr_t weight, std::uintptr_t gradient_x, std::uintptr_t gradient_y, int threads) {
-    const Batch<T> xs{at<const T>(x), x_count, x_points, channels, at<const long>(x_lengths), nullptr};
-    const Batch<T> ys{at<const T>(y), y_count, y_points, channels, at<const long>(y_lengths), nullptr};
+    const SeriesBatch<T> xs{at<const T>(x), x_count, x_points, channels, at<const long>(x_lengths), nullptr};
+    const SeriesBatch<T> ys{at<const T>(y), y_count, y_points, channels, at<const long>(y_lengths), nullptr};
     GramRequest<T> request;
     request.plan = plan_request<T>(refine, tol, false, false);
     request.value = at<T>(value);

@@ -27,9 +27,29 @@ struct GridTask {
     T* gradient_y = nullptr;    // [step][channel], summed over lanes and added to what is there
 };
 
-// Each function returns false if memory ran out.
+inline constexpr int most_lanes = 16;
+
+// The series of a vector's lanes, by address. Lanes past `count` repeat lane 0.
+template <class T>
+struct LaneSeries {
+    const T* rows[most_lanes];
+    long points[most_lanes];
+    int count = 0;
+    int channels = 0;
+    const T* scale = nullptr;  // [channel], or null
+};
+
+// Sums over the segments of each lane: the largest |dx|^2, the sum of |dx|^2 and of |dx|^4.
+template <class T>
+struct LaneSizes {
+    T largest[most_lanes], sum[most_lanes], squares[most_lanes];
+};
+
+// Grids return false if memory ran out, take_in if a point is not finite.
 template <class T>
 struct GridFunctions {
+    bool (*take_in)(const LaneSeries<T>&, T* increments, LaneSizes<T>*);  // room for one step more than there are
+    void (*give_back)(const LaneSeries<T>&, T* gradient, long steps, T* const* rows, long row_points);
     bool (*diagonal[schemes])(const GridTask<T>&);
     bool (*cross[schemes])(const GridTask<T>&);
 };
@@ -38,6 +58,16 @@ struct GoursatKernels {
     int width64, width32;
     GridFunctions<double> f64;
     GridFunctions<float> f32;
+
+    template <class T>
+    int width() const {
+        return sizeof(T) == 8 ? width64 : width32;
+    }
+    template <class T>
+    const GridFunctions<T>& of() const {
+        if constexpr (sizeof(T) == 8) return f64;
+        else return f32;
+    }
 };
 
 namespace baseline {

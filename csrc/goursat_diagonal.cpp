@@ -7,7 +7,7 @@
 
 #include "blocks.hpp"
 #include "parallel.hpp"
-#include "scratch.hpp"
+#include "planning.hpp"
 
 namespace siggpde {
 
@@ -24,17 +24,12 @@ constexpr double worst_rounding = 1e-4;
 template <class T>
 class DiagonalRun {
 public:
-    DiagonalRun(const Batch<T>& batch, const DiagonalRequest<T>& request)
+    DiagonalRun(const SeriesBatch<T>& batch, const DiagonalRequest<T>& request)
         : batch_(batch), request_(request), kernels_(goursat_kernels()), plans_(batch.count),
           inflation_(batch.count) {}
 
     Failure run() {
-        PathSize size;
-        for (long i = 0; i < batch_.count; ++i) {
-            Failure failure;
-            if (!batch_.measure(i, size, failure)) return failure;
-            if (!make_plan(size, request_.plan, plans_[i])) return {Failure::overflow, i};
-        }
+        if (const Failure failure = plan_all(batch_, request_.plan, nullptr, plans_)) return failure;
         solve(all_members(batch_.count));
         if (request_.plan.refine < 0) solve_inflated_again();
         if (out_of_memory_) return {Failure::memory};
@@ -51,7 +46,7 @@ public:
 
 private:
     void solve(std::vector<long> members) {
-        const int width = sizeof(T) == 8 ? kernels_.width64 : kernels_.width32;
+        const int width = kernels_.width<T>();
         const Blocks blocks(plans_, std::move(members), width);
         double work = 0;
         for (const Block& block : blocks.blocks) {
@@ -64,19 +59,15 @@ private:
 
     void solve_block(const Blocks& blocks, const Block& block, int width) {
         const int channels = batch_.channels;
-        const std::size_t size = std::size_t(block.steps) * channels * width;
+        const long* members = blocks.order.data() + block.begin;
+        const int count = int(block.count);
+        // One step more than there are, for the points that increments are made of.
+        const std::size_t size = std::size_t(block.steps + 1) * channels * width;
         const bool scales = request_.scales;
         const std::size_t gradient_size = !request_.gradient ? 0 : scales ? std::size_t(channels) * width : size;
         Scratch<T> memory(size + gradient_size + 3 * width);
         T *x = memory.get(), *value = x + size, *fall = value + width, *gradient = fall + 2 * width;
-        for (int lane = 0; lane < width; ++lane) {
-            long pieces = 0;
-            if (lane < block.count) {
-                const long series = blocks.order[block.begin + lane];
-                pieces = batch_.pack(series, plans_[series], x + lane, width);
-            }
-            for (long i = pieces * channels; i < block.steps * channels; ++i) x[i * width + lane] = 0;
-        }
+        pack_block(batch_, plans_, members, count, block.steps, x);
         GridTask<T> task;
         task.x = x;
         task.rows = task.columns = block.steps;
@@ -86,34 +77,41 @@ private:
         task.log = request_.log;
         task.gradient_x = request_.gradient ? gradient : nullptr;
         task.scales = scales;
-        const auto& functions = [this]() -> const auto& {
-            if constexpr (sizeof(T) == 8) return kernels_.f64;
-            else return kernels_.f32;
-        }();
-        if (!functions.diagonal[block.scheme](task)) {
+        if (!kernels_.of<T>().diagonal[block.scheme](task)) {
             out_of_memory_ = true;
             return;
         }
-        std::vector<T> increments(request_.gradient && !scales ? block.steps * channels : 0);
-        for (int lane = 0; lane < block.count; ++lane) {
-            const long series = blocks.order[block.begin + lane];
-            request_.value[series] = value[lane];
-            inflation_[series] = double(fall[lane]) * double(fall[lane]) / ordinary_fall;
-            if (request_.gradient) write_gradient(series, gradient + lane, width, increments.data());
+        for (int lane = 0; lane < count; ++lane) {
+            request_.value[members[lane]] = value[lane];
+            inflation_[members[lane]] = double(fall[lane]) * double(fall[lane]) / ordinary_fall;
         }
+        if (request_.gradient) write_gradients(members, count, block.steps, gradient, width);
     }
 
-    void write_gradient(long series, const T* gradient, int width, T* increments) const {
+    void write_gradients(const long* members, int count, long steps, T* gradient, int width) const {
         const int channels = batch_.channels;
         if (request_.scales) {
-            for (int c = 0; c < channels; ++c) request_.gradient[series * channels + c] = gradient[c * width];
+            for (int lane = 0; lane < count; ++lane)
+                for (int c = 0; c < channels; ++c)
+                    request_.gradient[members[lane] * channels + c] = gradient[c * width + lane];
             return;
         }
-        const long segments = batch_.segments(series);
-        std::fill_n(increments, segments * channels, T(0));
-        batch_.add_unpacked(series, plans_[series], gradient, width, 1.0, increments);
-        increments_to_knots(increments, segments, batch_.points, channels,
-                            request_.gradient + series * batch_.points * channels);
+        T* rows[most_lanes];
+        bool whole = true;
+        for (int lane = 0; lane < count; ++lane) {
+            rows[lane] = request_.gradient + members[lane] * batch_.points * channels;
+            whole = whole && plans_[members[lane]].longest == 0 && plans_[members[lane]].uniform == 1;
+        }
+        if (whole) {
+            kernels_.of<T>().give_back(batch_.lanes(members, count, width), gradient, steps, rows, batch_.points);
+            return;
+        }
+        for (int lane = 0; lane < count; ++lane) {
+            const long segments = batch_.length(members[lane]) - 1;
+            std::vector<T> increments(segments * channels, T(0));
+            batch_.add_unpacked(members[lane], plans_[members[lane]], gradient + lane, width, increments.data());
+            increments_to_knots(increments.data(), segments, batch_.points, channels, rows[lane]);
+        }
     }
 
     void solve_inflated_again() {
@@ -121,18 +119,22 @@ private:
         for (long i = 0; i < batch_.count; ++i) {
             const double ratio = std::min(inflation_[i], most_inflation);
             if (!(ratio > 1 && plans_[i].estimate * ratio > request_.plan.tol)) continue;
-            PathSize size;
-            Failure failure;
+            const std::vector<double> squared = batch_.squared_segments(i);
+            PathSize size{long(squared.size())};
+            for (double r : squared) {
+                size.largest = std::max(size.largest, r);
+                size.sum += r;
+                size.sum_of_squares += r * r;
+            }
             Request sharper = request_.plan;
             sharper.tol /= ratio;
-            batch_.measure(i, size, failure);
-            make_plan(size, sharper, plans_[i]);
+            if (make_plan(size, sharper, plans_[i]) == Verdict::cut) make_cuts(size, squared, sharper, plans_[i]);
             members.push_back(i);
         }
         if (!members.empty()) solve(std::move(members));
     }
 
-    const Batch<T>& batch_;
+    const SeriesBatch<T>& batch_;
     const DiagonalRequest<T>& request_;
     const GoursatKernels& kernels_;
     std::vector<Plan> plans_;
@@ -143,11 +145,11 @@ private:
 }  // namespace
 
 template <class T>
-Failure solve_diagonal(const Batch<T>& batch, const DiagonalRequest<T>& request) {
+Failure solve_diagonal(const SeriesBatch<T>& batch, const DiagonalRequest<T>& request) {
     return DiagonalRun<T>(batch, request).run();
 }
 
-template Failure solve_diagonal(const Batch<double>&, const DiagonalRequest<double>&);
-template Failure solve_diagonal(const Batch<float>&, const DiagonalRequest<float>&);
+template Failure solve_diagonal(const SeriesBatch<double>&, const DiagonalRequest<double>&);
+template Failure solve_diagonal(const SeriesBatch<float>&, const DiagonalRequest<float>&);
 
 }  // namespace siggpde

@@ -17,7 +17,7 @@ struct DiagonalRequest {
 };
 
 template <class T>
-Failure solve_diagonal(const Batch<T>& batch, const DiagonalRequest<T>& request);
+Failure solve_diagonal(const SeriesBatch<T>& batch, const DiagonalRequest<T>& request);
 
 template <class T>
 struct GramRequest {
@@ -31,6 +31,6 @@ struct GramRequest {
 
 // `y` null: the symmetric Gram matrix of x.
 template <class T>
-Failure solve_gram(const Batch<T>& x, const Batch<T>* y, const GramRequest<T>& request);
+Failure solve_gram(const SeriesBatch<T>& x, const SeriesBatch<T>* y, const GramRequest<T>& request);
 
 }  // namespace siggpde

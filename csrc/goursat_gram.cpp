@@ -6,7 +6,7 @@
 
 #include "blocks.hpp"
 #include "parallel.hpp"
-#include "scratch.hpp"
+#include "planning.hpp"
 
 namespace siggpde {
 
@@ -18,10 +18,10 @@ constexpr long tasks_per_wave = 32;   // the gradients of so many tasks are held
 // One side of the matrix: how each series is split, and with which degree.
 template <class T>
 struct Side {
-    const Batch<T>& batch;
+    const SeriesBatch<T>& batch;
     std::vector<Plan> plans;
 
-    explicit Side(const Batch<T>& batch) : batch(batch), plans(batch.count) {}
+    explicit Side(const SeriesBatch<T>& batch) : batch(batch), plans(batch.count) {}
 
     Failure prepare(const Request& request, int threads) {
         std::vector<double> inflation(batch.count, 1);
@@ -37,15 +37,8 @@ struct Side {
             const Failure failure = solve_diagonal(batch, coarse);
             if (failure.code == Failure::not_finite || failure.code == Failure::memory) return failure;
         }
-        PathSize size;
-        for (long i = 0; i < batch.count; ++i) {
-            Failure failure;
-            if (!batch.measure(i, size, failure)) return failure;
-            Request own = request;
-            if (inflation[i] > 4) own.tol /= std::min(inflation[i], 1e12);
-            if (!make_plan(size, own, plans[i])) return {Failure::overflow, i};
-        }
-        return {};
+        for (double& ratio : inflation) ratio = std::min(ratio, 1e12);
+        return plan_all(batch, request, inflation.data(), plans);
     }
 };
 
@@ -54,7 +47,7 @@ class GramRun {
 public:
     GramRun(const Side<T>& x, const Side<T>& y, bool symmetric, const GramRequest<T>& request)
         : x_(x), y_(y), symmetric_(symmetric), request_(request), kernels_(goursat_kernels()),
-          width_(sizeof(T) == 8 ? kernels_.width64 : kernels_.width32),
+          width_(kernels_.width<T>()),
           rows_(x.plans, all_members(x.batch.count), width_), columns_(y.plans, all_members(y.batch.count), 1) {
         offsets_.reserve(y.batch.count + 1);
         long offset = 0;
@@ -106,21 +99,14 @@ private:
         parallel_for(useful_threads(request_.threads, operations), end - begin, [&](long t) { work(begin + t); });
     }
 
-    const GridFunctions<T>& functions() const {
-        if constexpr (sizeof(T) == 8) return kernels_.f64;
-        else return kernels_.f32;
+    const GridFunctions<T>& functions() const { return kernels_.of<T>(); }
+
+    std::size_t packed_size(const Block& block) const {
+        return std::size_t(block.steps + 1) * x_.batch.channels * width_;
     }
 
     void pack(const Block& block, T* x) const {
-        const int channels = x_.batch.channels;
-        for (int lane = 0; lane < width_; ++lane) {
-            long pieces = 0;
-            if (lane < block.count) {
-                const long series = rows_.order[block.begin + lane];
-                pieces = x_.batch.pack(series, x_.plans[series], x + lane, width_);
-            }
-            for (long i = pieces * channels; i < block.steps * channels; ++i) x[i * width_ + lane] = 0;
-        }
+        pack_block(x_.batch, x_.plans, rows_.order.data() + block.begin, int(block.count), block.steps, x);
     }
 
     GridTask<T> grid_task(const Block& block, const T* x, long at, T* value) const {
@@ -143,7 +129,7 @@ private:
 
     void solve(const Task& task) {
         const Block& block = *task.block;
-        const std::size_t size = std::size_t(block.steps) * x_.batch.channels * width_;
+        const std::size_t size = packed_size(block);
         Scratch<T> memory(size + width_);
         T *x = memory.get(), *value = x + size;
         pack(block, x);
@@ -162,7 +148,7 @@ private:
 
     void differentiate_task(Task& task) {
         const Block& block = *task.block;
-        const std::size_t size = std::size_t(block.steps) * x_.batch.channels * width_;
+        const std::size_t size = packed_size(block);
         Scratch<T> memory(2 * size + 2 * width_);
         T *x = memory.get(), *gradient = x + size, *value = gradient + size, *weight = value + width_;
         pack(block, x);
@@ -182,7 +168,8 @@ private:
             grid.gradient_x = gradient;
             grid.gradient_y = task.of_y.data() + (offsets_[at] - offsets_[task.begin]);
             if (!functions().cross[scheme(block, at)](grid)) out_of_memory_ = true;
-            for (std::size_t i = 0; i < size; ++i) task.of_x[i] += gradient[i];
+            const std::size_t used = std::size_t(block.steps) * x_.batch.channels * width_;
+            for (std::size_t i = 0; i < used; ++i) task.of_x[i] += gradient[i];
         }
     }
 
@@ -199,12 +186,12 @@ private:
                 Task& task = tasks_[t];
                 for (int lane = 0; lane < task.block->count; ++lane) {
                     const long i = rows_.order[task.block->begin + lane];
-                    x_.batch.add_unpacked(i, x_.plans[i], task.of_x.data() + lane, width_, 1.0,
+                    x_.batch.add_unpacked(i, x_.plans[i], task.of_x.data() + lane, width_,
                                           of_x.data() + i * x_segments * channels);
                 }
                 for (long at = task.begin; at < task.end; ++at) {
                     const long j = columns_.order[at];
-                    y_.batch.add_unpacked(j, y_.plans[j], task.of_y.data() + (offsets_[at] - offsets_[task.begin]), 1, 1.0,
+                    y_.batch.add_unpacked(j, y_.plans[j], task.of_y.data() + (offsets_[at] - offsets_[task.begin]), 1,
                                           of_y.data() + j * y_segments * channels);
                 }
                 task.of_x = {};
@@ -215,7 +202,7 @@ private:
         if (!symmetric_) write_knots(y_.batch, of_y, request_.gradient_y);
     }
 
-    static void write_knots(const Batch<T>& batch, const std::vector<double>& increments, T* knots) {
+    static void write_knots(const SeriesBatch<T>& batch, const std::vector<double>& increments, T* knots) {
         const long size = (batch.points - 1) * batch.channels;
         for (long i = 0; i < batch.count; ++i)
             increments_to_knots(increments.data() + i * size, batch.points - 1, batch.points, batch.channels,
@@ -237,7 +224,7 @@ private:
 }  // namespace
 
 template <class T>
-Failure solve_gram(const Batch<T>& x, const Batch<T>* y, const GramRequest<T>& request) {
+Failure solve_gram(const SeriesBatch<T>& x, const SeriesBatch<T>* y, const GramRequest<T>& request) {
     Side<T> rows(x);
     if (Failure failure = rows.prepare(request.plan, request.threads)) return failure;
     if (!y) return GramRun<T>(rows, rows, true, request).run();
@@ -249,7 +236,7 @@ Failure solve_gram(const Batch<T>& x, const Batch<T>* y, const GramRequest<T>& r
     return GramRun<T>(rows, columns, false, request).run();
 }
 
-template Failure solve_gram(const Batch<double>&, const Batch<double>*, const GramRequest<double>&);
-template Failure solve_gram(const Batch<float>&, const Batch<float>*, const GramRequest<float>&);
+template Failure solve_gram(const SeriesBatch<double>&, const SeriesBatch<double>*, const GramRequest<double>&);
+template Failure solve_gram(const SeriesBatch<float>&, const SeriesBatch<float>*, const GramRequest<float>&);
 
 }  // namespace siggpde

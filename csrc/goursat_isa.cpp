@@ -1,12 +1,15 @@
 // The grids for one instruction set.
 #include "goursat_cross.hpp"
 #include "goursat_diagonal.hpp"
+#include "series_lanes.hpp"
 
 namespace siggpde::SIGGPDE_ISA {
 
 template <class T>
 constexpr GridFunctions<T> functions() {
-    return {{solve_diagonal<T, 1, 2>, solve_diagonal<T, 2, 0>, solve_diagonal<T, 3, 0>, solve_diagonal<T, 4, 0>,
+    return {take_in<T>,
+            give_back<T>,
+            {solve_diagonal<T, 1, 2>, solve_diagonal<T, 2, 0>, solve_diagonal<T, 3, 0>, solve_diagonal<T, 4, 0>,
              solve_diagonal<T, 5, 0>, solve_diagonal<T, 6, 0>, solve_diagonal<T, 8, 0>},
             {solve_cross<T, 1, 2>, solve_cross<T, 2, 0>, solve_cross<T, 3, 0>, solve_cross<T, 4, 0>,
              solve_cross<T, 5, 0>, solve_cross<T, 6, 0>, solve_cross<T, 8, 0>}};

@@ -58,10 +58,10 @@ struct Cut {
 };
 
 // The path with its segments cut into pieces no longer than `piece`.
-Cut cut_path(const PathSize& path, double piece) {
+Cut cut_path(const std::vector<double>& squared, double piece) {
     Cut cut;
-    for (double squared : path.squared) {
-        const double r = std::sqrt(squared);
+    for (double square : squared) {
+        const double r = std::sqrt(square);
         const double count = double(pieces_of(r, piece)), part = r / count;
         cut.steps += count;
         cut.fourth += count * part * part * part * part;
@@ -72,31 +72,32 @@ Cut cut_path(const PathSize& path, double piece) {
 
 }  // namespace
 
-bool make_plan(const PathSize& path, const Request& request, Plan& plan) {
-    const long segments = long(path.squared.size());
+Verdict make_plan(const PathSize& path, const Request& request, Plan& plan) {
     plan = Plan{};
-    plan.steps = segments;
-    if (path.largest > request.too_long * request.too_long) return false;
+    plan.steps = path.segments;
+    if (!(path.largest <= request.too_long * request.too_long)) return Verdict::too_large;
     if (request.refine >= 0) {
         plan.uniform = 1 << request.refine;
-        plan.steps = segments * plan.uniform;
-        return true;
+        plan.steps = path.segments * plan.uniform;
+        return Verdict::done;
     }
     plan.scheme = first_series_scheme;
-    if (path.largest == 0) return true;
-    const double longest = std::sqrt(path.largest);
-    const double length = std::sqrt(double(segments) * path.sum);
-    double best = 0;
-    if (longest <= 1) {
-        plan.scheme = cheapest_scheme(path.sum_of_squares, longest, length, request, plan.estimate);
-        if (scheme_degree[plan.scheme] <= 3 && plan.estimate <= request.tol) return true;
-        best = work[plan.scheme] * double(segments) * double(segments);
-    }
+    if (path.largest == 0) return Verdict::done;
+    const double longest = std::sqrt(path.largest), length = std::sqrt(double(path.segments) * path.sum);
+    if (longest > 1) return Verdict::cut;
+    plan.scheme = cheapest_scheme(path.sum_of_squares, longest, length, request, plan.estimate);
+    const bool cheap = scheme_degree[plan.scheme] <= 4 && plan.estimate <= request.tol;
+    return cheap ? Verdict::done : Verdict::cut;
+}
+
+void make_cuts(const PathSize& path, const std::vector<double>& squared, const Request& request, Plan& plan) {
+    const double longest = std::sqrt(path.largest), length = std::sqrt(double(path.segments) * path.sum);
     bool found = longest <= 1 && plan.estimate <= request.tol;
+    double best = longest <= 1 ? work[plan.scheme] * double(path.segments) * double(path.segments) : 0;
     for (int cut : {1, 2, 3, 4, 6, 8, 12, 16}) {
         const double piece = std::min(longest, 1.0) / cut;
         if (piece >= longest) continue;
-        Cut split = cut_path(path, piece);
+        const Cut split = cut_path(squared, piece);
         // More cuts only cost more: stop where even the cheapest scheme would.
         if (found && work[first_series_scheme] * split.steps * split.steps >= best) break;
         double value;
@@ -108,7 +109,6 @@ bool make_plan(const PathSize& path, const Request& request, Plan& plan) {
         best = cost;
         found = meets;
     }
-    return true;
 }
 
 }  // namespace siggpde

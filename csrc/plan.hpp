@@ -39,14 +39,20 @@ inline int pieces(const Plan& plan, double length) {
     return plan.longest > 0 ? pieces_of(length, plan.longest) : plan.uniform;
 }
 
-// What planning needs to know of a path.
+// What planning needs to know of a path: sums over its segments.
 struct PathSize {
-    std::vector<double> squared;  // |dx_j|^2
-    double largest = 0;           // of them
-    double sum = 0, sum_of_squares = 0;
+    long segments = 0;
+    double largest = 0;         // |dx|^2
+    double sum = 0;             // of |dx|^2
+    double sum_of_squares = 0;  // of |dx|^4
 };
 
-// False if the path is too large to be solved at all.
-bool make_plan(const PathSize& path, const Request& request, Plan& plan);
+enum class Verdict { done, cut, too_large };
+
+// A plan that splits no segment, if that is good; Verdict::cut asks for make_cuts.
+Verdict make_plan(const PathSize& path, const Request& request, Plan& plan);
+
+// The best plan that may split segments; `squared` has every |dx|^2.
+void make_cuts(const PathSize& path, const std::vector<double>& squared, const Request& request, Plan& plan);
 
 }  // namespace siggpde

@@ -1,4 +1,4 @@
-// A batch of series as it comes from the caller, and how it is laid out for the vector lanes.
+// A batch of series as it comes from the caller, how each is planned, and how it is laid out for the vector lanes.
 #pragma once
 
 #include <cmath>
@@ -19,54 +19,61 @@ struct Failure {
 };
 
 template <class T>
-struct Batch {
-    const T* data;        // [series][point][channel]
+struct SeriesBatch {
+    const T* data;  // [series][point][channel]
     long count, points;
     int channels;
     const long* lengths;  // [series], or null: all have `points`
     const T* scale;       // [channel], or null
 
-    long segments(long series) const { return (lengths ? lengths[series] : points) - 1; }
+    long length(long series) const { return lengths ? lengths[series] : points; }
     const T* begin(long series) const { return data + series * points * channels; }
 
-    // The lengths of the segments; false with the failure filled in if a number is not finite.
-    bool measure(long series, PathSize& size, Failure& failure) const {
-        const long n = segments(series);
-        const T* at = begin(series);
-        size.squared.resize(n);
-        double largest = 0, sum = 0, squares = 0;
-        for (long i = 0; i < n; ++i) {
-            double r = 0;
-            for (int c = 0; c < channels; ++c) {
-                double d = double(at[(i + 1) * channels + c]) - double(at[i * channels + c]);
-                if (scale) d *= double(scale[c]);
-                r += d * d;
-            }
-            size.squared[i] = r;
-            largest = r > largest ? r : largest;
-            sum += r;
-            squares += r * r;
+    // `members` of the batch, at most a vector's width, one a lane.
+    LaneSeries<T> lanes(const long* members, int how_many, int width) const {
+        LaneSeries<T> out;
+        out.count = how_many;
+        out.channels = channels;
+        out.scale = scale;
+        for (int lane = 0; lane < width; ++lane) {
+            const long series = members[lane < how_many ? lane : 0];
+            out.rows[lane] = begin(series);
+            out.points[lane] = length(series);
         }
-        size.largest = largest;
-        size.sum = sum;
-        size.sum_of_squares = squares;
-        if (std::isfinite(sum) && (n > 0 || std::isfinite(sum_of_point(at)))) return true;
-        failure = {Failure::overflow, series, -1, -1};
-        for (long i = 0; i <= n; ++i)
-            for (int c = 0; c < channels; ++c)
-                if (!std::isfinite(at[i * channels + c])) {
-                    failure = {Failure::not_finite, series, i, c};
-                    return false;
-                }
-        return n == 0;
+        return out;
+    }
+
+    double squared_segment(const T* at) const {
+        double r = 0;
+        for (int c = 0; c < channels; ++c) {
+            double d = double(at[channels + c]) - double(at[c]);
+            if (scale) d *= double(scale[c]);
+            r += d * d;
+        }
+        return r;
+    }
+
+    std::vector<double> squared_segments(long series) const {
+        std::vector<double> squared(length(series) - 1);
+        const T* at = begin(series);
+        for (double& r : squared) r = squared_segment(at), at += channels;
+        return squared;
+    }
+
+    // Where the first number that is not finite stands, if it is in this series.
+    Failure find_not_finite(long series) const {
+        const T* at = begin(series);
+        for (long i = 0; i < length(series) * channels; ++i)
+            if (!std::isfinite(at[i])) return {Failure::not_finite, series, i / channels, i % channels};
+        return {};
     }
 
     // Increments of a series, split as planned, at out[(piece * channels + c) * stride]; returns the pieces written.
     long pack(long series, const Plan& plan, T* out, int stride) const {
-        const long n = segments(series);
+        const long segments = length(series) - 1;
         const T* at = begin(series);
         long written = 0;
-        for (long i = 0; i < n; ++i, at += channels) {
+        for (long i = 0; i < segments; ++i, at += channels) {
             const int count = parts(at, plan);
             for (int c = 0; c < channels; ++c) {
                 T d = at[channels + c] - at[c];
@@ -79,18 +86,18 @@ struct Batch {
         return written;
     }
 
-    // The reverse of pack: gradients of pieces become gradients of increments, [segment][channel], times `factor`.
+    // The reverse of pack: gradients of pieces, added up to gradients of increments [segment][channel].
     template <class Out>
-    void add_unpacked(long series, const Plan& plan, const T* pieces_gradient, int stride, double factor, Out* out) const {
-        const long n = segments(series);
+    void add_unpacked(long series, const Plan& plan, const T* of_pieces, int stride, Out* out) const {
+        const long segments = length(series) - 1;
         const T* at = begin(series);
         long piece = 0;
-        for (long i = 0; i < n; ++i, at += channels) {
+        for (long i = 0; i < segments; ++i, at += channels) {
             const int count = parts(at, plan);
             for (int c = 0; c < channels; ++c) {
                 double sum = 0;
-                for (int p = 0; p < count; ++p) sum += double(pieces_gradient[((piece + p) * channels + c) * stride]);
-                out[i * channels + c] += Out(factor * sum / count);
+                for (int p = 0; p < count; ++p) sum += double(of_pieces[((piece + p) * channels + c) * stride]);
+                out[i * channels + c] += Out(sum / count);
             }
             piece += count;
         }
@@ -98,20 +105,7 @@ struct Batch {
 
 private:
     int parts(const T* at, const Plan& plan) const {
-        if (plan.longest <= 0) return plan.uniform;
-        double r = 0;
-        for (int c = 0; c < channels; ++c) {
-            double d = double(at[channels + c]) - double(at[c]);
-            if (scale) d *= double(scale[c]);
-            r += d * d;
-        }
-        return pieces(plan, std::sqrt(r));
-    }
-
-    double sum_of_point(const T* at) const {
-        double sum = 0;
-        for (int c = 0; c < channels; ++c) sum += double(at[c]);
-        return sum;
+        return plan.longest > 0 ? pieces(plan, std::sqrt(squared_segment(at))) : plan.uniform;
     }
 };
 

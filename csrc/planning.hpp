@@ -1,0 +1,60 @@
+// Plans for all series of a batch, measured a vector's width at a time.
+#pragma once
+
+#include <algorithm>
+
+#include "parallel.hpp"
+#include "scratch.hpp"
+#include "series.hpp"
+
+namespace siggpde {
+
+// `tighten` [series], or null: the tolerance of a series is divided by it where it exceeds 1.
+template <class T>
+Failure plan_all(const SeriesBatch<T>& batch, const Request& request, const double* tighten, std::vector<Plan>& plans) {
+    const GoursatKernels& kernels = goursat_kernels();
+    const int width = kernels.width<T>();
+    Scratch<T> increments(std::size_t(batch.points) * batch.channels * width);
+    for (long first = 0; first < batch.count; first += width) {
+        long members[most_lanes];
+        const int count = int(std::min<long>(width, batch.count - first));
+        for (int lane = 0; lane < count; ++lane) members[lane] = first + lane;
+        const LaneSeries<T> lanes = batch.lanes(members, count, width);
+        LaneSizes<T> sizes;
+        if (!kernels.of<T>().take_in(lanes, increments.get(), &sizes))
+            for (int lane = 0; lane < count; ++lane)
+                if (const Failure failure = batch.find_not_finite(first + lane)) return failure;
+        for (int lane = 0; lane < count; ++lane) {
+            const long series = first + lane;
+            Request own = request;
+            if (tighten && tighten[series] > 1) own.tol /= tighten[series];
+            const PathSize size{lanes.points[lane] - 1, double(sizes.largest[lane]), double(sizes.sum[lane]),
+                                double(sizes.squares[lane])};
+            const Verdict verdict = make_plan(size, own, plans[series]);
+            if (verdict == Verdict::too_large) return {Failure::overflow, series};
+            if (verdict == Verdict::cut) make_cuts(size, batch.squared_segments(series), own, plans[series]);
+        }
+    }
+    return {};
+}
+
+// The increments of a block's series in the lanes, split as planned: `steps` of them.
+template <class T>
+void pack_block(const SeriesBatch<T>& batch, const std::vector<Plan>& plans, const long* members, int count, long steps,
+                T* out) {
+    const GoursatKernels& kernels = goursat_kernels();
+    const int width = kernels.width<T>();
+    bool whole = true;
+    for (int lane = 0; lane < count; ++lane)
+        whole = whole && plans[members[lane]].longest == 0 && plans[members[lane]].uniform == 1;
+    if (whole) {
+        kernels.of<T>().take_in(batch.lanes(members, count, width), out, nullptr);
+        return;
+    }
+    for (int lane = 0; lane < width; ++lane) {
+        const long pieces = lane < count ? batch.pack(members[lane], plans[members[lane]], out + lane, width) : 0;
+        for (long i = pieces * batch.channels; i < steps * batch.channels; ++i) out[i * width + lane] = 0;
+    }
+}
+
+}  // namespace siggpde

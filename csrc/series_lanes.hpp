@@ -1,0 +1,84 @@
+// Series from rows of memory to lanes, as increments, and gradients back, for series that are not split.
+#pragma once
+
+#include "goursat.hpp"
+#include "transpose.hpp"
+
+namespace siggpde::SIGGPDE_ISA {
+
+// Points become increments, zero after the end of a series; sizes are summed up on the way. False if a point is not
+// finite.
+template <class T>
+bool take_in(const LaneSeries<T>& lanes, T* increments, LaneSizes<T>* sizes) {
+    using V = vec<T>;
+    constexpr int W = width<T>;
+    V* out = reinterpret_cast<V*>(increments);
+    const int channels = lanes.channels;
+    long longest = 0, common = lanes.points[0];
+    for (int lane = 0; lane < W; ++lane) {
+        longest = lanes.points[lane] > longest ? lanes.points[lane] : longest;
+        common = lanes.points[lane] < common ? lanes.points[lane] : common;
+    }
+    // The points themselves first, in the same place: [point][channel], one more row than there will be increments.
+    const long size = longest * channels, whole = common * channels / W * W;
+    for (long i = 0; i < whole; i += W) {
+        V block[W];
+        for (int row = 0; row < W; ++row) block[row] = load<T>(lanes.rows[row] + i);
+        transpose<T>(block);
+        for (int j = 0; j < W; ++j) out[i + j] = block[j];
+    }
+    for (int lane = 0; lane < W; ++lane) {
+        const long own = lanes.points[lane] * channels;
+        long i = whole;
+        for (; i < own; ++i) increments[i * W + lane] = lanes.rows[lane][i];
+        for (; i < size; ++i) increments[i * W + lane] = increments[(i - channels) * W + lane];  // stay at the last point
+    }
+    V check{};  // becomes NaN where a point is not finite
+    for (long i = 0; i < size; ++i) check += out[i] * T(0);
+    V largest{}, sum{}, squares{};
+    for (long i = 0; i + channels < size; i += channels) {
+        V squared{};
+        for (int c = 0; c < channels; ++c) {
+            V d = out[i + channels + c] - out[i + c];
+            if (lanes.scale) d *= lanes.scale[c];
+            out[i + c] = d;
+            squared += d * d;
+        }
+        largest = squared > largest ? squared : largest;
+        sum += squared;
+        squares += squared * squared;
+    }
+    if (sizes) {
+        store<T>(sizes->largest, largest);
+        store<T>(sizes->sum, sum);
+        store<T>(sizes->squares, squares);
+    }
+    return sum_of_lanes<T>(check) == 0;
+}
+
+// Gradients of increments, [steps + 1][channel] with the last row free, become gradients of points, in place, and go to
+// the rows of memory, `row_points` each; zero after the end of a series.
+template <class T>
+void give_back(const LaneSeries<T>& lanes, T* gradient, long steps, T* const* rows, long row_points) {
+    using V = vec<T>;
+    constexpr int W = width<T>;
+    const int channels = lanes.channels;
+    const long size = (steps + 1) * channels, whole = size / W * W;
+    for (int lane = 0; lane < W; ++lane)  // increments after the end are not there to be moved
+        for (long i = (lanes.points[lane] - 1) * channels; i < size; ++i) gradient[i * W + lane] = 0;
+    V* g = reinterpret_cast<V*>(gradient);
+    for (long i = size - 1; i >= channels; --i) g[i] = g[i - channels] - g[i];
+    for (int c = 0; c < channels; ++c) g[c] = -g[c];
+    for (long i = 0; i < whole; i += W) {
+        V block[W];
+        for (int j = 0; j < W; ++j) block[j] = g[i + j];
+        transpose<T>(block);
+        for (int lane = 0; lane < lanes.count; ++lane) store<T>(rows[lane] + i, block[lane]);
+    }
+    for (int lane = 0; lane < lanes.count; ++lane) {
+        for (long i = whole; i < size; ++i) rows[lane][i] = gradient[i * W + lane];
+        for (long i = size; i < row_points * channels; ++i) rows[lane][i] = 0;
+    }
+}
+
+}  // namespace siggpde::SIGGPDE_ISA
