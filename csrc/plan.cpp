@@ -8,6 +8,7 @@ namespace siggpde {
 namespace {
 
 constexpr int first_series_scheme = 1;
+constexpr double longest_piece = 1.5;
 // Floating-point operations of a cell, about; the planner only compares them.
 constexpr double work[schemes] = {14, 36, 80, 150, 245, 375, 760};
 
@@ -37,6 +38,7 @@ double estimate(int scheme, double fourth, double longest, double length, bool a
     static const DegreeConstants constants;
     const int m = scheme_degree[scheme];
     double value = constants.bound[scheme] * fourth * (m > 1 ? power(longest, 2 * m - 3) : 1 / longest);
+    if (longest > 1) value *= power(longest, m + 2);  // the powers of rho left out grow faster than the rest
     if (alone) {
         const double level = power(length, m) / constants.factorial[scheme];
         value *= std::min(1.0, level) * std::min(1.0, level * length / (m + 1));
@@ -84,7 +86,7 @@ Verdict make_plan(const PathSize& path, const Request& request, Plan& plan) {
     plan.scheme = first_series_scheme;
     if (path.largest == 0) return Verdict::done;
     const double longest = std::sqrt(path.largest), length = std::sqrt(double(path.segments) * path.sum);
-    if (longest > 1) return Verdict::cut;
+    if (longest > longest_piece) return Verdict::cut;
     plan.scheme = cheapest_scheme(path.sum_of_squares, longest, length, request, plan.estimate);
     const bool cheap = scheme_degree[plan.scheme] <= 4 && plan.estimate <= request.tol;
     return cheap ? Verdict::done : Verdict::cut;
@@ -92,10 +94,10 @@ Verdict make_plan(const PathSize& path, const Request& request, Plan& plan) {
 
 void make_cuts(const PathSize& path, const std::vector<double>& squared, const Request& request, Plan& plan) {
     const double longest = std::sqrt(path.largest), length = std::sqrt(double(path.segments) * path.sum);
-    bool found = longest <= 1 && plan.estimate <= request.tol;
-    double best = longest <= 1 ? work[plan.scheme] * double(path.segments) * double(path.segments) : 0;
+    bool found = longest <= longest_piece && plan.estimate <= request.tol;
+    double best = longest <= longest_piece ? work[plan.scheme] * double(path.segments) * double(path.segments) : 0;
     for (int cut : {1, 2, 3, 4, 6, 8, 12, 16}) {
-        const double piece = std::min(longest, 1.0) / cut;
+        const double piece = std::min(longest, longest_piece) / cut;
         if (piece >= longest) continue;
         const Cut split = cut_path(squared, piece);
         // More cuts only cost more: stop where even the cheapest scheme would.

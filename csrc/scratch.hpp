@@ -1,21 +1,20 @@
-// Aligned working memory that frees itself.
+// Aligned working memory that frees itself, for the drivers.
 #pragma once
 
 #include <cstddef>
-#include <cstdlib>
 #include <new>
+
+#include "memory.hpp"
 
 namespace siggpde {
 
 template <class T>
 class Scratch {
 public:
-    explicit Scratch(std::size_t count) {
-        std::size_t bytes = (count * sizeof(T) + 127) / 64 * 64;
-        data_ = static_cast<T*>(std::aligned_alloc(64, bytes));
+    explicit Scratch(std::size_t count) : data_(static_cast<T*>(take_memory(count * sizeof(T)))) {
         if (!data_) throw std::bad_alloc();
     }
-    ~Scratch() { std::free(data_); }
+    ~Scratch() { return_memory(data_); }
     Scratch(const Scratch&) = delete;
     Scratch& operator=(const Scratch&) = delete;
     T* get() const { return data_; }

@@ -1,10 +1,8 @@
 // How the rows of a grid are cut for the reverse sweep: all states stored if they fit the cache, else checkpoints.
 #pragma once
 
-#include <cstddef>
-#include <cstdlib>
-
 #include "lanes.hpp"
+#include "memory.hpp"
 
 namespace siggpde::SIGGPDE_ISA {
 
@@ -12,13 +10,14 @@ namespace siggpde::SIGGPDE_ISA {
 template <class V>
 struct Vectors {
     V* data;
-    explicit Vectors(long count) : data(static_cast<V*>(std::aligned_alloc(64, (count * sizeof(V) + 127) / 64 * 64))) {}
-    ~Vectors() { std::free(data); }
+    explicit Vectors(long count) : data(static_cast<V*>(take_memory(count * sizeof(V)))) {}
+    ~Vectors() { return_memory(data); }
     Vectors(const Vectors&) = delete;
     Vectors& operator=(const Vectors&) = delete;
 };
 
-inline constexpr long cache_bytes = 1L << 20;
+// States are stored whole, and no row computed twice, while they fit here.
+inline constexpr long cache_bytes = 4L << 20;
 
 // Rows a segment, so that `store` vectors a row inside a segment and `keep` vectors a checkpoint take least memory.
 inline long rows_per_segment(long rows, long store, long keep, long vector_bytes) {

@@ -112,7 +112,7 @@ class _Diagonal(torch.autograd.Function):
 
 def _scaled(_x: Tensor, gradient: Tensor, grad: Tensor) -> Tensor:
     """The gradient depends on x, though it is not computed from it here: `once` has to know."""
-    return gradient * grad[:, None, None]
+    return gradient.mul(grad.reshape(-1, 1, 1))
 
 
 def _run_gram(
