@@ -26,11 +26,13 @@ struct Side {
     Failure prepare(const Request& request, int threads) {
         std::vector<double> inflation(batch.count, 1);
         if (request.refine < 0) {
-            // Does the path come back on itself? Finite differences tell: only the magnitude matters.
+            // Does the path come back on itself? A rough solution tells: only the magnitude matters. Finite differences
+            // are too rough, they may miss a fall of a thousand where segments are long.
             std::vector<T> value(batch.count);
             DiagonalRequest<T> coarse;
             coarse.plan = request;
-            coarse.plan.refine = 0;
+            coarse.plan.tol = std::max(request.tol, 1e-2);
+            coarse.plan.alone = true;
             coarse.value = value.data();
             coarse.inflation = inflation.data();
             coarse.threads = threads;
