@@ -129,6 +129,11 @@ def _run_gram(
 ) -> Tensor:
     other = x if y is None else y
     value = x.new_empty((len(x), len(other)) if weight is None else 0)
+    if len(x) == 0 or len(other) == 0:  # a tensor without numbers has no address, which would mean that there is no y
+        for gradient in (gradient_x, gradient_y):
+            if gradient is not None:
+                gradient.zero_()
+        return value
     run = core.gram_f64 if x.dtype == torch.float64 else core.gram_f32
     failure = run(
         x.data_ptr(), x.shape[0], x.shape[1], _address(x_lengths),
