@@ -59,6 +59,7 @@ def signature_kernel(
             [ 4.2523, 11.3019]], dtype=torch.float64)
     """
     _check_settings(solver, refine, tol, gradient)
+    threads = _inputs.thread_count(n_jobs)
     xs, x_counts = _inputs.as_batch(x, lengths)
     ys, y_counts = (None, None) if y is None else _inputs.as_batch(y, y_lengths, "y")
     if ys is not None:
@@ -67,7 +68,6 @@ def signature_kernel(
         raise ValueError("y_lengths is given, but y is not; for the Gram matrix of x alone give `lengths`")
     differentiable = torch.is_grad_enabled() and (xs.requires_grad or (ys is not None and ys.requires_grad))
     if core is not None and xs.is_cpu and (gradient == "adjoint" or not differentiable):
-        threads = _inputs.thread_count(n_jobs)
         steps, tol = _native_settings(solver, refine, tol, xs.dtype)
         return _kernel_native.gram(xs, x_counts, ys, y_counts, steps, tol, threads, differentiable)
     others, other_counts = (xs, x_counts) if ys is None else (ys, y_counts)
@@ -98,10 +98,10 @@ def signature_kernel_diag(
     tensor([2.2796], dtype=torch.float64)
     """
     _check_settings(solver, refine, tol, gradient)
+    threads = _inputs.thread_count(n_jobs)
     xs, counts = _inputs.as_batch(x, lengths)
     differentiable = torch.is_grad_enabled() and xs.requires_grad
     if core is not None and xs.is_cpu and (gradient == "adjoint" or not differentiable):
-        threads = _inputs.thread_count(n_jobs)
         if log and xs.dtype != torch.float64:
             steps, tol = _native_settings(solver, refine, tol, xs.dtype)
             return _kernel_native.diagonal(xs.double(), counts, steps, tol, True, threads, differentiable).to(xs.dtype)
@@ -137,13 +137,13 @@ def signature_kernel_diag_scales(
     (tensor([2.2796], dtype=torch.float64), tensor([[3.1813]], dtype=torch.float64))
     """
     _check_settings(solver, refine, tol, "adjoint")
+    threads = _inputs.thread_count(n_jobs)
     xs, counts = _inputs.as_batch(x, lengths)
     xs = xs.detach()
     scale = torch.as_tensor(theta).detach().to(dtype=xs.dtype, device=xs.device).contiguous()
     if scale.shape != xs.shape[2:] or not torch.isfinite(scale).all():
         raise ValueError(f"theta must be {xs.shape[2]} finite scales, one a channel of x, got {theta}")
     if core is not None and xs.is_cpu:
-        threads = _inputs.thread_count(n_jobs)
         steps, tol = _native_settings(solver, refine, tol, xs.dtype)
         if log and xs.dtype != torch.float64:
             run = _kernel_native.diagonal_with_scale_gradient

@@ -77,7 +77,7 @@ def gram_by(solve: Callable[[Tensor, Tensor], Tensor], dx: Tensor, dy: Tensor) -
     """All pairs (n, m) by a function of paired increments."""
     n, m = len(dx), len(dy)
     if n == 0 or m == 0:
-        return dx.new_zeros(n, m)
+        return dx.new_zeros(n, m) * (dx.sum() + dy.sum())  # in the graph, as any other
     left = dx.repeat_interleave(m, 0)
     right = dy.repeat(n, 1, 1)
     return in_chunks(solve, left, right).reshape(n, m)
