@@ -105,11 +105,18 @@ struct DiagonalGrid {
         products_of_rows<T>(count, x + i * channels, VectorColumns<T>{x}, channels, i, rows, rho, rows);
     }
 
+    // log(corner 2^doublings): the same to the last bit however often the number was rescaled on the way.
+    static double logarithm(double corner, int doublings) {
+        int exponent;
+        const double fraction = std::frexp(corner, &exponent);
+        if (exponent + doublings < 1000) return std::log(std::ldexp(corner, doublings));
+        return std::log(fraction) + double(exponent + doublings) * 0.69314718055994530942;
+    }
+
     void write_value(V corner, V shift) const {
         watch_fall(corner);
         for (int lane = 0; lane < width<T>; ++lane)
-            task.value[lane] =
-                task.log ? T(std::log(double(corner[lane])) + double(shift[lane]) * 0.69314718055994530942) : corner[lane];
+            task.value[lane] = task.log ? T(logarithm(double(corner[lane]), int(shift[lane]))) : corner[lane];
     }
 
     bool solve() const {

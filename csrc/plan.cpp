@@ -38,7 +38,7 @@ double estimate(int scheme, double fourth, double longest, double length, bool a
     static const DegreeConstants constants;
     const int m = scheme_degree[scheme];
     double value = constants.bound[scheme] * fourth * (m > 1 ? power(longest, 2 * m - 3) : 1 / longest);
-    if (longest > 1) value *= power(longest, m + 2);  // the powers of rho left out grow faster than the rest
+    if (longest > 1) value *= 4 * power(longest, m + 2);  // the powers of rho left out grow faster than the rest
     if (alone) {
         const double level = power(length, m) / constants.factorial[scheme];
         value *= std::min(1.0, level) * std::min(1.0, level * length / (m + 1));
