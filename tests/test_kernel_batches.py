@@ -51,6 +51,16 @@ def test_a_series_in_a_batch_is_as_it_is_alone(settings: dict[str, Any], dtype: 
     assert torch.equal(signature_kernel_diag(series, log=True, **settings), logs)
 
 
+def test_logarithms_of_large_kernels_are_as_alone():
+    """Neighbours a little longer go on for a few rows, in which the shorter series may be rescaled once more."""
+    lines = torch.arange(34).double()[:, None] * torch.linspace(3.64, 3.69, 200).double()[:, None, None]
+    alone = torch.cat([signature_kernel_diag(line[None, :30], log=True) for line in lines])
+    assert alone.min() < 208  # about 300 log 2, where a number is rescaled
+    assert alone.max() > 209
+    for line, wanted in zip(lines, alone, strict=True):
+        assert signature_kernel_diag([line[:30], line], log=True)[0] == wanted
+
+
 @each_setting
 @few
 @given(seeds)
