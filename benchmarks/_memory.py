@@ -5,6 +5,7 @@ Run as `python benchmarks/_memory.py PEER OPTIONS_JSON CAP_GB`; prints megabytes
 
 from __future__ import annotations
 
+import contextlib
 import json
 import resource
 import subprocess
@@ -40,10 +41,8 @@ def main(peer: str, options: str, cap: str) -> None:
 
 def _reset_peak() -> float:
     """Lower the recorded peak to what is held now, so that what imports once took cannot hide the call; megabytes."""
-    try:
+    with contextlib.suppress(OSError):  # without it the difference of peaks is all there is
         Path("/proc/self/clear_refs").write_text("5")
-    except OSError:
-        pass  # then the difference of peaks is all there is
     return _peak()
 
 

@@ -1,7 +1,8 @@
 """Slow references that share no code with any library measured here.
 
-The signature kernel solves U_st = p U on every cell of the grid of segments, p = <dx_i, dy_j>. Here each cell is solved
-by its power series. With U = sum b_i s^i / i! on the bottom edge and sum l_j t^j / j! on the left edge, the top edge has
+The signature kernel solves U_st = p U on every cell of the grid of segments, p = <dx_i, dy_j>. Here each cell is
+solved by its power series. With U = sum b_i s^i / i! on the bottom edge and sum l_j t^j / j! on the left edge, the top
+edge has
 
     T_i = sum_{j <= i} b_{i-j} p^j / j!  +  p^i sum_{k >= 1} l_k / (k + i)!
 
@@ -89,7 +90,7 @@ def _outer(a: Tensor, b: Tensor) -> Tensor:
 
 
 def crude_kernel(x: Tensor, parts: int = 1) -> Tensor:
-    """k(x_i, x_i) -> (n,) by finite differences, segments cut in `parts`: good to percents, for choosing scales only."""
+    """k(x_i, x_i) -> (n,) by finite differences, segments cut in `parts`: good to percents, to choose scales."""
     dx = x.diff(dim=1).repeat_interleave(parts, 1) / parts
     p = dx @ dx.mT
     size = p.shape[1]

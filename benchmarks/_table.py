@@ -72,7 +72,7 @@ class Table:
     ratios: list[tuple[str, str, float]] = field(default_factory=list)
 
     def add(self, rows: list[Row], seconds: dict[int, float], ours: int | None) -> None:
-        """Add a case's rows with the seconds measured for some of them (by index); `ours` is the row to compare with."""
+        """Add a case's rows with the seconds measured for some (by index); `ours` is the row to compare with."""
         for index, row in enumerate(rows):
             row.seconds = seconds.get(index)
             if ours is not None and row.seconds is not None:
@@ -129,9 +129,7 @@ def summary_lines(goals: list[Goal], markdown: bool = False) -> list[str]:
 def show_seconds(seconds: float | None) -> str:
     if seconds is None:
         return ""
-    for scale, unit in ((1e6, "µs"), (1e3, "ms"), (1, "s")):
-        if seconds * scale < 1000:
-            break
+    scale, unit = (1e6, "µs") if seconds < 1e-3 else (1e3, "ms") if seconds < 1 else (1, "s")
     return f"{seconds * scale:.3g} {unit}"
 
 
@@ -139,7 +137,7 @@ def _grid(headings: list[str], rows: list[list[str]], markdown: bool) -> list[st
     used = [c for c, _ in enumerate(headings) if any(row[c] for row in rows)]
     rows = [[row[c] for c in used] for row in [headings, *rows]]
     widths = [max(len(row[c]) for row in rows) for c in range(len(used))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     if markdown:
         lines = ["| " + " | ".join(row) + " |" for row in rows]
     lines.insert(1, "| " + " | ".join("---" for _ in used) + " |" if markdown else "-" * max(map(len, lines)))

@@ -6,10 +6,10 @@ import threading
 import numpy as np
 import pytest
 import torch
-from test_signature import paths
 
 from siggpde.signature import extend, signature
 from siggpde.words import words, words_up_to
+from test_signature import paths
 
 dtypes = pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 

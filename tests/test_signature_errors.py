@@ -5,10 +5,10 @@ import sys
 
 import pytest
 import torch
-from test_signature import paths
 
 from siggpde.signature import extend, signature
 from siggpde.words import words_up_to
+from test_signature import paths
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])

@@ -8,13 +8,13 @@ import pytest
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from test_signature import paths
 
 from siggpde import _inputs
 from siggpde._native import core
 from siggpde._reference import signature as reference
 from siggpde.signature import extend, signature
 from siggpde.words import prefix_closure, words, words_up_to
+from test_signature import paths
 
 pytestmark = pytest.mark.skipif(core is None, reason="the native core is not there")
 TOLERANCE = {torch.float64: 2e-12, torch.float32: 2e-4}
@@ -113,7 +113,8 @@ def test_gradcheck_of_extend_in_both_arguments():
     assert torch.autograd.gradcheck(lambda s, v: extend(s, v, listed), [start, increments])
     big = words_up_to(3, 6)  # several tiles
     start, increments = torch.randn(2, len(big), dtype=torch.float64), torch.randn(2, 3, 3, dtype=torch.float64)
-    start.requires_grad_(), increments.requires_grad_()
+    for leaf in (start, increments):
+        leaf.requires_grad_()
     ours, theirs = extend(start, increments, big), reference.extend(start, increments, big)
     torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9)
     weights = torch.randn_like(ours)
