@@ -42,7 +42,8 @@ struct DiagonalGrid {
         store[2 * M] = c;
     }
 
-    // Row i: advances `bottom` and returns U(i+1, i+1). `store` has the inputs of every cell of the row.
+    // Row i: advances `bottom` and returns U(i+1, i+1). `store` has the inputs of every cell of the row, `largest` the
+    // largest |U| if it is watched, else U at the end of the row.
     template <bool Store, bool Watch>
     [[gnu::always_inline]] V row(long i, V corner, V* bottom, const V* rho, V* store, V& largest) const {
         V a[M], b[M], c = corner;
@@ -61,6 +62,7 @@ struct DiagonalGrid {
             c = right;
             if constexpr (Watch) largest = c > largest ? c : (-c > largest ? -c : largest);
         }
+        if constexpr (!Watch) largest = c;
         return diagonal;
     }
 
@@ -95,6 +97,7 @@ struct DiagonalGrid {
                 corner = row<Store, false>(i, corner, bottom, rho + turn * rows, store, largest);
             }
             if constexpr (Store) store += (rows - i) * stored;
+            if (all_lost<T>(corner + largest)) return broadcast<T>(T(NAN));
         }
         return corner;
     }
@@ -187,6 +190,10 @@ struct DiagonalGrid {
         for (long c = 0; c < (task.scales ? 1 : rows) * channels; ++c) gradient[c] = V{};
         for (long s = 0; s + 1 < segments; ++s) {
             corner = sweep<false>(s * size, (s + 1) * size, corner, bottom, rho, nullptr, scale, shift);
+            if (all_lost<T>(corner)) {
+                write_value(corner, shift);
+                return true;
+            }
             for (long j = (s + 1) * size * M; j < rows * M; ++j) *checkpoint++ = bottom[j];
             *checkpoint++ = corner;
         }
@@ -204,6 +211,7 @@ struct DiagonalGrid {
             const V last = sweep<true>(begin, end, corner, bottom, rho, store, scale, s + 1 < segments ? again : shift);
             if (s + 1 == segments) {
                 write_value(last, shift);
+                if (all_lost<T>(last)) return true;
                 if (task.log) corner_bar = corner_bar / last;
             }
             const V* cells = store;

@@ -28,6 +28,15 @@ inline vec<T> broadcast(T value) {
     return value - vec<T>{};  // minus zero, not plus: the compiler may drop it
 }
 
+// Whether no lane holds a finite number.
+template <class T>
+inline bool all_lost(vec<T> v) {
+    const vec<T> difference = v - v;  // zero, or NaN
+    for (int lane = 0; lane < width<T>; ++lane)
+        if (difference[lane] == 0) return false;
+    return true;
+}
+
 template <class T>
 inline T sum_of_lanes(vec<T> v) {
     T total = 0;

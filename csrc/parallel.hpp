@@ -8,6 +8,7 @@
 #include <atomic>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -34,7 +35,11 @@ void parallel_for(int threads, long tasks, const Work& work) {
     };
     std::vector<std::thread> helpers;
     helpers.reserve(threads - 1);
-    for (int i = 1; i < threads; ++i) helpers.emplace_back(loop);
+    try {
+        for (int i = 1; i < threads; ++i) helpers.emplace_back(loop);
+    } catch (const std::system_error&) {
+        // No more threads to be had: those there are do the work.
+    }
     loop();
     for (auto& helper : helpers) helper.join();
     if (failure) std::rethrow_exception(failure);
