@@ -29,7 +29,7 @@ public:
           inflation_(batch.count) {}
 
     Failure run() {
-        if (const Failure failure = plan_all(batch_, request_.plan, nullptr, plans_)) return failure;
+        if (const Failure failure = plan_all(batch_, request_.plan, nullptr, request_.threads, plans_)) return failure;
         solve(all_members(batch_.count));
         if (request_.plan.refine < 0) solve_inflated_again();
         if (out_of_memory_) return {Failure::memory};

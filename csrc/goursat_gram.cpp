@@ -20,6 +20,7 @@ template <class T>
 struct Side {
     const SeriesBatch<T>& batch;
     std::vector<Plan> plans;
+    Failure rounding;  // the first series that loses its digits, if any
 
     explicit Side(const SeriesBatch<T>& batch) : batch(batch), plans(batch.count) {}
 
@@ -38,9 +39,10 @@ struct Side {
             coarse.threads = threads;
             const Failure failure = solve_diagonal(batch, coarse);
             if (failure.code == Failure::not_finite || failure.code == Failure::memory) return failure;
+            if (failure.code == Failure::inaccurate || failure.code == Failure::lost) rounding = failure;
         }
         for (double& ratio : inflation) ratio = std::min(ratio, 1e12);
-        return plan_all(batch, request, inflation.data(), plans);
+        return plan_all(batch, request, inflation.data(), threads, plans);
     }
 };
 
@@ -229,13 +231,18 @@ template <class T>
 Failure solve_gram(const SeriesBatch<T>& x, const SeriesBatch<T>* y, const GramRequest<T>& request) {
     Side<T> rows(x);
     if (Failure failure = rows.prepare(request.plan, request.threads)) return failure;
-    if (!y) return GramRun<T>(rows, rows, true, request).run();
+    if (!y) {
+        const Failure failure = GramRun<T>(rows, rows, true, request).run();
+        return failure ? failure : rows.rounding;
+    }
     Side<T> columns(*y);
     if (Failure failure = columns.prepare(request.plan, request.threads)) {
         failure.side = 1;
         return failure;
     }
-    return GramRun<T>(rows, columns, false, request).run();
+    columns.rounding.side = 1;
+    if (Failure failure = GramRun<T>(rows, columns, false, request).run()) return failure;
+    return rows.rounding ? rows.rounding : columns.rounding;
 }
 
 template Failure solve_gram(const SeriesBatch<double>&, const SeriesBatch<double>*, const GramRequest<double>&);

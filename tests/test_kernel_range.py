@@ -119,3 +119,18 @@ def test_small_and_large_in_one_batch():
     x = make("smooth", 4, 4, 9, 2) * torch.tensor([1e-200, 1.0, 1e-3, 20.0]).double()[:, None, None]
     alone = torch.cat([signature_kernel_diag(x[i : i + 1]) for i in range(4)])
     assert torch.equal(signature_kernel_diag(x), alone)
+
+
+def out_and_back(length: float) -> torch.Tensor:
+    """One channel, out to `length` and home the same way: k(X, X) is 1, and far larger on the way."""
+    out = torch.linspace(0, length, 21, dtype=torch.float64)
+    return torch.cat([out, out.flip(0)[1:]]).reshape(1, -1, 1)
+
+
+@pytest.mark.parametrize("kernel", [signature_kernel_diag, signature_kernel])
+def test_digits_lost_to_rounding_are_not_passed_over_in_silence(kernel):
+    torch.testing.assert_close(kernel(out_and_back(3.0)).reshape(1), torch.ones(1, dtype=torch.float64))
+    with pytest.warns(UserWarning, match=r"series 0 of x has lost most of its digits.*add a time channel"):
+        kernel(out_and_back(9.0))
+    with pytest.raises(ArithmeticError, match=r"series 0 of x has lost all of its digits"):
+        kernel(out_and_back(25.0))

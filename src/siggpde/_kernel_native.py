@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from siggpde._autograd import once
-from siggpde._inputs import raise_not_finite
+from siggpde._kernel_errors import report
 from siggpde._native import core
-
-NOT_FINITE, OVERFLOW, MEMORY, INACCURATE, LOST = 1, 2, 3, 4, 5
 
 
 def diagonal(
@@ -26,7 +23,7 @@ def diagonal(
 ) -> Tensor:
     """k(X_i, X_i) (n,), or its logarithm; refine < 0 means the series solver."""
     if differentiable:
-        return _Diagonal.apply(x, lengths, refine, tol, log, threads)  # pyright: ignore[reportReturnType]
+        return _Diagonal.apply(x, lengths, (refine, tol, log, threads))  # pyright: ignore[reportReturnType]
     return _run_diagonal(x, lengths, None, refine, tol, log, None, False, threads)
 
 
@@ -83,7 +80,7 @@ def _run_diagonal(
         _address(gradient), scales, threads,
     )  # fmt: skip
     if failure is not None:
-        _report(failure, x, lengths, None, None, log)
+        report(failure, x, lengths, None, None, log)
     return value
 
 
@@ -91,15 +88,8 @@ class _Diagonal(torch.autograd.Function):
     """Value and gradient come from one pass, so the gradient is taken at once and kept."""
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        x: Tensor,
-        lengths: Tensor | None,
-        refine: int,
-        tol: float,
-        log: bool,
-        threads: int,
-    ) -> Tensor:
+    def forward(ctx: Any, x: Tensor, lengths: Tensor | None, settings: tuple[int, float, bool, int]) -> Tensor:
+        refine, tol, log, threads = settings
         gradient = torch.empty_like(x)
         value = _run_diagonal(x, lengths, None, refine, tol, log, gradient, False, threads)
         ctx.save_for_backward(x, gradient)
@@ -107,7 +97,7 @@ class _Diagonal(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return once(_scaled, *ctx.saved_tensors, grad), None, None, None, None, None
+        return once(_scaled, *ctx.saved_tensors, grad), None, None
 
 
 def _scaled(_x: Tensor, gradient: Tensor, grad: Tensor) -> Tensor:
@@ -142,7 +132,7 @@ def _run_gram(
         _address(gradient_y), threads,
     )  # fmt: skip
     if failure is not None:
-        _report(failure, x, x_lengths, y, y_lengths, False)
+        report(failure, x, x_lengths, y, y_lengths, False)
     return value
 
 
@@ -179,47 +169,3 @@ def _gram_gradients(
     of_x, of_y = torch.empty_like(x), None if y is None else torch.empty_like(y)
     _run_gram(x, x_lengths, y, y_lengths, *settings, grad.contiguous(), of_x, of_y)
     return of_x, of_y
-
-
-def _report(
-    failure: tuple[int, ...],
-    x: Tensor,
-    x_lengths: Tensor | None,
-    y: Tensor | None,
-    y_lengths: Tensor | None,
-    log: bool,
-) -> None:
-    code, series, other, _, side = failure
-    if code in (INACCURATE, LOST):
-        digits = "most" if code == INACCURATE else "all"
-        message = (
-            f"the signature kernel of series {series} has lost {digits} of its digits to rounding: the path comes back "
-            "on itself, so that k(X, X) is far smaller than on the way; rescale the series, or add a time channel"
-        )
-        if code == LOST:
-            raise ArithmeticError(message)
-        warnings.warn(message, UserWarning, stacklevel=5)
-        return
-    name = "y" if side else "x"
-    if code == NOT_FINITE:
-        raise_not_finite(*((y, y_lengths) if side and y is not None else (x, x_lengths)), name)
-    if code == MEMORY:
-        raise MemoryError(f"not enough memory for the signature kernel of {tuple(x.shape)} series; use fewer at a time")
-    if other >= 0:
-        raise_overflow(
-            x.dtype,
-            f"of series {series} of x and series {other} of {'x' if y is None else 'y'}",
-            False,
-            log,
-        )
-    raise_overflow(x.dtype, f"of series {series} of {name}", True, log)
-
-
-def raise_overflow(dtype: torch.dtype, which: str, diagonal: bool, log: bool) -> NoReturn:
-    """Says which kernel value left the range of its type, and what to do."""
-    if log:
-        raise OverflowError(f"the signature kernel {which} is beyond even its logarithm; rescale the series")
-    fixes = ["rescale the series"] + ["use float64"] * (dtype != torch.float64)
-    if diagonal:
-        fixes.append("take signature_kernel_diag(..., log=True)")
-    raise OverflowError(f"the signature kernel {which} is too large for {dtype}; {' or '.join(fixes)}")

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from siggpde import _inputs, _kernel_native
+from siggpde import _inputs, _kernel_errors, _kernel_native
 from siggpde._native import core
 from siggpde._reference import kernel as reference
 from siggpde._reference.variation import Augmented, Variation
@@ -206,5 +206,5 @@ def _checked(value: Tensor, diagonal: bool, log: bool = False) -> Tensor:
     if len(bad):
         first = bad[0].tolist()
         which = f"of series {first[0]} of x" + ("" if diagonal else f" and series {first[1]} of y")
-        _kernel_native.raise_overflow(value.dtype, which, diagonal, log)
+        _kernel_errors.raise_overflow(value.dtype, which, diagonal, log)
     return value
