@@ -16,18 +16,26 @@ struct Block {
     long steps;         // of its longest series
 };
 
+struct Key {
+    long rank, series;
+    bool operator<(const Key& other) const { return rank != other.rank ? rank < other.rank : series < other.series; }
+};
+
 struct Blocks {
     std::vector<long> order;
     std::vector<Block> blocks;
 
     // Sorted by scheme, then from long to short, then by index.
     Blocks(const std::vector<Plan>& plans, std::vector<long> members, int width) : order(std::move(members)) {
-        auto before = [&](long i, long j) {
-            if (plans[i].scheme != plans[j].scheme) return plans[i].scheme > plans[j].scheme;
-            if (plans[i].steps != plans[j].steps) return plans[i].steps > plans[j].steps;
-            return i < j;
-        };
-        if (!std::is_sorted(order.begin(), order.end(), before)) std::sort(order.begin(), order.end(), before);
+        std::vector<Key> keys(order.size());
+        for (std::size_t k = 0; k < keys.size(); ++k) {
+            const Plan& plan = plans[order[k]];
+            keys[k] = {-(long(plan.scheme) << 48) - plan.steps, order[k]};
+        }
+        if (!std::is_sorted(keys.begin(), keys.end())) {
+            std::sort(keys.begin(), keys.end());
+            for (std::size_t k = 0; k < keys.size(); ++k) order[k] = keys[k].series;
+        }
         for (long at = 0, n = long(order.size()); at < n;) {
             const Plan& first = plans[order[at]];
             long end = at + 1;

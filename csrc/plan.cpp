@@ -12,45 +12,34 @@ constexpr double longest_piece = 1.5;
 // Floating-point operations of a cell, about; the planner only compares them.
 constexpr double work[schemes] = {14, 36, 80, 150, 245, 375, 760};
 
-double power(double x, int n) {
-    double result = 1;
-    for (; n > 0; n >>= 1, x *= x)
-        if (n & 1) result *= x;
-    return result;
-}
-
-struct DegreeConstants {
-    std::array<double, schemes> bound, factorial;
-    DegreeConstants() {
+// C_m of every scheme.
+struct Bounds {
+    std::array<double, schemes> of;
+    constexpr Bounds() : of{} {
         for (int s = 0; s < schemes; ++s) {
             const int m = scheme_degree[s];
             double ratio = 1;  // m! / (2m)!
             for (int i = m + 1; i <= 2 * m; ++i) ratio /= i;
-            bound[s] = 2 * ratio * ratio / (2 * m + 1);
-            factorial[s] = 1;
-            for (int i = 2; i <= m; ++i) factorial[s] *= i;
+            of[s] = 2 * ratio * ratio / (2 * m + 1);
         }
     }
 };
+constexpr Bounds bounds;
 
-// sum_j |piece_j|^(2m+1) <= fourth * longest^(2m-3); `length` bounds the length of the path.
-double estimate(int scheme, double fourth, double longest, double length, bool alone) {
-    static const DegreeConstants constants;
-    const int m = scheme_degree[scheme];
-    double value = constants.bound[scheme] * fourth * (m > 1 ? power(longest, 2 * m - 3) : 1 / longest);
-    if (longest > 1) value *= 4 * power(longest, m + 2);  // the powers of rho left out grow faster than the rest
-    if (alone) {
-        const double level = power(length, m) / constants.factorial[scheme];
-        value *= std::min(1.0, level) * std::min(1.0, level * length / (m + 1));
-    }
-    return value;
-}
-
-// The first scheme whose estimate meets the tolerance, or the last.
+// The first scheme whose bound meets the tolerance, or the last. For degree m the bound is
+//     C_m sum_j |piece_j|^(2m+1) <= C_m fourth longest^(2m-3),
+// times a factor where pieces are long, for the powers of rho left out, which grow faster than the rest; and for a
+// series that meets only itself times what levels m and m + 1 can be of its signature, `length` bounding its length.
 int cheapest_scheme(double fourth, double longest, double length, const Request& request, double& value) {
-    int scheme = first_series_scheme;
-    for (;; ++scheme) {
-        value = estimate(scheme, fourth, longest, length, request.alone);
+    const double excess = longest > 1 ? longest : 1;
+    double size = fourth * longest * (longest > 1 ? 4 * excess * excess * excess * excess : 1), level = length * length / 2;
+    for (int scheme = first_series_scheme, m = scheme_degree[scheme];; ++scheme) {
+        for (; m < scheme_degree[scheme]; ++m) {
+            size *= longest * longest * excess;
+            level *= length / (m + 1);
+        }
+        value = bounds.of[scheme] * size;
+        if (request.alone) value *= std::min(1.0, level) * std::min(1.0, level * length / (m + 1));
         if (value <= request.tol || scheme + 1 == schemes) return scheme;
     }
 }

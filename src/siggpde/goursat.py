@@ -8,6 +8,7 @@ finite differences of the SigGPDE paper with `refine` dyadic refinements.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Literal
 
 import torch
@@ -22,10 +23,6 @@ Solver = Literal["series", "fd"]
 Gradient = Literal["adjoint", "variation", "augmented"]
 Lengths = Tensor | Sequence[int] | None
 
-_SMALLEST_TOL = {
-    torch.float64: 16 * torch.finfo(torch.float64).eps,
-    torch.float32: 16 * torch.finfo(torch.float32).eps,
-}
 _MOST_REFINE = 12
 
 
@@ -58,9 +55,9 @@ def signature_kernel(
     tensor([[ 2.2796,  4.2523],
             [ 4.2523, 11.3019]], dtype=torch.float64)
     """
-    _check_settings(solver, refine, tol, gradient)
     threads = _inputs.thread_count(n_jobs)
     xs, x_counts = _inputs.as_batch(x, lengths)
+    steps, tol = _settings(solver, refine, tol, gradient, xs.dtype)
     ys, y_counts = (None, None) if y is None else _inputs.as_batch(y, y_lengths, "y")
     if ys is not None:
         _check_pair(xs, ys)
@@ -68,7 +65,6 @@ def signature_kernel(
         raise ValueError("y_lengths is given, but y is not; for the Gram matrix of x alone give `lengths`")
     differentiable = torch.is_grad_enabled() and (xs.requires_grad or (ys is not None and ys.requires_grad))
     if core is not None and xs.is_cpu and (gradient == "adjoint" or not differentiable):
-        steps, tol = _native_settings(solver, refine, tol, xs.dtype)
         return _kernel_native.gram(xs, x_counts, ys, y_counts, steps, tol, threads, differentiable)
     others, other_counts = (xs, x_counts) if ys is None else (ys, y_counts)
     scheme = reference.scheme_of(solver, refine)
@@ -97,15 +93,13 @@ def signature_kernel_diag(
     >>> signature_kernel_diag(torch.tensor([[[0.0], [1.0]]]).double())
     tensor([2.2796], dtype=torch.float64)
     """
-    _check_settings(solver, refine, tol, gradient)
     threads = _inputs.thread_count(n_jobs)
     xs, counts = _inputs.as_batch(x, lengths)
+    steps, tol = _settings(solver, refine, tol, gradient, xs.dtype)
     differentiable = torch.is_grad_enabled() and xs.requires_grad
     if core is not None and xs.is_cpu and (gradient == "adjoint" or not differentiable):
         if log and xs.dtype != torch.float64:
-            steps, tol = _native_settings(solver, refine, tol, xs.dtype)
             return _kernel_native.diagonal(xs.double(), counts, steps, tol, True, threads, differentiable).to(xs.dtype)
-        steps, tol = _native_settings(solver, refine, tol, xs.dtype)
         return _kernel_native.diagonal(xs, counts, steps, tol, log, threads, differentiable)
     scheme = reference.scheme_of(solver, refine)
     pieces = _finite_pieces(xs, counts, scheme, "x")
@@ -136,15 +130,14 @@ def signature_kernel_diag_scales(
     >>> k, slope
     (tensor([2.2796], dtype=torch.float64), tensor([[3.1813]], dtype=torch.float64))
     """
-    _check_settings(solver, refine, tol, "adjoint")
     threads = _inputs.thread_count(n_jobs)
     xs, counts = _inputs.as_batch(x, lengths)
+    steps, tol = _settings(solver, refine, tol, "adjoint", xs.dtype)
     xs = xs.detach()
     scale = torch.as_tensor(theta).detach().to(dtype=xs.dtype, device=xs.device).contiguous()
     if scale.shape != xs.shape[2:] or not torch.isfinite(scale).all():
         raise ValueError(f"theta must be {xs.shape[2]} finite scales, one a channel of x, got {theta}")
     if core is not None and xs.is_cpu:
-        steps, tol = _native_settings(solver, refine, tol, xs.dtype)
         if log and xs.dtype != torch.float64:
             run = _kernel_native.diagonal_with_scale_gradient
             value, slope = run(xs.double(), counts, scale.double(), steps, tol, True, threads)
@@ -158,7 +151,9 @@ def signature_kernel_diag_scales(
     return value.detach(), slope
 
 
-def _check_settings(solver: str, refine: int, tol: float, gradient: str) -> None:
+@lru_cache(maxsize=256)
+def _settings(solver: str, refine: int, tol: float, gradient: str, dtype: torch.dtype) -> tuple[int, float]:
+    """Checks them; returns the refinement as the core wants it, -1 for the series solver, and the tolerance."""
     if solver not in ("series", "fd"):
         raise ValueError(f"solver must be 'series' or 'fd', got {solver!r}")
     if gradient not in ("adjoint", "variation", "augmented"):
@@ -169,6 +164,7 @@ def _check_settings(solver: str, refine: int, tol: float, gradient: str) -> None
         raise ValueError(f"refine must be an integer from 0 to {_MOST_REFINE}, got {refine!r}")
     if not 0 < tol < 1:
         raise ValueError(f"tol must be between 0 and 1, got {tol!r}")
+    return (-1 if solver == "series" else refine), max(float(tol), 16 * torch.finfo(dtype).eps)
 
 
 def _check_pair(x: Tensor, y: Tensor) -> None:
@@ -176,10 +172,6 @@ def _check_pair(x: Tensor, y: Tensor) -> None:
         raise ValueError(f"x has {x.shape[2]} channels and y has {y.shape[2]}; they need the same")
     if x.dtype != y.dtype or x.device != y.device:
         raise ValueError(f"x is {x.dtype} on {x.device} and y is {y.dtype} on {y.device}; convert one to the other")
-
-
-def _native_settings(solver: str, refine: int, tol: float, dtype: torch.dtype) -> tuple[int, float]:
-    return (-1 if solver == "series" else refine), max(tol, _SMALLEST_TOL[dtype])
 
 
 def _pair_solver(gradient: str, scheme: reference.Scheme, log: bool) -> Any:
