@@ -4,11 +4,13 @@ import json
 import os
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+import siggpde
 from siggpde.cli import app
 
 runner = CliRunner()
@@ -103,3 +105,7 @@ def test_demo_fails_with_1_when_it_cannot_write(tmp_path: Path):
     in_the_way = tmp_path / "file"
     in_the_way.write_text("")
     assert runner.invoke(app, ["demo", "--output", str(in_the_way / "folder")]).exit_code == 1
+
+
+def test_the_version_is_that_of_the_package():
+    assert siggpde.__version__ == metadata.version("siggpde")
