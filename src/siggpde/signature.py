@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from siggpde import _inputs
+from siggpde._autograd import once
 from siggpde._native import core
 from siggpde._reference import signature as reference
 from siggpde.words import Word, check_words, count_up_to, parents, prefix_closure, words_up_to
@@ -193,20 +194,4 @@ class _Signature(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         x, start, lengths = ctx.saved_tensors
-        run = _Gradient.apply if torch.is_grad_enabled() else _backward
-        return *run(x, start, lengths, grad, ctx.tree, ctx.threads), None, None, None
-
-
-class _Gradient(torch.autograd.Function):
-    """The gradient where a second derivative may be asked for, which there is not."""
-
-    @staticmethod
-    def forward(ctx: Any, *args: Any) -> Any:
-        return _backward(*args)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
-        raise RuntimeError(
-            "the signature cannot be differentiated twice by its native core; for second derivatives set the "
-            "environment variable SIGGPDE_BACKEND=reference before importing siggpde"
-        )
+        return *once(_backward, x, start, lengths, grad, ctx.tree, ctx.threads), None, None, None
