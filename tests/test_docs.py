@@ -1,5 +1,7 @@
 """Every Python example of the README and the manual runs."""
 
+import doctest
+import importlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,3 +53,11 @@ def _line_of(error: Exception, name: str) -> int | None:
             found = step.tb_lineno
         step = step.tb_next
     return found
+
+
+@pytest.mark.parametrize("module", ["words", "signature", "goursat", "datasets"])
+def test_examples_of_docstrings(module):
+    source = importlib.import_module(f"siggpde.{module}")
+    result = doctest.testmod(source)
+    assert result.attempted > 0
+    assert result.failed == 0

@@ -21,8 +21,9 @@ def installation() -> dict[str, Any]:
     - ``simd``: the instruction set of the native core picked for this processor, or None without the core;
     - ``backends``: for each of native, reference and triton, ``available`` and ``reason`` (None when available).
 
-    >>> installation()["backends"]["reference"]["available"]
-    True
+    Examples:
+        >>> installation()["backends"]["reference"]["available"]
+        True
     """
     return {
         "versions": {

@@ -51,8 +51,9 @@ def load_pendigits() -> Dataset:
     7494 training and 3498 test series of 2 channels (x and y, integers 0 to 100) and 8 points, in 10 classes; the
     split is by writer. Source: Alpaydin and Alimoglu (1998), UCI Machine Learning Repository.
 
-    >>> load_pendigits()
-    Dataset('PenDigits': 7494 train, 3498 test, 2 channels, length 8)
+    Examples:
+        >>> load_pendigits()
+        Dataset('PenDigits': 7494 train, 3498 test, 2 channels, length 8)
     """
     return read_dataset(_INSIDE / "PenDigits.npz")
 

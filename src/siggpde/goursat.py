@@ -1,8 +1,8 @@
-r"""The signature kernel k(X, Y) = <S(X), S(Y)>, exact and differentiable.
+"""The signature kernel k(X, Y) = <S(X), S(Y)>, exact and differentiable.
 
-It is the value at the far corner of the solution of :math:`U_{st} = \langle X'_s, Y'_t \rangle U` with U = 1 on the
-axes. Two solvers: `"series"`, accurate to a tolerance with degree and splitting chosen for each series, and `"fd"`, the
-finite differences of the SigGPDE paper with `refine` dyadic refinements.
+It is the value at the far corner of the solution of U_st = <X'_s, Y'_t> U with U = 1 on the axes. Two solvers:
+`"series"`, accurate to a tolerance with degree and splitting chosen for each series, and `"fd"`, the finite differences
+of the SigGPDE paper with `refine` dyadic refinements.
 """
 
 from __future__ import annotations
@@ -38,22 +38,23 @@ def signature_kernel(
     y_lengths: Lengths = None,
     n_jobs: int | None = None,
 ) -> Tensor:
-    r"""Gram matrix (n, m) of signature kernels k(X_i, Y_j), symmetric (n, n) when y is None.
+    """Gram matrix (n, m) of signature kernels k(X_i, Y_j), symmetric (n, n) when y is None.
 
     x (n, length, channels) and y (m, length', channels), float32 or float64, or lists of (length_i, channels);
     `lengths` and `y_lengths` as for `signature`.
 
-    `solver="series"` bounds :math:`|error| / \sqrt{k(X,X) k(Y,Y)}` by `tol` (at least 16 roundings of the dtype);
+    `solver="series"` bounds |error| / sqrt(k(X, X) k(Y, Y)) by `tol` (at least 16 roundings of the dtype);
     `solver="fd"` uses `refine` dyadic refinements. No value depends on the rest of the batch.
 
     Gradients flow to both x and y: by the exact reverse sweep of the solver (`"adjoint"`), by variation of the PDE
     (`"variation"`, Algorithm 2 of the paper) or by the augmented PDE (`"augmented"`, Algorithm 1). The last two are
     there for comparison: slow, in plain torch, and always at full accuracy.
 
-    >>> x = torch.tensor([[[0.0], [1.0]], [[0.0], [2.0]]]).double()
-    >>> signature_kernel(x)
-    tensor([[ 2.2796,  4.2523],
-            [ 4.2523, 11.3019]], dtype=torch.float64)
+    Examples:
+        >>> x = torch.tensor([[[0.0], [1.0]], [[0.0], [2.0]]]).double()
+        >>> signature_kernel(x)
+        tensor([[ 2.2796,  4.2524],
+                [ 4.2524, 11.3019]], dtype=torch.float64)
     """
     threads = _inputs.thread_count(n_jobs)
     xs, x_counts = _inputs.as_batch(x, lengths)
@@ -90,8 +91,9 @@ def signature_kernel_diag(
 
     Half the work of the diagonal of `signature_kernel`: the problem is symmetric. The other arguments are the same.
 
-    >>> signature_kernel_diag(torch.tensor([[[0.0], [1.0]]]).double())
-    tensor([2.2796], dtype=torch.float64)
+    Examples:
+        >>> signature_kernel_diag(torch.tensor([[[0.0], [1.0]]]).double())
+        tensor([2.2796], dtype=torch.float64)
     """
     threads = _inputs.thread_count(n_jobs)
     xs, counts = _inputs.as_batch(x, lengths)
@@ -126,9 +128,11 @@ def signature_kernel_diag_scales(
     Returns (k (n,), dk/dlog theta (n, d)); with `log=True` both of log k. Neither carries a graph. This is what
     training needs: there are d numbers a series to learn from, not one for every knot.
 
-    >>> k, slope = signature_kernel_diag_scales(torch.tensor([[[0.0], [2.0]]]).double(), torch.tensor([0.5]).double())
-    >>> k, slope
-    (tensor([2.2796], dtype=torch.float64), tensor([[3.1813]], dtype=torch.float64))
+    Examples:
+        >>> x, theta = torch.tensor([[[0.0], [2.0]]]).double(), torch.tensor([0.5]).double()
+        >>> k, slope = signature_kernel_diag_scales(x, theta)
+        >>> k, slope
+        (tensor([2.2796], dtype=torch.float64), tensor([[3.1813]], dtype=torch.float64))
     """
     threads = _inputs.thread_count(n_jobs)
     xs, counts = _inputs.as_batch(x, lengths)

@@ -37,8 +37,9 @@ def signature(
     first lengths[i] points of series i count. Returns (n, M) of x's dtype. Gradients flow to x. `n_jobs` threads
     (torch's number by default) share the series; the result does not depend on it.
 
-    >>> signature(torch.tensor([[[0.0, 0.0], [1.0, 0.0], [1.0, 2.0]]]), depth=2)
-    tensor([[1.0000, 1.0000, 2.0000, 0.5000, 2.0000, 0.0000, 2.0000]])
+    Examples:
+        >>> signature(torch.tensor([[[0.0, 0.0], [1.0, 0.0], [1.0, 2.0]]]), depth=2)
+        tensor([[1.0000, 1.0000, 2.0000, 0.5000, 2.0000, 0.0000, 2.0000]])
     """
     batch, counted = _inputs.as_batch(x, lengths)
     channels = batch.shape[2]
@@ -62,9 +63,10 @@ def extend(
     signature (n, M) over prefix-closed `words`; increments (n, steps, channels), or (n, channels) for one step;
     returns (n, M). Gradients flow to both.
 
-    >>> some = words_up_to(1, 2)
-    >>> extend(signature(torch.tensor([[[0.0], [1.0]]]), words=some), torch.tensor([[2.0]]), some)
-    tensor([[1.0000, 3.0000, 4.5000]])
+    Examples:
+        >>> some = words_up_to(1, 2)
+        >>> extend(signature(torch.tensor([[[0.0], [1.0]]]), words=some), torch.tensor([[2.0]]), some)
+        tensor([[1.0000, 3.0000, 4.5000]])
     """
     steps = increments[:, None] if increments.ndim == 2 else increments
     if steps.ndim == 3 and steps.shape[1] == 0:

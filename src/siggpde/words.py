@@ -19,8 +19,9 @@ Word = tuple[int, ...]
 def words(channels: int, count: int) -> list[Word]:
     """The first `count` words over `channels` letters; the empty word is the first.
 
-    >>> words(2, 5)
-    [(), (0,), (1,), (0, 0), (0, 1)]
+    Examples:
+        >>> words(2, 5)
+        [(), (0,), (1,), (0, 0), (0, 1)]
     """
     channels = _at_least(1, "channels", channels)
     count = _at_least(1, "count", count)
@@ -31,8 +32,9 @@ def words(channels: int, count: int) -> list[Word]:
 def words_up_to(channels: int, depth: int) -> list[Word]:
     """All the words of at most `depth` letters, the empty word included.
 
-    >>> words_up_to(2, 1)
-    [(), (0,), (1,)]
+    Examples:
+        >>> words_up_to(2, 1)
+        [(), (0,), (1,)]
     """
     return words(channels, count_up_to(channels, depth))
 
@@ -60,8 +62,9 @@ def letter_counts(words: Iterable[Sequence[int]], channels: int) -> torch.Tensor
 def word_names(words: Iterable[Sequence[int]], channel_names: Sequence[str]) -> list[str]:
     """Words in the names of their channels, joined by an en dash; the empty word, the constant, is "1".
 
-    >>> word_names([(), (0, 1)], ["moisture", "humidity"])
-    ['1', 'moisture–humidity']
+    Examples:
+        >>> word_names([(), (0, 1)], ["moisture", "humidity"])
+        ['1', 'moisture–humidity']
     """
     checked = check_words(words, len(channel_names))
     return ["–".join(channel_names[letter] for letter in word) or "1" for word in checked]
@@ -70,8 +73,9 @@ def word_names(words: Iterable[Sequence[int]], channel_names: Sequence[str]) -> 
 def prefix_closure(words: Iterable[Sequence[int]]) -> list[Word]:
     """The words and all their prefixes, the empty word included, in order.
 
-    >>> prefix_closure([(1, 0)])
-    [(), (1,), (1, 0)]
+    Examples:
+        >>> prefix_closure([(1, 0)])
+        [(), (1,), (1, 0)]
     """
     closure: set[Word] = {()}
     for word in words:
