@@ -142,10 +142,41 @@ private:
     std::atomic<bool> out_of_memory_{false};
 };
 
+constexpr long series_per_chunk = 1024;
+
+// Large batches go through in chunks, one a thread at a time: what a thread has measured it then finds in its cache.
+template <class T>
+Failure solve_in_chunks(const SeriesBatch<T>& batch, const DiagonalRequest<T>& request) {
+    const long chunks = (batch.count + series_per_chunk - 1) / series_per_chunk;
+    const long gradient_size = request.scales ? batch.channels : batch.points * batch.channels;
+    std::vector<Failure> failures(chunks);
+    parallel_for(request.threads, chunks, [&](long chunk) {
+        const long first = chunk * series_per_chunk;
+        SeriesBatch<T> part = batch;
+        part.data = batch.begin(first);
+        part.count = std::min(series_per_chunk, batch.count - first);
+        if (batch.lengths) part.lengths += first;
+        DiagonalRequest<T> own = request;
+        own.threads = 1;
+        own.value += first;
+        if (request.gradient) own.gradient += first * gradient_size;
+        if (request.inflation) own.inflation += first;
+        failures[chunk] = DiagonalRun<T>(part, own).run();
+        if (failures[chunk].series >= 0) failures[chunk].series += first;
+    });
+    Failure warning;
+    for (const Failure& failure : failures) {
+        if (failure && failure.code != Failure::inaccurate) return failure;
+        if (failure && !warning) warning = failure;
+    }
+    return warning;
+}
+
 }  // namespace
 
 template <class T>
 Failure solve_diagonal(const SeriesBatch<T>& batch, const DiagonalRequest<T>& request) {
+    if (batch.count >= 4 * series_per_chunk) return solve_in_chunks(batch, request);
     return DiagonalRun<T>(batch, request).run();
 }
 

@@ -166,3 +166,25 @@ def test_empty_batches(dtype: torch.dtype):
         assert torch.autograd.grad(value.sum(), none)[0].shape == none.shape
     value, slope = signature_kernel_diag_scales(none, torch.ones(2))
     assert (value.shape, slope.shape) == ((0,), (0, 2))
+
+
+def test_large_batches_go_through_in_chunks_unchanged():
+    """Above 4096 series: values, gradients, lengths and the series named by an error are those of small batches."""
+    generator = torch.Generator().manual_seed(3)
+    x = 0.3 * torch.randn(4500, 6, 2, dtype=torch.float64, generator=generator).cumsum(1)
+    counts = torch.randint(1, 7, (4500,), generator=generator)
+    leaf, part = x.clone().requires_grad_(), x[4000:4100].clone().requires_grad_()
+    whole, some = (
+        signature_kernel_diag(leaf, lengths=counts, n_jobs=2),
+        signature_kernel_diag(part, lengths=counts[4000:4100]),
+    )
+    assert torch.equal(whole[4000:4100], some)
+    whole.sum().backward()
+    some.sum().backward()
+    assert torch.equal(leaf.grad[4000:4100], part.grad)
+    x[4321, 3, 1] = torch.nan
+    with pytest.raises(ValueError, match=r"series 4321, at time index 3, channel 1"):
+        signature_kernel_diag(x)
+    x[4321, 3, 1] = 1e3
+    with pytest.raises(OverflowError, match=r"series 4321 of x"):
+        signature_kernel_diag(x)

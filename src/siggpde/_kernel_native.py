@@ -97,7 +97,8 @@ class _Diagonal(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return once(_scaled, *ctx.saved_tensors, grad), None, None
+        x, gradient = ctx.saved_tensors
+        return once(_scaled, x, gradient, grad), None, None
 
 
 def _scaled(_x: Tensor, gradient: Tensor, grad: Tensor) -> Tensor:
