@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import time
 from collections.abc import Callable, Hashable
@@ -22,21 +23,27 @@ def by_turns(calls: dict[Hashable, Callable[[], object]], rounds: int) -> dict[H
     """Seconds a call of each: the minimum over rounds of a round's mean.
 
     Everyone runs in every round (calls over a second in the first two), for about 20 ms, so that a noisy neighbour hits
-    all alike and the least disturbed round of each is kept. The first call, unmeasured, warms caches and compiles.
+    all alike and the least disturbed round of each is kept. The first call, unmeasured, warms caches and compiles. The
+    garbage collector rests meanwhile, as it does in the standard library's timeit.
     """
     repeats = {}
     for name, call in calls.items():
         first = once(call)
         repeats[name] = max(1, round(_ROUND_SECONDS / max(1e-7, once(call) if first < 1 else first)))
     best = dict.fromkeys(calls, math.inf)
-    for turn in range(rounds):
-        for name, call in calls.items():
-            if turn > 1 and best[name] > 1:
-                continue
-            start = time.perf_counter()
-            for _ in range(repeats[name]):
-                call()
-            best[name] = min(best[name], (time.perf_counter() - start) / repeats[name])
+    gc.collect()
+    gc.disable()
+    try:
+        for turn in range(rounds):
+            for name, call in calls.items():
+                if turn > 1 and best[name] > 1:
+                    continue
+                start = time.perf_counter()
+                for _ in range(repeats[name]):
+                    call()
+                best[name] = min(best[name], (time.perf_counter() - start) / repeats[name])
+    finally:
+        gc.enable()
     return best
 
 

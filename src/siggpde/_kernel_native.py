@@ -98,12 +98,14 @@ class _Diagonal(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         x, gradient = ctx.saved_tensors
-        return once(_scaled, x, gradient, grad), None, None
+        if torch.is_grad_enabled():  # a second derivative may be asked for
+            return once(_scaled, x, gradient, grad), None, None
+        return gradient.mul(grad.view(-1, 1, 1)), None, None
 
 
 def _scaled(_x: Tensor, gradient: Tensor, grad: Tensor) -> Tensor:
     """The gradient depends on x, though it is not computed from it here: `once` has to know."""
-    return gradient.mul(grad.reshape(-1, 1, 1))
+    return gradient.mul(grad.view(-1, 1, 1))
 
 
 def _run_gram(
