@@ -16,31 +16,33 @@ namespace {
 // A path that goes out and comes back has U(i, i) fall along the diagonal. The error of a cell beside k is then larger
 // by up to the square of that fall, and the bound is tightened by as much. Beyond this, rounding is all there is.
 constexpr double most_inflation = 1e12;
+constexpr int most_passes = 6;
 // Falls as small as those of a random walk are within the slack of the bound.
 constexpr double ordinary_fall = 10;
-// Relative error by rounding above which the caller is warned.
-constexpr double worst_rounding = 1e-4;
 
 template <class T>
 class DiagonalRun {
 public:
     DiagonalRun(const SeriesBatch<T>& batch, const DiagonalRequest<T>& request)
         : batch_(batch), request_(request), kernels_(goursat_kernels()), plans_(batch.count),
-          inflation_(batch.count) {}
+          inflation_(batch.count),
+          allowed_(batch.count, 1) {}
 
     Failure run() {
         if (const Failure failure = plan_all(batch_, request_.plan, nullptr, request_.threads, plans_)) return failure;
         solve(all_members(batch_.count));
-        if (request_.plan.refine < 0) solve_inflated_again();
+        // A rough pass sees only part of the fall; a better one sees more of it.
+        for (int pass = 0; pass < most_passes && request_.plan.refine < 0 && solve_inflated_again(); ++pass) continue;
         if (out_of_memory_) return {Failure::memory};
         if (request_.inflation) std::copy(inflation_.begin(), inflation_.end(), request_.inflation);
         for (long i = 0; i < batch_.count; ++i)
             if (!std::isfinite(request_.value[i])) return {Failure::overflow, i};
+        // Measured on paths that come back: up to about five roundings, times the square of the fall.
+        const double rounding = 5 * ordinary_fall * std::numeric_limits<T>::epsilon();
+        const double worst_rounding = sizeof(T) == 8 ? 1e-6 : 1e-2;
         for (long i = 0; i < batch_.count; ++i)
-            if (inflation_[i] * std::numeric_limits<T>::epsilon() > worst_rounding) {
-                const bool lost = inflation_[i] * std::numeric_limits<T>::epsilon() > 1;
-                return {lost ? Failure::lost : Failure::inaccurate, i};
-            }
+            if (const double error = rounding * inflation_[i]; error > std::max(worst_rounding, request_.plan.tol))
+                return {error > 1 ? Failure::lost : Failure::inaccurate, i};
         return {};
     }
 
@@ -114,11 +116,13 @@ private:
         }
     }
 
-    void solve_inflated_again() {
+    // False if the plans already allow for all the inflation there is.
+    bool solve_inflated_again() {
         std::vector<long> members;
         for (long i = 0; i < batch_.count; ++i) {
             const double ratio = std::min(inflation_[i], most_inflation);
-            if (!(ratio > 1 && plans_[i].estimate * ratio > request_.plan.tol)) continue;
+            if (!(ratio > 1 && plans_[i].estimate * ratio > request_.plan.tol && ratio > allowed_[i])) continue;
+            allowed_[i] = ratio;
             const std::vector<double> squared = batch_.squared_segments(i);
             PathSize size{long(squared.size())};
             for (double r : squared) {
@@ -131,7 +135,9 @@ private:
             if (make_plan(size, sharper, plans_[i]) == Verdict::cut) make_cuts(size, squared, sharper, plans_[i]);
             members.push_back(i);
         }
-        if (!members.empty()) solve(std::move(members));
+        if (members.empty()) return false;
+        solve(std::move(members));
+        return true;
     }
 
     const SeriesBatch<T>& batch_;
@@ -139,6 +145,7 @@ private:
     const GoursatKernels& kernels_;
     std::vector<Plan> plans_;
     std::vector<double> inflation_;
+    std::vector<double> allowed_;  // what the plans were tightened by
     std::atomic<bool> out_of_memory_{false};
 };
 
