@@ -89,23 +89,27 @@ template <class T, int Rows, bool WithY, class Columns>
     });
 }
 
-// Both for a number of rows known only at run time, at most rows_together.
+// Both for a number of rows known only at run time, from one to rows_together.
 template <class T, class Columns>
 void products_of_rows(long rows, const vec<T>* x, Columns y, int channels, long begin, long end, vec<T>* rho,
                       long stride) {
-    if (rows == rows_together) return products<T, rows_together>(x, y, channels, begin, end, rho, stride);
-    for (long r = 0; r < rows; ++r)
-        products<T, 1>(x + r * channels, y, channels, begin, end, rho + r * stride, stride);
+    static_assert(rows_together == 4);
+    if (rows == 4) return products<T, 4>(x, y, channels, begin, end, rho, stride);
+    if (rows == 3) return products<T, 3>(x, y, channels, begin, end, rho, stride);
+    if (rows == 2) return products<T, 2>(x, y, channels, begin, end, rho, stride);
+    products<T, 1>(x, y, channels, begin, end, rho, stride);
 }
 
 template <class T, bool WithY, class Columns>
 void pull_back_rows(long rows, const vec<T>* x, Columns y, int channels, long begin, long end, const vec<T>* rho_bar,
                     long stride, vec<T>* gradient_x, vec<T>* gradient_y) {
-    if (rows == rows_together)
-        return pull_back<T, rows_together, WithY>(x, y, channels, begin, end, rho_bar, stride, gradient_x, gradient_y);
-    for (long r = 0; r < rows; ++r)
-        pull_back<T, 1, WithY>(x + r * channels, y, channels, begin, end, rho_bar + r * stride, stride,
-                               gradient_x + r * channels, gradient_y);
+    if (rows == 4)
+        return pull_back<T, 4, WithY>(x, y, channels, begin, end, rho_bar, stride, gradient_x, gradient_y);
+    if (rows == 3)
+        return pull_back<T, 3, WithY>(x, y, channels, begin, end, rho_bar, stride, gradient_x, gradient_y);
+    if (rows == 2)
+        return pull_back<T, 2, WithY>(x, y, channels, begin, end, rho_bar, stride, gradient_x, gradient_y);
+    pull_back<T, 1, WithY>(x, y, channels, begin, end, rho_bar, stride, gradient_x, gradient_y);
 }
 
 }  // namespace siggpde::SIGGPDE_ISA

@@ -39,10 +39,10 @@ struct LaneSeries {
     const T* scale = nullptr;  // [channel], or null
 };
 
-// Sums over the segments of each lane: the largest |dx|^2, the sum of |dx|^2 and of |dx|^4.
+// Sums over the segments of each lane: the largest |dx|^2, the sum of |dx|^2, of |dx|^4 and of |dx|^8.
 template <class T>
 struct LaneSizes {
-    T largest[most_lanes], sum[most_lanes], squares[most_lanes];
+    T largest[most_lanes], sum[most_lanes], fourth[most_lanes], eighth[most_lanes];
 };
 
 // Grids return false if memory ran out, take_in if a point is not finite.

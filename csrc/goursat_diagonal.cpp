@@ -29,8 +29,13 @@ public:
           allowed_(batch.count, 1) {}
 
     Failure run() {
-        if (const Failure failure = plan_all(batch_, request_.plan, nullptr, request_.threads, plans_)) return failure;
-        solve(all_members(batch_.count));
+        if (request_.plan.refine == 0 && !batch_.lengths) {
+            if (const Failure failure = solve_as_they_come()) return failure;
+        } else {
+            if (const Failure failure = plan_all(batch_, request_.plan, nullptr, request_.threads, plans_))
+                return failure;
+            solve(all_members(batch_.count));
+        }
         // A rough pass sees only part of the fall; a better one sees more of it.
         for (int pass = 0; pass < most_passes && request_.plan.refine < 0 && solve_inflated_again(); ++pass) continue;
         if (out_of_memory_) return {Failure::memory};
@@ -50,36 +55,65 @@ private:
     void solve(std::vector<long> members) {
         const int width = kernels_.width<T>();
         const Blocks blocks(plans_, std::move(members), width);
-        double work = 0;
-        for (const Block& block : blocks.blocks) {
-            const double degree = scheme_degree[block.scheme] + 1;
-            work += double(block.steps) * double(block.steps) * degree * degree * (request_.gradient ? 20 : 4);
-        }
-        parallel_for(useful_threads(request_.threads, work), long(blocks.blocks.size()),
-                     [&](long b) { solve_block(blocks, blocks.blocks[b], width); });
+        double total = 0;
+        for (const Block& block : blocks.blocks) total += work(block.scheme, block.steps);
+        parallel_for(useful_threads(request_.threads, total), long(blocks.blocks.size()), [&](long b) {
+            const Block& block = blocks.blocks[b];
+            const long* own = blocks.order.data() + block.begin;
+            solve_lanes(block.scheme, own, int(block.count), block.steps, width, [&](T* x) {
+                pack_block(batch_, plans_, own, int(block.count), block.steps, x);
+                return true;
+            });
+        });
     }
 
-    void solve_block(const Blocks& blocks, const Block& block, int width) {
+    // Where all series take the same scheme and have the same length, they need no sorting, and planning leaves their
+    // increments where the grid wants them.
+    Failure solve_as_they_come() {
+        const int width = kernels_.width<T>();
+        const long vectors = (batch_.count + width - 1) / width, steps = batch_.points - 1;
+        std::vector<Failure> failures(vectors);
+        const double total = double(vectors) * work(finite_differences, steps);
+        parallel_for(useful_threads(request_.threads, total), vectors, [&](long v) {
+            long members[most_lanes];
+            const int count = int(std::min<long>(width, batch_.count - v * width));
+            for (int lane = 0; lane < count; ++lane) members[lane] = v * width + lane;
+            solve_lanes(finite_differences, members, count, steps, width, [&](T* x) {
+                failures[v] = plan_lanes(batch_, request_.plan, nullptr, v * width, x, plans_);
+                return !failures[v];
+            });
+        });
+        for (const Failure& failure : failures)
+            if (failure) return failure;
+        return {};
+    }
+
+    double work(int scheme, long steps) const {
+        const double degree = scheme_degree[scheme] + 1;
+        return double(steps) * double(steps) * degree * degree * (request_.gradient ? 20 : 4);
+    }
+
+    // `pack` writes the increments of the series to the lanes, and returns whether to go on.
+    template <class Pack>
+    void solve_lanes(int scheme, const long* members, int count, long steps, int width, const Pack& pack) {
         const int channels = batch_.channels;
-        const long* members = blocks.order.data() + block.begin;
-        const int count = int(block.count);
         // One step more than there are, for the points that increments are made of.
-        const std::size_t size = std::size_t(block.steps + 1) * channels * width;
+        const std::size_t size = std::size_t(steps + 1) * channels * width;
         const bool scales = request_.scales;
         const std::size_t gradient_size = !request_.gradient ? 0 : scales ? std::size_t(channels) * width : size;
         Scratch<T> memory(size + gradient_size + 3 * width);
         T *x = memory.get(), *value = x + size, *fall = value + width, *gradient = fall + 2 * width;
-        pack_block(batch_, plans_, members, count, block.steps, x);
+        if (!pack(x)) return;
         GridTask<T> task;
         task.x = x;
-        task.rows = task.columns = block.steps;
+        task.rows = task.columns = steps;
         task.channels = channels;
         task.value = value;
         task.fall = fall;
         task.log = request_.log;
         task.gradient_x = request_.gradient ? gradient : nullptr;
         task.scales = scales;
-        if (!kernels_.of<T>().diagonal[block.scheme](task)) {
+        if (!kernels_.of<T>().diagonal[scheme](task)) {
             out_of_memory_ = true;
             return;
         }
@@ -87,10 +121,10 @@ private:
             request_.value[members[lane]] = value[lane];
             inflation_[members[lane]] = double(fall[lane]) * double(fall[lane]) / ordinary_fall;
         }
-        if (request_.gradient) write_gradients(members, count, block.steps, gradient, width);
+        if (request_.gradient) write_gradients(members, count, gradient, width);
     }
 
-    void write_gradients(const long* members, int count, long steps, T* gradient, int width) const {
+    void write_gradients(const long* members, int count, T* gradient, int width) const {
         const int channels = batch_.channels;
         if (request_.scales) {
             for (int lane = 0; lane < count; ++lane)
@@ -99,21 +133,19 @@ private:
             return;
         }
         T* rows[most_lanes];
-        bool whole = true;
+        std::vector<T> increments;
+        long longest = 0;
         for (int lane = 0; lane < count; ++lane) {
             rows[lane] = request_.gradient + members[lane] * batch_.points * channels;
-            whole = whole && plans_[members[lane]].longest == 0 && plans_[members[lane]].uniform == 1;
-        }
-        if (whole) {
-            kernels_.of<T>().give_back(batch_.lanes(members, count, width), gradient, steps, rows, batch_.points);
-            return;
-        }
-        for (int lane = 0; lane < count; ++lane) {
             const long segments = batch_.length(members[lane]) - 1;
-            std::vector<T> increments(segments * channels, T(0));
+            longest = std::max(longest, segments);
+            if (!plans_[members[lane]].splits()) continue;
+            // Pieces back to segments, in the place where those of a series that is not split are.
+            increments.assign(segments * channels, T(0));
             batch_.add_unpacked(members[lane], plans_[members[lane]], gradient + lane, width, increments.data());
-            increments_to_knots(increments.data(), segments, batch_.points, channels, rows[lane]);
+            for (long i = 0; i < segments * channels; ++i) gradient[i * width + lane] = increments[i];
         }
+        kernels_.of<T>().give_back(batch_.lanes(members, count, width), gradient, longest, rows, batch_.points);
     }
 
     // False if the plans already allow for all the inflation there is.
@@ -128,7 +160,8 @@ private:
             for (double r : squared) {
                 size.largest = std::max(size.largest, r);
                 size.sum += r;
-                size.sum_of_squares += r * r;
+                size.fourth += r * r;
+                size.eighth += r * r * r * r;
             }
             Request sharper = request_.plan;
             sharper.tol /= ratio;

@@ -26,26 +26,38 @@ struct Bounds {
 };
 constexpr Bounds bounds;
 
-// The first scheme whose bound meets the tolerance, or the last. For degree m the bound is
-//     C_m sum_j |piece_j|^(2m+1) <= C_m fourth longest^(2m-3),
-// times a factor where pieces are long, for the powers of rho left out, which grow faster than the rest; and for a
-// series that meets only itself times what levels m and m + 1 can be of its signature, `length` bounding its length.
-int cheapest_scheme(double fourth, double longest, double length, const Request& request, double& value) {
+// A bound of sum_j |piece_j|^(2m+1) from the sums of the fourth and eighth powers, by Hoelder's inequality.
+double power_sum(int m, double fourth, double eighth, double longest) {
+    if (!(fourth > 0)) return 0;
+    const double square = std::sqrt(eighth / fourth);  // of a mean of the lengths
+    if (m == 2) return fourth * std::sqrt(square);
+    if (m == 3) return fourth * square * std::sqrt(square);
+    double sum = eighth * longest;
+    for (int i = 4; i < m; ++i) sum *= longest * longest;
+    return sum;
+}
+
+// The first scheme whose bound meets the tolerance, or the last. For degree m the bound is C_m sum_j |piece_j|^(2m+1),
+// times a factor where pieces are long, for the powers of rho left out, which grow faster than the rest (measured: they
+// matter from degree 4 on as soon as pieces exceed 1, below only when they do so by far); and for a series that meets
+// only itself times what levels m and m + 1 can be of its signature, `length` bounding its length.
+int cheapest_scheme(double fourth, double eighth, double longest, double length, const Request& request, double& value) {
     const double excess = longest > 1 ? longest : 1;
-    double size = fourth * longest * (longest > 1 ? 4 * excess * excess * excess * excess : 1), level = length * length / 2;
+    const double excess_squared = excess * excess;
+    double large = excess_squared * excess_squared * excess_squared, level = length * length / 2;
     for (int scheme = first_series_scheme, m = scheme_degree[scheme];; ++scheme) {
         for (; m < scheme_degree[scheme]; ++m) {
-            size *= longest * longest * excess;
+            large *= m == 3 && longest > 1 ? 4 / excess : excess;
             level *= length / (m + 1);
         }
-        value = bounds.of[scheme] * size;
+        value = bounds.of[scheme] * power_sum(m, fourth, eighth, longest) * large;
         if (request.alone) value *= std::min(1.0, level) * std::min(1.0, level * length / (m + 1));
         if (value <= request.tol || scheme + 1 == schemes) return scheme;
     }
 }
 
 struct Cut {
-    double steps = 0, fourth = 0, longest = 0;
+    double steps = 0, fourth = 0, eighth = 0, longest = 0;
 };
 
 // The path with its segments cut into pieces no longer than `piece`.
@@ -55,7 +67,9 @@ Cut cut_path(const std::vector<double>& squared, double piece) {
         const double r = std::sqrt(square);
         const double count = double(pieces_of(r, piece)), part = r / count;
         cut.steps += count;
-        cut.fourth += count * part * part * part * part;
+        const double power = part * part * part * part;
+        cut.fourth += count * power;
+        cut.eighth += count * power * power;
         cut.longest = std::max(cut.longest, part);
     }
     return cut;
@@ -76,7 +90,7 @@ Verdict make_plan(const PathSize& path, const Request& request, Plan& plan) {
     if (path.largest == 0) return Verdict::done;
     const double longest = std::sqrt(path.largest), length = std::sqrt(double(path.segments) * path.sum);
     if (longest > longest_piece) return Verdict::cut;
-    plan.scheme = cheapest_scheme(path.sum_of_squares, longest, length, request, plan.estimate);
+    plan.scheme = cheapest_scheme(path.fourth, path.eighth, longest, length, request, plan.estimate);
     const bool cheap = scheme_degree[plan.scheme] <= 4 && plan.estimate <= request.tol;
     return cheap ? Verdict::done : Verdict::cut;
 }
@@ -92,7 +106,7 @@ void make_cuts(const PathSize& path, const std::vector<double>& squared, const R
         // More cuts only cost more: stop where even the cheapest scheme would.
         if (found && work[first_series_scheme] * split.steps * split.steps >= best) break;
         double value;
-        const int scheme = cheapest_scheme(split.fourth, split.longest, length, request, value);
+        const int scheme = cheapest_scheme(split.fourth, split.eighth, split.longest, length, request, value);
         const double cost = work[scheme] * split.steps * split.steps;
         const bool meets = value <= request.tol;
         if (best > 0 && (found ? !meets || cost >= best : !meets && value >= plan.estimate)) continue;

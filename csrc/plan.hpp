@@ -19,6 +19,7 @@ struct Plan {
     double longest = 0;     // ... or, if positive, into pieces no longer than this
     double estimate = 0;    // bound of the relative error
     long steps = 0;         // pieces in all
+    bool splits() const { return longest > 0 || uniform > 1; }
 };
 
 struct Request {
@@ -42,9 +43,10 @@ inline int pieces(const Plan& plan, double length) {
 // What planning needs to know of a path: sums over its segments.
 struct PathSize {
     long segments = 0;
-    double largest = 0;         // |dx|^2
-    double sum = 0;             // of |dx|^2
-    double sum_of_squares = 0;  // of |dx|^4
+    double largest = 0;  // |dx|^2
+    double sum = 0;      // of |dx|^2
+    double fourth = 0;   // sum of |dx|^4
+    double eighth = 0;   // sum of |dx|^8
 };
 
 enum class Verdict { done, cut, too_large };

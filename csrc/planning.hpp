@@ -28,7 +28,7 @@ Failure plan_lanes(const SeriesBatch<T>& batch, const Request& request, const do
         Request own = request;
         if (tighten && tighten[series] > 1) own.tol /= tighten[series];
         const PathSize size{lanes.points[lane] - 1, double(sizes.largest[lane]), double(sizes.sum[lane]),
-                            double(sizes.squares[lane])};
+                            double(sizes.fourth[lane]), double(sizes.eighth[lane])};
         const Verdict verdict = make_plan(size, own, plans[series]);
         if (verdict == Verdict::too_large) return {Failure::overflow, series};
         if (verdict == Verdict::cut) make_cuts(size, batch.squared_segments(series), own, plans[series]);
@@ -63,15 +63,14 @@ void pack_block(const SeriesBatch<T>& batch, const std::vector<Plan>& plans, con
                 T* out) {
     const GoursatKernels& kernels = goursat_kernels();
     const int width = kernels.width<T>();
-    bool whole = true;
-    for (int lane = 0; lane < count; ++lane)
-        whole = whole && plans[members[lane]].longest == 0 && plans[members[lane]].uniform == 1;
-    if (whole) {
-        kernels.of<T>().take_in(batch.lanes(members, count, width), out, nullptr);
-        return;
-    }
-    for (int lane = 0; lane < width; ++lane) {
-        const long pieces = lane < count ? batch.pack(members[lane], plans[members[lane]], out + lane, width) : 0;
+    kernels.of<T>().take_in(batch.lanes(members, count, width), out, nullptr);
+    long taken = 0;
+    for (int lane = 0; lane < count; ++lane) taken = std::max(taken, batch.length(members[lane]) - 1);
+    std::fill(out + taken * batch.channels * width, out + steps * batch.channels * width, T(0));
+    for (int lane = 0; lane < count; ++lane) {
+        const Plan& plan = plans[members[lane]];
+        if (!plan.splits()) continue;
+        const long pieces = batch.pack(members[lane], plan, out + lane, width);
         for (long i = pieces * batch.channels; i < steps * batch.channels; ++i) out[i * width + lane] = 0;
     }
 }

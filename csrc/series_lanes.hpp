@@ -35,7 +35,7 @@ bool take_in(const LaneSeries<T>& lanes, T* increments, LaneSizes<T>* sizes) {
     }
     V check{};  // becomes NaN where a point is not finite
     for (long i = 0; i < size; ++i) check += out[i] * T(0);
-    V largest{}, sum{}, squares{};
+    V largest{}, sum{}, fourth{}, eighth{};
     for (long i = 0; i + channels < size; i += channels) {
         V squared{};
         for (int c = 0; c < channels; ++c) {
@@ -46,12 +46,15 @@ bool take_in(const LaneSeries<T>& lanes, T* increments, LaneSizes<T>* sizes) {
         }
         largest = squared > largest ? squared : largest;
         sum += squared;
-        squares += squared * squared;
+        const V power = squared * squared;
+        fourth += power;
+        eighth += power * power;
     }
     if (sizes) {
         store<T>(sizes->largest, largest);
         store<T>(sizes->sum, sum);
-        store<T>(sizes->squares, squares);
+        store<T>(sizes->fourth, fourth);
+        store<T>(sizes->eighth, eighth);
     }
     return sum_of_lanes<T>(check) == 0;
 }
