@@ -24,6 +24,10 @@ def as_batch(x: Series, lengths: Any = None, name: str = "x") -> tuple[torch.Ten
     `x` may also be a numpy array, or a list of (length_i, channels) tensors or arrays: these are padded into one
     tensor, differentiably, and their lengths returned. A good tensor comes back as it is.
     """
+    if lengths is None and isinstance(x, torch.Tensor) and x.dtype in FLOATS:
+        shape = x.shape
+        if len(shape) == 3 and shape[1] and shape[2]:  # as almost always
+            return x.contiguous(), None
     if not isinstance(x, torch.Tensor):
         if isinstance(x, list | tuple):
             if lengths is not None:

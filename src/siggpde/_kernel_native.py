@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import torch
@@ -23,7 +24,8 @@ def diagonal(
 ) -> Tensor:
     """k(X_i, X_i) (n,), or its logarithm; refine < 0 means the series solver."""
     if differentiable:
-        return _Diagonal.apply(x, lengths, (refine, tol, log, threads))  # pyright: ignore[reportReturnType]
+        apply = _Diagonal.apply if _transforms_active() else _apply_diagonal
+        return apply(x, lengths, (refine, tol, log, threads))  # pyright: ignore[reportReturnType]
     return _run_diagonal(x, lengths, None, refine, tol, log, None, False, threads)
 
 
@@ -85,27 +87,54 @@ def _run_diagonal(
 
 
 class _Diagonal(torch.autograd.Function):
-    """Value and gradient come from one pass, so the gradient is taken at once and kept."""
+    """Value and gradient come from one pass, so the gradient is taken at once and kept for the first backward."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, lengths: Tensor | None, settings: tuple[int, float, bool, int]) -> Tensor:
-        refine, tol, log, threads = settings
         gradient = torch.empty_like(x)
+        refine, tol, log, threads = settings
         value = _run_diagonal(x, lengths, None, refine, tol, log, gradient, False, threads)
-        ctx.save_for_backward(x, gradient)
+        ctx.save_for_backward(x, lengths)
+        ctx.settings = settings
+        ctx.kept = [gradient]
         return value
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        x, gradient = ctx.saved_tensors
+        try:
+            gradient = ctx.kept.pop()
+        except IndexError:  # given away by an earlier backward: compute it again
+            gradient = _diagonal_gradient(ctx.saved_tensors, ctx.settings)
         if torch.is_grad_enabled():  # a second derivative may be asked for
-            return once(_scaled, x, gradient, grad), None, None
-        return gradient.mul(grad.view(-1, 1, 1)), None, None
+            return once(_scaled, ctx.saved_tensors[0], gradient, grad), None, None
+        try:
+            address = grad.data_ptr()
+        except RuntimeError:  # many gradients at once (is_grads_batched) have no address
+            return _scaled(None, gradient, grad), None, None
+        scale = core.scale_rows_f64 if gradient.dtype == torch.float64 else core.scale_rows_f32
+        n, length, channels = gradient.shape
+        scale(gradient.data_ptr(), n, length * channels, address, grad.stride(0))
+        return gradient, None, None
 
 
-def _scaled(_x: Tensor, gradient: Tensor, grad: Tensor) -> Tensor:
+def _diagonal_gradient(saved: tuple[Any, ...], settings: tuple[int, float, bool, int]) -> Tensor:
+    (x, lengths), (refine, tol, log, threads) = saved, settings
+    gradient = torch.empty_like(x)
+    with warnings.catch_warnings():  # what there was to say has been said
+        warnings.simplefilter("ignore")
+        _run_diagonal(x, lengths, None, refine, tol, log, gradient, False, threads)
+    return gradient
+
+
+def _scaled(_x: Tensor | None, gradient: Tensor, grad: Tensor) -> Tensor:
     """The gradient depends on x, though it is not computed from it here: `once` has to know."""
     return gradient.mul(grad.view(-1, 1, 1))
+
+
+# What `_Diagonal.apply` comes down to where no functorch transform is active, without its preparations, which would
+# take a twentieth of a small call.
+_apply_diagonal: Any = super(torch.autograd.Function, _Diagonal).apply  # pyright: ignore[reportAttributeAccessIssue]
+_transforms_active: Any = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 
 
 def _run_gram(
