@@ -1,0 +1,136 @@
+"""GPyTorch's likelihoods of one latent function."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from siggpde.likelihoods import targets
+from siggpde.likelihoods.base import Likelihood
+from siggpde.likelihoods.bernoulli import Bernoulli
+from siggpde.quadrature import as_levels, deviation, gauss_hermite, invert_increasing, normal_trapezoid
+
+_POINTS = 20
+_PREDICT_POINTS = 64
+_CDF_POINTS = 257
+_INSTEAD = {
+    "SoftmaxLikelihood": "use siggpde.likelihoods.Softmax(classes=C)",
+    "DirichletClassificationLikelihood": "use siggpde.likelihoods.Softmax(classes=C)",
+    "FixedNoiseGaussianLikelihood": "its noise belongs to given inputs; use siggpde.likelihoods.Gaussian",
+    "GaussianLikelihoodWithMissingObs": "drop the missing targets and use siggpde.likelihoods.Gaussian",
+    "LikelihoodList": "adapt its likelihoods one by one",
+}
+
+
+def from_gpytorch(likelihood: Any) -> Likelihood:
+    """A GPyTorch likelihood of one latent function, such as BetaLikelihood(), as a likelihood of this library.
+
+    Its parameters, with their constraints, are trained as parameters of the result. BernoulliLikelihood, which has
+    none, becomes `Bernoulli(link="probit")`. Likelihoods of several latent functions, or whose noise depends on the
+    input, raise a TypeError that says what to use instead.
+    """
+    try:
+        theirs: Any = importlib.import_module("gpytorch.likelihoods")
+    except ImportError as error:
+        raise ImportError("from_gpytorch needs GPyTorch; install it with `pip install gpytorch`") from error
+    kind = type(likelihood).__name__
+    if not isinstance(likelihood, theirs.Likelihood):
+        raise TypeError(f"from_gpytorch takes a likelihood of GPyTorch, got {kind}")
+    if isinstance(likelihood, theirs.BernoulliLikelihood):
+        return Bernoulli()
+    one_latent = isinstance(likelihood, theirs.likelihood._OneDimensionalLikelihood)
+    if not one_latent and type(likelihood) is not theirs.GaussianLikelihood:
+        instead = _INSTEAD.get(kind, "only likelihoods of one latent function are")
+        raise TypeError(f"GPyTorch's {kind} is not supported: {instead}")
+    return _Adapted(likelihood)
+
+
+class _Adapted(Likelihood):
+    """Expectations and derivatives by Gauss-Hermite quadrature of the distribution that `forward` gives, in float64."""
+
+    def __init__(self, likelihood: Any) -> None:
+        super().__init__()
+        self.likelihood = likelihood
+        shape = self._given(torch.zeros(2, 3, dtype=torch.float64)).batch_shape
+        if shape != (2, 3):
+            kind = type(likelihood).__name__
+            raise TypeError(
+                f"this {kind} is for a batch of problems (its parameters have a batch shape); make one each"
+            )
+
+    def expected_log_prob(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
+        self._check(mean, variance, y)
+        f, weights = _nodes(mean, variance, _POINTS)
+        return (weights @ self._given(f).log_prob(y.double())).to(mean.dtype)
+
+    def statistics(self, mean: Tensor, variance: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """As for every likelihood; a is that of the quadrature, exact for kinks too, and may be negative."""
+        value, g, a = super().statistics(mean.double(), variance.double(), y)
+        return value.to(mean.dtype), g.to(mean.dtype), a.to(mean.dtype)
+
+    @torch.no_grad()
+    def predict(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
+        self._check(mean, variance)
+        f, weights = _nodes(mean, variance, _PREDICT_POINTS)
+        given = self._given(f)
+        means, variances = given.mean.expand_as(f), given.variance.expand_as(f)
+        centre = weights @ means
+        spread = weights @ (variances + (means - centre).square())
+        return centre.to(mean.dtype), spread.to(mean.dtype)
+
+    @torch.no_grad()
+    def log_predictive(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
+        self._check(mean, variance, y)
+        f, weights = _nodes(mean, variance, _PREDICT_POINTS)
+        return (self._given(f).log_prob(y.double()) + weights.log()[:, None]).logsumexp(0).to(mean.dtype)
+
+    @torch.no_grad()
+    def quantile(self, mean: Tensor, variance: Tensor, p: float | Tensor) -> Tensor:
+        """By bisection, where torch has the distribution function of p(y | f)."""
+        level = as_levels(p, mean)
+        nodes, weights = (part.to(mean.device) for part in normal_trapezoid(_CDF_POINTS))
+        given = self._given(mean[:, 0].double() + variance[:, 0].double().sqrt() * nodes[:, None])
+        centre, spread = (part.double() for part in self.predict(mean, variance))
+        try:
+            return invert_increasing(
+                lambda x: weights @ given.cdf(x), level, centre - spread.sqrt(), centre + spread.sqrt()
+            ).to(mean.dtype)
+        except NotImplementedError:
+            kind = type(self.likelihood).__name__
+            raise NotImplementedError(
+                f"torch has no distribution function for GPyTorch's {kind}; for quantiles use a likelihood of siggpde"
+            ) from None
+
+    @torch.no_grad()
+    def check_targets(self, y: Any) -> Tensor:
+        values = targets.finite(y)
+        given = self._given(torch.zeros(1, 1, dtype=torch.float64))
+        inside: Any = given.support
+        likely = torch.where(inside.check(values), values.double(), math.nan)
+        known = likely.isfinite()
+        likely[known] = given.log_prob(likely[known])[0]
+        fix = f"{type(self.likelihood).__name__} gives it no probability; its targets are {inside}"
+        targets.refuse(values, ~likely.isfinite(), fix)
+        return values
+
+    def settings(self) -> dict[str, Any]:
+        kind = type(self.likelihood).__name__
+        raise ValueError(
+            f"GPyTorch's {kind} cannot be saved as settings; use a likelihood of siggpde, or keep its code"
+        )
+
+    def extra_repr(self) -> str:
+        return ""
+
+    def _given(self, f: Tensor) -> Any:
+        """p(y | f) for f (points, B)."""
+        return self.likelihood.forward(f)
+
+
+def _nodes(mean: Tensor, variance: Tensor, points: int) -> tuple[Tensor, Tensor]:
+    nodes, weights = (part.to(mean.device) for part in gauss_hermite(points))
+    return mean[:, 0].double() + deviation(variance[:, 0].double()) * nodes[:, None], weights
