@@ -1,0 +1,214 @@
+"""Orthogonal signature features: inducing variables whose covariance is the identity.
+
+u_m = <f, S_theta^m> in the space of the kernel, for a word m, has E[u_m f(X)] = S_theta^m(X) and E[u u^T] = I. The
+same holds for any orthonormal combinations of words, u' = Q^T u, whose features are S_theta(X) Q: the columns of Q may
+be the principal directions of the training series, so that few of them stand for thousands of words.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from siggpde import _inputs
+from siggpde.goursat import Lengths
+from siggpde.kernel import SignatureKernel
+from siggpde.signature import signature
+from siggpde.words import Word, check_words, letter_counts, words
+
+Order = Literal["energy", "lexicographic"]
+
+# A tail between -_ROUNDINGS * max(eps, tol) * k and 0 is rounding. Sums over thousands of words round a few times more
+# often than one operation does; a defect of the solver is orders of magnitude larger.
+_ROUNDINGS = 64.0
+
+
+class Projection(NamedTuple):
+    """What the model sees of a batch: features (n, M) = Kuf^T, and in float64 k(X, X) (n,) and the tail (n,).
+
+    The tail, k(X, X) - |features|², is the variance that no inducing variable explains; `rounded` counts the
+    series whose tail was negative within rounding and was set to zero.
+    """
+
+    features: Tensor
+    variance: Tensor
+    tail: Tensor
+    rounded: int
+
+
+class OrthogonalSignatureFeatures(nn.Module):
+    """`count` words as inducing variables of a `SignatureKernel`; with `rank`, as many combinations of them.
+
+    `order="lexicographic"` takes the first words, by length and then alphabet, as the paper does. `order="energy"`
+    takes those with the largest mean of S_theta(X)² over the training set, once `choose` has seen it; before that they
+    are the first ones. `rank` keeps that many orthonormal directions, set by `rotate`.
+
+    Examples:
+        >>> OrthogonalSignatureFeatures(2, 4).words
+        [(), (0,), (1,), (0, 0)]
+    """
+
+    letters: Tensor
+    basis: Tensor | None
+
+    def __init__(
+        self,
+        channels: int,
+        count: int,
+        order: Order = "energy",
+        rank: int | None = None,
+        *,
+        chosen: Iterable[Sequence[int]] | None = None,
+    ) -> None:
+        super().__init__()
+        if order not in ("energy", "lexicographic"):
+            raise ValueError(f"order must be 'energy' or 'lexicographic', got {order!r}")
+        if rank is not None and not 1 <= rank <= count:
+            raise ValueError(f"rank must be from 1 to the number of words, {count}, got {rank}")
+        self.channels = channels
+        self.order: Order = order
+        self.rank = rank
+        self.words: list[Word] = words(channels, count) if chosen is None else check_words(chosen, channels)
+        self.register_buffer("letters", letter_counts(self.words, channels).double(), persistent=False)
+        self.register_buffer("basis", None)
+
+    @property
+    def size(self) -> int:
+        """The number of inducing variables."""
+        return len(self.words) if self.basis is None else self.basis.shape[1]
+
+    def inducing_covariance(self) -> Tensor:
+        """E[u u^T], the identity. Nothing in the model asks for it; it is here to be looked at."""
+        return torch.eye(self.size, dtype=torch.float64)
+
+    def choose(self, chosen: Iterable[Sequence[int]]) -> None:
+        """Use these words; a rotation made for other words is dropped."""
+        self.words = check_words(chosen, self.channels)
+        self.letters = letter_counts(self.words, self.channels).to(self.letters)
+        self.basis = None
+
+    def rotate(self, basis: Tensor | None) -> None:
+        """Use combinations of words, the orthonormal columns of `basis` (words, rank); None for the words themselves."""
+        if basis is not None:
+            if basis.ndim != 2 or basis.shape[0] != len(self.words) or basis.shape[1] > len(self.words):
+                raise ValueError(f"basis must have shape ({len(self.words)}, rank), got {tuple(basis.shape)}")
+            basis = basis.detach().to(torch.float64)
+            off = (basis.T @ basis - torch.eye(basis.shape[1], dtype=basis.dtype)).abs().max().item()
+            if off > 1e-8:
+                raise ValueError(f"the columns of basis must be orthonormal; they are off by {off:.1e}")
+        self.basis = basis
+
+    def forward(self, kernel: SignatureKernel, x: _inputs.Series, *, lengths: Lengths = None) -> Projection:
+        """Features of x (n, length, channels), computed afresh; gradients flow to the kernel's parameters."""
+        xs, counts = kernel.as_paths(x, lengths)
+        fixed = kernel.log_theta.detach()
+        plain = signature(xs * fixed.exp(), words=self.words, lengths=counts)
+        scaled = plain * self.scaling(kernel.log_theta, fixed)
+        same = kernel.words == self.words
+        squared = scaled.square().sum(dim=1) if same else kernel.squared_norm(xs, lengths=counts)
+        return self.project(kernel, scaled, squared)
+
+    def scaling(self, log_theta: Tensor, reference: Tensor) -> Tensor:
+        """theta_a1 .. theta_aj over the same product of reference scales, for every word, (M,)."""
+        return (self.letters @ (log_theta - reference)).exp()
+
+    def project(self, kernel: SignatureKernel, scaled: Tensor, squared_norm: Tensor) -> Projection:
+        """The projection, from S_theta (n, M) on the words and k(theta X, theta X) (n,)."""
+        values = scaled
+        if kernel.normalized:
+            values = values / squared_norm.sqrt()[:, None].to(values)
+        if self.basis is not None:
+            values = values @ self.basis.to(values)
+        values = values * kernel.amplitude.sqrt().to(values)
+        variance = kernel.amplitude * (torch.ones_like(squared_norm) if kernel.normalized else squared_norm)
+        if self.basis is None and kernel.words == self.words:
+            tail, rounded = torch.zeros_like(variance), 0
+        else:
+            tail, rounded = _tail(variance, values, kernel.tol)
+        return Projection(values, variance, tail, rounded)
+
+    def extra_repr(self) -> str:
+        turned = "" if self.basis is None else f", {self.basis.shape[1]} directions"
+        return f"{len(self.words)} words over {self.channels} channels, order={self.order!r}{turned}"
+
+
+def _tail(variance: Tensor, features: Tensor, tol: float) -> tuple[Tensor, int]:
+    """k(X, X) - |features|² in float64, where negative within rounding zero; lower is a defect and raises."""
+    tail = variance - features.to(torch.float64).square().sum(dim=1)
+    allowed = _ROUNDINGS * max(torch.finfo(features.dtype).eps, tol) * variance
+    below = (tail < 0).detach()
+    if not bool(below.any()):
+        return tail, 0
+    bad = (tail.detach() < -allowed.detach()) | torch.isnan(tail.detach())
+    if bool(bad.any()):
+        first = int(bad.nonzero()[0])
+        relative = float(tail.detach()[first] / variance.detach()[first])
+        raise ArithmeticError(
+            f"series {first}: its features are longer than the kernel allows (k(X,X) - |S|² is {relative:.1e} k(X,X)); "
+            "the kernel was not solved accurately enough: lower the kernel's tol, or scale the series down"
+        )
+    return torch.where(below, torch.zeros_like(tail), tail), int(below.sum())
+
+
+def principal_directions(rows: Tensor, rank: int, *, tol: float = 1e-10) -> Tensor:
+    """Orthonormal directions (M, r), r <= rank, that hold the most of the rows (n, M), the largest share first.
+
+    Eigenvectors of the smaller of rows^T rows and rows rows^T; directions with less than `tol` of the largest
+    share are dropped, for rounding would decide them. With n < M and rank >= n they span all the rows.
+    """
+    matrix = rows.to(torch.float64)
+    n, count = matrix.shape
+    if n == 0 or rank < 1:
+        raise ValueError(f"principal directions need at least one row and rank at least 1, got {n} rows, rank {rank}")
+    if count <= n:
+        share, directions = torch.linalg.eigh(matrix.T @ matrix)
+    else:
+        share, left = torch.linalg.eigh(matrix @ matrix.T)
+        directions = matrix.T @ left
+    keep = [i for i in reversed(range(len(share))) if share[i] > tol * share[-1]][:rank]
+    if not keep:
+        raise ValueError("all rows are zero: there are no principal directions")
+    chosen = directions[:, keep]
+    if count > n:
+        chosen, _ = torch.linalg.qr(chosen)
+    return chosen
+
+
+def most_energetic(energy: Tensor, pool: Sequence[Word], count: int) -> list[Word]:
+    """The `count` words of the pool with the largest energy (P,), in the order of words; () is always among them."""
+    if len(energy) != len(pool):
+        raise ValueError(f"there are {len(pool)} words but {len(energy)} energies")
+    ranked = sorted(range(len(pool)), key=lambda i: (pool[i] != (), -float(energy[i]), len(pool[i]), pool[i]))
+    return sorted((pool[i] for i in ranked[:count]), key=lambda word: (len(word), word))
+
+
+def grow_pool(
+    kernel: SignatureKernel, x: Tensor, lengths: Tensor | None, limit: int, *, most_letters: int = 16
+) -> list[Word]:
+    """A prefix-closed pool of about `limit` words that hold the most energy of the series x, found level by level.
+
+    Every level extends the words of the level before by every letter, at first all of them, later those of the largest
+    mean S_theta(X)²: a word whose prefix is small is seldom large.
+    """
+    pool: list[Word] = [()]
+    front: list[Word] = [()]
+    scaled = x.to(torch.float64) * kernel.theta.detach()
+    norm = kernel.squared_norm(x, lengths=lengths).detach() if kernel.normalized and kernel.words is None else None
+    for _ in range(most_letters):
+        room = limit - len(pool)
+        parents = front[: max(1, math.ceil(2 * room / kernel.channels))]
+        children = [(*word, letter) for word in parents for letter in range(kernel.channels)]
+        if room <= 0 or not children:
+            break
+        values = signature(scaled, words=children, lengths=lengths).square()
+        energy = (values if norm is None else values / norm[:, None]).mean(dim=0)
+        ranked = energy.argsort(descending=True, stable=True).tolist()
+        front = [children[i] for i in ranked if float(energy[i]) > 0]
+        kept = front if len(front) <= room else front[:room]
+        pool.extend(kept)
+        front = kept
+    return sorted(pool, key=lambda word: (len(word), word))

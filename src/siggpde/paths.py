@@ -1,0 +1,163 @@
+"""From series to paths: what is added to a series before its signature is taken.
+
+A series (length, channels) becomes a path of more channels, in this order: time, the channels themselves, and what is
+appended to them. Everything learned is learned on the training set; nothing modifies its input.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from siggpde import _inputs
+from siggpde.goursat import Lengths
+
+Append = Literal["none", "variation", "arc"]
+
+
+@dataclass(frozen=True)
+class PathOptions:
+    """How a series becomes a path.
+
+    - `time`: a channel that rises evenly, from 0 to sqrt(12) over the whole series (unit spread); without it only the
+      order of values counts, not their timing.
+    - `base_point`: the path starts at 0, so that positions count and not only changes.
+    - `append`: `"variation"`, for every channel the running sum of its absolute changes, which a path hides;
+      `"arc"`, one channel with the running length of the path; both divided by their spread over the training set.
+    - `lead_lag`: every channel twice, one a step behind the other, which brings in quadratic variation.
+    """
+
+    time: bool = True
+    base_point: bool = True
+    append: Append = "none"
+    lead_lag: bool = False
+
+    def __post_init__(self) -> None:
+        if self.append not in ("none", "variation", "arc"):
+            raise ValueError(f"append must be 'none', 'variation' or 'arc', got {self.append!r}")
+
+    def channels(self, channels: int) -> int:
+        """The channels of the path of a series with so many."""
+        appended = {"none": 0, "variation": channels, "arc": 1}[self.append]
+        return int(self.time) + (2 if self.lead_lag else 1) * (channels + appended)
+
+
+class PathTransform:
+    """Series to paths with `options`, standardised by what `fit` has seen: zero mean and unit spread a channel.
+
+    Examples:
+        >>> series = torch.tensor([[[1.0], [3.0]]]).double()
+        >>> paths, lengths = PathTransform(PathOptions(base_point=False)).fit(series)(series)
+        >>> paths
+        tensor([[[ 0.0000, -1.0000],
+                 [ 3.4641,  1.0000]]], dtype=torch.float64)
+    """
+
+    def __init__(self, options: PathOptions | None = None) -> None:
+        self.options = options or PathOptions()
+        self.mean: Tensor | None = None
+        self.spread: Tensor | None = None
+        self.appended_spread: Tensor | None = None
+
+    def fit(self, series: _inputs.Series, *, lengths: Lengths = None) -> PathTransform:
+        """Learns means and spreads from the training series (n, length, channels)."""
+        batch, counts = _checked(series, lengths)
+        if len(batch) == 0:
+            raise ValueError("there are no series to learn means and spreads from")
+        inside = _inputs.row_mask(batch, counts)
+        points = batch[inside]
+        self.mean = points.mean(dim=0)
+        self.spread = _positive(points.std(dim=0, correction=0))
+        if self.options.append != "none":
+            standard = self._standard(batch)
+            self.appended_spread = _positive(self._appended(standard, counts)[inside].std(dim=0, correction=0))
+        return self
+
+    def __call__(self, series: _inputs.Series, *, lengths: Lengths = None) -> tuple[Tensor, Tensor | None]:
+        """Paths (n, length', channels') in float64, and their lengths (None when all are equally long)."""
+        if self.mean is None:
+            raise ValueError("this transform has not seen training series yet; call fit first")
+        batch, counts = _checked(series, lengths)
+        if batch.shape[2] != len(self.mean):
+            raise ValueError(f"the series have {batch.shape[2]} channels, but those of fit had {len(self.mean)}")
+        path = _hold_last(self._standard(batch), counts)
+        if self.options.base_point:
+            path = torch.cat([torch.zeros_like(path[:, :1]), path], dim=1)
+            counts = None if counts is None else counts + 1
+        if self.options.append != "none":
+            assert self.appended_spread is not None
+            path = torch.cat([path, self._appended(path, counts) / self.appended_spread], dim=2)
+        if self.options.lead_lag:
+            path = _lead_lag(path)
+            counts = None if counts is None else 2 * counts - 1
+        if self.options.time:
+            path = torch.cat([_times(path, counts), path], dim=2)
+        return path, counts
+
+    def state(self) -> dict[str, Any]:
+        """Everything learned, as plain numbers."""
+        learned = {"mean": self.mean, "spread": self.spread, "appended_spread": self.appended_spread}
+        return {
+            "options": self.options.__dict__,
+            **{k: None if v is None else v.tolist() for k, v in learned.items()},
+        }
+
+    @staticmethod
+    def from_state(state: dict[str, Any]) -> PathTransform:
+        transform = PathTransform(PathOptions(**state["options"]))
+        for name in ("mean", "spread", "appended_spread"):
+            value = state[name]
+            setattr(transform, name, None if value is None else torch.tensor(value, dtype=torch.float64))
+        return transform
+
+    def _standard(self, batch: Tensor) -> Tensor:
+        assert self.mean is not None and self.spread is not None
+        return (batch - self.mean) / self.spread
+
+    def _appended(self, path: Tensor, counts: Tensor | None) -> Tensor:
+        steps = _hold_last(path, counts).diff(dim=1)
+        size = steps.abs() if self.options.append == "variation" else steps.norm(dim=2, keepdim=True)
+        return torch.cat(
+            [torch.zeros_like(size[:, :1]) if size.shape[1] else path[:, :1, : size.shape[2]] * 0, size.cumsum(dim=1)],
+            dim=1,
+        )
+
+
+def _checked(series: _inputs.Series, lengths: Lengths) -> tuple[Tensor, Tensor | None]:
+    batch, counts = _inputs.as_batch(series, lengths, "series")
+    batch = batch.detach().to(torch.float64)
+    inside = _inputs.row_mask(batch, counts)[:, :, None]
+    if not bool(torch.isfinite(torch.where(inside, batch, 0.0)).all()):
+        _inputs.raise_not_finite(batch, counts, "series")
+    return torch.where(inside, batch, 0.0), counts
+
+
+def _positive(spread: Tensor) -> Tensor:
+    """A channel that never changes carries nothing; dividing by one keeps it so."""
+    return torch.where(spread > 1e-12 * spread.max().clamp_min(1e-300), spread, torch.ones_like(spread))
+
+
+def _hold_last(path: Tensor, counts: Tensor | None) -> Tensor:
+    """The same path with its last point repeated to the end, which changes no signature."""
+    if counts is None:
+        return path
+    last = (counts - 1).clamp_min(0)
+    place = torch.minimum(torch.arange(path.shape[1])[None, :], last[:, None])
+    return path.gather(1, place[:, :, None].expand_as(path))
+
+
+def _times(path: Tensor, counts: Tensor | None) -> Tensor:
+    n, length, _ = path.shape
+    place = torch.arange(length, dtype=path.dtype).expand(n, length)
+    last = torch.full((n,), length - 1) if counts is None else counts - 1
+    share = place / last.clamp_min(1)[:, None]
+    return share.clamp_max(1.0)[:, :, None] * 12**0.5
+
+
+def _lead_lag(path: Tensor) -> Tensor:
+    """(n, l, d) to (n, 2l - 1, 2d): the first copy moves first, the second follows."""
+    twice = path.repeat_interleave(2, dim=1)
+    return torch.cat([twice[:, 1:], twice[:, :-1]], dim=2)

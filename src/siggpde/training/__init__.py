@@ -1,0 +1,7 @@
+"""Training: schedules, signatures computed once, checkpoints."""
+
+from siggpde.training.fit import fit as fit
+from siggpde.training.history import History as History
+from siggpde.training.history import Record as Record
+from siggpde.training.schedules import NaturalGradients as NaturalGradients
+from siggpde.training.schedules import PaperSchedule as PaperSchedule

@@ -1,0 +1,120 @@
+"""Signatures of a training set, computed once.
+
+With channel scales theta, S_theta = S * exp(counts @ log(theta / reference)): when theta moves, the stored signatures
+of the paths at the reference scales are rescaled word by word, never computed again. k(X, X) is computed again only
+while theta moves.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from siggpde.inducing import Projection, most_energetic
+from siggpde.model import SignatureGP
+from siggpde.signature import signature
+from siggpde.words import Word, letter_counts
+
+_CHUNK = 4096
+
+
+class SignatureCache:
+    """Signatures (n, pool) of paths x (n, length, channels) on a pool of words, in memory or in a file.
+
+    Above `budget` bytes they live in a memory-mapped temporary file, which goes when the cache does.
+    """
+
+    def __init__(
+        self,
+        x: Tensor,
+        lengths: Tensor | None,
+        pool: Sequence[Word],
+        log_theta: Tensor,
+        *,
+        dtype: torch.dtype = torch.float64,
+        budget: int = 2**31,
+    ) -> None:
+        self.x, self.lengths, self.pool = x, lengths, list(pool)
+        self.reference = log_theta.detach().clone()
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self.values = self._room(len(x), len(self.pool), dtype, budget)
+        self._letters = letter_counts(self.pool, x.shape[2]).double()
+        self._place = {word: index for index, word in enumerate(self.pool)}
+        self._norms: tuple[bytes, Tensor] | None = None
+        scale = self.reference.exp()
+        for start in range(0, len(x), _CHUNK):
+            rows = slice(start, start + _CHUNK)
+            counts = None if lengths is None else lengths[rows]
+            self.values[rows] = signature(x[rows] * scale, words=self.pool, lengths=counts).to(dtype)
+
+    @property
+    def on_disk(self) -> bool:
+        return self._folder is not None
+
+    def project(self, model: SignatureGP, rows: Tensor | None = None) -> Projection:
+        """What the model sees of the series at `rows` (all by default); differentiable in the kernel's parameters."""
+        kernel, features = model.kernel, model.features
+        if rows is None and not torch.is_grad_enabled() and len(self.x) > _CHUNK:
+            places = torch.arange(len(self.x)).split(_CHUNK)
+            parts = [self.project(model, place) for place in places]
+            joined = [torch.cat(columns) for columns in zip(*(part[:3] for part in parts), strict=True)]
+            return Projection(*joined, rounded=sum(part.rounded for part in parts))
+        stored = self.values if rows is None else self.values[rows]
+        whole = features.words == self.pool
+        chosen = stored if whole else stored[:, [self._place[word] for word in features.words]]
+        scaled = chosen * features.scaling(kernel.log_theta, self.reference).to(stored)
+        if kernel.words is None:
+            norms = self._squared_norms(model, rows)
+        elif kernel.words == features.words:
+            norms = scaled.double().square().sum(dim=1)
+        elif all(word in self._place for word in kernel.words):
+            columns = [self._place[word] for word in kernel.words]
+            factors = (2 * self._letters[columns] @ (kernel.log_theta - self.reference)).exp()
+            norms = stored[:, columns].double().square() @ factors
+        else:
+            paths, lengths = self._paths(rows)
+            norms = kernel.squared_norm(paths, lengths=lengths)
+        seen = features.project(kernel, scaled, norms)
+        return seen._replace(features=seen.features.to(model.dtype))
+
+    def choose_words(self, model: SignatureGP, count: int) -> list[Word]:
+        """The `count` words of the pool with the largest mean S_theta(X)², or share of k(X, X) when normalised."""
+        with torch.no_grad():
+            factors = (2 * self._letters @ (model.kernel.log_theta - self.reference)).exp()
+            norms = None
+            if model.kernel.normalized:
+                norms = self._squared_norms(model, None) if model.kernel.words is None else None
+            energy = torch.zeros(len(self.pool), dtype=torch.float64)
+            for place in torch.arange(len(self.x)).split(_CHUNK):
+                squares = self.values[place].double().square() * factors
+                if model.kernel.normalized:
+                    squares = squares / (squares.sum(dim=1) if norms is None else norms[place])[:, None]
+                energy += squares.sum(dim=0)
+        return most_energetic(energy, self.pool, count)
+
+    def _squared_norms(self, model: SignatureGP, rows: Tensor | None) -> Tensor:
+        kernel = model.kernel
+        if torch.is_grad_enabled() and kernel.log_theta.requires_grad:
+            paths, lengths = self._paths(rows)
+            return kernel.squared_norm(paths, lengths=lengths)
+        key = kernel.log_theta.detach().numpy().tobytes()
+        if self._norms is None or self._norms[0] != key:
+            self._norms = key, kernel.squared_norm(self.x, lengths=self.lengths).detach()
+        return self._norms[1] if rows is None else self._norms[1][rows]
+
+    def _paths(self, rows: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        if rows is None:
+            return self.x, self.lengths
+        return self.x[rows], None if self.lengths is None else self.lengths[rows]
+
+    def _room(self, n: int, count: int, dtype: torch.dtype, budget: int) -> Tensor:
+        size = n * count * dtype.itemsize
+        if size <= budget:
+            return torch.empty(n, count, dtype=dtype)
+        self._folder = tempfile.TemporaryDirectory(prefix="siggpde-")
+        path = Path(self._folder.name) / "signatures"
+        return torch.from_file(str(path), shared=True, size=n * count, dtype=dtype).view(n, count)

@@ -1,0 +1,90 @@
+"""Checkpoints: everything that a fit needs to go on with bitwise the same steps."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from siggpde.training.history import History
+from siggpde.training.trainer import Trainer
+from siggpde.variational import VariationalGaussian
+
+_FORMAT = 1
+
+
+def fingerprint(x: Tensor, lengths: Tensor | None, y: Tensor, *settings: Any) -> str:
+    """A hash of the data and the settings: a checkpoint goes on only with those it was made with."""
+    digest = hashlib.sha256()
+    for tensor in (x, lengths, y):
+        if tensor is not None:
+            digest.update(str((tuple(tensor.shape), tensor.dtype)).encode())
+            digest.update(tensor.detach().contiguous().numpy().data)
+    digest.update(repr(settings).encode())
+    return digest.hexdigest()
+
+
+def save_checkpoint(path: Path, trainer: Trainer, mark: str) -> None:
+    """Writes the state of the fit, whole or not at all: a crash meanwhile leaves the checkpoint before."""
+    model = trainer.model
+    state = {
+        "format": _FORMAT,
+        "fingerprint": mark,
+        "words": [list(word) for word in model.features.words],
+        "model": model.state_dict(),
+        "phase": trainer.phase,
+        "iteration": trainer.iteration,
+        "scratch": trainer.scratch,
+        "generator": trainer.generator.get_state(),
+        "history": trainer.history.to_dict(),
+        "seconds": trainer.seconds,
+        "reference": trainer.cache.reference,
+        "pool": [list(word) for word in trainer.cache.pool],
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    with part.open("wb") as file:
+        torch.save(state, file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(part, path)
+
+
+def read_checkpoint(path: Path, mark: str) -> dict[str, Any]:
+    """Reads a checkpoint, without executing anything in it, and checks that it belongs to this fit."""
+    try:
+        state = torch.load(path, weights_only=True)
+    except FileNotFoundError:
+        raise
+    except Exception as error:
+        raise ValueError(
+            f"{path} is not a readable checkpoint ({type(error).__name__}); start without resume"
+        ) from error
+    if not isinstance(state, dict) or state.get("format") != _FORMAT:
+        found = state.get("format") if isinstance(state, dict) else type(state).__name__
+        raise ValueError(f"{path}: format {found!r} is not the one of this version, {_FORMAT}; start without resume")
+    if state["fingerprint"] != mark:
+        raise ValueError(
+            f"{path} was made with other series, targets or settings; give the same ones, or start without resume"
+        )
+    return state
+
+
+def restore(trainer: Trainer, state: dict[str, Any]) -> None:
+    """Puts the state of a checkpoint into a trainer made with the same arguments."""
+    model, values = trainer.model, state["model"]
+    model.features.choose([tuple(word) for word in state["words"]])
+    basis = values.get("features.basis")
+    model.features.basis = basis
+    old = model.variational
+    size = values["variational.mean"].shape[1]
+    model.variational = VariationalGaussian(old.latents, size, old.covariance, model.dtype)
+    model.load_state_dict(values)
+    trainer.phase, trainer.iteration, trainer.scratch = state["phase"], state["iteration"], state["scratch"]
+    trainer.generator.set_state(state["generator"])
+    trainer.history.__dict__.update(History.from_dict(state["history"]).__dict__)
+    trainer.earlier_seconds = state["seconds"]

@@ -1,0 +1,186 @@
+"""`fit`: trains a model on series and returns what happened."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from siggpde import _inputs
+from siggpde.goursat import Lengths
+from siggpde.inducing import grow_pool
+from siggpde.likelihoods.base import Classification
+from siggpde.model import SignatureGP
+from siggpde.training.cache import SignatureCache
+from siggpde.training.checkpoint import fingerprint, read_checkpoint, restore, save_checkpoint
+from siggpde.training.history import History
+from siggpde.training.natural_phases import natural_phases
+from siggpde.training.paper_phases import paper_phases
+from siggpde.training.progress import Progress
+from siggpde.training.schedules import NaturalGradients, PaperSchedule, Schedule
+from siggpde.training.trainer import Phase, Trainer
+from siggpde.words import Word
+
+_SERIES_FOR_POOL = 256
+_LEAST_FOR_VALIDATION = 50
+
+
+def fit(
+    model: SignatureGP,
+    data: tuple[_inputs.Series, Any],
+    schedule: Schedule | None = None,
+    *,
+    lengths: Lengths = None,
+    validation: float | tuple[Sequence[int], Sequence[int]] = 0.2,
+    seed: int = 0,
+    time_limit: float | None = None,
+    progress: bool | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: float = 60.0,
+    resume: bool = False,
+    memory_budget: int = 2**31,
+) -> History:
+    """Trains `model` in place on data = (x, y), x (n, length, channels) or a list of series, and returns the History.
+
+    - `schedule`: `NaturalGradients()` (default) or `PaperSchedule()`.
+    - `validation`: the share of series, drawn evenly from the classes, on which hyperparameters are judged (none below
+      50 series: then the ELBO judges), or the row numbers (train, validation). The last phase trains on all of them.
+    - `seed` decides the split and the batches; the global random state is neither read nor changed.
+    - `time_limit`: seconds after which every phase is cut short.
+    - `progress`: a bar on the terminal; by default where there is one.
+    - `checkpoint`: a file written every `checkpoint_every` seconds and at the start of every phase; `resume=True` goes
+      on from it, with the same steps as if nothing had happened.
+    - `memory_budget`: bytes of signatures kept in memory; above, they are kept in a temporary file.
+    """
+    schedule = schedule or NaturalGradients()
+    x, counts = model.kernel.as_paths(data[0], lengths)
+    y = model.likelihood.check_targets(data[1])
+    if len(x) != len(y):
+        raise ValueError(f"there are {len(x)} series but {len(y)} targets")
+    if len(x) == 0:
+        raise ValueError("there are no series to train on")
+    x = x.detach()
+    generator = torch.Generator().manual_seed(seed)
+    train, valid = _split(validation, y, isinstance(model.likelihood, Classification), generator)
+    phases: list[Phase] = [*_phases(schedule)]
+    path = None if checkpoint is None else Path(checkpoint)
+    if resume and path is None:
+        raise ValueError("resume=True needs the checkpoint to go on from: give checkpoint=")
+    settings = (schedule, seed, str(model), train.tolist()[:64], len(valid))
+    mark = "" if path is None else fingerprint(x, counts, y, *settings)
+    state = read_checkpoint(path, mark) if path is not None and resume and path.exists() else None
+
+    history = History(seed=seed, schedule=type(schedule).__name__)
+    started = time.perf_counter()
+    pool = _pool(model, x, counts) if state is None else [tuple(word) for word in state["pool"]]
+    reference = model.kernel.log_theta if state is None else state["reference"]
+    cache = SignatureCache(x, counts, pool, reference, dtype=model.dtype, budget=memory_budget)
+    trainer = Trainer(model, cache, y, train, valid, history, generator)
+    wanted = len(model.features.words)
+    if state is None:
+        trainer.place_features(wanted)
+        history.phase_seconds["set-up"] = time.perf_counter() - started
+        trainer.earlier_seconds = history.phase_seconds["set-up"]
+    else:
+        restore(trainer, state)
+    _run(trainer, phases, state is not None, wanted, time_limit, progress, path, checkpoint_every, mark)
+    return history
+
+
+def _run(
+    trainer: Trainer,
+    phases: list[Phase],
+    resumed: bool,
+    wanted: int,
+    time_limit: float | None,
+    progress: bool | None,
+    path: Path | None,
+    every: float,
+    mark: str,
+) -> None:
+    saved = time.perf_counter()
+    history = trainer.history
+    with Progress(progress) as bar:
+        while trainer.phase < len(phases):
+            phase = phases[trainer.phase]
+            if not resumed:
+                trainer.iteration = 0
+                if trainer.phase > 0:
+                    trainer.place_features(wanted)
+                phase.begin(trainer)
+                if path is not None:
+                    save_checkpoint(path, trainer, mark)
+            resumed = False
+            bar.start(phase.name, phase.most)
+            spent, since = history.phase_seconds.get(phase.name, 0.0), time.perf_counter()
+            phase.prepare(trainer)
+            reason = None
+            while reason is None:
+                reason = phase.iterate(trainer)
+                trainer.iteration += 1
+                if reason is None and trainer.iteration >= phase.most:
+                    reason = f"{phase.most} iterations"
+                if reason is None and time_limit is not None and trainer.seconds > time_limit:
+                    reason = "time limit"
+                bar.step(history.records)
+                history.phase_seconds[phase.name] = spent + time.perf_counter() - since
+                if path is not None and reason is None and time.perf_counter() - saved > every:
+                    save_checkpoint(path, trainer, mark)
+                    saved = time.perf_counter()
+            phase.finish(trainer)
+            history.phase_seconds[phase.name] = spent + time.perf_counter() - since
+            history.stopped[phase.name] = reason
+            trainer.phase += 1
+    if path is not None:
+        save_checkpoint(path, trainer, mark)
+
+
+def _phases(schedule: Schedule) -> Sequence[Phase]:
+    if isinstance(schedule, NaturalGradients):
+        return natural_phases(schedule)
+    if isinstance(schedule, PaperSchedule):
+        return paper_phases(schedule)
+    raise ValueError(f"schedule must be NaturalGradients(...) or PaperSchedule(...), got {schedule!r}")
+
+
+def _pool(model: SignatureGP, x: Tensor, lengths: Tensor | None) -> list[Word]:
+    """The words whose signatures are kept: those of a finite kernel; else up to four for each that is wanted."""
+    kernel, features = model.kernel, model.features
+    if kernel.words is not None:
+        return kernel.words
+    if features.order == "lexicographic":
+        return features.words
+    rows = torch.arange(0, len(x), max(1, len(x) // _SERIES_FOR_POOL))
+    counts = None if lengths is None else lengths[rows]
+    return grow_pool(kernel, x[rows], counts, 4 * len(features.words))
+
+
+def _split(
+    validation: float | tuple[Sequence[int], Sequence[int]],
+    y: Tensor,
+    classes: bool,
+    generator: torch.Generator,
+) -> tuple[Tensor, Tensor]:
+    """Rows for training and for validation, each in order."""
+    n = len(y)
+    if not isinstance(validation, int | float):
+        train, valid = (torch.as_tensor(rows, dtype=torch.int64).sort().values for rows in validation)
+        both = torch.cat([train, valid])
+        if len(train) == 0 or len(both.unique()) != len(both) or both.min() < 0 or both.max() >= n:
+            raise ValueError(f"validation must be two disjoint lists of row numbers below {n}, the first not empty")
+        return train, valid
+    if not 0 <= validation < 1:
+        raise ValueError(f"validation must be a share from 0 up to 1, got {validation!r}")
+    if validation == 0 or n < _LEAST_FOR_VALIDATION:
+        return torch.arange(n), torch.empty(0, dtype=torch.int64)
+    chosen = torch.zeros(n, dtype=torch.bool)
+    groups = [(y == label).nonzero()[:, 0] for label in y.unique()] if classes else [torch.arange(n)]
+    for rows in groups:
+        order = rows[torch.randperm(len(rows), generator=generator)]
+        chosen[order[: int(validation * len(rows))]] = True
+    return (~chosen).nonzero()[:, 0], chosen.nonzero()[:, 0]

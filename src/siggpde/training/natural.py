@@ -1,0 +1,137 @@
+"""Natural gradients for q(u).
+
+In natural parameters L = Sigma^-1 and L m, with g = dE/dmean and a = -2 dE/dvariance of every series, a step rho is
+
+    L   <- (1 - rho) L   + rho (I + (N/B) sum a_n s_n s_n^T)
+    L m <- (1 - rho) L m + rho (N/B) sum s_n (g_n + a_n mean_n).
+
+For a Gaussian likelihood one step rho = 1 on all the data is the optimum. Where log p is not concave a_n may be
+negative and L lose positive definiteness; then the step is halved, which moves no fixed point.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from siggpde._triangular import gram_upper
+from siggpde.inducing import Projection
+from siggpde.model import SignatureGP
+
+_CHUNK = 8192
+
+
+@dataclass
+class Statistics:
+    """At the present q(u): the summed expected log likelihood, and g, a, means (n, latents) of the series."""
+
+    value: float
+    g: Tensor
+    a: Tensor
+    mean: Tensor
+
+
+@dataclass
+class Target:
+    """The natural parameters to which a step with rho = 1 goes. `precision` holds its upper triangle only."""
+
+    precision: Tensor
+    shift: Tensor
+
+
+class NaturalGradient:
+    """Steps of q(u) of a model; keeps L (its upper triangle) and L m in float64 whatever the model's dtype."""
+
+    def __init__(self, model: SignatureGP) -> None:
+        self.model = model
+        precision, shift = model.variational.natural()
+        self.precision, self.shift = precision.double(), shift.double()
+
+    @torch.no_grad()
+    def statistics(self, seen: Projection, y: Tensor) -> Statistics:
+        """Everything that a step needs of the likelihood, `_CHUNK` series at a time."""
+        parts = []
+        for start in range(0, len(y), _CHUNK):
+            rows = slice(start, start + _CHUNK)
+            part = Projection(seen.features[rows], seen.variance[rows], seen.tail[rows], 0)
+            mean, variance = self.model.latent_marginals(part)
+            parts.append((*self.model.likelihood.statistics(mean, variance, y[rows]), mean))
+        value, g, a, mean = (torch.cat(columns) for columns in zip(*parts, strict=True))
+        return Statistics(float(value.double().sum()), g, a, mean)
+
+    @torch.no_grad()
+    def target(self, seen: Projection, at: Statistics, total: int, curvature: float | None = None) -> Target:
+        """The target of a step from a batch out of `total` series.
+
+        `curvature` puts one number in the place of every a_n: steps that are shorter, and safe far from the optimum.
+        """
+        q, n = self.model.variational, len(at.g)
+        a = at.a if curvature is None else torch.full_like(at.a, curvature)
+        pull = at.g + a * at.mean
+        precision = torch.zeros_like(self.precision)
+        if q.full:
+            for start in range(0, n, _CHUNK):
+                rows = slice(start, start + _CHUNK)
+                for latent in range(q.latents):
+                    precision[latent] += gram_upper(seen.features[rows], a[rows, latent])
+            shift = pull.T @ seen.features
+        else:
+            precision = (a.T @ seen.features.square()).double()
+            shift = at.g.T @ seen.features + precision * q.mean
+        precision *= total / n
+        (precision.diagonal(dim1=1, dim2=2) if q.full else precision).add_(1.0)
+        return Target(precision, shift.double() * (total / n))
+
+    @torch.no_grad()
+    def move(self, target: Target, rho: float) -> bool:
+        """A step towards the target; False, and nothing moved, where L would not be positive definite."""
+        precision = torch.lerp(self.precision, target.precision, rho)
+        shift = torch.lerp(self.shift, target.shift, rho)
+        if not self.model.variational.set_natural(precision, shift):
+            return False
+        self.precision, self.shift = precision, shift
+        return True
+
+    def step(self, seen: Projection, y: Tensor, total: int, rho: float, curvature: float | None = None) -> float:
+        """One step from a batch, halved until L is positive definite; returns the expected log likelihood before it."""
+        at = self.statistics(seen, y)
+        target = self.target(seen, at, total, curvature)
+        while rho > 1e-6 and not self.move(target, rho):
+            rho /= 2
+        return at.value
+
+
+class Climb:
+    """Steps on all the data, none of which lowers the ELBO: a step that would is halved until it does not."""
+
+    def __init__(self, natural: NaturalGradient, seen: Projection, y: Tensor, rho: float = 0.5) -> None:
+        self.natural, self.seen, self.y, self.rho = natural, seen, y, rho
+        self.at = natural.statistics(seen, y)
+        self.elbo = self._elbo(self.at)
+
+    def step(self) -> float:
+        """One step; returns by how much the ELBO rose, 0 when no step raises it any more."""
+        natural, q = self.natural, self.natural.model.variational
+        kept = natural.precision, natural.shift, q.root.detach().clone(), q.mean.detach().clone()
+        target = natural.target(self.seen, self.at, len(self.y))
+        rho, slack = self.rho, 1e-12 * (abs(self.elbo) + len(self.y))
+        while rho > 1e-4:
+            if natural.move(target, rho):
+                at = natural.statistics(self.seen, self.y)
+                elbo = self._elbo(at)
+                if elbo >= self.elbo - slack:
+                    gain, self.at, self.elbo = elbo - self.elbo, at, elbo
+                    self.rho = min(1.0, 1.5 * rho)
+                    return gain
+            with torch.no_grad():
+                natural.precision, natural.shift = kept[:2]
+                q.root.copy_(kept[2])
+                q.mean.copy_(kept[3])
+            rho /= 2
+        self.rho = max(rho, 1e-3)
+        return 0.0
+
+    def _elbo(self, at: Statistics) -> float:
+        return at.value - float(self.natural.model.variational.kl().detach())

@@ -1,0 +1,54 @@
+"""A progress bar on the terminal, and nothing where there is none."""
+
+from __future__ import annotations
+
+import sys
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bars
+
+from siggpde.training.history import Record
+
+
+class Progress:
+    """One bar for every phase, on stderr; `shown=None` shows it on a terminal only."""
+
+    def __init__(self, shown: bool | None) -> None:
+        self.shown = sys.stderr.isatty() if shown is None else shown
+        columns = (TextColumn("{task.description:>16}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        self._bars = Bars(*columns, TextColumn("{task.fields[facts]}"), console=Console(stderr=True))
+        self._task = None
+
+    def __enter__(self) -> Progress:
+        if self.shown:
+            self._bars.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.shown:
+            self._close()
+            self._bars.stop()
+
+    def start(self, name: str, most: int) -> None:
+        if self.shown:
+            self._close()
+            self._task = self._bars.add_task(name, total=most, facts="")
+
+    def step(self, records: list[Record]) -> None:
+        if self._task is None:
+            return
+        elbo = next((r.elbo for r in reversed(records) if r.elbo is not None), None)
+        nlpp = next((r.nlpp for r in reversed(records) if r.nlpp is not None), None)
+        parts = [f"{name} {value:.4f}" for name, value in (("ELBO", elbo), ("NLPP", nlpp)) if value is not None]
+        self._bars.update(self._task, advance=1, facts="  ".join(parts))
+
+    def _close(self) -> None:
+        """A phase that ended early is done all the same."""
+        if self._task is not None:
+            done = self._bars.tasks[-1].completed
+            self._bars.update(self._task, total=done)
+            self._task = None

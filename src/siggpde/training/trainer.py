@@ -1,0 +1,150 @@
+"""The state of a running fit, which phases work on and checkpoints keep."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from siggpde.inducing import Projection, principal_directions
+from siggpde.likelihoods.base import Classification
+from siggpde.model import SignatureGP
+from siggpde.training.cache import SignatureCache
+from siggpde.training.history import History, Record
+
+_CHUNK = 4096
+_ROWS_FOR_DIRECTIONS = 2000
+
+
+class Phase(Protocol):
+    """One phase of a schedule. All that changes between iterations is in the model or in `trainer.scratch`."""
+
+    name: str
+    most: int
+
+    def begin(self, trainer: Trainer) -> None:
+        """Once, at the start: fills `trainer.scratch`."""
+
+    def prepare(self, trainer: Trainer) -> None:
+        """Before the first iteration, and again after a resume: computes what follows from the state."""
+
+    def iterate(self, trainer: Trainer) -> str | None:
+        """One iteration; returns why the phase is over, or None."""
+        ...
+
+    def finish(self, trainer: Trainer) -> None:
+        """Once, at the end."""
+
+
+class Trainer:
+    """A model, its data with signatures computed once, which rows are for training, and what happened so far."""
+
+    def __init__(
+        self,
+        model: SignatureGP,
+        cache: SignatureCache,
+        y: Tensor,
+        train: Tensor,
+        valid: Tensor,
+        history: History,
+        generator: torch.Generator,
+    ) -> None:
+        self.model, self.cache, self.y = model, cache, y
+        self.train, self.valid = train, valid
+        self.history, self.generator = history, generator
+        self.scratch: dict[str, Any] = {}
+        self.phase = 0
+        self.iteration = 0
+        self.earlier_seconds = 0.0
+        self._started = time.perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        return self.earlier_seconds + time.perf_counter() - self._started
+
+    @torch.no_grad()
+    def project(self, rows: Tensor) -> Projection:
+        """What the model sees of these rows, without gradients; rounded tails are counted in the history."""
+        parts = [self.cache.project(self.model, place) for place in rows.split(_CHUNK)]
+        joined = [torch.cat(columns) for columns in zip(*(part[:3] for part in parts), strict=True)]
+        self.history.rounded_tails = max(self.history.rounded_tails, sum(part.rounded for part in parts))
+        return Projection(*joined, rounded=0)
+
+    @torch.no_grad()
+    def validate(self) -> tuple[float, float | None] | None:
+        """NLPP and, for classes, accuracy on the validation rows; None where there are none."""
+        if len(self.valid) == 0:
+            return None
+        mean, variance = self.model.latent_marginals(self.project(self.valid))
+        y = self.y[self.valid]
+        likelihood = self.model.likelihood
+        nlpp = -float(likelihood.log_predictive(mean, variance, y).double().mean())
+        if not isinstance(likelihood, Classification):
+            return nlpp, None
+        return nlpp, float((likelihood.predict(mean, variance).argmax(dim=1) == y).double().mean())
+
+    def batch(self, rows: Tensor, size: int) -> Tensor:
+        """The next `size` of the rows; every series comes once before any comes again."""
+        order: Tensor = self.scratch["order"] if "order" in self.scratch else rows[:0]
+        picked = order[:size]
+        rest = order[size:]
+        while len(picked) < min(size, len(rows)):
+            fresh = rows[torch.randperm(len(rows), generator=self.generator)]
+            missing = size - len(picked)
+            again = torch.isin(fresh, picked)
+            fresh = torch.cat([fresh[~again], fresh[again]])
+            picked, rest = torch.cat([picked, fresh[:missing]]), fresh[missing:]
+        self.scratch["order"] = rest
+        return picked
+
+    def record(self, phase: str, **facts: Any) -> None:
+        kernel = self.model.kernel
+        self.history.records.append(
+            Record(
+                phase=phase,
+                iteration=self.iteration,
+                seconds=self.seconds,
+                theta=kernel.theta.tolist(),
+                amplitude=float(kernel.amplitude.detach()),
+                **facts,
+            )
+        )
+
+    @torch.no_grad()
+    def place_features(self, count: int) -> None:
+        """Pick words and directions anew for the present scales; q(u) is carried over for what is kept.
+
+        Words by energy where the features ask for it; directions where they ask for a rank, or where there are more
+        words than series: then as many directions as series span all of them, and nothing is lost.
+        """
+        features, q = self.model.features, self.model.variational
+        old_words, old_basis = features.words, features.basis
+        fresh = not bool(q.mean.any())
+        if features.order == "energy" and count < len(self.cache.pool):
+            features.choose(self.cache.choose_words(self.model, count))
+        elif old_basis is not None:
+            features.rotate(None)
+        rank = features.rank
+        if rank is None and len(features.words) > len(self.y):
+            rank = len(self.y)
+        if rank is not None:
+            every = max(1, len(self.y) // max(_ROWS_FOR_DIRECTIONS, 2 * rank))
+            rows = self.cache.project(self.model, torch.arange(0, len(self.y), every)).features
+            features.rotate(principal_directions(rows, rank))
+        if fresh or features.size != q.size or features.words != old_words or features.basis is not old_basis:
+            if fresh:
+                self.model.reset_variational()
+            else:
+                self.model.variational = q.carried(_overlap(old_words, old_basis, features.words, features.basis))
+
+
+def _overlap(old_words: list, old_basis: Tensor | None, words: list, basis: Tensor | None) -> Tensor:
+    """Q'^T Q of the new and old directions, each over its own words."""
+    place = {word: index for index, word in enumerate(old_words)}
+    common = [(i, place[word]) for i, word in enumerate(words) if word in place]
+    new, old = torch.tensor([i for i, _ in common]), torch.tensor([j for _, j in common])
+    left = torch.eye(len(words), dtype=torch.float64) if basis is None else basis
+    right = torch.eye(len(old_words), dtype=torch.float64) if old_basis is None else old_basis
+    return left[new].T @ right[old]
