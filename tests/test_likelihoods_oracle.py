@@ -73,12 +73,12 @@ def test_student_density_of_outliers_has_the_tail_of_the_noise():
 def test_quantiles_have_their_probability_below(likelihood, p):
     mean, variance = marginals(3)
     quantile = likelihood.quantile(mean, variance, p)
-    t = torch.linspace(-200, 0, 40001, dtype=torch.float64)
+    t = torch.sinh(torch.linspace(-7, 0, 801, dtype=torch.float64))
     for row in range(3):
         y = quantile[row] + t
         m, v = (part[row : row + 1].expand(len(t), 1) for part in (mean, variance))
         below = torch.trapezoid(likelihood.log_predictive(m, v, y).exp(), t)
-        assert below.item() == pytest.approx(p, abs=1e-5)
+        assert below.item() == pytest.approx(p, abs=5e-5)
     levels = torch.full((3,), p).double()
     torch.testing.assert_close(likelihood.quantile(mean, variance, levels), quantile, rtol=0, atol=1e-6)
 
@@ -111,11 +111,9 @@ def test_poisson_moments():
     torch.testing.assert_close(spread, first + second - first.square())
 
 
-@pytest.mark.parametrize(
-    ("classes", "spread"), [(2, 0.3), (2, 3.0), (5, 0.3), (10, 0.3), (10, 3.0), (25, 3.0)]
-)
+@pytest.mark.parametrize(("classes", "spread"), [(2, 0.3), (2, 3.0), (5, 0.3), (10, 0.3), (10, 3.0), (50, 0.3)])
 def test_softmax_points_against_the_gumbel_integral(classes, spread):
-    """Errors measured over seeds: values 8e-3 at spread 0.3 and 5e-2 at 3, probabilities 1e-3 and 5e-3."""
+    """Largest errors found over 2 to 20 seeds: 4e-3 at spread 0.3 and 2e-2 at 3; of predictions 2e-4 and 3e-3."""
     mean, variance = marginals(3, classes, spread, seed=classes)
     y = torch.arange(3) % classes
     log_sum, probabilities = oracle.softmax(2 * mean, variance)
@@ -124,16 +122,16 @@ def test_softmax_points_against_the_gumbel_integral(classes, spread):
     value, g, _ = likelihood.statistics(2 * mean, variance, y)
     wide = spread > 1
     expected = 2 * mean.gather(1, y[:, None])[:, 0] - log_sum
-    torch.testing.assert_close(value, expected, rtol=0, atol=0.05 if wide else 8e-3)
+    torch.testing.assert_close(value, expected, rtol=0, atol=0.04 if wide else 8e-3)
     onehot = torch.nn.functional.one_hot(y, classes)
-    torch.testing.assert_close(g, onehot - probabilities, rtol=0, atol=0.03 if wide else 5e-3)
+    torch.testing.assert_close(g, onehot - probabilities, rtol=0, atol=0.02 if wide else 8e-3)
     found = likelihood.predict(2 * mean, variance)
-    torch.testing.assert_close(found, probabilities, rtol=0, atol=5e-3 if wide else 1e-3)
+    torch.testing.assert_close(found, probabilities, rtol=0, atol=6e-3 if wide else 5e-4)
 
 
 def test_softmax_of_many_classes_in_chunks():
     """Far more than one chunk of rows, and more classes than points, against one row at a time."""
-    likelihood = Softmax(classes=1000, predict_points=64)
+    likelihood = Softmax(classes=1000, points=32, predict_points=32)
     mean, variance = marginals(40, 1000)
     y = torch.arange(40)
     together = likelihood.statistics(mean, variance, y)
@@ -147,7 +145,7 @@ def test_softmax_of_many_classes_in_chunks():
 
 
 @pytest.mark.parametrize("classes", [2, 3, 10])
-def test_robustmax_against_sampling_of_the_winner(classes):
+def test_robustmax_against_dense_integration(classes):
     mean, variance = marginals(4, classes, spread=1.0)
     variance += 0.2
     likelihood = RobustMax(classes, eps=0.02)
@@ -162,8 +160,8 @@ def test_robustmax_against_sampling_of_the_winner(classes):
     y = torch.arange(4) % classes
     p = wins.gather(1, y[:, None])[:, 0]
     expected = p * math.log(0.98) + (1 - p) * math.log(0.02 / (classes - 1))
-    zeros = likelihood.expected_log_prob(mean, variance, y)
-    torch.testing.assert_close(zeros, expected, rtol=0, atol=2e-3)
+    value = likelihood.expected_log_prob(mean, variance, y)
+    torch.testing.assert_close(value, expected, rtol=0, atol=2e-3)
     exact = 0.98 * wins + 0.02 / (classes - 1) * (1 - wins)
     torch.testing.assert_close(likelihood.predict(mean, variance), exact, rtol=0, atol=1e-5)
 

@@ -6,6 +6,7 @@ from siggpde.goursat import signature_kernel_diag_scales as signature_kernel_dia
 from siggpde.inducing import OrthogonalSignatureFeatures as OrthogonalSignatureFeatures
 from siggpde.kernel import SignatureKernel as SignatureKernel
 from siggpde.model import SignatureGP as SignatureGP
+from siggpde.screening import screen as screen
 from siggpde.signature import extend as extend
 from siggpde.signature import signature as signature
 from siggpde.training import History as History

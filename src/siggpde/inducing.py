@@ -74,7 +74,8 @@ class OrthogonalSignatureFeatures(nn.Module):
         self.rank = rank
         self.words: list[Word] = words(channels, count) if chosen is None else check_words(chosen, channels)
         self.register_buffer("letters", letter_counts(self.words, channels).double(), persistent=False)
-        self.register_buffer("basis", None)
+        first = None if rank is None else torch.eye(len(self.words), rank, dtype=torch.float64)
+        self.register_buffer("basis", first)
 
     @property
     def size(self) -> int:
@@ -86,13 +87,13 @@ class OrthogonalSignatureFeatures(nn.Module):
         return torch.eye(self.size, dtype=torch.float64)
 
     def choose(self, chosen: Iterable[Sequence[int]]) -> None:
-        """Use these words; a rotation made for other words is dropped."""
+        """Use these words; a rotation for other words is dropped: the directions are the first `rank` of them."""
         self.words = check_words(chosen, self.channels)
         self.letters = letter_counts(self.words, self.channels).to(self.letters)
-        self.basis = None
+        self.basis = None if self.rank is None else torch.eye(len(self.words), self.rank, dtype=torch.float64)
 
     def rotate(self, basis: Tensor | None) -> None:
-        """Use combinations of words, the orthonormal columns of `basis` (words, rank); None for the words themselves."""
+        """Use combinations of words, the orthonormal columns of `basis` (words, rank), or the words themselves."""
         if basis is not None:
             if basis.ndim != 2 or basis.shape[0] != len(self.words) or basis.shape[1] > len(self.words):
                 raise ValueError(f"basis must have shape ({len(self.words)}, rank), got {tuple(basis.shape)}")

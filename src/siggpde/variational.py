@@ -72,6 +72,13 @@ class VariationalGaussian(nn.Module):
         squares = root.square().sum() + self.mean.square().sum() - self.mean.numel()
         return 0.5 * squares - diagonal.abs().log().sum()
 
+    def covariance_is_prior(self) -> bool:
+        """Whether Sigma is still the identity, as before any training."""
+        with torch.no_grad():
+            if not self.full:
+                return bool((self.root == 1).all())
+            return bool((self.root == torch.eye(self.size, dtype=self.root.dtype)).all())
+
     def natural(self) -> tuple[Tensor, Tensor]:
         """Sigma^-1 and Sigma^-1 m: (latents, M, M) and (latents, M); for `"diagonal"` both (latents, M)."""
         with torch.no_grad():

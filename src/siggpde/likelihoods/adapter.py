@@ -55,12 +55,13 @@ class _Adapted(Likelihood):
     def __init__(self, likelihood: Any) -> None:
         super().__init__()
         self.likelihood = likelihood
-        shape = self._given(torch.zeros(2, 3, dtype=torch.float64)).batch_shape
-        if shape != (2, 3):
+        try:
+            fits = all(self._given(torch.zeros(shape)).batch_shape == shape for shape in ((2, 3), (5, 7)))
+        except RuntimeError:
+            fits = False
+        if not fits:
             kind = type(likelihood).__name__
-            raise TypeError(
-                f"this {kind} is for a batch of problems (its parameters have a batch shape); make one each"
-            )
+            raise TypeError(f"this {kind} is for a batch of problems: its parameters have a batch shape; make one each")
 
     def expected_log_prob(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
         self._check(mean, variance, y)

@@ -16,6 +16,7 @@ from siggpde.goursat import Lengths
 from siggpde.inducing import grow_pool
 from siggpde.likelihoods.base import Classification
 from siggpde.model import SignatureGP
+from siggpde.screening import Screening
 from siggpde.training.cache import SignatureCache
 from siggpde.training.checkpoint import fingerprint, read_checkpoint, restore, save_checkpoint
 from siggpde.training.history import History
@@ -44,6 +45,7 @@ def fit(
     checkpoint_every: float = 60.0,
     resume: bool = False,
     memory_budget: int = 2**31,
+    screening: Screening | None = None,
 ) -> History:
     """Trains `model` in place on data = (x, y), x (n, length, channels) or a list of series, and returns the History.
 
@@ -56,6 +58,7 @@ def fit(
     - `checkpoint`: a file written every `checkpoint_every` seconds and at the start of every phase; `resume=True` goes
       on from it, with the same steps as if nothing had happened.
     - `memory_budget`: bytes of signatures kept in memory; above, they are kept in a temporary file.
+    - `screening`: the `Screening` that built the model: its weights start q(u), its report goes into the History.
     """
     schedule = schedule or NaturalGradients()
     x, counts = model.kernel.as_paths(data[0], lengths)
@@ -84,6 +87,12 @@ def fit(
     wanted = len(model.features.words)
     if state is None:
         trainer.place_features(wanted)
+        if screening is not None:
+            history.screening = screening.to_dict()
+            start = screening.starting_mean(model)
+            if start is not None:
+                with torch.no_grad():
+                    model.variational.mean.copy_(start)
         history.phase_seconds["set-up"] = time.perf_counter() - started
         trainer.earlier_seconds = history.phase_seconds["set-up"]
     else:

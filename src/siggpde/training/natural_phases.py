@@ -30,7 +30,7 @@ class SettleQ:
         self.name, self.which, self.schedule, self.most = name, rows, schedule, schedule.max_iter
 
     def begin(self, trainer: Trainer) -> None:
-        fresh = not bool(trainer.model.variational.mean.any())
+        fresh = trainer.model.variational.covariance_is_prior()
         rows, size = self._rows(trainer), batch_size(trainer, self.schedule)
         natural = NaturalGradient(trainer.model)
         first = math.ceil(len(rows) / size)  # one pass over the data in small steps, where that is cheaper

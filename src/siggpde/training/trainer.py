@@ -121,7 +121,7 @@ class Trainer:
         """
         features, q = self.model.features, self.model.variational
         old_words, old_basis = features.words, features.basis
-        fresh = not bool(q.mean.any())
+        fresh = q.covariance_is_prior() and not bool(q.mean.any())
         if features.order == "energy" and count < len(self.cache.pool):
             features.choose(self.cache.choose_words(self.model, count))
         elif old_basis is not None:
