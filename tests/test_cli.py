@@ -8,6 +8,7 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
 import siggpde
@@ -77,7 +78,7 @@ def test_wrong_calls_exit_with_2(arguments: list[str]):
 
 def test_demo_writes_what_it_prints(tmp_path: Path):
     output = tmp_path / "new" / "folder"
-    result = runner.invoke(app, ["demo", "--output", str(output)])
+    result = runner.invoke(app, ["demo", "--series", "120", "--output", str(output)])
     assert result.exit_code == 0, result.output
     assert "PenDigits" in result.stdout
     assert "Gram" in result.stdout
@@ -88,6 +89,11 @@ def test_demo_writes_what_it_prints(tmp_path: Path):
     assert facts["gram"]["shape"] == [200, 200]
     assert facts["checks"]["smallest_relative_tail"] > -1e-7
     assert facts["checks"]["smallest_relative_eigenvalue"] > -1e-7
+    assert facts["training"]["accuracy"] > 0.6 and facts["training"]["nlpp"] < 1.5
+    assert f"{100 * facts['training']['accuracy']:.2f} %" in result.stdout
+    assert "| accuracy | NLPP |" in (output / "report.md").read_text(encoding="utf-8")
+    parameters = torch.load(output / "model.pt", weights_only=True)
+    assert parameters["variational.mean"].shape[0] == 10
 
 
 def test_demo_does_not_overwrite_unasked(tmp_path: Path):
@@ -97,7 +103,7 @@ def test_demo_does_not_overwrite_unasked(tmp_path: Path):
     assert refused.exit_code == 2
     assert "--force" in refused.output
     assert earlier.read_text() == "{}"
-    assert runner.invoke(app, ["demo", "--output", str(tmp_path), "--force"]).exit_code == 0
+    assert runner.invoke(app, ["demo", "--series", "60", "--output", str(tmp_path), "--force"]).exit_code == 0
     assert "PenDigits" in earlier.read_text()
 
 
