@@ -71,20 +71,20 @@ def write_training(folder: Path, facts: dict[str, Any], model: SignatureGP) -> N
 
 def _report(facts: dict[str, Any]) -> str:
     history = History.from_dict(facts["history"])
-    data, chosen = facts["data"], facts["settings"]
+    data, chosen, seconds = facts["data"], facts["settings"], facts["seconds"]
+    times = f"{seconds['training']:.1f} s | {seconds['prediction']:.2f} s"
+    scales = ", ".join(f"{value:.3g}" for value in facts["theta"])
     lines = [
         f"# {data['name']}: trained on {data['train']} series, judged on {data['test']}",
         "",
         "| accuracy | NLPP | training | prediction |",
         "| --- | --- | --- | --- |",
-        f"| {100 * facts['accuracy']:.2f} % | {facts['nlpp']:.4f} | {facts['seconds']['training']:.1f} s "
-        f"| {facts['seconds']['prediction']:.2f} s |",
+        f"| {100 * facts['accuracy']:.2f} % | {facts['nlpp']:.4f} | {times} |",
         "",
-        f"Inducing variables: {facts['inducing_variables']} directions of {facts['words']} words. Settings chosen by "
-        f"leave-one-out: {chosen['options']}, path length {chosen['path_length']:g}, "
-        f"weight of time {chosen['time_scale']:g}. Amplitude {facts['amplitude']:.3g}, scales "
-        + ", ".join(f"{value:.3g}" for value in facts["theta"])
-        + ".",
+        f"Inducing variables: {facts['inducing_variables']} directions of {facts['words']} words.",
+        f"Settings chosen by leave-one-out: {chosen['options']},",
+        f"path length {chosen['path_length']:g}, weight of time {chosen['time_scale']:g}.",
+        f"Learned: amplitude {facts['amplitude']:.3g}, scales {scales}.",
         "",
         "| phase | seconds | ended because |",
         "| --- | --- | --- |",

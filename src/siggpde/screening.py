@@ -208,7 +208,8 @@ def _rounds(
         return
     few = min(most, 700)
     shapes = [PathOptions(), PathOptions(base_point=False)]
-    shapes += [PathOptions(append=kind) for kind in ("variation", "arc") if kind == "arc" or channels <= 12]
+    shapes += [PathOptions(append="variation")] if 1 < channels <= 12 else []
+    shapes += [PathOptions(append="arc")]
     shapes += [PathOptions(lead_lag=True)] if channels <= 6 else []
     coarse = min(max_words, 1500)
     yield few, [Candidate(shape, length, 1.0, coarse) for shape in shapes for length in (4.0, 12.0)]
@@ -218,7 +219,7 @@ def _rounds(
             good.append(candidate.options)
     yield most, [Candidate(shape, length, 1.0, max_words) for shape in good[:2] for length in (4.0, 8.0, 16.0)]
     best = judge.best()[0]
-    yield most, [replace(best, time_scale=scale) for scale in (0.3, 2.0)]
+    yield most, [replace(best, time_scale=scale) for scale in (0.4, 2.5)]
     best = judge.best()[0]
     yield most, [replace(best, path_length=best.path_length * factor) for factor in (0.7, 1.4)]
 
