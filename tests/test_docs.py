@@ -55,7 +55,7 @@ def _line_of(error: Exception, name: str) -> int | None:
     return found
 
 
-@pytest.mark.parametrize("module", ["words", "signature", "goursat", "datasets"])
+@pytest.mark.parametrize("module", ["words", "signature", "goursat", "datasets", "kernel", "inducing", "paths"])
 def test_examples_of_docstrings(module):
     source = importlib.import_module(f"siggpde.{module}")
     result = doctest.testmod(source)

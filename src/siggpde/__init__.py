@@ -1,5 +1,7 @@
 """Gaussian processes for time series with the signature kernel."""
 
+from siggpde import likelihoods as likelihoods
+from siggpde import paths as paths
 from siggpde.goursat import signature_kernel as signature_kernel
 from siggpde.goursat import signature_kernel_diag as signature_kernel_diag
 from siggpde.goursat import signature_kernel_diag_scales as signature_kernel_diag_scales
