@@ -65,6 +65,13 @@ def row_mask(x: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
     return torch.arange(x.shape[1], device=x.device) < lengths[:, None]
 
 
+def check_finite(x: torch.Tensor, lengths: torch.Tensor | None, name: str = "x") -> None:
+    """Raises ValueError where a number that counts is not finite: for batches that are about to be cut in pieces."""
+    finite = torch.isfinite(x.detach())
+    if not bool(finite.all()) and bool((~finite & row_mask(x, lengths)[:, :, None]).any()):
+        raise_not_finite(x, lengths, name)
+
+
 def raise_not_finite(x: torch.Tensor, lengths: torch.Tensor | None, name: str = "x") -> NoReturn:
     """Raises ValueError for the first number of the batch that counts and is not finite."""
     bad = (~torch.isfinite(x.detach()) & row_mask(x, lengths)[:, :, None]).nonzero()

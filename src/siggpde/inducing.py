@@ -141,7 +141,7 @@ def _tail(variance: Tensor, features: Tensor, tol: float) -> tuple[Tensor, int]:
     """k(X, X) - |features|² in float64, where negative within rounding zero; lower is a defect and raises."""
     tail = variance - features.to(torch.float64).square().sum(dim=1)
     allowed = _ROUNDINGS * max(torch.finfo(features.dtype).eps, tol) * variance
-    below = (tail < 0).detach()
+    below = ~(tail >= 0).detach()  # NaN too
     if not bool(below.any()):
         return tail, 0
     bad = (tail.detach() < -allowed.detach()) | torch.isnan(tail.detach())

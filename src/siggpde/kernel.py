@@ -107,11 +107,15 @@ class SignatureKernel(nn.Module):
                 return self.amplitude * self.squared_norm(x, lengths=lengths)
             batch, _ = self.as_paths(x, lengths)
             return self.amplitude.expand(len(batch))
+        if y is None and y_lengths is not None:
+            raise ValueError("y_lengths is given, but y is not; for the covariances of x alone give `lengths`")
         xs, x_counts = self.as_paths(x, lengths)
         ys, y_counts = (None, None) if y is None else self.as_paths(y, y_lengths, "y")
         if self.words is None:
-            scaled = None if ys is None else ys * self.theta
-            gram = signature_kernel(xs * self.theta, scaled, lengths=x_counts, y_lengths=y_counts, tol=self.tol)
+            scaled = None if ys is None else self._scaled(ys, y_counts)
+            gram = signature_kernel(
+                self._scaled(xs, x_counts), scaled, lengths=x_counts, y_lengths=y_counts, tol=self.tol
+            )
         else:
             left = self._all_features(xs, x_counts)
             gram = left @ (left if ys is None else self._all_features(ys, y_counts)).T
@@ -128,7 +132,7 @@ class SignatureKernel(nn.Module):
             return self._all_features(xs, counts).square().sum(dim=1)
         if not xs.requires_grad and self.log_theta.requires_grad and torch.is_grad_enabled():
             return _ScaledDiagonal.apply(self.log_theta, xs, counts, self.tol)  # pyright: ignore[reportReturnType]
-        return signature_kernel_diag(xs * self.theta, lengths=counts, tol=self.tol)
+        return signature_kernel_diag(self._scaled(xs, counts), lengths=counts, tol=self.tol)
 
     def as_paths(self, x: _inputs.Series, lengths: Any = None, name: str = "x") -> tuple[Tensor, Tensor | None]:
         """x as a float64 batch with its lengths, after checking the number of channels."""
@@ -136,6 +140,12 @@ class SignatureKernel(nn.Module):
         if batch.shape[2] != self.channels:
             raise ValueError(f"{name} has {batch.shape[2]} channels, but the kernel was made for {self.channels}")
         return batch.to(torch.float64), counts
+
+    def _scaled(self, xs: Tensor, counts: Tensor | None) -> Tensor:
+        """theta X; padding becomes zero, for the gradient in theta multiplies by it, and it may be NaN."""
+        if counts is not None and torch.is_grad_enabled():
+            xs = torch.where(_inputs.row_mask(xs, counts)[:, :, None], xs, 0.0)
+        return xs * self.theta
 
     def _all_features(self, xs: Tensor, counts: Tensor | None) -> Tensor:
         assert self.words is not None

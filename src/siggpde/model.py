@@ -146,6 +146,8 @@ def _chunks(x: _inputs.Series, lengths: Lengths, chunk: int) -> Iterator[tuple[T
     if chunk < 1:
         raise ValueError(f"chunk must be at least 1, got {chunk}")
     batch, counts = _inputs.as_batch(x, lengths)
+    if len(batch) > chunk:
+        _inputs.check_finite(batch, counts)  # errors name series by their place in x, not in a chunk
     for start in range(0, len(batch), chunk):
         rows = slice(start, start + chunk)
         yield batch[rows], None if counts is None else counts[rows]

@@ -121,15 +121,15 @@ class VariationalGaussian(nn.Module):
         """
         other = VariationalGaussian(self.latents, len(overlap), self.covariance, self.mean.dtype)
         with torch.no_grad():
-            turn = overlap.to(self.mean)
-            other.mean.copy_(self.mean @ turn.T)
+            turn = overlap.double()  # in float32 the difference below may lose a small covariance to rounding
+            other.mean.copy_(self.mean.double() @ turn.T)
             if self.full:
-                spread = turn @ self.root
+                spread = turn @ self.root.double()
                 change = spread @ spread.mT - turn @ turn.T
-                identity = torch.eye(len(overlap), dtype=change.dtype)
-                other.root.copy_(torch.linalg.cholesky((change + identity).double()).to(change))
+                identity = torch.eye(len(overlap), dtype=torch.float64)
+                other.root.copy_(torch.linalg.cholesky(change + identity))
             else:
-                other.root.copy_((1 + (self.root.square() - 1) @ turn.square().T).sqrt())
+                other.root.copy_((1 + (self.root.double().square() - 1) @ turn.square().T).sqrt())
         return other
 
     def extra_repr(self) -> str:

@@ -1,0 +1,173 @@
+"""From series to paths: every option against plain loops."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from siggpde import signature
+from siggpde.paths import PathOptions, PathTransform
+from small_models import series
+
+LENGTHS = [7, 1, 4, 2]
+OPTIONS = [
+    PathOptions(time=time, base_point=base_point, append=append, lead_lag=lead_lag)
+    for time in (False, True)
+    for base_point in (False, True)
+    for append in ("none", "variation", "arc")
+    for lead_lag in (False, True)
+]
+every_option = pytest.mark.parametrize("options", OPTIONS, ids=str)
+
+
+def ragged() -> list[Tensor]:
+    return [3 + 10 * series(1, length=length, seed=length)[0] for length in LENGTHS]
+
+
+def running(points: list[list[float]], append: str) -> list[list[float]]:
+    """The running sums of absolute changes, or the running length, of one path."""
+    sums = [[0.0] * (len(points[0]) if append == "variation" else 1)]
+    for before, after in zip(points, points[1:], strict=False):
+        change = [abs(b - a) for a, b in zip(before, after, strict=True)]
+        step = change if append == "variation" else [sum(c * c for c in change) ** 0.5]
+        sums.append([total + s for total, s in zip(sums[-1], step, strict=True)])
+    return sums
+
+
+def spread_of(rows: list[list[float]]) -> np.ndarray:
+    return np.std(np.array(rows), axis=0)
+
+
+def by_loops(train: list[Tensor], options: PathOptions) -> list[np.ndarray]:
+    values = np.concatenate([x.numpy() for x in train])
+    mean, spread = values.mean(axis=0), values.std(axis=0)
+    standard = [((x.numpy() - mean) / spread).tolist() for x in train]
+    appended = [row for path in standard for row in running(path, options.append)] if options.append != "none" else []
+    result = []
+    for path in standard:
+        points = [[0.0] * len(path[0]), *path] if options.base_point else path
+        if options.append != "none":
+            more = np.array(running(points, options.append)) / spread_of(appended)
+            points = [[*point, *extra] for point, extra in zip(points, more.tolist(), strict=True)]
+        if options.lead_lag:
+            doubled = [[*points[0], *points[0]]]
+            for before, after in zip(points, points[1:], strict=False):
+                doubled += [[*after, *before], [*after, *after]]
+            points = doubled
+        if options.time:
+            last = max(1, len(points) - 1)
+            points = [[12**0.5 * i / last, *point] for i, point in enumerate(points)]
+        result.append(np.array(points))
+    return result
+
+
+@every_option
+def test_every_option_is_its_definition_on_ragged_series(options: PathOptions):
+    train = ragged()
+    kept = [x.clone() for x in train]
+    paths, lengths = PathTransform(options).fit(train)(train)
+    assert paths.dtype == torch.float64 and paths.shape[2] == options.channels(2)
+    assert lengths is not None
+    for path, length, wanted in zip(paths, lengths.tolist(), by_loops(train, options), strict=True):
+        assert wanted.shape == (length, paths.shape[2])
+        assert np.allclose(path[:length].numpy(), wanted, atol=1e-12)
+        assert torch.equal(path[length:], path[length - 1].expand_as(path[length:])), "the rest stands still"
+    assert all(torch.equal(x, y) for x, y in zip(train, kept, strict=True))
+    with_rest = signature(paths, depth=2)
+    assert torch.allclose(signature(paths, depth=2, lengths=lengths), with_rest, atol=1e-10)
+
+
+@every_option
+def test_padding_is_never_read_and_input_is_not_modified(options: PathOptions):
+    train = ragged()
+    padded = torch.full((4, 7, 2), float("nan")).double()
+    for row, x in zip(padded, train, strict=True):
+        row[: len(x)] = x
+    before = padded.clone()
+    transform = PathTransform(options).fit(padded, lengths=LENGTHS)
+    got, lengths = transform(padded, lengths=LENGTHS)
+    wanted, wanted_lengths = PathTransform(options).fit(train)(train)
+    assert torch.equal(got, wanted) and torch.equal(lengths, wanted_lengths)
+    assert torch.equal(padded.nan_to_num(9e9), before.nan_to_num(9e9))
+    equal = torch.stack([train[0], train[0].flip(0)])
+    assert transform(equal)[1] is None
+    assert torch.allclose(transform(equal)[0], transform(list(equal))[0])
+
+
+@every_option
+def test_state_goes_through_json_and_back(options: PathOptions):
+    transform = PathTransform(options).fit(ragged())
+    state = transform.state()
+    again = PathTransform.from_state(json.loads(json.dumps(state)))
+    assert again.options == options
+    assert torch.equal(again(ragged())[0], transform(ragged())[0])
+    state["options"]["time"] = "changed"
+    assert transform.options == options, "the state is a copy"
+
+
+def test_training_series_have_zero_mean_and_unit_spread_a_channel():
+    x = series(20, length=9) * torch.tensor([1e-9, 1e6]).double() + torch.tensor([0.0, -5e6]).double()
+    options = PathOptions(time=False, base_point=False, append="variation")
+    path, _ = PathTransform(options).fit(x)(x)
+    points = path.reshape(-1, 4)
+    assert torch.allclose(points[:, :2].mean(dim=0), torch.zeros(2).double(), atol=1e-9)
+    assert torch.allclose(points.std(dim=0, correction=0), torch.ones(4).double(), rtol=1e-9)
+    new = series(3, length=4, seed=5)
+    kept = new.clone()
+    PathTransform(options).fit(x)(new)
+    assert torch.equal(new, kept)
+
+
+@pytest.mark.parametrize("append", ["none", "variation", "arc"])
+def test_a_constant_channel_stays_at_zero(append: str):
+    x = series(5)
+    for constant in (0.0, 0.1, 12345.678):
+        x[:, :, 1] = constant
+        path, _ = PathTransform(PathOptions(time=False, append=append)).fit(x)(x)
+        assert torch.isfinite(path).all()
+        assert path[:, :, 1].abs().max() < 1e-9
+        if append == "variation":
+            assert path[:, :, 3].abs().max() < 1e-9
+
+
+@every_option
+def test_series_of_one_point(options: PathOptions):
+    x = series(3, length=1)
+    path, lengths = PathTransform(options).fit(x)(x)
+    assert lengths is None and torch.isfinite(path).all()
+    points = 2 if options.base_point else 1
+    assert path.shape == (3, 2 * points - 1 if options.lead_lag else points, options.channels(2))
+
+
+def test_one_series_of_one_point_is_a_constant():
+    path, _ = PathTransform(PathOptions(base_point=False)).fit(torch.ones(1, 1, 1))(torch.ones(1, 1, 1))
+    assert torch.equal(path, torch.zeros(1, 1, 2).double())
+
+
+def test_float32_and_numpy_series_become_float64_paths():
+    x = series(4).float()
+    path, _ = PathTransform().fit(x)(x)
+    assert path.dtype == torch.float64
+    assert torch.equal(PathTransform().fit(x.numpy())(x.numpy())[0], path)
+    assert torch.equal(PathTransform().fit(x.double())(x.double())[0], path)
+
+
+def test_errors():
+    with pytest.raises(ValueError, match="append must be"):
+        PathOptions(append="length")
+    with pytest.raises(ValueError, match="call fit first"):
+        PathTransform()(series(2))
+    with pytest.raises(ValueError, match="no series to learn"):
+        PathTransform().fit(series(2)[:0])
+    fitted = PathTransform().fit(series(2))
+    with pytest.raises(ValueError, match="3 channels, but those of fit had 2"):
+        fitted(series(2, channels=3))
+    x = series(3)
+    x[2, 4, 1] = float("nan")
+    for call in (PathTransform().fit, fitted):
+        with pytest.raises(ValueError, match="series is not finite .nan. in series 2, at time index 4, channel 1"):
+            call(x)
+    assert fitted(x, lengths=[6, 6, 4])[0].isfinite().all()
+    assert fitted(series(2)[:0])[0].shape[0] == 0
