@@ -70,10 +70,10 @@ class PathTransform:
         inside = _inputs.row_mask(batch, counts)
         points = batch[inside]
         self.mean = points.mean(dim=0)
-        self.spread = _positive(points.std(dim=0, correction=0))
+        self.spread = _spread(points)
         if self.options.append != "none":
             standard = self._standard(batch)
-            self.appended_spread = _positive(self._appended(standard, counts)[inside].std(dim=0, correction=0))
+            self.appended_spread = _spread(self._appended(standard, counts)[inside])
         return self
 
     def __call__(self, series: _inputs.Series, *, lengths: Lengths = None) -> tuple[Tensor, Tensor | None]:
@@ -101,7 +101,7 @@ class PathTransform:
         """Everything learned, as plain numbers."""
         learned = {"mean": self.mean, "spread": self.spread, "appended_spread": self.appended_spread}
         return {
-            "options": self.options.__dict__,
+            "options": dict(self.options.__dict__),
             **{k: None if v is None else v.tolist() for k, v in learned.items()},
         }
 
@@ -135,9 +135,13 @@ def _checked(series: _inputs.Series, lengths: Lengths) -> tuple[Tensor, Tensor |
     return torch.where(inside, batch, 0.0), counts
 
 
-def _positive(spread: Tensor) -> Tensor:
-    """A channel that never changes carries nothing; dividing by one keeps it so."""
-    return torch.where(spread > 1e-12 * spread.max().clamp_min(1e-300), spread, torch.ones_like(spread))
+def _spread(points: Tensor) -> Tensor:
+    """The spread of every channel; 1 where nothing but rounding moves it, for dividing by 1 keeps it still.
+
+    Channels are judged by their own size: one in small units is not constant.
+    """
+    spread = points.std(dim=0, correction=0)
+    return torch.where(spread > 1e-12 * points.abs().amax(dim=0), spread, torch.ones_like(spread))
 
 
 def _hold_last(path: Tensor, counts: Tensor | None) -> Tensor:
@@ -153,8 +157,8 @@ def _times(path: Tensor, counts: Tensor | None) -> Tensor:
     n, length, _ = path.shape
     place = torch.arange(length, dtype=path.dtype).expand(n, length)
     last = torch.full((n,), length - 1) if counts is None else counts - 1
-    share = place / last.clamp_min(1)[:, None]
-    return share.clamp_max(1.0)[:, :, None] * 12**0.5
+    share = torch.minimum(place, last[:, None]) / last.clamp_min(1)[:, None]
+    return share[:, :, None] * 12**0.5
 
 
 def _lead_lag(path: Tensor) -> Tensor:
