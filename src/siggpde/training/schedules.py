@@ -27,7 +27,7 @@ class NaturalGradients:
     inner: int = 5
     batch: int | None = None
     settle: float = 2e-4
-    patience: int = 5
+    patience: int = 3
     max_joint: int = 60_000
 
     def __post_init__(self) -> None:
