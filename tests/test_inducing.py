@@ -108,6 +108,17 @@ def test_a_pool_is_prefix_closed_and_within_its_limit(channels: int, limit: int)
     assert ragged[0] == () and len(ragged) <= limit
 
 
+@torch.no_grad()
+def test_a_pool_of_loops_reaches_past_their_ends_and_leaves_out_channels_that_stand_still():
+    x = torch.cat([series(5, channels=3), series(5, channels=3).flip(1) * 0.5], dim=1)
+    x = torch.cat([x, x[:, :1]], dim=1)
+    x[:, :, 1] = 0.3
+    pool = grow_pool(SignatureKernel(3), x, None, 15)
+    assert len(pool) == 15 and not any(1 in word for word in pool)
+    assert {(0,), (2,), (0, 2), (2, 0)} < set(pool)
+    assert grow_pool(SignatureKernel(3), x[:, :1], None, 15) == [()]
+
+
 def test_the_most_energetic_words_keep_the_constant_and_break_ties_by_order():
     pool = [(), (0,), (1,), (0, 0), (0, 1)]
     energy = torch.tensor([0.0, 1.0, 5.0, 1.0, 7.0])

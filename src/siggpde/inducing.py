@@ -193,23 +193,23 @@ def grow_pool(
     """A prefix-closed pool of about `limit` words that hold the most energy of the series x, found level by level.
 
     Every level extends the words of the level before by every letter, at first all of them, later those of the largest
-    mean S_theta(X)²: a word whose prefix is small is seldom large.
+    mean S_theta(X)²: a word whose prefix is small is seldom large. Channels that never move give no words.
     """
     pool: list[Word] = [()]
     front: list[Word] = [()]
+    steps = torch.where(_inputs.row_mask(x, lengths)[:, 1:, None], x.diff(dim=1), 0.0)
+    moving = [letter for letter in range(kernel.channels) if bool((steps[:, :, letter] != 0).any())]
     scaled = x.to(torch.float64) * kernel.theta.detach()
     norm = kernel.squared_norm(x, lengths=lengths).detach() if kernel.normalized and kernel.words is None else None
     for _ in range(most_letters):
         room = limit - len(pool)
         parents = front[: max(1, math.ceil(2 * room / kernel.channels))]
-        children = [(*word, letter) for word in parents for letter in range(kernel.channels)]
+        children = [(*word, letter) for word in parents for letter in moving]
         if room <= 0 or not children:
             break
         values = signature(scaled, words=children, lengths=lengths).square()
         energy = (values if norm is None else values / norm[:, None]).mean(dim=0)
         ranked = energy.argsort(descending=True, stable=True).tolist()
-        front = [children[i] for i in ranked if float(energy[i]) > 0]
-        kept = front if len(front) <= room else front[:room]
-        pool.extend(kept)
-        front = kept
+        front = [children[i] for i in ranked[:room]]
+        pool.extend(front)
     return sorted(pool, key=lambda word: (len(word), word))

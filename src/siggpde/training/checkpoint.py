@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from siggpde.model import SignatureGP
 from siggpde.training.history import History
 from siggpde.training.trainer import Trainer
 from siggpde.variational import VariationalGaussian
@@ -26,6 +27,24 @@ def fingerprint(x: Tensor, lengths: Tensor | None, y: Tensor, *settings: Any) ->
             digest.update(tensor.detach().contiguous().numpy().data)
     digest.update(repr(settings).encode())
     return digest.hexdigest()
+
+
+def describe(model: SignatureGP) -> tuple[Any, ...]:
+    """What a model is, apart from everything that training changes."""
+    kernel, features, likelihood = model.kernel, model.features, model.likelihood
+    learned = [name for part in (kernel, likelihood) for name, p in part.named_parameters() if p.requires_grad]
+    try:
+        given = likelihood.settings()
+    except ValueError:  # one that cannot be saved by its settings
+        given = {"name": str(likelihood)}
+    fixed = {key: value for key, value in given.items() if f"log_{key}" not in learned}
+    words = len(features.words) if features.order == "energy" else features.words
+    return (
+        (kernel.channels, kernel.words, kernel.normalized, kernel.tol),
+        (features.order, features.rank, words),
+        (type(likelihood).__name__, fixed, learned),
+        (model.variational.covariance, str(model.dtype)),
+    )
 
 
 def save_checkpoint(path: Path, trainer: Trainer, mark: str) -> None:

@@ -18,14 +18,14 @@ from siggpde.likelihoods.base import Classification
 from siggpde.model import SignatureGP
 from siggpde.screening import Screening
 from siggpde.training.cache import SignatureCache
-from siggpde.training.checkpoint import fingerprint, read_checkpoint, restore, save_checkpoint
+from siggpde.training.checkpoint import describe, fingerprint, read_checkpoint, restore, save_checkpoint
 from siggpde.training.history import History
 from siggpde.training.natural_phases import natural_phases
 from siggpde.training.paper_phases import paper_phases
 from siggpde.training.progress import Progress
 from siggpde.training.schedules import NaturalGradients, PaperSchedule, Schedule
 from siggpde.training.trainer import Phase, Trainer
-from siggpde.words import Word
+from siggpde.words import Word, words
 
 _SERIES_FOR_POOL = 256
 _LEAST_FOR_VALIDATION = 50
@@ -68,13 +68,14 @@ def fit(
     if len(x) == 0:
         raise ValueError("there are no series to train on")
     x = x.detach()
+    _inputs.check_finite(x, counts)  # errors name series by their place in x, not in a batch
     generator = torch.Generator().manual_seed(seed)
     train, valid = _split(validation, y, isinstance(model.likelihood, Classification), generator)
     phases: list[Phase] = [*_phases(schedule)]
     path = None if checkpoint is None else Path(checkpoint)
     if resume and path is None:
         raise ValueError("resume=True needs the checkpoint to go on from: give checkpoint=")
-    settings = (schedule, seed, str(model), train.tolist()[:64], len(valid))
+    settings = (schedule, seed, describe(model), train.tolist(), valid.tolist())
     mark = "" if path is None else fingerprint(x, counts, y, *settings)
     state = read_checkpoint(path, mark) if path is not None and resume and path.exists() else None
 
@@ -83,6 +84,7 @@ def fit(
     pool = _pool(model, x, counts) if state is None else [tuple(word) for word in state["pool"]]
     reference = model.kernel.log_theta if state is None else state["reference"]
     cache = SignatureCache(x, counts, pool, reference, dtype=model.dtype, budget=memory_budget)
+    made = time.perf_counter() - started
     trainer = Trainer(model, cache, y, train, valid, history, generator)
     wanted = len(model.features.words)
     if state is None:
@@ -94,7 +96,7 @@ def fit(
                 with torch.no_grad():
                     model.variational.mean.copy_(start)
         history.phase_seconds["set-up"] = time.perf_counter() - started
-        trainer.earlier_seconds = history.phase_seconds["set-up"]
+        trainer.earlier_seconds = made
     else:
         restore(trainer, state)
     _run(trainer, phases, state is not None, wanted, time_limit, progress, path, checkpoint_every, mark)
@@ -166,7 +168,11 @@ def _pool(model: SignatureGP, x: Tensor, lengths: Tensor | None) -> list[Word]:
         return features.words
     rows = torch.arange(0, len(x), max(1, len(x) // _SERIES_FOR_POOL))
     counts = None if lengths is None else lengths[rows]
-    return grow_pool(kernel, x[rows], counts, 4 * len(features.words))
+    count = len(features.words)
+    pool = grow_pool(kernel, x[rows], counts, 4 * count)
+    if len(pool) < count:  # fewer words than wanted have any energy
+        pool = sorted({*pool, *words(kernel.channels, count)}, key=lambda word: (len(word), word))
+    return pool
 
 
 def _split(

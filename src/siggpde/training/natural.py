@@ -95,12 +95,26 @@ class NaturalGradient:
         return True
 
     def step(self, seen: Projection, y: Tensor, total: int, rho: float, curvature: float | None = None) -> float:
-        """One step from a batch, halved until L is positive definite; returns the expected log likelihood before it."""
+        """One step from a batch, halved until L is positive definite; returns the expected log likelihood before it.
+
+        A step with a given `curvature` is taken back where it lowers the ELBO of the batch; then the true one is used.
+        """
         at = self.statistics(seen, y)
-        target = self.target(seen, at, total, curvature)
+        if curvature is not None:
+            kept, before = (self.precision, self.shift), self.elbo(at, total)
+            if self.move(self.target(seen, at, total, curvature), rho):
+                if self.elbo(self.statistics(seen, y), total) >= before:
+                    return at.value
+                self.model.variational.set_natural(*kept)
+                self.precision, self.shift = kept
+        target = self.target(seen, at, total)
         while rho > 1e-6 and not self.move(target, rho):
             rho /= 2
         return at.value
+
+    def elbo(self, at: Statistics, total: int) -> float:
+        """The ELBO at q(u), from the statistics of a batch out of `total` series."""
+        return at.value * (total / len(at.g)) - float(self.model.variational.kl().detach())
 
 
 class Climb:
@@ -109,7 +123,7 @@ class Climb:
     def __init__(self, natural: NaturalGradient, seen: Projection, y: Tensor, rho: float = 0.5) -> None:
         self.natural, self.seen, self.y, self.rho = natural, seen, y, rho
         self.at = natural.statistics(seen, y)
-        self.elbo = self._elbo(self.at)
+        self.elbo = natural.elbo(self.at, len(y))
 
     def step(self) -> float:
         """One step; returns by how much the ELBO rose, 0 when no step raises it any more."""
@@ -120,7 +134,7 @@ class Climb:
         while rho > 1e-4:
             if natural.move(target, rho):
                 at = natural.statistics(self.seen, self.y)
-                elbo = self._elbo(at)
+                elbo = natural.elbo(at, len(self.y))
                 if elbo >= self.elbo - slack:
                     gain, self.at, self.elbo = elbo - self.elbo, at, elbo
                     self.rho = min(1.0, 1.5 * rho)
@@ -132,6 +146,3 @@ class Climb:
             rho /= 2
         self.rho = max(rho, 1e-3)
         return 0.0
-
-    def _elbo(self, at: Statistics) -> float:
-        return at.value - float(self.natural.model.variational.kl().detach())

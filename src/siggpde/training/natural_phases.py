@@ -148,13 +148,15 @@ class LearnHyperparameters:
         frozen = [p for p in model.variational.parameters() if p.requires_grad]
         for parameter in frozen:
             parameter.requires_grad_(False)
-        self.optimizer.zero_grad()
-        seen = trainer.cache.project(model, rows)
-        loss = -model.elbo_of(seen, trainer.y[rows], len(trainer.train)) / len(trainer.train)
-        loss.backward()
-        self.optimizer.step()
-        for parameter in frozen:
-            parameter.requires_grad_(True)
+        try:
+            self.optimizer.zero_grad()
+            seen = trainer.cache.project(model, rows)
+            loss = -model.elbo_of(seen, trainer.y[rows], len(trainer.train)) / len(trainer.train)
+            loss.backward()
+            self.optimizer.step()
+        finally:
+            for parameter in frozen:
+                parameter.requires_grad_(True)
 
     def _step_of_q(self, trainer: Trainer) -> float:
         """One step of q(u) at the new hyperparameters; returns the ELBO per series after it."""
@@ -179,6 +181,9 @@ class LearnHyperparameters:
         nlpp, accuracy = judged or (None, None)
         if elbo is not None:
             trainer.record(self.name, elbo=elbo, nlpp=nlpp, accuracy=accuracy)
+        elif nlpp is None and len(trainer.train) <= self.schedule.max_joint:
+            start = Climb(self.natural, trainer.project(trainer.train), trainer.y[trainer.train])
+            elbo = start.elbo / len(trainer.train)
         score = nlpp if nlpp is not None else (-elbo if elbo is not None else math.inf)
         scratch = trainer.scratch
         if score < scratch["score"] - 1e-4 or scratch["best"] is None:

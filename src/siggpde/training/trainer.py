@@ -122,10 +122,9 @@ class Trainer:
         features, q = self.model.features, self.model.variational
         old_words, old_basis = features.words, features.basis
         fresh = q.covariance_is_prior() and not bool(q.mean.any())
-        if features.order == "energy" and count < len(self.cache.pool):
+        if features.order == "energy" and set(features.words) != set(self.cache.pool):
             features.choose(self.cache.choose_words(self.model, count))
-        elif old_basis is not None:
-            features.rotate(None)
+        features.rotate(None)
         rank = features.rank
         if rank is None and len(features.words) > len(self.y):
             rank = len(self.y)
