@@ -47,7 +47,7 @@ int cheapest_scheme(double fourth, double eighth, double longest, double length,
     double large = excess_squared * excess_squared * excess_squared, level = length * length / 2;
     for (int scheme = first_series_scheme, m = scheme_degree[scheme];; ++scheme) {
         for (; m < scheme_degree[scheme]; ++m) {
-            large *= m == 3 && longest > 1 ? 4 / excess : excess;
+            large *= m == 3 && longest > 1 ? 10 / excess : excess;
             level *= length / (m + 1);
         }
         value = bounds.of[scheme] * power_sum(m, fourth, eighth, longest) * large;

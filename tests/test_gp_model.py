@@ -27,7 +27,9 @@ def dense_marginals(model: SignatureGP, x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @both
-@pytest.mark.parametrize("likelihood", [Gaussian(0.3), Bernoulli(), Softmax(3)], ids=["gaussian", "bernoulli", "softmax"])
+@pytest.mark.parametrize(
+    "likelihood", [Gaussian(0.3), Bernoulli(), Softmax(3)], ids=["gaussian", "bernoulli", "softmax"]
+)
 def test_the_elbo_is_the_dense_formula(covariance: str, likelihood):
     x = series(6)
     y = targets(x) if likelihood.is_gaussian else labels(x, likelihood.classes)
@@ -87,7 +89,9 @@ def test_with_all_words_of_a_truncated_kernel_the_posterior_is_exact(normalized:
     assert torch.allclose(model.predict_f(new)[1][:, 0], covariance.diagonal(), atol=1e-7)
     assert model.elbo(x, y).item() == pytest.approx(evidence, abs=1e-6)
     mean_y, variance_y = model.predict(new)
-    assert torch.allclose(mean_y, mean, atol=1e-7) and torch.allclose(variance_y, covariance.diagonal() + 0.05, atol=1e-7)
+    assert torch.allclose(mean_y, mean, atol=1e-7) and torch.allclose(
+        variance_y, covariance.diagonal() + 0.05, atol=1e-7
+    )
 
 
 def test_the_elbo_grows_with_the_words_and_never_exceeds_the_evidence():

@@ -130,7 +130,9 @@ def test_the_most_energetic_words_keep_the_constant_and_break_ties_by_order():
         most_energetic(energy[:2], pool, 1)
 
 
-@pytest.mark.parametrize(("n", "count", "rank"), [(5, 12, 5), (5, 12, 9), (5, 12, 2), (20, 6, 6), (20, 6, 3), (1, 4, 1)])
+@pytest.mark.parametrize(
+    ("n", "count", "rank"), [(5, 12, 5), (5, 12, 9), (5, 12, 2), (20, 6, 6), (20, 6, 3), (1, 4, 1)]
+)
 def test_principal_directions(n: int, count: int, rank: int):
     rows = torch.randn(n, count, generator=generator(n), dtype=torch.float64) * torch.linspace(3, 0.1, count).double()
     basis = principal_directions(rows, rank)

@@ -26,7 +26,7 @@ from siggpde.signature import signature
 from siggpde.variational import Covariance
 from siggpde.words import Word, count_up_to, words_up_to
 
-_START_AMPLITUDE = 30.0
+_START_AMPLITUDE = 60.0
 _SERIES_FOR_POOL = 128
 _WORK = 4e9
 
@@ -235,12 +235,12 @@ def _scales(paths: Tensor, candidate: Candidate) -> Tensor:
 
 
 def _words(paths: Tensor, counts: Tensor | None, theta: Tensor, most: int) -> list[Word]:
-    """All words up to the deepest level that fits; for many channels those with the most energy instead."""
+    """All words up to the deepest level that fits, where that takes most of the room; else those with most energy."""
     channels = len(theta)
     depth = 1
     while depth < 12 and count_up_to(channels, depth + 1) <= most:
         depth += 1
-    if depth >= 3:
+    if depth >= 3 and count_up_to(channels, depth) >= 0.8 * most:
         return words_up_to(channels, depth)
     rows = torch.arange(0, len(paths), max(1, len(paths) // _SERIES_FOR_POOL))
     kernel = SignatureKernel(channels, theta=theta)
