@@ -1,5 +1,7 @@
 """The signature kernel as a covariance function."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 from hypothesis import given
@@ -68,7 +70,7 @@ def test_truncated_kernels_tend_to_the_full_one(normalized: bool):
     full = SignatureKernel(2, normalized=normalized, tol=1e-13)(x, y)
     errors = [relative(SignatureKernel(2, normalized=normalized, depth=depth)(x, y), full) for depth in range(1, 10)]
     assert errors[-1] < 1e-5
-    assert all(later < earlier for earlier, later in zip(errors[1:], errors[2:], strict=False))
+    assert all(later < earlier for earlier, later in pairwise(errors[1:]))
 
 
 @kinds

@@ -1,5 +1,7 @@
 """The sparse Gaussian process against dense formulas and against the exact posterior."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 from torch import Tensor
@@ -89,9 +91,8 @@ def test_with_all_words_of_a_truncated_kernel_the_posterior_is_exact(normalized:
     assert torch.allclose(model.predict_f(new)[1][:, 0], covariance.diagonal(), atol=1e-7)
     assert model.elbo(x, y).item() == pytest.approx(evidence, abs=1e-6)
     mean_y, variance_y = model.predict(new)
-    assert torch.allclose(mean_y, mean, atol=1e-7) and torch.allclose(
-        variance_y, covariance.diagonal() + 0.05, atol=1e-7
-    )
+    assert torch.allclose(mean_y, mean, atol=1e-7)
+    assert torch.allclose(variance_y, covariance.diagonal() + 0.05, atol=1e-7)
 
 
 def test_the_elbo_grows_with_the_words_and_never_exceeds_the_evidence():
@@ -103,7 +104,7 @@ def test_the_elbo_grows_with_the_words_and_never_exceeds_the_evidence():
         fit(model, (x, y), OPTIMUM, validation=0, **QUIET)
         elbos.append(model.elbo(x, y).item())
         evidence = exact_gp(model, x, y, x[:1])[2]
-    assert all(earlier <= later + 1e-7 for earlier, later in zip(elbos, elbos[1:], strict=False)), elbos
+    assert all(earlier <= later + 1e-7 for earlier, later in pairwise(elbos)), elbos
     assert elbos[-1] <= evidence + 1e-7
     assert evidence - elbos[-1] < 0.05 * (evidence - elbos[0])
     for seed in range(5):

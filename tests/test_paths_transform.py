@@ -1,6 +1,7 @@
 """From series to paths: every option against plain loops."""
 
 import json
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -29,7 +30,7 @@ def ragged() -> list[Tensor]:
 def running(points: list[list[float]], append: str) -> list[list[float]]:
     """The running sums of absolute changes, or the running length, of one path."""
     sums = [[0.0] * (len(points[0]) if append == "variation" else 1)]
-    for before, after in zip(points, points[1:], strict=False):
+    for before, after in pairwise(points):
         change = [abs(b - a) for a, b in zip(before, after, strict=True)]
         step = change if append == "variation" else [sum(c * c for c in change) ** 0.5]
         sums.append([total + s for total, s in zip(sums[-1], step, strict=True)])
@@ -53,7 +54,7 @@ def by_loops(train: list[Tensor], options: PathOptions) -> list[np.ndarray]:
             points = [[*point, *extra] for point, extra in zip(points, more.tolist(), strict=True)]
         if options.lead_lag:
             doubled = [[*points[0], *points[0]]]
-            for before, after in zip(points, points[1:], strict=False):
+            for before, after in pairwise(points):
                 doubled += [[*after, *before], [*after, *after]]
             points = doubled
         if options.time:
@@ -167,7 +168,7 @@ def test_errors():
     x = series(3)
     x[2, 4, 1] = float("nan")
     for call in (PathTransform().fit, fitted):
-        with pytest.raises(ValueError, match="series is not finite .nan. in series 2, at time index 4, channel 1"):
+        with pytest.raises(ValueError, match=r"series is not finite .nan. in series 2, at time index 4, channel 1"):
             call(x)
     assert fitted(x, lengths=[6, 6, 4])[0].isfinite().all()
     assert fitted(series(2)[:0])[0].shape[0] == 0

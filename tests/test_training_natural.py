@@ -1,5 +1,7 @@
 """Natural gradients: their fixed point is the optimum, and the phases change what they should and nothing else."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 from torch import Tensor
@@ -37,7 +39,7 @@ def climbed_by_autograd(model: SignatureGP, x: Tensor, y: Tensor) -> float:
         seen = model.project(x)
     q = list(model.variational.parameters())
     optimizer = torch.optim.LBFGS(
-        q, max_iter=1500, history_size=30, line_search_fn="strong_wolfe", tolerance_grad=1e-9, tolerance_change=1e-12
+        q, max_iter=400, history_size=30, line_search_fn="strong_wolfe", tolerance_grad=1e-9, tolerance_change=1e-12
     )
 
     def loss() -> Tensor:
@@ -103,7 +105,7 @@ def test_joint_steps_never_lower_the_elbo():
             assert climb.elbo == pytest.approx(model.elbo_of(seen, likelihood.check_targets(y)).item(), abs=1e-8)
             assert gain == pytest.approx(climb.elbo - elbos[-1], abs=1e-12)
             elbos.append(climb.elbo)
-        assert all(later >= earlier - 1e-9 for earlier, later in zip(elbos, elbos[1:], strict=False))
+        assert all(later >= earlier - 1e-9 for earlier, later in pairwise(elbos))
 
 
 @pytest.mark.parametrize("kind", ["gaussian", "bernoulli"])
@@ -219,6 +221,7 @@ def test_steps_from_the_prior_are_taken_back_where_they_lower_the_elbo():
 @pytest.mark.parametrize("kind", ["gaussian", "softmax"])
 def test_too_many_series_for_joint_steps_come_close_by_batches(kind: str):
     likelihood, x, y = task(kind, n=200)
+    likelihood = Softmax(3) if kind == "softmax" else likelihood
     joint, stochastic = small_gp(likelihood, 7), small_gp(likelihood, 7)
     fit(joint, (x, y), EXACT, validation=0, **QUIET)
     schedule = NaturalGradients(learn=False, max_joint=10, batch=50)

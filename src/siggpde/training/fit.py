@@ -197,5 +197,5 @@ def _split(
     groups = [(y == label).nonzero()[:, 0] for label in y.unique()] if classes else [torch.arange(n)]
     for rows in groups:
         order = rows[torch.randperm(len(rows), generator=generator)]
-        chosen[order[: int(validation * len(rows))]] = True
+        chosen[order[: int(validation * len(rows) + 1e-9)]] = True
     return (~chosen).nonzero()[:, 0], chosen.nonzero()[:, 0]

@@ -120,6 +120,9 @@ class LearnHyperparameters:
         self.natural = restored(trainer)
         model = trainer.model
         self.parameters = [p for part in (model.kernel, model.likelihood) for p in part.parameters() if p.requires_grad]
+        if not self.parameters:
+            trainer.scratch["best"] = copy.deepcopy(model.state_dict())
+            return
         self.optimizer = torch.optim.Adam(self.parameters, lr=self.schedule.learning_rate, betas=(0.9, 0.95))
         if trainer.scratch["optimizer"] is not None:
             self.optimizer.load_state_dict(trainer.scratch["optimizer"])
