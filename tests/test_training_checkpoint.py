@@ -1,12 +1,10 @@
-"""Checkpoints go on bitwise; the cache, the history, the split and the time limit."""
+"""Checkpoints: a fit that goes on ends bitwise where it would have ended, and goes on with nothing else."""
 
 import copy
-import json
 import os
 import subprocess
 import sys
 import time
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +12,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from paths import generator
 from siggpde.likelihoods import Gaussian, Softmax
 from siggpde.model import SignatureGP
 from siggpde.training import History, NaturalGradients, PaperSchedule, fit
-from siggpde.training.cache import SignatureCache
-from siggpde.training.fit import _split
 from siggpde.training.natural_phases import LearnHyperparameters, SettleQ
 from siggpde.training.paper_phases import NadamPhase
 from small_models import QUIET, labels, same_state, series, small_gp, targets
@@ -181,122 +176,3 @@ def test_a_crash_while_saving_leaves_the_checkpoint_before(tmp_path: Path, monke
     with pytest.raises(OSError, match="no space"):
         fit(CASES["plain"]()[0], (X, y), short, checkpoint=path, **QUIET)
     assert path.read_bytes() == before
-
-
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_a_cache_in_a_file_is_the_one_in_memory(dtype: torch.dtype):
-    models = [small_gp(Gaussian(0.2), 7, order="energy", dtype=dtype) for _ in range(2)]
-    for model, budget in zip(models, (2**31, 100), strict=True):
-        fit(model, (X, targets(X)), NATURAL, memory_budget=budget, **QUIET)
-    assert same_state(*models)
-    cache = SignatureCache(X, None, models[0].features.words, models[0].kernel.log_theta, dtype=dtype, budget=0)
-    assert cache.on_disk
-    folder = Path(cache._folder.name)
-    assert (folder / "signatures").stat().st_size == 60 * 7 * dtype.itemsize
-    del cache
-    assert not folder.exists()
-
-
-@pytest.mark.parametrize("case", ["infinite", "finite", "all words", "subset", "normalized"])
-def test_a_cache_sees_what_the_model_sees_when_the_scales_have_moved(case: str):
-    kernel = {
-        "finite": {"depth": 4},
-        "subset": {"depth": 4},
-        "all words": {"depth": 2},
-        "normalized": {"normalized": True},
-    }
-    model = small_gp(count=7, theta=[0.6, 0.9], amplitude=1.4, tol=1e-12, **kernel.get(case, {}))
-    pool = model.kernel.words if case == "finite" else [*model.features.words, (1, 1, 0), (0, 1, 0)]
-    pool = model.features.words if case == "subset" else pool
-    lengths = torch.randint(1, 7, (60,), generator=generator(0))
-    cache = SignatureCache(X, lengths, pool, model.kernel.log_theta)
-    with torch.no_grad():
-        model.kernel.log_theta += torch.tensor([0.3, -0.2])
-    rows = torch.tensor([5, 0, 33])
-    for got, wanted in (
-        (cache.project(model), model.project(X, lengths=lengths)),
-        (cache.project(model, rows), model.project(X[rows], lengths=lengths[rows])),
-    ):
-        for name in ("features", "variance", "tail"):
-            assert torch.allclose(getattr(got, name), getattr(wanted, name), rtol=1e-10, atol=1e-10)
-        slopes = [
-            torch.autograd.grad(s.features.sum() + 3 * s.tail.sum() + s.variance.sum(), list(model.kernel.parameters()))
-            for s in (got, wanted)
-        ]
-        assert all(torch.allclose(a, b, rtol=1e-8, atol=1e-8) for a, b in zip(*slopes, strict=True))
-    with torch.no_grad():
-        assert torch.allclose(cache.project(model).tail, model.project(X, lengths=lengths).tail, atol=1e-10)
-
-
-def test_the_history_says_what_happened(tmp_path: Path):
-    model, y = CASES["energy"]()
-    history = fit(model, (X, y), NaturalGradients(max_iter=6), seed=5, **QUIET)
-    assert (history.seed, history.schedule, history.rounded_tails) == (5, "NaturalGradients", 0)
-    assert list(history.phase_seconds) == ["set-up", "q", "hyperparameters", "all"]
-    assert history.stopped.keys() == {"q", "hyperparameters", "all"}
-    assert set(history.stopped.values()) <= {"settled", "6 iterations", "no more improvement"}
-    for phase in ("q", "all"):
-        joint = [r.elbo for r in history.of(phase) if r.elbo is not None][phase == "q" :]  # q begins with a batch step
-        assert all(later >= earlier - 1e-10 for earlier, later in pairwise(joint))
-    assert all(len(r.theta) == 2 and r.amplitude > 0 for r in history.records)
-    assert len({tuple(r.theta) for r in history.of("hyperparameters")}) == len(history.of("hyperparameters"))
-    seconds = [r.seconds for r in history.records]
-    assert seconds == sorted(seconds) and seconds[-1] <= history.seconds + 0.05
-    validated = [r for r in history.records if r.nlpp is not None]
-    assert all(0 <= r.accuracy <= 1 for r in validated) and len(validated) >= 2
-    assert history.elbo == pytest.approx(model.elbo(X, y).item() / 60, rel=1e-9)
-    history.save(tmp_path / "history.json")
-    again = History.from_dict(json.loads((tmp_path / "history.json").read_text()))
-    assert again == history and str(again) == str(history) and "NaturalGradients: set-up" in str(history)
-
-
-@schedules
-def test_every_phase_is_cut_short_by_the_time_limit(schedule: Any):
-    model, y = CASES["plain"]()
-    history = fit(model, (X, y), schedule, time_limit=1e-9, **QUIET)
-    assert history.stopped == dict.fromkeys(("q", "hyperparameters", "all"), "time limit")
-    assert torch.isfinite(model.predict_f(X)[0]).all()
-
-
-@pytest.mark.parametrize(("n", "share"), [(50, 0.2), (333, 0.1), (100, 0.29), (64, 0.5)])
-def test_the_split_is_stratified_and_disjoint(n: int, share: float):
-    y = (torch.rand(n, generator=generator(n)) ** 2 * 4).long()
-    train, valid = _split(share, y, True, generator(0))
-    assert torch.equal(torch.cat([train, valid]).sort().values, torch.arange(n))
-    assert torch.equal(train, train.sort().values) and torch.equal(valid, valid.sort().values)
-    for label in range(4):
-        members = int((y == label).sum())
-        assert int((y[valid] == label).sum()) == int(share * members + 1e-9)
-    regression = _split(share, y.double(), False, generator(0))
-    assert len(regression[1]) == int(share * n + 1e-9)
-    assert not torch.equal(_split(share, y, True, generator(1))[1], valid)
-
-
-def test_splits_that_are_given_and_splits_that_are_not_made():
-    y = torch.zeros(49)
-    for share in (0.0, 0.2, 0):
-        train, valid = _split(share, y, False, generator(0))
-        assert torch.equal(train, torch.arange(49)) and len(valid) == 0
-    train, valid = _split(([4, 1], [0]), y, False, generator(0))
-    assert train.tolist() == [1, 4] and valid.tolist() == [0]
-    for wrong in (([], [1]), ([1, 2], [2]), ([1, 49], []), ([-1], [2]), ([1, 1], [])):
-        with pytest.raises(ValueError, match="two disjoint lists of row numbers below 49"):
-            _split(wrong, y, False, generator(0))
-    for share in (-0.1, 1.0, float("nan")):
-        with pytest.raises(ValueError, match="a share from 0 up to 1"):
-            _split(share, y, False, generator(0))
-
-
-def test_fit_says_what_is_wrong_with_the_data():
-    model, y = CASES["plain"]()
-    with pytest.raises(ValueError, match="60 series but 59 targets"):
-        fit(model, (X, y[1:]))
-    with pytest.raises(ValueError, match="no series to train on"):
-        fit(model, (X[:0], y[:0]))
-    bad = X.clone()
-    bad[41, 2, 1] = float("inf")
-    with pytest.raises(ValueError, match="in series 41, at time index 2, channel 1"):
-        fit(model, (bad, y), **QUIET)
-    one = small_gp(Softmax(2), 3)
-    fit(one, (X[:1], [1]), **QUIET)
-    assert one.predict(X[:1])[0, 1] > 0.5

@@ -1,6 +1,7 @@
 """The paper's schedule: gradients by hand against autograd, Nadam against torch's, and what its phases change."""
 
 import copy
+import math
 
 import pytest
 import torch
@@ -99,7 +100,7 @@ def test_a_long_run_comes_to_the_fixed_point_of_natural_gradients(kind: str, cov
         for part in (model.kernel, model.likelihood):
             part.requires_grad_(False)
     fit(natural, (x, y), NaturalGradients(learn=False, settle=1e-9, max_iter=200), validation=0, **QUIET)
-    schedule = PaperSchedule(iterations=300, batch=40, learning_rate=0.015)
+    schedule = PaperSchedule(iterations=400, batch=40, learning_rate=0.01)
     fit(nadam, (x, y), schedule, validation=0, **QUIET)
     assert natural.elbo(x, y).item() >= nadam.elbo(x, y).item() - 2e-2
     assert natural.elbo(x, y).item() == pytest.approx(nadam.elbo(x, y).item(), abs=2e-2)
@@ -137,7 +138,7 @@ def test_the_best_validation_nlpp_of_the_second_phase_is_restored():
     model = small_gp(Gaussian(0.3), 7)
     schedule = PaperSchedule(iterations=12, batch=48, evaluate_every=1, learning_rate=0.3)
     history = fit(model, (x, targets(x)), schedule, **QUIET)
-    best = min(history.of("hyperparameters"), key=lambda record: record.nlpp)
+    best = min(history.of("hyperparameters"), key=lambda record: record.nlpp or math.inf)
     assert best is not history.of("hyperparameters")[-1]
     assert model.kernel.theta.tolist() == best.theta
 
@@ -146,12 +147,13 @@ def test_only_some_parameters_are_learned():
     """A kernel that is not trained has no gradient to pass on; a likelihood may be the only thing learned."""
     x = series(60)
     for schedule in (PaperSchedule(iterations=3, batch=10), NaturalGradients(max_iter=2)):
-        model = small_gp(Gaussian(0.3), 7)
+        likelihood = Gaussian(0.3)
+        model = small_gp(likelihood, 7)
         model.kernel.requires_grad_(False)
-        before = model.likelihood.log_noise.detach().clone()
+        before = likelihood.log_noise.detach().clone()
         fit(model, (x, targets(x)), schedule, validation=0, **QUIET)
         assert torch.equal(model.kernel.theta, torch.ones(2).double())
-        assert not torch.equal(model.likelihood.log_noise, before)
+        assert not torch.equal(likelihood.log_noise, before)
     model = small_gp(Bernoulli(), 7)
     model.kernel.requires_grad_(False)
     history = fit(model, (x, labels(x, 2)), NaturalGradients(), **QUIET)

@@ -117,8 +117,13 @@ class OrthogonalSignatureFeatures(nn.Module):
         """theta_a1 .. theta_aj over the same product of reference scales, for every word, (M,)."""
         return (self.letters @ (log_theta - reference)).exp()
 
-    def project(self, kernel: SignatureKernel, scaled: Tensor, squared_norm: Tensor) -> Projection:
-        """The projection, from S_theta (n, M) on the words and k(theta X, theta X) (n,)."""
+    def project(
+        self, kernel: SignatureKernel, scaled: Tensor, squared_norm: Tensor, rows: Tensor | None = None
+    ) -> Projection:
+        """The projection, from S_theta (n, M) on the words and k(theta X, theta X) (n,).
+
+        `rows` are the numbers of the series, where they are a part of something: errors name them.
+        """
         values = scaled
         if kernel.normalized:
             values = values / squared_norm.sqrt()[:, None].to(values)
@@ -129,7 +134,7 @@ class OrthogonalSignatureFeatures(nn.Module):
         if self.basis is None and kernel.words == self.words:
             tail, rounded = torch.zeros_like(variance), 0
         else:
-            tail, rounded = _tail(variance, values, kernel.tol)
+            tail, rounded = _tail(variance, values, kernel.tol, rows)
         return Projection(values, variance, tail, rounded)
 
     def extra_repr(self) -> str:
@@ -137,7 +142,7 @@ class OrthogonalSignatureFeatures(nn.Module):
         return f"{len(self.words)} words over {self.channels} channels, order={self.order!r}{turned}"
 
 
-def _tail(variance: Tensor, features: Tensor, tol: float) -> tuple[Tensor, int]:
+def _tail(variance: Tensor, features: Tensor, tol: float, rows: Tensor | None) -> tuple[Tensor, int]:
     """k(X, X) - |features|² in float64, where negative within rounding zero; lower is a defect and raises."""
     tail = variance - features.to(torch.float64).square().sum(dim=1)
     allowed = _ROUNDINGS * max(torch.finfo(features.dtype).eps, tol) * variance
@@ -149,8 +154,9 @@ def _tail(variance: Tensor, features: Tensor, tol: float) -> tuple[Tensor, int]:
         first = int(bad.nonzero()[0])
         relative = float(tail.detach()[first] / variance.detach()[first])
         raise ArithmeticError(
-            f"series {first}: its features are longer than the kernel allows (k(X,X) - |S|² is {relative:.1e} k(X,X)); "
-            "the kernel was not solved accurately enough: lower the kernel's tol, or scale the series down"
+            f"series {first if rows is None else int(rows[first])}: its features are longer than the kernel allows "
+            f"(k(X,X) - |S|² is {relative:.1e} k(X,X)); the kernel was not solved accurately enough: "
+            "lower the kernel's tol, or scale the series down"
         )
     return torch.where(below, torch.zeros_like(tail), tail), int(below.sum())
 

@@ -78,7 +78,7 @@ class SignatureCache:
         else:
             paths, lengths = self._paths(rows)
             norms = kernel.squared_norm(paths, lengths=lengths)
-        seen = features.project(kernel, scaled, norms)
+        seen = features.project(kernel, scaled, norms, rows)
         return seen._replace(features=seen.features.to(model.dtype))
 
     def choose_words(self, model: SignatureGP, count: int) -> list[Word]:

@@ -82,7 +82,8 @@ class SettleQ:
             seen = Projection(self.seen.features[rows], self.seen.variance[rows], self.seen.tail[rows], 0)
         first = trainer.iteration == 0 and trainer.scratch["warm"] > 0
         curvature = _START_CURVATURE if first else None
-        value = self.natural.step(seen, self.y[rows], len(self.y), 1.0 if first else rho, curvature)
+        warm = trainer.iteration < trainer.scratch["warm"]
+        value = self.natural.step(seen, self.y[rows], len(self.y), 1.0 if first else rho, curvature, convex=warm)
         elbo = value / len(rows) - float(trainer.model.variational.kl().detach()) / len(self.y)
         trainer.scratch |= {"precision": self.natural.precision, "shift": self.natural.shift}
         trainer.record(self.name, elbo=elbo, step=rho)
