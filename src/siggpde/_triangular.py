@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import pairwise
 
 import torch
@@ -10,19 +11,32 @@ from torch import Tensor
 _LEAST_BLOCK = 96
 
 
-def blocks(size: int) -> list[tuple[int, int]]:
+@lru_cache(maxsize=64)
+def blocks(size: int) -> tuple[tuple[int, int], ...]:
     """Column blocks (start, stop) of about equal width: eight of them, fewer where they would be narrow."""
     count = max(1, min(8, size // _LEAST_BLOCK))
     cuts = [size * i // count for i in range(count + 1)]
-    return list(pairwise(cuts))
+    return tuple(pairwise(cuts))
 
 
 def times_lower(rows: Tensor, lower: Tensor, out: Tensor | None = None) -> Tensor:
     """rows (n, M) @ lower (M, M), where `lower` is zero above its diagonal, into `out` (n, M)."""
     result = torch.empty_like(rows) if out is None else out
     for start, stop in blocks(len(lower)):
-        torch.matmul(rows[:, start:], lower[start:, start:stop], out=result[:, start:stop])
+        torch.mm(rows[:, start:], lower[start:, start:stop], out=result[:, start:stop])
     return result
+
+
+def add_times_upper(rows: Tensor, lower: Tensor, out: Tensor) -> None:
+    """Adds rows (n, M) @ lower^T (M, M) to `out` (n, M)."""
+    for start, stop in blocks(len(lower)):
+        out[:, start:stop].addmm_(rows[:, :stop], lower[start:stop, :stop].T)
+
+
+def lower_product(left: Tensor, right: Tensor, out: Tensor) -> None:
+    """The lower triangle of left^T (M, n) @ right (n, M) into `out` (M, M); what is above it is left undefined."""
+    for start, stop in blocks(len(out)):
+        torch.mm(left[:, start:stop].T, right[:, :stop], out=out[start:stop, :stop])
 
 
 def gram_upper(rows: Tensor, weights: Tensor) -> Tensor:
@@ -30,5 +44,5 @@ def gram_upper(rows: Tensor, weights: Tensor) -> Tensor:
     result = rows.new_zeros(rows.shape[1], rows.shape[1])
     weighted = rows * weights[:, None]
     for start, stop in blocks(rows.shape[1]):
-        torch.matmul(rows[:, :stop].T, weighted[:, start:stop], out=result[:stop, start:stop])
+        torch.mm(rows[:, :stop].T, weighted[:, start:stop], out=result[:stop, start:stop])
     return result

@@ -5,19 +5,99 @@ With T = s R_c for a batch of features s (B, M), variance_c = tail + |T|², so t
     dE/dm_c = s^T g_c,   dE/dR_c = 2 s^T (w_c T),   dE/ds = sum_c g_c m_c^T + 2 (w_c T) R_c^T,   dE/dtail = sum_c w_c
 
 and the KL divergence has gradient m_c and R_c - diag(1 / R_ii). Blocks above the diagonal of R are never touched.
+
+`q_gradient` followed by `Nadam.step` is the oracle. `q_step` does the same to rounding: one class after the other while
+its gradient is in the cache, with a single pass of the native core over R_c and its moments.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from siggpde._triangular import blocks, times_lower
+from siggpde import _inputs
+from siggpde._native import core
+from siggpde._triangular import add_times_upper, lower_product, times_lower
 from siggpde.model import SignatureGP
 
 _BETA1, _BETA2, _EPS, _DECAY = 0.9, 0.999, 1e-8, 4e-3
+
+
+class Rates(NamedTuple):
+    """What one step multiplies gradients and first moments by, and divides second moments by."""
+
+    gradient: float
+    first: float
+    correction: float
+
+
+class Nadam:
+    """The updates of torch.optim.NAdam for tensors with gradients computed elsewhere."""
+
+    def __init__(self, parameters: list[Tensor], learning_rate: float) -> None:
+        self.parameters, self.rate = parameters, learning_rate
+        self.first = [torch.zeros_like(p, requires_grad=False) for p in parameters]
+        self.second = [torch.zeros_like(p, requires_grad=False) for p in parameters]
+        self.steps, self.product = 0, 1.0
+
+    def advance(self) -> Rates:
+        """Begins the next step, in which every parameter is to be updated once."""
+        self.steps += 1
+        t = self.steps
+        momentum = _BETA1 * (1 - 0.5 * 0.96 ** (t * _DECAY))
+        following = _BETA1 * (1 - 0.5 * 0.96 ** ((t + 1) * _DECAY))
+        self.product *= momentum
+        of_gradient = self.rate * (1 - momentum) / (1 - self.product)
+        of_first = self.rate * following / (1 - self.product * following)
+        return Rates(of_gradient, of_first, 1 - _BETA2**t)
+
+    @torch.no_grad()
+    def update(self, index: int, gradient: Tensor, rates: Rates) -> None:
+        """Moves one parameter."""
+        parameter, first, second = self.parameters[index], self.first[index], self.second[index]
+        first.lerp_(gradient, 1 - _BETA1)
+        second.mul_(_BETA2).addcmul_(gradient, gradient, value=1 - _BETA2)
+        below = second.div(rates.correction).sqrt_().add_(_EPS)
+        parameter.addcdiv_(gradient, below, value=-rates.gradient).addcdiv_(first, below, value=-rates.first)
+
+    def step(self, gradients: list[Tensor]) -> None:
+        """One update; gradients in the order of the parameters."""
+        rates = self.advance()
+        for index, gradient in enumerate(gradients):
+            self.update(index, gradient, rates)
+
+    def update_root(self, index: int, latent: int, gradient: Tensor, rates: Rates) -> tuple[float, float]:
+        """Moves one lower triangular matrix of a stack, natively; upper triangles are not looked at.
+
+        `gradient` (M, M) lacks that of the KL divergence, R - diag(1 / R_ii), which is added. Returns the sum of
+        R_ij² and that of log |R_ii|, both before the step.
+        """
+        stack, size = self.parameters[index], len(gradient)
+        skip = latent * size * size * stack.element_size()
+        tensors = (stack, self.first[index], self.second[index])
+        value, first, second = (tensor.data_ptr() + skip for tensor in tensors)
+        run = core.nadam_lower_f64 if stack.dtype == torch.float64 else core.nadam_lower_f32
+        return run(
+            value, gradient.data_ptr(), first, second, 1, size, _BETA1, _BETA2, *rates, _EPS, _inputs.thread_count(None)
+        )
+
+    def native(self, index: int) -> bool:
+        """Whether `update_root` can be called for this parameter."""
+        tensors = (self.parameters[index], self.first[index], self.second[index])
+        return core is not None and all(
+            t.ndim == 3 and t.device.type == "cpu" and t.is_contiguous() and t.dtype in _inputs.FLOATS for t in tensors
+        )
+
+    def state(self) -> dict:
+        return {"first": self.first, "second": self.second, "steps": self.steps, "product": self.product}
+
+    def load(self, state: dict) -> None:
+        for mine, theirs in zip(self.first + self.second, state["first"] + state["second"], strict=True):
+            mine.copy_(theirs)
+        self.steps, self.product = state["steps"], state["product"]
 
 
 @dataclass
@@ -31,83 +111,95 @@ class QGradient:
     tail: Tensor | None
 
 
-class Nadam:
-    """The updates of torch.optim.NAdam for tensors with gradients computed elsewhere."""
+@dataclass
+class QStep:
+    """The ELBO before the step, and the gradients of its negative in features and tail where they were asked for."""
 
-    def __init__(self, parameters: list[Tensor], learning_rate: float) -> None:
-        self.parameters, self.rate = parameters, learning_rate
-        self.first = [torch.zeros_like(p, requires_grad=False) for p in parameters]
-        self.second = [torch.zeros_like(p, requires_grad=False) for p in parameters]
-        self.steps, self.product = 0, 1.0
-
-    @torch.no_grad()
-    def step(self, gradients: list[Tensor]) -> None:
-        """One update; gradients in the order of the parameters."""
-        self.steps += 1
-        t = self.steps
-        momentum = _BETA1 * (1 - 0.5 * 0.96 ** (t * _DECAY))
-        following = _BETA1 * (1 - 0.5 * 0.96 ** ((t + 1) * _DECAY))
-        self.product *= momentum
-        of_gradient = self.rate * (1 - momentum) / (1 - self.product)
-        of_first = self.rate * following / (1 - self.product * following)
-        correction = 1 - _BETA2**t
-        for parameter, gradient, first, second in zip(self.parameters, gradients, self.first, self.second, strict=True):
-            first.lerp_(gradient, 1 - _BETA1)
-            second.mul_(_BETA2).addcmul_(gradient, gradient, value=1 - _BETA2)
-            below = second.div(correction).sqrt_().add_(_EPS)
-            parameter.addcdiv_(gradient, below, value=-of_gradient).addcdiv_(first, below, value=-of_first)
-
-    def state(self) -> dict:
-        return {"first": self.first, "second": self.second, "steps": self.steps, "product": self.product}
-
-    def load(self, state: dict) -> None:
-        for mine, theirs in zip(self.first + self.second, state["first"] + state["second"], strict=True):
-            mine.copy_(theirs)
-        self.steps, self.product = state["steps"], state["product"]
+    elbo: float
+    features: Tensor | None
+    tail: Tensor | None
 
 
 def q_gradient(
     model: SignatureGP, features: Tensor, tail: Tensor, y: Tensor, total: int, *, of_features: bool = False
 ) -> QGradient:
     """Gradient of the negative minibatch ELBO in q(u); parameters of the likelihood get theirs in `.grad`."""
-    q, scale = model.variational, total / len(y)
-    features, offset = features.detach(), tail.detach().to(features.dtype)
+    q, features = model.variational, features.detach()
     with torch.no_grad():
-        mean = features @ q.mean.T
-        if q.full:
-            spread = features.new_empty(q.latents, *features.shape)
-            for latent in range(q.latents):
-                times_lower(features, q.root[latent], spread[latent])
-            variance = spread.square().sum(dim=2).T + offset[:, None]
-        else:
-            spread = None
-            variance = features.square() @ q.root.square().T + offset[:, None]
-    mean.requires_grad_()
-    variance.requires_grad_()
-    with torch.enable_grad():
-        value = model.likelihood.expected_log_prob(mean, variance, y).sum() * -scale
-    value.backward()
-    assert mean.grad is not None and variance.grad is not None
-    with torch.no_grad():
-        g, w = mean.grad, variance.grad
-        of_mean = g.T @ features + q.mean
+        spread = _spread(features, q.root) if q.full else None
+        squares = features.square()
+        variance = squares @ q.root.square().T if spread is None else spread.square().sum(dim=2).T
+        value, g, w = _expectation(model, features, variance, tail, y, total)
         of_rows = g @ q.mean if of_features else None
-        of_root = torch.zeros_like(q.root)
         if spread is None:
-            of_root = (w.T @ features.square()) * 2 * q.root + q.root - q.root.reciprocal()
+            of_root = (w.T @ squares) * 2 * q.root + q.root - q.root.reciprocal()
             if of_rows is not None:
                 of_rows += 2 * features * (w @ q.root.square())
         else:
-            spread.mul_(2 * w.T[:, :, None])
-            for latent in range(q.latents):
-                pulled, root = spread[latent], q.root[latent]
-                for start, stop in blocks(q.size):
-                    torch.matmul(features[:, start:].T, pulled[:, start:stop], out=of_root[latent, start:, start:stop])
-                    if of_rows is not None:
-                        of_rows[:, start:].addmm_(pulled[:, start:stop], root[start:, start:stop].T)
-            of_root += q.root
-            of_root.tril_()
-            diagonal = of_root.diagonal(dim1=1, dim2=2)
-            diagonal -= q.root.diagonal(dim1=1, dim2=2).reciprocal()
-        elbo = -float(value.detach()) - float(q.kl().detach())
-    return QGradient(elbo, of_mean, of_root, of_rows, w.sum(dim=1) if of_features else None)
+            pulled = spread * (2 * w.T[:, :, None])
+            of_root = (features.T @ pulled + q.root).tril()
+            of_root.diagonal(dim1=1, dim2=2).sub_(q.root.diagonal(dim1=1, dim2=2).reciprocal())
+            if of_rows is not None:
+                of_rows += (pulled @ q.root.mT).sum(dim=0)
+        elbo = value - float(q.kl().detach())
+        return QGradient(elbo, g.T @ features + q.mean, of_root, of_rows, w.sum(dim=1) if of_features else None)
+
+
+def q_step(
+    model: SignatureGP,
+    optimizer: Nadam,
+    rates: Rates,
+    features: Tensor,
+    tail: Tensor,
+    y: Tensor,
+    total: int,
+    *,
+    of_features: bool = False,
+) -> QStep:
+    """Updates the first two parameters of the optimizer, which must be mean and root of q(u), from a minibatch."""
+    q = model.variational
+    if not (q.full and optimizer.native(1) and features.device.type == "cpu"):
+        found = q_gradient(model, features, tail, y, total, of_features=of_features)
+        optimizer.update(0, found.mean, rates)
+        optimizer.update(1, found.root, rates)
+        return QStep(found.elbo, found.features, found.tail)
+    with torch.no_grad():
+        features, mean, root = features.detach().contiguous(), q.mean.detach(), q.root.detach()
+        spread, room = _spread(features, root), torch.empty_like(features)
+        variance = features.new_empty(q.latents, len(features))
+        for latent in range(q.latents):
+            torch.sum(torch.square(spread[latent], out=room), dim=1, out=variance[latent])
+        value, g, w = _expectation(model, features, variance.T, tail, y, total)
+        of_rows = g @ mean if of_features else None
+        doubled, of_root = (2 * w.T)[:, :, None], root.new_empty(q.size, q.size)
+        squares, logs = float(mean.square().sum(dtype=torch.float64)) - mean.numel(), 0.0
+        for latent in range(q.latents):
+            pulled = torch.mul(spread[latent], doubled[latent], out=room)
+            if of_rows is not None:
+                add_times_upper(pulled, root[latent], of_rows)
+            lower_product(features, pulled, of_root)
+            parts = optimizer.update_root(1, latent, of_root, rates)
+            squares, logs = squares + parts[0], logs + parts[1]
+        optimizer.update(0, g.T @ features + mean, rates)
+        return QStep(value - 0.5 * squares + logs, of_rows, w.sum(dim=1) if of_features else None)
+
+
+def _spread(features: Tensor, root: Tensor) -> Tensor:
+    """T = s R_c of every latent, (latents, B, M)."""
+    spread = features.new_empty(len(root), *features.shape)
+    for latent in range(len(root)):
+        times_lower(features, root[latent], spread[latent])
+    return spread
+
+
+def _expectation(
+    model: SignatureGP, features: Tensor, spread: Tensor, tail: Tensor, y: Tensor, total: int
+) -> tuple[float, Tensor, Tensor]:
+    """The estimate of E_q[log p(y | f)] over `total` series; gradients of its negative in mean and variance (B, C)."""
+    mean = (features @ model.variational.mean.detach().T).requires_grad_()
+    variance = (spread + tail.detach().to(spread)[:, None]).requires_grad_()
+    with torch.enable_grad():
+        value = model.likelihood.expected_log_prob(mean, variance, y).sum() * (-total / len(y))
+    value.backward()
+    assert mean.grad is not None and variance.grad is not None
+    return -float(value.detach()), mean.grad, variance.grad

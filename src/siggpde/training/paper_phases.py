@@ -9,8 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from siggpde.inducing import Projection
-from siggpde.training.nadam import Nadam, q_gradient
+from siggpde.training.nadam import Nadam, q_step
 from siggpde.training.schedules import PaperSchedule
 from siggpde.training.trainer import Trainer
 
@@ -36,6 +35,7 @@ class NadamPhase:
     def prepare(self, trainer: Trainer) -> None:
         both = torch.cat([trainer.train, trainer.valid]).sort().values
         self.rows = trainer.train if self.which == "train" else both
+        self.places, self.y = torch.arange(len(self.rows)), trainer.y[self.rows]
         model = trainer.model
         parts = (model.kernel, model.likelihood) if self.learn else ()
         self.hyper: list[Tensor] = [p for part in parts for p in part.parameters() if p.requires_grad]
@@ -46,7 +46,7 @@ class NadamPhase:
         self.seen = None if self.learn else trainer.project(self.rows)
 
     def iterate(self, trainer: Trainer) -> str | None:
-        place = trainer.batch(torch.arange(len(self.rows)), self.schedule.batch)
+        place = trainer.batch(self.places, self.schedule.batch)
         elbo = self._step(trainer, place) / len(self.rows)
         scratch = trainer.scratch
         scratch["elbo"] = elbo if scratch["elbo"] is None else 0.98 * scratch["elbo"] + 0.02 * elbo
@@ -62,26 +62,28 @@ class NadamPhase:
             trainer.model.load_state_dict(best)
 
     def _step(self, trainer: Trainer, place: Tensor) -> float:
-        model, y = trainer.model, trainer.y[self.rows[place]]
-        for parameter in model.likelihood.parameters():
-            parameter.grad = None
+        """One update of everything this phase moves; returns the estimate of the ELBO before it."""
+        model, optimizer, total = trainer.model, self.optimizer, len(self.rows)
+        y, moves = self.y[place], self.seen is None
+        for part in (model.likelihood, model.kernel) if moves else (model.likelihood,):
+            for parameter in part.parameters():
+                parameter.grad = None
         if self.seen is not None:
-            seen = Projection(self.seen.features[place], self.seen.variance[place], self.seen.tail[place], 0)
-            found = q_gradient(model, seen.features, seen.tail, y, len(self.rows))
-            self.optimizer.step([found.mean, found.root])
-            return found.elbo
-        for parameter in model.kernel.parameters():
-            parameter.grad = None
-        with torch.enable_grad():
-            seen = trainer.cache.project(model, self.rows[place])
-        found = q_gradient(model, seen.features, seen.tail, y, len(self.rows), of_features=True)
-        assert found.features is not None and found.tail is not None
-        moving = [(seen.features, found.features), (seen.tail, found.tail.to(seen.tail))]
-        moving = [(tensor, grad) for tensor, grad in moving if tensor.requires_grad]
-        if moving:
-            torch.autograd.backward([tensor for tensor, _ in moving], [grad for _, grad in moving])
-        grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in self.hyper]
-        self.optimizer.step([found.mean, found.root, *grads])
+            features, tail = self.seen.features[place], self.seen.tail[place]
+        else:
+            with torch.enable_grad():
+                features, _, tail, _ = trainer.cache.project(model, self.rows[place])
+        rates = optimizer.advance()
+        found = q_step(model, optimizer, rates, features, tail, y, total, of_features=moves)
+        if moves:
+            assert found.features is not None and found.tail is not None
+            pulled = [(features, found.features), (tail, found.tail.to(tail))]
+            pulled = [(tensor, grad) for tensor, grad in pulled if tensor.requires_grad]
+            if pulled:
+                torch.autograd.backward([tensor for tensor, _ in pulled], [grad for _, grad in pulled])
+        for index, parameter in enumerate(self.hyper, 2):
+            grad = parameter.grad
+            optimizer.update(index, torch.zeros_like(parameter) if grad is None else grad, rates)
         return found.elbo
 
     def _judge(self, trainer: Trainer) -> None:

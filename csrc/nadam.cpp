@@ -1,0 +1,100 @@
+// Python's view of Nadam. Tensors come as addresses: checked, contiguous and alive, by the caller.
+#include "nadam.hpp"
+
+#include <nanobind/nanobind.h>
+
+#include <cmath>
+#include <cstdint>
+#include <type_traits>
+#include <vector>
+
+#include "isa.hpp"
+#include "parallel.hpp"
+
+namespace nb = nanobind;
+
+namespace siggpde {
+
+namespace baseline {
+extern const NadamLoops nadam_loops;
+}
+#if defined(SIGGPDE_X86)
+namespace avx2 {
+extern const NadamLoops nadam_loops;
+}
+namespace avx512 {
+extern const NadamLoops nadam_loops;
+}
+#endif
+
+namespace {
+
+// Entries to a task: enough to be worth a thread, few enough to share out a small triangle.
+constexpr long task_entries = 1 << 14;
+
+template <class T>
+NadamRows<T> loop() {
+    const NadamLoops* loops = &baseline::nadam_loops;
+#if defined(SIGGPDE_X86)
+    if (best_isa() == Isa::avx2) loops = &avx2::nadam_loops;
+    if (best_isa() == Isa::avx512) loops = &avx512::nadam_loops;
+#endif
+    if constexpr (std::is_same_v<T, double>)
+        return loops->rows_double;
+    else
+        return loops->rows_float;
+}
+
+// First rows of the tasks, and the end. It depends on the size alone, and so does the order of every sum.
+std::vector<long> cuts(long size) {
+    std::vector<long> rows{0};
+    long entries = 0;
+    for (long i = 0; i < size; ++i)
+        if ((entries += i + 1) >= task_entries || i + 1 == size) {
+            rows.push_back(i + 1);
+            entries = 0;
+        }
+    return rows;
+}
+
+// One step of `count` matrices, gradients included; returns the sums of R_ij^2 and of log |R_ii| before it.
+template <class T>
+nb::object step(std::uintptr_t value, std::uintptr_t gradient, std::uintptr_t first, std::uintptr_t second, long count,
+                long size, double beta1, double beta2, double of_gradient, double of_first, double correction,
+                double eps, int threads) {
+    const NadamRates<T> rates{T(1 - beta1), T(beta2), T(1 - beta2), T(of_gradient), T(of_first), T(1 / correction),
+                              T(eps)};
+    double squares = 0, logs = 0;
+    {
+        nb::gil_scoped_release unlocked;
+        const NadamRows<T> rows = loop<T>();
+        const std::vector<long> cut = cuts(size);
+        const long parts = long(cut.size()) - 1, tasks = count * parts;
+        std::vector<double> sums(2 * tasks);
+        const double operations = 4.0 * double(count) * double(size) * double(size);
+        parallel_for(useful_threads(threads, operations), tasks, [&](long task) {
+            const long skip = task / parts * size * size, part = task % parts;
+            const NadamMatrix<T> matrix{reinterpret_cast<T*>(value) + skip, reinterpret_cast<const T*>(gradient) + skip,
+                                        reinterpret_cast<T*>(first) + skip, reinterpret_cast<T*>(second) + skip, size};
+            double logarithms = 0;
+            for (long i = cut[part]; i < cut[part + 1]; ++i)
+                logarithms += std::log(std::abs(double(matrix.value[i * (size + 1)])));
+            sums[2 * task] = rows(matrix, rates, cut[part], cut[part + 1]);
+            sums[2 * task + 1] = logarithms;
+        });
+        for (long task = 0; task < tasks; ++task) {
+            squares += sums[2 * task];
+            logs += sums[2 * task + 1];
+        }
+    }
+    return nb::make_tuple(squares, logs);
+}
+
+}  // namespace
+
+void bind_nadam(nb::module_& module) {
+    module.def("nadam_lower_f64", &step<double>);
+    module.def("nadam_lower_f32", &step<float>);
+}
+
+}  // namespace siggpde
