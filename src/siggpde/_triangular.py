@@ -8,15 +8,18 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-_LEAST_BLOCK = 96
+_LEAST_BLOCK, _STEP = 112, 16
 
 
 @lru_cache(maxsize=64)
 def blocks(size: int) -> tuple[tuple[int, int], ...]:
-    """Column blocks (start, stop) of about equal width: eight of them, fewer where they would be narrow."""
+    """Blocks (start, stop) of about equal width: eight of them, fewer where they would be narrow.
+
+    They start at multiples of 16, whole vectors of either dtype.
+    """
     count = max(1, min(8, size // _LEAST_BLOCK))
-    cuts = [size * i // count for i in range(count + 1)]
-    return tuple(pairwise(cuts))
+    cuts = [round(size * i / count / _STEP) * _STEP for i in range(count)]
+    return tuple(pairwise([*cuts, size]))
 
 
 def times_lower(rows: Tensor, lower: Tensor, out: Tensor | None = None) -> Tensor:
