@@ -106,7 +106,7 @@ def test_step_of_q_is_the_gradient_and_a_step(of_features, words):
         q = model.variational
         with torch.no_grad():
             seen = model.project(x)
-        optimizer = Nadam([q.mean, q.root], 0.01)
+        optimizer, found = Nadam([q.mean, q.root], 0.01), None
         for _ in range(3):
             if fused:
                 found = q_step(
@@ -115,6 +115,7 @@ def test_step_of_q_is_the_gradient_and_a_step(of_features, words):
             else:
                 found = q_gradient(model, seen.features, seen.tail, y, 60, of_features=of_features)
                 optimizer.step([found.mean, found.root])
+        assert found is not None
         results.append([torch.tensor(found.elbo), q.mean.detach(), q.root.detach(), found.features, found.tail])
     for mine, oracle in zip(*results, strict=True):
         if oracle is None or mine is None:

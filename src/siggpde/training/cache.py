@@ -44,6 +44,7 @@ class SignatureCache:
         self.values = self._room(len(x), len(self.pool), dtype, budget)
         self._letters = letter_counts(self.pool, x.shape[2]).double()
         self._place = {word: index for index, word in enumerate(self.pool)}
+        self._known: list[tuple[list[Word], Tensor | None]] = []
         self._norms: tuple[bytes, Tensor] | None = None
         scale = self.reference.exp()
         for start in range(0, len(x), _CHUNK):
@@ -64,17 +65,18 @@ class SignatureCache:
             joined = [torch.cat(columns) for columns in zip(*(part[:3] for part in parts), strict=True)]
             return Projection(*joined, rounded=sum(part.rounded for part in parts))
         stored = self.values if rows is None else self.values[rows]
-        whole = features.words == self.pool
-        chosen = stored if whole else stored[:, [self._place[word] for word in features.words]]
+        columns = self._columns(features.words)
+        chosen = stored if columns is None else stored[:, columns]
         scaled = chosen * features.scaling(kernel.log_theta, self.reference).to(stored)
         if kernel.words is None:
             norms = self._squared_norms(model, rows)
         elif kernel.words == features.words:
             norms = scaled.double().square().sum(dim=1)
-        elif all(word in self._place for word in kernel.words):
-            columns = [self._place[word] for word in kernel.words]
-            factors = (2 * self._letters[columns] @ (kernel.log_theta - self.reference)).exp()
-            norms = stored[:, columns].double().square() @ factors
+        elif self._holds(kernel.words):
+            columns = self._columns(kernel.words)
+            letters = self._letters if columns is None else self._letters[columns]
+            factors = (2 * letters @ (kernel.log_theta - self.reference)).exp()
+            norms = (stored if columns is None else stored[:, columns]).double().square() @ factors
         else:
             paths, lengths = self._paths(rows)
             norms = kernel.squared_norm(paths, lengths=lengths)
@@ -95,6 +97,18 @@ class SignatureCache:
                     squares = squares / (squares.sum(dim=1) if norms is None else norms[place])[:, None]
                 energy += squares.sum(dim=0)
         return most_energetic(energy, self.pool, count)
+
+    def _holds(self, words: list[Word]) -> bool:
+        return any(words is known for known, _ in self._known) or all(word in self._place for word in words)
+
+    def _columns(self, words: list[Word]) -> Tensor | None:
+        """Where these words are in the pool; None where they are the pool. The last few lists asked for are known."""
+        for known, columns in self._known:
+            if words is known:
+                return columns
+        columns = None if words == self.pool else torch.tensor([self._place[word] for word in words])
+        self._known = [(words, columns), *self._known[:3]]
+        return columns
 
     def _squared_norms(self, model: SignatureGP, rows: Tensor | None) -> Tensor:
         kernel = model.kernel

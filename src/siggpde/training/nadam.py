@@ -42,6 +42,14 @@ class Nadam:
         self.first = [torch.zeros_like(p, requires_grad=False) for p in parameters]
         self.second = [torch.zeros_like(p, requires_grad=False) for p in parameters]
         self.steps, self.product = 0, 1.0
+        self._rooms: dict[str, Tensor] = {}
+
+    def room(self, name: str, like: Tensor, *shape: int) -> Tensor:
+        """Memory of that shape with undefined contents, the same at every call while shapes stay the same."""
+        kept = self._rooms.get(name)
+        if kept is None or kept.shape != shape or kept.dtype != like.dtype or kept.device != like.device:
+            kept = self._rooms[name] = like.new_empty(shape)
+        return kept
 
     def advance(self) -> Rates:
         """Begins the next step, in which every parameter is to be updated once."""
@@ -126,7 +134,7 @@ def q_gradient(
     """Gradient of the negative minibatch ELBO in q(u); parameters of the likelihood get theirs in `.grad`."""
     q, features = model.variational, features.detach()
     with torch.no_grad():
-        spread = _spread(features, q.root) if q.full else None
+        spread = torch.matmul(features, q.root.tril()) if q.full else None
         squares = features.square()
         variance = squares @ q.root.square().T if spread is None else spread.square().sum(dim=2).T
         value, g, w = _expectation(model, features, variance, tail, y, total)
@@ -165,13 +173,16 @@ def q_step(
         return QStep(found.elbo, found.features, found.tail)
     with torch.no_grad():
         features, mean, root = features.detach().contiguous(), q.mean.detach(), q.root.detach()
-        spread, room = _spread(features, root), torch.empty_like(features)
+        spread = optimizer.room("spread", features, q.latents, *features.shape)
+        room = optimizer.room("rows", features, *features.shape)
+        of_root = optimizer.room("root", features, q.size, q.size)
         variance = features.new_empty(q.latents, len(features))
         for latent in range(q.latents):
+            times_lower(features, root[latent], spread[latent])
             torch.sum(torch.square(spread[latent], out=room), dim=1, out=variance[latent])
         value, g, w = _expectation(model, features, variance.T, tail, y, total)
         of_rows = g @ mean if of_features else None
-        doubled, of_root = (2 * w.T)[:, :, None], root.new_empty(q.size, q.size)
+        doubled = (2 * w.T)[:, :, None]
         squares, logs = float(mean.square().sum(dtype=torch.float64)) - mean.numel(), 0.0
         for latent in range(q.latents):
             pulled = torch.mul(spread[latent], doubled[latent], out=room)
@@ -182,14 +193,6 @@ def q_step(
             squares, logs = squares + parts[0], logs + parts[1]
         optimizer.update(0, g.T @ features + mean, rates)
         return QStep(value - 0.5 * squares + logs, of_rows, w.sum(dim=1) if of_features else None)
-
-
-def _spread(features: Tensor, root: Tensor) -> Tensor:
-    """T = s R_c of every latent, (latents, B, M)."""
-    spread = features.new_empty(len(root), *features.shape)
-    for latent in range(len(root)):
-        times_lower(features, root[latent], spread[latent])
-    return spread
 
 
 def _expectation(
