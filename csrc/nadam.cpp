@@ -45,22 +45,23 @@ NadamRows<T> loop() {
         return loops->rows_float;
 }
 
-// First rows of the tasks, and the end. It depends on the size alone, and so does the order of every sum.
-std::vector<long> cuts(long size) {
-    std::vector<long> rows{0};
+// First rows of the tasks, and the end. The threads have no say in it, nor in the order of any sum.
+std::vector<long> cuts(long begin, long end) {
+    std::vector<long> rows{begin};
     long entries = 0;
-    for (long i = 0; i < size; ++i)
-        if ((entries += i + 1) >= task_entries || i + 1 == size) {
+    for (long i = begin; i < end; ++i)
+        if ((entries += i + 1) >= task_entries || i + 1 == end) {
             rows.push_back(i + 1);
             entries = 0;
         }
     return rows;
 }
 
-// One step of `count` matrices, gradients included; returns the sums of R_ij^2 and of log |R_ii| before it.
+// One step of rows [begin, end) of a matrix, for which there is a gradient; returns their sums of R_ij^2 and of
+// log |R_ii| before it.
 template <class T>
-nb::object step(std::uintptr_t value, std::uintptr_t gradient, std::uintptr_t first, std::uintptr_t second, long count,
-                long size, double beta1, double beta2, double of_gradient, double of_first, double correction,
+nb::object step(std::uintptr_t value, std::uintptr_t gradient, std::uintptr_t first, std::uintptr_t second, long size,
+                long begin, long end, double beta1, double beta2, double of_gradient, double of_first, double correction,
                 double eps, int threads) {
     const NadamRates<T> rates{T(1 - beta1), T(beta2), T(1 - beta2), T(of_gradient), T(of_first), T(1 / correction),
                               T(eps)};
@@ -68,18 +69,17 @@ nb::object step(std::uintptr_t value, std::uintptr_t gradient, std::uintptr_t fi
     {
         nb::gil_scoped_release unlocked;
         const NadamRows<T> rows = loop<T>();
-        const std::vector<long> cut = cuts(size);
-        const long parts = long(cut.size()) - 1, tasks = count * parts;
+        const NadamMatrix<T> matrix{reinterpret_cast<T*>(value), reinterpret_cast<const T*>(gradient),
+                                    reinterpret_cast<T*>(first), reinterpret_cast<T*>(second), size, begin};
+        const std::vector<long> cut = cuts(begin, end);
+        const long tasks = long(cut.size()) - 1;
         std::vector<double> sums(2 * tasks);
-        const double operations = 4.0 * double(count) * double(size) * double(size);
+        const double operations = 4.0 * double(end - begin) * double(end + begin);
         parallel_for(useful_threads(threads, operations), tasks, [&](long task) {
-            const long skip = task / parts * size * size, part = task % parts;
-            const NadamMatrix<T> matrix{reinterpret_cast<T*>(value) + skip, reinterpret_cast<const T*>(gradient) + skip,
-                                        reinterpret_cast<T*>(first) + skip, reinterpret_cast<T*>(second) + skip, size};
             double logarithms = 0;
-            for (long i = cut[part]; i < cut[part + 1]; ++i)
+            for (long i = cut[task]; i < cut[task + 1]; ++i)
                 logarithms += std::log(std::abs(double(matrix.value[i * (size + 1)])));
-            sums[2 * task] = rows(matrix, rates, cut[part], cut[part + 1]);
+            sums[2 * task] = rows(matrix, rates, cut[task], cut[task + 1]);
             sums[2 * task + 1] = logarithms;
         });
         for (long task = 0; task < tasks; ++task) {

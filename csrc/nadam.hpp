@@ -13,7 +13,8 @@ struct NadamRates {
     T of_first_moment, keep_second, of_second_moment, of_gradient, of_first, correction, eps;
 };
 
-// Matrices of `size` rows, each row `size` numbers after the one before; only the lower triangles are looked at.
+// A matrix of `size` rows, each row `size` numbers after the one before; only its lower triangle is looked at. The
+// gradient may be there in part: its first row is row `origin` of the matrix.
 template <class T>
 struct NadamMatrix {
     T* value;
@@ -21,6 +22,7 @@ struct NadamMatrix {
     T* first;
     T* second;
     long size;
+    long origin;
 };
 
 // Rows [begin, end): g is the gradient given plus R - diag(1 / R_ii). Returns the sum of the old R_ij^2.

@@ -41,7 +41,7 @@ double rows(const NadamMatrix<T>& matrix, const NadamRates<T>& given, long begin
     for (long i = begin; i < end; ++i) {
         const long at = i * matrix.size;
         T* __restrict value = matrix.value + at;
-        const T* __restrict gradient = matrix.gradient + at;
+        const T* __restrict gradient = matrix.gradient + (i - matrix.origin) * matrix.size;
         T* __restrict first = matrix.first + at;
         T* __restrict second = matrix.second + at;
         squares += sum_of_squares(value, i + 1);

@@ -68,7 +68,7 @@ def test_native_step_is_the_plain_one(size, dtype):
         plain.step([whole])
         rates = native.advance()
         for latent in range(3):
-            squares, logs = native.update_root(0, latent, gradient[latent] + junk, rates)
+            squares, logs = native.update_root(0, latent, 0, gradient[latent] + junk, rates)
             assert squares == pytest.approx(old[latent].double().square().sum().item(), rel=1e-5)
             assert logs == pytest.approx(old[latent].diagonal().double().abs().log().sum().item(), rel=1e-4, abs=1e-4)
     rtol = 1e-12 if dtype == torch.float64 else 1e-4
@@ -133,7 +133,7 @@ def test_threads_change_no_bit():
         for threads in (1, 3):
             torch.set_num_threads(threads)
             optimizer = Nadam([start.clone()], 0.01)
-            sums = optimizer.update_root(0, 0, gradient[0], optimizer.advance())
+            sums = optimizer.update_root(0, 0, 0, gradient[0], optimizer.advance())
             results.append((*sums, optimizer.parameters[0]))
     finally:
         torch.set_num_threads(before)

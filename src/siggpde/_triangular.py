@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 from itertools import pairwise
 
@@ -36,10 +37,16 @@ def add_times_upper(rows: Tensor, lower: Tensor, out: Tensor) -> None:
         out[:, start:stop].addmm_(rows[:, :stop], lower[start:stop, :stop].T)
 
 
-def lower_product(left: Tensor, right: Tensor, out: Tensor) -> None:
-    """The lower triangle of left^T (M, n) @ right (n, M) into `out` (M, M); what is above it is left undefined."""
-    for start, stop in blocks(len(out)):
-        torch.mm(left[:, start:stop].T, right[:, :stop], out=out[start:stop, :stop])
+def lower_products(left: Tensor, right: Tensor, room: Tensor) -> Iterator[tuple[int, Tensor]]:
+    """The lower triangle of left^T (M, n) @ right (n, M), a block of rows after the other: (first row, (rows, M)).
+
+    All are in the same memory, that of `room` (M, M), so that they are still in the cache when they are used; what is
+    above the triangle is left undefined.
+    """
+    for start, stop in blocks(len(room)):
+        rows = room[: stop - start]
+        torch.mm(left[:, start:stop].T, right[:, :stop], out=rows[:, :stop])
+        yield start, rows
 
 
 def gram_upper(rows: Tensor, weights: Tensor) -> Tensor:

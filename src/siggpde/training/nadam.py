@@ -20,7 +20,7 @@ from torch import Tensor
 
 from siggpde import _inputs
 from siggpde._native import core
-from siggpde._triangular import add_times_upper, lower_product, times_lower
+from siggpde._triangular import add_times_upper, lower_products, times_lower
 from siggpde.model import SignatureGP
 
 _BETA1, _BETA2, _EPS, _DECAY = 0.9, 0.999, 1e-8, 4e-3
@@ -77,20 +77,21 @@ class Nadam:
         for index, gradient in enumerate(gradients):
             self.update(index, gradient, rates)
 
-    def update_root(self, index: int, latent: int, gradient: Tensor, rates: Rates) -> tuple[float, float]:
-        """Moves one lower triangular matrix of a stack, natively; upper triangles are not looked at.
+    def update_root(self, index: int, latent: int, start: int, gradient: Tensor, rates: Rates) -> tuple[float, float]:
+        """Moves rows of one lower triangular matrix of a stack, natively; what is above the diagonal is not looked at.
 
-        `gradient` (M, M) lacks that of the KL divergence, R - diag(1 / R_ii), which is added. Returns the sum of
-        R_ij² and that of log |R_ii|, both before the step.
+        `gradient` (rows, M), of the rows from `start` on, lacks that of the KL divergence, R - diag(1 / R_ii), which is
+        added. Returns the sum of R_ij² and that of log |R_ii| over these rows, both before the step.
         """
-        stack, size = self.parameters[index], len(gradient)
+        stack, size = self.parameters[index], gradient.shape[1]
         skip = latent * size * size * stack.element_size()
         tensors = (stack, self.first[index], self.second[index])
         value, first, second = (tensor.data_ptr() + skip for tensor in tensors)
         run = core.nadam_lower_f64 if stack.dtype == torch.float64 else core.nadam_lower_f32
         return run(
-            value, gradient.data_ptr(), first, second, 1, size, _BETA1, _BETA2, *rates, _EPS, _inputs.thread_count(None)
-        )
+            value, gradient.data_ptr(), first, second, size, start, start + len(gradient),
+            _BETA1, _BETA2, *rates, _EPS, _inputs.thread_count(None),
+        )  # fmt: skip
 
     def native(self, index: int) -> bool:
         """Whether `update_root` can be called for this parameter."""
@@ -188,9 +189,9 @@ def q_step(
             pulled = torch.mul(spread[latent], doubled[latent], out=room)
             if of_rows is not None:
                 add_times_upper(pulled, root[latent], of_rows)
-            lower_product(features, pulled, of_root)
-            parts = optimizer.update_root(1, latent, of_root, rates)
-            squares, logs = squares + parts[0], logs + parts[1]
+            for start, rows in lower_products(features, pulled, of_root):
+                parts = optimizer.update_root(1, latent, start, rows, rates)
+                squares, logs = squares + parts[0], logs + parts[1]
         optimizer.update(0, g.T @ features + mean, rates)
         return QStep(value - 0.5 * squares + logs, of_rows, w.sum(dim=1) if of_features else None)
 
