@@ -61,12 +61,14 @@ def words_of_the_full_kernel(found: Screening, paths: Tensor) -> SignatureGP:
         share = siggpde.signature(some * theta, words=pool).square() / kernel.squared_norm(some).detach()[:, None]
         held = share.mean(dim=0).sort(descending=True).values[:500].sum()
         if held > 0.9:
-            return SignatureGP(kernel, OrthogonalSignatureFeatures(len(theta), 500), Softmax(found.classes))
+            return SignatureGP(
+                kernel, OrthogonalSignatureFeatures(len(theta), 500), Softmax(found.classes), dtype=torch.float32
+            )
         theta = 0.9 * theta
 
 
 def directions(rank: int | None) -> Callable[[Screening, Tensor], SignatureGP]:
-    return lambda found, _: found.build(rank=rank)
+    return lambda found, _: found.build(rank=rank, dtype=torch.float32)
 
 
 FITS = [

@@ -30,7 +30,7 @@ def train_demo(series: int | None = None, seed: int = 0, rank: int = 500) -> tup
     started = time.perf_counter()
     found = screen(x_train, y_train, seed=seed)
     log.info("screened %d settings in %.1f s", len(found.report), found.seconds)
-    model = found.build(rank=rank)
+    model = found.build(rank=rank, dtype=torch.float32)
     paths, _ = found.transform(x_train)
     history = fit(model, (paths, y_train), seed=seed, screening=found)
     trained = time.perf_counter()

@@ -151,7 +151,8 @@ class Climb:
         natural, q = self.natural, self.natural.model.variational
         kept = natural.precision, natural.shift, q.root.detach().clone(), q.mean.detach().clone()
         target = natural.target(self.seen, self.at, len(self.y), convex=convex)
-        rho, slack = self.rho, 1e-12 * (abs(self.elbo) + len(self.y))
+        rho = self.rho
+        slack = 0.01 * torch.finfo(natural.model.dtype).eps * (abs(self.elbo) + len(self.y))
         while rho > 1e-4:
             if natural.move(target, rho):
                 at = natural.statistics(self.seen, self.y)

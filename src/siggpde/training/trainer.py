@@ -15,7 +15,7 @@ from siggpde.training.cache import SignatureCache
 from siggpde.training.history import History, Record
 
 _CHUNK = 4096
-_ROWS_FOR_DIRECTIONS = 2000
+_ROWS_FOR_DIRECTIONS = 1500
 
 
 class Phase(Protocol):
