@@ -5,13 +5,15 @@ Nothing is tuned on a test set: settings come from `siggpde.screen` on the train
 
 from __future__ import annotations
 
+import os
 import statistics
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 
 import numpy as np
 import torch
+from _train_cases import Grid
 from torch import Tensor
 
 import siggpde
@@ -108,26 +110,36 @@ def run(fit: Fit, seed: int) -> Outcome:
     )
 
 
-def rows(seeds: int, only: set[str] | None = None) -> Iterator[list[str]]:
-    """Table rows, one a fit: mean ± sd over the seeds."""
-    for fit in FITS:
-        if only is not None and fit.key not in only:
-            continue
-        try:
-            outcomes = [run(fit, seed) for seed in range(seeds)]
-        except FileNotFoundError:
-            yield [fit.data, fit.what, "the data set was not found: set SIGGPDE_DATA", "", "", "", "", ""]
-            continue
-        yield [
-            fit.data,
-            fit.what,
-            _spread([o.accuracy for o in outcomes], 2),
-            _spread([o.nlpp for o in outcomes], 4),
-            _pair(fit.paper),
-            _pair(fit.needed),
-            _spread([o.wall for o in outcomes], 1),
-            _spread([o.cpu for o in outcomes], 1),
-        ]
+def accuracy(_rounds: int, quick: bool) -> Grid:
+    """All the fits, mean ± sd over three seeds (one with `quick`), on all cores."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(os.cpu_count() or 1)
+    cores = f"{torch.get_num_threads()} cores, float32; seconds from raw series to the fitted model"
+    grid = Grid("accuracy", f"Whole fits on real data, {cores}", HEADINGS)
+    try:
+        for fit in FITS:
+            try:
+                outcomes = [run(fit, seed) for seed in range(1 if quick else 3)]
+            except FileNotFoundError:
+                grid.add([fit.data, fit.what, "data set not found: set SIGGPDE_DATA", "", "", "", "", ""])
+                continue
+            grid.add(_row(fit, outcomes), fit=fit.key, outcomes=[asdict(outcome) for outcome in outcomes])
+    finally:
+        torch.set_num_threads(threads)
+    return grid
+
+
+def _row(fit: Fit, outcomes: list[Outcome]) -> list[str]:
+    return [
+        fit.data,
+        fit.what,
+        _spread([o.accuracy for o in outcomes], 2),
+        _spread([o.nlpp for o in outcomes], 4),
+        _pair(fit.paper),
+        _pair(fit.needed),
+        _spread([o.wall for o in outcomes], 1),
+        _spread([o.cpu for o in outcomes], 1),
+    ]
 
 
 HEADINGS = ["data", "model", "accuracy %", "NLPP", "paper", "at least", "wall s", "CPU s"]
