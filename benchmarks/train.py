@@ -2,8 +2,8 @@
 
     python benchmarks/train.py [--quick] [--only iteration,natural,state,accuracy] [--json FILE] [--markdown FILE]
 
-Everything runs on one core, on random series of the shape of the data sets named, and times are the minimum over rounds;
-but `accuracy` trains on the real data sets, on all cores.
+Everything runs on one core, on random series of the shape of the data sets named, and times are the minimum over
+rounds; but `accuracy` trains on the real data sets, on all cores.
 """
 
 from __future__ import annotations

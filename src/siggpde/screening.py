@@ -6,10 +6,11 @@ a candidate costs a fraction of a second. Its settings carry over to the Gaussia
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -29,6 +30,7 @@ from siggpde.words import Word, count_up_to, words_up_to
 _START_AMPLITUDE = 60.0
 _SERIES_FOR_POOL = 128
 _WORK = 4e9
+_MOST_BYTES = 2**27
 
 
 @dataclass(frozen=True)
@@ -60,13 +62,14 @@ class Screening:
         self,
         likelihood: Likelihood | None = None,
         *,
-        rank: int | None = 500,
+        rank: int | Literal["auto"] | None = "auto",
         covariance: Covariance = "full",
         dtype: torch.dtype = torch.float64,
     ) -> SignatureGP:
         """A model with these settings: the normalised kernel of the chosen words, `rank` directions of them.
 
-        The likelihood is Softmax for classes and Gaussian for numbers unless given.
+        `rank="auto"` takes 500, or fewer where the covariances of many latents would fill more than 128 MB; None takes
+        the words themselves. The likelihood is Softmax for classes and Gaussian for numbers unless given.
         """
         amplitude = _START_AMPLITUDE
         if self.classes is None:
@@ -76,6 +79,9 @@ class Screening:
             likelihood = Softmax(self.classes)
         channels = len(self.theta)
         kernel = SignatureKernel(channels, theta=self.theta, amplitude=amplitude, normalized=True, words=self.words)
+        if rank == "auto":
+            each = dtype.itemsize * likelihood.latents * (1 if covariance == "full" else 0)
+            rank = 500 if each == 0 else max(1, min(500, math.isqrt(_MOST_BYTES // each)))
         kept = None if rank is None else min(rank, len(self.words))
         features = OrthogonalSignatureFeatures(channels, len(self.words), "lexicographic", kept, chosen=self.words)
         return SignatureGP(kernel, features, likelihood, covariance=covariance, dtype=dtype)

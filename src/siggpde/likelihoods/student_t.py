@@ -56,17 +56,6 @@ class StudentT(Likelihood):
         return (self._log_prob(residual) @ weights).to(mean.dtype)
 
     @torch.no_grad()
-    def statistics(self, mean: Tensor, variance: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        self._check(mean, variance, y)
-        r, weights = self._residuals(mean, variance, y)
-        scale, df = self.scale, self.df
-        slope = (df + 1) * r / (df + r.square()) / scale
-        curvature = (df + 1) * (df - r.square()) / (df + r.square()).square() / scale.square()
-        value = self._log_prob(r) @ weights
-        g, a = (slope @ weights)[:, None], (curvature @ weights)[:, None]
-        return value.to(mean.dtype), g.to(mean.dtype), a.to(mean.dtype)
-
-    @torch.no_grad()
     def predict(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
         """The mean and variance of y; the variance is infinite for df <= 2, and the mean does not exist for df <= 1."""
         self._check(mean, variance)
