@@ -90,7 +90,7 @@ def run(fit: Fit, seed: int) -> Outcome:
     """From raw series to predictions; the time is that of everything but loading the file and judging."""
     train, labels, test, truth = _load(fit.data)
     wall, cpu = time.perf_counter(), time.process_time()
-    candidates = None if fit.screened else [Candidate(path_length=12.0)]
+    candidates = None if fit.screened else [Candidate()]
     found = siggpde.screen(
         train, labels, seed=seed, candidates=candidates, max_words=fit.words, max_series=1500 if fit.screened else 500
     )
