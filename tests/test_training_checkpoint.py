@@ -68,7 +68,7 @@ def test_a_resumed_fit_ends_bitwise_as_an_uninterrupted_one(
     settings = {"seed": 3, "checkpoint": tmp_path / "state", "checkpoint_every": 0.0, **QUIET}
     broken, _ = CASES[case]()
     with monkeypatch.context() as patch:
-        interrupt(patch, phase, 2)
+        interrupt(patch, phase, 1)
         with pytest.raises(Interruption):
             fit(broken, (X, y), schedule, **settings)
     again, _ = CASES[case]()

@@ -65,8 +65,7 @@ class History:
         Path(path).write_text(json.dumps(self.to_dict(), indent=1) + "\n", encoding="utf-8")
 
     def __str__(self) -> str:
-        parts = [
-            f"{name} {seconds:.1f} s ({self.stopped.get(name, '')})" for name, seconds in self.phase_seconds.items()
-        ]
+        ended = {name: f" ({reason})" for name, reason in self.stopped.items()}
+        parts = [f"{name} {seconds:.1f} s{ended.get(name, '')}" for name, seconds in self.phase_seconds.items()]
         elbo = "" if self.elbo is None else f"; ELBO {self.elbo:.4f} a series"
         return f"{self.schedule}: " + ", ".join(parts) + elbo
