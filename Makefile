@@ -76,7 +76,7 @@ $(VENV)/.bench: $(VENV)/.tools $(SOURCES)
 SANITIZED := build/sanitize
 # Tests of threads on large batches, and of whole data sets, would take the slowed core half an hour.
 SANITIZE_SKIP ?= not change_no_bit and not disturb_each_other and not series_of and not memory
-SANITIZE_TESTS ?= $(wildcard $(foreach op,words signature goursat kernel native,tests/test_$(op)*.py))
+SANITIZE_TESTS ?= $(wildcard $(foreach op,words signature goursat kernel native nadam,tests/test_$(op)*.py))
 
 $(SANITIZED)/.built: $(VENV)/.dev $(SOURCES) $(wildcard src/siggpde/*.py)
 	rm -rf $(SANITIZED)/site
