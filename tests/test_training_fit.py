@@ -1,6 +1,7 @@
 """Around a fit: the cache of signatures, the history, the split, the time limit and what is refused."""
 
 import json
+import warnings
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,9 @@ import torch
 
 from paths import generator
 from siggpde.likelihoods import Gaussian, Softmax
-from siggpde.training import History, NaturalGradients, PaperSchedule, fit
+from siggpde.training import History, NaturalGradients, PaperSchedule, Record, fit
 from siggpde.training.cache import SignatureCache
-from siggpde.training.fit import _split
+from siggpde.training.fit import _split, _warn_if_lost
 from small_models import QUIET, labels, same_state, series, small_gp, targets
 
 NATURAL = NaturalGradients(max_iter=4, settle=1e-12, inner=2)
@@ -150,3 +151,13 @@ def test_a_defect_is_named_by_the_number_of_its_series(monkeypatch: pytest.Monke
         for rows in (None, torch.tensor([3, 41, 7])):
             with pytest.raises(ArithmeticError, match="series 41: its features"):
                 cache.project(model, rows)
+
+
+def test_a_fit_that_is_lost_says_so():
+    history = History(records=[Record("all", 0, 1.0, elbo=-1e22)])
+    with pytest.warns(RuntimeWarning, match="the fit is lost"):
+        _warn_if_lost(history)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        _warn_if_lost(History(records=[Record("all", 0, 1.0, elbo=-3.0)]))
+        _warn_if_lost(History())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from siggpde.words import Word, words
 
 _SERIES_FOR_POOL = 256
 _LEAST_FOR_VALIDATION = 50
+_LOST = -1e6
 
 
 def fit(
@@ -100,7 +102,19 @@ def fit(
     else:
         restore(trainer, state)
     _run(trainer, phases, state is not None, wanted, time_limit, progress, path, checkpoint_every, mark)
+    _warn_if_lost(history)
     return history
+
+
+def _warn_if_lost(history: History) -> None:
+    """An ELBO no data has means that q(u) was thrown far off and did not come back."""
+    if history.elbo is not None and not history.elbo > _LOST:
+        warnings.warn(
+            f"the fit is lost: its ELBO is {history.elbo:.1e} a series. Predictions mean nothing; scale the series or "
+            "the targets down, or take covariance='diagonal'",
+            RuntimeWarning,
+            stacklevel=3,
+        )
 
 
 def _run(
