@@ -11,12 +11,12 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
-import numpy as np
 import torch
 from _train_cases import Grid
 from torch import Tensor
 
 import siggpde
+from siggpde._train_demo import tensors
 from siggpde.datasets import load_dataset
 from siggpde.inducing import OrthogonalSignatureFeatures, grow_pool
 from siggpde.kernel import SignatureKernel
@@ -88,7 +88,7 @@ FITS = [
 
 def run(fit: Fit, seed: int) -> Outcome:
     """From raw series to predictions; the time is that of everything but loading the file and judging."""
-    train, labels, test, truth = _load(fit.data)
+    train, labels, test, truth = tensors(load_dataset(fit.data))
     wall, cpu = time.perf_counter(), time.process_time()
     candidates = None if fit.screened else [Candidate()]
     found = siggpde.screen(
@@ -143,14 +143,6 @@ def _row(fit: Fit, outcomes: list[Outcome]) -> list[str]:
 
 
 HEADINGS = ["data", "model", "accuracy %", "NLPP", "paper", "at least", "wall s", "CPU s"]
-
-
-def _load(name: str) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    data = load_dataset(name)
-    places = {label: place for place, label in enumerate(sorted(set(data.y_train.tolist())))}
-    series = [torch.from_numpy(np.swapaxes(x, 1, 2).astype(np.float64)) for x in (data.X_train, data.X_test)]
-    labels = [torch.tensor([places[label] for label in y.tolist()]) for y in (data.y_train, data.y_test)]
-    return series[0], labels[0], series[1], labels[1]
 
 
 def _spread(values: list[float], digits: int) -> str:

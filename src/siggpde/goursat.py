@@ -191,9 +191,7 @@ def _pair_solver(gradient: str, scheme: reference.Scheme, log: bool) -> Any:
 
 
 def _finite_pieces(x: Tensor, lengths: Tensor | None, scheme: reference.Scheme, name: str) -> Tensor:
-    inside = _inputs.row_mask(x, lengths)[:, :, None]
-    if not torch.isfinite(torch.where(inside, x.detach(), 0.0)).all():
-        _inputs.raise_not_finite(x, lengths, name)
+    _inputs.check_finite(x, lengths, name)
     return reference.pieces(x, lengths, scheme)
 
 

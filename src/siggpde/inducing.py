@@ -39,6 +39,10 @@ class Projection(NamedTuple):
     tail: Tensor
     rounded: int
 
+    def take(self, rows: Tensor | slice) -> Projection:
+        """The same of some of the series; what was rounded has been counted."""
+        return Projection(self.features[rows], self.variance[rows], self.tail[rows], 0)
+
 
 class OrthogonalSignatureFeatures(nn.Module):
     """`count` words as inducing variables of a `SignatureKernel`; with `rank`, as many combinations of them.

@@ -129,10 +129,8 @@ class PathTransform:
 def _checked(series: _inputs.Series, lengths: Lengths) -> tuple[Tensor, Tensor | None]:
     batch, counts = _inputs.as_batch(series, lengths, "series")
     batch = batch.detach().to(torch.float64)
-    inside = _inputs.row_mask(batch, counts)[:, :, None]
-    if not bool(torch.isfinite(torch.where(inside, batch, 0.0)).all()):
-        _inputs.raise_not_finite(batch, counts, "series")
-    return torch.where(inside, batch, 0.0), counts
+    _inputs.check_finite(batch, counts, "series")
+    return torch.where(_inputs.row_mask(batch, counts)[:, :, None], batch, 0.0), counts
 
 
 def _spread(points: Tensor) -> Tensor:

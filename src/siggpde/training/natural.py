@@ -44,9 +44,10 @@ class Target:
 class NaturalGradient:
     """Steps of q(u) of a model; keeps L (its upper triangle) and L m in float64 whatever the model's dtype."""
 
-    def __init__(self, model: SignatureGP) -> None:
+    def __init__(self, model: SignatureGP, natural: tuple[Tensor, Tensor] | None = None) -> None:
+        """`natural` is L and L m where they are known already."""
         self.model = model
-        precision, shift = model.variational.natural()
+        precision, shift = model.variational.natural() if natural is None else natural
         self.precision, self.shift = precision.double(), shift.double()
 
     @torch.no_grad()
@@ -55,8 +56,7 @@ class NaturalGradient:
         parts = []
         for start in range(0, len(y), _CHUNK):
             rows = slice(start, start + _CHUNK)
-            part = Projection(seen.features[rows], seen.variance[rows], seen.tail[rows], 0)
-            mean, variance = self.model.latent_marginals(part)
+            mean, variance = self.model.latent_marginals(seen.take(rows))
             parts.append((*self.model.likelihood.statistics(mean, variance, y[rows]), mean))
         value, g, a, mean = (torch.cat(columns) for columns in zip(*parts, strict=True))
         return Statistics(float(value.double().sum()), g, a, mean)

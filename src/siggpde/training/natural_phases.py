@@ -9,7 +9,6 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from siggpde.inducing import Projection
 from siggpde.training.natural import Climb, NaturalGradient
 from siggpde.training.schedules import NaturalGradients
 from siggpde.training.trainer import Trainer
@@ -45,8 +44,7 @@ class SettleQ:
     def prepare(self, trainer: Trainer) -> None:
         self.rows = self._rows(trainer)
         self.y = trainer.y[self.rows]
-        self.joint = len(self.rows) <= self.schedule.max_joint
-        self.seen = trainer.project(self.rows) if self.joint else None
+        self.seen = trainer.project(self.rows) if len(self.rows) <= self.schedule.max_joint else None
         self.natural = restored(trainer)
         self.climb: Climb | None = None
 
@@ -78,10 +76,7 @@ class SettleQ:
 
     def _stochastic(self, trainer: Trainer, rho: float) -> float:
         rows = trainer.batch(torch.arange(len(self.rows)), batch_size(trainer, self.schedule))
-        if self.seen is None:
-            seen = trainer.project(self.rows[rows])
-        else:
-            seen = Projection(self.seen.features[rows], self.seen.variance[rows], self.seen.tail[rows], 0)
+        seen = trainer.project(self.rows[rows]) if self.seen is None else self.seen.take(rows)
         first = trainer.iteration == 0 and trainer.scratch["warm"] > 0
         curvature = _START_CURVATURE if first else None
         warm = trainer.iteration < trainer.scratch["warm"]
@@ -200,9 +195,7 @@ class LearnHyperparameters:
 
 def restored(trainer: Trainer) -> NaturalGradient:
     """Natural gradients that go on where the scratch says."""
-    natural = NaturalGradient(trainer.model)
-    natural.precision, natural.shift = trainer.scratch["precision"], trainer.scratch["shift"]
-    return natural
+    return NaturalGradient(trainer.model, (trainer.scratch["precision"], trainer.scratch["shift"]))
 
 
 def batch_size(trainer: Trainer, schedule: NaturalGradients) -> int:
