@@ -62,17 +62,13 @@ class NaturalGradient:
         return Statistics(float(value.double().sum()), g, a, mean)
 
     @torch.no_grad()
-    def target(
-        self, seen: Projection, at: Statistics, total: int, curvature: float | None = None, *, convex: bool = False
-    ) -> Target:
+    def target(self, seen: Projection, at: Statistics, total: int, curvature: float | None = None) -> Target:
         """The target of a step from a batch out of `total` series.
 
-        `curvature` puts one number in the place of every a_n, `convex` zero in that of every negative one: steps that
-        are shorter, and safe far from the optimum.
+        `curvature` puts one number in the place of every a_n: steps that are shorter, and safe far from the optimum.
         """
         q, n = self.model.variational, len(at.g)
         a = at.a if curvature is None else torch.full_like(at.a, curvature)
-        a = a.clamp_min(0) if convex else a
         pull = at.g + a * at.mean
         precision = torch.zeros_like(self.precision)
         if q.full:
@@ -98,16 +94,7 @@ class NaturalGradient:
         self.precision, self.shift = precision, shift
         return True
 
-    def step(
-        self,
-        seen: Projection,
-        y: Tensor,
-        total: int,
-        rho: float,
-        curvature: float | None = None,
-        *,
-        convex: bool = False,
-    ) -> float:
+    def step(self, seen: Projection, y: Tensor, total: int, rho: float, curvature: float | None = None) -> float:
         """One step from a batch, halved until L is positive definite; returns the expected log likelihood before it.
 
         A step with a given `curvature` is taken back where it lowers the ELBO of the batch; then the true one is used.
@@ -120,7 +107,7 @@ class NaturalGradient:
                     return at.value
                 self.model.variational.set_natural(*kept)
                 self.precision, self.shift = kept
-        target = self.target(seen, at, total, convex=convex)
+        target = self.target(seen, at, total)
         while rho > 1e-6 and not self.move(target, rho):
             rho /= 2
         return at.value
@@ -140,17 +127,9 @@ class Climb:
 
     def step(self) -> float:
         """One step; returns by how much the ELBO rose, 0 when no step raises it any more."""
-        gain = self._try(convex=False)
-        if gain is None and bool((self.at.a < 0).any()):
-            gain = self._try(convex=True)  # where log p is not concave, and the quadrature of a too rough to follow
-        if gain is None:
-            self.rho = 1e-3
-        return gain or 0.0
-
-    def _try(self, convex: bool) -> float | None:
         natural, q = self.natural, self.natural.model.variational
         kept = natural.precision, natural.shift, q.root.detach().clone(), q.mean.detach().clone()
-        target = natural.target(self.seen, self.at, len(self.y), convex=convex)
+        target = natural.target(self.seen, self.at, len(self.y))
         rho = self.rho
         slack = 0.01 * torch.finfo(natural.model.dtype).eps * (abs(self.elbo) + len(self.y))
         while rho > 1e-4:
@@ -166,4 +145,5 @@ class Climb:
                 q.root.copy_(kept[2])
                 q.mean.copy_(kept[3])
             rho /= 2
-        return None
+        self.rho = 1e-3
+        return 0.0

@@ -79,8 +79,7 @@ class SettleQ:
         seen = trainer.project(self.rows[rows]) if self.seen is None else self.seen.take(rows)
         first = trainer.iteration == 0 and trainer.scratch["warm"] > 0
         curvature = _START_CURVATURE if first else None
-        warm = trainer.iteration < trainer.scratch["warm"]
-        value = self.natural.step(seen, self.y[rows], len(self.y), 1.0 if first else rho, curvature, convex=warm)
+        value = self.natural.step(seen, self.y[rows], len(self.y), 1.0 if first else rho, curvature)
         elbo = value / len(rows) - float(trainer.model.variational.kl().detach()) / len(self.y)
         trainer.scratch |= {"precision": self.natural.precision, "shift": self.natural.shift}
         trainer.record(self.name, elbo=elbo, step=rho)
