@@ -1,0 +1,215 @@
+"""From whatever holds series to one batch of them.
+
+Users hand in series as scikit-learn and aeon have them, channels before time: (n_cases, n_channels, n_timepoints), or
+a list of (n_channels, n_timepoints_i). The rest of this package wants time before channels, float64 and one tensor.
+NaN is a missing value, except at the end of a series in all its channels: that is the padding of a shorter one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+_PIECE = 2**24  # numbers in a piece, 128 MB
+
+
+@dataclass(frozen=True, eq=False)
+class SeriesBatch:
+    """Series of one number of channels, padded to the longest.
+
+    - `values`: (n, length, channels), float64; NaN where a value is missing.
+    - `lengths`: (n,), int64; None when all series have all the points. Rows from lengths[i] on are never read.
+    - `times`: (n, length), float64, the time stamps; None when points are evenly spaced.
+    - `first`: the number of the first series, where this is a piece of a larger set, so that messages name the right
+      one.
+    """
+
+    values: Tensor
+    lengths: Tensor | None = None
+    times: Tensor | None = None
+    first: int = 0
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def channels(self) -> int:
+        return self.values.shape[2]
+
+    def counts(self) -> Tensor:
+        """The length of every series, (n,), int64."""
+        n, length, _ = self.values.shape
+        return torch.full((n,), length) if self.lengths is None else self.lengths
+
+    def inside(self) -> Tensor:
+        """Which rows are points of a series and not padding, (n, length), bool."""
+        return torch.arange(self.values.shape[1]) < self.counts()[:, None]
+
+
+def collect(X: Any, name: str = "X") -> SeriesBatch:
+    """One batch of the series in `X`, checked; `X` is not modified and shares no memory with the batch.
+
+    `X` is a numpy array or torch tensor (n_cases, n_channels, n_timepoints), or (n_cases, n_timepoints) for one
+    channel; or a list of arrays (n_channels, n_timepoints_i) or (n_timepoints_i,); or nested lists of numbers.
+
+    Examples:
+        >>> batch = collect([[1, 2, 3], [4, 5]])
+        >>> batch.values[..., 0]
+        tensor([[1., 2., 3.],
+                [4., 5., nan]], dtype=torch.float64)
+        >>> batch.lengths
+        tensor([3, 2])
+    """
+    return next(iter(pieces(X, name, most=None)))
+
+
+def pieces(X: Any, name: str = "X", *, most: int | None = _PIECE) -> Iterator[SeriesBatch]:
+    """What `collect` gives, piece by piece, with about `most` numbers in each (at least one series); None: one piece.
+
+    Long series that are shortened afterwards, or stored in a file larger than memory, then never are there all at once.
+    """
+    if isinstance(X, list | tuple):
+        items = _items(X, name)
+        for start, stop in _groups([item.shape for item in items], most):
+            yield _batch(_padded(items[start:stop]), name, start)
+        return
+    array = _array(X, name)
+    if array.ndim == 2:
+        array = array[:, None, :]
+    if array.ndim != 3:
+        fix = {0: "pass one array or a list of arrays", 1: "for one series of one channel write X[None, None]"}
+        raise ValueError(
+            f"{name} must have shape (n_cases, n_channels, n_timepoints), or (n_cases, n_timepoints) for one channel, "
+            f"got {array.shape}" + (f"; {fix[array.ndim]}" if array.ndim in fix else "")
+        )
+    n, channels, length = array.shape
+    for what, number in (("series", n), ("channels", channels), ("time points", length)):
+        if number == 0:
+            raise ValueError(
+                f"{name} has no {what}: its shape (n_cases, n_channels, n_timepoints) is {array.shape}; "
+                "give at least one of each"
+            )
+    step = n if most is None else max(1, most // (channels * length))
+    for start in range(0, n, step):
+        part = array[start : start + step].transpose(0, 2, 1)
+        yield _batch(np.array(part, dtype=np.float64, order="C", copy=True), name, start)
+
+
+def join(batches: Sequence[SeriesBatch]) -> SeriesBatch:
+    """One batch of the series of several, padded with NaN to the longest."""
+    if len(batches) == 1:
+        return batches[0]
+    n, length = sum(map(len, batches)), max(batch.values.shape[1] for batch in batches)
+    values = torch.full((n, length, batches[0].channels), math.nan, dtype=torch.float64)
+    times = None if batches[0].times is None else torch.full((n, length), math.nan, dtype=torch.float64)
+    start = 0
+    for batch in batches:
+        rows, points = slice(start, start + len(batch)), batch.values.shape[1]
+        values[rows, :points] = batch.values
+        if times is not None:
+            assert batch.times is not None
+            times[rows, :points] = batch.times
+        start += len(batch)
+    lengths = torch.cat([batch.counts() for batch in batches])
+    return SeriesBatch(values, None if bool((lengths == length).all()) else lengths, times, batches[0].first)
+
+
+def _items(X: Sequence[Any], name: str) -> list[np.ndarray]:
+    """The arrays (n_channels, n_timepoints_i) of a list, all with the same channels."""
+    if not X:
+        raise ValueError(f"{name} is empty: there are no series in it; give at least one")
+    items = []
+    for number, given in enumerate(X):
+        item = _array(given, f"series {number} of {name}")
+        if item.ndim == 1:
+            item = item[None]
+        if item.ndim != 2 or 0 in item.shape:
+            fix = "; a single series goes into a list of its own" if item.ndim == 0 else ""
+            raise ValueError(
+                f"series {number} of {name} must have shape (n_channels, n_timepoints), or (n_timepoints,) for one "
+                f"channel, with at least one of each, got {item.shape}{fix}"
+            )
+        if item.shape[0] != (items or [item])[0].shape[0]:
+            raise ValueError(
+                f"series {number} of {name} has {item.shape[0]} channels and {item.shape[1]} time points, but series 0 "
+                f"has {items[0].shape[0]} channels; all need the same channels, as (n_channels, n_timepoints): "
+                "transpose series that have time first"
+            )
+        items.append(item)
+    return items
+
+
+def _array(x: Any, name: str) -> np.ndarray:
+    """An array of real numbers; without a copy where possible."""
+    if isinstance(x, Tensor):
+        if x.layout != torch.strided:
+            raise ValueError(f"{name} is a sparse tensor; convert it with .to_dense()")
+        x = x.detach().cpu()
+        x = (x.double() if x.dtype == torch.bfloat16 else x).numpy()
+    elif isinstance(x, np.ma.MaskedArray):  # what is masked is missing
+        x = np.ma.filled(x.astype(np.float64), math.nan)
+    try:
+        array = np.asarray(x)
+    except ValueError as trouble:
+        raise ValueError(
+            f"{name} is not an array of numbers ({trouble}); the channels of a series need equally many time points: "
+            "put NaN where a value is missing"
+        ) from None
+    if array.dtype.kind not in "fiub":
+        fix = {
+            "O": "pass series of unequal lengths as a list of arrays, and missing values as NaN, not None",
+            "c": "pass the real and the imaginary part as two channels",
+            "M": "convert time stamps to numbers, such as seconds since the first",
+        }.get(array.dtype.kind, "convert it to float")
+        raise ValueError(f"{name} must hold real numbers, got {type(x).__name__} of dtype {array.dtype}; {fix}")
+    return array
+
+
+def _groups(shapes: Sequence[tuple[int, ...]], most: int | None) -> Iterator[tuple[int, int]]:
+    """Runs start:stop of series that take at most `most` numbers when padded together."""
+    start, longest = 0, 0
+    for number, (channels, length) in enumerate(shapes):
+        padded = (number + 1 - start) * channels * max(longest, length)
+        if most is not None and number > start and padded > most:
+            yield start, number
+            start, longest = number, 0
+        longest = max(longest, length)
+    yield start, len(shapes)
+
+
+def _padded(items: Sequence[np.ndarray]) -> np.ndarray:
+    longest = max(item.shape[1] for item in items)
+    values = np.full((len(items), longest, items[0].shape[0]), math.nan)
+    for row, item in zip(values, items, strict=True):
+        row[: item.shape[1]] = item.T
+    return values
+
+
+def _batch(values: np.ndarray, name: str, first: int) -> SeriesBatch:
+    """The batch of values (n, length, channels), whose lengths are read off the NaN at the ends."""
+    finite: np.ndarray = np.isfinite(values)
+    if finite.all():
+        return SeriesBatch(torch.from_numpy(values), first=first)
+    if np.isinf(values).any():
+        series, channel, time = np.argwhere(np.isinf(values).transpose(0, 2, 1))[0].tolist()
+        raise ValueError(
+            f"series {first + series} of {name} is infinite ({values[series, time, channel]}) in channel {channel} at "
+            f"time point {time}; put NaN there if the value is missing"
+        )
+    seen = np.any(finite, axis=2)
+    empty = ~seen.any(axis=1)
+    if empty.any():
+        raise ValueError(
+            f"series {first + int(empty.argmax())} of {name} is NaN everywhere; drop series without a single value"
+        )
+    lengths = values.shape[1] - seen[:, ::-1].argmax(axis=1)
+    longest = int(lengths.max())
+    values = np.ascontiguousarray(values[:, :longest])
+    equal = bool((lengths == longest).all())
+    return SeriesBatch(torch.from_numpy(values), None if equal else torch.from_numpy(lengths), first=first)

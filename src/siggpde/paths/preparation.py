@@ -1,0 +1,204 @@
+"""From what users hand in to a clean batch: the first half of the way to paths."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+from siggpde.paths.batch import SeriesBatch, join, pieces
+from siggpde.paths.gaps import check_times, fill_gaps
+from siggpde.paths.pool import pool
+from siggpde.paths.spectrogram import Spectrogram
+
+
+class Preparation:
+    """Series in any layout to a batch without gaps, in this order:
+
+    1. `collect`: one batch (n, length, channels), float64; NaN at the ends is padding, NaN elsewhere a gap.
+    2. `time_channel`: this channel holds the time stamps, and no values from here on. Negative numbers count from the
+       last channel.
+    3. `spectrogram`: of every channel, which is then a channel for each bin, and time is in seconds. A gap makes
+       the steps missing that hold it.
+    4. Gaps are filled by straight lines in time; a channel never observed in a series takes its mean over the training
+       series. With `mask`, one channel for each channel of 2 is appended, 1 where it was observed and 0 where not.
+    5. `max_points`: longer series are averaged down to so many points, the mask too; None leaves them as they are.
+
+    What comes of a series does not depend on the others it is handed in with.
+
+    Examples:
+        >>> prepare = Preparation(time_channel=0, mask=True)
+        >>> x = [[[0.0, 1.0, 4.0], [2.0, float("nan"), 6.0]], [[0.0, 2.0], [5.0, 7.0]]]
+        >>> batch = prepare.fit(x)(x)
+        >>> batch.values[0]
+        tensor([[2., 1.],
+                [3., 0.],
+                [6., 1.]], dtype=torch.float64)
+        >>> batch.times
+        tensor([[0., 1., 4.],
+                [0., 2., 2.]], dtype=torch.float64)
+        >>> prepare.names(["day", "level"])
+        ('level', 'level observed')
+        >>> prepare.gap_share
+        0.2
+    """
+
+    def __init__(
+        self,
+        *,
+        time_channel: int | None = None,
+        mask: bool = False,
+        max_points: int | None = 1000,
+        spectrogram: Spectrogram | None = None,
+    ) -> None:
+        if time_channel is not None:
+            time_channel = _whole("time_channel", time_channel)
+            if spectrogram is not None:
+                raise ValueError("a spectrogram is of evenly sampled series; leave time_channel out")
+        if max_points is not None:
+            max_points = _whole("max_points", max_points)
+            if max_points < 1:
+                raise ValueError(f"max_points must be at least 1, or None for never, got {max_points}")
+        if spectrogram is not None and not isinstance(spectrogram, Spectrogram):
+            raise ValueError(f"spectrogram must be a Spectrogram or None, got {type(spectrogram).__name__}")
+        self.time_channel: Final = time_channel
+        self.mask: Final = bool(mask)
+        self.max_points: Final = max_points
+        self.spectrogram: Final = spectrogram
+        self.raw_channels: int | None = None
+        self.fill: Tensor | None = None
+        self.gap_share: float | None = None
+
+    def fit(self, X: Any, name: str = "X") -> Preparation:
+        """Learns from the training series: their channels, the mean of each and the share of values that is missing.
+
+        `fill` has the means over all observed points, 0 for a channel never observed; `gap_share` is the share of the
+        points inside the series, and `raw_channels` the number of channels handed in.
+        """
+        total = count = torch.zeros(1, dtype=torch.float64)
+        channels = points = missing = 0
+        for raw in pieces(X, name):
+            channels = raw.channels
+            batch = self._split(raw, name)
+            inside = batch.inside()[:, :, None]
+            points += int(inside.sum()) * batch.channels
+            missing += int((batch.values.isnan() & inside).sum())
+            batch = self._spectra(batch)
+            known = torch.isfinite(batch.values) & batch.inside()[:, :, None]
+            total = total + torch.where(known, batch.values, 0.0).sum(dim=(0, 1))
+            count = count + known.sum(dim=(0, 1))
+        self.raw_channels = channels
+        self.fill = total / count.clamp_min(1)
+        self.gap_share = missing / points
+        return self
+
+    def __call__(self, X: Any, name: str = "X") -> SeriesBatch:
+        """The batch of `X`, all finite: rows after the end of a short series repeat its last point."""
+        if self.fill is None:
+            raise ValueError("this preparation has not seen training series yet; call fit first")
+        return _hold_last(join(list(self._prepared(X, name, self.fill))))
+
+    def names(self, channel_names: Sequence[str]) -> tuple[str, ...]:
+        """The names of the channels that come out, given those of the channels that go in."""
+        if self.raw_channels is not None and len(channel_names) != self.raw_channels:
+            raise ValueError(f"got {len(channel_names)} names for series of {self.raw_channels} channels")
+        kept = list(channel_names)
+        if self.time_channel is not None:
+            del kept[self._time_place(len(kept), "channel_names")]
+        values = kept
+        if self.spectrogram is not None:
+            values = [f"{name} {hertz:g} Hz" for name in kept for hertz in self.spectrogram.frequencies()]
+        return (*values, *(f"{name} observed" for name in kept if self.mask))
+
+    def state(self) -> dict[str, Any]:
+        """Settings and everything learned, as plain values."""
+        return {
+            "options": {
+                "time_channel": self.time_channel,
+                "mask": self.mask,
+                "max_points": self.max_points,
+                "spectrogram": None if self.spectrogram is None else self.spectrogram.state(),
+            },
+            "raw_channels": self.raw_channels,
+            "fill": None if self.fill is None else self.fill.tolist(),
+            "gap_share": self.gap_share,
+        }
+
+    @staticmethod
+    def from_state(state: dict[str, Any]) -> Preparation:
+        options = dict(state["options"])
+        if options["spectrogram"] is not None:
+            options["spectrogram"] = Spectrogram(**options["spectrogram"])
+        preparation = Preparation(**options)
+        preparation.raw_channels = state["raw_channels"]
+        preparation.fill = None if state["fill"] is None else torch.tensor(state["fill"], dtype=torch.float64)
+        preparation.gap_share = state["gap_share"]
+        return preparation
+
+    def _prepared(self, X: Any, name: str, fill: Tensor) -> Iterator[SeriesBatch]:
+        for raw in pieces(X, name):
+            if raw.channels != self.raw_channels:
+                raise ValueError(
+                    f"the series of {name} have {raw.channels} channels, but those of fit had {self.raw_channels}; "
+                    "hand in the same channels in the same order, as (n_cases, n_channels, n_timepoints)"
+                )
+            batch = self._split(raw, name)
+            channels = batch.channels
+            batch = self._spectra(batch)
+            observed = torch.isfinite(batch.values[:, :, :: batch.channels // channels]) if self.mask else None
+            batch = fill_gaps(batch, fill)
+            if observed is not None:
+                batch = replace(batch, values=torch.cat([batch.values, observed.double()], dim=2))
+            yield pool(batch, self.max_points)
+
+    def _split(self, batch: SeriesBatch, name: str) -> SeriesBatch:
+        """The time channel taken out of the values."""
+        if self.time_channel is None:
+            return batch
+        place = self._time_place(batch.channels, name)
+        if batch.channels == 1:
+            raise ValueError(f"the only channel of {name} is the time channel; there must be values too")
+        kept = [channel for channel in range(batch.channels) if channel != place]
+        split = replace(batch, values=batch.values[:, :, kept], times=batch.values[:, :, place].contiguous())
+        check_times(split)
+        empty = (~(torch.isfinite(split.values) & split.inside()[:, :, None]).any(dim=2).any(dim=1)).nonzero()
+        if len(empty):
+            raise ValueError(
+                f"series {batch.first + int(empty[0])} of {name} has time stamps but not a single value; drop it"
+            )
+        return split
+
+    def _time_place(self, channels: int, name: str) -> int:
+        assert self.time_channel is not None
+        if not -channels <= self.time_channel < channels:
+            raise ValueError(
+                f"time_channel is {self.time_channel}, but {name} has {channels} channels: it must be between "
+                f"{-channels} and {channels - 1}"
+            )
+        return self.time_channel % channels
+
+    def _spectra(self, batch: SeriesBatch) -> SeriesBatch:
+        return batch if self.spectrogram is None else self.spectrogram(batch)
+
+
+def _whole(name: str, value: Any) -> int:
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        return operator.index(value)
+    except TypeError:
+        raise ValueError(f"{name} must be a whole number or None, got {value!r}") from None
+
+
+def _hold_last(batch: SeriesBatch) -> SeriesBatch:
+    """The same batch, the last point of every series repeated to the end."""
+    if batch.lengths is None:
+        return batch
+    place = torch.minimum(torch.arange(batch.values.shape[1]), batch.lengths[:, None] - 1)
+    rows = torch.arange(len(batch))[:, None]
+    times = None if batch.times is None else batch.times[rows, place]
+    return replace(batch, values=batch.values[rows, place], times=times)
