@@ -16,8 +16,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-_PIECE = 2**24  # numbers in a piece, 128 MB
-
 
 @dataclass(frozen=True, eq=False)
 class SeriesBatch:
@@ -69,7 +67,7 @@ def collect(X: Any, name: str = "X") -> SeriesBatch:
     return next(iter(pieces(X, name, most=None)))
 
 
-def pieces(X: Any, name: str = "X", *, most: int | None = _PIECE) -> Iterator[SeriesBatch]:
+def pieces(X: Any, name: str = "X", *, most: int | None) -> Iterator[SeriesBatch]:
     """What `collect` gives, piece by piece, with about `most` numbers in each (at least one series); None: one piece.
 
     Long series that are shortened afterwards, or stored in a file larger than memory, then never are there all at once.

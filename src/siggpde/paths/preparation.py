@@ -15,6 +15,8 @@ from siggpde.paths.gaps import check_times, fill_gaps
 from siggpde.paths.pool import pool
 from siggpde.paths.spectrogram import Spectrogram
 
+_PIECE = 2**24  # numbers that are prepared at a time: 128 MB
+
 
 class Preparation:
     """Series in any layout to a batch without gaps, in this order:
@@ -81,7 +83,7 @@ class Preparation:
         """
         total = count = torch.zeros(1, dtype=torch.float64)
         channels = points = missing = 0
-        for raw in pieces(X, name):
+        for raw in pieces(X, name, most=_PIECE):
             channels = raw.channels
             batch = self._split(raw, name)
             inside = batch.inside()[:, :, None]
@@ -140,7 +142,7 @@ class Preparation:
         return preparation
 
     def _prepared(self, X: Any, name: str, fill: Tensor) -> Iterator[SeriesBatch]:
-        for raw in pieces(X, name):
+        for raw in pieces(X, name, most=_PIECE):
             if raw.channels != self.raw_channels:
                 raise ValueError(
                     f"the series of {name} have {raw.channels} channels, but those of fit had {self.raw_channels}; "

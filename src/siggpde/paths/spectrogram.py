@@ -13,6 +13,7 @@ from siggpde.paths.batch import SeriesBatch
 
 _QUIETEST = 1e-12  # of the loudest: 120 dB below it
 _SILENCE = 1e-20
+_ROUNDING = 1e-14  # of the largest sample
 
 
 @dataclass(frozen=True)
@@ -100,10 +101,16 @@ class Spectrogram:
             window = signal.get_window(self.window, self.nfft)
         except (ValueError, TypeError) as trouble:
             raise ValueError(f"scipy knows no window {self.window!r}: {trouble}") from None
-        samples = batch.values.permute(0, 2, 1).contiguous().numpy()
+        values = batch.values
+        if batch.lengths is not None:
+            values = torch.where(batch.inside()[:, :, None], values, math.nan)
+        samples = values.permute(0, 2, 1).contiguous().numpy()
         _, _, power = signal.spectrogram(samples, self.rate, window, self.nfft, self.overlap)
         bins, steps = self._bins(), int(counts.max())
         power = power[:, :, bins.start : bins.stop, :steps]
+        # What is left of a constant by rounding is nothing, or it would be blown up by logarithm and standardisation.
+        size = np.maximum(np.fmax.reduce(samples, axis=2), -np.fmin.reduce(samples, axis=2))[:, :, None, None]
+        power = np.where(power <= (_ROUNDING * size) ** 2 * self.nfft / self.rate, 0.0, power)
         n, channels = power.shape[:2]
         values = np.ascontiguousarray(power.transpose(0, 3, 1, 2)).reshape(n, steps, channels * len(bins))
         lengths = None if bool((counts == steps).all()) else counts
