@@ -116,13 +116,12 @@ class Spectrogram:
         lengths = None if bool((counts == steps).all()) else counts
         step = self.nfft - self.overlap
         times = (torch.arange(steps, dtype=torch.float64) * step + self.nfft / 2) / self.rate
-        result = SeriesBatch(torch.from_numpy(values), lengths, times.repeat(n, 1), batch.first)
-        self._finish(values, result.inside().numpy())
-        return result
+        self._finish(values)
+        return SeriesBatch(torch.from_numpy(values), lengths, times.repeat(n, 1), batch.first)
 
-    def _finish(self, values: np.ndarray, inside: np.ndarray) -> None:
-        """Logarithm and standardisation, in place."""
-        known = np.isfinite(values) & inside[:, :, None]
+    def _finish(self, values: np.ndarray) -> None:
+        """Logarithm and standardisation, in place; padding is NaN."""
+        known = np.isfinite(values)
         if self.log:
             peak = np.where(known, values, 0.0).max(axis=(1, 2), keepdims=True)
             values[:] = 10 * np.log10(np.maximum(values, np.maximum(_QUIETEST * peak, _SILENCE)))
