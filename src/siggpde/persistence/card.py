@@ -1,0 +1,232 @@
+"""The model card: what a saved model is, what it learned from, how good it is and how to use it, for people.
+
+It says only what it is told: every fact is optional, and a fact that is missing leaves out its line.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypedDict
+
+Kind = Literal["classification", "regression"]
+
+
+class CardData(TypedDict, total=False):
+    """What the model was trained on."""
+
+    name: str
+    series: int
+    channels: int
+    channel_names: Sequence[str]
+    lengths: tuple[int, int]
+    """The shortest and the longest series, in points."""
+    labels: Mapping[str, int]
+    """How many series have each label."""
+    target_mean: float
+    target_spread: float
+
+
+class CardFacts(TypedDict, total=False):
+    """What a card can say. Scores and settings may have names of their own; `None` leaves one out."""
+
+    title: str
+    kind: Kind
+    data: CardData
+    settings: Mapping[str, Any]
+    scores: Mapping[str, float | None]
+    versions: Mapping[str, str]
+    created: str
+    path: str
+    command: str
+    """How to predict from the command line."""
+
+
+_SETTINGS = {
+    "likelihood": "Likelihood",
+    "time": "Time as a channel",
+    "base_point": "Path starts at 0, so that positions count",
+    "append": "Channels appended",
+    "lead_lag": "Lead-lag",
+    "path_length": "Median length of a path, after scaling",
+    "words": "Signature words",
+    "directions": "Directions kept of them",
+}
+_SCORES = {
+    "accuracy": "Accuracy on validation series",
+    "rmse": "Root mean squared error on validation series",
+    "nlpp": "NLPP on validation series (mean of -log p of the true answer; lower is better)",
+    "elbo": "ELBO a series, training",
+    "seconds": "Seconds to fit",
+}
+_JUDGED = ("accuracy", "rmse", "nlpp")
+_MOST_LABELS = 20
+_FEW = 10
+_FEW_SERIES = 100
+
+
+def model_card(facts: Mapping[str, Any]) -> str:
+    """The card in Markdown, from `CardFacts` (all optional).
+
+    Examples:
+        >>> print(model_card({"title": "Gestures", "kind": "classification"}).splitlines()[0])
+        # Gestures
+    """
+    facts = _given(facts)
+    _refuse_unknown(facts, CardFacts.__annotations__, "facts")
+    kind = facts.get("kind")
+    if kind not in (None, "classification", "regression"):
+        raise ValueError(f"kind must be 'classification' or 'regression', got {kind!r}")
+    data = _given(facts.get("data", {}))
+    _refuse_unknown(data, CardData.__annotations__, "facts['data']")
+    scores = _given(facts.get("scores", {}))
+    title = _text(facts.get("title") or "A model of time series")
+    sections = [
+        [f"# {title}", "", _summary(kind)],
+        _section("Trained on", _data_rows(data)),
+        _labels(data.get("labels")),
+        _section("Settings", _named_rows(_given(facts.get("settings", {})), _SETTINGS)),
+        _section("Scores", _named_rows(scores, _SCORES)),
+        _usage(kind, facts),
+        ["## Limits", "", *(f"- {limit}" for limit in _limits(kind, data, scores))],
+        _made(facts),
+    ]
+    return "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n"
+
+
+def _summary(kind: Kind | None) -> str:
+    answer = {
+        "classification": "It gives every time series a probability for each label.",
+        "regression": "It predicts a number for every time series, and how far off that may be.",
+        None: "It predicts from time series, and says how sure it is.",
+    }[kind]
+    return f"A Gaussian process with the signature kernel, fitted by siggpde. {answer}"
+
+
+def _data_rows(data: Mapping[str, Any]) -> list[tuple[str, str]]:
+    rows = [(label, _value(data[key])) for key, label in (("name", "Data"), ("series", "Series")) if key in data]
+    names = [_text(name) for name in data.get("channel_names", [])]
+    if "channels" in data or names:
+        listed = f" ({', '.join(names[:_MOST_LABELS])}{', ..' if len(names) > _MOST_LABELS else ''})" if names else ""
+        rows.append(("Channels", f"{data.get('channels', len(names))}{listed}"))
+    if "lengths" in data:
+        shortest, longest = data["lengths"]
+        rows.append(("Points a series", f"{shortest}" if shortest == longest else f"{shortest} to {longest}"))
+    if "target_mean" in data:
+        rows.append(("Mean of the target", _value(data["target_mean"])))
+    if "target_spread" in data:
+        rows.append(("Spread of the target (standard deviation)", _value(data["target_spread"])))
+    return rows
+
+
+def _labels(labels: Mapping[str, int] | None) -> list[str]:
+    if not labels:
+        return []
+    shown = list(labels.items())[:_MOST_LABELS]
+    rows = [f"| {_text(label)} | {count} |" for label, count in shown]
+    rest = list(labels.values())[_MOST_LABELS:]
+    if rest:
+        rows.append(f"| {len(rest)} more labels | {sum(rest)} |")
+    return ["| Label | Series |", "| --- | ---: |", *rows]
+
+
+def _named_rows(values: Mapping[str, Any], names: Mapping[str, str]) -> list[tuple[str, str]]:
+    """The known names first, in their order; then the others, as they came."""
+    keys = [*(key for key in names if key in values), *(key for key in values if key not in names)]
+    return [
+        (
+            names.get(key) or _text(str(key).replace("_", " ").capitalize()),
+            f"{values[key]:.2%}" if key == "accuracy" else _value(values[key]),
+        )
+        for key in keys
+    ]
+
+
+def _given(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def _section(title: str, rows: list[tuple[str, str]]) -> list[str]:
+    if not rows:
+        return []
+    return [f"## {title}", "", "| | |", "| --- | --- |", *(f"| {name} | {value} |" for name, value in rows)]
+
+
+def _usage(kind: Kind | None, facts: Mapping[str, Any]) -> list[str]:
+    path = facts.get("path", "path/to/this/folder")
+    command = facts.get("command") or f"siggpde predict {shlex.quote(path)} new-series.csv"
+    ask = {
+        "classification": ["probabilities = model.predict_proba(X)  # X: (series, channels, points)"],
+        "regression": ["mean, std = model.predict(X, return_std=True)  # X: (series, channels, points)"],
+        None: ["model.predict(X)  # X: (series, channels, points)"],
+    }[kind]
+    quoted = json.dumps(path, ensure_ascii=False)
+    python = ["import siggpde", "", f"model = siggpde.load({quoted})", *ask]
+    return ["## Use it", "", *_code("python", "\n".join(python)), "", *_code("console", command)]
+
+
+def _limits(kind: Kind | None, data: Mapping[str, Any], scores: Mapping[str, Any]) -> list[str]:
+    what = {"classification": "Probabilities", "regression": "Means and spreads", None: "Predictions"}[kind]
+    alike = "the same channels in the same order and units, sampled and cut in the same way"
+    limits = [f"{what} are calibrated for series like those of the training data: {alike}. Others may mislead it."]
+    if kind == "classification":
+        limits.append(
+            "Every series gets one of the labels it was trained on, also a series that belongs to none of them."
+        )
+    if any(name in scores for name in _JUDGED):
+        limits.append(
+            "The validation series also took part in choosing settings, so their scores are a little too good. Before "
+            "relying on the model, score it on series that it has never seen."
+        )
+    else:
+        limits.append("It was not scored on series held back. Before relying on the model, do so.")
+    if data.get("series", _FEW_SERIES) < _FEW_SERIES:
+        limits.append(f"It has seen {data['series']} series only: scores on so few are rough.")
+    rare = [f"{_text(label)} ({count})" for label, count in data.get("labels", {}).items() if count < _FEW]
+    if rare:
+        more = f" and {len(rare) - _MOST_LABELS} more" if len(rare) > _MOST_LABELS else ""
+        limits.append(f"Labels with fewer than {_FEW} series are known poorly: {', '.join(rare[:_MOST_LABELS])}{more}.")
+    return limits
+
+
+def _made(facts: Mapping[str, Any]) -> list[str]:
+    versions = ", ".join(f"{_text(name)} {_text(value)}" for name, value in facts.get("versions", {}).items())
+    parts = [_text(facts["created"])] if "created" in facts else []
+    parts += [f"with {versions}"] if versions else []
+    return [f"Saved {' '.join(parts)}."] if parts else []
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        plain = math.isfinite(value) and abs(value) < 1e9 and (abs(value) >= 1e3 or value == round(value))
+        return f"{value:.0f}" if plain else f"{value:.4g}"
+    if isinstance(value, Mapping):
+        rest = ", ".join(f"{_text(key)} {_value(item)}" for key, item in _given(value).items() if key != "name")
+        name = _text(value["name"]) if value.get("name") else ""
+        return f"{name} ({rest})" if name and rest else name or rest
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_value, value))
+    return _text(value)
+
+
+def _text(value: Any) -> str:
+    """On one line, with everything that Markdown or HTML would take for markup shown as it is."""
+    line = " ".join(str(value).split()) or "(empty)"
+    return re.sub(r"([\\`*_{}\[\]<>#|~&])", r"\\\1", line)
+
+
+def _code(language: str, text: str) -> list[str]:
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return [f"{fence}{language}", text, fence]
+
+
+def _refuse_unknown(given: Mapping[str, Any], known: Mapping[str, Any], where: str) -> None:
+    for key in given:
+        if key not in known:
+            raise ValueError(f"{where} has no place for {key!r}; it takes {', '.join(known)}")

@@ -1,0 +1,201 @@
+"""A model folder: `model.json`, one safetensors file named after its hash, and a README.md for people.
+
+The order of writing is what makes it safe. A new data file has a new name, so the old model stays whole beside it;
+replacing model.json is the one moment at which the new model takes the place of the old; only then is what the
+manifest no longer names removed. Whatever stops the writer, one whole model can be loaded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from siggpde.persistence import _files
+from siggpde.persistence.manifest import (
+    DATA_NAME,
+    FORMAT,
+    DataFile,
+    ModelFileError,
+    damaged,
+    data_name,
+    manifest_bytes,
+    parse_manifest,
+)
+
+MANIFEST, CARD = "model.json", "README.md"
+
+_DTYPES = (torch.float32, torch.float64, torch.int64, torch.bool, torch.uint8)
+_OURS = re.compile(rf'"format"\s*:\s*"{FORMAT}"'.encode())  # also in a manifest that is damaged elsewhere
+_PART = re.compile(rf"({DATA_NAME.pattern}|{re.escape(MANIFEST)}|{re.escape(CARD)})\..*{re.escape(_files.PART)}")
+_ATTEMPTS = 5
+
+
+def write_folder(
+    path: str | os.PathLike[str],
+    tensors: Mapping[str, Tensor],
+    facts: Mapping[str, Any],
+    card: str,
+    *,
+    force: bool = False,
+) -> None:
+    """Saves tensors, facts (plain data, as JSON has it) and the card (Markdown) as the model folder `path`.
+
+    A model that is there already is replaced only with `force=True`, and then whole or not at all: after a crash at any
+    moment the old or the new one can be loaded. A folder with anything else in it is never written to.
+
+    Examples:
+        >>> import tempfile
+        >>> place = tempfile.mkdtemp()
+        >>> write_folder(place, {"mean": torch.zeros(2)}, {"labels": ["a", "b"]}, "# A model")
+        >>> read_folder(place)
+        ({'mean': tensor([0., 0.])}, {'labels': ['a', 'b']})
+    """
+    data = _packed(tensors)
+    digest = hashlib.sha256(data).hexdigest()
+    name = data_name(digest)
+    manifest = manifest_bytes(facts, [DataFile(name, len(data), digest)])
+    readme = card.encode(errors="replace")
+    folder = Path(path)
+    if os.path.lexists(folder) and not folder.is_dir():
+        raise FileExistsError(f"{folder} is a file, not a model folder; choose another path")
+    _files.make_folder(folder)
+    with _files.only_writer(folder) as descriptor:
+        _check_free(folder, force)
+        _clear(folder)
+        try:
+            weights_part = _files.write_part(folder / name, data)
+            # Before the data file has its name: a folder with this part in it is one whose first save was interrupted.
+            manifest_part = _files.write_part(folder / MANIFEST, manifest)
+            os.replace(weights_part, folder / name)
+            _files.sync_folder(descriptor)
+            os.replace(manifest_part, folder / MANIFEST)
+            _files.sync_folder(descriptor)
+            os.replace(_files.write_part(folder / CARD, readme), folder / CARD)
+            _clear(folder)
+            _files.sync_folder(descriptor)
+        except BaseException:
+            with suppress(OSError):  # what cannot be removed now, the next save removes
+                _clear(folder)
+            raise
+
+
+def read_folder(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The tensors and the facts of a model folder, after checking every byte of them.
+
+    Nothing read is executed. Whatever is wrong is a `ModelFileError`; a folder that does not exist, FileNotFoundError.
+    """
+    folder = Path(path)
+    if not folder.exists():
+        raise FileNotFoundError(f"there is no model folder {folder}")
+    if not folder.is_dir():
+        raise ModelFileError(f"{folder} is a file, not a model folder; give the folder that holds {MANIFEST}")
+    raw = _manifest_of(folder)
+    for _ in range(_ATTEMPTS):
+        manifest = parse_manifest(raw, folder / MANIFEST)
+        file = manifest.files[0]
+        try:
+            data = _read(folder / file.name, file.bytes)
+        except FileNotFoundError:
+            before, raw = raw, _manifest_of(folder)
+            if raw == before:
+                break
+            continue  # another process saved a new model meanwhile
+        return _unpacked(data, file, folder / file.name), manifest.facts
+    raise damaged(folder / parse_manifest(raw, folder / MANIFEST).files[0].name, "is missing")
+
+
+def _packed(tensors: Mapping[str, Tensor]) -> bytes:
+    """The tensors as the bytes of a safetensors file; the same tensors always give the same bytes."""
+    ready: dict[str, Tensor] = {}
+    for name, tensor in tensors.items():
+        if not isinstance(name, str) or name in ("", "__metadata__") or not name.isprintable():
+            raise ValueError(f"a tensor cannot be named {name!r}; give it a short plain name")
+        if not isinstance(tensor, Tensor) or tensor.layout != torch.strided or tensor.dtype not in _DTYPES:
+            kind = f"{tensor.dtype}, {tensor.layout}" if isinstance(tensor, Tensor) else type(tensor).__name__
+            wanted = ", ".join(str(dtype).removeprefix("torch.") for dtype in _DTYPES)
+            raise ValueError(f"tensor {name!r} is {kind}; dense tensors of {wanted} can be saved")
+        plain = tensor.detach().cpu().resolve_neg()
+        alone = plain.is_contiguous() and plain.untyped_storage().nbytes() == plain.numel() * plain.element_size()
+        shared = any(
+            plain.untyped_storage().data_ptr() == other.untyped_storage().data_ptr() for other in ready.values()
+        )
+        ready[name] = plain if alone and not shared else plain.clone(memory_format=torch.contiguous_format)
+    return safetensors.torch.save(ready, metadata={"format": "pt"})
+
+
+def _unpacked(data: bytes, file: DataFile, path: Path) -> dict[str, Tensor]:
+    if len(data) != file.bytes:
+        found = "more" if len(data) > file.bytes else f"{len(data)}"
+        raise damaged(path, f"must have {file.bytes} bytes, but has {found}")
+    if hashlib.sha256(data).hexdigest() != file.sha256:
+        raise damaged(path, "is not as it was written: its SHA-256 differs from that in the manifest")
+    try:
+        tensors = safetensors.torch.load(data)
+    except Exception as error:  # the library has many: its own, KeyError for dtypes, RuntimeError of torch
+        raise damaged(path, f"is not a safetensors file ({error})") from error
+    del data
+    for name in tensors:
+        if tensors[name].dtype not in _DTYPES:
+            raise damaged(path, f"holds {name!r} as {tensors[name].dtype}, which siggpde never writes")
+        tensors[name] = tensors[name].clone()  # memory of its own, aligned as torch does it
+    return tensors
+
+
+def _manifest_of(folder: Path) -> bytes:
+    try:
+        return _read(folder / MANIFEST)
+    except FileNotFoundError:
+        raise ModelFileError(
+            f"{folder} is not a saved model: it has no {MANIFEST}; give the folder that a model was saved to"
+        ) from None
+
+
+def _read(path: Path, most: int | None = None) -> bytes:
+    try:
+        return _files.read_regular(path, most)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise damaged(
+            path, f"cannot be read ({error.strerror or error})", "see that it is a file you may read"
+        ) from error
+
+
+def _check_free(folder: Path, force: bool) -> None:
+    """Refuses a folder that holds anything but a model or what an interrupted save of one left."""
+    names = os.listdir(folder)
+    fix = "choose another path: siggpde never writes into a folder that holds something else"
+    if MANIFEST in names:
+        if not (folder / MANIFEST).is_file() or not _OURS.search((folder / MANIFEST).read_bytes()):
+            raise FileExistsError(f"{folder / MANIFEST} is not the manifest of a siggpde model; {fix}")
+        if not force:
+            raise FileExistsError(f"{folder} holds a saved model already; give force=True to replace it")
+        return
+    parts = [name for name in names if _PART.fullmatch(name)]
+    others = [name for name in names if name not in parts and not (parts and DATA_NAME.fullmatch(name))]
+    if others:
+        raise FileExistsError(f"{folder} is not a model folder: it has no {MANIFEST} but {min(others)}; {fix}")
+
+
+def _clear(folder: Path) -> None:
+    """Removes data files that the manifest does not name, and part files: under the lock, their writers are dead."""
+    try:
+        kept = {name.group() for name in re.finditer(DATA_NAME.pattern.encode(), (folder / MANIFEST).read_bytes())}
+    except FileNotFoundError:
+        kept = set()
+    names = sorted(os.listdir(folder))
+    for name in names:
+        if DATA_NAME.fullmatch(name) and name.encode() not in kept:
+            os.unlink(folder / name)
+    for name in names:  # after the data files, for they say that those are of an interrupted save
+        if _PART.fullmatch(name):
+            os.unlink(folder / name)

@@ -1,0 +1,238 @@
+"""A SignatureGP as tensors and plain settings, and back, so that its predictions are bitwise the same.
+
+Tensors have the names of the model's state: `kernel.log_theta`, `variational.root` and so on. Words are two tensors,
+their letters one after the other and their lengths. Products of matrices may round differently when a matrix lies in
+memory by columns and not by rows; so that too is kept, among the settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from siggpde.inducing import OrthogonalSignatureFeatures
+from siggpde.kernel import SignatureKernel
+from siggpde.likelihoods import Likelihood
+from siggpde.model import SignatureGP
+from siggpde.persistence.manifest import ModelFileError
+from siggpde.words import Word, count_up_to
+
+_DTYPES = {"float32": torch.float32, "float64": torch.float64}
+_BASIS = "features.basis"
+_FIX = "save the model again"
+
+
+def model_state(model: SignatureGP) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The tensors and the settings (ready for JSON) from which `model_from_state` makes the model again.
+
+    The tensors share memory with the model where they can: write them before training goes on.
+
+    Examples:
+        >>> from siggpde.likelihoods import Gaussian
+        >>> model = SignatureGP(SignatureKernel(2), OrthogonalSignatureFeatures(2, 3), Gaussian(0.1))
+        >>> tensors, settings = model_state(model)
+        >>> tensors["features.words.letters"], tensors["features.words.lengths"]  # (), (0,), (1,)
+        (tensor([0, 1]), tensor([0, 1, 1]))
+        >>> model_from_state(tensors, settings).features.words
+        [(), (0,), (1,)]
+    """
+    kernel, features = model.kernel, model.features
+    for part, kind in ((model, SignatureGP), (kernel, SignatureKernel), (features, OrthogonalSignatureFeatures)):
+        if type(part) is not kind:
+            raise ValueError(f"{type(part).__name__} is not {kind.__name__} itself, so its code cannot be saved")
+    tensors: dict[str, Tensor] = {}
+    layouts: dict[str, list[int]] = {}
+    for name, value in model.state_dict().items():
+        if value.is_floating_point() and not bool(torch.isfinite(value).all()):
+            raise ValueError(
+                f"{name} of the model is not finite: it predicts nothing, so it is not saved; fit it again"
+            )
+        tensors[name], order = _by_rows(value)
+        if order is not None:
+            layouts[name] = order
+    _check_dtypes(tensors, model.dtype)
+    for place, words in (("features", features.words), ("kernel", kernel.words)):
+        if words is not None:
+            tensors[f"{place}.words.letters"], tensors[f"{place}.words.lengths"] = _packed(words)
+    settings = {
+        "dtype": str(model.dtype).removeprefix("torch."),
+        "covariance": model.variational.covariance,
+        "kernel": {
+            "channels": int(kernel.channels),
+            "normalized": kernel.normalized,
+            "finite": kernel.finite,
+            "depth": None if kernel.depth is None else int(kernel.depth),
+            "tol": float(kernel.tol),
+        },
+        "features": {"order": features.order, "rank": None if features.rank is None else int(features.rank)},
+        "likelihood": _likelihood_settings(model.likelihood),
+        "fixed": [name for name, parameter in model.named_parameters() if not parameter.requires_grad],
+        "layouts": layouts,
+    }
+    return tensors, settings
+
+
+def model_from_state(tensors: Mapping[str, Tensor], settings: Mapping[str, Any]) -> SignatureGP:
+    """The model that `model_state` described. Tensors and settings that do not fit raise a `ModelFileError`."""
+    try:
+        return _built(tensors, settings)
+    except ModelFileError:
+        raise
+    except KeyError as error:
+        raise ModelFileError(f"the saved model lacks {error}; {_FIX}") from error
+    except (ValueError, TypeError, AttributeError, OverflowError, RuntimeError) as error:
+        raise ModelFileError(f"the saved model does not fit together: {error}; {_FIX}") from error
+
+
+def _built(saved: Mapping[str, Tensor], settings: Mapping[str, Any]) -> SignatureGP:
+    tensors = {name: _as_it_lay(value, settings["layouts"].get(name)) for name, value in saved.items()}
+    for name, value in tensors.items():
+        if value.is_floating_point() and not bool(torch.isfinite(value).all()):
+            raise _misfit(f"{name} holds numbers that are not finite")
+    if settings["dtype"] not in _DTYPES:
+        raise _misfit(f"dtype is {settings['dtype']!r}, not float32 or float64")
+    dtype = _DTYPES[settings["dtype"]]
+    kernel = _kernel(tensors, settings["kernel"])
+    features = _features(tensors, settings["features"], kernel.channels)
+    likelihood = Likelihood.from_settings(settings["likelihood"])
+    # The shapes of q(u) first: a wrong size must not lead to a matrix of that size.
+    size, covariance = (likelihood.latents, features.size), settings["covariance"]
+    _check(tensors, "variational.mean", size, dtype)
+    _check(tensors, "variational.root", (*size, features.size) if covariance == "full" else size, dtype)
+    model = SignatureGP(kernel, features, likelihood, covariance=covariance, dtype=dtype)
+    state, parameters = model.state_dict(), dict(model.named_parameters())
+    extra = tensors.keys() - state.keys()
+    if extra:
+        raise _misfit(f"it has no place for {min(extra)}")
+    for name, value in state.items():
+        _check(tensors, name, tuple(value.shape), value.dtype)
+        if name in parameters:
+            parameters[name].data = tensors[name]
+        elif name != _BASIS:
+            value.copy_(tensors[name])
+    for name in settings["fixed"]:
+        parameters.pop(name).requires_grad_(False)
+    for parameter in parameters.values():
+        parameter.requires_grad_()
+    return model
+
+
+def _kernel(tensors: dict[str, Tensor], settings: Mapping[str, Any]) -> SignatureKernel:
+    channels, depth = settings["channels"], settings["depth"]
+    if type(channels) is not int or channels < 1:
+        raise _misfit(f"the kernel has {channels!r} channels")
+    for name in ("finite", "normalized"):
+        if type(settings[name]) is not bool:
+            raise _misfit(f"{name} of the kernel is {settings[name]!r}, not true or false")
+    _check(tensors, "kernel.log_theta", (channels,), torch.float64)
+    words = _unpacked(tensors, "kernel") if settings["finite"] else None
+    if depth is not None:
+        longest = max(map(len, words or []), default=-1)
+        if words is None or type(depth) is not int or depth != longest or len(words) != count_up_to(channels, depth):
+            raise _misfit(f"the words of the kernel are not those of depth {depth!r}")
+    kernel = SignatureKernel(
+        channels,
+        normalized=settings["normalized"],
+        depth=depth,
+        words=words if depth is None else None,
+        tol=settings["tol"],
+    )
+    if kernel.words != words:
+        raise _misfit(f"the words of the kernel are not those of depth {depth}")
+    return kernel
+
+
+def _features(tensors: dict[str, Tensor], settings: Mapping[str, Any], channels: int) -> OrthogonalSignatureFeatures:
+    rank = settings["rank"]
+    if rank is not None and (type(rank) is not int or rank < 1):
+        raise _misfit(f"the rank of the features is {rank!r}")
+    chosen = _unpacked(tensors, "features")
+    features = OrthogonalSignatureFeatures(channels, len(chosen), settings["order"], chosen=chosen)
+    features.rank = rank
+    basis = tensors.get(_BASIS)
+    if basis is not None and (basis.ndim != 2 or basis.shape[1] < 1):
+        raise _misfit(f"{_BASIS} has shape {tuple(basis.shape)}, not (words, directions)")
+    if basis is not None:
+        _check(tensors, _BASIS, (len(chosen), basis.shape[1]), torch.float64)
+    features.basis = basis
+    return features
+
+
+def _likelihood_settings(likelihood: Likelihood) -> dict[str, Any]:
+    """Its settings, after seeing that they make the same likelihood."""
+    kind = type(likelihood).__name__
+    try:
+        settings = likelihood.settings()
+        again = Likelihood.from_settings(settings)
+    except NotImplementedError:
+        raise ValueError(f"{kind} cannot be saved: it has no settings(); write that method") from None
+    except ValueError as error:
+        raise ValueError(f"the likelihood cannot be saved: {error}") from error
+    if type(again) is not type(likelihood):
+        raise ValueError(f"{kind} cannot be saved: the name in its settings is that of {type(again).__name__}")
+    return settings
+
+
+def _check_dtypes(tensors: Mapping[str, Tensor], dtype: torch.dtype) -> None:
+    """The parts of a model have fixed types; one changed by `.float()` or `.double()` would not come back so."""
+    for name, value in tensors.items():
+        wanted = dtype if name.startswith("variational.") else torch.float64
+        if value.is_floating_point() and value.dtype != wanted:
+            raise ValueError(
+                f"{name} is {value.dtype}, but in a model of {dtype} it is {wanted}; choose the type by "
+                "SignatureGP(..., dtype=) and do not convert the model"
+            )
+
+
+def _by_rows(value: Tensor) -> tuple[Tensor, list[int] | None]:
+    """The tensor, contiguous, and the order of its axes in memory where that is not 0, 1, .."""
+    value = value.detach()
+    if not value.is_contiguous():
+        order = sorted(range(value.ndim), key=lambda axis: -value.stride(axis))
+        if value.permute(order).is_contiguous():
+            return value.permute(order), order
+    return value.contiguous(), None
+
+
+def _as_it_lay(value: Tensor, order: list[int] | None) -> Tensor:
+    """A copy of the tensor with its axes, and its memory, as they were in the model."""
+    copy = value.detach().clone(memory_format=torch.contiguous_format)
+    if order is None:
+        return copy
+    if sorted(order) != list(range(copy.ndim)):
+        raise _misfit(f"the layout {order!r} is given for a tensor of {copy.ndim} axes")
+    return copy.permute([order.index(axis) for axis in range(copy.ndim)])
+
+
+def _check(tensors: Mapping[str, Tensor], name: str, shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    if name not in tensors:
+        raise _misfit(f"{name} is missing")
+    value = tensors[name]
+    if tuple(value.shape) != shape or value.dtype != dtype:
+        raise _misfit(f"{name} must be {dtype} of shape {shape}, got {value.dtype} of {tuple(value.shape)}")
+
+
+def _packed(words: list[Word]) -> tuple[Tensor, Tensor]:
+    letters = torch.tensor([letter for word in words for letter in word], dtype=torch.int64)
+    return letters, torch.tensor([len(word) for word in words], dtype=torch.int64)
+
+
+def _unpacked(tensors: dict[str, Tensor], place: str) -> list[Word]:
+    """The words of the kernel or of the features; their tensors are taken out."""
+    letters, lengths = (tensors.pop(f"{place}.words.{part}") for part in ("letters", "lengths"))
+    for part in (letters, lengths):
+        if part.ndim != 1 or part.dtype != torch.int64:
+            raise _misfit(f"the words of the {place} must be int64 of one axis, got {part.dtype}, {part.ndim} axes")
+    outside = (lengths < 0) | (lengths > len(letters))
+    if bool(outside.any()) or int(lengths.sum()) != len(letters):
+        raise _misfit(f"the words of the {place} have {len(letters)} letters, but their lengths say otherwise")
+    ends = lengths.cumsum(0).tolist()
+    flat = letters.tolist()
+    return [tuple(flat[end - length : end]) for end, length in zip(ends, lengths.tolist(), strict=True)]
+
+
+def _misfit(what: str) -> ModelFileError:
+    return ModelFileError(f"the saved model does not fit together: {what}; {_FIX}")
