@@ -106,7 +106,7 @@ def read_folder(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[s
             data = _read(folder / file.name, file.bytes)
         except FileNotFoundError:
             before, raw = raw, _manifest_of(folder)
-            if raw == before:
+            if raw == before and not (folder / file.name).exists():
                 break
             continue  # another process saved a new model meanwhile
         return _unpacked(data, file, folder / file.name), manifest.facts

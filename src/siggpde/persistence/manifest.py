@@ -136,7 +136,7 @@ def _plain(value: Any, where: str, depth: int) -> Any:
         if abs(int(value)) >= 2**1024:  # beyond every float; much larger ones JSON would not read back
             raise ValueError(f"{where} is an integer of {int(value).bit_length()} bits; the most is 1024")
         return int(value)
-    if isinstance(value, (float, np.float32, np.float16)):
+    if isinstance(value, float) or (isinstance(value, np.floating) and value.itemsize <= 4):
         if not math.isfinite(value):
             raise ValueError(f"{where} is {float(value)}, which JSON cannot hold; leave it out or use None")
         return float(value)
