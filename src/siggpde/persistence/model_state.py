@@ -43,6 +43,7 @@ def model_state(model: SignatureGP) -> tuple[dict[str, Tensor], dict[str, Any]]:
     for part, kind in ((model, SignatureGP), (kernel, SignatureKernel), (features, OrthogonalSignatureFeatures)):
         if type(part) is not kind:
             raise ValueError(f"{type(part).__name__} is not {kind.__name__} itself, so its code cannot be saved")
+    likelihood = _likelihood_settings(model.likelihood)
     tensors: dict[str, Tensor] = {}
     layouts: dict[str, list[int]] = {}
     for name, value in model.state_dict().items():
@@ -68,7 +69,7 @@ def model_state(model: SignatureGP) -> tuple[dict[str, Tensor], dict[str, Any]]:
             "tol": float(kernel.tol),
         },
         "features": {"order": features.order, "rank": None if features.rank is None else int(features.rank)},
-        "likelihood": _likelihood_settings(model.likelihood),
+        "likelihood": likelihood,
         "fixed": [name for name, parameter in model.named_parameters() if not parameter.requires_grad],
         "layouts": layouts,
     }
