@@ -9,39 +9,29 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from siggpde import _inputs
+from siggpde.candidates import Candidate as Candidate  # noqa: PLC0414 - part of this module
+from siggpde.candidates import best_kinds, choose_words, first_round, neighbours, scales
 from siggpde.goursat import Lengths
-from siggpde.inducing import OrthogonalSignatureFeatures, grow_pool
+from siggpde.inducing import OrthogonalSignatureFeatures
 from siggpde.kernel import SignatureKernel
 from siggpde.leave_one_out import LeaveOneOut, leave_one_out
-from siggpde.likelihoods import Gaussian, Likelihood, Softmax
+from siggpde.likelihoods import Gaussian, LeastSquares, Likelihood
 from siggpde.model import SignatureGP
-from siggpde.paths import PathOptions, PathTransform
+from siggpde.paths import PathTransform
 from siggpde.signature import signature
 from siggpde.variational import Covariance
-from siggpde.words import Word, count_up_to, words_up_to
+from siggpde.words import Word
 
 _START_AMPLITUDE = 60.0
-_SERIES_FOR_POOL = 128
 _WORK = 4e9
 _MOST_BYTES = 2**27
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """Settings to try: path options, the median length of a path after scaling, the weight of the time channel and
-    the most words."""
-
-    options: PathOptions = field(default_factory=PathOptions)
-    path_length: float = 8.0
-    time_scale: float = 1.0
-    words: int = 4000
 
 
 @dataclass
@@ -57,30 +47,40 @@ class Screening:
     report: list[dict[str, Any]]
     seconds: float
     y_scale: float
+    others: list[Screening] = field(default_factory=list)
+    """The best of other kinds (another way to make a path, another degree), the best first."""
 
     def build(
         self,
         likelihood: Likelihood | None = None,
         *,
         rank: int | Literal["auto"] | None = "auto",
-        covariance: Covariance = "full",
+        covariance: Covariance | Literal["auto"] = "auto",
         dtype: torch.dtype = torch.float64,
     ) -> SignatureGP:
         """A model with these settings: the normalised kernel of the chosen words, `rank` directions of them.
 
-        `rank="auto"` takes 500, or fewer where the covariances of many latents would fill more than 128 MB; None takes
-        the words themselves. The likelihood is Softmax for classes and Gaussian for numbers unless given.
+        The likelihood is LeastSquares for classes and Gaussian for numbers unless given. For these two the covariance
+        is shared and `rank="auto"` takes the words themselves; for others every latent has its own, and "auto" takes
+        500 directions, or fewer where the covariances would fill more than 128 MB.
         """
-        amplitude = _START_AMPLITUDE
-        if self.classes is None:
-            amplitude = max(self.result.amplitude, 1e-8) * self.y_scale**2
-            likelihood = likelihood or Gaussian(noise=amplitude * self.result.noise)
+        amplitude = max(self.result.amplitude, 1e-8) * self.y_scale**2
+        if likelihood is None and self.classes is None:
+            likelihood = Gaussian(noise=amplitude * self.result.noise)
         elif likelihood is None:
-            likelihood = Softmax(self.classes)
+            assert self.classes is not None
+            noise = amplitude * self.result.noise
+            likelihood = LeastSquares(self.classes, noise=noise, temperature=self.result.temperature)
+        elif not likelihood.is_gaussian and self.classes is not None:
+            amplitude = _START_AMPLITUDE
+        if covariance == "auto":
+            covariance = "shared" if likelihood.is_gaussian else "full"
         channels = len(self.theta)
         kernel = SignatureKernel(channels, theta=self.theta, amplitude=amplitude, normalized=True, words=self.words)
-        if rank == "auto":
-            each = dtype.itemsize * likelihood.latents * (1 if covariance == "full" else 0)
+        if rank == "auto" and likelihood.is_gaussian:
+            rank = None
+        elif rank == "auto":
+            each = dtype.itemsize * {"full": likelihood.latents, "shared": 1, "diagonal": 0}[covariance]
             rank = 500 if each == 0 else max(1, min(500, math.isqrt(_MOST_BYTES // each)))
         kept = None if rank is None else min(rank, len(self.words))
         features = OrthogonalSignatureFeatures(channels, len(self.words), "lexicographic", kept, chosen=self.words)
@@ -102,7 +102,8 @@ class Screening:
         """The weights found, as a mean of q(u), (latents, M); None where the model has other words or latents."""
         if model.features.words != self.words or self.result.weights.shape[1] != model.likelihood.latents:
             return None
-        weights = self.result.weights * self.result.temperature * (self.y_scale if self.classes is None else 1.0)
+        factor = self.y_scale if self.classes is None else self.result.temperature
+        weights = self.result.weights * (1.0 if isinstance(model.likelihood, LeastSquares) else factor)
         if model.features.basis is not None:
             weights = model.features.basis.T @ weights
         return (weights / model.kernel.amplitude.detach().sqrt()).T
@@ -115,15 +116,16 @@ def screen(
     lengths: Lengths = None,
     candidates: Sequence[Candidate] | None = None,
     max_series: int = 1500,
-    max_words: int = 4000,
+    max_words: int = 2000,
     seed: int = 0,
-    time_limit: float | None = 60.0,
+    time_limit: float | None = None,
 ) -> Screening:
     """Compare settings for raw series (n, length, channels) and targets y, and return the best with a report.
 
     y: integers 0..C-1 for classes, floats for regression. `candidates` are all tried; by default a search of two
-    rounds: path options and lengths on few series, then lengths, time scales and words around the best two on
-    `max_series`. `time_limit` seconds end the search early, with the best so far.
+    rounds: every kind of path and of words at a few scales on few series, then scales around the best four kinds on
+    `max_series`. The work is bounded by the number of series tried, so that the same seed finds the same on every
+    machine; `time_limit` seconds end the search early besides, with the best so far.
     """
     started = time.perf_counter()
     batch, counts = _inputs.as_batch(series, lengths, "series")
@@ -143,11 +145,14 @@ def screen(
             judge.add(candidate, size)
             if time_limit is not None and time.perf_counter() - started > time_limit:
                 break
-    candidate, found = judge.best()
-    return Screening(
-        candidate, found.transform, found.theta, found.words, found.result, classes,
-        judge.report, time.perf_counter() - started, scale,
-    )  # fmt: skip
+    tried = dict(judge.ranked())
+    seconds = time.perf_counter() - started
+    best, *others = [
+        Screening(c, f.transform, f.theta, f.words, f.result, classes, judge.report, seconds, scale)
+        for c, f in ((c, tried[c]) for c in best_kinds(tried, len(tried)))
+    ]
+    best.others = others
+    return best
 
 
 @dataclass
@@ -178,9 +183,10 @@ class _Judge:
         series = self.batch[rows]
         transform = PathTransform(candidate.options).fit(series, lengths=counts)
         paths, counts = transform(series, lengths=counts)
-        theta = _scales(paths, candidate)
-        chosen = _words(paths, counts, theta, candidate.words)
-        facts = {"path_length": candidate.path_length, "time_scale": candidate.time_scale, **asdict(candidate.options)}
+        theta = scales(paths, candidate)
+        chosen = choose_words(paths, counts, theta, candidate)
+        facts = {**asdict(candidate.options), "degree": candidate.degree}
+        facts |= {"path_length": candidate.path_length, "time_scale": candidate.time_scale}
         try:
             values = signature(paths * theta, words=chosen, lengths=counts)
             result = leave_one_out(values / values.norm(dim=1, keepdim=True), self.y[rows], self.classes)
@@ -200,54 +206,18 @@ class _Judge:
         tried = [(candidate, found) for (size, candidate), found in self.found.items() if size == most]
         return sorted(tried, key=lambda item: item[1].result.score)
 
-    def best(self) -> tuple[Candidate, _Found]:
-        return self.ranked()[0]
-
 
 def _rounds(
     judge: _Judge, channels: int, candidates: Sequence[Candidate] | None, max_series: int, max_words: int
 ) -> Iterator[tuple[int, list[Candidate]]]:
+    """Rounds of (series, candidates). How many series there are follows from the work, never from the clock."""
     n, length = judge.batch.shape[:2]
     most = max(2, min(n, max_series, int(_WORK / (length * max_words))))
     if candidates is not None:
         yield most, list(candidates)
         return
-    few = min(most, 700)
-    shapes = [PathOptions(), PathOptions(base_point=False)]
-    shapes += [PathOptions(append="variation")] if 1 < channels <= 12 else []
-    shapes += [PathOptions(append="arc")]
-    shapes += [PathOptions(lead_lag=True)] if channels <= 6 else []
-    coarse = min(max_words, 1500)
-    yield few, [Candidate(shape, length, 1.0, coarse) for shape in shapes for length in (4.0, 12.0)]
-    good: list[PathOptions] = []
-    for candidate, _ in judge.ranked():
-        if candidate.options not in good:
-            good.append(candidate.options)
-    yield most, [Candidate(shape, length, 1.0, max_words) for shape in good[:2] for length in (4.0, 8.0, 16.0)]
-    best = judge.best()[0]
-    yield most, [replace(best, time_scale=scale) for scale in (0.4, 2.5)]
-    best = judge.best()[0]
-    yield most, [replace(best, path_length=best.path_length * factor) for factor in (0.7, 1.4)]
-
-
-def _scales(paths: Tensor, candidate: Candidate) -> Tensor:
-    """Channel scales that give the paths the median length asked for; time, channel 0, weighs `time_scale`."""
-    weights = torch.ones(paths.shape[2], dtype=torch.float64)
-    if candidate.options.time:
-        weights[0] = candidate.time_scale
-    steps = (paths * weights).diff(dim=1).norm(dim=2).sum(dim=1)
-    median = float(steps.median())
-    return weights * (candidate.path_length / median if median > 0 else 1.0)
-
-
-def _words(paths: Tensor, counts: Tensor | None, theta: Tensor, most: int) -> list[Word]:
-    """All words up to the deepest level that fits, where that takes most of the room; else those with most energy."""
-    channels = len(theta)
-    depth = 1
-    while depth < 12 and count_up_to(channels, depth + 1) <= most:
-        depth += 1
-    if depth >= 3 and count_up_to(channels, depth) >= 0.8 * most:
-        return words_up_to(channels, depth)
-    rows = torch.arange(0, len(paths), max(1, len(paths) // _SERIES_FOR_POOL))
-    kernel = SignatureKernel(channels, theta=theta)
-    return grow_pool(kernel, paths[rows], None if counts is None else counts[rows], most)
+    coarse = min(max_words, 1200)
+    few = max(2, min(most, 500, int(_WORK / (10 * length * coarse))))
+    yield few, first_round(channels, coarse)
+    kinds = best_kinds((candidate for candidate, _ in judge.ranked()), 4)
+    yield most, [near for candidate in kinds for near in neighbours(candidate, max_words)]

@@ -9,14 +9,15 @@ from torch import Tensor, nn
 
 from siggpde._triangular import times_lower
 
-Covariance = Literal["full", "diagonal"]
+Covariance = Literal["full", "shared", "diagonal"]
 
 
 class VariationalGaussian(nn.Module):
     """q(u_c) = N(m_c, R_c R_c^T) for each latent c, where the prior is N(0, I).
 
-    `mean` (latents, M). `root` is R: lower triangular (latents, M, M) for `covariance="full"`, or the standard
-    deviations (latents, M) for `"diagonal"`. It starts at the prior.
+    `mean` (latents, M). `root` is R: lower triangular (latents, M, M) for `covariance="full"`; one lower triangle
+    (1, M, M) that all latents have in common for `"shared"`, which is exact where their likelihoods have the same
+    curvature; or the standard deviations (latents, M) for `"diagonal"`. It starts at the prior.
     """
 
     mean: nn.Parameter
@@ -26,18 +27,24 @@ class VariationalGaussian(nn.Module):
         self, latents: int, size: int, covariance: Covariance = "full", dtype: torch.dtype = torch.float64
     ) -> None:
         super().__init__()
-        if covariance not in ("full", "diagonal"):
-            raise ValueError(f"covariance must be 'full' or 'diagonal', got {covariance!r}")
+        if covariance not in ("full", "shared", "diagonal"):
+            raise ValueError(f"covariance must be 'full', 'shared' or 'diagonal', got {covariance!r}")
         if latents < 1 or size < 1:
             raise ValueError(f"there must be at least one latent and one inducing variable, got {latents} and {size}")
         self.covariance: Covariance = covariance
         self.mean = nn.Parameter(torch.zeros(latents, size, dtype=dtype))
-        root = torch.eye(size, dtype=dtype).expand(latents, -1, -1) if self.full else torch.ones(latents, size)
+        roots = 1 if covariance == "shared" else latents
+        root = torch.eye(size, dtype=dtype).expand(roots, -1, -1) if self.full else torch.ones(latents, size)
         self.root = nn.Parameter(root.to(dtype).clone())
 
     @property
     def full(self) -> bool:
-        return self.covariance == "full"
+        """Whether covariances are matrices, each latent's own or one for all."""
+        return self.covariance != "diagonal"
+
+    @property
+    def shared(self) -> bool:
+        return self.covariance == "shared"
 
     @property
     def latents(self) -> int:
@@ -54,23 +61,24 @@ class VariationalGaussian(nn.Module):
             return mean, features.square() @ self.root.square().T
         if torch.is_grad_enabled() and (self.root.requires_grad or features.requires_grad):
             spread = torch.matmul(features, self.root.tril()).square().sum(dim=-1)
-            return mean, spread.T
-        spread, room = features.new_empty(self.latents, len(features)), torch.empty_like(features)
-        for latent in range(self.latents):
-            torch.sum(times_lower(features, self.root[latent], room).square_(), dim=1, out=spread[latent])
-        return mean, spread.T
+            return mean, spread.expand(self.latents, -1).T
+        spread, room = features.new_empty(len(self.root), len(features)), torch.empty_like(features)
+        for place, root in enumerate(self.root):
+            torch.sum(times_lower(features, root, room).square_(), dim=1, out=spread[place])
+        return mean, spread.expand(self.latents, -1).T
 
     def covariances(self, features: Tensor) -> Tensor:
         """s_i^T Sigma s_j of all pairs of rows, (latents, n, n)."""
         spread = torch.matmul(features, self.root.tril()) if self.full else features * self.root[:, None, :]
-        return spread @ spread.mT
+        return (spread @ spread.mT).expand(self.latents, -1, -1)
 
     def kl(self) -> Tensor:
         """KL[q(u) || N(0, I)] = sum over latents of (tr Sigma + |m|² - M - log det Sigma) / 2."""
         root = self.root.tril() if self.full else self.root
         diagonal = root.diagonal(dim1=1, dim2=2) if self.full else root
-        squares = root.square().sum() + self.mean.square().sum() - self.mean.numel()
-        return 0.5 * squares - diagonal.abs().log().sum()
+        copies = self.latents / len(root)
+        squares = copies * root.square().sum() + self.mean.square().sum() - self.mean.numel()
+        return 0.5 * squares - copies * diagonal.abs().log().sum()
 
     def covariance_is_prior(self) -> bool:
         """Whether Sigma is still the identity, as before any training."""
@@ -80,7 +88,7 @@ class VariationalGaussian(nn.Module):
             return bool((self.root == torch.eye(self.size, dtype=self.root.dtype)).all())
 
     def natural(self) -> tuple[Tensor, Tensor]:
-        """Sigma^-1 and Sigma^-1 m: (latents, M, M) and (latents, M); for `"diagonal"` both (latents, M)."""
+        """Sigma^-1 and Sigma^-1 m: shaped as `root`, whole, and (latents, M)."""
         with torch.no_grad():
             if not self.full:
                 precision = self.root.square().reciprocal()

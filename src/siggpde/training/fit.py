@@ -20,11 +20,12 @@ from siggpde.model import SignatureGP
 from siggpde.screening import Screening
 from siggpde.training.cache import SignatureCache
 from siggpde.training.checkpoint import describe, fingerprint, read_checkpoint, restore, save_checkpoint
+from siggpde.training.exact import ExactPosterior
 from siggpde.training.history import History
 from siggpde.training.natural_phases import natural_phases
 from siggpde.training.paper_phases import paper_phases
 from siggpde.training.progress import Progress
-from siggpde.training.schedules import NaturalGradients, PaperSchedule, Schedule
+from siggpde.training.schedules import Exact, NaturalGradients, PaperSchedule, Schedule
 from siggpde.training.trainer import Phase, Trainer
 from siggpde.words import Word, words
 
@@ -51,7 +52,7 @@ def fit(
 ) -> History:
     """Trains `model` in place on data = (x, y), x (n, length, channels) or a list of series, and returns the History.
 
-    - `schedule`: `NaturalGradients()` (default) or `PaperSchedule()`.
+    - `schedule`: `NaturalGradients()` (default), `PaperSchedule()`, or for regressions `Exact()`.
     - `validation`: the share of series, drawn evenly from the classes, on which hyperparameters are judged (none below
       50 series: then the ELBO judges), or the row numbers (train, validation). The last phase trains on all of them.
     - `seed` decides the split and the batches; the global random state is neither read nor changed.
@@ -73,7 +74,7 @@ def fit(
     _inputs.check_finite(x, counts)  # errors name series by their place in x, not in a batch
     generator = torch.Generator().manual_seed(seed)
     train, valid = _split(validation, y, isinstance(model.likelihood, Classification), generator)
-    phases: list[Phase] = [*_phases(schedule)]
+    phases: list[Phase] = [*_phases(schedule, model)]
     path = None if checkpoint is None else Path(checkpoint)
     if resume and path is None:
         raise ValueError("resume=True needs the checkpoint to go on from: give checkpoint=")
@@ -165,12 +166,21 @@ def _run(
         save_checkpoint(path, trainer, mark)
 
 
-def _phases(schedule: Schedule) -> Sequence[Phase]:
+def _phases(schedule: Schedule, model: SignatureGP) -> Sequence[Phase]:
     if isinstance(schedule, NaturalGradients):
         return natural_phases(schedule)
     if isinstance(schedule, PaperSchedule):
+        if model.variational.shared:
+            raise ValueError("the paper's schedule has no covariance='shared'; take 'full' or 'diagonal'")
         return paper_phases(schedule)
-    raise ValueError(f"schedule must be NaturalGradients(...) or PaperSchedule(...), got {schedule!r}")
+    if isinstance(schedule, Exact):
+        if not model.likelihood.is_gaussian:
+            name = type(model.likelihood).__name__
+            raise ValueError(f"Exact() is for Gaussian and LeastSquares, not {name}; take NaturalGradients()")
+        if not model.variational.full:
+            raise ValueError("Exact() has no covariance='diagonal'; take 'shared' or 'full'")
+        return [ExactPosterior(schedule)]
+    raise ValueError(f"schedule must be NaturalGradients(), PaperSchedule() or Exact(), got {schedule!r}")
 
 
 def _pool(model: SignatureGP, x: Tensor, lengths: Tensor | None) -> list[Word]:

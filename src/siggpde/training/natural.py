@@ -69,13 +69,15 @@ class NaturalGradient:
         """
         q, n = self.model.variational, len(at.g)
         a = at.a if curvature is None else torch.full_like(at.a, curvature)
+        if q.shared:  # the best covariance for all is that of their average curvature
+            a = a.mean(dim=1, keepdim=True)
         pull = at.g + a * at.mean
         precision = torch.zeros_like(self.precision)
         if q.full:
             for start in range(0, n, _CHUNK):
                 rows = slice(start, start + _CHUNK)
-                for latent in range(q.latents):
-                    precision[latent] += gram_upper(seen.features[rows], a[rows, latent])
+                for place in range(len(precision)):
+                    precision[place] += gram_upper(seen.features[rows], a[rows, place])
             shift = pull.T @ seen.features
         else:
             precision = (a.T @ seen.features.square()).double()

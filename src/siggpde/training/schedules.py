@@ -53,7 +53,25 @@ class PaperSchedule:
         _positive(self, "iterations", "batch", "learning_rate", "evaluate_every")
 
 
-Schedule = NaturalGradients | PaperSchedule
+@dataclass(frozen=True)
+class Exact:
+    """The optimum in closed form, for `Gaussian` and `LeastSquares`: no steps, nothing to tune.
+
+    Noise and amplitude are those with the best leave-one-out predictions, known for every level of noise from one
+    eigendecomposition; q(u) follows exactly. For classes the temperature is set by leave-one-out as well. Scales stay.
+
+    - `tune`: False leaves noise, amplitude and temperature as they are.
+    - `max_tuned`: at most so many series, drawn at random, decide noise and temperature; all decide q(u).
+    """
+
+    tune: bool = True
+    max_tuned: int = 8000
+
+    def __post_init__(self) -> None:
+        _positive(self, "max_tuned")
+
+
+Schedule = NaturalGradients | PaperSchedule | Exact
 
 
 def _positive(settings: object, *names: str) -> None:

@@ -1,0 +1,175 @@
+"""The posterior of a regression in closed form, with noise, amplitude and temperature set by leave-one-out.
+
+With features s_n, targets t_n and weights w_n, q(u) has the precision I + sum w_n s_n s_n^T / noise. Leaving series n
+out of it is exact: with v_n = s_n^T Sigma s_n and h_n = w_n v_n / noise, its latent is left with
+
+    mean (mu_n - h_n t_n) / (1 - h_n)    and    variance v_n / (1 - h_n).
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from siggpde._triangular import gram_upper
+from siggpde.inducing import Projection
+from siggpde.leave_one_out import leave_one_out
+from siggpde.likelihoods import Gaussian, LeastSquares
+from siggpde.training.schedules import Exact
+from siggpde.training.trainer import Trainer
+
+_CHUNK = 4096
+_ROWS_FOR_TEMPERATURE = 2000
+_LOWEST, _HIGHEST = math.log(0.25), math.log(64.0)
+
+
+class ExactPosterior:
+    """The one phase of `Exact`: tune, solve, calibrate."""
+
+    name = "exact"
+    most = 3
+
+    def __init__(self, schedule: Exact) -> None:
+        self.schedule = schedule
+
+    def begin(self, trainer: Trainer) -> None:
+        trainer.scratch = {"done": 0}
+
+    def prepare(self, trainer: Trainer) -> None:
+        self.rows = torch.cat([trainer.train, trainer.valid]).sort().values
+
+    @torch.no_grad()
+    def iterate(self, trainer: Trainer) -> str | None:
+        """Three steps, so that a checkpoint or a time limit can come between them."""
+        step = trainer.scratch["done"]
+        if step == 0 and self.schedule.tune:
+            self._tune(trainer)
+        elif step == 1:
+            self._solve(trainer)
+        elif step == 2:
+            self._judge(trainer)
+        trainer.scratch["done"] = step + 1
+        return "exact" if step == 2 else None
+
+    def finish(self, trainer: Trainer) -> None:
+        while trainer.scratch["done"] < 3:  # cut short by a time limit: what is exact is worth its time
+            self.iterate(trainer)
+        trainer.scratch = {}
+
+    def _some(self, trainer: Trainer, most: int) -> Tensor:
+        """At most so many of the rows, the same ones at every call."""
+        if len(self.rows) <= most:
+            return self.rows
+        order = torch.randperm(len(self.rows), generator=torch.Generator().manual_seed(trainer.history.seed))
+        return self.rows[order[:most]].sort().values
+
+    def _tune(self, trainer: Trainer) -> None:
+        model, rows = trainer.model, self._some(trainer, self.schedule.max_tuned)
+        features = trainer.project(rows).features.double() / model.kernel.amplitude.sqrt()
+        y, likelihood = trainer.y[rows], model.likelihood
+        classes = likelihood.classes if isinstance(likelihood, LeastSquares) else None
+        spread = 1.0 if classes is not None else float(y.double().std(correction=0)) or 1.0
+        found = leave_one_out(features, y if classes is not None else y.double() / spread, classes)
+        amplitude = max(found.amplitude, 1e-12) * spread**2
+        model.kernel.log_amplitude.fill_(math.log(amplitude))
+        assert isinstance(likelihood, Gaussian | LeastSquares)
+        likelihood.log_noise.fill_(math.log(amplitude * found.noise))
+        if isinstance(likelihood, LeastSquares):
+            likelihood.calibration[0] = found.temperature
+
+    def _solve(self, trainer: Trainer) -> None:
+        model, q = trainer.model, trainer.model.variational
+        likelihood = model.likelihood
+        assert isinstance(likelihood, Gaussian | LeastSquares)
+        precision = torch.zeros(q.size, q.size, dtype=torch.float64)
+        shift = torch.zeros(q.latents, q.size, dtype=torch.float64)
+        for place in self.rows.split(_CHUNK):
+            features = trainer.project(place).features.double()
+            targets, weights = _targets(likelihood, trainer.y[place])
+            weights = weights / likelihood.noise
+            precision += gram_upper(features, weights)
+            shift += (weights[:, None] * targets).T @ features
+        precision.diagonal().add_(1.0)
+        if not q.set_natural(precision.expand(len(q.root), -1, -1), shift):
+            raise ArithmeticError(
+                "the posterior could not be solved: the noise is too small beside the features for double precision; "
+                "give the likelihood more noise and Exact(tune=False)"
+            )
+
+    def _judge(self, trainer: Trainer) -> None:
+        """Leave-one-out NLPP, and accuracy where there are classes; the temperature that makes the NLPP least."""
+        model = trainer.model
+        likelihood = model.likelihood
+        rows = self._some(trainer, _ROWS_FOR_TEMPERATURE)
+        y = trainer.y[rows]
+        mean, variance = left_out(model.likelihood, *self._marginals(trainer, rows), y)
+        if self.schedule.tune and isinstance(likelihood, LeastSquares):
+            likelihood.calibration[1] = 1.0 / (len(self.rows) + 2)
+            likelihood.calibration[0] = _best_temperature(likelihood, mean, variance, y)
+        nlpp = -float(likelihood.log_predictive(mean, variance, y).mean())
+        accuracy = None
+        if isinstance(likelihood, LeastSquares):
+            accuracy = float((mean.argmax(dim=1) == y).double().mean())
+        elbo = self._elbo(trainer) / len(self.rows)
+        trainer.record(self.name, elbo=elbo, nlpp=nlpp, accuracy=accuracy)
+
+    def _marginals(self, trainer: Trainer, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        seen: Projection = trainer.project(rows)
+        mean, variance = trainer.model.variational(seen.features)
+        return mean.double(), variance.double(), seen.tail
+
+    def _elbo(self, trainer: Trainer) -> float:
+        model, total = trainer.model, 0.0
+        for place in self.rows.split(_CHUNK):
+            mean, variance = model.latent_marginals(trainer.project(place))
+            total += float(model.likelihood.expected_log_prob(mean, variance, trainer.y[place]).double().sum())
+        return total - float(model.variational.kl())
+
+
+def left_out(
+    likelihood: Gaussian | LeastSquares, mean: Tensor, variance: Tensor, tail: Tensor, y: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Mean and variance (n, latents) of every series' latents from all the other series.
+
+    `mean` and `variance` (n, latents) are those of s_n^T u under the exact q(u); `tail` (n,) is what no inducing
+    variable explains, which is as it was.
+    """
+    targets, weights = _targets(likelihood, y)
+    share = variance * (weights / likelihood.noise.detach())[:, None]
+    rest = 1 - share
+    if bool((rest <= 0).any()):
+        series = int((rest <= 0).any(dim=1).nonzero()[0])
+        raise ArithmeticError(f"series {series} decides its own prediction wholly; give the likelihood more noise")
+    return (mean - share * targets) / rest, variance / rest + tail[:, None]
+
+
+def _targets(likelihood: Gaussian | LeastSquares, y: Tensor) -> tuple[Tensor, Tensor]:
+    if isinstance(likelihood, LeastSquares):
+        like = torch.empty(0, dtype=torch.float64)
+        return likelihood.signs(y, like), likelihood.weights(y, like)
+    return y.double()[:, None], torch.ones(len(y), dtype=torch.float64)
+
+
+def _best_temperature(likelihood: LeastSquares, mean: Tensor, variance: Tensor, y: Tensor) -> float:
+    """By golden-section search over its logarithm; the loss has one minimum there in practice."""
+    golden = (math.sqrt(5) - 1) / 2
+
+    def loss(logarithm: float) -> float:
+        likelihood.calibration[0] = math.exp(logarithm)
+        return -float(likelihood.log_predictive(mean, variance, y).mean())
+
+    low, high = _LOWEST, _HIGHEST
+    left, right = high - golden * (high - low), low + golden * (high - low)
+    at_left, at_right = loss(left), loss(right)
+    for _ in range(12):
+        if at_left < at_right:
+            high, right, at_right = right, left, at_left
+            left = high - golden * (high - low)
+            at_left = loss(left)
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + golden * (high - low)
+            at_right = loss(right)
+    return math.exp((low + high) / 2)
