@@ -6,6 +6,7 @@ appended to them. Everything learned is learned on the training set; nothing mod
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -16,26 +17,32 @@ from siggpde import _inputs
 from siggpde.goursat import Lengths
 
 Append = Literal["none", "variation", "arc"]
+_LEARNED = ("mean", "spread", "appended_spread", "duration")
 
 
 @dataclass(frozen=True)
 class PathOptions:
     """How a series becomes a path.
 
-    - `time`: a channel that rises evenly, from 0 to sqrt(12) over the whole series (unit spread); without it only the
-      order of values counts, not their timing.
+    - `time`: a channel that rises evenly, from 0 to sqrt(12) over the whole series (unit spread); where time stamps
+      are given it is these, from 0 to sqrt(12) over the median duration of a training series. Without it only the order
+      of values counts, not their timing.
     - `base_point`: the path starts at 0, so that positions count and not only changes.
     - `append`: `"variation"`, for every channel the running sum of its absolute changes, which a path hides;
       `"arc"`, one channel with the running length of the path; both divided by their spread over the training set.
     - `lead_lag`: every channel twice, one a step behind the other, which brings in quadratic variation.
+    - `difference`: so many times the series is replaced by its changes from point to point, before all else.
     """
 
     time: bool = True
     base_point: bool = True
     append: Append = "none"
     lead_lag: bool = False
+    difference: int = 0
 
     def __post_init__(self) -> None:
+        if not isinstance(self.difference, int) or not 0 <= self.difference <= 5:
+            raise ValueError(f"difference must be an integer from 0 to 5, got {self.difference!r}")
         if self.append not in ("none", "variation", "arc"):
             raise ValueError(f"append must be 'none', 'variation' or 'arc', got {self.append!r}")
 
@@ -61,45 +68,97 @@ class PathTransform:
         self.mean: Tensor | None = None
         self.spread: Tensor | None = None
         self.appended_spread: Tensor | None = None
+        self.duration: Tensor | None = None
 
-    def fit(self, series: _inputs.Series, *, lengths: Lengths = None) -> PathTransform:
-        """Learns means and spreads from the training series (n, length, channels)."""
-        batch, counts = _checked(series, lengths)
+    def fit(
+        self, series: _inputs.Series, *, lengths: Lengths = None, times: Tensor | None = None
+    ) -> PathTransform:
+        """Learns means and spreads from the training series (n, length, channels), and durations where `times`
+        (n, length) are given."""
+        batch, counts, times = self._checked(series, lengths, times)
         if len(batch) == 0:
             raise ValueError("there are no series to learn means and spreads from")
         inside = _inputs.row_mask(batch, counts)
         points = batch[inside]
         self.mean = points.mean(dim=0)
         self.spread = _spread(points)
+        self.duration = None
+        if times is not None:
+            self.duration = (_hold_last(times[:, :, None], counts)[:, -1, 0] - times[:, 0]).median()
+            if not self.duration > 0:
+                self.duration = torch.ones((), dtype=torch.float64)
         if self.options.append != "none":
             standard = self._standard(batch)
             self.appended_spread = _spread(self._appended(standard, counts)[inside])
         return self
 
-    def __call__(self, series: _inputs.Series, *, lengths: Lengths = None) -> tuple[Tensor, Tensor | None]:
+    def __call__(
+        self, series: _inputs.Series, *, lengths: Lengths = None, times: Tensor | None = None
+    ) -> tuple[Tensor, Tensor | None]:
         """Paths (n, length', channels') in float64, and their lengths (None when all are equally long)."""
         if self.mean is None:
             raise ValueError("this transform has not seen training series yet; call fit first")
-        batch, counts = _checked(series, lengths)
+        batch, counts, times = self._checked(series, lengths, times)
         if batch.shape[2] != len(self.mean):
             raise ValueError(f"the series have {batch.shape[2]} channels, but those of fit had {len(self.mean)}")
+        if (times is None) != (self.duration is None) and self.options.time:
+            had = "had none" if self.duration is None else "had them"
+            raise ValueError(f"time stamps must be given as in fit, and the series of fit {had}")
         path = _hold_last(self._standard(batch), counts)
+        clock = None if times is None else _hold_last((times - times[:, :1])[:, :, None], counts)
         if self.options.base_point:
             path = torch.cat([torch.zeros_like(path[:, :1]), path], dim=1)
+            clock = None if clock is None else torch.cat([clock[:, :1], clock], dim=1)
             counts = None if counts is None else counts + 1
         if self.options.append != "none":
             assert self.appended_spread is not None
             path = torch.cat([path, self._appended(path, counts) / self.appended_spread], dim=2)
         if self.options.lead_lag:
             path = _lead_lag(path)
+            clock = None if clock is None else clock.repeat_interleave(2, dim=1)[:, 1:]
             counts = None if counts is None else 2 * counts - 1
         if self.options.time:
-            path = torch.cat([_times(path, counts), path], dim=2)
+            even = _times(path, counts) if clock is None else clock * (12**0.5 / self.duration)  # pyright: ignore[reportOperatorIssue]
+            path = torch.cat([even, path], dim=2)
         return path, counts
+
+    def names(self, channels: Sequence[str]) -> tuple[str, ...]:
+        """Names of the channels of the path, from those of the series."""
+        change = "change of " * self.options.difference
+        own = [change + name for name in channels]
+        if self.options.append == "variation":
+            own += [f"variation of {name}" for name in own]
+        elif self.options.append == "arc":
+            own.append("path length")
+        if self.options.lead_lag:
+            own = [*own, *(f"{name} before" for name in own)]
+        return ("time", *own) if self.options.time else tuple(own)
+
+    def _checked(
+        self, series: _inputs.Series, lengths: Lengths, times: Tensor | None
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        batch, counts = _checked(series, lengths)
+        if times is not None:
+            if times.shape != batch.shape[:2]:
+                raise ValueError(f"times must have shape {tuple(batch.shape[:2])}, got {tuple(times.shape)}")
+            times = times.to(torch.float64)
+        for _ in range(self.options.difference):
+            least = batch.shape[1] if counts is None else int(counts.min())
+            if least < 2:
+                series_number = 0 if counts is None else int(counts.argmin())
+                raise ValueError(
+                    f"series {series_number} has too few points to take differences {self.options.difference} times; "
+                    "give longer series or a smaller difference"
+                )
+            batch, times = batch.diff(dim=1), None if times is None else times[:, 1:]
+            counts = None if counts is None else counts - 1
+        if counts is not None:
+            batch = torch.where(_inputs.row_mask(batch, counts)[:, :, None], batch, 0.0)
+        return batch, counts, times
 
     def state(self) -> dict[str, Any]:
         """Everything learned, as plain numbers."""
-        learned = {"mean": self.mean, "spread": self.spread, "appended_spread": self.appended_spread}
+        learned = {name: getattr(self, name) for name in _LEARNED}
         return {
             "options": dict(self.options.__dict__),
             **{k: None if v is None else v.tolist() for k, v in learned.items()},
@@ -108,8 +167,8 @@ class PathTransform:
     @staticmethod
     def from_state(state: dict[str, Any]) -> PathTransform:
         transform = PathTransform(PathOptions(**state["options"]))
-        for name in ("mean", "spread", "appended_spread"):
-            value = state[name]
+        for name in _LEARNED:
+            value = state.get(name)
             setattr(transform, name, None if value is None else torch.tensor(value, dtype=torch.float64))
         return transform
 

@@ -22,7 +22,7 @@ from siggpde.training.trainer import Trainer
 
 _CHUNK = 4096
 _ROWS_FOR_TEMPERATURE = 2000
-_LOWEST, _HIGHEST = math.log(0.25), math.log(64.0)
+_LOWEST, _HIGHEST = math.log(0.25), math.log(16.0)
 
 
 class ExactPosterior:
