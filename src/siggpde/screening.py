@@ -114,6 +114,7 @@ def screen(
     y: Any,
     *,
     lengths: Lengths = None,
+    times: Tensor | None = None,
     candidates: Sequence[Candidate] | None = None,
     max_series: int = 1500,
     max_words: int = 2000,
@@ -122,7 +123,7 @@ def screen(
 ) -> Screening:
     """Compare settings for raw series (n, length, channels) and targets y, and return the best with a report.
 
-    y: integers 0..C-1 for classes, floats for regression. `candidates` are all tried; by default a search of two
+    y: integers 0..C-1 for classes, floats for regression. `times` (n, length) are time stamps. `candidates` are all tried; by default a search of two
     rounds: every kind of path and of words at a few scales on few series, then scales around the best four kinds on
     `max_series`. The work is bounded by the number of series tried, so that the same seed finds the same on every
     machine; `time_limit` seconds end the search early besides, with the best so far.
@@ -139,7 +140,7 @@ def screen(
     if classes is None:
         scale = float(target.double().std(correction=0)) or 1.0
         target = target.double() / scale
-    judge = _Judge(batch, counts, target, classes, max_words, seed)
+    judge = _Judge(batch, counts, times, target, classes, seed)
     for size, proposals in _rounds(judge, batch.shape[2], candidates, max_series, max_words):
         for candidate in proposals:
             judge.add(candidate, size)
@@ -167,9 +168,15 @@ class _Judge:
     """Tries candidates on a subset of the series, the same one for all of a size."""
 
     def __init__(
-        self, batch: Tensor, counts: Tensor | None, y: Tensor, classes: int | None, max_words: int, seed: int
+        self,
+        batch: Tensor,
+        counts: Tensor | None,
+        times: Tensor | None,
+        y: Tensor,
+        classes: int | None,
+        seed: int,
     ) -> None:
-        self.batch, self.counts, self.y, self.classes, self.max_words = batch, counts, y, classes, max_words
+        self.batch, self.counts, self.times, self.y, self.classes = batch, counts, times, y, classes
         self.order = torch.randperm(len(y), generator=torch.Generator().manual_seed(seed))
         self.found: dict[tuple[int, Candidate], _Found] = {}
         self.report: list[dict[str, Any]] = []
@@ -180,9 +187,10 @@ class _Judge:
         started = time.perf_counter()
         rows = self.order[:size].sort().values
         counts = None if self.counts is None else self.counts[rows]
+        times = None if self.times is None else self.times[rows]
         series = self.batch[rows]
-        transform = PathTransform(candidate.options).fit(series, lengths=counts)
-        paths, counts = transform(series, lengths=counts)
+        transform = PathTransform(candidate.options).fit(series, lengths=counts, times=times)
+        paths, counts = transform(series, lengths=counts, times=times)
         theta = scales(paths, candidate)
         chosen = choose_words(paths, counts, theta, candidate)
         facts = {**asdict(candidate.options), "degree": candidate.degree}

@@ -17,6 +17,7 @@ from siggpde._triangular import gram_upper
 from siggpde.inducing import Projection
 from siggpde.leave_one_out import leave_one_out
 from siggpde.likelihoods import Gaussian, LeastSquares
+from siggpde.model import SignatureGP
 from siggpde.training.schedules import Exact
 from siggpde.training.trainer import Trainer
 
@@ -143,6 +144,16 @@ def left_out(
         series = int((rest <= 0).any(dim=1).nonzero()[0])
         raise ArithmeticError(f"series {series} decides its own prediction wholly; give the likelihood more noise")
     return (mean - share * targets) / rest, variance / rest + tail[:, None]
+
+
+@torch.no_grad()
+def left_out_log_predictive(model: SignatureGP, x: Tensor, y: Tensor, lengths: Tensor | None = None) -> Tensor:
+    """log p(y_n | all other series) of training series x of a model whose q(u) is exact, (n,)."""
+    seen = model.project(x, lengths=lengths)
+    mean, variance = model.variational(seen.features)
+    assert isinstance(model.likelihood, Gaussian | LeastSquares)
+    latent = left_out(model.likelihood, mean.double(), variance.double(), seen.tail, y)
+    return model.likelihood.log_predictive(*latent, y)
 
 
 def _targets(likelihood: Gaussian | LeastSquares, y: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,0 +1,147 @@
+"""Several models of one data set, and the average of what they predict.
+
+A few hundred series do not tell for sure which way of making paths is the best. The committee keeps the best of several
+kinds; its predictive distribution is a mixture,
+
+    p(y | x) = sum_k w_k p_k(y | x),
+
+with weights that give the left-out series the highest probability (stacking), drawn towards equal ones where there are
+few series.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from siggpde.likelihoods import Gaussian
+from siggpde.model import SignatureGP
+from siggpde.paths import PathTransform, SeriesBatch
+from siggpde.training.history import History
+
+_CHUNK = 1024
+_PRIOR_SERIES = 10.0
+
+
+@dataclass
+class Member:
+    """A model, how its paths are made, and how both came about. `score` is its leave-one-out or validation NLPP."""
+
+    transform: PathTransform
+    model: SignatureGP
+    settings: dict[str, Any]
+    score: float | None
+    history: History | None = None
+
+    def paths(self, batch: SeriesBatch) -> tuple[Tensor, Tensor | None]:
+        return self.transform(batch.values, lengths=batch.lengths, times=batch.times)
+
+    def predict(self, batch: SeriesBatch) -> Any:
+        paths, lengths = self.paths(batch)
+        return self.model.predict(paths, lengths=lengths)
+
+
+@dataclass
+class Committee:
+    """Members and their weights (K,), which sum to 1."""
+
+    members: list[Member]
+    weights: Tensor
+
+    def probabilities(self, batch: SeriesBatch) -> Tensor:
+        """Class probabilities (n, classes) in float64, rows summing to 1."""
+        parts = []
+        for piece in chunks(batch, _CHUNK):
+            found = [weight * member.predict(piece).double() for weight, member in self._weighted()]
+            parts.append(torch.stack(found).sum(dim=0))
+        chances = torch.cat(parts)
+        return chances / chances.sum(dim=1, keepdim=True)
+
+    def moments(self, batch: SeriesBatch) -> tuple[Tensor, Tensor]:
+        """Means and variances of y from every member, two (K, n) in float64."""
+        means, variances = [], []
+        for piece in chunks(batch, _CHUNK):
+            found = [member.predict(piece) for member in self.members]
+            means.append(torch.stack([mean.double() for mean, _ in found]))
+            variances.append(torch.stack([variance.double() for _, variance in found]))
+        return torch.cat(means, dim=1), torch.cat(variances, dim=1)
+
+    def mean_and_variance(self, batch: SeriesBatch) -> tuple[Tensor, Tensor]:
+        """Mean and variance of y, two (n,)."""
+        means, variances = self.moments(batch)
+        weights = self.weights[:, None]
+        mean = (weights * means).sum(dim=0)
+        return mean, (weights * (variances + (means - mean).square())).sum(dim=0)
+
+    def log_predictive(self, batch: SeriesBatch, y: Tensor) -> Tensor:
+        """log p(y | x) of every series, (n,)."""
+        parts = []
+        for start, piece in enumerate(chunks(batch, _CHUNK)):
+            own = y[start * _CHUNK : start * _CHUNK + len(piece)]
+            found = []
+            for weight, member in self._weighted():
+                paths, lengths = member.paths(piece)
+                found.append(member.model.log_predictive(paths, own, lengths=lengths).double() + weight.log())
+            parts.append(torch.stack(found).logsumexp(dim=0))
+        return torch.cat(parts)
+
+    def quantiles(self, batch: SeriesBatch, levels: list[float]) -> Tensor:
+        """Quantiles of y, (n, levels); those of a mixture by bisection between those of its members."""
+        if len(self.members) > 1:
+            return self._mixture_quantiles(batch, levels)
+        parts = []
+        for piece in chunks(batch, _CHUNK):
+            paths, lengths = self.members[0].paths(piece)
+            model = self.members[0].model
+            latent = model.predict_f(paths, lengths=lengths)
+            found = [model.likelihood.quantile(*latent, level).double() for level in levels]
+            parts.append(torch.stack(found, dim=1))
+        return torch.cat(parts)
+
+    def _mixture_quantiles(self, batch: SeriesBatch, levels: list[float]) -> Tensor:
+        if not all(isinstance(member.model.likelihood, Gaussian) for member in self.members):
+            raise NotImplementedError("quantiles of several members are there for the Gaussian likelihood only")
+        means, variances = self.moments(batch)
+        spreads = variances.sqrt()
+        found = []
+        for level in levels:
+            each = means + spreads * torch.special.ndtri(torch.tensor(level, dtype=torch.float64))
+            low, high = each.amin(dim=0), each.amax(dim=0)
+            for _ in range(60):
+                middle = (low + high) / 2
+                below = (self.weights[:, None] * torch.special.ndtr((middle - means) / spreads)).sum(dim=0) < level
+                low, high = torch.where(below, middle, low), torch.where(below, high, middle)
+            found.append((low + high) / 2)
+        return torch.stack(found, dim=1)
+
+    def _weighted(self) -> Iterator[tuple[Tensor, Member]]:
+        return iter(zip(self.weights, self.members, strict=True))
+
+
+def chunks(batch: SeriesBatch, size: int) -> Iterator[SeriesBatch]:
+    """The batch in pieces of at most `size` series."""
+    for start in range(0, len(batch.values), size):
+        rows = slice(start, start + size)
+        yield SeriesBatch(
+            batch.values[rows],
+            None if batch.lengths is None else batch.lengths[rows],
+            None if batch.times is None else batch.times[rows],
+            batch.first + start,
+        )
+
+
+def stack(log_densities: Tensor) -> Tensor:
+    """Weights (K,) from what every member gave the left-out series, (K, n), by expectation maximisation.
+
+    They maximise sum_n log sum_k w_k p_kn + 10 sum_k log w_k: the second term counts as ten series more for each.
+    """
+    count, n = log_densities.shape
+    weights = torch.full((count,), 1.0 / count, dtype=torch.float64)
+    for _ in range(200):
+        shares = torch.softmax(log_densities.double() + weights.log()[:, None], dim=0)
+        weights = (shares.sum(dim=1) + _PRIOR_SERIES) / (n + count * _PRIOR_SERIES)
+    return weights
