@@ -1,24 +1,21 @@
-"""Data sets that load offline: the one inside the package, and files in folders of your own.
-
-A data set is one ``.npz`` file, read without pickle, with the members
+"""Data sets in one ``.npz`` file, split into train and test, read without pickle; its members are
 
 - ``X_train``, ``X_test``: (n_cases, n_channels, n_timepoints); series shorter than the longest end in NaN;
 - ``y_train``, ``y_test``: labels as strings, or float targets;
 - ``lengths_train``, ``lengths_test`` (optional): the true length of every series;
 - ``channel_names`` (optional).
-
-`find_dataset` looks for ``<name>.npz`` in the folder named by the environment variable ``SIGGPDE_DATA``, then in the
-user's cache (``$XDG_CACHE_HOME/siggpde``, by default ``~/.cache/siggpde``), then among the files inside the package.
 """
 
 import os
+import zipfile
+import zlib
 from dataclasses import dataclass
+from lzma import LZMAError
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-_INSIDE = Path(__file__).parent / "data"
 _REQUIRED = ("X_train", "y_train", "X_test", "y_test")
 
 
@@ -45,59 +42,13 @@ class Dataset:
         return f"Dataset({self.name!r}: {split}, {channels} channels, length {length})"
 
 
-def load_pendigits() -> Dataset:
-    """Load PenDigits, which is inside the package: handwritten digits as 8 pen positions on a tablet.
-
-    7494 training and 3498 test series of 2 channels (x and y, integers 0 to 100) and 8 points, in 10 classes; the
-    split is by writer. Source: Alpaydin and Alimoglu (1998), UCI Machine Learning Repository.
-
-    Examples:
-        >>> load_pendigits()
-        Dataset('PenDigits': 7494 train, 3498 test, 2 channels, length 8)
-    """
-    return read_dataset(_INSIDE / "PenDigits.npz")
-
-
-def load_dataset(name: str) -> Dataset:
-    """Find a data set by name and read it."""
-    return read_dataset(find_dataset(name))
-
-
-def find_dataset(name: str) -> Path:
-    """Return the file of a data set: the first ``<name>.npz`` in the folders of `data_folders`.
-
-    Raises FileNotFoundError, naming every place looked at, when there is none.
-    """
-    if not name or Path(name).name != name:
-        raise ValueError(f"a data set is asked for by its name, such as 'PenDigits'; got {name!r}")
-    candidates = [folder / f"{name}.npz" for folder in data_folders()]
-    for path in candidates:
-        if path.is_file():
-            return path
-    looked = "".join(f"\n  {path}" for path in candidates)
-    hint = "" if os.environ.get("SIGGPDE_DATA") else "\nSIGGPDE_DATA is not set; point it at your folder of .npz files."
-    raise FileNotFoundError(f"data set {name!r} not found; looked for{looked}{hint}")
-
-
-def data_folders() -> list[Path]:
-    """The folders searched for data sets, first to last."""
-    folders = []
-    if chosen := os.environ.get("SIGGPDE_DATA"):
-        folders.append(Path(chosen).expanduser())
-    cache = os.environ.get("XDG_CACHE_HOME")
-    folders.append((Path(cache) if cache else Path.home() / ".cache") / "siggpde")
-    folders.append(_INSIDE)
-    return folders
-
-
 def read_dataset(path: str | os.PathLike[str]) -> Dataset:
-    """Read one ``.npz`` file of the format described at the top of this module."""
+    """Read one ``.npz`` file with the members ``X_train``, ``y_train``, ``X_test`` and ``y_test``."""
     path = Path(path)
-    with np.load(path, allow_pickle=False) as archive:
-        missing = [key for key in _REQUIRED if key not in archive]
-        if missing:
-            raise ValueError(f"{path} is not a train/test data set: it lacks {', '.join(missing)}")
-        arrays = {key: archive[key] for key in archive.files}
+    arrays = read_members(path)
+    missing = [key for key in _REQUIRED if key not in arrays]
+    if missing:
+        raise ValueError(f"{path} is not a train/test data set: it lacks {', '.join(missing)}")
     x_train = _series(path, "X_train", arrays["X_train"])
     x_test = _series(path, "X_test", arrays["X_test"])
     channels = x_train.shape[1]
@@ -118,6 +69,32 @@ def read_dataset(path: str | os.PathLike[str]) -> Dataset:
         lengths_test=_lengths(path, "lengths_test", arrays.get("lengths_test"), x_test),
         channel_names=tuple(f"channel {i}" for i in range(channels)) if names is None else tuple(map(str, names)),
     )
+
+
+def read_members(path: Path) -> dict[str, np.ndarray]:
+    """All arrays of an ``.npz`` file; what cannot be read, or only by unpickling, is refused."""
+    key = None
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            arrays = {}
+            for key in archive.files:
+                arrays[key] = archive[key]
+            return arrays
+    except FileNotFoundError:
+        raise
+    except (ValueError, OSError, EOFError, AttributeError, NotImplementedError) as error:
+        raise ValueError(_unreadable(path, key, error)) from error
+    except (zipfile.BadZipFile, zlib.error, LZMAError) as error:
+        raise ValueError(f"{path} is not a whole .npz file ({error}); copy or make it again") from error
+
+
+def _unreadable(path: Path, key: str | None, error: Exception) -> str:
+    if "Object arrays" in str(error):
+        return (
+            f"{path}: {key} is an object array, which only pickle could read, and pickle can run any code; "
+            "save labels as strings (y.astype(str)) and ragged series padded with NaN, with `lengths`"
+        )
+    return f"{path} is not a whole .npz file ({error}); copy or make it again"
 
 
 def _series(path: Path, key: str, values: np.ndarray) -> NDArray[np.float32]:

@@ -1,0 +1,25 @@
+"""Text files of the archives read by aeon, to compare with; see `siggpde.io.ts` for what it loses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from siggpde.io.data import SeriesData, stack
+
+
+def read_through_aeon(path: Path, kind: str) -> SeriesData:
+    """Read a ``.ts`` or ``.arff`` file by aeon: labels of ``.ts`` in small letters, time stamps dropped."""
+    try:
+        from aeon.datasets import load_from_arff_file, load_from_ts_file  # noqa: PLC0415
+    except ImportError as error:
+        raise ImportError('reader="aeon" needs aeon: pip install aeon, or choose reader="own"') from error
+    try:
+        x, y = load_from_ts_file(str(path)) if kind == "ts" else load_from_arff_file(str(path))
+    except (OSError, ValueError, IndexError) as error:
+        raise ValueError(f"{path}: aeon cannot read it ({error}); reader=\"own\" says more") from error
+    if not len(x):
+        raise ValueError(f"{path}: there are no series after @data")
+    series = [np.asarray(one, dtype=np.float64) for one in x]
+    return SeriesData(X=stack(series), y=np.asarray(y) if len(y) else None, name=path.stem)

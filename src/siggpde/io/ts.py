@@ -1,0 +1,209 @@
+"""The ``.ts`` text files of the UEA and UCR archives: one series a line, channels parted by colons, the label last.
+
+The header counts for what the lines cannot say themselves: the name, whether there are time stamps and labels, and
+whether labels are classes or targets. Files of the archives differ in the rest (``@dimension`` or ``@dimensions``,
+capitals, blank lines, comments, wrong ``@missing``), so the number of channels and points is read off the lines.
+
+There is a reader of our own and one through aeon. Ours is the default whether aeon is there or not, for the two differ
+where aeon loses something: it writes labels in small letters, and drops time stamps, and with them signs and exponents.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siggpde.io.data import SeriesData, default_names, stack
+from siggpde.io.stamps import read_stamped
+
+_YES = {"true": True, "false": False}
+
+
+@dataclass
+class Header:
+    """What the lines before ``@data`` say; None where they say nothing."""
+
+    name: str | None = None
+    stamps: bool = False
+    equal: bool | None = None
+    classes: bool | None = None
+    targets: bool | None = None
+    class_values: list[str] = field(default_factory=list)
+    dimension: int | None = None
+
+    def labelled(self, tokens: int) -> bool:
+        """Whether lines end in a label, judged by the header or, where it is silent, by the first line's parts."""
+        if self.classes or self.targets:
+            return True
+        if self.classes is None and self.targets is None:
+            return tokens > (self.dimension or 1)
+        return False
+
+
+def read_ts(path: str | os.PathLike[str]) -> SeriesData:
+    """Read a ``.ts`` file: labels as strings, or floats where the header says ``@targetLabel true``."""
+    with open(path, "rb") as file:
+        return parse_ts(file, str(path), Path(path).stem)
+
+
+def parse_ts(file: BinaryIO | Iterable[bytes], place: str, stem: str) -> SeriesData:
+    """Parse the lines of a ``.ts`` file; `place` is what errors call it, `stem` its name if the header gives none."""
+    lines = lines_of(file)
+    header = _header(lines, place)
+    rows: list[tuple[int, NDArray[np.float64]]] = []
+    labels: list[str] = []
+    labelled: bool | None = None
+    for number, line in lines:
+        where = f"{place}, line {number}"
+        if header.stamps:
+            series, label = read_stamped(line, header.labelled(2), where)
+        else:
+            tokens = line.split(":")
+            if labelled is None:
+                labelled = header.labelled(len(tokens))
+            label = tokens.pop().strip() if labelled or (len(tokens) > 1 and not tokens[-1].strip()) else None
+            label = label if labelled else None
+            if not tokens:
+                raise ValueError(f"{where}: there is no label after the series; is the file cut off?")
+            series = _channels(tokens, where)
+        rows.append((number, series))
+        if label is not None:
+            _check_label(label, header, where)
+            labels.append(label)
+        _check_row(rows, header, place)
+    if not rows:
+        raise ValueError(f"{place}: there are no series after @data")
+    arrays = [series for _, series in rows]
+    time_channel = 0 if header.stamps else None
+    return SeriesData(
+        X=stack(arrays),
+        y=_targets(labels, header, place) if labels else None,
+        channel_names=default_names(len(arrays[0]), time_channel),
+        time_channel=time_channel,
+        name=header.name or stem,
+    )
+
+
+def lines_of(file: Iterable[bytes]) -> Iterator[tuple[int, str]]:
+    """Numbered lines that hold something, comments left out."""
+    for number, raw in enumerate(file, start=1):
+        try:
+            line = raw.decode("utf-8-sig" if number == 1 else "utf-8").strip()
+        except UnicodeDecodeError:  # descriptions in older files are in Latin-1
+            line = raw.decode("latin-1").strip()
+        if line and line[0] not in "#%":
+            yield number, line
+
+
+def _header(lines: Iterator[tuple[int, str]], place: str) -> Header:
+    header = Header()
+    for number, line in lines:
+        if not line.startswith("@"):
+            raise ValueError(f"{place}, line {number}: expected a line that starts with @ before @data; got {line[:40]!r}")
+        key, *values = line[1:].split()
+        key = key.lower()
+        if key == "data":
+            return header
+        first = values[0].lower() if values else ""
+        if key == "problemname":
+            header.name = " ".join(values) or None
+        elif key in ("timestamps", "equallength", "classlabel", "targetlabel"):
+            if first not in _YES:
+                raise ValueError(f"{place}, line {number}: {line.split()[0]} must be true or false; got {line[:60]!r}")
+            _set(header, key, _YES[first], values[1:])
+        elif key in ("dimension", "dimensions") and first.isdigit():
+            header.dimension = int(first)
+    raise ValueError(f"{place}: there is no @data line, so this is not a .ts file, or it is cut off")
+
+
+def _set(header: Header, key: str, value: bool, rest: list[str]) -> None:
+    if key == "timestamps":
+        header.stamps = value
+    elif key == "equallength":
+        header.equal = value
+    elif key == "targetlabel":
+        header.targets = value
+    else:
+        header.classes, header.class_values = value, rest if value else []
+
+
+def _channels(tokens: list[str], where: str) -> NDArray[np.float64]:
+    """(n_channels, n_timepoints), from one text of numbers a channel."""
+    channels = [numbers(token, f"{where}, channel {index}") for index, token in enumerate(tokens)]
+    for index, channel in enumerate(channels):
+        if len(channel) != len(channels[0]):
+            raise ValueError(
+                f"{where}: channel {index} has {len(channel)} points, but channel 0 has {len(channels[0])}; "
+                "the channels of a series must be equally long"
+            )
+    return np.array(channels)
+
+
+def numbers(text: str, where: str) -> NDArray[np.float64]:
+    """Numbers parted by commas; ``?`` and ``NaN`` are gaps."""
+    if "?" in text:
+        text = text.replace("?", "nan")
+    parts = text.split(",")
+    try:
+        return np.array(parts, dtype=np.float64)
+    except ValueError:
+        for point, part in enumerate(parts):
+            try:
+                float(part)
+            except ValueError:
+                raise ValueError(
+                    f"{where}, point {point}: expected a number, ? or NaN; got {part.strip()[:40]!r}"
+                ) from None
+        raise
+
+
+def _check_row(rows: list[tuple[int, NDArray[np.float64]]], header: Header, place: str) -> None:
+    (start, first), (number, last) = rows[0], rows[-1]
+    if len(last) != len(first):
+        raise ValueError(
+            f"{place}, line {number}: {len(last)} channels, but line {start} has {len(first)}; is the file cut off, "
+            "or a label missing?"
+        )
+    if header.equal and not header.stamps and last.shape != first.shape:
+        raise ValueError(
+            f"{place}, line {number}: {last.shape[1]} points, but line {start} has {first.shape[1]} and the header "
+            "says @equalLength true; is the file cut off? If not, write @equalLength false"
+        )
+
+
+def _check_label(label: str, header: Header, where: str) -> None:
+    """A label that the header does not list is most often one cut off."""
+    if not label:
+        raise ValueError(f"{where}: there is no label after the series; is the file cut off?")
+    known = header.class_values
+    if not known or label in known or header.targets:
+        return
+    small = {value.lower() for value in known}
+    if label.lower() in small or set(label.lower().split()) <= small:
+        return
+    number = _number(label)
+    if number is None or all(_number(value) != number for value in known):
+        listed = ", ".join(known[:10]) + (", ..." if len(known) > 10 else "")
+        raise ValueError(f"{where}: label {label!r} is not among those of @classLabel ({listed}); is the file cut off?")
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _targets(labels: list[str], header: Header, place: str) -> NDArray[Any]:
+    if not header.targets:
+        return np.array(labels)
+    for index, label in enumerate(labels):
+        if _number(label.replace("?", "nan")) is None:
+            raise ValueError(f"{place}: the target of series {index} must be a number (@targetLabel); got {label!r}")
+    return np.array([float(label.replace("?", "nan")) for label in labels])
