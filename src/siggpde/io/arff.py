@@ -107,7 +107,9 @@ def _row(line: str, attributes: list[tuple[str, str]], label: int | None, where:
     if any(kind == "relational" for _, kind in attributes):
         channels = [numbers(channel, where) for channel in _unquoted(fields[0]).split("\\n")]
         if len({len(channel) for channel in channels}) > 1:
-            raise ValueError(f"{where}: its channels have {sorted({len(c) for c in channels})} points; they must be equal")
+            raise ValueError(
+                f"{where}: its channels have {sorted({len(c) for c in channels})} points; they must be equal"
+            )
         return np.array(channels), text
     return numbers(",".join(fields), where)[None, :], text
 

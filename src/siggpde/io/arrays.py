@@ -1,7 +1,7 @@
 """Arrays of numpy: ``.npy`` with the series alone, ``.npz`` with series and labels, and files of labels.
 
-An ``.npz`` file is either a train/test data set (see `siggpde.io.train_test`) or has the members ``X``, ``y`` and, if
-wanted, ``lengths`` (series shorter than the longest are padded), ``channel_names``, ``ids``, ``time_channel``, ``name``.
+An ``.npz`` file is either a train/test data set (see `siggpde.io.train_test`) or has the member ``X`` and, if wanted,
+``y``, ``lengths`` (series shorter than the longest are padded), ``channel_names``, ``ids``, ``time_channel``, ``name``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from siggpde.io.data import SeriesData, Series, cut, default_names, parse_labels
+from siggpde.io.data import Series, SeriesData, cut, default_names, parse_labels
 from siggpde.io.train_test import read_dataset, read_members
 
 _TEXT = (".csv", ".txt")
@@ -103,7 +103,9 @@ def _part(path: Path, part: str | None, target: str | None, arrays: dict[str, ND
 
 def _cut(x: NDArray[Any], lengths: NDArray[Any], path: Path) -> Series:
     if lengths.shape != (len(x),) or lengths.dtype.kind not in "iu":
-        raise ValueError(f"lengths must be {len(x)} integers, one a series; got {lengths.dtype} of shape {lengths.shape}")
+        raise ValueError(
+            f"lengths must be {len(x)} integers, one a series; got {lengths.dtype} of shape {lengths.shape}"
+        )
     bad = np.flatnonzero((lengths < 1) | (lengths > x.shape[2]))
     if len(bad):
         raise ValueError(

@@ -16,9 +16,10 @@ def read_through_aeon(path: Path, kind: str) -> SeriesData:
     except ImportError as error:
         raise ImportError('reader="aeon" needs aeon: pip install aeon, or choose reader="own"') from error
     try:
-        x, y = load_from_ts_file(str(path)) if kind == "ts" else load_from_arff_file(str(path))
+        loaded = load_from_ts_file(str(path)) if kind == "ts" else load_from_arff_file(str(path))
     except (OSError, ValueError, IndexError) as error:
-        raise ValueError(f"{path}: aeon cannot read it ({error}); reader=\"own\" says more") from error
+        raise ValueError(f'{path}: aeon cannot read it ({error}); reader="own" says more') from error
+    x, y = loaded[0], loaded[1]
     if not len(x):
         raise ValueError(f"{path}: there are no series after @data")
     series = [np.asarray(one, dtype=np.float64) for one in x]

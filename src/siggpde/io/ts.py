@@ -105,7 +105,9 @@ def _header(lines: Iterator[tuple[int, str]], place: str) -> Header:
     header = Header()
     for number, line in lines:
         if not line.startswith("@"):
-            raise ValueError(f"{place}, line {number}: expected a line that starts with @ before @data; got {line[:40]!r}")
+            raise ValueError(
+                f"{place}, line {number}: expected a line that starts with @ before @data; got {line[:40]!r}"
+            )
         key, *values = line[1:].split()
         key = key.lower()
         if key == "data":

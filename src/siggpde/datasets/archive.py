@@ -1,0 +1,146 @@
+"""Data sets of the UEA and UCR archives: from a zip file on the archive's server to one ``.npz`` file in the cache."""
+
+from __future__ import annotations
+
+import http.client
+import logging
+import os
+import re
+import tempfile
+import time
+import urllib.error
+import urllib.request
+import zipfile
+import zlib
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+
+import numpy as np
+
+from siggpde.datasets.checksums import locked, record, sha256
+from siggpde.io._atomic import replacing
+from siggpde.io.data import SeriesData, pad
+from siggpde.io.ts import parse_ts
+
+log = logging.getLogger(__name__)
+
+SERVER = "https://www.timeseriesclassification.com/aeon-toolkit"
+_SECONDS = 30.0
+_SECONDS_BETWEEN_LINES = 10.0
+_MOST_BYTES = 4 * 2**30
+_MOST_BYTES_UNPACKED = 16 * 2**30
+_CHUNK = 2**20
+
+
+class DownloadError(FileNotFoundError, ConnectionError):
+    """A data set that is not here and could not be downloaded."""
+
+
+def address(name: str) -> str:
+    """The address of a data set: ``<SIGGPDE_ARCHIVE>/<name>.zip``, by default at timeseriesclassification.com."""
+    base = os.environ.get("SIGGPDE_ARCHIVE") or SERVER
+    if not base.startswith(("http://", "https://")):
+        raise ValueError(f"SIGGPDE_ARCHIVE must be an address that starts with http:// or https://; got {base!r}")
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
+        raise ValueError(f"data sets of the archive have names of letters, digits, - and _; got {name!r}")
+    return f"{base.rstrip('/')}/{name}.zip"
+
+
+def download(name: str, cache: Path) -> Path:
+    """Download a data set into the cache, and return its file. Processes that want the same one wait for the first.
+
+    Raises DownloadError, with the reason, when there is no answer, no such data set, or only a part of it.
+    """
+    url = address(name)
+    cache.mkdir(parents=True, exist_ok=True)
+    path = cache / f"{name}.npz"
+    with locked(cache, name):
+        if path.is_file():
+            return path
+        with tempfile.NamedTemporaryFile(dir=cache, prefix=f".{name}.", suffix=".part") as part:
+            _fetch(url, part)
+            try:
+                train, test = read_zip(Path(part.name), name, url)
+            except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+                raise DownloadError(f"{url} is not a zip file ({error}); there may be no such data set") from error
+        with replacing(path) as file:
+            np.savez_compressed(file, **_members(train, test, url))
+            file.flush()
+            # Written down before the file is there: whoever finds the file finds its sum.
+            record(path, sha256(Path(file.name)))
+    log.info("%s is now in %s", name, path)
+    return path
+
+
+def read_zip(path: Path, name: str, place: str) -> tuple[SeriesData, SeriesData]:
+    """Train and test series of a zip file; its members are read where they are, never unpacked to files."""
+    parts = []
+    with zipfile.ZipFile(path) as archive:
+        for part in ("TRAIN", "TEST"):
+            wanted = f"{name}_{part}.ts"
+            found = [entry for entry in archive.infolist() if _matches(entry.filename, wanted)]
+            if not found:
+                listed = ", ".join(archive.namelist()[:10]) or "nothing"
+                raise ValueError(f"{place} does not hold {wanted}; it holds {listed}")
+            entry = found[0]
+            if entry.file_size > _MOST_BYTES_UNPACKED:
+                raise ValueError(f"{place}: {wanted} has {entry.file_size} bytes, more than {_MOST_BYTES_UNPACKED}")
+            if entry.flag_bits & 1:
+                raise ValueError(f"{place}: {wanted} is encrypted")
+            with archive.open(entry) as file:
+                parts.append(parse_ts(file, f"{place}, {wanted}", name))
+    return parts[0], parts[1]
+
+
+def _fetch(url: str, part: IO[bytes]) -> None:
+    """Stream an address to a file, and make sure that all of it has come."""
+    log.info("downloading %s", url)
+    request = urllib.request.Request(url, headers={"User-Agent": "siggpde"})
+    got, told = 0, time.monotonic()
+    try:
+        with urllib.request.urlopen(request, timeout=_SECONDS) as response:
+            length = response.headers.get("Content-Length")
+            whole = int(length) if length and length.isdigit() else None
+            if (whole or 0) > _MOST_BYTES:
+                raise DownloadError(f"{url} has {whole} bytes, more than {_MOST_BYTES}")
+            while chunk := response.read(_CHUNK):
+                got += len(chunk)
+                if got > _MOST_BYTES:
+                    raise DownloadError(f"{url} has more than {_MOST_BYTES} bytes")
+                part.write(chunk)
+                if time.monotonic() - told > _SECONDS_BETWEEN_LINES:
+                    told = time.monotonic()
+                    log.info("%.1f MB%s of %s", got / 1e6, f" of {whole / 1e6:.1f}" if whole else "", url)
+    except urllib.error.HTTPError as error:
+        raise DownloadError(f"{url}: the server answers {error.code} {error.reason}") from error
+    except urllib.error.URLError as error:
+        raise DownloadError(f"{url}: no connection ({error.reason})") from error
+    except (OSError, http.client.HTTPException) as error:
+        if isinstance(error, DownloadError):
+            raise
+        raise DownloadError(f"{url}: the connection was lost after {got} bytes ({error!r})") from error
+    if whole is not None and got < whole:
+        raise DownloadError(f"{url}: the connection was lost after {got} of {whole} bytes; try again")
+    part.flush()
+    log.info("downloaded %s, %.1f MB", url, got / 1e6)
+
+
+def _matches(entry: str, wanted: str) -> bool:
+    inside = PurePosixPath(entry)
+    return inside.name.lower() == wanted.lower() and ".." not in inside.parts and not inside.is_absolute()
+
+
+def _members(train: SeriesData, test: SeriesData, place: str) -> dict[str, Any]:
+    if train.time_channel is not None or test.time_channel is not None:
+        raise ValueError(f"{place} has time stamps; unpack it and read its .ts files with siggpde.io.read")
+    if train.n_channels != test.n_channels:
+        raise ValueError(f"{place}: train has {train.n_channels} channels but test has {test.n_channels}")
+    members: dict[str, Any] = {}
+    for key, data in (("train", train), ("test", test)):
+        if data.y is None:
+            raise ValueError(f"{place}: the {key} series have no labels")
+        x, lengths = pad(data.X)
+        members[f"X_{key}"] = x.astype(np.float32)
+        members[f"y_{key}"] = data.y
+        members[f"lengths_{key}"] = lengths.astype(np.int32)
+    return members

@@ -1,0 +1,176 @@
+"""Writing series back: arrays of numpy, tables in long form, and ``.ts`` files."""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from siggpde.io._atomic import replacing
+from siggpde.io.data import SeriesData, pad
+
+FORMATS = ("npz", "csv", "parquet", "ts")
+
+
+def write(
+    path: str | os.PathLike[str],
+    data: SeriesData,
+    *,
+    format: str | None = None,
+    force: bool = False,
+    series: str = "series",
+    target: str = "target",
+) -> None:
+    """Write series to a ``.npz``, ``.csv``, ``.parquet`` or ``.ts`` file, whole or not at all.
+
+    An existing file is replaced only with `force`. What comes back by `read`:
+
+    - ``.npz``: everything.
+    - ``.csv``, ``.parquet``: everything when read with ``series="series"``, with ``target="target"`` if there are
+      labels, and with ``time=`` the name of the time channel if there is one; `series` and `target` here give these
+      columns other names. Series without ids get numbers. Cells of ``.csv`` have no types: labels and ids that look
+      like numbers come back as such.
+    - ``.ts``: series, time stamps, labels and the name. Labels that are not floats are classes, which come back as
+      strings; floats are targets. Names of channels and ids have no place in the format.
+
+    Examples:
+        >>> import tempfile, pathlib
+        >>> from siggpde.io import read
+        >>> file = pathlib.Path(tempfile.mkdtemp()) / "small.npz"
+        >>> write(file, SeriesData([np.ones((1, 3)), np.ones((1, 2))], y=np.array([True, False])))
+        >>> read(file)
+        SeriesData('series': 2 series, 1 channels, lengths 2 to 3, labels)
+    """
+    path = Path(path)
+    if not isinstance(data, SeriesData):
+        raise ValueError(f"expected SeriesData, as `read` gives it; got {type(data).__name__}")
+    kind = (path.suffix if format is None else format).removeprefix(".").lower()
+    if kind not in FORMATS:
+        known = ", ".join(f".{name}" for name in FORMATS)
+        raise ValueError(f"series are written as {known}; got {path.name if format is None else format!r}")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {path.parent} to write {path.name} to")
+    if path.exists() and not force:
+        raise FileExistsError(f"{path} exists already; choose another name, or force=True to replace it")
+    if not len(data) or not data.lengths.all():
+        raise ValueError("there must be at least one series, and every series needs at least one point")
+    with replacing(path) as file:
+        if kind == "npz":
+            _write_npz(file, data)
+        elif kind == "ts":
+            _write_ts(file, data)
+        else:
+            _write_table(file, data, kind, series, target)
+
+
+def _write_npz(file: BinaryIO, data: SeriesData) -> None:
+    members: dict[str, Any] = {"channel_names": np.array(data.channel_names), "name": np.array(data.name)}
+    if isinstance(data.X, list):
+        members["X"], members["lengths"] = pad(data.X)
+    else:
+        members["X"] = data.X
+    if data.time_channel is not None:
+        members["time_channel"] = np.array(data.time_channel)
+    for key in ("y", "ids"):
+        values = getattr(data, key)
+        if values is not None:
+            members[key] = _plain(values, key)
+    np.savez_compressed(file, **members)
+
+
+def _write_table(file: BinaryIO, data: SeriesData, kind: str, series: str, target: str) -> None:
+    import polars as pl  # noqa: PLC0415  takes a while to import, and other formats need none
+
+    names = [series, *data.channel_names, *([] if data.y is None else [target])]
+    doubled = {name for name in names if names.count(name) > 1}
+    if doubled:
+        raise ValueError(f"two columns would be called {doubled.pop()!r}; give others with series= or target=")
+    lengths = data.lengths
+    ids = np.arange(len(data)) if data.ids is None else _plain(data.ids, "ids")
+    if len(set(ids.tolist())) < len(ids):
+        raise ValueError("ids must all be different, for rows are put together by them")
+    table: dict[str, Any] = {series: np.repeat(ids, lengths)}
+    for index, name in enumerate(data.channel_names):
+        table[name] = np.concatenate([np.asarray(one[index], dtype=np.float64) for one in data.X])
+    if data.y is not None:
+        table[target] = np.repeat(_plain(data.y, "y"), lengths)
+    frame = pl.DataFrame({name: pl.Series(values) for name, values in table.items()}, nan_to_null=False)
+    frame = frame.with_columns(pl.col(list(data.channel_names)).fill_nan(None))
+    if kind == "csv":
+        frame.write_csv(file)
+    else:
+        frame.write_parquet(file)
+
+
+def _write_ts(file: BinaryIO, data: SeriesData) -> None:
+    stamped = data.time_channel is not None
+    channels = data.n_channels - stamped
+    if channels == 0:
+        raise ValueError("a .ts file needs at least one channel besides time")
+    lengths, equal = data.lengths, len(set(data.lengths.tolist())) == 1
+    missing = any(np.isnan(np.asarray(one, dtype=np.float64)).any() for one in data.X)
+    labels = None if data.y is None else [_label(label, index) for index, label in enumerate(data.y.tolist())]
+    text = io.TextIOWrapper(file, encoding="utf-8", newline="\n", write_through=True)
+    head = [f"@problemName {' '.join(data.name.split()) or 'series'}", f"@timeStamps {_yes(stamped)}"]
+    head += [f"@missing {_yes(missing)}", f"@univariate {_yes(channels == 1)}"]
+    head += [f"@dimension {channels}"] * (channels > 1)
+    head += [f"@equalLength {_yes(equal)}"] + [f"@seriesLength {lengths[0]}"] * equal
+    if labels is None:
+        head.append("@classLabel false")
+    elif data.y is not None and data.y.dtype.kind == "f":
+        head.append("@targetLabel true")
+    else:
+        head.append(f"@classLabel true {' '.join(sorted(set(labels)))}")
+    text.write("\n".join([*head, "@data"]) + "\n")
+    for index, one in enumerate(data.X):
+        rows = np.asarray(one, dtype=np.float64).tolist()
+        if stamped:
+            _check_times(rows[0], index)
+            pieces = [
+                ",".join(f"({time!r},{_number(value)})" for time, value in zip(rows[0], row, strict=True))
+                for row in rows[1:]
+            ]
+        else:
+            pieces = [",".join(map(_number, row)) for row in rows]
+        text.write(":".join(pieces + ([] if labels is None else [labels[index]])) + "\n")
+    text.detach()
+
+
+def _yes(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _number(value: float) -> str:
+    return "NaN" if math.isnan(value) else repr(value)
+
+
+def _check_times(times: list[float], index: int) -> None:
+    steps = np.diff(times)
+    if not np.isfinite(times).all() or (steps <= 0).any():
+        raise ValueError(f"the times of series {index} must be finite and grow")
+
+
+def _label(label: Any, index: int) -> str:
+    text = str(label)
+    if not text or ":" in text or text[0] in "#%@(" or len(text.split()) != 1 or text.strip() != text:
+        raise ValueError(
+            f"label {text!r} of series {index} cannot be written to a .ts file, where labels are words without spaces "
+            "and colons; write .npz, .csv or .parquet, or rename it"
+        )
+    return text
+
+
+def _plain(values: np.ndarray, key: str) -> np.ndarray:
+    """Labels of a type that needs no pickle."""
+    values = np.asarray(values)
+    if values.dtype.kind == "O":
+        if not all(isinstance(value, str) for value in values):
+            raise ValueError(
+                f"{key} holds objects that are not strings; convert it, for example with {key}.astype(str)"
+            )
+        return values.astype(str)
+    return values
