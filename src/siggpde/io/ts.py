@@ -108,7 +108,7 @@ def _header(lines: Iterator[tuple[int, str]], place: str) -> Header:
             raise ValueError(
                 f"{place}, line {number}: expected a line that starts with @ before @data; got {line[:40]!r}"
             )
-        key, *values = line[1:].split()
+        key, *values = line[1:].split() or [""]
         key = key.lower()
         if key == "data":
             return header
