@@ -78,7 +78,7 @@ def test_csv_keeps_all_but_types_of_labels(data: SeriesData):
 @given(data=st.sampled_from(["none", "word", "float"]).flatmap(lambda kind: series_data(kind, ids=False)))
 def test_ts_keeps_series_stamps_and_labels(data: SeriesData):
     if data.y is not None and data.y.dtype.kind == "U" and any(word[0] in "#%@(" or ":" in word for word in data.y):
-        with tempfile.TemporaryDirectory() as folder, pytest.raises(ValueError, match="cannot be written to a .ts"):
+        with tempfile.TemporaryDirectory() as folder, pytest.raises(ValueError, match=r"cannot be written to a \.ts"):
             write(Path(folder) / "data.ts", data)
         return
     got = there_and_back(data, ".ts")
@@ -177,7 +177,10 @@ def test_what_cannot_be_written(tmp_path: Path, path: str, data, error, message:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"X": np.zeros((2, 3))}, r"X must have shape \(n_cases, n_channels, n_timepoints\) or be a list; got \(2, 3\)"),
+        (
+            {"X": np.zeros((2, 3))},
+            r"X must have shape \(n_cases, n_channels, n_timepoints\) or be a list; got \(2, 3\)",
+        ),
         ({"X": np.array([[["a"]]])}, "X must hold numbers"),
         ({"X": []}, "at least one series"),
         ({"X": [np.zeros((1, 2)), np.zeros(3)]}, r"X\[1\] must be an array of numbers"),

@@ -105,7 +105,9 @@ def test_aeon_reads_what_we_write(data: SeriesData):
 
 
 @settings(max_examples=40, deadline=None)
-@given(data=st.sampled_from(["none", "word", "float"]).flatmap(lambda kind: series_data(kind, stamped=False, ids=False)))
+@given(
+    data=st.sampled_from(["none", "word", "float"]).flatmap(lambda kind: series_data(kind, stamped=False, ids=False))
+)
 def test_we_read_what_aeon_writes(data: SeriesData):
     y, kind = data.y, None
     if y is not None and y.dtype.kind == "U":
@@ -130,7 +132,8 @@ def test_we_read_what_aeon_writes(data: SeriesData):
         HEAD.upper().replace("TEST", "Test").replace("A B", "a b") + "1,2:3,4:a\n\n5,6:7,8:b\n\n",
         "# about\n\n" + HEAD.replace("@univariate", "\n# more\n@univariate") + "# first\n1,2:3,4:a\n% then\n5,6:7,8:b",
         "\ufeff" + HEAD.replace("\n", "\r\n") + "1,2:3,4:a\r\n5,6:7,8:b\r\n",
-        HEAD.replace("@data", "@dimensions 2\n@seriesLength 2\n@missing false\n@unheardOf x y\n@DATA") + " 1, 2: 3 ,4 : a\n5,6:7,8:b",
+        HEAD.replace("@data", "@dimensions 2\n@seriesLength 2\n@missing false\n@unheardOf x y\n@DATA")
+        + " 1, 2: 3 ,4 : a\n5,6:7,8:b",
         HEAD.replace("@classLabel true a b", "@dimension 2") + "1,2:3,4:a\n5,6:7,8:b",
         HEAD.replace("true a b", "true  a\tb ").replace(" ", "   ") + "1.0,2e0:3,+4:a\n5,6:7,8:b",
     ],
@@ -191,7 +194,10 @@ def test_stamps_of_channels_may_differ(tmp_path: Path):
         (HEAD + "1,2:3,4:a\n1,2:3,4:c\n", r"line 7: label 'c' is not among those of @classLabel \(a, b\)"),
         (HEAD + "1,2:3,4:\n", "line 6: there is no label"),
         (HEAD + "1,2\n", "line 6: there is no label"),
-        (HEAD.replace("@data", "@equalLength true\n@data") + "1,2:3,4:a\n1:3:b\n", "line 8: 1 points, but line 7 has 2"),
+        (
+            HEAD.replace("@data", "@equalLength true\n@data") + "1,2:3,4:a\n1:3:b\n",
+            "line 8: 1 points, but line 7 has 2",
+        ),
         (HEAD.replace("@timeStamps false", "@timeStamps maybe"), "@timeStamps must be true or false"),
         ("@targetLabel true\n@data\n1,2:3\n1,2:b\n", r"target of series 1 must be a number \(@targetLabel\); got 'b'"),
         (STAMPED + "(1,2),(1,3):a\n", "line 6: time 1 occurs twice in channel 0"),
@@ -211,7 +217,9 @@ def test_malformed_ts_files(tmp_path: Path, text: str, message: str):
 
 def test_every_truncation_is_found(tmp_path: Path):
     """Cut anywhere but at the end of a line, a file with equally long labelled series is refused."""
-    text = HEAD.replace("@data", "@equalLength true\n@data").replace("a b", "ab cd") + "1.5,2.5:3.5,4.5:ab\n2,3:4,5:cd\n"
+    text = (
+        HEAD.replace("@data", "@equalLength true\n@data").replace("a b", "ab cd") + "1.5,2.5:3.5,4.5:ab\n2,3:4,5:cd\n"
+    )
     for end in range(1, len(text) - 1):
         if text[end - 1] == "\n" or text[end] == "\n":
             continue

@@ -20,7 +20,7 @@ from siggpde.io.ts import lines_of, numbers
 _NUMERIC = ("numeric", "real", "integer")
 _NAMES_OF_LABELS = ("class", "target", "label", "classlabel", "targetlabel", "y")
 _ATTRIBUTE = re.compile(r"@attribute\s+('[^']*'|\"[^\"]*\"|\S+)\s+(.*)", re.IGNORECASE)
-_FIELD = re.compile(r"\s*('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[^,'\"]*)\s*(?:,|$)")
+_FIELD = re.compile(r"\s*('[^'\\]*(?:\\.[^'\\]*)*'|\"[^\"\\]*(?:\\.[^\"\\]*)*\"|[^,'\"]*)\s*(?:,|$)")
 
 
 def read_arff(path: str | os.PathLike[str], target: str | None = None) -> SeriesData:

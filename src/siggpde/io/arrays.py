@@ -76,10 +76,13 @@ def as_series(x: NDArray[Any], place: str) -> NDArray[Any]:
 
 def _load(path: Path, mmap: bool = False) -> NDArray[Any]:
     try:
-        return np.load(path, mmap_mode="r" if mmap else None, allow_pickle=False)
+        if mmap:
+            return np.lib.format.open_memmap(path, mode="r")
+        with path.open("rb") as file:
+            return np.lib.format.read_array(file, allow_pickle=False)
     except FileNotFoundError:
         raise
-    except (ValueError, OSError, EOFError) as error:
+    except (ValueError, EOFError) as error:
         if "Object arrays" in str(error) or "Python objects in dtype" in str(error):
             raise ValueError(
                 f"{path} is an object array, which only pickle could read, and pickle can run any code; save numbers, "

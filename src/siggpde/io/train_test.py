@@ -75,7 +75,8 @@ def read_members(path: Path) -> dict[str, np.ndarray]:
     """All arrays of an ``.npz`` file; what cannot be read, or only by unpickling, is refused."""
     key = None
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        # Opened here, for numpy leaves a file that it cannot read open.
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             arrays = {}
             for key in archive.files:
                 arrays[key] = archive[key]
