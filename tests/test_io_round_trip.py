@@ -1,5 +1,7 @@
 """What is written comes back, and files are written whole or not at all."""
 
+import doctest
+import importlib
 import os
 import tempfile
 from pathlib import Path
@@ -195,6 +197,12 @@ def test_what_cannot_be_written(tmp_path: Path, path: str, data, error, message:
 def test_malformed_series_data(fields, message: str):
     with pytest.raises(ValueError, match=message):
         SeriesData(**fields)
+
+
+@pytest.mark.parametrize("module", ["data", "reading", "writing"])
+def test_examples_of_docstrings(module: str):
+    result = doctest.testmod(importlib.import_module(f"siggpde.io.{module}"))
+    assert result.attempted > 0 and result.failed == 0
 
 
 def strip(data: SeriesData) -> SeriesData:

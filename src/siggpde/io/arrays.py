@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siggpde.io.data import Series, SeriesData, cut, default_names, parse_labels
-from siggpde.io.train_test import read_dataset, read_members
+from siggpde.io.train_test import as_dataset, read_members
 
 _TEXT = (".csv", ".txt")
 
@@ -95,8 +95,8 @@ def _part(path: Path, part: str | None, target: str | None, arrays: dict[str, ND
     if part not in ("train", "test"):
         got = "it was left out" if part is None else f"got {part!r}"
         raise ValueError(f"{path} holds train and test series; choose with part='train' or part='test' ({got})")
-    data = read_dataset(path)
-    x = data.X_train if part == "train" else data.X_test
+    data = as_dataset(path, arrays)
+    x = arrays[f"X_{part}"]  # a Dataset has float32
     lengths = data.lengths_train if part == "train" else data.lengths_test
     y = data.y_train if part == "train" else data.y_test
     if target is not None:

@@ -44,8 +44,11 @@ class Dataset:
 
 def read_dataset(path: str | os.PathLike[str]) -> Dataset:
     """Read one ``.npz`` file with the members ``X_train``, ``y_train``, ``X_test`` and ``y_test``."""
-    path = Path(path)
-    arrays = read_members(path)
+    return as_dataset(Path(path), read_members(Path(path)))
+
+
+def as_dataset(path: Path, arrays: dict[str, np.ndarray]) -> Dataset:
+    """Check the members of a file and put them together."""
     missing = [key for key in _REQUIRED if key not in arrays]
     if missing:
         raise ValueError(f"{path} is not a train/test data set: it lacks {', '.join(missing)}")
