@@ -133,7 +133,7 @@ def test_times(tmp_path: Path, times: list, seconds: list, form: str):
 def test_times_with_zones_of_pandas_and_polars():
     stamps = pd.date_range("2020-07-01", periods=3, freq="h", tz="Europe/Berlin")
     frame = pd.DataFrame({"s": 1, "t": stamps, "v": 0.0})
-    for one in (frame, pl.DataFrame({"s": [1] * 3, "t": stamps.to_pydatetime().tolist(), "v": [0.0] * 3})):
+    for one in (frame, pl.DataFrame({"s": [1] * 3, "t": list(stamps), "v": [0.0] * 3})):
         x = from_frame(one, series="s", time="t").X[0]
         np.testing.assert_array_equal(x[0], np.datetime64("2020-06-30T22:00").astype(int) * 60 + 3600 * np.arange(3))
 
@@ -189,6 +189,11 @@ def test_separators(tmp_path: Path):
     np.testing.assert_array_equal(read(tmp_path / "a.csv", separator=";").X, [[[1, 2]]])
     with pytest.raises(ValueError, match="is its separator ';'"):
         read(tmp_path / "a.csv")
+
+
+def test_a_mark_of_the_encoding_is_no_part_of_a_name(tmp_path: Path):
+    (tmp_path / "a.csv").write_text("s,v\n1,2\n", encoding="utf-8-sig")
+    assert read(tmp_path / "a.csv", series="s").channel_names == ("v",)
 
 
 def test_numbers_that_turn_fractions_late(tmp_path: Path):
@@ -300,6 +305,7 @@ def long(**changes) -> pl.DataFrame:
         (pl.DataFrame({"a": [1, None], "b": [2, None]}), {}, "row 1 has no values"),
         (pl.DataFrame({"a": [1, 2], "k": ["u", None]}), {"target": "k"}, "column 'k', row 1 has no value"),
         (pl.DataFrame({"a": ["1", "x"], "b": [1, 2]}), {}, "column 'a', row 1: expected a number; got 'x'"),
+        (pl.DataFrame({"a": ["1,5", "2,5"], "b": [1, 2]}), {}, "column 'a', row 0: expected a number; got '1,5'"),
         (pl.DataFrame({"a": []}), {}, "no rows"),
         ([[1, 2]], {}, "expected a DataFrame of polars or pandas; got list"),
         (pd.DataFrame([[1, 2]], columns=["a", "a"]), {}, "two columns of one name"),

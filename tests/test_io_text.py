@@ -161,6 +161,13 @@ def test_series_without_labels(tmp_path: Path, line: str, ending: str):
 
 def test_neither_labels_nor_a_word_about_them(tmp_path: Path):
     assert read(save(tmp_path, "@data\n1,2\n3,4\n")).y is None
+    assert read(save(tmp_path, "@timeStamps true\n@data\n(1,2):(1,3)\n(2,4):(1,2)\n")).y is None
+
+
+def test_labels_without_a_word_about_them(tmp_path: Path):
+    for text in ("@data\n1,2:a\n3,4:b\n", "@timeStamps true\n@dimension 2\n@data\n(1,2):(1,3):a\n(1,4):(1,2):b\n"):
+        data = read(save(tmp_path, text))
+        assert data.y is not None and data.y.tolist() == ["a", "b"]
 
 
 def test_gaps_and_targets(tmp_path: Path):

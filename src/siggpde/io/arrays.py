@@ -33,7 +33,7 @@ def read_npz(path: Path, *, part: str | None = None, target: str | None = None) 
     names = arrays.get("channel_names")
     time_channel = arrays.get("time_channel")
     labels = arrays.get("y") if target is None else _labels(path, target, arrays)
-    time = None if time_channel is None or int(time_channel) < 0 else int(time_channel)
+    time = None if time_channel is None else int(time_channel)
     try:
         return SeriesData(
             X=x.astype(np.float64, copy=False) if lengths is None else _cut(x, lengths, path),

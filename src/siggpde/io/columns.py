@@ -34,8 +34,11 @@ def is_number(column: pl.Series) -> bool:
 
 
 def has_number(column: pl.Series) -> bool:
-    """Whether any cell of a column of text is a number."""
-    return column.dtype == pl.String and _from_text(column).null_count() < len(column)
+    """Whether any cell of a column of text is a number, be it one with a comma for its point."""
+    if column.dtype != pl.String:
+        return False
+    with_comma = column.str.contains(r"^\s*[+-]?\d+,\d+\s*$").fill_null(False)
+    return _from_text(column).null_count() < len(column) or with_comma.any()
 
 
 def as_numbers(column: pl.Series, place: str) -> NDArray[np.float64]:

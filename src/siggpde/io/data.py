@@ -70,6 +70,8 @@ class SeriesData:
     @property
     def lengths(self) -> NDArray[np.int64]:
         """(n_cases,), the number of points of every series."""
+        if isinstance(self.X, np.ndarray):
+            return np.full(len(self.X), self.X.shape[2], dtype=np.int64)
         return np.array([series.shape[1] for series in self.X], dtype=np.int64)
 
 

@@ -37,13 +37,16 @@ class Header:
     class_values: list[str] = field(default_factory=list)
     dimension: int | None = None
 
+    @property
+    def says_labels(self) -> bool:
+        """Whether there is a word about labels at all."""
+        return self.classes is not None or self.targets is not None
+
     def labelled(self, tokens: int) -> bool:
         """Whether lines end in a label, judged by the header or, where it is silent, by the first line's parts."""
         if self.classes or self.targets:
             return True
-        if self.classes is None and self.targets is None:
-            return tokens > (self.dimension or 1)
-        return False
+        return not self.says_labels and tokens > (self.dimension or 1)
 
 
 def read_ts(path: str | os.PathLike[str]) -> SeriesData:
@@ -62,7 +65,9 @@ def parse_ts(file: BinaryIO | Iterable[bytes], place: str, stem: str) -> SeriesD
     for number, line in lines:
         where = f"{place}, line {number}"
         if header.stamps:
-            series, label = read_stamped(line, header.labelled(2), where)
+            if labelled is None:
+                labelled = header.labelled(99) and (header.says_labels or not line.endswith((")", "):")))
+            series, label = read_stamped(line, labelled, where)
         else:
             tokens = line.split(":")
             if labelled is None:
