@@ -19,7 +19,7 @@ def read_csv(path: Path, texts: list[str], separator: str) -> pl.DataFrame:
         if doubled:
             raise ValueError(f"{path}: two columns are called {doubled[0].removesuffix('_duplicated_0')!r}; rename one")
         overrides = {column: pl.String for column in texts if column in header}
-        frame = pl.read_csv(path, separator=separator, infer_schema_length=None, schema_overrides=overrides)
+        frame = _typed_by_rows(path, separator, overrides)
     except pl.exceptions.NoDataError as error:
         raise ValueError(f"{path} is empty; expected a header and rows") from error
     except pl.exceptions.PolarsError as error:
@@ -33,6 +33,14 @@ def read_csv(path: Path, texts: list[str], separator: str) -> pl.DataFrame:
             f"{path} has one column, {header[0][:60]!r}; is its separator {mark!r}? Say separator={mark!r}"
         )
     return frame.with_columns(_columns.typed(frame[column]) for column in overrides)
+
+
+def _typed_by_rows(path: Path, separator: str, overrides: dict[str, Any]) -> pl.DataFrame:
+    """Types of columns from the first rows, or from all of them where later rows do not fit: that is far slower."""
+    try:
+        return pl.read_csv(path, separator=separator, infer_schema_length=1000, schema_overrides=overrides)
+    except pl.exceptions.PolarsError:
+        return pl.read_csv(path, separator=separator, infer_schema_length=None, schema_overrides=overrides)
 
 
 def read_parquet(path: Path) -> pl.DataFrame:
