@@ -37,16 +37,13 @@ class Header:
     class_values: list[str] = field(default_factory=list)
     dimension: int | None = None
 
-    @property
-    def says_labels(self) -> bool:
-        """Whether there is a word about labels at all."""
-        return self.classes is not None or self.targets is not None
-
-    def labelled(self, tokens: int) -> bool:
-        """Whether lines end in a label, judged by the header or, where it is silent, by the first line's parts."""
-        if self.classes or self.targets:
-            return True
-        return not self.says_labels and tokens > (self.dimension or 1)
+    def labelled(self, first: str) -> bool:
+        """Whether lines end in a label: by the header or, where it is silent, by the first line."""
+        if self.classes is not None or self.targets is not None:
+            return bool(self.classes or self.targets)
+        if self.stamps:
+            return not first.endswith((")", "):"))
+        return first.count(":") + 1 > (self.dimension or 1)
 
 
 def read_ts(path: str | os.PathLike[str]) -> SeriesData:
@@ -64,19 +61,9 @@ def parse_ts(file: BinaryIO | Iterable[bytes], place: str, stem: str) -> SeriesD
     labelled: bool | None = None
     for number, line in lines:
         where = f"{place}, line {number}"
-        if header.stamps:
-            if labelled is None:
-                labelled = header.labelled(99) and (header.says_labels or not line.endswith((")", "):")))
-            series, label = read_stamped(line, labelled, where)
-        else:
-            tokens = line.split(":")
-            if labelled is None:
-                labelled = header.labelled(len(tokens))
-            label = tokens.pop().strip() if labelled or (len(tokens) > 1 and not tokens[-1].strip()) else None
-            label = label if labelled else None
-            if not tokens:
-                raise ValueError(f"{where}: there is no label after the series; is the file cut off?")
-            series = _channels(tokens, where)
+        if labelled is None:
+            labelled = header.labelled(line)
+        series, label = (read_stamped if header.stamps else _read_plain)(line, labelled, where)
         rows.append((number, series))
         if label is not None:
             _check_label(label, header, where)
@@ -138,6 +125,18 @@ def _set(header: Header, key: str, value: bool, rest: list[str]) -> None:
         header.targets = value
     else:
         header.classes, header.class_values = value, rest if value else []
+
+
+def _read_plain(line: str, labelled: bool, where: str) -> tuple[NDArray[np.float64], str | None]:
+    """A series (n_channels, n_timepoints) and its label."""
+    tokens, label = line.split(":"), None
+    if labelled:
+        label = tokens.pop().strip()
+        if not tokens:
+            raise ValueError(f"{where}: there is no label after the series; is the file cut off?")
+    elif len(tokens) > 1 and not tokens[-1].strip():  # so aeon ends lines without labels
+        tokens.pop()
+    return _channels(tokens, where), label
 
 
 def _channels(tokens: list[str], where: str) -> NDArray[np.float64]:
