@@ -3,16 +3,35 @@
 from pathlib import Path
 from typing import Any
 
+import aeon
 import numpy as np
 from hypothesis import strategies as st
 
 from siggpde.io import SeriesData
 
-AEON = Path(__import__("aeon").__file__).parent / "datasets" / "data"
+AEON = Path(str(aeon.__file__)).parent / "datasets" / "data"
 
 NUMBERS = st.floats(allow_nan=True, allow_infinity=True, width=64)
 WORDS = st.text(st.characters(codec="utf-8", exclude_categories=("C", "Z")), min_size=1, max_size=6)
 TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=("C",)), min_size=1, max_size=6)
+
+NAN = float("nan")
+LONG = {
+    "who": ["ann", "bob", "ann", "bob", "bob"],
+    "day": [2, 1, 1, 3, 2],
+    "x": [2.5, 10.0, 1.5, None, 20.0],
+    "y": [7, 1, 6, 3, 2],
+    "kind": ["A", "B", "A", "B", "B"],
+}
+WIDE = {
+    "x_1": [2, 5, 8],
+    "x_0": [1, 4, 7],
+    "y_0": [1.5, None, 3.5],
+    "kind": [True, False, True],
+    "y_1": [4.5, 5.5, None],
+    "x_2": [3, 6, None],
+    "y_2": [7.5, None, None],
+}
 
 
 @st.composite
@@ -78,3 +97,17 @@ def same_labels(got: Any, wanted: Any) -> None:
     else:
         assert got is not None and got.dtype.kind == np.asarray(wanted).dtype.kind
         assert got.tolist() == wanted.tolist()
+
+
+def save(folder: Path, text: str | bytes, name: str = "file.ts") -> Path:
+    """Write a file, and return its path."""
+    path = folder / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def same(x: Any, y: Any) -> None:
+    """The same arrays, one after the other."""
+    assert len(x) == len(y)
+    for one, other in zip(x, y, strict=True):
+        np.testing.assert_array_equal(one, other)

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from io_data import assert_equal, series_data
+from siggpde.datasets import find_dataset
 from siggpde.io import SeriesData, read, write
 from siggpde.io import writing as writing_module
 
@@ -197,6 +198,28 @@ def test_what_cannot_be_written(tmp_path: Path, path: str, data, error, message:
 def test_malformed_series_data(fields, message: str):
     with pytest.raises(ValueError, match=message):
         SeriesData(**fields)
+
+
+@pytest.mark.parametrize(
+    ("name", "cases", "channels", "shortest", "longest"),
+    [("BasicMotions", 40, 6, 100, 100), ("PLAID", 537, 1, 100, 1344), ("Tecator", 43, 1, 100, 100)],
+)
+def test_published_data(tmp_path: Path, name: str, cases: int, channels: int, shortest: int, longest: int):
+    """Equally long classes, ragged classes, and targets."""
+    try:
+        path = find_dataset(name)
+    except FileNotFoundError as error:
+        pytest.skip(str(error).splitlines()[0])
+    data = read(path, part="test")
+    assert (len(data), data.n_channels) == (cases, channels)
+    assert data.lengths.max() <= longest and data.lengths.min() >= shortest
+    assert isinstance(data.X, np.ndarray) == (shortest == longest)
+    assert not any(np.isnan(one).any() for one in data.X)
+    for suffix, options in ((".npz", {}), (".ts", {}), (".parquet", {"series": "series", "target": "target"})):
+        write(tmp_path / f"{name}{suffix}", data)
+        got = read(tmp_path / f"{name}{suffix}", **options)
+        assert_equal(got, data, names=suffix != ".ts", ids=False)
+        assert got.name == name
 
 
 @pytest.mark.parametrize("module", ["data", "reading", "writing"])
