@@ -219,18 +219,3 @@ def test_aeon_need_not_be_there(monkeypatch: pytest.MonkeyPatch):
     assert len(read(path)) == 50
     with pytest.raises(ImportError, match='needs aeon: pip install aeon, or choose reader="own"'):
         read(path, reader="aeon")
-
-
-def test_our_reader_is_no_slower():
-    """Generously: twice as slow would fail, and the best of five counts, for machines are busy."""
-    path = AEON / "ACSF1" / "ACSF1_TRAIN.ts"
-
-    def best(call) -> float:
-        spent = []
-        for _ in range(5):
-            start = time.perf_counter()
-            call()
-            spent.append(time.perf_counter() - start)
-        return min(spent)
-
-    assert best(lambda: read(path)) < 2 * best(lambda: load_from_ts_file(str(path)))

@@ -25,6 +25,7 @@ from siggpde.leave_one_out import LeaveOneOut, leave_one_out
 from siggpde.likelihoods import Gaussian, LeastSquares, Likelihood
 from siggpde.model import SignatureGP
 from siggpde.paths import PathTransform
+from siggpde.progress import Progress
 from siggpde.signature import signature
 from siggpde.variational import Covariance
 from siggpde.words import Word
@@ -120,13 +121,15 @@ def screen(
     max_words: int = 2000,
     seed: int = 0,
     time_limit: float | None = None,
+    progress: bool | None = False,
 ) -> Screening:
     """Compare settings for raw series (n, length, channels) and targets y, and return the best with a report.
 
-    y: integers 0..C-1 for classes, floats for regression. `times` (n, length) are time stamps. `candidates` are all tried; by default a search of two
-    rounds: every kind of path and of words at a few scales on few series, then scales around the best four kinds on
-    `max_series`. The work is bounded by the number of series tried, so that the same seed finds the same on every
-    machine; `time_limit` seconds end the search early besides, with the best so far.
+    y: integers 0..C-1 for classes, floats for regression. `times` (n, length) are time stamps. `candidates` are all
+    tried; by default a search of two rounds: every kind of path and of words at a few scales on few series, then scales
+    around the best four kinds on `max_series`. The work is bounded by the number of series tried, so that the same seed
+    finds the same on every machine; `time_limit` seconds end the search early besides, with the best so far.
+    `progress` shows a bar, by default on a terminal.
     """
     started = time.perf_counter()
     batch, counts = _inputs.as_batch(series, lengths, "series")
@@ -141,11 +144,14 @@ def screen(
         scale = float(target.double().std(correction=0)) or 1.0
         target = target.double() / scale
     judge = _Judge(batch, counts, times, target, classes, seed)
-    for size, proposals in _rounds(judge, batch.shape[2], candidates, max_series, max_words):
-        for candidate in proposals:
-            judge.add(candidate, size)
-            if time_limit is not None and time.perf_counter() - started > time_limit:
-                break
+    with Progress(progress) as bar:
+        for size, proposals in _rounds(judge, batch.shape[2], candidates, max_series, max_words):
+            bar.start("screening", len(proposals))
+            for candidate in proposals:
+                judge.add(candidate, size)
+                bar.step([])
+                if time_limit is not None and time.perf_counter() - started > time_limit:
+                    break
     tried = dict(judge.ranked())
     seconds = time.perf_counter() - started
     best, *others = [

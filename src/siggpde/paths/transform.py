@@ -70,9 +70,7 @@ class PathTransform:
         self.appended_spread: Tensor | None = None
         self.duration: Tensor | None = None
 
-    def fit(
-        self, series: _inputs.Series, *, lengths: Lengths = None, times: Tensor | None = None
-    ) -> PathTransform:
+    def fit(self, series: _inputs.Series, *, lengths: Lengths = None, times: Tensor | None = None) -> PathTransform:
         """Learns means and spreads from the training series (n, length, channels), and durations where `times`
         (n, length) are given."""
         batch, counts, times = self._checked(series, lengths, times)

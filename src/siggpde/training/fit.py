@@ -24,7 +24,7 @@ from siggpde.training.exact import ExactPosterior
 from siggpde.training.history import History
 from siggpde.training.natural_phases import natural_phases
 from siggpde.training.paper_phases import paper_phases
-from siggpde.training.progress import Progress
+from siggpde.progress import Progress
 from siggpde.training.schedules import Exact, NaturalGradients, PaperSchedule, Schedule
 from siggpde.training.trainer import Phase, Trainer
 from siggpde.words import Word, words
