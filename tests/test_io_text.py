@@ -2,7 +2,6 @@
 
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import numpy as np

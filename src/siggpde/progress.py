@@ -9,8 +9,6 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
-from siggpde.training.history import Record
-
 
 class Progress:
     """One bar for every phase, on stderr; `shown=None` shows it on a terminal only."""
@@ -38,13 +36,9 @@ class Progress:
             self._close()
             self._task = self._bars.add_task(name, total=most, facts="")
 
-    def step(self, records: list[Record]) -> None:
-        if self._task is None:
-            return
-        elbo = next((r.elbo for r in reversed(records) if r.elbo is not None), None)
-        nlpp = next((r.nlpp for r in reversed(records) if r.nlpp is not None), None)
-        parts = [f"{name} {value:.4f}" for name, value in (("ELBO", elbo), ("NLPP", nlpp)) if value is not None]
-        self._bars.update(self._task, advance=1, facts="  ".join(parts))
+    def step(self, facts: str = "") -> None:
+        if self._task is not None:
+            self._bars.update(self._task, advance=1, facts=facts)
 
     def _close(self) -> None:
         """A phase that ended early is done all the same."""

@@ -149,7 +149,7 @@ def screen(
             bar.start("screening", len(proposals))
             for candidate in proposals:
                 judge.add(candidate, size)
-                bar.step([])
+                bar.step()
                 if time_limit is not None and time.perf_counter() - started > time_limit:
                     break
     tried = dict(judge.ranked())

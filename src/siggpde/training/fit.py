@@ -17,6 +17,7 @@ from siggpde.goursat import Lengths
 from siggpde.inducing import grow_pool
 from siggpde.likelihoods.base import Classification
 from siggpde.model import SignatureGP
+from siggpde.progress import Progress
 from siggpde.screening import Screening
 from siggpde.training.cache import SignatureCache
 from siggpde.training.checkpoint import describe, fingerprint, read_checkpoint, restore, save_checkpoint
@@ -24,7 +25,6 @@ from siggpde.training.exact import ExactPosterior
 from siggpde.training.history import History
 from siggpde.training.natural_phases import natural_phases
 from siggpde.training.paper_phases import paper_phases
-from siggpde.progress import Progress
 from siggpde.training.schedules import Exact, NaturalGradients, PaperSchedule, Schedule
 from siggpde.training.trainer import Phase, Trainer
 from siggpde.words import Word, words
@@ -153,7 +153,7 @@ def _run(
                     reason = f"{phase.most} iterations"
                 if reason is None and time_limit is not None and trainer.seconds > time_limit:
                     reason = "time limit"
-                bar.step(history.records)
+                bar.step(history.latest())
                 history.phase_seconds[phase.name] = spent + time.perf_counter() - since
                 if path is not None and reason is None and time.perf_counter() - saved > every:
                     save_checkpoint(path, trainer, mark)

@@ -52,6 +52,12 @@ class History:
         """The last ELBO per series that was evaluated."""
         return next((r.elbo for r in reversed(self.records) if r.elbo is not None), None)
 
+    def latest(self) -> str:
+        """The last ELBO and NLPP in a few words, for a progress bar."""
+        nlpp = next((r.nlpp for r in reversed(self.records) if r.nlpp is not None), None)
+        parts = [f"{name} {value:.4f}" for name, value in (("ELBO", self.elbo), ("NLPP", nlpp)) if value is not None]
+        return "  ".join(parts)
+
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
