@@ -48,6 +48,8 @@ class Screening:
     report: list[dict[str, Any]]
     seconds: float
     y_scale: float
+    series: int
+    """How many series the transform and the result were learned from."""
     others: list[Screening] = field(default_factory=list)
     """The best of other kinds (another way to make a path, another degree), the best first."""
 
@@ -155,7 +157,7 @@ def screen(
     tried = dict(judge.ranked())
     seconds = time.perf_counter() - started
     best, *others = [
-        Screening(c, f.transform, f.theta, f.words, f.result, classes, judge.report, seconds, scale)
+        Screening(c, f.transform, f.theta, f.words, f.result, classes, judge.report, seconds, scale, judge.most)
         for c, f in ((c, tried[c]) for c in best_kinds(tried, len(tried)))
     ]
     best.others = others
@@ -212,12 +214,16 @@ class _Judge:
         judged = {"score": result.score, "error": result.error, "noise": result.noise, "seconds": seconds}
         self.report.append({**facts, "series": size, "words": len(chosen), **judged})
 
+    @property
+    def most(self) -> int:
+        """The most series that a candidate was tried on."""
+        return max(size for size, _ in self.found)
+
     def ranked(self) -> list[tuple[Candidate, _Found]]:
         """Candidates tried on the most series so far, the best first."""
         if not self.found:
             raise ArithmeticError("no candidate could be judged; see the report: " + str(self.report[:3]))
-        most = max(size for size, _ in self.found)
-        tried = [(candidate, found) for (size, candidate), found in self.found.items() if size == most]
+        tried = [(candidate, found) for (size, candidate), found in self.found.items() if size == self.most]
         return sorted(tried, key=lambda item: item[1].result.score)
 
 

@@ -1,0 +1,208 @@
+"""SigGPClassifier: classes of time series with calibrated probabilities."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
+from torch import Tensor
+
+from siggpde.estimators._bases import TAGS, ClassifierBase
+from siggpde.estimators.base import SeriesEstimator
+from siggpde.estimators.fitting import CLASSIFIERS
+from siggpde.paths import PathOptions, Spectrogram
+
+
+class _ClassifierMethods(SeriesEstimator):
+    likelihoods = CLASSIFIERS
+    class_weight: Mapping[Any, float] | str | None
+    classes_: np.ndarray
+    n_classes_: int
+
+    def fit(self, X: Any, y: Any) -> Any:
+        """Learns from series X and their labels y (n_cases,): strings, integers or bools."""
+        labels = _check_labels(y)
+        classes, places = np.unique(labels, return_inverse=True)
+        if len(classes) < 2:
+            raise ValueError(f"y has only one class, {classes[0]!r}; a classifier needs two or more")
+        weights = _class_weights(self.class_weight, classes, places)
+        self._train(X, torch.from_numpy(places.astype(np.int64)), len(classes), weights)
+        self.classes_, self.n_classes_ = classes, len(classes)
+        self._class_dictionary = {label: place for place, label in enumerate(classes)}
+        self.is_fitted = True
+        return self
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Any:
+        """Learns from more series of the same classes; the first call is `fit`.
+
+        Paths, features, noise and temperature stay as they were; the posterior takes the new series in, exactly for
+        the default likelihood. `classes`, all there will ever be, is asked for by scikit-learn's convention and only
+        checked: the first call has to show them all.
+        """
+        if not hasattr(self, "committee_"):
+            self.fit(X, y)
+            if classes is not None:
+                self._places(np.asarray(classes))
+            return self
+        self._absorb(X, self._places(_check_labels(y)))
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The most probable label of every series, (n_cases,), of the type that `fit` was given."""
+        return self.classes_[self._chances(X).argmax(axis=1)] if self._fitted() else np.empty(0)
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probabilities (n_cases, n_classes), columns in the order of `classes_`."""
+        self._check_fitted()
+        return self._chances(X)
+
+    def log_likelihood(self, X: Any, y: Any) -> np.ndarray:
+        """log p(y | X) of every series, (n_cases,); minus its mean is the NLPP."""
+        batch = self._batch(X)
+        places = self._places(_check_labels(y))
+        with self._threads():
+            return self.committee_.log_predictive(batch, places).numpy()
+
+    def _fit(self, X: Any, y: Any) -> Any:
+        return self.fit(X, y)
+
+    def _predict(self, X: Any) -> np.ndarray:
+        return self.predict(X)
+
+    def _predict_proba(self, X: Any) -> np.ndarray:
+        return self.predict_proba(X)
+
+    def _fitted(self) -> bool:
+        self._check_fitted()
+        return True
+
+    def _chances(self, X: Any) -> np.ndarray:
+        batch = self._batch(X)
+        with self._threads():
+            return self.committee_.probabilities(batch).numpy()
+
+    def _places(self, labels: np.ndarray) -> Tensor:
+        """Labels as 0..C-1; those that `fit` has not seen are an error."""
+        known = {label: place for place, label in enumerate(self.classes_.tolist())}
+        unknown = sorted({str(label) for label in labels.tolist() if label not in known})
+        if unknown:
+            raise ValueError(
+                f"y has labels that the training set had not: {', '.join(unknown[:5])}; known are "
+                f"{', '.join(str(label) for label in self.classes_[:10])}. Fit again with all the classes"
+            )
+        return torch.tensor([known[label] for label in labels.tolist()], dtype=torch.int64)
+
+
+class SigGPClassifier(_ClassifierMethods, ClassifierBase):
+    """Gaussian processes with the signature kernel for classes of time series; the defaults need no tuning.
+
+    X is (n_cases, n_channels, n_timepoints), 2-D for one channel, or a list of (n_channels, n_timepoints_i) arrays for
+    series of unequal lengths; NaN are gaps. `fit` tries ways to make paths, scales and words by exact leave-one-out,
+    trains the best of each kind and averages their probabilities.
+
+    - `likelihood`: "auto" or "least_squares", in closed form; "softmax", "bernoulli" (two classes) or "robustmax", by
+      variational inference.
+    - `members`: how many models are averaged; "auto" is four, or one for other likelihoods and above 20,000 series.
+    - `n_features`: at most so many signature features a model.
+    - `transforms`: "auto", or `siggpde.paths.PathOptions` (or a dictionary of its fields) to fix how paths are made.
+    - `time_channel`: the channel of X that holds time stamps; `mask`: one channel more for each, which tells where it
+      was observed; `max_points`: longer series are averaged down to so many points (None: never); `spectrogram`: a
+      `siggpde.paths.Spectrogram` (or a dictionary) for audio; `channel_names`: for explanations.
+    - `class_weight`: None, "balanced", or a dictionary from label to weight.
+    - `max_iter`: iterations of a variational phase. `time_limit`: seconds, about, after which the best so far is taken.
+    - `random_state`: None is 0, so that runs repeat. `n_jobs`: threads; None takes torch's number, -1 all cores.
+    - `verbose`: 0 is silent, 1 shows progress on a terminal. `device`: "auto" or "cpu". `dtype`: "auto", "float64"
+      ("auto" takes "float32" for very many series).
+    - `checkpoint`: a folder where the state of the fit is kept; with `resume=True` a fit goes on from there.
+
+    After `fit`: `classes_`, `n_classes_`, `n_channels_`, `channel_names_`, `length_range_`, `committee_`, `preparation_`.
+
+    Examples:
+        >>> from siggpde import SigGPClassifier
+        >>> from siggpde.datasets import load_pendigits
+        >>> digits = load_pendigits()
+        >>> classifier = SigGPClassifier(n_features=200, members=1).fit(digits.X_train[:300], digits.y_train[:300])
+        >>> classifier.predict_proba(digits.X_test[:5]).shape
+        (5, 10)
+    """
+
+    _tags: ClassVar[dict[str, Any]] = TAGS
+
+    def __init__(
+        self,
+        *,
+        likelihood: str = "auto",
+        members: int | str = "auto",
+        n_features: int = 2000,
+        transforms: PathOptions | Mapping[str, Any] | str = "auto",
+        time_channel: int | None = None,
+        mask: bool = False,
+        max_points: int | None = 1000,
+        spectrogram: Spectrogram | Mapping[str, Any] | None = None,
+        channel_names: Any = None,
+        class_weight: Mapping[Any, float] | str | None = None,
+        max_iter: int = 60,
+        time_limit: float | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        device: str = "auto",
+        dtype: str = "auto",
+        checkpoint: str | os.PathLike[str] | None = None,
+        resume: bool = False,
+    ) -> None:
+        self.likelihood = likelihood
+        self.members = members
+        self.n_features = n_features
+        self.transforms = transforms
+        self.time_channel = time_channel
+        self.mask = mask
+        self.max_points = max_points
+        self.spectrogram = spectrogram
+        self.channel_names = channel_names
+        self.class_weight = class_weight
+        self.max_iter = max_iter
+        self.time_limit = time_limit
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.device = device
+        self.dtype = dtype
+        self.checkpoint = checkpoint
+        self.resume = resume
+        super().__init__()
+
+    @classmethod
+    def _get_test_params(cls, parameter_set: str = "default") -> dict[str, Any]:
+        return {"n_features": 50, "members": 1}
+
+
+def _check_labels(y: Any) -> np.ndarray:
+    values = np.asarray(y)
+    if values.dtype.kind == "O" and any(label is None or label != label for label in values.ravel()):
+        raise ValueError("y has missing labels (None or NaN); leave these series out")
+    labels = column_or_1d(values, warn=True)
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        raise ValueError(f"y is not finite (NaN or infinity) for series {int((~np.isfinite(labels)).argmax())}")
+    check_classification_targets(labels)
+    return labels
+
+
+def _class_weights(wanted: Mapping[Any, float] | str | None, classes: np.ndarray, places: np.ndarray) -> Any:
+    if wanted is None:
+        return None
+    if isinstance(wanted, str):
+        if wanted != "balanced":
+            raise ValueError(f"class_weight must be None, 'balanced' or a dictionary, got {wanted!r}")
+        counts = np.bincount(places, minlength=len(classes))
+        return tuple((len(places) / (len(classes) * counts)).tolist())
+    names = classes.tolist()
+    unknown = [label for label in wanted if label not in names]
+    if unknown:
+        raise ValueError(f"class_weight names {unknown[0]!r}, which is not among the labels {names[:10]}")
+    return tuple(float(wanted.get(label, 1.0)) for label in names)

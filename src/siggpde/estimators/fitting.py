@@ -1,0 +1,200 @@
+"""From a clean batch of series and targets to a committee: screen, train, weigh; resumable at every step."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from siggpde.candidates import Candidate, first_round
+from siggpde.estimators.committee import Committee, Member, chunks, stack
+from siggpde.estimators.screening_file import read_screening, write_screening
+from siggpde.likelihoods import Bernoulli, Gaussian, LeastSquares, Likelihood, Poisson, RobustMax, Softmax, StudentT
+from siggpde.paths import PathOptions, SeriesBatch
+from siggpde.screening import Screening, screen
+from siggpde.training import Exact, NaturalGradients, fit
+from siggpde.training.exact import left_out_log_predictive
+
+log = logging.getLogger(__name__)
+
+CLASSIFIERS = ("auto", "least_squares", "softmax", "bernoulli", "robustmax")
+REGRESSORS = ("auto", "gaussian", "student_t", "poisson")
+MOST_MEMBERS = 4
+_MANY = 20_000
+_ROWS_FOR_WEIGHTS = 2000
+_BYTES_IN_DOUBLE = 2**31
+
+
+@dataclass(frozen=True)
+class FitSettings:
+    """What a fit needs to know besides the data; everything here is decided before it starts."""
+
+    likelihood: str
+    members: int | None
+    n_features: int
+    options: PathOptions | None
+    class_weight: tuple[float, ...] | None
+    max_iter: int
+    time_limit: float | None
+    seed: int
+    dtype: torch.dtype | None
+    progress: bool | None
+    checkpoint: Path | None
+    resume: bool
+
+
+def fit_committee(batch: SeriesBatch, y: Tensor, classes: int | None, settings: FitSettings) -> Committee:
+    """Members trained on all the series, and their weights. y: labels 0..classes-1, or numbers for None."""
+    started = time.perf_counter()
+    exact = settings.likelihood in ("auto", "least_squares", "gaussian")
+    n = len(batch.values)
+    found = _screening(batch, y, settings)
+    wanted = settings.members or (MOST_MEMBERS if exact and n <= _MANY else 1)
+    members: list[Member] = []
+    for place, choice in enumerate([found, *found.others][:wanted]):
+        spent = time.perf_counter() - started
+        if members and settings.time_limit is not None and spent > settings.time_limit:
+            log.info("time limit: %d of %d members were trained", place, wanted)
+            break
+        rest = None if settings.time_limit is None else max(1.0, settings.time_limit - spent)
+        members.append(_member(place, choice, batch, y, classes, settings, rest))
+    return Committee(members, _weights(members, batch, y) if exact else torch.full((len(members),), 1 / len(members)))
+
+
+def _screening(batch: SeriesBatch, y: Tensor, settings: FitSettings) -> Screening:
+    path = None if settings.checkpoint is None else settings.checkpoint / "screening.pt"
+    mark = "" if path is None else fingerprint(batch, y, settings)
+    if path is not None and settings.resume and path.exists():
+        return read_screening(path, mark)
+    candidates = None
+    if settings.options is not None:
+        every = first_round(batch.values.shape[2], settings.n_features)
+        candidates = list(dict.fromkeys(Candidate(settings.options, c.path_length, c.time_scale, c.words, c.degree)
+                                        for c in every))  # fmt: skip
+    limit = None if settings.time_limit is None else settings.time_limit / 2
+    found = screen(
+        batch.values, y, lengths=batch.lengths, times=batch.times, candidates=candidates,
+        max_words=settings.n_features, seed=settings.seed, time_limit=limit, progress=settings.progress,
+    )  # fmt: skip
+    log.info("screened %d settings in %.1f s; best: %s", len(found.report), found.seconds, describe(found.candidate))
+    if path is not None:
+        write_screening(path, found, mark)
+    return found
+
+
+def _member(
+    place: int,
+    choice: Screening,
+    batch: SeriesBatch,
+    y: Tensor,
+    classes: int | None,
+    settings: FitSettings,
+    time_limit: float | None,
+) -> Member:
+    transform = choice.transform
+    if len(batch.values) > choice.series:  # standardise by all the series, not by those that were screened
+        transform = type(transform)(transform.options)
+        transform.fit(batch.values, lengths=batch.lengths, times=batch.times)
+    dtype = settings.dtype
+    if dtype is None:
+        large = len(batch.values) * len(choice.words) * 8 > _BYTES_IN_DOUBLE
+        dtype = torch.float32 if large else torch.float64
+    likelihood = make_likelihood(settings, classes, choice)
+    model = choice.build(likelihood, dtype=dtype)
+    exact = likelihood.is_gaussian
+    schedule = Exact() if exact else NaturalGradients(max_iter=settings.max_iter)
+    paths, lengths = transform(batch.values, lengths=batch.lengths, times=batch.times)
+    history = fit(
+        model,
+        (paths, y),
+        schedule,
+        lengths=lengths,
+        validation=0.0 if exact else 0.2,
+        seed=settings.seed,
+        time_limit=time_limit,
+        progress=settings.progress,
+        checkpoint=None if settings.checkpoint is None else settings.checkpoint / f"member-{place + 1}.pt",
+        checkpoint_every=30.0,
+        resume=settings.resume,
+        screening=None if exact else choice,
+    )
+    score = next((record.nlpp for record in reversed(history.records) if record.nlpp is not None), None)
+    log.info("member %d, %s: %s", place + 1, describe(choice.candidate), history)
+    facts = {**asdict(choice.candidate), "used_words": len(choice.words), "screened": choice.result.score}
+    return Member(transform, model, facts, score, history)
+
+
+def make_likelihood(settings: FitSettings, classes: int | None, choice: Screening) -> Likelihood:
+    """The likelihood asked for, or the one that suits the data."""
+    name, weight = settings.likelihood, settings.class_weight
+    amplitude = max(choice.result.amplitude, 1e-8) * choice.y_scale**2
+    noise = amplitude * choice.result.noise
+    if classes is None:
+        if name == "student_t":
+            return StudentT(scale=max(noise, 1e-12) ** 0.5)
+        return Poisson() if name == "poisson" else Gaussian(noise=noise)
+    if name == "softmax":
+        return Softmax(classes, class_weight=weight)
+    if name == "robustmax":
+        return RobustMax(classes, class_weight=weight)
+    if name == "bernoulli":
+        if classes != 2:
+            raise ValueError(f"likelihood='bernoulli' is for two classes, y has {classes}; take 'softmax'")
+        return Bernoulli(class_weight=weight)
+    return LeastSquares(classes, noise=noise, temperature=choice.result.temperature, class_weight=weight)
+
+
+def _weights(members: list[Member], batch: SeriesBatch, y: Tensor) -> Tensor:
+    """By stacking on the probabilities of left-out series, at most 2000 of them, evenly spaced."""
+    if len(members) == 1:
+        return torch.ones(1, dtype=torch.float64)
+    rows = torch.arange(0, len(y), max(1, -(-len(y) // _ROWS_FOR_WEIGHTS)))
+    picked = sub_batch(batch, rows)
+    found = []
+    for member in members:
+        parts = []
+        for piece in chunks(picked, 512):
+            own = y[rows][piece.first : piece.first + len(piece.values)]
+            paths, lengths = member.paths(piece)
+            parts.append(left_out_log_predictive(member.model, paths, own, lengths))
+        found.append(torch.cat(parts))
+    return stack(torch.stack(found))
+
+
+def fingerprint(batch: SeriesBatch, y: Tensor, settings: FitSettings | None = None) -> str:
+    """A hash of the training data, and of the settings that decide what is made of it."""
+    digest = hashlib.sha256()
+    for tensor in (batch.values, batch.lengths, batch.times, y):
+        if tensor is not None:
+            digest.update(str((tuple(tensor.shape), tensor.dtype)).encode())
+            digest.update(tensor.contiguous().numpy().data)
+    if settings is not None:
+        facts = {k: v for k, v in asdict(settings).items() if k not in ("progress", "checkpoint", "resume")}
+        digest.update(repr(facts).encode())
+    return digest.hexdigest()
+
+
+def describe(candidate: Candidate) -> str:
+    """A candidate in a few words."""
+    options = candidate.options
+    parts = ["base point" if options.base_point else "no base point"]
+    parts += [f"{options.append} channels"] if options.append == "variation" else []
+    parts += ["arc-length channel"] if options.append == "arc" else []
+    parts += ["lead-lag"] if options.lead_lag else []
+    parts += [f"difference {options.difference}"] if options.difference else []
+    parts += [f"words of degree {candidate.degree}"] if candidate.degree else []
+    return ", ".join([*parts, f"path length {candidate.path_length:.3g}", f"weight of time {candidate.time_scale:.3g}"])
+
+
+def sub_batch(batch: SeriesBatch, rows: Tensor) -> SeriesBatch:
+    """Some of the series."""
+    return SeriesBatch(
+        batch.values[rows],
+        None if batch.lengths is None else batch.lengths[rows],
+        None if batch.times is None else batch.times[rows],
+    )

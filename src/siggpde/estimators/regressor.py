@@ -1,0 +1,151 @@
+"""SigGPRegressor: numbers from time series, with intervals that can be trusted."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from sklearn.utils.validation import column_or_1d
+from torch import Tensor
+
+from siggpde.estimators._bases import TAGS, RegressorBase
+from siggpde.estimators.base import SeriesEstimator
+from siggpde.estimators.fitting import REGRESSORS
+from siggpde.paths import PathOptions, Spectrogram
+
+
+class _RegressorMethods(SeriesEstimator):
+    likelihoods = REGRESSORS
+
+    def fit(self, X: Any, y: Any) -> Any:
+        """Learns from series X and their targets y (n_cases,), finite numbers."""
+        self._train(X, self._targets(y), None, None)
+        self.is_fitted = True
+        return self
+
+    def partial_fit(self, X: Any, y: Any) -> Any:
+        """Learns from more series; the first call is `fit`. Paths, features and noise stay as they were."""
+        if not hasattr(self, "committee_"):
+            return self.fit(X, y)
+        self._absorb(X, self._targets(y))
+        return self
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """The expected target of every series, (n_cases,); with `return_std` also the standard deviation of y."""
+        batch = self._batch(X)
+        with self._threads():
+            mean, variance = self.committee_.mean_and_variance(batch)
+        return (mean.numpy(), variance.sqrt().numpy()) if return_std else mean.numpy()
+
+    def predict_interval(self, X: Any, level: float = 0.9) -> np.ndarray:
+        """Lower and upper ends, (n_cases, 2), of intervals that hold y with probability `level`."""
+        if not 0 < level < 1:
+            raise ValueError(f"level must be between 0 and 1, got {level!r}")
+        return self.predict_quantiles(X, [(1 - level) / 2, (1 + level) / 2])
+
+    def predict_quantiles(self, X: Any, quantiles: Sequence[float]) -> np.ndarray:
+        """Quantiles of y, (n_cases, quantiles): y is below them with these probabilities."""
+        levels = [float(level) for level in quantiles]
+        if not levels or not all(0 < level < 1 for level in levels):
+            raise ValueError(f"quantiles must be numbers between 0 and 1, at least one, got {quantiles!r}")
+        batch = self._batch(X)
+        with self._threads():
+            return self.committee_.quantiles(batch, levels).numpy()
+
+    def log_likelihood(self, X: Any, y: Any) -> np.ndarray:
+        """log p(y | X) of every series, (n_cases,); minus its mean is the NLPD."""
+        batch = self._batch(X)
+        with self._threads():
+            return self.committee_.log_predictive(batch, self._targets(y)).numpy()
+
+    def _fit(self, X: Any, y: Any) -> Any:
+        return self.fit(X, y)
+
+    def _predict(self, X: Any) -> np.ndarray:
+        return self.predict(X)
+
+    def _targets(self, y: Any) -> Tensor:
+        if y is None:
+            raise ValueError("requires y to be passed, but the target y is None")
+        values = column_or_1d(np.asarray(y), warn=True)
+        if values.dtype.kind not in "fiub":
+            try:
+                values = values.astype(np.float64)
+            except (TypeError, ValueError) as error:
+                raise ValueError(f"y must be numbers for a regression, got {values.dtype}") from error
+        values = values.astype(np.float64)
+        if not np.isfinite(values).all():
+            raise ValueError(f"y is not finite (NaN or infinity) for series {int((~np.isfinite(values)).argmax())}")
+        if self.likelihood == "poisson" and ((values < 0) | (values != np.round(values))).any():
+            raise ValueError("likelihood='poisson' is for counts: y must be integers from 0")
+        return torch.from_numpy(values)
+
+
+class SigGPRegressor(_RegressorMethods, RegressorBase):
+    """Gaussian processes with the signature kernel for numbers that go with time series; the defaults need no tuning.
+
+    X and all settings as for `SigGPClassifier`, but
+
+    - `likelihood`: "auto" or "gaussian", in closed form; "student_t" for outliers, "poisson" for counts.
+
+    `predict(X, return_std=True)`, `predict_interval` and `predict_quantiles` say how sure it is.
+
+    Examples:
+        >>> import numpy as np
+        >>> from siggpde import SigGPRegressor
+        >>> series = np.random.default_rng(0).normal(size=(60, 1, 20)).cumsum(axis=2)
+        >>> regressor = SigGPRegressor(n_features=100, members=1).fit(series, series[:, 0, -1])
+        >>> regressor.predict_interval(series[:3], level=0.9).shape
+        (3, 2)
+    """
+
+    _tags: ClassVar[dict[str, Any]] = TAGS
+
+    def __init__(
+        self,
+        *,
+        likelihood: str = "auto",
+        members: int | str = "auto",
+        n_features: int = 2000,
+        transforms: PathOptions | Mapping[str, Any] | str = "auto",
+        time_channel: int | None = None,
+        mask: bool = False,
+        max_points: int | None = 1000,
+        spectrogram: Spectrogram | Mapping[str, Any] | None = None,
+        channel_names: Any = None,
+        max_iter: int = 60,
+        time_limit: float | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        device: str = "auto",
+        dtype: str = "auto",
+        checkpoint: str | os.PathLike[str] | None = None,
+        resume: bool = False,
+    ) -> None:
+        self.likelihood = likelihood
+        self.members = members
+        self.n_features = n_features
+        self.transforms = transforms
+        self.time_channel = time_channel
+        self.mask = mask
+        self.max_points = max_points
+        self.spectrogram = spectrogram
+        self.channel_names = channel_names
+        self.max_iter = max_iter
+        self.time_limit = time_limit
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.device = device
+        self.dtype = dtype
+        self.checkpoint = checkpoint
+        self.resume = resume
+        super().__init__()
+
+    @classmethod
+    def _get_test_params(cls, parameter_set: str = "default") -> dict[str, Any]:
+        return {"n_features": 50, "members": 1}
