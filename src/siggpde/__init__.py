@@ -1,5 +1,6 @@
 """Gaussian processes for time series with the signature kernel."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from siggpde import likelihoods as likelihoods
@@ -38,8 +39,6 @@ _LATER = {
 def __getattr__(name: str) -> Any:
     if name not in _LATER:
         raise AttributeError(f"module 'siggpde' has no attribute {name!r}")
-    from importlib import import_module
-
     return getattr(import_module(_LATER[name]), name)
 
 

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from sklearn.exceptions import NotFittedError
 from torch import Tensor
 
 from siggpde import _inputs
 from siggpde.estimators.committee import Committee
 from siggpde.estimators.fitting import FitSettings, fingerprint, fit_committee
-from siggpde.paths import PathOptions, Preparation, SeriesBatch, Spectrogram, collect
+from siggpde.paths import PathOptions, Preparation, SeriesBatch, Spectrogram
 from siggpde.training.absorb import absorb
 
 DTYPES = {"auto": None, "float32": torch.float32, "float64": torch.float64}
@@ -52,8 +54,11 @@ class SeriesEstimator:
     length_range_: tuple[int, int]
     fingerprint_: str
     n_series_: int
+    seconds_: float
+    summary_: dict[str, Any]
 
     def _train(self, X: Any, y: Tensor, classes: int | None, class_weight: tuple[float, ...] | None) -> None:
+        started = time.perf_counter()
         settings = self._settings(class_weight)
         preparation = self._preparation()
         with self._threads():
@@ -68,6 +73,7 @@ class SeriesEstimator:
             self.committee_ = fit_committee(batch, y, classes, settings)
         self.preparation_ = preparation
         self.n_series_ = len(batch)
+        self.seconds_ = time.perf_counter() - started
 
     def _absorb(self, X: Any, y: Tensor) -> None:
         """Both the whole committee or none of it takes the new series in."""
@@ -92,9 +98,8 @@ class SeriesEstimator:
         return self.preparation_(X)
 
     def _check_fitted(self) -> None:
-        from sklearn.utils.validation import check_is_fitted
-
-        check_is_fitted(self, "committee_")
+        if not hasattr(self, "committee_"):
+            raise NotFittedError(f"this {type(self).__name__} has not been fitted yet; call fit first")
 
     def _settings(self, class_weight: tuple[float, ...] | None) -> FitSettings:
         if self.likelihood not in self.likelihoods:
@@ -166,7 +171,7 @@ class SeriesEstimator:
 
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
         """Writes the estimator as a folder, to be read by `siggpde.load`; `force` replaces a model that is there."""
-        from siggpde.estimators.saving import save_estimator
+        from siggpde.estimators.saving import save_estimator  # noqa: PLC0415 - it knows the estimators
 
         save_estimator(self, path, force=force)
 
@@ -182,14 +187,6 @@ def seed_of(random_state: Any) -> int:
     if isinstance(random_state, int | np.integer) and random_state >= 0:
         return int(random_state)
     raise ValueError(f"random_state must be None, an integer from 0 or a numpy generator, got {random_state!r}")
-
-
-def number_of_series(X: Any) -> int:
-    """How many series X has, before anything is read; errors as `collect` gives them."""
-    try:
-        return len(X)
-    except TypeError:
-        return len(collect(X))
 
 
 def _at_least(name: str, value: Any, least: int) -> int:

@@ -33,6 +33,8 @@ class _ClassifierMethods(SeriesEstimator):
         weights = _class_weights(self.class_weight, classes, places)
         self._train(X, torch.from_numpy(places.astype(np.int64)), len(classes), weights)
         self.classes_, self.n_classes_ = classes, len(classes)
+        counts = np.bincount(places).tolist()
+        self.summary_ = {"labels": {str(label): count for label, count in zip(classes, counts, strict=True)}}
         self._class_dictionary = {label: place for place, label in enumerate(classes)}
         self.is_fitted = True
         return self
@@ -120,7 +122,8 @@ class SigGPClassifier(_ClassifierMethods, ClassifierBase):
       ("auto" takes "float32" for very many series).
     - `checkpoint`: a folder where the state of the fit is kept; with `resume=True` a fit goes on from there.
 
-    After `fit`: `classes_`, `n_classes_`, `n_channels_`, `channel_names_`, `length_range_`, `committee_`, `preparation_`.
+    After `fit`: `classes_`, `n_classes_`, `n_channels_`, `channel_names_`, `length_range_`, `committee_` and
+    `preparation_`.
 
     Examples:
         >>> from siggpde import SigGPClassifier
@@ -184,7 +187,9 @@ class SigGPClassifier(_ClassifierMethods, ClassifierBase):
 
 def _check_labels(y: Any) -> np.ndarray:
     values = np.asarray(y)
-    if values.dtype.kind == "O" and any(label is None or label != label for label in values.ravel()):
+    if values.dtype.kind == "O" and any(
+        label is None or (isinstance(label, float) and np.isnan(label)) for label in values.ravel()
+    ):
         raise ValueError("y has missing labels (None or NaN); leave these series out")
     labels = column_or_1d(values, warn=True)
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():

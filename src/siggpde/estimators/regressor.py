@@ -22,7 +22,9 @@ class _RegressorMethods(SeriesEstimator):
 
     def fit(self, X: Any, y: Any) -> Any:
         """Learns from series X and their targets y (n_cases,), finite numbers."""
-        self._train(X, self._targets(y), None, None)
+        targets = self._targets(y)
+        self._train(X, targets, None, None)
+        self.summary_ = {"target_mean": float(targets.mean()), "target_spread": float(targets.std(correction=0))}
         self.is_fitted = True
         return self
 

@@ -36,7 +36,9 @@ def read_screening(path: Path, mark: str) -> Screening:
         state = torch.load(path, weights_only=True)
         known = state["format"] == _FORMAT
     except Exception as error:
-        raise ValueError(f"{path} is not a readable checkpoint ({type(error).__name__}); start without resume") from error
+        raise ValueError(
+            f"{path} is not a readable checkpoint ({type(error).__name__}); start without resume"
+        ) from error
     if not known:
         raise ValueError(f"{path}: format {state['format']!r} is not the one of this version; start without resume")
     if state["fingerprint"] != mark:

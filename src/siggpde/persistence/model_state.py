@@ -102,7 +102,11 @@ def _built(saved: Mapping[str, Tensor], settings: Mapping[str, Any]) -> Signatur
     # The shapes of q(u) first: a wrong size must not lead to a matrix of that size.
     size, covariance = (likelihood.latents, features.size), settings["covariance"]
     _check(tensors, "variational.mean", size, dtype)
-    _check(tensors, "variational.root", (*size, features.size) if covariance == "full" else size, dtype)
+    matrix = (features.size, features.size)
+    roots = {"full": (likelihood.latents, *matrix), "shared": (1, *matrix), "diagonal": size}
+    if covariance not in roots:
+        raise _misfit(f"covariance is {covariance!r}, not {', '.join(roots)}")
+    _check(tensors, "variational.root", roots[covariance], dtype)
     model = SignatureGP(kernel, features, likelihood, covariance=covariance, dtype=dtype)
     state, parameters = model.state_dict(), dict(model.named_parameters())
     extra = tensors.keys() - state.keys()
