@@ -30,11 +30,11 @@ else:
             pass
 
 
-# Not "capability:multithreading": aeon then asks for one thread by default, and torch's number is what users expect.
 TAGS: dict[str, Any] = {
     "X_inner_type": ["np-list", "numpy3D"],
     "algorithm_type": "feature",
     "capability:multivariate": True,
     "capability:unequal_length": True,
     "capability:missing_values": True,
+    "capability:multithreading": True,
 }

@@ -15,6 +15,7 @@ from sklearn.exceptions import NotFittedError
 from torch import Tensor
 
 from siggpde import _inputs
+from siggpde.estimators._bases import AEON
 from siggpde.estimators.committee import Committee
 from siggpde.estimators.fitting import FitSettings, fingerprint, fit_committee
 from siggpde.paths import PathOptions, Preparation, SeriesBatch, Spectrogram
@@ -158,6 +159,19 @@ class SeriesEstimator:
         self.length_range_ = (int(counts.min()), int(counts.max()))
         if isinstance(X, np.ndarray) and X.ndim == 2:
             self.n_features_in_ = X.shape[1]
+
+    def _mark_fitted(self) -> None:
+        """Last of all, as aeon's conventions have it; `n_iter_` as scikit-learn's."""
+        members = self.committee_.members
+        self.n_iter_ = max([1, *(len(m.history.records) for m in members if m.history is not None)])
+        if AEON:
+            self.is_fitted = True
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()  # pyright: ignore[reportAttributeAccessIssue]
+        tags.input_tags.allow_nan = True
+        tags.input_tags.three_d_array = True
+        return tags
 
     @contextlib.contextmanager
     def _threads(self) -> Iterator[None]:

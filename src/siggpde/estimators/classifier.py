@@ -36,7 +36,7 @@ class _ClassifierMethods(SeriesEstimator):
         counts = np.bincount(places).tolist()
         self.summary_ = {"labels": {str(label): count for label, count in zip(classes, counts, strict=True)}}
         self._class_dictionary = {label: place for place, label in enumerate(classes)}
-        self.is_fitted = True
+        self._mark_fitted()
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Any:
@@ -117,7 +117,7 @@ class SigGPClassifier(_ClassifierMethods, ClassifierBase):
       `siggpde.paths.Spectrogram` (or a dictionary) for audio; `channel_names`: for explanations.
     - `class_weight`: None, "balanced", or a dictionary from label to weight.
     - `max_iter`: iterations of a variational phase. `time_limit`: seconds, about, after which the best so far is taken.
-    - `random_state`: None is 0, so that runs repeat. `n_jobs`: threads; None takes torch's number, -1 all cores.
+    - `random_state`: None is 0, so that runs repeat. `n_jobs`: threads; -1 takes all cores, None torch's number.
     - `verbose`: 0 is silent, 1 shows progress on a terminal. `device`: "auto" or "cpu". `dtype`: "auto", "float64"
       ("auto" takes "float32" for very many series).
     - `checkpoint`: a folder where the state of the fit is kept; with `resume=True` a fit goes on from there.
@@ -152,7 +152,7 @@ class SigGPClassifier(_ClassifierMethods, ClassifierBase):
         max_iter: int = 60,
         time_limit: float | None = None,
         random_state: Any = None,
-        n_jobs: int | None = None,
+        n_jobs: int | None = 1,
         verbose: int = 0,
         device: str = "auto",
         dtype: str = "auto",
@@ -186,7 +186,11 @@ class SigGPClassifier(_ClassifierMethods, ClassifierBase):
 
 
 def _check_labels(y: Any) -> np.ndarray:
+    if y is None:
+        raise ValueError("requires y to be passed, but the target y is None")
     values = np.asarray(y)
+    if values.size == 0:
+        raise ValueError("y is empty: found 0 sample(s) while a minimum of 2 is required")
     if values.dtype.kind == "O" and any(
         label is None or (isinstance(label, float) and np.isnan(label)) for label in values.ravel()
     ):

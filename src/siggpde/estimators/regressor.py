@@ -25,7 +25,7 @@ class _RegressorMethods(SeriesEstimator):
         targets = self._targets(y)
         self._train(X, targets, None, None)
         self.summary_ = {"target_mean": float(targets.mean()), "target_spread": float(targets.std(correction=0))}
-        self.is_fitted = True
+        self._mark_fitted()
         return self
 
     def partial_fit(self, X: Any, y: Any) -> Any:
@@ -121,7 +121,7 @@ class SigGPRegressor(_RegressorMethods, RegressorBase):
         max_iter: int = 60,
         time_limit: float | None = None,
         random_state: Any = None,
-        n_jobs: int | None = None,
+        n_jobs: int | None = 1,
         verbose: int = 0,
         device: str = "auto",
         dtype: str = "auto",

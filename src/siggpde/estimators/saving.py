@@ -103,7 +103,7 @@ def _restored(tensors: dict[str, torch.Tensor], facts: Mapping[str, Any]) -> Est
         estimator.n_classes_ = len(estimator.classes_)
         if members[0].model.likelihood.classes != estimator.n_classes_:  # pyright: ignore[reportAttributeAccessIssue]
             raise ModelFileError(f"there are {estimator.n_classes_} labels but other classes in the model")
-    estimator.is_fitted = True
+    estimator._mark_fitted()
     return estimator
 
 

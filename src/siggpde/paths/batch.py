@@ -72,6 +72,8 @@ def pieces(X: Any, name: str = "X", *, most: int | None) -> Iterator[SeriesBatch
 
     Long series that are shortened afterwards, or stored in a file larger than memory, then never are there all at once.
     """
+    if isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 1 and len(X) and np.ndim(X[0]) > 0:
+        X = list(X)  # how numpy holds arrays of unequal lengths
     if isinstance(X, list | tuple):
         items = _items(X, name)
         for start, stop in _groups([item.shape for item in items], most):
@@ -81,7 +83,7 @@ def pieces(X: Any, name: str = "X", *, most: int | None) -> Iterator[SeriesBatch
     if array.ndim == 2:
         array = array[:, None, :]
     if array.ndim != 3:
-        fix = {0: "pass one array or a list of arrays", 1: "for one series of one channel write X[None, None]"}
+        fix = {0: "pass one array or a list of arrays", 1: "Reshape your data: for one series of one channel write X[None, None]"}
         raise ValueError(
             f"{name} must have shape (n_cases, n_channels, n_timepoints), or (n_cases, n_timepoints) for one channel, "
             f"got {array.shape}" + (f"; {fix[array.ndim]}" if array.ndim in fix else "")
@@ -90,8 +92,9 @@ def pieces(X: Any, name: str = "X", *, most: int | None) -> Iterator[SeriesBatch
     for what, number in (("series", n), ("channels", channels), ("time points", length)):
         if number == 0:
             raise ValueError(
-                f"{name} has no {what}: its shape (n_cases, n_channels, n_timepoints) is {array.shape}; "
-                "give at least one of each"
+                f"{name} has no {what}: its shape (n_cases, n_channels, n_timepoints) is {array.shape}; give at least "
+                f"one of each (found 0 {'sample' if what == 'series' else 'feature'}(s) (shape=({n}, {channels * length})) "
+                "while a minimum of 1 is required)"
             )
     step = n if most is None else max(1, most // (channels * length))
     for start in range(0, n, step):
@@ -152,6 +155,8 @@ def _array(x: Any, name: str) -> np.ndarray:
         x = (x.double() if x.dtype == torch.bfloat16 else x).numpy()
     elif isinstance(x, np.ma.MaskedArray):  # what is masked is missing
         x = np.ma.filled(x.astype(np.float64), math.nan)
+    elif hasattr(x, "toarray") and hasattr(x, "nnz"):
+        raise TypeError(f"{name} is a sparse matrix, and sparse input is not supported; pass X.toarray()")
     try:
         array = np.asarray(x)
     except ValueError as trouble:
@@ -159,6 +164,8 @@ def _array(x: Any, name: str) -> np.ndarray:
             f"{name} is not an array of numbers ({trouble}); the channels of a series need equally many time points: "
             "put NaN where a value is missing"
         ) from None
+    if array.dtype == object and array.ndim > 0:
+        array = _numbers(array)
     if array.dtype.kind not in "fiub":
         fix = {
             "O": "pass series of unequal lengths as a list of arrays, and missing values as NaN, not None",
@@ -167,6 +174,18 @@ def _array(x: Any, name: str) -> np.ndarray:
         }.get(array.dtype.kind, "convert it to float")
         raise ValueError(f"{name} must hold real numbers, got {type(x).__name__} of dtype {array.dtype}; {fix}")
     return array
+
+
+def _numbers(array: np.ndarray) -> np.ndarray:
+    """An array of objects as floats where all are numbers, None being missing; else as it is."""
+    if any(isinstance(item, dict) for item in array.ravel()[:1000]):
+        raise TypeError("X holds a dictionary; its argument must be a string or a number: pass an array of numbers")
+    if any(isinstance(item, str | bytes) for item in array.ravel()):
+        return array
+    try:
+        return array.astype(np.float64)
+    except (TypeError, ValueError):
+        return array
 
 
 def _groups(shapes: Sequence[tuple[int, ...]], most: int | None) -> Iterator[tuple[int, int]]:
