@@ -11,46 +11,45 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from siggpde.candidates import as_candidate
 from siggpde.datasets import Dataset, load_pendigits
-from siggpde.model import SignatureGP
-from siggpde.screening import screen
-from siggpde.training import History, fit
+from siggpde.estimators import SigGPClassifier
+from siggpde.estimators.fitting import describe
 
 log = logging.getLogger(__name__)
 
 
-def train_demo(series: int | None = None, seed: int = 0, rank: int = 500) -> tuple[dict[str, Any], SignatureGP]:
-    """Screen settings, train, and judge on the test set; on the first `series` training series only where given.
+def train_demo(series: int | None = None, seed: int = 0) -> tuple[dict[str, Any], SigGPClassifier]:
+    """Train with the defaults and judge on the test set; on the first `series` training series only where given.
 
-    Returns plain facts, with accuracy, NLPP (the mean of -log p(y | x)) and seconds, and the model.
+    Returns plain facts, with accuracy, NLPP (the mean of -log p(y | x)) and seconds, and the classifier.
     """
     data = load_pendigits()
-    x_train, y_train, x_test, y_test = tensors(data)
-    x_train, y_train = x_train[:series], y_train[:series]
+    x_train, y_train = data.X_train[:series], data.y_train[:series]
     started = time.perf_counter()
-    found = screen(x_train, y_train, seed=seed)
-    log.info("screened %d settings in %.1f s", len(found.report), found.seconds)
-    model = found.build(rank=rank, dtype=torch.float32)
-    paths, _ = found.transform(x_train)
-    history = fit(model, (paths, y_train), seed=seed, screening=found)
+    classifier = SigGPClassifier(random_state=seed, n_jobs=None, verbose=1, channel_names=data.channel_names)
+    classifier.fit(x_train, y_train)
     trained = time.perf_counter()
-    log.info("%s", history)
-    paths, _ = found.transform(x_test)
-    nlpp = -float(model.log_predictive(paths, y_test).mean())
-    accuracy = float((model.predict(paths).argmax(dim=1) == y_test).double().mean())
+    nlpp = -float(classifier.log_likelihood(data.X_test, data.y_test).mean())
+    accuracy = float((classifier.predict(data.X_test) == data.y_test).mean())
+    members = classifier.committee_.members
     facts = {
-        "data": {"name": data.name, "train": len(x_train), "test": len(x_test)},
+        "data": {"name": data.name, "train": len(x_train), "test": len(data.X_test)},
         "accuracy": accuracy,
         "nlpp": nlpp,
         "seconds": {"training": trained - started, "prediction": time.perf_counter() - trained},
-        "inducing_variables": model.features.size,
-        "words": len(model.features.words),
-        "settings": found.to_dict()["chosen"],
-        "theta": model.kernel.theta.tolist(),
-        "amplitude": float(model.kernel.amplitude.detach()),
-        "history": history.to_dict(),
+        "members": [
+            {
+                "weight": weight,
+                "settings": describe(as_candidate(member.settings)),
+                "words": len(member.model.features.words),
+                "left_out_nlpp": member.score,
+                "seconds": 0.0 if member.history is None else member.history.seconds,
+            }
+            for weight, member in zip(classifier.committee_.weights.tolist(), members, strict=True)
+        ],
     }
-    return facts, model
+    return facts, classifier
 
 
 def tensors(data: Dataset) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -63,17 +62,15 @@ def tensors(data: Dataset) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return found[0], found[1], found[2], found[3]
 
 
-def write_training(folder: Path, facts: dict[str, Any], model: SignatureGP) -> None:
-    """model.pt, the parameters of the model; report.md, what was done and how good it is."""
-    torch.save(model.state_dict(), folder / "model.pt")
+def write_training(folder: Path, facts: dict[str, Any], classifier: SigGPClassifier) -> None:
+    """model/, to be read by `siggpde.load`; report.md, what was done and how good it is."""
+    classifier.save(folder / "model", force=True)
     (folder / "report.md").write_text(_report(facts), encoding="utf-8")
 
 
 def _report(facts: dict[str, Any]) -> str:
-    history = History.from_dict(facts["history"])
-    data, chosen, seconds = facts["data"], facts["settings"], facts["seconds"]
+    data, seconds = facts["data"], facts["seconds"]
     times = f"{seconds['training']:.1f} s | {seconds['prediction']:.2f} s"
-    scales = ", ".join(f"{value:.3g}" for value in facts["theta"])
     lines = [
         f"# {data['name']}: trained on {data['train']} series, judged on {data['test']}",
         "",
@@ -81,27 +78,19 @@ def _report(facts: dict[str, Any]) -> str:
         "| --- | --- | --- | --- |",
         f"| {100 * facts['accuracy']:.2f} % | {facts['nlpp']:.4f} | {times} |",
         "",
-        f"Inducing variables: {facts['inducing_variables']} directions of {facts['words']} words.",
-        f"Settings chosen by leave-one-out: {chosen['options']},",
-        f"path length {chosen['path_length']:g}, weight of time {chosen['time_scale']:g}.",
-        f"Learned: amplitude {facts['amplitude']:.3g}, scales {scales}.",
+        "Settings were chosen by leave-one-out on the training series alone. The models that are averaged:",
         "",
-        "| phase | seconds | ended because |",
-        "| --- | --- | --- |",
+        "| weight | paths | words | leave-one-out NLPP | seconds |",
+        "| ---: | --- | ---: | ---: | ---: |",
         *(
-            f"| {phase} | {seconds:.1f} | {history.stopped.get(phase, '')} |"
-            for phase, seconds in history.phase_seconds.items()
+            f"| {m['weight']:.2f} | {m['settings']} | {m['words']} | {m['left_out_nlpp']:.4f} | {m['seconds']:.1f} |"
+            for m in facts["members"]
         ),
         "",
-        "| phase | iteration | ELBO a series | validation NLPP | validation accuracy |",
-        "| --- | --- | --- | --- | --- |",
-        *(
-            f"| {r.phase} | {r.iteration} | {_number(r.elbo)} | {_number(r.nlpp)} | {_number(r.accuracy)} |"
-            for r in history.records
-        ),
+        "```python",
+        "import siggpde",
+        "",
+        'classifier = siggpde.load("model")',
+        "```",
     ]
     return "\n".join(lines) + "\n"
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.4f}"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -39,6 +40,12 @@ class Candidate:
     def kind(self) -> tuple[PathOptions, int | None]:
         """What makes candidates different in kind and not in a number."""
         return self.options, self.degree
+
+
+def as_candidate(facts: Mapping[str, Any]) -> Candidate:
+    """The candidate whose fields these are, among other things."""
+    own = {name: facts[name] for name in ("path_length", "time_scale", "words", "degree")}
+    return Candidate(PathOptions(**facts["options"]), **own)
 
 
 def path_options(channels: int) -> list[PathOptions]:

@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
-from siggpde.candidates import Candidate
+from siggpde.candidates import as_candidate
 from siggpde.leave_one_out import LeaveOneOut
-from siggpde.paths import PathOptions, PathTransform
+from siggpde.paths import PathTransform
 from siggpde.screening import Screening
 
 _FORMAT = 1
@@ -64,10 +64,8 @@ def _state(found: Screening) -> dict[str, Any]:
 
 
 def _from_state(state: dict[str, Any], report: list[dict[str, Any]], seconds: float) -> Screening:
-    candidate = dict(state["candidate"])
-    candidate["options"] = PathOptions(**candidate["options"])
     return Screening(
-        Candidate(**candidate),
+        as_candidate(state["candidate"]),
         PathTransform.from_state(state["transform"]),
         state["theta"],
         [tuple(word) for word in state["words"]],

@@ -83,7 +83,10 @@ def pieces(X: Any, name: str = "X", *, most: int | None) -> Iterator[SeriesBatch
     if array.ndim == 2:
         array = array[:, None, :]
     if array.ndim != 3:
-        fix = {0: "pass one array or a list of arrays", 1: "Reshape your data: for one series of one channel write X[None, None]"}
+        fix = {
+            0: "pass one array or a list of arrays",
+            1: "Reshape your data: for one series of one channel write X[None, None]",
+        }
         raise ValueError(
             f"{name} must have shape (n_cases, n_channels, n_timepoints), or (n_cases, n_timepoints) for one channel, "
             f"got {array.shape}" + (f"; {fix[array.ndim]}" if array.ndim in fix else "")
