@@ -160,7 +160,13 @@ def with_value(value: float) -> np.ndarray:
 
 
 ERRORS: list[tuple[Any, str]] = [
-    (np.zeros(5), r"must have shape .*got \(5,\); Reshape your data: for one series of one channel write X\[None, None\]"),
+    (
+        np.zeros(5),
+        r"must have shape .*got \(5,\); Reshape your data: for one series of one channel write X\[None, None\]",
+    ),
+        np.zeros(5),
+        r"must have shape .*got \(5,\); Reshape your data: for one series of one channel write X\[None, None\]",
+    ),
     (np.zeros((2, 2, 2, 2)), r"got \(2, 2, 2, 2\)"),
     (3.0, r"got \(\); pass one array"),
     (np.zeros((0, 2, 5)), r"X has no series: .*\(0, 2, 5\)"),

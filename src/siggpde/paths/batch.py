@@ -94,10 +94,10 @@ def pieces(X: Any, name: str = "X", *, most: int | None) -> Iterator[SeriesBatch
     n, channels, length = array.shape
     for what, number in (("series", n), ("channels", channels), ("time points", length)):
         if number == 0:
+            kind = "sample" if what == "series" else "feature"
             raise ValueError(
                 f"{name} has no {what}: its shape (n_cases, n_channels, n_timepoints) is {array.shape}; give at least "
-                f"one of each (found 0 {'sample' if what == 'series' else 'feature'}(s) (shape=({n}, {channels * length})) "
-                "while a minimum of 1 is required)"
+                f"one of each (found 0 {kind}(s) (shape=({n}, {channels * length})) while a minimum of 1 is required)"
             )
     step = n if most is None else max(1, most // (channels * length))
     for start in range(0, n, step):
