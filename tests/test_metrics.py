@@ -1,0 +1,203 @@
+"""Metrics agree with scikit-learn where it has them, with sums by hand where not, and refuse what makes no sense."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import norm
+from sklearn import metrics as oracle
+
+from siggpde.metrics import calibration_bins, classification_metrics, regression_metrics
+
+
+def predictions(seed, n, count):
+    """Labels among which every class occurs, and probabilities that lean towards them."""
+    random = np.random.default_rng(seed)
+    y = np.concatenate([np.arange(count), random.integers(0, count, n)])
+    scores = random.normal(size=(len(y), count)) + 1.5 * np.eye(count)[y]
+    return y, np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10**6), n=st.integers(1, 60), count=st.integers(2, 6))
+def test_classes_agree_with_scikit_learn(seed, n, count):
+    y, p = predictions(seed, n, count)
+    names = np.array([f"class {i}" for i in range(count)])
+    found = classification_metrics(names[y], p, names)
+    guess = p.argmax(axis=1)
+    assert found.n == n + count
+    assert found.accuracy == pytest.approx(oracle.accuracy_score(y, guess))
+    assert found.balanced_accuracy == pytest.approx(oracle.balanced_accuracy_score(y, guess))
+    assert found.nlpp == pytest.approx(oracle.log_loss(y, p))
+    assert np.array_equal(found.confusion, oracle.confusion_matrix(y, guess))
+    assert found.recall == pytest.approx(oracle.recall_score(y, guess, average=None))
+    precision = oracle.precision_score(y, guess, average=None, zero_division=np.nan)
+    assert np.allclose(found.precision, precision, equal_nan=True)
+    if count == 2:  # scikit-learn counts one of the two classes
+        assert found.brier == pytest.approx(2 * oracle.brier_score_loss(y, p[:, 1]))
+
+
+def test_brier_and_calibration_by_hand():
+    p = [[0.7, 0.2, 0.1], [0.1, 0.9, 0.0], [0.4, 0.3, 0.3], [0.72, 0.2, 0.08]]
+    found = classification_metrics([0, 1, 2, 1], p, [0, 1, 2], bins=10)
+    by_hand = [0.09 + 0.04 + 0.01, 0.01 + 0.01, 0.16 + 0.09 + 0.49, 0.72**2 + 0.64 + 0.08**2]
+    assert found.brier == pytest.approx(sum(by_hand) / 4)
+    # (0.6, 0.7] has the first; (0.8, 0.9] the second; (0.3, 0.4] the third; (0.7, 0.8] the last.
+    assert found.ece == pytest.approx((0.3 + 0.1 + 0.4 + 0.72) / 4)
+    one = classification_metrics([0, 1, 2, 1], p, [0, 1, 2], bins=1)
+    assert one.ece == pytest.approx(abs((0.7 + 0.9 + 0.4 + 0.72) / 4 - 0.5))
+
+
+def test_perfect_calibration_has_no_error_and_bins_count_all():
+    p = np.tile([0.75, 0.25], (400, 1))
+    y = np.repeat([0, 0, 0, 1], 100)
+    assert classification_metrics(y, p, [0, 1]).ece == pytest.approx(0.0, abs=1e-12)
+    curve = calibration_bins(y, p, [0, 1], bins=4)
+    assert curve.count.tolist() == [0, 0, 400, 0]
+    assert curve.confidence[2] == curve.accuracy[2] == 0.75
+    assert np.isnan(curve.accuracy[0])
+
+
+def test_a_true_label_of_probability_zero_is_infinitely_wrong():
+    found = classification_metrics([0, 1], [[1.0, 0.0], [1.0, 0.0]], [0, 1])
+    assert found.nlpp == math.inf
+    assert str(classification_metrics([0], [[1.0, 0.0]], [0, 1]).nlpp) == "0.0"
+
+
+def test_classes_that_do_not_occur_are_not_counted():
+    found = classification_metrics(["a", "a"], [[0.9, 0.1, 0.0], [0.2, 0.8, 0.0]], ["a", "b", "c"])
+    assert found.balanced_accuracy == 0.5
+    assert found.recall[0] == 0.5 and math.isnan(found.recall[1]) and math.isnan(found.precision[2])
+    plain = found.to_dict()
+    assert plain["recall"] == [0.5, None, None] and plain["precision"] == [1.0, 0.0, None]
+    assert json.loads(json.dumps(plain, allow_nan=False)) == plain
+    assert plain["confusion"] == [[1, 1, 0], [0, 0, 0], [0, 0, 0]]
+
+
+@pytest.mark.parametrize("labels", [["x", "y"], [3, 7], [False, True], [1.5, 2.5]])
+def test_labels_of_every_kind(labels):
+    p = [[0.8, 0.2], [0.3, 0.7]]
+    for y in (labels, np.array(labels), np.array(labels, dtype=object), tuple(labels)):
+        found = classification_metrics(y, p, np.array(labels))
+        assert found.accuracy == 1.0
+        assert found.classes == tuple(labels)
+        assert [type(label) for label in found.classes] == [type(label) for label in labels]
+
+
+def test_float32_probabilities_over_many_classes_are_good_enough():
+    random = np.random.default_rng(0)
+    p = random.random((3, 1000), dtype=np.float32)
+    p /= p.sum(axis=1, keepdims=True)
+    assert classification_metrics([0, 1, 2], p, np.arange(1000)).n == 3
+
+
+TWO = [[0.5, 0.5], [0.2, 0.8]]
+
+
+@pytest.mark.parametrize(
+    ("y", "p", "classes", "message"),
+    [
+        (["a", "dog"], TWO, ["a", "b"], "never seen: dog"),
+        (list("acdefgh"), [[1, 0]] * 7, ["a", "b"], "c, d, e, f, g and 1 more"),
+        ([1, 2], TWO, ["1", "2"], r"int in y, str in classes.*write the labels as in training"),
+        ([0.0, math.nan], TWO, [0, 1], "never seen: nan"),
+        ([0, 1, 1], TWO, [0, 1], "3 labels in y but 2 rows"),
+        ([0, 1], TWO, [0, 1, 2], r"shape \(n, 3\).*got \(2, 2\)"),
+        ([0, 1], [0.5, 0.5], [0, 1], r"got \(2,\)"),
+        ([[0], [1]], TWO, [0, 1], r"labels must have shape \(n,\)"),
+        (0, TWO, [0, 1], r"labels must have shape \(n,\)"),
+        (np.zeros((2, 1)), TWO, [0, 1], r"labels must have shape \(n,\)"),
+        ([], np.zeros((0, 2)), [0, 1], "y is empty"),
+        ([0, 1], [[0.5, 0.5], [math.nan, 0.5]], [0, 1], "series 1 for class 0 is nan"),
+        ([0, 1], [[0.5, 0.5], [1.5, -0.5]], [0, 1], "from 0 to 1"),
+        ([0, 1], [[0.5, 0.5], [0.5, 0.6]], [0, 1], "series 1 sum to 1.1"),
+        ([0, 1], [["a", "b"]] * 2, [0, 1], "array of numbers"),
+        ([0, 1], TWO, [0, 0], "distinct"),
+        ([0, 1], np.zeros((2, 0)), [], "at least one"),
+    ],
+)
+def test_bad_classifications_are_refused(y, p, classes, message):
+    with pytest.raises(ValueError, match=message):
+        classification_metrics(y, p, classes)
+
+
+@pytest.mark.parametrize("bins", [0, -1, 2.5, "many"])
+def test_bins_are_counted(bins):
+    with pytest.raises(ValueError, match="bins must be"):
+        classification_metrics([0, 1], TWO, [0, 1], bins=bins)
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10**6), n=st.integers(2, 50))
+def test_numbers_agree_with_scikit_learn(seed, n):
+    random = np.random.default_rng(seed)
+    y, mean, std = random.normal(size=n), random.normal(size=n), random.uniform(0.1, 2, size=n)
+    density = norm.logpdf(y, mean, std)
+    ends = {level: norm.interval(level, mean, std) for level in (0.5, 0.9, 0.95)}
+    found = regression_metrics(y, mean, std, density, ends)
+    assert found.n == n
+    assert found.rmse == pytest.approx(oracle.root_mean_squared_error(y, mean))
+    assert found.mae == pytest.approx(oracle.mean_absolute_error(y, mean))
+    assert found.r2 == pytest.approx(oracle.r2_score(y, mean))
+    assert found.nlpd == pytest.approx(-density.sum() / n)
+    assert found.mean_std == pytest.approx(std.mean())
+    for level in (0.5, 0.9, 0.95):
+        inside = [abs(a - b) <= norm.ppf((1 + level) / 2) * s for a, b, s in zip(y, mean, std, strict=True)]
+        assert found.coverage[level] == pytest.approx(sum(inside) / n)
+        assert found.width[level] == pytest.approx(2 * norm.ppf((1 + level) / 2) * std.mean())
+
+
+def test_right_distributions_cover_what_they_say():
+    random = np.random.default_rng(1)
+    std = random.uniform(0.5, 2, size=20000)
+    y = std * random.normal(size=20000)
+    ends = {level: norm.interval(level, 0 * std, std) for level in (0.5, 0.9, 0.95)}
+    found = regression_metrics(y, 0 * std, std, norm.logpdf(y, 0, std), ends)
+    assert found.coverage == pytest.approx({0.5: 0.5, 0.9: 0.9, 0.95: 0.95}, abs=0.015)
+
+
+def test_what_is_not_defined_is_none_in_json():
+    found = regression_metrics([2.0, 2.0], [1.0, 2.0], [1.0, math.inf], [-1.0, -2.0], {0.9: ([1, 1], [2, 1.5])})
+    assert math.isnan(found.r2)
+    assert found.to_dict()["r2"] is None
+    assert found.to_dict()["coverage"] == {"0.9": 0.5}
+    assert regression_metrics([1.0], [1.0], [1.0], [-math.inf]).nlpd == math.inf
+    assert regression_metrics([1.0], [1.0], [1.0], [0.0]).coverage == {}
+
+
+GOOD = {"y": [1.0, 2.0], "mean": [1.0, 2.0], "std": [1.0, 1.0], "log_density": [-1.0, -1.0]}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"y": []}, "y is empty"),
+        ({"y": [1.0, math.nan]}, "y of series 1 is nan"),
+        ({"y": [1.0, math.inf]}, "y of series 1 is inf; it must be finite"),
+        ({"y": [[1.0, 2.0]]}, r"y must have shape \(n,\)"),
+        ({"y": ["a", "b"]}, "y must be an array of numbers"),
+        ({"mean": [1.0]}, r"mean must have shape \(2,\)"),
+        ({"mean": [1.0, -math.inf]}, "mean of series 1 is -inf"),
+        ({"std": [-1.0, 1.0]}, "std of series 0 is -1.0.*cannot be negative"),
+        ({"log_density": [1.0, math.inf]}, "log_density of series 1 is inf"),
+        ({"log_density": [math.nan, 1.0]}, "log_density of series 0 is nan"),
+        ({"quantiles_by_level": {90: ([0, 0], [1, 1])}}, "between 0 and 1, such as 0.9, got 90"),
+        ({"quantiles_by_level": {0.9: [1.0, 2.0, 3.0]}}, "pair of arrays"),
+        ({"quantiles_by_level": {0.9: ([0, 0], [1])}}, "upper ends at 0.9 must have shape"),
+        ({"quantiles_by_level": {0.9: ([0, 2], [1, 1])}}, "series 1 is 2.0; it is above the upper one"),
+        ({"quantiles_by_level": {0.9: ([0, math.nan], [1, 1])}}, "lower ends at 0.9 of series 1 is nan"),
+    ],
+)
+def test_bad_regressions_are_refused(change, message):
+    with pytest.raises(ValueError, match=message):
+        regression_metrics(**{**GOOD, **change})
+
+
+def test_inputs_are_not_changed():
+    y, p = predictions(0, 20, 3)
+    before = p.copy()
+    classification_metrics(y, p, [0, 1, 2])
+    assert np.array_equal(p, before)
