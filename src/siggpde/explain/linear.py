@@ -1,0 +1,119 @@
+"""The latent mean of a model is a sum over words, which is what makes it explainable.
+
+With features s_a(X), one a word a, and the mean m_c of q(u) turned back to the words, w_c = Q m_c, the latent of
+class c has the mean
+
+    f_c(X) = sum over words a of s_a(X) w_ca,
+
+so that s_a(X) w_ca is what the word a contributes, and nothing is left over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from siggpde.estimators.committee import Committee
+from siggpde.likelihoods.base import Classification
+from siggpde.likelihoods.bernoulli import Bernoulli
+from siggpde.model import SignatureGP
+from siggpde.paths import SeriesBatch
+from siggpde.signature import signature
+
+Letters = tuple[str, ...]
+
+
+def word_features(model: SignatureGP, paths: Tensor, lengths: Tensor | None) -> Tensor:
+    """s_a(X) of every path and word of the features, (n, M), float64, before any rotation; differentiable in paths."""
+    kernel, listed = model.kernel, model.features.words
+    values = signature(paths * kernel.theta.detach(), words=listed, lengths=lengths)
+    if kernel.normalized:
+        whole = kernel.words == listed
+        squared = values.square().sum(dim=1) if whole else kernel.squared_norm(paths, lengths=lengths)
+        values = values / squared.sqrt()[:, None]
+    return values * kernel.amplitude.detach().sqrt()
+
+
+def word_weights(model: SignatureGP) -> Tensor:
+    """w_ca, (classes, M) or for a regression (1, M), float64.
+
+    A Bernoulli likelihood has one latent for two classes: it is that of class 1, and class 0 has zero.
+    """
+    weights = model.variational.mean.detach().double()
+    if model.features.basis is not None:
+        weights = weights @ model.features.basis.T
+    if isinstance(model.likelihood, Bernoulli):
+        weights = torch.cat([torch.zeros_like(weights), weights])
+    return weights
+
+
+def classifies(committee: Committee) -> bool:
+    """Whether the committee predicts classes, not numbers."""
+    return isinstance(committee.members[0].model.likelihood, Classification)
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """The words of all members by the names of their channels; `places[k]` (M_k,) says which are member k's."""
+
+    words: list[Letters]
+    places: list[Tensor]
+
+
+def vocabulary(committee: Committee, names: Sequence[str]) -> Vocabulary:
+    """Words that members spell with the same names of channels are one."""
+    found: dict[Letters, int] = {}
+    places = []
+    for member, spelled in zip(committee.members, path_names(committee, names), strict=True):
+        own = [tuple(spelled[letter] for letter in word) for word in member.model.features.words]
+        places.append(torch.tensor([found.setdefault(word, len(found)) for word in own], dtype=torch.int64))
+    return Vocabulary(list(found), places)
+
+
+def path_names(committee: Committee, names: Sequence[str]) -> list[tuple[str, ...]]:
+    """The names of the channels of every member's paths, from those of the series.
+
+    Where a name would stand for two channels, such as that of a series' own channel "time", the series' channel has its
+    number added.
+    """
+    transforms = [member.transform for member in committee.members]
+    doubled = {
+        name
+        for spelled in (transform.names(names) for transform in transforms)
+        for name in spelled
+        if spelled.count(name) > 1
+    }
+    clear = [f"{name} (channel {place})" if name in doubled else name for place, name in enumerate(names)]
+    return [transform.names(clear) for transform in transforms]
+
+
+def check(committee: Committee, batch: SeriesBatch, names: Sequence[str], least: int = 1) -> None:
+    """A ValueError where there are too few series, or names for other channels than these."""
+    if len(batch) < least:
+        what = "there are no series to explain" if least == 1 else f"{len(batch)} series do not show what varies"
+        raise ValueError(f"{what}; give at least {least}")
+    if isinstance(names, str) or len(names) != batch.channels:
+        raise ValueError(f"names must be one for each of the {batch.channels} channels of the series, got {names!r}")
+    wanted = committee.members[0].transform.mean
+    if wanted is not None and len(wanted) != batch.channels:
+        raise ValueError(f"the series have {batch.channels} channels, but those of training had {len(wanted)}")
+
+
+def directions(committee: Committee, pairs: Tensor | None, member: int, rows: slice) -> Tensor:
+    """Weights (n, M) of the latent to explain: of class pairs[:, 0] minus pairs[:, 1], or (1, M) of the number."""
+    weights = word_weights(committee.members[member].model)
+    return weights if pairs is None else weights[pairs[rows, 0]] - weights[pairs[rows, 1]]
+
+
+def likeliest_two(chances: Tensor) -> Tensor:
+    """The most probable class of every series and the runner-up, (n, 2), int64; of equals the first."""
+    return chances.sort(dim=1, descending=True, stable=True).indices[:, :2]
+
+
+def take(batch: SeriesBatch, rows: Tensor) -> SeriesBatch:
+    """Some series of a batch."""
+    lengths = None if batch.lengths is None else batch.lengths[rows]
+    return SeriesBatch(batch.values[rows], lengths, None if batch.times is None else batch.times[rows], batch.first)
