@@ -1,0 +1,137 @@
+"""Pictures of metrics and explanations. Every function takes matplotlib axes, or makes some, and returns them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from siggpde.explain import Importance
+from siggpde.metrics import ClassificationMetrics, calibration_bins
+
+_BLUE, _ORANGE, _GREY = "#3b6fb6", "#d9752b", "#8a8a8a"
+_MOST_NUMBERS = 20  # classes up to which a confusion matrix has room for its counts
+
+
+def plot_importance(importances: Iterable[Importance], ax: Any = None) -> Any:
+    """Bars of the shares of words, channels or lengths of words, the first at the top.
+
+    `importances` is what `global_importance` returns, or its `channels` or `lengths`.
+    """
+    shown = list(importances)
+    if not shown:
+        raise ValueError("there are no importances to draw; give those of `global_importance`")
+    ax = _axes(ax, height=max(2.0, 0.32 * len(shown) + 1.2))
+    places = np.arange(len(shown))
+    ax.barh(places, [each.share for each in shown], color=_BLUE, height=0.7)
+    ax.set_yticks(places, [each.name for each in shown])
+    ax.invert_yaxis()
+    ax.set_xlabel("share of the importance")
+    ax.xaxis.set_major_formatter(_percent())
+    _open(ax)
+    return ax
+
+
+def plot_confusion(metrics: ClassificationMetrics, ax: Any = None) -> Any:
+    """The confusion matrix: rows are true classes, columns predicted ones, colours shares of the row."""
+    counts = np.array(metrics.confusion)
+    size = len(counts)
+    side = min(12.0, max(4.0, 0.55 * size + 2.0))
+    ax = _axes(ax, width=side, height=side)
+    share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    ax.imshow(share, cmap="Blues", vmin=0, vmax=1)
+    if size <= _MOST_NUMBERS:
+        for (row, column), count in np.ndenumerate(counts):
+            colour = "white" if share[row, column] > 0.5 else "black"
+            ax.text(column, row, str(count), ha="center", va="center", color=colour if count else _GREY)
+        names = [str(label) for label in metrics.classes]
+        slanted = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if max(map(len, names)) > 3 else {}
+        ax.set_xticks(range(size), names, **slanted)
+        ax.set_yticks(range(size), names)
+    ax.set_xlabel("predicted")
+    ax.set_ylabel("true")
+    ax.set_title(f"accuracy {metrics.accuracy:.1%} of {metrics.n} series", fontsize="medium")
+    return ax
+
+
+def plot_calibration(y: Any, probabilities: Any, classes: Any, ax: Any = None, *, bins: int = 15) -> Any:
+    """How often the most probable class is right, against its probability; on the diagonal probabilities are honest.
+
+    Arguments as for `classification_metrics`. The area of a point is in proportion to the series in its bin.
+    """
+    curve = calibration_bins(y, probabilities, classes, bins=bins)
+    ax = _axes(ax, width=4.8, height=4.8)
+    filled = curve.count > 0
+    ax.plot([0, 1], [0, 1], color=_GREY, linestyle="--", linewidth=1, zorder=1, label="honest")
+    x, height, count = curve.confidence[filled], curve.accuracy[filled], curve.count[filled]
+    ax.plot(x, height, color=_BLUE, linewidth=1, zorder=2)
+    ax.scatter(x, height, s=12 + 240 * count / count.sum(), color=_BLUE, zorder=3, label="predicted")
+    ax.set(xlim=(0, 1.02), ylim=(0, 1.02), xlabel="probability of the predicted class", ylabel="share that is right")
+    ax.set_aspect("equal")
+    ax.legend(frameon=False, loc="upper left", markerscale=0.6)
+    _open(ax)
+    return ax
+
+
+def plot_intervals(y: Any, mean: Any, lower: Any, upper: Any, ax: Any = None) -> Any:
+    """Predictions against true numbers y (n,), with intervals from `lower` to `upper`; those that miss y in orange."""
+    target, centre, low, high = (
+        _vector(name, values) for name, values in (("y", y), ("mean", mean), ("lower", lower), ("upper", upper))
+    )
+    if not len(target) == len(centre) == len(low) == len(high):
+        sizes = ", ".join(str(len(values)) for values in (target, centre, low, high))
+        raise ValueError(f"y, mean, lower and upper must have one number a series each; they have {sizes}")
+    if (low > high).any():
+        series = int((low > high).argmax())
+        raise ValueError(f"the interval of series {series} ends below its start; give lower before upper")
+    ax = _axes(ax, width=4.8, height=4.8)
+    hit = (low <= target) & (target <= high)
+    ends = [min(target.min(), centre.min()), max(target.max(), centre.max())]
+    ax.plot(ends, ends, color=_GREY, linestyle="--", linewidth=1, zorder=1)
+    for rows, colour, name in ((hit, _BLUE, "inside"), (~hit, _ORANGE, "outside")):
+        if rows.any():
+            label = f"{name} ({rows.mean():.0%})"
+            ax.vlines(target[rows], low[rows], high[rows], color=colour, alpha=0.45, linewidth=1.2, zorder=2)
+            ax.scatter(target[rows], centre[rows], color=colour, s=14, zorder=3, label=label)
+    ax.set(xlabel="true", ylabel="predicted, with its interval")
+    ax.legend(frameon=False, loc="upper left")
+    _open(ax)
+    return ax
+
+
+def _axes(ax: Any, width: float = 6.4, height: float = 4.8) -> Any:
+    if ax is not None:
+        return ax
+    return _matplotlib("pyplot").subplots(figsize=(width, height), layout="constrained")[1]
+
+
+def _percent() -> Any:
+    return _matplotlib("ticker").PercentFormatter(xmax=1)
+
+
+def _matplotlib(part: str) -> Any:
+    try:
+        return import_module(f"matplotlib.{part}")
+    except ModuleNotFoundError as trouble:
+        if trouble.name is None or trouble.name.partition(".")[0] != "matplotlib":
+            raise
+        raise ImportError('plots need matplotlib; install it with: pip install "siggpde[plot]"') from None
+
+
+def _open(ax: Any) -> None:
+    ax.spines[["top", "right"]].set_visible(False)
+
+
+def _vector(name: str, values: Any) -> np.ndarray:
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be numbers, one a series") from None
+    if array.ndim != 1 or len(array) == 0:
+        raise ValueError(f"{name} must have shape (n,), one number a series, got {array.shape}")
+    if not np.isfinite(array).all():
+        series = int((~np.isfinite(array)).argmax())
+        raise ValueError(f"{name} of series {series} is {array[series]}; it must be finite to be drawn")
+    return array

@@ -1,0 +1,126 @@
+"""Plots draw what they are given, on the axes they are given, and say what is missing."""
+
+import importlib
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from siggpde.explain import global_importance
+from siggpde.metrics import classification_metrics
+from siggpde.plots import plot_calibration, plot_confusion, plot_importance, plot_intervals
+from small_committees import KINDS, batch_of, committee_of, labels_of
+
+
+@pytest.fixture
+def pyplot():
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    found = importlib.import_module("matplotlib.pyplot")
+    yield found
+    found.close("all")
+
+
+@pytest.fixture(scope="module")
+def importances():
+    batch = batch_of(24)
+    return global_importance(committee_of(batch, labels_of(batch, 2), KINDS[:2]), batch, ["humidity", "moisture"])
+
+
+def drawn(ax, tmp_path):
+    """The picture is written, and not empty."""
+    target = tmp_path / "picture.png"
+    ax.figure.savefig(target)
+    pixels = importlib.import_module("matplotlib.image").imread(target)
+    assert pixels[..., :3].std() > 0.01
+
+
+def test_importance(pyplot, importances, tmp_path):
+    ax = plot_importance(importances)
+    assert [text.get_text() for text in ax.get_yticklabels()] == [each.name for each in importances.words]
+    assert [bar.get_width() for bar in ax.patches] == pytest.approx([each.share for each in importances.words])
+    assert ax.yaxis_inverted()
+    drawn(ax, tmp_path)
+    assert len(plot_importance(importances.channels).patches) == len(importances.channels)
+    assert len(plot_importance(importances.lengths).patches) == len(importances.lengths)
+
+
+@pytest.mark.parametrize("count", [2, 5, 30])
+def test_confusion(pyplot, tmp_path, count):
+    y = np.arange(90) % count
+    chances = np.full((90, count), 0.4 / count)
+    chances[np.arange(90), (y + (np.arange(90) % 7 == 0)) % count] += 0.6
+    metrics = classification_metrics(y, chances, np.arange(count))
+    ax = plot_confusion(metrics)
+    (image,) = ax.images
+    assert image.get_array().sum() == pytest.approx(count)
+    written = [text.get_text() for text in ax.texts]
+    assert written == ([str(n) for row in metrics.confusion for n in row] if count <= 20 else [])
+    assert ax.get_xlabel() == "predicted" and ax.get_ylabel() == "true"
+    drawn(ax, tmp_path)
+
+
+def test_calibration(pyplot, tmp_path):
+    random = np.random.default_rng(0)
+    p = random.uniform(0.5, 1.0, 400)
+    y = (random.random(400) < p).astype(int)
+    ax = plot_calibration(y, np.stack([1 - p, p], axis=1), [0, 1], bins=10)
+    points = ax.collections[0].get_offsets()
+    assert points.shape == (5, 2)
+    assert np.abs(points[:, 0] - points[:, 1]).max() < 0.2
+    drawn(ax, tmp_path)
+
+
+def test_intervals(pyplot, tmp_path):
+    y = np.linspace(0, 5, 20)
+    mean = y + np.where(np.arange(20) % 5 == 0, 2.0, 0.1)
+    ax = plot_intervals(y, torch.as_tensor(mean), mean - 1, mean + 1)
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["inside (80%)", "outside (20%)"]
+    drawn(ax, tmp_path)
+    assert len(plot_intervals(y, y, y - 1, y + 1).get_legend().get_texts()) == 1
+
+
+def test_given_axes_come_back(pyplot, importances):
+    metrics = classification_metrics([0, 1], [[1, 0], [0, 1]], [0, 1])
+    figure, axes = pyplot.subplots(2, 2)
+    found = [
+        plot_importance(importances, axes[0, 0]),
+        plot_confusion(metrics, axes[0, 1]),
+        plot_calibration([0, 1], [[1, 0], [0, 1]], [0, 1], axes[1, 0]),
+        plot_intervals([1.0], [1.0], [0.0], [2.0], axes[1, 1]),
+    ]
+    assert all(one is other for one, other in zip(found, axes.flat, strict=True))
+    assert pyplot.get_fignums() == [figure.number]
+
+
+def test_without_matplotlib_the_error_says_what_to_install(monkeypatch, importances):
+    def missing(name, *args):
+        raise ModuleNotFoundError(f"No module named {name!r}", name="matplotlib")
+
+    monkeypatch.setattr("siggpde.plots.import_module", missing)
+    with pytest.raises(ImportError, match=r'pip install "siggpde\[plot\]"'):
+        plot_importance(importances)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([1.0], [1.0, 2.0], [0.0], [2.0]), "they have 1, 2, 1, 1"),
+        (([], [], [], []), r"y must have shape \(n,\)"),
+        (([1.0], [math.nan], [0.0], [2.0]), "mean of series 0 is nan"),
+        (([1.0], [1.0], [0.0], [math.inf]), "upper of series 0 is inf"),
+        (([1.0], [1.0], [2.0], [0.0]), "series 0 ends below its start"),
+        ((["a"], [1.0], [0.0], [2.0]), "y must be numbers"),
+    ],
+)
+def test_bad_intervals_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        plot_intervals(*arguments)
+
+
+def test_nothing_to_draw_is_refused():
+    with pytest.raises(ValueError, match="no importances to draw"):
+        plot_importance([])
+    with pytest.raises(ValueError, match="never seen: 2"):
+        plot_calibration([0, 2], [[1, 0], [0, 1]], [0, 1])
