@@ -81,6 +81,19 @@ def test_contributions_to_numbers_add_up(batch, regressor):
         assert each.label is None and each.probability is None
 
 
+def test_interactions_are_sums_over_the_words_of_a_set_of_channels(batch, classifier):
+    for each in explain_series(classifier, batch, NAMES, CLASSES, top=10**6)[:3]:
+        sums: dict[frozenset[str], float] = {}
+        for word in each.contributions:
+            key = frozenset(word.letters)
+            sums[key] = sums.get(key, 0.0) + word.value
+        assert {frozenset(found.letters): found.value for found in each.interactions} == pytest.approx(sums)
+        assert each.constant + sum(found.value for found in each.interactions) == pytest.approx(each.latent)
+        sizes = [abs(found.value) for found in each.interactions]
+        assert sizes == sorted(sizes, reverse=True)
+        assert {"time", "x", "time & x", "x & y"} <= {found.name for found in each.interactions}
+
+
 def test_one_latent_for_two_classes_speaks_for_either(batch):
     committee = one_member(batch, Bernoulli())
     found = explain_series(committee, batch, NAMES, [0, 1])

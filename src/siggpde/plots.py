@@ -67,8 +67,8 @@ def plot_calibration(y: Any, probabilities: Any, classes: Any, ax: Any = None, *
     ax.plot([0, 1], [0, 1], color=_GREY, linestyle="--", linewidth=1, zorder=1, label="honest")
     x, height, count = curve.confidence[filled], curve.accuracy[filled], curve.count[filled]
     ax.plot(x, height, color=_BLUE, linewidth=1, zorder=2)
-    ax.scatter(x, height, s=12 + 240 * count / count.sum(), color=_BLUE, zorder=3, label="predicted")
-    ax.set(xlim=(0, 1.02), ylim=(0, 1.02), xlabel="probability of the predicted class", ylabel="share that is right")
+    ax.scatter(x, height, s=12 + 240 * count / count.sum(), color=_BLUE, zorder=3, clip_on=False, label="predicted")
+    ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="probability of the predicted class", ylabel="share that is right")
     ax.set_aspect("equal")
     ax.legend(frameon=False, loc="upper left", markerscale=0.6)
     _open(ax)

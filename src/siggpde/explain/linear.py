@@ -57,20 +57,30 @@ def classifies(committee: Committee) -> bool:
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The words of all members by the names of their channels; `places[k]` (M_k,) says which are member k's."""
+    """The words of all members by the names of their channels; `places[k]` (M_k,) says which are member k's.
+
+    `sets` are the sets of channels that words are made of, and `set_places` (words,) says which is a word's own.
+    """
 
     words: list[Letters]
     places: list[Tensor]
+    sets: list[Letters]
+    set_places: Tensor
 
 
 def vocabulary(committee: Committee, names: Sequence[str]) -> Vocabulary:
     """Words that members spell with the same names of channels are one."""
     found: dict[Letters, int] = {}
     places = []
-    for member, spelled in zip(committee.members, path_names(committee, names), strict=True):
+    everyones = path_names(committee, names)
+    for member, spelled in zip(committee.members, everyones, strict=True):
         own = [tuple(spelled[letter] for letter in word) for word in member.model.features.words]
         places.append(torch.tensor([found.setdefault(word, len(found)) for word in own], dtype=torch.int64))
-    return Vocabulary(list(found), places)
+    order = {name: place for place, name in enumerate(dict.fromkeys(name for own in everyones for name in own))}
+    sets: dict[Letters, int] = {}
+    held = [tuple(sorted(set(word), key=order.__getitem__)) for word in found]
+    set_places = torch.tensor([sets.setdefault(channels, len(sets)) for channels in held], dtype=torch.int64)
+    return Vocabulary(list(found), places, list(sets), set_places)
 
 
 def path_names(committee: Committee, names: Sequence[str]) -> list[tuple[str, ...]]:

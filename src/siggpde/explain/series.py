@@ -28,7 +28,7 @@ _CHUNK = 256
 
 @dataclass(frozen=True)
 class Contribution:
-    """What a word adds to the latent function; `letters` are the names of its channels."""
+    """What a word, or all the words of a set of channels, add to the latent function; `letters` are their names."""
 
     name: str
     letters: Letters
@@ -47,6 +47,8 @@ class SeriesExplanation:
       averaged over the members with their weights.
     - `contributions`: the words with the largest effect, largest first; `rest`: the sum of all other words;
       `constant`: what is the same for every series. constant + contributions + rest = latent.
+    - `interactions`: the same, summed over all words of a set of channels: "time & x" has time–x, x–time, time–x–x, ..
+      Words often cancel, for they overlap; sums over such sets do so less. The largest of them, largest first.
     """
 
     series: int
@@ -54,6 +56,7 @@ class SeriesExplanation:
     constant: float
     rest: float
     contributions: list[Contribution]
+    interactions: list[Contribution]
     label: Any = None
     probability: float | None = None
     runner_up: Any = None
@@ -115,7 +118,7 @@ def explain_series(
         facts, pairs = _predictions(committee, piece, labels)
         values, constant = _contributions(committee, piece, pairs, known, usual)
         for row, fact in enumerate(facts):
-            found.append(_explanation(piece.first + row, fact, values[row], float(constant[row]), known.words, top))
+            found.append(_explanation(piece.first + row, fact, values[row], float(constant[row]), known, top))
     return found
 
 
@@ -162,16 +165,33 @@ def _contributions(
 
 
 def _explanation(
-    series: int, fact: dict[str, Any], values: Tensor, constant: float, words: list[Letters], top: int
+    series: int, fact: dict[str, Any], values: Tensor, constant: float, known: Vocabulary, top: int
 ) -> SeriesExplanation:
-    order = values.abs().sort(descending=True, stable=True).indices
-    kept = [place for place in order[: top + 1].tolist() if words[place]][:top]
-    shown = [Contribution("–".join(words[place]), words[place], float(values[place])) for place in kept]
+    together = torch.zeros(len(known.sets), dtype=torch.float64).index_add_(0, known.set_places, values)
+    kept = _largest(values, known.words, top)
     others = torch.ones(len(values), dtype=torch.bool)
     others[kept] = False
-    rest = float(values[others].sum())
-    latent = constant + float(values.sum())
-    return SeriesExplanation(series=series, latent=latent, constant=constant, rest=rest, contributions=shown, **fact)
+    return SeriesExplanation(
+        series=series,
+        latent=constant + float(values.sum()),
+        constant=constant,
+        rest=float(values[others].sum()),
+        contributions=[_contribution("–", known.words[place], values[place]) for place in kept],
+        interactions=[
+            _contribution(" & ", known.sets[place], together[place]) for place in _largest(together, known.sets, top)
+        ],
+        **fact,
+    )
+
+
+def _largest(values: Tensor, words: list[Letters], top: int) -> list[int]:
+    """The places of the `top` largest values, the constant left out."""
+    order = values.abs().sort(descending=True, stable=True).indices
+    return [place for place in order[: top + 1].tolist() if words[place]][:top]
+
+
+def _contribution(between: str, letters: Letters, value: Tensor) -> Contribution:
+    return Contribution(between.join(letters), letters, float(value))
 
 
 def _mean_features(member: Member, batch: SeriesBatch) -> Tensor:
