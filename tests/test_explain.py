@@ -186,7 +186,21 @@ def test_importance_looks_at_evenly_spaced_series(classifier):
     assert found == same
     assert found.series == 61
     assert global_importance(classifier, many, NAMES).series == 500  # in two chunks
-    assert global_importance(classifier, many, NAMES, max_series=610).series == 610
+
+
+def test_importance_of_many_series_is_that_of_all_at_once(batch, regressor):
+    """In chunks whose means differ."""
+    values = batch_of(600, seed=4).values
+    values[300:] *= 3
+    found = global_importance(regressor, SeriesBatch(values), NAMES, top=10**6, max_series=600)
+    total = 0.0
+    for weight, member in zip(regressor.weights.tolist(), regressor.members, strict=True):
+        spread = word_features(member.model, *member.paths(SeriesBatch(values))).detach().std(dim=0, correction=0)
+        constant = member.model.features.words.index(())
+        each = spread * word_weights(member.model)[0].abs()
+        total += weight * float(each.sum() - each[constant])
+    assert found.series == 600
+    assert sum(each.importance for each in found) == pytest.approx(total, rel=1e-10)
 
 
 def test_channels_named_as_what_paths_add_are_told_apart(batch, classifier):
