@@ -20,10 +20,10 @@ from typing import Any
 
 import numpy as np
 from _minirocket import minirocket
-from siggpde.metrics import classification_metrics
 
 from siggpde import SigGPClassifier, SigGPRegressor
 from siggpde.datasets import Dataset, load_dataset
+from siggpde.metrics import classification_metrics
 
 # What the project has promised: accuracy in percent, or RMSE.
 PROMISED = {
