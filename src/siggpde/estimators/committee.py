@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from siggpde.estimators.recalibration import Recalibration, deviations, mixture_quantile
 from siggpde.likelihoods import Gaussian
 from siggpde.model import SignatureGP
 from siggpde.paths import PathTransform, SeriesBatch
@@ -47,10 +48,11 @@ class Member:
 
 @dataclass
 class Committee:
-    """Members and their weights (K,), which sum to 1."""
+    """Members, their weights (K,), which sum to 1, and for regressions what their tails are like."""
 
     members: list[Member]
     weights: Tensor
+    recalibration: Recalibration | None = None
 
     def probabilities(self, batch: SeriesBatch) -> Tensor:
         """Class probabilities (n, classes) in float64, rows summing to 1."""
@@ -75,7 +77,8 @@ class Committee:
         means, variances = self.moments(batch)
         weights = self.weights[:, None]
         mean = (weights * means).sum(dim=0)
-        return mean, (weights * (variances + (means - mean).square())).sum(dim=0)
+        variance = (weights * (variances + (means - mean).square())).sum(dim=0)
+        return mean, variance * (1.0 if self.recalibration is None else self.recalibration.spread**2)
 
     def log_predictive(self, batch: SeriesBatch, y: Tensor) -> Tensor:
         """log p(y | x) of every series, (n,)."""
@@ -86,13 +89,23 @@ class Committee:
             for weight, member in self._weighted():
                 paths, lengths = member.paths(piece)
                 found.append(member.model.log_predictive(paths, own, lengths=lengths).double() + weight.log())
-            parts.append(torch.stack(found).logsumexp(dim=0))
+            density = torch.stack(found).logsumexp(dim=0)
+            if self.recalibration is not None:
+                means, variances = self.moments(piece)
+                z = deviations(own.double(), means, variances.sqrt(), self.weights)
+                density = self.recalibration.log_density(density, z)
+            parts.append(density)
         return torch.cat(parts)
 
     def quantiles(self, batch: SeriesBatch, levels: list[float]) -> Tensor:
-        """Quantiles of y, (n, levels); those of a mixture by bisection between those of its members."""
+        """Quantiles of y, (n, levels)."""
+        if all(isinstance(member.model.likelihood, Gaussian) for member in self.members):
+            means, variances = self.moments(batch)
+            scale = self.recalibration or Recalibration(1e6, 1.0)
+            found = [mixture_quantile(scale.level(p), means, variances.sqrt(), self.weights) for p in levels]
+            return torch.stack(found, dim=1)
         if len(self.members) > 1:
-            return self._mixture_quantiles(batch, levels)
+            raise NotImplementedError("quantiles of several members are there for the Gaussian likelihood only")
         parts = []
         for piece in chunks(batch, _CHUNK):
             paths, lengths = self.members[0].paths(piece)
@@ -101,22 +114,6 @@ class Committee:
             found = [model.likelihood.quantile(*latent, level).double() for level in levels]
             parts.append(torch.stack(found, dim=1))
         return torch.cat(parts)
-
-    def _mixture_quantiles(self, batch: SeriesBatch, levels: list[float]) -> Tensor:
-        if not all(isinstance(member.model.likelihood, Gaussian) for member in self.members):
-            raise NotImplementedError("quantiles of several members are there for the Gaussian likelihood only")
-        means, variances = self.moments(batch)
-        spreads = variances.sqrt()
-        found = []
-        for level in levels:
-            each = means + spreads * torch.special.ndtri(torch.tensor(level, dtype=torch.float64))
-            low, high = each.amin(dim=0), each.amax(dim=0)
-            for _ in range(60):
-                middle = (low + high) / 2
-                below = (self.weights[:, None] * torch.special.ndtr((middle - means) / spreads)).sum(dim=0) < level
-                low, high = torch.where(below, middle, low), torch.where(below, high, middle)
-            found.append((low + high) / 2)
-        return torch.stack(found, dim=1)
 
     def _weighted(self) -> Iterator[tuple[Tensor, Member]]:
         return iter(zip(self.weights, self.members, strict=True))

@@ -13,12 +13,13 @@ from torch import Tensor
 
 from siggpde.candidates import Candidate, first_round
 from siggpde.estimators.committee import Committee, Member, chunks, stack
+from siggpde.estimators.recalibration import deviations, recalibrate
 from siggpde.estimators.screening_file import read_screening, write_screening
 from siggpde.likelihoods import Bernoulli, Gaussian, LeastSquares, Likelihood, Poisson, RobustMax, Softmax, StudentT
 from siggpde.paths import PathOptions, SeriesBatch
 from siggpde.screening import Screening, screen
 from siggpde.training import Exact, NaturalGradients, fit
-from siggpde.training.exact import left_out_log_predictive
+from siggpde.training.exact import left_out_latents
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +64,9 @@ def fit_committee(batch: SeriesBatch, y: Tensor, classes: int | None, settings: 
             break
         rest = None if settings.time_limit is None else max(1.0, settings.time_limit - spent)
         members.append(_member(place, choice, batch, y, classes, settings, rest))
-    return Committee(members, _weights(members, batch, y) if exact else torch.full((len(members),), 1 / len(members)))
+    if exact:
+        return _weighed(members, batch, y)
+    return Committee(members, torch.full((len(members),), 1 / len(members), dtype=torch.float64))
 
 
 def _screening(batch: SeriesBatch, y: Tensor, settings: FitSettings) -> Screening:
@@ -149,21 +152,29 @@ def make_likelihood(settings: FitSettings, classes: int | None, choice: Screenin
     return LeastSquares(classes, noise=noise, temperature=choice.result.temperature, class_weight=weight)
 
 
-def _weights(members: list[Member], batch: SeriesBatch, y: Tensor) -> Tensor:
-    """By stacking on the probabilities of left-out series, at most 2000 of them, evenly spaced."""
-    if len(members) == 1:
-        return torch.ones(1, dtype=torch.float64)
+def _weighed(members: list[Member], batch: SeriesBatch, y: Tensor) -> Committee:
+    """Weights by stacking on left-out series, at most 2000 of them, evenly spaced; for numbers their tails too."""
     rows = torch.arange(0, len(y), max(1, -(-len(y) // _ROWS_FOR_WEIGHTS)))
-    picked = sub_batch(batch, rows)
-    found = []
+    picked, targets = sub_batch(batch, rows), y[rows]
+    densities, means, variances = [], [], []
     for member in members:
-        parts = []
+        latents = []
         for piece in chunks(picked, 512):
-            own = y[rows][piece.first : piece.first + len(piece.values)]
+            own = targets[piece.first : piece.first + len(piece)]
             paths, lengths = member.paths(piece)
-            parts.append(left_out_log_predictive(member.model, paths, own, lengths))
-        found.append(torch.cat(parts))
-    return stack(torch.stack(found))
+            latents.append(left_out_latents(member.model, paths, own, lengths))
+        latent = tuple(torch.cat(parts) for parts in zip(*latents, strict=True))
+        likelihood = member.model.likelihood
+        densities.append(likelihood.log_predictive(*latent, targets).double())
+        if isinstance(likelihood, Gaussian):
+            mean, variance = likelihood.predict(*latent)
+            means.append(mean.double())
+            variances.append(variance.double())
+    weights = stack(torch.stack(densities))
+    if not means:
+        return Committee(members, weights)
+    z = deviations(targets.double(), torch.stack(means), torch.stack(variances).sqrt(), weights)
+    return Committee(members, weights, recalibrate(z))
 
 
 def fingerprint(batch: SeriesBatch, y: Tensor, settings: FitSettings | None = None) -> str:

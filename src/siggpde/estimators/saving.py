@@ -16,6 +16,7 @@ import torch
 
 from siggpde.estimators.classifier import SigGPClassifier
 from siggpde.estimators.committee import Committee, Member
+from siggpde.estimators.recalibration import Recalibration
 from siggpde.estimators.regressor import SigGPRegressor
 from siggpde.paths import PathTransform, Preparation
 from siggpde.persistence import ModelFileError, model_card, model_from_state, model_state, read_folder, write_folder
@@ -53,6 +54,8 @@ def save_estimator(estimator: Any, path: str | os.PathLike[str], *, force: bool 
         "preparation": estimator.preparation_.state(),
         "members": members,
     }
+    if estimator.committee_.recalibration is not None:
+        facts["recalibration"] = asdict(estimator.committee_.recalibration)
     if isinstance(estimator, SigGPClassifier):
         facts["classes"] = {"dtype": estimator.classes_.dtype.str, "values": estimator.classes_.tolist()}
     write_folder(path, tensors, facts, _card(estimator, path), force=force)
@@ -92,7 +95,10 @@ def _restored(tensors: dict[str, torch.Tensor], facts: Mapping[str, Any]) -> Est
     weights = tensors["weights"]
     if len(members) == 0 or weights.shape != (len(members),):
         raise ModelFileError(f"there are {len(members)} members but weights of shape {tuple(weights.shape)}")
-    estimator.committee_ = Committee(members, weights)
+    recalibration = facts.get("recalibration")
+    estimator.committee_ = Committee(
+        members, weights, None if recalibration is None else Recalibration(**recalibration)
+    )
     estimator.preparation_ = Preparation.from_state(facts["preparation"])
     for key, value in facts["facts"].items():
         if key in _FACTS:

@@ -147,13 +147,12 @@ def left_out(
 
 
 @torch.no_grad()
-def left_out_log_predictive(model: SignatureGP, x: Tensor, y: Tensor, lengths: Tensor | None = None) -> Tensor:
-    """log p(y_n | all other series) of training series x of a model whose q(u) is exact, (n,)."""
+def left_out_latents(model: SignatureGP, x: Tensor, y: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """`left_out` of training series x (n, length, channels) of a model whose q(u) is exact, two (n, latents)."""
     seen = model.project(x, lengths=lengths)
     mean, variance = model.variational(seen.features)
     assert isinstance(model.likelihood, Gaussian | LeastSquares)
-    latent = left_out(model.likelihood, mean.double(), variance.double(), seen.tail, y)
-    return model.likelihood.log_predictive(*latent, y)
+    return left_out(model.likelihood, mean.double(), variance.double(), seen.tail, y)
 
 
 def _targets(likelihood: Gaussian | LeastSquares, y: Tensor) -> tuple[Tensor, Tensor]:
