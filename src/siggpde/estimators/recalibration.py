@@ -1,8 +1,8 @@
 """Intervals that hold what they promise: the tails of a regression's predictive distribution, set by leave-one-out.
 
-A Gaussian mixture F(y) is seldom right about how often it is far off. With z = Phi^-1(F(y)), the deviation of y in units
-of the prediction's own spread, left-out series show how z is really distributed: as scale times a Student-t variable.
-The recalibrated distribution is
+A Gaussian mixture F(y) is seldom right about how often it is far off. With z = Phi^-1(F(y)), the deviation of y in
+units of the prediction's own spread, left-out series show how z is really distributed: as scale times a Student-t
+variable. The recalibrated distribution is
 
     G(y) = T_df(Phi^-1(F(y)) / scale),    g(y) = f(y) t_df(z / scale) / (scale phi(z)),
 
