@@ -24,6 +24,8 @@ class Likelihood(nn.Module):
     """p(y | f) is Gaussian in f, so that the posterior of a Gaussian process is."""
     log_concave: ClassVar[bool] = False
     """log p(y | f) is concave in f; then the `a` of `statistics` is never negative."""
+    calibrated: ClassVar[tuple[str, ...]] = ()
+    """Settings that a schedule may set, besides the trained parameters."""
     _named: ClassVar[dict[str, type[Likelihood]]] = {}
 
     latents: int = 1

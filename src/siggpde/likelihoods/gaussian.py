@@ -26,6 +26,7 @@ class Gaussian(Likelihood):
     name = "gaussian"
     is_gaussian = True
     log_concave = True
+    calibrated = ("noise",)
 
     def __init__(self, noise: float = 0.1) -> None:
         super().__init__()

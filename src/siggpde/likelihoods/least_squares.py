@@ -35,6 +35,7 @@ class LeastSquares(Classification):
     name = "least_squares"
     is_gaussian = True
     log_concave = True
+    calibrated = ("noise", "temperature", "lapse")
     calibration: Tensor
 
     def __init__(

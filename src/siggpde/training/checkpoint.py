@@ -37,7 +37,8 @@ def describe(model: SignatureGP) -> tuple[Any, ...]:
         given = likelihood.settings()
     except ValueError:  # one that cannot be saved by its settings
         given = {"name": str(likelihood)}
-    fixed = {key: value for key, value in given.items() if f"log_{key}" not in learned}
+    changing = {*likelihood.calibrated, *(name.removeprefix("log_") for name in learned)}
+    fixed = {key: value for key, value in given.items() if key not in changing}
     words = len(features.words) if features.order == "energy" else features.words
     return (
         (kernel.channels, kernel.words, kernel.normalized, kernel.tol),
