@@ -88,15 +88,15 @@ class VariationalGaussian(nn.Module):
             return bool((self.root == torch.eye(self.size, dtype=self.root.dtype)).all())
 
     def natural(self) -> tuple[Tensor, Tensor]:
-        """Sigma^-1 and Sigma^-1 m: shaped as `root`, whole, and (latents, M)."""
+        """Sigma^-1 and Sigma^-1 m in float64: shaped as `root`, whole, and (latents, M)."""
         with torch.no_grad():
             if not self.full:
-                precision = self.root.square().reciprocal()
-                return precision, precision * self.mean
-            identity = torch.eye(self.size, dtype=self.root.dtype)
-            inverse = torch.linalg.solve_triangular(self.root, identity.expand_as(self.root), upper=False)
+                precision = self.root.double().square().reciprocal()
+                return precision, precision * self.mean.double()
+            identity = torch.eye(self.size, dtype=torch.float64)
+            inverse = torch.linalg.solve_triangular(self.root.double(), identity.expand_as(self.root), upper=False)
             precision = inverse.mT @ inverse
-            return precision, (precision @ self.mean[..., None])[..., 0]
+            return precision, _times_rows(precision, self.mean.double())
 
     def set_natural(self, precision: Tensor, shift: Tensor) -> bool:
         """Sets Sigma^-1 and Sigma^-1 m; returns False, changing nothing, if `precision` is not positive definite.
@@ -118,7 +118,7 @@ class VariationalGaussian(nn.Module):
             inverse = torch.linalg.solve_triangular(factors, identity.expand_as(factors), upper=False)
             root = inverse.flip(1, 2).mT
             self.root.copy_(root)
-            self.mean.copy_((root @ (root.mT @ shift[..., None]))[..., 0])
+            self.mean.copy_(_times_rows(root, _times_rows(root.mT, shift)))
             return True
 
     def carried(self, overlap: Tensor) -> VariationalGaussian:
@@ -142,3 +142,10 @@ class VariationalGaussian(nn.Module):
 
     def extra_repr(self) -> str:
         return f"{self.latents} latents, {self.size} inducing variables, covariance={self.covariance!r}"
+
+
+def _times_rows(matrices: Tensor, rows: Tensor) -> Tensor:
+    """The product of each matrix (latents, M, M), or of one (1, M, M) that is never copied, with its row (latents, M)."""
+    if len(matrices) == 1:
+        return rows @ matrices[0].T
+    return (matrices @ rows[..., None])[..., 0]
