@@ -4,6 +4,9 @@ With features s_n, targets t_n and weights w_n, q(u) has the precision I + sum w
 out of it is exact: with v_n = s_n^T Sigma s_n and h_n = w_n v_n / noise, its latent is left with
 
     mean (mu_n - h_n t_n) / (1 - h_n)    and    variance v_n / (1 - h_n).
+
+Where the noise is small h_n is almost 1. All of it is computed in float64, whatever the model's dtype, and 1 - h_n is
+never below what it is for a series that no other is like, noise / (noise + w_n |s_n|²).
 """
 
 from __future__ import annotations
@@ -13,13 +16,14 @@ import math
 import torch
 from torch import Tensor
 
-from siggpde._triangular import gram_upper
+from siggpde._triangular import gram_upper, times_lower
 from siggpde.inducing import Projection
 from siggpde.leave_one_out import leave_one_out
 from siggpde.likelihoods import Gaussian, LeastSquares
 from siggpde.model import SignatureGP
 from siggpde.training.schedules import Exact
 from siggpde.training.trainer import Trainer
+from siggpde.variational import VariationalGaussian
 
 _CHUNK = 4096
 _ROWS_FOR_TEMPERATURE = 2000
@@ -81,8 +85,7 @@ class ExactPosterior:
             likelihood.calibration[0] = found.temperature
 
     def _solve(self, trainer: Trainer) -> None:
-        model, q = trainer.model, trainer.model.variational
-        likelihood = model.likelihood
+        q, likelihood = trainer.model.variational, trainer.model.likelihood
         assert isinstance(likelihood, Gaussian | LeastSquares)
         precision = torch.zeros(q.size, q.size, dtype=torch.float64)
         shift = torch.zeros(q.latents, q.size, dtype=torch.float64)
@@ -93,19 +96,26 @@ class ExactPosterior:
             precision += gram_upper(features, weights)
             shift += (weights[:, None] * targets).T @ features
         precision.diagonal().add_(1.0)
-        if not q.set_natural(precision.expand(len(q.root), -1, -1), shift):
+        exact = VariationalGaussian(q.latents, q.size, "shared")
+        if not exact.set_natural(precision[None], shift):
             raise ArithmeticError(
                 "the posterior could not be solved: the noise is too small beside the features for double precision; "
                 "give the likelihood more noise and Exact(tune=False)"
             )
+        q.root.copy_(exact.root.expand_as(q.root))
+        q.mean.copy_(exact.mean)
+        trainer.scratch |= {"root": exact.root.detach(), "mean": exact.mean.detach()}
 
     def _judge(self, trainer: Trainer) -> None:
         """Leave-one-out NLPP, and accuracy where there are classes; the temperature that makes the NLPP least."""
-        model = trainer.model
-        likelihood = model.likelihood
+        likelihood = trainer.model.likelihood
+        assert isinstance(likelihood, Gaussian | LeastSquares)
         rows = self._some(trainer, _ROWS_FOR_TEMPERATURE)
-        y = trainer.y[rows]
-        mean, variance = left_out(model.likelihood, *self._marginals(trainer, rows), y)
+        y, seen = trainer.y[rows], trainer.project(rows)
+        root, means = trainer.scratch["root"][0], trainer.scratch["mean"]
+        features = seen.features.double()
+        variance = times_lower(features, root).square().sum(dim=1, keepdim=True)
+        mean, variance = left_out(likelihood, features @ means.T, variance, seen, y)
         if self.schedule.tune and isinstance(likelihood, LeastSquares):
             likelihood.calibration[1] = 1.0 / (len(self.rows) + 2)
             likelihood.calibration[0] = _best_temperature(likelihood, mean, variance, y)
@@ -116,11 +126,6 @@ class ExactPosterior:
         elbo = self._elbo(trainer) / len(self.rows)
         trainer.record(self.name, elbo=elbo, nlpp=nlpp, accuracy=accuracy)
 
-    def _marginals(self, trainer: Trainer, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        seen: Projection = trainer.project(rows)
-        mean, variance = trainer.model.variational(seen.features)
-        return mean.double(), variance.double(), seen.tail
-
     def _elbo(self, trainer: Trainer) -> float:
         model, total = trainer.model, 0.0
         for place in self.rows.split(_CHUNK):
@@ -130,29 +135,29 @@ class ExactPosterior:
 
 
 def left_out(
-    likelihood: Gaussian | LeastSquares, mean: Tensor, variance: Tensor, tail: Tensor, y: Tensor
+    likelihood: Gaussian | LeastSquares, mean: Tensor, variance: Tensor, seen: Projection, y: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Mean and variance (n, latents) of every series' latents from all the other series.
 
-    `mean` and `variance` (n, latents) are those of s_n^T u under the exact q(u); `tail` (n,) is what no inducing
-    variable explains, which is as it was.
+    `mean` (n, latents) and `variance`, the same or (n, 1), are those of s_n^T u under the exact q(u), in float64. The
+    tail, which no inducing variable explains, is as it was.
     """
     targets, weights = _targets(likelihood, y)
-    share = variance * (weights / likelihood.noise.detach())[:, None]
-    rest = 1 - share
-    if bool((rest <= 0).any()):
-        series = int((rest <= 0).any(dim=1).nonzero()[0])
-        raise ArithmeticError(f"series {series} decides its own prediction wholly; give the likelihood more noise")
-    return (mean - share * targets) / rest, variance / rest + tail[:, None]
+    precision = (weights / likelihood.noise.detach())[:, None]
+    alone = 1 / (1 + precision * (seen.variance - seen.tail).detach()[:, None])
+    rest = torch.maximum(1 - variance * precision, alone)
+    spread = variance / rest + seen.tail.detach()[:, None]
+    return targets + (mean - targets) / rest, spread.expand_as(mean)
 
 
 @torch.no_grad()
 def left_out_latents(model: SignatureGP, x: Tensor, y: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """`left_out` of training series x (n, length, channels) of a model whose q(u) is exact, two (n, latents)."""
     seen = model.project(x, lengths=lengths)
-    mean, variance = model.variational(seen.features)
-    assert isinstance(model.likelihood, Gaussian | LeastSquares)
-    return left_out(model.likelihood, mean.double(), variance.double(), seen.tail, y)
+    q, features = model.variational, seen.features.double()
+    assert isinstance(model.likelihood, Gaussian | LeastSquares) and q.full
+    variance = times_lower(features, q.root[0].double()).square().sum(dim=1, keepdim=True)
+    return left_out(model.likelihood, features @ q.mean.double().T, variance, seen, y)
 
 
 def _targets(likelihood: Gaussian | LeastSquares, y: Tensor) -> tuple[Tensor, Tensor]:
