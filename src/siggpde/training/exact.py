@@ -72,13 +72,16 @@ class ExactPosterior:
 
     def _tune(self, trainer: Trainer) -> None:
         model, rows = trainer.model, self._some(trainer, self.schedule.max_tuned)
-        features = trainer.project(rows).features.double() / model.kernel.amplitude.sqrt()
+        features = trainer.project(rows).features.double()
+        # Noise is tried relative to features of mean square 1, also where the kernel is not normalised.
+        size = float(features.square().sum(dim=1).mean())
+        features = features / math.sqrt(size)
         y, likelihood = trainer.y[rows], model.likelihood
         classes = likelihood.classes if isinstance(likelihood, LeastSquares) else None
         spread = 1.0 if classes is not None else float(y.double().std(correction=0)) or 1.0
         found = leave_one_out(features, y if classes is not None else y.double() / spread, classes)
         amplitude = max(found.amplitude, 1e-12) * spread**2
-        model.kernel.log_amplitude.fill_(math.log(amplitude))
+        model.kernel.log_amplitude.add_(math.log(amplitude / size))
         assert isinstance(likelihood, Gaussian | LeastSquares)
         likelihood.log_noise.fill_(math.log(amplitude * found.noise))
         if isinstance(likelihood, LeastSquares):
