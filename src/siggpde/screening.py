@@ -22,7 +22,7 @@ from siggpde.goursat import Lengths
 from siggpde.inducing import OrthogonalSignatureFeatures
 from siggpde.kernel import SignatureKernel
 from siggpde.leave_one_out import LeaveOneOut, leave_one_out
-from siggpde.likelihoods import Gaussian, LeastSquares, Likelihood
+from siggpde.likelihoods import Gaussian, LeastSquares, Likelihood, targets
 from siggpde.model import SignatureGP
 from siggpde.paths import PathTransform
 from siggpde.progress import Progress
@@ -140,11 +140,17 @@ def screen(
         raise ValueError(f"y must have shape ({len(batch)},), one target a series, got {tuple(target.shape)}")
     if len(batch) < 2:
         raise ValueError(f"screening compares predictions of series left out: it needs two or more, got {len(batch)}")
-    classes = None if target.is_floating_point() else int(target.max()) + 1
-    scale = 1.0
-    if classes is None:
-        scale = float(target.double().std(correction=0)) or 1.0
-        target = target.double() / scale
+    _inputs.check_finite(batch, counts, "series")  # errors name series by their place here, not among those tried
+    if times is not None and times.shape != batch.shape[:2]:
+        raise ValueError(f"times must have shape {tuple(batch.shape[:2])}, got {tuple(times.shape)}")
+    classes, scale = None, 1.0
+    if target.is_floating_point():
+        target = targets.finite(target).double()
+        scale = float(target.std(correction=0)) or 1.0
+        target = target / scale
+    else:
+        classes = max(2, int(target.max()) + 1)
+        target = targets.labels(target, classes)
     judge = _Judge(batch, counts, times, target, classes, seed)
     with Progress(progress) as bar:
         for size, proposals in _rounds(judge, batch.shape[2], candidates, max_series, max_words):
