@@ -206,19 +206,19 @@ class _Judge:
         transform = PathTransform(candidate.options).fit(series, lengths=counts, times=times)
         paths, counts = transform(series, lengths=counts, times=times)
         theta = scales(paths, candidate)
-        chosen = choose_words(paths, counts, theta, candidate)
         facts = {**asdict(candidate.options), "degree": candidate.degree}
-        facts |= {"path_length": candidate.path_length, "time_scale": candidate.time_scale}
+        facts |= {"path_length": candidate.path_length, "time_scale": candidate.time_scale, "series": size}
         try:
+            chosen = choose_words(paths, counts, theta, candidate)
             values = signature(paths * theta, words=chosen, lengths=counts)
             result = leave_one_out(values / values.norm(dim=1, keepdim=True), self.y[rows], self.classes)
-        except (ArithmeticError, OverflowError) as trouble:
-            self.report.append({**facts, "series": size, "words": len(chosen), "failed": str(trouble)})
+        except ArithmeticError as trouble:
+            self.report.append({**facts, "failed": str(trouble)})
             return
         self.found[size, candidate] = _Found(transform, theta, chosen, result)
         seconds = time.perf_counter() - started
         judged = {"score": result.score, "error": result.error, "noise": result.noise, "seconds": seconds}
-        self.report.append({**facts, "series": size, "words": len(chosen), **judged})
+        self.report.append({**facts, "words": len(chosen), **judged})
 
     @property
     def most(self) -> int:
