@@ -120,8 +120,8 @@ class Committee:
 
 
 def chunks(batch: SeriesBatch, size: int) -> Iterator[SeriesBatch]:
-    """The batch in pieces of at most `size` series."""
-    for start in range(0, len(batch.values), size):
+    """The batch in pieces of at most `size` series; one piece without series where there are none."""
+    for start in range(0, max(1, len(batch.values)), size):
         rows = slice(start, start + size)
         yield SeriesBatch(
             batch.values[rows],
