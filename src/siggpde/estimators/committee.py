@@ -22,6 +22,7 @@ from siggpde.estimators.recalibration import Recalibration, deviations, mixture_
 from siggpde.likelihoods import Gaussian
 from siggpde.model import SignatureGP
 from siggpde.paths import PathTransform, SeriesBatch
+from siggpde.quadrature import as_levels
 from siggpde.training.history import History
 
 _CHUNK = 1024
@@ -100,6 +101,8 @@ class Committee:
     def quantiles(self, batch: SeriesBatch, levels: list[float]) -> Tensor:
         """Quantiles of y, (n, levels)."""
         if all(isinstance(member.model.likelihood, Gaussian) for member in self.members):
+            for level in levels:
+                as_levels(level, self.weights[:0])  # refuses what is not between 0 and 1
             means, variances = self.moments(batch)
             scale = self.recalibration or Recalibration(1e6, 1.0)
             found = [mixture_quantile(scale.level(p), means, variances.sqrt(), self.weights) for p in levels]
