@@ -27,6 +27,8 @@ from siggpde.training.history import History
 
 _CHUNK = 1024
 _PRIOR_SERIES = 10.0
+_MOST_STEPS = 2000
+_LEAST = -1e12  # a series that no member foresaw at all says nothing about them
 
 
 @dataclass
@@ -140,8 +142,11 @@ def stack(log_densities: Tensor) -> Tensor:
     They maximise sum_n log sum_k w_k p_kn + 10 sum_k log w_k: the second term counts as ten series more for each.
     """
     count, n = log_densities.shape
+    densities = log_densities.double().clamp_min(_LEAST)
     weights = torch.full((count,), 1.0 / count, dtype=torch.float64)
-    for _ in range(200):
-        shares = torch.softmax(log_densities.double() + weights.log()[:, None], dim=0)
-        weights = (shares.sum(dim=1) + _PRIOR_SERIES) / (n + count * _PRIOR_SERIES)
+    for _ in range(_MOST_STEPS):
+        shares = torch.softmax(densities + weights.log()[:, None], dim=0)
+        before, weights = weights, (shares.sum(dim=1) + _PRIOR_SERIES) / (n + count * _PRIOR_SERIES)
+        if float((weights - before).abs().max()) < 1e-9:
+            break
     return weights
