@@ -139,7 +139,12 @@ class PathTransform:
         if times is not None:
             if times.shape != batch.shape[:2]:
                 raise ValueError(f"times must have shape {tuple(batch.shape[:2])}, got {tuple(times.shape)}")
-            times = times.to(torch.float64)
+            times = times.detach().to(torch.float64)
+            bad = (~torch.isfinite(times) & _inputs.row_mask(batch, counts)).nonzero()
+            if len(bad):
+                number, place = bad[0].tolist()
+                value = times[number, place].item()
+                raise ValueError(f"times is not finite ({value}) in series {number}, at time index {place}")
         for _ in range(self.options.difference):
             least = batch.shape[1] if counts is None else int(counts.min())
             if least < 2:
