@@ -55,7 +55,23 @@ def _line_of(error: Exception, name: str) -> int | None:
     return found
 
 
-@pytest.mark.parametrize("module", ["words", "signature", "goursat", "datasets", "kernel", "inducing", "paths"])
+@pytest.mark.parametrize(
+    "module",
+    [
+        "words",
+        "signature",
+        "goursat",
+        "datasets",
+        "kernel",
+        "inducing",
+        "paths.transform",
+        "likelihoods.least_squares",
+        "candidates",
+        "persistence.folder",
+        "persistence.model_state",
+        "persistence.card",
+    ],
+)
 def test_examples_of_docstrings(module):
     source = importlib.import_module(f"siggpde.{module}")
     result = doctest.testmod(source)

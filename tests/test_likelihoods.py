@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from siggpde.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson, RobustMax, Softmax, StudentT
+from siggpde.likelihoods import Bernoulli, Gaussian, LeastSquares, Likelihood, Poisson, RobustMax, Softmax, StudentT
 
 MAKERS = {
     "gaussian": lambda: Gaussian(noise=0.3),
@@ -18,8 +18,11 @@ MAKERS = {
     "softmax": lambda: Softmax(classes=4),
     "softmax_weighted": lambda: Softmax(classes=3, class_weight=[0.5, 1.0, 3.0]),
     "robustmax": lambda: RobustMax(classes=4, class_weight=(1.0, 2.0, 0.5, 1.5)),
+    "least_squares": lambda: LeastSquares(classes=4, noise=0.3, lapse=0.02, class_weight=(1.0, 2.0, 0.5, 1.5)),
 }
-CLASSIFIERS = ["probit", "logit", "softmax", "robustmax"]
+CLASSIFIERS = ["probit", "logit", "softmax", "robustmax", "least_squares"]
+# The predictive density is not that of training: of a weighted, or of another p(y | f).
+APART = ["softmax_weighted", "robustmax", "least_squares"]
 REGRESSORS = ["gaussian", "student_t", "poisson"]
 every = pytest.mark.parametrize("kind", MAKERS)
 
@@ -89,7 +92,7 @@ def test_without_variance_they_are_log_p_and_its_derivatives(kind):
     variance.requires_grad_()
     (half,) = torch.autograd.grad(likelihood.expected_log_prob(mean, variance, y).sum(), variance)
     torch.testing.assert_close(-2 * half, a, rtol=0, atol=2e-3)
-    if kind not in ("softmax_weighted", "robustmax"):
+    if kind not in APART:
         torch.testing.assert_close(likelihood.log_predictive(mean, variance.detach(), y), value, rtol=0, atol=1e-8)
 
 
@@ -136,7 +139,8 @@ def test_settings_rebuild_the_likelihood(kind):
     assert type(again) is type(likelihood) and again.settings().keys() == likelihood.settings().keys()
     for one, other in zip(again.statistics(*inputs), likelihood.statistics(*inputs), strict=True):
         torch.testing.assert_close(one, other)
-    assert list(again.state_dict()) == [name for name, _ in likelihood.named_parameters()]
+    kept = ["calibration"] if kind == "least_squares" else []
+    assert list(again.state_dict()) == [*(name for name, _ in likelihood.named_parameters()), *kept]
     assert type(likelihood).__name__ in repr(likelihood)
 
 
@@ -152,7 +156,13 @@ def test_probabilities_sum_to_one_and_agree_with_the_density(kind):
 
 
 @pytest.mark.parametrize(
-    ("name", "arguments"), [("softmax", {"classes": 3}), ("robustmax", {"classes": 3}), ("bernoulli", {})]
+    ("name", "arguments"),
+    [
+        ("softmax", {"classes": 3}),
+        ("robustmax", {"classes": 3}),
+        ("least_squares", {"classes": 3}),
+        ("bernoulli", {}),
+    ],
 )
 def test_class_weights_multiply_training_and_leave_predictions(name, arguments):
     plain = Likelihood.from_settings({"name": name, **arguments})
@@ -181,7 +191,7 @@ def test_jensen_holds_and_concave_ones_have_no_negative_a(kind, seed, log_spread
     mean, variance, y = problem(likelihood, rows=3, seed=seed, spread=10**log_spread)
     mean = mean * 10**log_size
     value, g, a = likelihood.statistics(mean, variance, y)
-    if "weighted" not in kind and kind != "robustmax":
+    if kind not in APART:
         slack = 0.05 * (1 + value.abs()) * (1 + variance.sqrt().amax(1))
         assert bool((value <= likelihood.log_predictive(mean, variance, y) + slack).all())
     assert bool(torch.isfinite(torch.cat([value, g.flatten(), a.flatten()])).all())
@@ -189,7 +199,7 @@ def test_jensen_holds_and_concave_ones_have_no_negative_a(kind, seed, log_spread
         assert bool((a >= 0).all())
 
 
-@pytest.mark.parametrize("kind", ["softmax", "probit", "gaussian"])
+@pytest.mark.parametrize("kind", ["softmax", "probit", "gaussian", "least_squares"])
 def test_an_empty_batch_gives_empty_results(kind):
     likelihood = MAKERS[kind]()
     mean, variance, y = (part[:0] for part in problem(likelihood))
