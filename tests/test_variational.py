@@ -7,10 +7,13 @@ from torch.distributions import MultivariateNormal, kl_divergence
 
 from paths import generator
 from siggpde._triangular import blocks, gram_upper, times_lower
+from siggpde.likelihoods import LeastSquares, Likelihood, Softmax
+from siggpde.training.natural import NaturalGradient
 from siggpde.training.trainer import _overlap
 from siggpde.variational import VariationalGaussian
+from small_models import labels, same_state, series, small_gp
 
-both = pytest.mark.parametrize("covariance", ["full", "diagonal"])
+every = pytest.mark.parametrize("covariance", ["full", "shared", "diagonal"])
 dtypes = pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 
 
@@ -29,15 +32,25 @@ def somewhere(latents: int, size: int, covariance: str = "full", dtype: torch.dt
 
 
 def dense(q: VariationalGaussian) -> Tensor:
+    """Sigma of every latent, (latents, M, M)."""
     root = q.root.detach().double()
-    return root @ root.mT if q.full else torch.diag_embed(root.square())
+    return (root @ root.mT if q.full else torch.diag_embed(root.square())).expand(q.latents, -1, -1)
+
+
+def own_covariances(q: VariationalGaussian) -> VariationalGaussian:
+    """The same as a shared one, with a covariance for every latent."""
+    other = VariationalGaussian(q.latents, q.size, "full", q.mean.dtype)
+    with torch.no_grad():
+        other.mean.copy_(q.mean)
+        other.root.copy_(q.root.expand_as(other.root))
+    return other
 
 
 def tolerance(dtype: torch.dtype) -> dict[str, float]:
     return {"rtol": 1e-12, "atol": 1e-12} if dtype == torch.float64 else {"rtol": 3e-5, "atol": 3e-5}
 
 
-@both
+@every
 @dtypes
 @pytest.mark.parametrize("size", [1, 5, 200])
 def test_forward_is_the_dense_formula_with_and_without_a_graph(covariance: str, dtype: torch.dtype, size: int):
@@ -58,7 +71,7 @@ def test_forward_is_the_dense_formula_with_and_without_a_graph(covariance: str, 
         assert [part.shape for part in q(s[:0].to(dtype))] == [(0, 3), (0, 3)]
 
 
-@both
+@every
 @dtypes
 def test_kl_is_that_of_torch(covariance: str, dtype: torch.dtype):
     q = somewhere(2, 6, covariance, dtype)
@@ -71,14 +84,15 @@ def test_kl_is_that_of_torch(covariance: str, dtype: torch.dtype):
     assert q.kl().item() == pytest.approx(wanted.item(), rel=1e-12 if dtype == torch.float64 else 1e-5)
 
 
-@both
+@every
 @dtypes
 def test_natural_parameters_there_and_back(covariance: str, dtype: torch.dtype):
     q = somewhere(3, 7, covariance, dtype)
     precision, shift = q.natural()
     inverse = torch.linalg.inv(dense(q))
     loose = {"rtol": 1e-9, "atol": 1e-9} if dtype == torch.float64 else {"rtol": 1e-2, "atol": 1e-2}
-    got = precision if q.full else torch.diag_embed(precision)
+    assert precision.dtype == shift.dtype == torch.float64 and precision.shape == q.root.shape
+    got = (precision if q.full else torch.diag_embed(precision)).expand(3, -1, -1)
     assert torch.allclose(got.double(), inverse, **loose)
     assert torch.allclose(shift.double(), (inverse @ q.mean.detach().double()[..., None])[..., 0], **loose)
     other = VariationalGaussian(3, 7, covariance, dtype)
@@ -93,18 +107,18 @@ def test_natural_parameters_there_and_back(covariance: str, dtype: torch.dtype):
         assert torch.equal(again.root, other.root)
 
 
-@both
+@every
 @pytest.mark.parametrize("wrong", [-0.1, 0.0, float("nan")])
 def test_what_is_not_positive_definite_changes_nothing(covariance: str, wrong: float):
     q = somewhere(3, 4, covariance)
     before = q.mean.detach().clone(), q.root.detach().clone()
     precision, shift = q.natural()
-    (precision[1, 2] if covariance == "diagonal" else precision[1, 2, 2:3]).fill_(wrong)
+    (precision[-1, 2] if covariance == "diagonal" else precision[-1, 2, 2:3]).fill_(wrong)
     assert not q.set_natural(precision, shift + 1)
     assert torch.equal(q.mean, before[0]) and torch.equal(q.root, before[1])
 
 
-@both
+@every
 @dtypes
 def test_carried_over_to_other_words_is_the_dense_marginal(covariance: str, dtype: torch.dtype):
     """Words that stay keep their joint marginal, words that go are integrated out, new ones are at the prior."""
@@ -120,7 +134,7 @@ def test_carried_over_to_other_words_is_the_dense_marginal(covariance: str, dtyp
     assert torch.allclose(dense(carried), wanted, **tolerance(dtype))
 
 
-@both
+@every
 def test_carried_over_to_other_directions_is_the_dense_marginal(covariance: str):
     """All of u (8 words) under q: N(Q m, I + Q (Sigma - I) Q^T); the new variables are Q'^T u."""
     words = [(), (0,), (1,), (0, 0), (0, 1), (1, 0), (1, 1), (0, 0, 0)]
@@ -133,11 +147,61 @@ def test_carried_over_to_other_directions_is_the_dense_marginal(covariance: str)
         turn = torch.eye(8).double() if basis is None else basis
         wanted = turn.T @ sigma @ turn
         assert torch.allclose(carried.mean.detach(), mean @ turn, atol=1e-12)
-        if covariance == "full":
+        if q.full:
             assert torch.allclose(dense(carried), wanted, atol=1e-12)
         else:
             assert torch.allclose(carried.root.square(), wanted.diagonal(dim1=1, dim2=2), atol=1e-12)
     assert torch.allclose(q.carried(torch.eye(5).double()).root, q.root, atol=1e-12)
+
+
+@dtypes
+def test_one_covariance_for_all_is_the_same_one_for_each(dtype: torch.dtype):
+    shared = somewhere(3, 130, "shared", dtype)
+    full = own_covariances(shared)
+    assert shared.root.shape == (1, 130, 130) and shared.shared and shared.full and not full.shared
+    s = (normal(6, 130, seed=4) / 11).to(dtype)
+    with torch.no_grad():
+        assert all(torch.equal(one, other) for one, other in zip(shared(s), full(s), strict=True))
+        again = own_covariances(shared.carried(torch.eye(130).double()[:50]))
+        assert same_state(again, full.carried(torch.eye(130).double()[:50]))
+    assert torch.allclose(shared.covariances(s), full.covariances(s), **tolerance(dtype))
+    assert shared.kl().item() == pytest.approx(full.kl().item(), rel=1e-6 if dtype == torch.float32 else 1e-13)
+    assert not shared.covariance_is_prior() and VariationalGaussian(3, 5, "shared").covariance_is_prior()
+    for one, other in zip(shared.natural(), full.natural(), strict=True):
+        assert torch.allclose(one.expand_as(other), other, rtol=1e-9, atol=1e-9)
+
+
+def test_gradients_of_a_shared_covariance_are_the_sum_of_those_of_each():
+    shared = somewhere(3, 6, "shared")
+    full = own_covariances(shared)
+    s, weights = normal(5, 6, seed=4), normal(5, 3, seed=5)
+    for q in (shared, full):
+        mean, variance = q(s)
+        ((mean + variance) * weights).sum().sub(q.kl()).backward()
+    assert torch.allclose(shared.mean.grad, full.mean.grad, atol=1e-12)
+    assert torch.allclose(shared.root.grad[0], full.root.grad.sum(dim=0), atol=1e-12)
+
+
+@pytest.mark.parametrize("likelihood", [LeastSquares(3, 0.1), Softmax(3)], ids=["least squares", "softmax"])
+def test_natural_gradients_lead_to_the_best_shared_covariance(likelihood: Likelihood):
+    """At the end no direction of the mean or of the common root raises the ELBO."""
+    x = series(30)
+    model = small_gp(likelihood, 7, theta=0.6, covariance="shared")
+    natural = NaturalGradient(model)
+    y, seen = labels(x, 3), model.project(x)._replace(rounded=0)
+    seen = seen._replace(features=seen.features.detach(), variance=seen.variance.detach(), tail=seen.tail.detach())
+    for _ in range(1 if likelihood.is_gaussian else 80):
+        at = natural.statistics(seen, y)
+        assert natural.move(natural.target(seen, at, 30), 1.0 if likelihood.is_gaussian else 0.5)
+    q = model.variational
+    elbo = model.elbo_of(seen, y)
+    by_mean, by_root = torch.autograd.grad(elbo, [q.mean, q.root])
+    # The curvature of a softmax is an average over points, of its value over the same points only nearly.
+    assert by_mean.abs().max() < 1e-8
+    assert by_root.tril().abs().max() < (1e-8 if likelihood.is_gaussian else 0.05)
+    far = small_gp(likelihood, 7, theta=0.6, covariance="shared")
+    start = torch.autograd.grad(far.elbo_of(seen, y), far.variational.root)[0]
+    assert start.abs().max() > 1
 
 
 @dtypes
