@@ -94,7 +94,8 @@ def test_sobol_points_have_the_moments_of_the_normal(points, dimensions):
 
 
 @pytest.mark.parametrize(
-    "name", ["base", "bernoulli", "gaussian", "least_squares", "poisson", "robustmax", "softmax", "student_t", "targets"]
+    "name",
+    ["base", "bernoulli", "gaussian", "least_squares", "poisson", "robustmax", "softmax", "student_t", "targets"],
 )
 def test_examples_of_docstrings(name):
     result = doctest.testmod(importlib.import_module(f"siggpde.likelihoods.{name}"))
