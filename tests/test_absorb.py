@@ -1,4 +1,4 @@
-"""More data for a trained model: exact for regressions, close to a joint fit for the others, and whole or not at all."""
+"""More data for a trained model: exact for regressions, near a joint fit for others, and whole or not at all."""
 
 import copy
 from typing import Any

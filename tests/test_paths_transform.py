@@ -1,6 +1,7 @@
 """From series to paths: every option against plain loops."""
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -155,9 +156,53 @@ def test_float32_and_numpy_series_become_float64_paths():
     assert torch.equal(PathTransform().fit(x.double())(x.double())[0], path)
 
 
+def test_differences_come_before_all_else():
+    train = [x for x in ragged() if len(x) > 2]
+    for count in (1, 2):
+        options = PathOptions(difference=count, append="arc")
+        changed = [x.diff(n=count, dim=0) for x in train]
+        wanted, wanted_lengths = PathTransform(PathOptions(append="arc")).fit(changed)(changed)
+        found, lengths = PathTransform(options).fit(train)(train)
+        assert torch.allclose(found, wanted, atol=1e-10) and torch.equal(lengths, wanted_lengths)
+        assert options.channels(2) == found.shape[2]
+    padded = torch.full((2, 9, 2), float("nan")).double()
+    for row, x in zip(padded, train, strict=True):
+        row[: len(x)] = x
+    found, lengths = PathTransform(options).fit(train)(padded, lengths=[len(x) for x in train])
+    assert found.isfinite().all() and torch.allclose(found[:, : wanted.shape[1]], wanted, atol=1e-10)
+
+
+@every_option
+@pytest.mark.parametrize("difference", [0, 2])
+def test_every_channel_has_a_name(options: PathOptions, difference: int):
+    options = replace(options, difference=difference)
+    names = PathTransform(options).names(["x", "y"])
+    assert len(names) == len(set(names)) == options.channels(2)
+    assert (names[0] == "time") == options.time
+    own = "change of change of x" if difference else "x"
+    assert names.index(own) == int(options.time)
+    if options.lead_lag:
+        before = names.index(f"{own} before")
+        x = series(3)
+        path, _ = PathTransform(options).fit(x)(x)
+        lead, lag = path[:, :, int(options.time)], path[:, :, before]
+        assert torch.equal(lead[:, :-1:2], lag[:, :-1:2]) and torch.equal(lead[:, :-2:2], lag[:, 1::2])
+    if options.append == "variation":
+        assert f"variation of {own}" in names
+    elif options.append == "arc":
+        assert "path length" in names
+
+
 def test_errors():
     with pytest.raises(ValueError, match="append must be"):
         PathOptions(append="length")
+    for wrong in (-1, 6, 1.0):
+        with pytest.raises(ValueError, match=f"difference must be an integer from 0 to 5, got {wrong}"):
+            PathOptions(difference=wrong)
+    with pytest.raises(ValueError, match="series 1 has too few points to take differences 2 times"):
+        PathTransform(PathOptions(difference=2)).fit(ragged())
+    with pytest.raises(ValueError, match="series 0 has too few points to take differences 3 times"):
+        PathTransform(PathOptions(difference=3)).fit(series(2, length=3))
     with pytest.raises(ValueError, match="call fit first"):
         PathTransform()(series(2))
     with pytest.raises(ValueError, match="no series to learn"):

@@ -145,7 +145,7 @@ class VariationalGaussian(nn.Module):
 
 
 def _times_rows(matrices: Tensor, rows: Tensor) -> Tensor:
-    """The product of each matrix (latents, M, M), or of one (1, M, M) that is never copied, with its row (latents, M)."""
+    """Each matrix (latents, M, M) times its row (latents, M); one (1, M, M) for all is never copied."""
     if len(matrices) == 1:
         return rows @ matrices[0].T
     return (matrices @ rows[..., None])[..., 0]

@@ -1,7 +1,7 @@
 """More data for a trained model: q(u) becomes the prior of what comes, and nothing old is needed.
 
-With q_0(u) = N(m_0, Sigma_0) from before, the new q(u) maximises sum_n E_q[log p(y_n | f_n)] - KL[q || q_0] over the new
-series. A step in natural parameters goes towards
+With q_0(u) = N(m_0, Sigma_0) from before, the new q(u) maximises sum_n E_q[log p(y_n | f_n)] - KL[q || q_0] over the
+new series. A step in natural parameters goes towards
 
     L = Sigma_0^-1 + sum a_n s_n s_n^T,    L m = Sigma_0^-1 m_0 + sum s_n (g_n + a_n mean_n).
 
