@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-NOISES = tuple(10.0 ** (-k / 2) for k in range(1, 17))
+NOISES = tuple(10.0 ** (-k / 2) for k in range(-4, 17))
 TEMPERATURES = tuple(2.0 ** (k / 2) for k in range(9))
 
 
