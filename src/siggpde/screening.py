@@ -21,7 +21,7 @@ from siggpde.candidates import best_kinds, choose_words, first_round, neighbours
 from siggpde.goursat import Lengths
 from siggpde.inducing import OrthogonalSignatureFeatures
 from siggpde.kernel import SignatureKernel
-from siggpde.leave_one_out import LeaveOneOut, leave_one_out
+from siggpde.leave_one_out import TIE, LeaveOneOut, leave_one_out
 from siggpde.likelihoods import Gaussian, LeastSquares, Likelihood, targets
 from siggpde.model import SignatureGP
 from siggpde.paths import PathTransform
@@ -226,11 +226,11 @@ class _Judge:
         return max(size for size, _ in self.found)
 
     def ranked(self) -> list[tuple[Candidate, _Found]]:
-        """Candidates tried on the most series so far, the best first."""
+        """Candidates tried on the most series so far, the best first; of those alike the one tried first."""
         if not self.found:
             raise ArithmeticError("no candidate could be judged; see the report: " + str(self.report[:3]))
         tried = [(candidate, found) for (size, candidate), found in self.found.items() if size == self.most]
-        return sorted(tried, key=lambda item: item[1].result.score)
+        return sorted(tried, key=lambda item: round(item[1].result.score / TIE))
 
 
 def _rounds(
