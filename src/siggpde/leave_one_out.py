@@ -38,6 +38,8 @@ def leave_one_out(features: Tensor, y: Tensor, classes: int | None) -> LeaveOneO
     proof of certainty. Numbers are judged by the log density under the leave-one-out mean and variance.
     """
     n, count = features.shape
+    if not bool(torch.isfinite(features).all()):
+        raise ArithmeticError("leave-one-out needs finite features")
     targets = _targets(y, classes).to(features)
     dual = n <= count
     share, vectors = torch.linalg.eigh(features @ features.T if dual else features.T @ features)
@@ -63,7 +65,7 @@ def leave_one_out(features: Tensor, y: Tensor, classes: int | None) -> LeaveOneO
             best = LeaveOneOut(score, noise, error, factor, features[:0], amplitude)
             chosen = solved
     if best is None or chosen is None:
-        raise ArithmeticError("no noise level gave finite leave-one-out errors; are the features finite?")
+        raise ArithmeticError("no noise level gave finite leave-one-out errors")
     best.weights = features.T @ chosen
     return best
 

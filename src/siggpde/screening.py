@@ -211,7 +211,10 @@ class _Judge:
         try:
             chosen = choose_words(paths, counts, theta, candidate)
             values = signature(paths * theta, words=chosen, lengths=counts)
-            result = leave_one_out(values / values.norm(dim=1, keepdim=True), self.y[rows], self.classes)
+            norms = values.norm(dim=1, keepdim=True)
+            if not bool(torch.isfinite(norms).all()):
+                _inputs.raise_overflow(norms, "the norm of the signature")
+            result = leave_one_out(values / norms, self.y[rows], self.classes)
         except ArithmeticError as trouble:
             self.report.append({**facts, "failed": str(trouble)})
             return
