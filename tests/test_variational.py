@@ -178,6 +178,8 @@ def test_gradients_of_a_shared_covariance_are_the_sum_of_those_of_each():
     for q in (shared, full):
         mean, variance = q(s)
         ((mean + variance) * weights).sum().sub(q.kl()).backward()
+    assert shared.mean.grad is not None and shared.root.grad is not None
+    assert full.mean.grad is not None and full.root.grad is not None
     assert torch.allclose(shared.mean.grad, full.mean.grad, atol=1e-12)
     assert torch.allclose(shared.root.grad[0], full.root.grad.sum(dim=0), atol=1e-12)
 
