@@ -1,4 +1,4 @@
-"""The exact schedule: dense regression, leave-one-out by leaving out, and the best of what is tried."""
+"""The exact schedule: the posterior of dense regression, leave-one-out by leaving out, and going on bitwise."""
 
 import copy
 import math
@@ -9,7 +9,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from siggpde.leave_one_out import NOISES
 from siggpde.likelihoods import Gaussian, LeastSquares, Likelihood, Softmax
 from siggpde.model import SignatureGP
 from siggpde.training import Exact, NaturalGradients, PaperSchedule, fit
@@ -120,73 +119,6 @@ def test_hardly_any_noise_leaves_something_to_leave_out(dtype: torch.dtype):
         assert nlpp == pytest.approx(fit(exact, (X, y), FIXED, **QUIET).records[-1].nlpp, rel=0.2)
 
 
-def left_out_score(kind: str, model: SignatureGP, y: Tensor, noise: float) -> float:
-    """What tuning wants the least of, at a noise relative to features of mean square 1, by refitting."""
-    with torch.no_grad():
-        features = model.project(X).features
-    features = features / features.square().sum(dim=1).mean().sqrt()
-    gram = features @ features.T + noise * torch.eye(40).double()
-    wanted = y[:, None] / y.std(correction=0) if kind == "numbers" else 2 * torch.nn.functional.one_hot(y, 3) - 1.0
-    wanted = wanted.double()
-    amplitude = float((wanted * torch.linalg.solve(gram, wanted)).mean())
-    predicted, variance = torch.empty_like(wanted), torch.empty(40).double()
-    for i in range(40):
-        rest = torch.arange(40) != i
-        solved = torch.linalg.solve(gram[rest][:, rest], torch.cat([wanted[rest], gram[rest, i : i + 1]], dim=1))
-        predicted[i] = gram[i, rest] @ solved[:, :-1]
-        variance[i] = amplitude * (gram[i, i] - gram[i, rest] @ solved[:, -1])
-    if kind == "numbers":
-        density = torch.distributions.Normal(predicted[:, 0], variance.sqrt()).log_prob(wanted[:, 0])
-        return -float(density.mean())
-    losses = []
-    for factor in (2.0 ** (k / 2) for k in range(9)):
-        own = torch.softmax(factor * predicted, dim=1).gather(1, y[:, None])
-        losses.append(-float(((1 - 1 / 42) * own + 1 / 42 / 3).log().mean()))
-    return min(losses)
-
-
-@pytest.mark.parametrize("kind", ["numbers", "classes"])
-@pytest.mark.parametrize("kernel", [{"normalized": True}, {"theta": 1.5}, {"theta": 0.7, "amplitude": 40.0}])
-def test_the_noise_is_the_best_of_those_tried(kind: str, kernel: dict[str, Any]):
-    y = targets_of(kind, X)
-    model = small_gp(likelihood_of(kind), 15, depth=3, covariance="shared", **kernel)
-    scores = {noise: left_out_score(kind, model, y, noise) for noise in NOISES}
-    best = min(scores, key=scores.__getitem__)
-    with torch.no_grad():
-        size = float(model.project(X).variance.mean() / model.kernel.amplitude)
-    fit(model, (X, y), Exact(), **QUIET)
-    likelihood: Any = model.likelihood
-    assert (likelihood.noise / (model.kernel.amplitude * size)).item() == pytest.approx(best, rel=1e-6)
-
-
-@pytest.mark.parametrize("size", [1e-6, 1e6])
-def test_targets_of_any_size_are_fitted_alike(size: float):
-    one, other = (small_gp(Gaussian(), 15, theta=0.7, covariance="shared") for _ in range(2))
-    fit(one, (X, targets(X)), Exact(), **QUIET)
-    fit(other, (X, size * targets(X)), Exact(), **QUIET)
-    for left, right, power in zip(one.predict(NEW), other.predict(NEW), (1, 2), strict=True):
-        assert torch.allclose(size**power * left, right, rtol=1e-6)
-
-
-@pytest.mark.parametrize("seed", [0, 1])
-def test_the_temperature_is_the_best_for_the_series_left_out(seed: int):
-    x = series(80, seed=seed)
-    y = labels(x, 3)
-    model = small_gp(LeastSquares(3), 15, theta=0.7, covariance="shared")
-    history = fit(model, (x, y), Exact(), **QUIET)
-    likelihood: Any = model.likelihood
-    found = likelihood.temperature
-    assert likelihood.lapse == 1 / 82
-    at = {}
-    for factor in (0.5, 0.97, 1.0, 1.03, 2.0):
-        likelihood.calibration[0] = factor * found
-        at[factor] = -float(left_out_log_predictive(model, x, y).mean())
-    assert at[1.0] < min(at[0.97], at[1.03]) < max(at[0.97], at[1.03]) < min(at[0.5], at[2.0])
-    record = history.records[-1]
-    assert record.nlpp == pytest.approx(at[1.0], rel=1e-9)
-    assert record.accuracy is not None and record.accuracy > 0.5
-
-
 def test_class_weights_move_the_posterior_and_survive_tuning():
     y = labels(X, 3)
     plain, weighted = (small_gp(likelihood_of(k), 15, theta=0.7) for k in ("classes", "weighted classes"))
@@ -198,26 +130,6 @@ def test_class_weights_move_the_posterior_and_survive_tuning():
     fit(small, (X, y), Exact(), **QUIET)
     assert torch.allclose(small.predict_f(X)[0], dense(small, "weighted classes", X, y, X)[0], atol=1e-7)
     assert mean.shape == (40, 3)
-
-
-def test_some_series_tune_and_all_decide():
-    y = targets(X)
-    model = whole_gp(2, theta=0.7)
-    fit(model, (X, y), Exact(max_tuned=25), seed=1, **QUIET)
-    mean, variance, _ = exact_gp(model, X, y, NEW)
-    found_mean, found = model.predict_f(NEW)
-    assert torch.allclose(found_mean[:, 0], mean, atol=1e-8)
-    assert torch.allclose(found[:, 0], variance.diagonal(), atol=1e-8)
-    again = whole_gp(2, theta=0.7)
-    fit(again, (X, y), Exact(max_tuned=25), seed=1, **QUIET)
-    assert same_state(model, again)
-    assert len({_noise_tuned_by(seed) for seed in range(6)}) > 1, "others are drawn for other seeds"
-
-
-def _noise_tuned_by(seed: int) -> float:
-    model = whole_gp(2, theta=0.7)
-    fit(model, (X, targets(X)), Exact(max_tuned=10), seed=seed, **QUIET)
-    return model.kernel.amplitude.item()
 
 
 def test_a_time_limit_or_a_validation_part_change_nothing():
