@@ -8,7 +8,6 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
-import torch
 from typer.testing import CliRunner
 
 import siggpde
@@ -92,8 +91,8 @@ def test_demo_writes_what_it_prints(tmp_path: Path):
     assert facts["training"]["accuracy"] > 0.6 and facts["training"]["nlpp"] < 1.5
     assert f"{100 * facts['training']['accuracy']:.2f} %" in result.stdout
     assert "| accuracy | NLPP |" in (output / "report.md").read_text(encoding="utf-8")
-    parameters = torch.load(output / "model.pt", weights_only=True)
-    assert parameters["variational.mean"].shape[0] == 10
+    classifier = siggpde.load(output / "model")
+    assert isinstance(classifier, siggpde.SigGPClassifier) and len(classifier.classes_) == 10
 
 
 def test_demo_does_not_overwrite_unasked(tmp_path: Path):
