@@ -100,7 +100,25 @@ def test_a_lapse_bounds_the_loss_and_class_weights_leave_predictions():
 
 def test_at_temperature_one_it_predicts_as_a_softmax():
     mean, variance, _ = problem()
-    assert torch.equal(LeastSquares(3, temperature=1.0).predict(mean, variance), Softmax(3).predict(mean, variance))
+    found = LeastSquares(3, temperature=1.0, predict_points=512).predict(mean, variance)
+    assert torch.allclose(found, Softmax(3).predict(mean, variance), atol=1e-12)
+
+
+def test_mixing_and_offset_are_those_of_a_linear_link():
+    mean, _, _ = problem()
+    generator = torch.Generator().manual_seed(3)
+    mixing = torch.randn(3, 3, generator=generator, dtype=torch.float64)
+    likelihood = LeastSquares(3, temperature=2.0, mixing=mixing, offset=[0.1, -0.2, 0.3])
+    logits = 2.0 * mean @ mixing.T + torch.tensor([0.1, -0.2, 0.3], dtype=torch.float64)
+    found = likelihood.predict(mean, torch.zeros_like(mean))
+    assert torch.allclose(found, torch.softmax(logits, dim=1), atol=1e-6)
+    assert "mixing" not in repr(likelihood)
+
+
+@pytest.mark.parametrize("wrong", [{"mixing": [[1.0]]}, {"offset": [1.0, 2.0]}, {"offset": [1.0, 2.0, math.nan]}])
+def test_a_link_of_another_shape_is_refused(wrong):
+    with pytest.raises(ValueError, match="must be finite numbers of shape"):
+        LeastSquares(3, **wrong)
 
 
 def test_settings_and_state_go_there_and_back():

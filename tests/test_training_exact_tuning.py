@@ -70,22 +70,25 @@ def test_targets_of_any_size_are_fitted_alike(size: float):
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_the_temperature_is_the_best_for_the_series_left_out(seed: int):
+def test_the_link_suits_the_series_left_out(seed: int):
     x = series(80, seed=seed)
     y = labels(x, 3)
     model = small_gp(LeastSquares(3), 15, theta=0.7, covariance="shared")
     history = fit(model, (x, y), Exact(), **QUIET)
     likelihood: Any = model.likelihood
-    found = likelihood.temperature
     assert likelihood.lapse == 1 / 82
-    at = {}
-    for factor in (0.5, 0.97, 1.0, 1.03, 2.0):
-        likelihood.calibration[0] = factor * found
-        at[factor] = -float(log_left_out(model, x, y).mean())
-    assert at[1.0] < min(at[0.97], at[1.03]) < max(at[0.97], at[1.03]) < min(at[0.5], at[2.0])
+    found, mixing = likelihood.temperature, likelihood.mixing.clone()
+    at = -float(log_left_out(model, x, y).mean())
     record = history.records[-1]
-    assert record.nlpp == pytest.approx(at[1.0], rel=1e-9)
+    assert record.nlpp == pytest.approx(at, rel=1e-9)
     assert record.accuracy is not None and record.accuracy > 0.5
+    for factor in (0.5, 2.0):
+        likelihood.calibration[0] = factor * found
+        assert -float(log_left_out(model, x, y).mean()) > at
+    likelihood.calibration[0] = found
+    likelihood.mixing, likelihood.offset = torch.eye(3).double(), torch.zeros(3).double()
+    assert -float(log_left_out(model, x, y).mean()) >= at - 1e-3
+    assert not torch.equal(mixing, likelihood.mixing)
 
 
 def test_some_series_tune_and_all_decide():

@@ -163,11 +163,11 @@ def _weighed(members: list[Member], batch: SeriesBatch, y: Tensor) -> Committee:
             own = targets[piece.first : piece.first + len(piece)]
             paths, lengths = member.paths(piece)
             latents.append(left_out_latents(member.model, paths, own, lengths))
-        latent = tuple(torch.cat(parts) for parts in zip(*latents, strict=True))
+        mean, variance = (torch.cat(parts) for parts in zip(*latents, strict=True))
         likelihood = member.model.likelihood
-        densities.append(likelihood.log_predictive(*latent, targets).double())
+        densities.append(likelihood.log_predictive(mean, variance, targets).double())
         if isinstance(likelihood, Gaussian):
-            mean, variance = likelihood.predict(*latent)
+            mean, variance = likelihood.predict(mean, variance)
             means.append(mean.double())
             variances.append(variance.double())
     weights = stack(torch.stack(densities))

@@ -10,33 +10,39 @@ import torch
 from torch import Tensor, nn
 
 from siggpde.likelihoods.base import Classification
-from siggpde.likelihoods.softmax import Softmax
+from siggpde.quadrature import deviation, sobol_normal
 
 _LOG_TWO_PI = math.log(2 * math.pi)
+_CHUNK = 2**21
 
 
 class LeastSquares(Classification):
     """One latent function a class, seen with Gaussian noise as +1 for the series of the class and -1 for the others.
 
     Training is a regression, so q(u) is exact and every series' leave-one-out prediction is known in closed form.
-    Probabilities are those of a softmax of the latents times `temperature`, averaged over their Gaussians,
+    Probabilities are those of a softmax of the latents, averaged over their Gaussians,
 
-        p(y = c) = (1 - lapse) E[softmax(temperature f)_c] + lapse / C,
+        p(y = c) = (1 - lapse) E[softmax(temperature mixing f + offset)_c] + lapse / C.
 
-    with `temperature` set by leave-one-out (`siggpde.Exact`) and `lapse` the share of labels that nothing can foresee.
-    `log_noise`, the logarithm of the noise variance, is trained where a schedule learns hyperparameters.
+    `temperature`, `mixing` (C, C), which lets classes speak for and against each other, and `offset` (C,) are set by
+    leave-one-out (`siggpde.Exact`); `lapse` is the share of labels that nothing can foresee. Without them mixing is the
+    identity and offset 0. Averages are over `predict_points` fixed quasi-random points. `log_noise`, the logarithm of
+    the noise variance, is trained where a schedule learns hyperparameters.
 
     Examples:
         >>> likelihood = LeastSquares(classes=2, temperature=4.0)
         >>> likelihood.predict(torch.tensor([[1.0, -1.0]]), torch.zeros(1, 2))
-        tensor([[9.9966e-01, 3.3535e-04]])
+        tensor([[9.9966e-01, 3.3536e-04]])
     """
 
     name = "least_squares"
     is_gaussian = True
     log_concave = True
-    calibrated = ("noise", "temperature", "lapse")
+    calibrated = ("noise", "temperature", "lapse", "mixing", "offset")
     calibration: Tensor
+    mixing: Tensor
+    offset: Tensor
+    _points: Tensor
 
     def __init__(
         self,
@@ -44,7 +50,9 @@ class LeastSquares(Classification):
         noise: float = 0.1,
         temperature: float = 4.0,
         lapse: float = 0.0,
-        predict_points: int = 512,
+        mixing: Sequence[Sequence[float]] | Tensor | None = None,
+        offset: Sequence[float] | Tensor | None = None,
+        predict_points: int = 128,
         class_weight: Sequence[float] | Tensor | None = None,
         seed: int = 0,
     ) -> None:
@@ -58,7 +66,12 @@ class LeastSquares(Classification):
         self.latents = classes
         self.register_buffer("calibration", torch.tensor([temperature, lapse], dtype=torch.float64))
         self.log_noise = nn.Parameter(torch.tensor(math.log(noise), dtype=torch.float64))
-        self._link = Softmax(classes, predict_points=predict_points, seed=seed)
+        mixing = torch.eye(classes) if mixing is None else torch.as_tensor(mixing)
+        offset = torch.zeros(classes) if offset is None else offset
+        self.register_buffer("mixing", _finite(mixing, (classes, classes), "mixing"))
+        self.register_buffer("offset", _finite(offset, (classes,), "offset"))
+        self.predict_points, self.seed = predict_points, seed
+        self.register_buffer("_points", sobol_normal(predict_points, classes, seed).double(), persistent=False)
 
     @property
     def noise(self) -> Tensor:
@@ -98,16 +111,35 @@ class LeastSquares(Classification):
     @torch.no_grad()
     def predict(self, mean: Tensor, variance: Tensor) -> Tensor:
         self._check(mean, variance)
-        chances = self._link.predict(self.temperature * mean, self.temperature**2 * variance)
-        return (1 - self.lapse) * chances + self.lapse / self.classes
+        return self._log_chances(mean, variance).exp()
 
     @torch.no_grad()
     def log_predictive(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
         self._check(mean, variance, y)
-        value = self._link.log_predictive(self.temperature * mean, self.temperature**2 * variance, y)
+        return self._log_chances(mean, variance).gather(1, y.long()[:, None])[:, 0]
+
+    def _log_chances(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """log p(y = c), (B, C), some rows at a time."""
+        rows = max(1, _CHUNK // self._points.numel())
+        parts = [
+            self.log_chances(m, v, self._points) for m, v in zip(mean.split(rows), variance.split(rows), strict=True)
+        ]
+        return torch.cat(parts) if parts else torch.empty_like(mean)
+
+    def log_chances(self, mean: Tensor, variance: Tensor, points: Tensor) -> Tensor:
+        """log p(y = c), (B, C), by these normal points (P, C); differentiable in mixing and offset."""
+        link = self.temperature * self.mixing.to(mean)
+        latents = mean[:, None, :] + deviation(variance)[:, None, :] * points.to(mean)
+        logits = latents @ link.T + self.offset.to(mean)
+        chances = torch.log_softmax(logits, dim=2).logsumexp(dim=1) - math.log(len(points))
         if self.lapse == 0:
-            return value
-        return torch.logaddexp(value + math.log1p(-self.lapse), torch.full_like(value, self.lapse / self.classes).log())
+            return chances
+        floor = torch.full_like(chances, self.lapse / self.classes).log()
+        return torch.logaddexp(chances + math.log1p(-self.lapse), floor)
+
+    def extra_repr(self) -> str:
+        long = ("name", "mixing", "offset")
+        return ", ".join(f"{key}={value!r}" for key, value in self.settings().items() if key not in long)
 
     def settings(self) -> dict[str, Any]:
         return {
@@ -116,7 +148,16 @@ class LeastSquares(Classification):
             "noise": self.noise.item(),
             "temperature": self.temperature,
             "lapse": self.lapse,
-            "predict_points": self._link.predict_points,
+            "mixing": self.mixing.tolist(),
+            "offset": self.offset.tolist(),
+            "predict_points": self.predict_points,
             "class_weight": self._weight_setting(),
-            "seed": self._link.seed,
+            "seed": self.seed,
         }
+
+
+def _finite(values: Sequence[float] | Tensor, shape: tuple[int, ...], name: str) -> Tensor:
+    tensor = torch.as_tensor(values, dtype=torch.float64).detach().clone()
+    if tensor.shape != shape or not bool(torch.isfinite(tensor).all()):
+        raise ValueError(f"{name} must be finite numbers of shape {shape}, got shape {tuple(tensor.shape)}")
+    return tensor

@@ -21,13 +21,13 @@ from siggpde.inducing import Projection
 from siggpde.leave_one_out import leave_one_out
 from siggpde.likelihoods import Gaussian, LeastSquares
 from siggpde.model import SignatureGP
+from siggpde.training.link import best_temperature, mix
 from siggpde.training.schedules import Exact
 from siggpde.training.trainer import Trainer
 from siggpde.variational import VariationalGaussian
 
 _CHUNK = 4096
-_ROWS_FOR_TEMPERATURE = 2000
-_LOWEST, _HIGHEST = math.log(0.25), math.log(16.0)
+_ROWS_FOR_LINK = 4000
 
 
 class ExactPosterior:
@@ -113,7 +113,7 @@ class ExactPosterior:
         """Leave-one-out NLPP, and accuracy where there are classes; the temperature that makes the NLPP least."""
         likelihood = trainer.model.likelihood
         assert isinstance(likelihood, Gaussian | LeastSquares)
-        rows = self._some(trainer, _ROWS_FOR_TEMPERATURE)
+        rows = self._some(trainer, _ROWS_FOR_LINK)
         y, seen = trainer.y[rows], trainer.project(rows)
         root, means = trainer.scratch["root"][0], trainer.scratch["mean"]
         features = seen.features.double()
@@ -121,11 +121,12 @@ class ExactPosterior:
         mean, variance = left_out(likelihood, features @ means.T, variance, seen, y)
         if self.schedule.tune and isinstance(likelihood, LeastSquares):
             likelihood.calibration[1] = 1.0 / (len(self.rows) + 2)
-            likelihood.calibration[0] = _best_temperature(likelihood, mean, variance, y)
+            likelihood.calibration[0] = best_temperature(likelihood, mean, variance, y)
+            mix(likelihood, mean, variance, y)
         nlpp = -float(likelihood.log_predictive(mean, variance, y).mean())
         accuracy = None
         if isinstance(likelihood, LeastSquares):
-            accuracy = float((mean.argmax(dim=1) == y).double().mean())
+            accuracy = float((likelihood.predict(mean, variance).argmax(dim=1) == y).double().mean())
         elbo = self._elbo(trainer) / len(self.rows)
         trainer.record(self.name, elbo=elbo, nlpp=nlpp, accuracy=accuracy)
 
@@ -168,26 +169,3 @@ def _targets(likelihood: Gaussian | LeastSquares, y: Tensor) -> tuple[Tensor, Te
         like = torch.empty(0, dtype=torch.float64)
         return likelihood.signs(y, like), likelihood.weights(y, like)
     return y.double()[:, None], torch.ones(len(y), dtype=torch.float64)
-
-
-def _best_temperature(likelihood: LeastSquares, mean: Tensor, variance: Tensor, y: Tensor) -> float:
-    """By golden-section search over its logarithm; the loss has one minimum there in practice."""
-    golden = (math.sqrt(5) - 1) / 2
-
-    def loss(logarithm: float) -> float:
-        likelihood.calibration[0] = math.exp(logarithm)
-        return -float(likelihood.log_predictive(mean, variance, y).mean())
-
-    low, high = _LOWEST, _HIGHEST
-    left, right = high - golden * (high - low), low + golden * (high - low)
-    at_left, at_right = loss(left), loss(right)
-    for _ in range(12):
-        if at_left < at_right:
-            high, right, at_right = right, left, at_left
-            left = high - golden * (high - low)
-            at_left = loss(left)
-        else:
-            low, left, at_left = left, right, at_right
-            right = low + golden * (high - low)
-            at_right = loss(right)
-    return math.exp((low + high) / 2)

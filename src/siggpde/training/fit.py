@@ -15,6 +15,7 @@ from torch import Tensor
 from siggpde import _inputs
 from siggpde.goursat import Lengths
 from siggpde.inducing import grow_pool
+from siggpde.likelihoods import LeastSquares
 from siggpde.likelihoods.base import Classification
 from siggpde.model import SignatureGP
 from siggpde.progress import Progress
@@ -52,7 +53,8 @@ def fit(
 ) -> History:
     """Trains `model` in place on data = (x, y), x (n, length, channels) or a list of series, and returns the History.
 
-    - `schedule`: `NaturalGradients()` (default), `PaperSchedule()`, or for regressions `Exact()`.
+    - `schedule`: `NaturalGradients()`, `PaperSchedule()`, or for regressions `Exact()`. By default the first, and the
+      last for `LeastSquares`.
     - `validation`: the share of series, drawn evenly from the classes, on which hyperparameters are judged (none below
       50 series: then the ELBO judges), or the row numbers (train, validation). The last phase trains on all of them.
     - `seed` decides the split and the batches; the global random state is neither read nor changed.
@@ -63,7 +65,8 @@ def fit(
     - `memory_budget`: bytes of signatures kept in memory; above, they are kept in a temporary file.
     - `screening`: the `Screening` that built the model: its weights start q(u), its report goes into the History.
     """
-    schedule = schedule or NaturalGradients()
+    if schedule is None:
+        schedule = Exact() if isinstance(model.likelihood, LeastSquares) else NaturalGradients()
     x, counts = model.kernel.as_paths(data[0], lengths)
     y = model.likelihood.check_targets(data[1])
     if len(x) != len(y):

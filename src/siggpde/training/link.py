@@ -1,0 +1,75 @@
+"""From latents to probabilities: the link of `LeastSquares`, fitted to series that were left out.
+
+The regression on ±1 knows neither how sure it is nor which classes are taken for each other. Both show in its
+predictions of left-out series, to which temperature, mixing and offset of the link are fitted as a multinomial
+logistic regression would be. Priors keep them where few series speak: log temperature about N(log 4, 0.7²), and
+temperature times mixing about N(temperature I, 1), offset about N(0, 1).
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from siggpde.likelihoods import LeastSquares
+from siggpde.quadrature import sobol_normal
+
+_LOWEST, _HIGHEST = math.log(0.25), math.log(32.0)
+_CENTRE, _SPREAD = math.log(4.0), 0.7
+_POINTS = 16
+_ITERATIONS = 60
+
+
+def best_temperature(likelihood: LeastSquares, mean: Tensor, variance: Tensor, y: Tensor) -> float:
+    """By golden-section search over its logarithm; the loss has one minimum there in practice.
+
+    mean and variance (n, classes) are those of the latents of left-out series, y (n,) their labels.
+    """
+    golden = (math.sqrt(5) - 1) / 2
+
+    def loss(logarithm: float) -> float:
+        likelihood.calibration[0] = math.exp(logarithm)
+        prior = 0.5 * ((logarithm - _CENTRE) / _SPREAD) ** 2
+        return prior / len(y) - float(likelihood.log_predictive(mean, variance, y).mean())
+
+    low, high = _LOWEST, _HIGHEST
+    left, right = high - golden * (high - low), low + golden * (high - low)
+    at_left, at_right = loss(left), loss(right)
+    for _ in range(14):
+        if at_left < at_right:
+            high, right, at_right = right, left, at_left
+            left = high - golden * (high - low)
+            at_left = loss(left)
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + golden * (high - low)
+            at_right = loss(right)
+    return math.exp((low + high) / 2)
+
+
+def mix(likelihood: LeastSquares, mean: Tensor, variance: Tensor, y: Tensor) -> None:
+    """Sets mixing and offset of the likelihood, at its temperature, to the most probable ones."""
+    classes, temperature = likelihood.classes, likelihood.temperature
+    points = sobol_normal(_POINTS, classes, likelihood.seed).double()
+    identity = torch.eye(classes, dtype=torch.float64)
+    link = torch.cat([temperature * identity, torch.zeros(classes, 1, dtype=torch.float64)], dim=1).requires_grad_()
+    start = link.detach().clone()
+    optimizer = torch.optim.LBFGS([link], max_iter=_ITERATIONS, line_search_fn="strong_wolfe")
+
+    def loss() -> Tensor:
+        optimizer.zero_grad()
+        likelihood.mixing, likelihood.offset = link[:, :-1] / temperature, link[:, -1]
+        chances = likelihood.log_chances(mean, variance, points)
+        value = -chances.gather(1, y.long()[:, None]).mean()
+        value = value + 0.5 * (link - start).square().sum() / len(y)
+        value.backward()
+        return value
+
+    with torch.enable_grad():
+        optimizer.step(loss)  # pyright: ignore[reportArgumentType]
+    found = link.detach()
+    if not bool(torch.isfinite(found).all()):
+        found = start
+    likelihood.mixing, likelihood.offset = (found[:, :-1] / temperature).clone(), found[:, -1].clone()
