@@ -119,7 +119,7 @@ def screen(
     lengths: Lengths = None,
     times: Tensor | None = None,
     candidates: Sequence[Candidate] | None = None,
-    max_series: int = 1500,
+    max_series: int = 1000,
     max_words: int = 2000,
     seed: int = 0,
     time_limit: float | None = None,
