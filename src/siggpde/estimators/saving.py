@@ -23,7 +23,16 @@ from siggpde.persistence import ModelFileError, model_card, model_from_state, mo
 
 Estimator = SigGPClassifier | SigGPRegressor
 _KINDS: dict[str, type[Estimator]] = {"SigGPClassifier": SigGPClassifier, "SigGPRegressor": SigGPRegressor}
-_FACTS = ("channel_names_", "n_channels_", "length_range_", "fingerprint_", "n_series_", "seconds_", "summary_")
+_FACTS = (
+    "channel_names_",
+    "n_channels_",
+    "length_range_",
+    "fingerprint_",
+    "n_series_",
+    "seconds_",
+    "summary_",
+    "reading_",
+)
 
 
 def save_estimator(estimator: Any, path: str | os.PathLike[str], *, force: bool = False) -> None:

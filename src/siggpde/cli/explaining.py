@@ -1,0 +1,128 @@
+"""What `siggpde explain` does."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.table import Table
+
+from siggpde.cli.failures import WrongCall
+from siggpde.cli.options import Reading
+from siggpde.cli.predicting import series_for
+from siggpde.cli.tables import column_table, fact_table
+from siggpde.estimators.classifier import SigGPClassifier
+from siggpde.estimators.saving import Estimator, load
+from siggpde.explain import Importance, explain_series, global_importance
+from siggpde.io import SeriesData
+
+_BACKGROUND = 200
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Plain facts, and a .png file's bytes, empty where none was asked for."""
+
+    facts: dict[str, Any]
+    picture: bytes = b""
+
+
+def run_explain(
+    model: Path, data: str, reading: Reading, top: int, number: int | None, *, draw: bool = False
+) -> Explanation:
+    """What the predictions for DATA rest on, or that of its series `number`."""
+    if draw:  # before any work, for it may not be installed
+        import_module("siggpde.plots")._matplotlib("figure")
+    estimator = load(model)
+    found = series_for(estimator, data, reading, labels=False)
+    names = estimator.preparation_.names(estimator.channel_names_)
+    if number is None:
+        overall = global_importance(estimator.committee_, estimator.preparation_(found.X), names, top)
+        facts = {"data": found.name, "model": str(model), **overall.to_dict()}
+        return Explanation(facts, _picture(overall.words) if draw else b"")
+    return _of_one(estimator, found, names, top, number, draw, {"data": found.name, "model": str(model)})
+
+
+def explanation_tables(facts: dict[str, Any]) -> list[Table]:
+    """The explanation for people."""
+    if "contributions" in facts:
+        return _tables_of_one(facts)
+    title = f"{facts['model']} on {facts['series']} series of {facts['data']}"
+    header = ["share", "importance"]
+    words = [(each["name"], _percent(each["share"]), f"{each['importance']:.3g}") for each in facts["words"]]
+    channels = [(each["name"], _percent(each["share"])) for each in facts["channels"]]
+    lengths = [(each["name"], _percent(each["share"])) for each in facts["lengths"]]
+    return [
+        column_table(f"{title}: words, the first of {facts['all_words']}", ["word", *header], words),
+        column_table("Channels", ["channel", "share"], channels),
+        column_table("Lengths of words", ["length", "share"], lengths),
+    ]
+
+
+def _of_one(
+    estimator: Estimator,
+    data: SeriesData,
+    names: Sequence[str],
+    top: int,
+    number: int,
+    draw: bool,
+    about: dict[str, Any],
+) -> Explanation:
+    if number >= len(data):
+        raise WrongCall(f"--number {number} is beyond the last series, {len(data) - 1} (they are counted from 0)")
+    prepare = estimator.preparation_
+    batch = replace(prepare(data.X[number : number + 1]), first=number)
+    others = [row for row in range(0, len(data), max(1, len(data) // _BACKGROUND)) if row != number][:_BACKGROUND]
+    X = data.X[others] if isinstance(data.X, np.ndarray) else [data.X[row] for row in others]
+    classes = estimator.classes_ if isinstance(estimator, SigGPClassifier) else None
+    background = prepare(X) if others else None
+    (found,) = explain_series(estimator.committee_, batch, names, classes, top, background=background)
+    facts = {**about, **found.to_dict()}
+    if data.ids is not None:
+        facts["id"] = data.ids.tolist()[number]
+    return Explanation(facts, _picture(_as_shares(found.contributions)) if draw else b"")
+
+
+def _tables_of_one(facts: dict[str, Any]) -> list[Table]:
+    series = f"{facts['series']}" + (f" ({facts['id']})" if "id" in facts else "")
+    rows: list[tuple[str, Any]] = [("series", series)]
+    if facts["probability"] is None:
+        rows.append(("prediction", f"{facts['mean']:.6g} ± {facts['std']:.3g}"))
+        what = "the number"
+    else:
+        rows.append(("prediction", f"{facts['label']}, probability {facts['probability']:.4f}"))
+        rows.append(("runner-up", f"{facts['runner_up']}, probability {facts['runner_up_probability']:.4f}"))
+        what = f"{facts['label']} against {facts['runner_up']}"
+    parts = [(each["name"], f"{each['value']:+.4g}") for each in facts["contributions"]]
+    parts += [("all other words", f"{facts['rest']:+.4g}"), ("the same for all series", f"{facts['constant']:+.4g}")]
+    parts += [("together", f"{facts['latent']:+.4g}")]
+    return [
+        fact_table(f"{facts['model']} on {facts['data']}", rows),
+        column_table(f"What speaks for {what}", ["word", "contribution"], parts),
+    ]
+
+
+def _picture(importances: list[Importance]) -> bytes:
+    """Bars, without a window or any state of matplotlib's."""
+    figure = import_module("matplotlib.figure").Figure(
+        figsize=(6.4, max(2.0, 0.32 * len(importances) + 1.2)), layout="constrained"
+    )
+    import_module("siggpde.plots").plot_importance(importances, figure.subplots())
+    content = io.BytesIO()
+    figure.savefig(content, format="png", dpi=150)
+    return content.getvalue()
+
+
+def _as_shares(contributions: list[Any]) -> list[Importance]:
+    """Contributions with their signs, as bars to both sides of zero."""
+    whole = sum(abs(each.value) for each in contributions) or 1.0
+    return [Importance(each.name, each.letters, each.value, each.value / whole) for each in contributions]
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.1f} %"

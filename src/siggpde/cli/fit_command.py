@@ -1,0 +1,158 @@
+"""`siggpde fit`: its options."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from siggpde.cli import options
+from siggpde.cli.config import read_config
+from siggpde.cli.failures import WrongCall, failures
+from siggpde.cli.tables import print_json, print_table
+
+
+class Task(StrEnum):
+    auto = "auto"
+    classification = "classification"
+    regression = "regression"
+
+
+class LikelihoodName(StrEnum):
+    auto = "auto"
+    least_squares = "least_squares"
+    softmax = "softmax"
+    bernoulli = "bernoulli"
+    robustmax = "robustmax"
+    gaussian = "gaussian"
+    student_t = "student_t"
+    poisson = "poisson"
+
+
+class ClassWeight(StrEnum):
+    balanced = "balanced"
+
+
+class Device(StrEnum):
+    auto = "auto"
+    cpu = "cpu"
+    cuda = "cuda"
+
+
+class DType(StrEnum):
+    auto = "auto"
+    float32 = "float32"
+    float64 = "float64"
+
+
+_MODEL = "The model"
+_RUN = "The run"
+
+
+def fit(
+    data: options.Data,
+    output: Annotated[Path, typer.Option(metavar="MODEL", help="The folder to save the model in.")],
+    target: options.Target = None,
+    series: options.Series = None,
+    time: options.Time = None,
+    channels: options.Channels = None,
+    ignore: options.Ignore = None,
+    separator: options.Separator = None,
+    part: options.PartOption = None,
+    form: options.FormatOption = None,
+    task: Annotated[
+        Task,
+        typer.Option(help="auto: labels are classes, numbers with fractions a regression.", rich_help_panel=_MODEL),
+    ] = Task.auto,
+    likelihood: Annotated[
+        LikelihoodName,
+        typer.Option(
+            help="auto is closed form: least_squares for classes, gaussian for numbers.", rich_help_panel=_MODEL
+        ),
+    ] = LikelihoodName.auto,
+    members: Annotated[
+        str, typer.Option(metavar="N|auto", help="How many models are averaged.", rich_help_panel=_MODEL)
+    ] = "auto",
+    n_features: Annotated[
+        int, typer.Option(min=2, help="At most so many signature features a model.", rich_help_panel=_MODEL)
+    ] = 2000,
+    class_weight: Annotated[
+        ClassWeight | None, typer.Option(help="Rare classes count as much as common ones.", rich_help_panel=_MODEL)
+    ] = None,
+    mask: Annotated[
+        bool, typer.Option("--mask", help="Tell the model where values are missing.", rich_help_panel=_MODEL)
+    ] = False,
+    max_points: Annotated[
+        int, typer.Option(min=0, help="Longer series are averaged down to it; 0: never.", rich_help_panel=_MODEL)
+    ] = 1000,
+    max_iter: Annotated[
+        int, typer.Option(min=1, help="Iterations of a variational phase.", rich_help_panel=_MODEL)
+    ] = 60,
+    dtype: Annotated[DType, typer.Option(help="Of the model's weights.", rich_help_panel=_MODEL)] = DType.auto,
+    time_limit: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", help="About when to stop; the best so far is kept.", rich_help_panel=_RUN),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Runs of one seed are the same.", rich_help_panel=_RUN)] = 0,
+    device: Annotated[Device, typer.Option(help="Where to compute.", rich_help_panel=_RUN)] = Device.auto,
+    jobs: Annotated[int, typer.Option(help="Threads; -1 is one a core.", rich_help_panel=_RUN)] = -1,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with a fit that was interrupted.", rich_help_panel=_RUN)
+    ] = False,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.toml",
+            callback=read_config,
+            is_eager=True,
+            help="Options by their names, alone or in a table called fit; those given here win.",
+            rich_help_panel=_RUN,
+        ),
+    ] = None,
+    force: options.Force = False,
+    as_json: options.AsJson = False,
+    verbose: options.Verbose = False,
+) -> None:
+    """Learn from labelled series, and save the model.
+
+    Until the model is saved, MODEL.checkpoint has what was reached; after an interruption --resume goes on from there.
+    """
+    with failures():
+        reading = options.Reading.of(target, series, time, channels, ignore, separator, part, form)
+        settings = {
+            "likelihood": likelihood.value,
+            "members": _members(members),
+            "n_features": n_features,
+            "class_weight": None if class_weight is None else class_weight.value,
+            "mask": mask,
+            "max_points": max_points or None,
+            "max_iter": max_iter,
+            "time_limit": _limit(time_limit),
+            "random_state": seed,
+            "device": device.value,
+            "dtype": dtype.value,
+            "n_jobs": jobs,
+        }
+        from siggpde.cli.fitting import run_fit, summary_tables  # noqa: PLC0415 - torch takes long to import
+
+        facts = run_fit(data, output, reading, task.value, settings, resume=resume, force=force)
+        if as_json:
+            print_json(facts)
+        else:
+            print_table(*summary_tables(facts))
+
+
+def _members(text: str) -> int | str:
+    if text == "auto":
+        return text
+    if not text.isdecimal() or int(text) < 1:
+        raise WrongCall(f"--members takes a number from 1, or auto; got {text!r}")
+    return int(text)
+
+
+def _limit(seconds: float | None) -> float | None:
+    if seconds is not None and not 0 < seconds < float("inf"):
+        raise WrongCall(f"--time-limit takes seconds above 0; got {seconds:g}")
+    return seconds

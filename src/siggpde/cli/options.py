@@ -1,0 +1,143 @@
+"""Options that several commands have in common: how DATA is read."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from siggpde.cli.failures import WrongCall, set_up_logs
+
+
+class Part(StrEnum):
+    train = "train"
+    test = "test"
+
+
+class Format(StrEnum):
+    ts = "ts"
+    arff = "arff"
+    npz = "npz"
+    npy = "npy"
+    csv = "csv"
+    parquet = "parquet"
+
+
+def _verbose(wanted: bool) -> bool:
+    if wanted:
+        set_up_logs(True)
+    return wanted
+
+
+_READING = "How DATA is read"
+
+Data = Annotated[
+    str, typer.Argument(metavar="DATA", help="A file (.csv, .parquet, .ts, .arff, .npz, .npy) or a data set's name.")
+]
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model folder, written by siggpde fit.")]
+Target = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMN", help="Where the labels or numbers to predict are.", rich_help_panel=_READING),
+]
+Series = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="Tables with one row a point: the column that tells series apart. Without it, a row is a series.",
+        rich_help_panel=_READING,
+    ),
+]
+Time = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN", help="Tables with one row a point: times, numbers or dates.", rich_help_panel=_READING
+    ),
+]
+Channels = Annotated[
+    str | None,
+    typer.Option(metavar="A,B", help="Tables: the columns to read; by default all numbers.", rich_help_panel=_READING),
+]
+Ignore = Annotated[
+    str | None, typer.Option(metavar="A,B", help="Tables: columns to leave out.", rich_help_panel=_READING)
+]
+Separator = Annotated[
+    str | None,
+    typer.Option(metavar="MARK", help="CSV: what stands between cells, if no comma.", rich_help_panel=_READING),
+]
+PartOption = Annotated[
+    Part | None,
+    typer.Option(
+        "--part", help="Of data with both; by default fit takes train, the others test.", rich_help_panel=_READING
+    ),
+]
+FormatOption = Annotated[
+    Format | None, typer.Option("--format", help="Where the suffix does not tell.", rich_help_panel=_READING)
+]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite what is there.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", callback=_verbose, help="Log more, on stderr.")]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How DATA is read; None is what was not said."""
+
+    target: str | None = None
+    series: str | None = None
+    time: str | None = None
+    channels: list[str] | None = None
+    ignore: list[str] | None = None
+    separator: str | None = None
+    part: str | None = None
+    format: str | None = None
+
+    @staticmethod
+    def of(
+        target: str | None,
+        series: str | None,
+        time: str | None,
+        channels: str | None,
+        ignore: str | None,
+        separator: str | None,
+        part: Part | None,
+        form: Format | None,
+    ) -> Reading:
+        """From what the command line has."""
+        return Reading(
+            target,
+            series,
+            time,
+            split_names(channels, "--channels"),
+            split_names(ignore, "--ignore"),
+            separator,
+            None if part is None else part.value,
+            None if form is None else form.value,
+        )
+
+    def given(self) -> dict[str, Any]:
+        """What was said."""
+        return {key: value for key, value in asdict(self).items() if value is not None}
+
+
+def split_names(text: str | None, option: str) -> list[str] | None:
+    """Names between commas; one with a comma in it stands in double quotes.
+
+    Examples:
+        >>> split_names('x, y,"a,b"', "--channels")
+        ['x', 'y', 'a,b']
+    """
+    if text is None:
+        return None
+    names = [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
+    if not names or "" in names:
+        raise WrongCall(f"{option} takes names with commas between them, such as x,y; got {text!r}")
+    return names
+
+
+def join_names(names: list[str]) -> str:
+    """The way back from `split_names`."""
+    return ",".join(f'"{name}"' if "," in name else name for name in names)
