@@ -19,7 +19,9 @@ def predict(
     output: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A .csv, .parquet or .json file; without it CSV is printed.")
     ] = None,
-    level: Annotated[float, typer.Option(help="Regression: how often intervals hold the number.")] = 0.9,
+    level: Annotated[
+        float, typer.Option(metavar="SHARE", help="Regression: how often intervals hold the number.")
+    ] = 0.9,
     target: options.Target = None,
     series: options.Series = None,
     time: options.Time = None,
@@ -88,9 +90,9 @@ def evaluate(
 def explain(
     model: options.Model,
     data: options.Data,
-    top: Annotated[int, typer.Option(min=1, help="How many words to show.")] = 10,
+    top: Annotated[int, typer.Option(metavar="N", min=1, help="How many words to show.")] = 10,
     number: Annotated[
-        int | None, typer.Option(min=0, help="Explain the prediction of this series, counted from 0.")
+        int | None, typer.Option(metavar="N", min=0, help="Explain the prediction of this series, counted from 0.")
     ] = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE.png", help="Draw it as well.")] = None,
     target: options.Target = None,

@@ -69,13 +69,12 @@ def data_rows(facts: dict[str, Any]) -> list[tuple[str, Any]]:
     names = facts["channel_names"]
     rows: list[tuple[str, Any]] = [
         ("series", facts["series"]),
-        ("channels", f"{len(names)}: {', '.join(names[:_MOST_LABELS])}{', ...' if len(names) > _MOST_LABELS else ''}"),
+        ("1 channel" if len(names) == 1 else f"{len(names)} channels", _listed(names)),
         ("points", shortest if shortest == longest else f"{shortest} to {longest}"),
     ]
     if "labels" in facts:
         shown = [f"{label} ({count})" for label, count in facts["labels"].items()]
-        more = f", and {len(shown) - _MOST_LABELS} more" if len(shown) > _MOST_LABELS else ""
-        rows.append((f"{len(shown)} classes", ", ".join(shown[:_MOST_LABELS]) + more))
+        rows.append((f"{len(shown)} classes", _listed(shown)))
     else:
         rows.append(("target", f"mean {facts['target_mean']:.4g}, spread {facts['target_spread']:.4g}"))
     return rows
@@ -92,6 +91,11 @@ def member_table(facts: dict[str, Any]) -> Table:
         rows.append([*row, *([_percent(member["accuracy"])] * with_accuracy)])
     judged = "leave-one-out" if facts["likelihood"] in ("LeastSquares", "Gaussian") else "validation"
     return column_table(f"{_models(len(members))}, with {judged} scores", header, rows)
+
+
+def _listed(names: list[str]) -> str:
+    more = f", and {len(names) - _MOST_LABELS} more" if len(names) > _MOST_LABELS else ""
+    return ", ".join(names[:_MOST_LABELS]) + more
 
 
 def _models(count: int) -> str:

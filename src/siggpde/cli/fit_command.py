@@ -64,19 +64,25 @@ def fit(
     form: options.FormatOption = None,
     task: Annotated[
         Task,
-        typer.Option(help="auto: labels are classes, numbers with fractions a regression.", rich_help_panel=_MODEL),
+        typer.Option(
+            metavar="NAME", help="classification, regression, or auto: by the targets.", rich_help_panel=_MODEL
+        ),
     ] = Task.auto,
     likelihood: Annotated[
         LikelihoodName,
         typer.Option(
-            help="auto is closed form: least_squares for classes, gaussian for numbers.", rich_help_panel=_MODEL
+            metavar="NAME",
+            help="Classes: least_squares, softmax, bernoulli, robustmax; numbers: gaussian, student_t, poisson. "
+            "auto: the first of these, in closed form.",
+            rich_help_panel=_MODEL,
         ),
     ] = LikelihoodName.auto,
     members: Annotated[
         str, typer.Option(metavar="N|auto", help="How many models are averaged.", rich_help_panel=_MODEL)
     ] = "auto",
     n_features: Annotated[
-        int, typer.Option(min=2, help="At most so many signature features a model.", rich_help_panel=_MODEL)
+        int,
+        typer.Option(metavar="N", min=2, help="At most so many signature features a model.", rich_help_panel=_MODEL),
     ] = 2000,
     class_weight: Annotated[
         ClassWeight | None, typer.Option(help="Rare classes count as much as common ones.", rich_help_panel=_MODEL)
@@ -85,19 +91,24 @@ def fit(
         bool, typer.Option("--mask", help="Tell the model where values are missing.", rich_help_panel=_MODEL)
     ] = False,
     max_points: Annotated[
-        int, typer.Option(min=0, help="Longer series are averaged down to it; 0: never.", rich_help_panel=_MODEL)
+        int,
+        typer.Option(
+            metavar="N", min=0, help="Longer series are averaged down to it; 0: never.", rich_help_panel=_MODEL
+        ),
     ] = 1000,
     max_iter: Annotated[
-        int, typer.Option(min=1, help="Iterations of a variational phase.", rich_help_panel=_MODEL)
+        int, typer.Option(metavar="N", min=1, help="Iterations of a variational phase.", rich_help_panel=_MODEL)
     ] = 60,
     dtype: Annotated[DType, typer.Option(help="Of the model's weights.", rich_help_panel=_MODEL)] = DType.auto,
     time_limit: Annotated[
         float | None,
         typer.Option(metavar="SECONDS", help="About when to stop; the best so far is kept.", rich_help_panel=_RUN),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Runs of one seed are the same.", rich_help_panel=_RUN)] = 0,
+    seed: Annotated[
+        int, typer.Option(metavar="N", min=0, help="Runs of one seed are the same.", rich_help_panel=_RUN)
+    ] = 0,
     device: Annotated[Device, typer.Option(help="Where to compute.", rich_help_panel=_RUN)] = Device.auto,
-    jobs: Annotated[int, typer.Option(help="Threads; -1 is one a core.", rich_help_panel=_RUN)] = -1,
+    jobs: Annotated[int, typer.Option(metavar="N", help="Threads; -1 is one a core.", rich_help_panel=_RUN)] = -1,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with a fit that was interrupted.", rich_help_panel=_RUN)
     ] = False,

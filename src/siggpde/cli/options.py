@@ -75,7 +75,10 @@ PartOption = Annotated[
     ),
 ]
 FormatOption = Annotated[
-    Format | None, typer.Option("--format", help="Where the suffix does not tell.", rich_help_panel=_READING)
+    Format | None,
+    typer.Option(
+        "--format", metavar="SUFFIX", help="Where the file's own does not tell: csv, ...", rich_help_panel=_READING
+    ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite what is there.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]

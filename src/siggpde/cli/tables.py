@@ -18,7 +18,7 @@ from siggpde.cli.failures import WrongCall
 
 def fact_table(title: str, *sections: Iterable[tuple[str, Any]]) -> Table:
     """Names and values in two columns, a line between sections. Labels such as "[red]" are no markup."""
-    table = Table(title=Text(title), title_justify="left", show_header=False)
+    table = Table(title=Text(title), show_header=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     for rows in sections:
@@ -30,7 +30,7 @@ def fact_table(title: str, *sections: Iterable[tuple[str, Any]]) -> Table:
 
 def column_table(title: str, header: Sequence[str], rows: Iterable[Sequence[Any]], *, texts: int = 1) -> Table:
     """A table with a header; the first `texts` columns are words, the others numbers."""
-    table = Table(title=Text(title), title_justify="left")
+    table = Table(title=Text(title))
     for place, name in enumerate(header):
         table.add_column(Text(name), justify="left" if place < texts else "right", overflow="fold")
     for row in rows:
@@ -39,8 +39,13 @@ def column_table(title: str, header: Sequence[str], rows: Iterable[Sequence[Any]
 
 
 def print_table(*tables: Table) -> None:
+    """Tables under their titles, which may be longer than the tables are wide."""
     console = Console()
-    for table in tables:
+    for place, table in enumerate(tables):
+        title, table.title = table.title, None
+        if place:
+            console.print()
+        console.print(title, style="italic")
         console.print(table)
 
 
