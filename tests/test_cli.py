@@ -1,9 +1,6 @@
 """The command line, in this process and as a user starts it."""
 
 import json
-import os
-import subprocess
-import sys
 from importlib import metadata
 from pathlib import Path
 
@@ -11,16 +8,10 @@ import pytest
 from typer.testing import CliRunner
 
 import siggpde
+from cli_data import start
 from siggpde.cli import app
 
 runner = CliRunner()
-
-
-def start(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "siggpde", *arguments]
-    return subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=120, env=os.environ | environment
-    )
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["info", "--help"], ["demo", "--help"]])

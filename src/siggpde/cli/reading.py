@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +9,10 @@ import numpy as np
 
 from siggpde.cli.failures import WrongCall
 from siggpde.cli.options import Reading
-from siggpde.datasets import load_dataset
+from siggpde.datasets import Dataset, data_folders, find_dataset, load_dataset
 from siggpde.io import SeriesData, read
 from siggpde.io.data import cut
 from siggpde.io.reading import FORMATS
-
-log = logging.getLogger(__name__)
 
 _TABLES = ("csv", "parquet")
 _TABLE_OPTIONS = ("target", "series", "time", "channels", "ignore")
@@ -81,11 +78,7 @@ def _by_name(name: str, reading: Reading, part: str) -> SeriesData:
     meaningless = [key for key in reading.given() if key != "part"]
     if meaningless:
         raise WrongCall(f"--{meaningless[0]} has no meaning for a data set by name ({name}), only for files")
-    try:
-        found = load_dataset(name)
-    except FileNotFoundError as error:
-        why = " ".join(str(error).split())
-        raise WrongCall(f"{name!r} is neither a file nor a known data set: {why}") from error
+    found = _data_set(name)
     train = part == "train"
     return SeriesData(
         X=cut(found.X_train if train else found.X_test, found.lengths_train if train else found.lengths_test),
@@ -93,6 +86,21 @@ def _by_name(name: str, reading: Reading, part: str) -> SeriesData:
         channel_names=found.channel_names,
         name=found.name,
     )
+
+
+def _data_set(name: str) -> Dataset:
+    try:
+        find_dataset(name)
+    except FileNotFoundError:  # then it is downloaded, if it can be
+        try:
+            return load_dataset(name)
+        except (FileNotFoundError, ValueError) as error:
+            folders = ", ".join(map(str, data_folders()))
+            raise WrongCall(
+                f"{name!r} is neither a file nor a known data set: it is not in {folders}, and could not be downloaded "
+                f"({error.__cause__ or error})"
+            ) from error
+    return load_dataset(name)
 
 
 def _kind(path: Path, reading: Reading, remembered: dict[str, Any]) -> str:

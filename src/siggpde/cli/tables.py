@@ -51,8 +51,7 @@ def print_table(*tables: Table) -> None:
 
 def fits_terminal(table: Table) -> bool:
     """Whether the table can be shown without breaking its cells."""
-    console = Console()
-    return console.measure(table).maximum <= console.width
+    return Console(width=10_000).measure(table).maximum <= Console().width
 
 
 def as_json(facts: Any) -> str:
