@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from siggpde.cli import app
 
-FAST = ["--members", "1", "--n-features", "20", "--jobs", "1"]
+FAST = ["--members", "1", "--n-features", "20", "--jobs", "1", "--time-limit", "0.4"]
 
 
 def run(*arguments: Any) -> Any:
