@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 from typer.testing import CliRunner
 
+import siggpde
 from siggpde.cli import app
 
 FAST = ["--members", "1", "--n-features", "20", "--jobs", "1", "--time-limit", "0.4"]
@@ -64,6 +65,21 @@ LONG = ["--series", "who", "--time", "day", "--channels", "x,y"]
 def write(table: pl.DataFrame, path: Path) -> Path:
     table.write_csv(path)
     return path
+
+
+def fitted(folder: Path) -> Path:
+    """The folder, with train.csv, test.csv, the model `kinds`, a classifier, and `sizes`, a regressor."""
+    train = write(long_table(40), folder / "train.csv")
+    write(long_table(12, seed=1), folder / "test.csv")
+    for model, target in (("kinds", "kind"), ("sizes", "size")):
+        result = run("fit", train, "--output", folder / model, "--target", target, *LONG, *FAST)
+        assert result.exit_code == 0, result.output
+    return folder
+
+
+def loaded(model: Path) -> Any:
+    """The estimator in a folder, whichever it is."""
+    return siggpde.load(model)
 
 
 def weights(model: Path) -> bytes:

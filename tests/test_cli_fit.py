@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import siggpde
-from cli_data import FAST, LONG, long_table, run, weights, write
+from cli_data import FAST, LONG, loaded, long_table, run, weights, write
 
 
 @pytest.fixture(scope="module")
@@ -31,11 +31,11 @@ def test_a_fit_says_what_it_did_and_saves_the_model(table: Path, tmp_path: Path)
     assert len(facts["members"]) == 1 and facts["members"][0]["weight"] == 1
     assert facts["members"][0]["nlpp"] < 0.5 and facts["members"][0]["accuracy"] > 0.8
     assert facts["output"] == str(tmp_path / "model") and facts["seconds"] > 0
-    model = siggpde.load(tmp_path / "model")
-    assert isinstance(model, siggpde.SigGPClassifier)
+    model = loaded(tmp_path / "model")
+    assert type(model) is siggpde.SigGPClassifier
     assert (model.time_channel, model.random_state, model.max_points) == (0, 3, None)
     assert (model.checkpoint, model.resume, model.verbose) == (None, False, 0)
-    assert model.reading_ == {"target": "kind", "series": "who", "time": "day", "channels": ["x", "y"]}
+    assert vars(model)["reading_"] == {"target": "kind", "series": "who", "time": "day", "channels": ["x", "y"]}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model"]
 
 
@@ -52,7 +52,7 @@ def test_channels_are_remembered_by_name_though_none_were_given(table: Path, tmp
         "fit", table, "--output", tmp_path / "m", *FAST, "--series", "who", "--target", "kind", "--ignore", "day"
     )
     assert result.exit_code == 0, result.output
-    assert siggpde.load(tmp_path / "m").reading_["channels"] == ["x", "y", "size"]
+    assert loaded(tmp_path / "m").reading_["channels"] == ["x", "y", "size"]
 
 
 def test_numbers_with_fractions_are_a_regression(table: Path, tmp_path: Path):
@@ -62,49 +62,6 @@ def test_numbers_with_fractions_are_a_regression(table: Path, tmp_path: Path):
     assert facts["task"] == "regression" and "regression:" in result.stderr
     assert facts["target_mean"] == pytest.approx(1.65, abs=0.2)
     assert facts["likelihood"] == "Gaussian" and facts["members"][0]["accuracy"] is None
-
-
-def test_a_config_file_is_under_the_command_line(table: Path, tmp_path: Path):
-    config = tmp_path / "fit.toml"
-    config.write_text(
-        'series = "who"\ntime = "day"\nchannels = ["x", "y"]\nn-features = 30\nseed = 5\nmembers = 1\n'
-        f'[fit]\ntarget = "kind"\noutput = {json.dumps(str(tmp_path / "model"))}\nmax_iter = 7\njson = true\njobs = 1\n'
-    )
-    result = run("fit", table, "--config", config, "--n-features", "20")
-    assert result.exit_code == 0, result.output
-    settings = json.loads(result.stdout)["settings"]
-    assert (settings["n_features"], settings["random_state"], settings["max_iter"]) == (20, 5, 7)
-    assert settings["n_jobs"] == 1
-    assert (tmp_path / "model" / "model.json").is_file()
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("features = 3\n[fit]\nmenbers = 1", ["features", "menbers", "n-features"]),
-        ("n-features = true", ["n-features", "number"]),
-        ("mask = 1", ["mask", "true or false"]),
-        ("max-iter = 'many'", ["--max-iter", "integer"]),
-        ("task = 'guessing'", ["--task", "guessing"]),
-        ("n-features = {a = 1}", ["n-features"]),
-        ("fit = 1", ["table"]),
-        ("as_json = true", ["as_json"]),
-        ("config = 'other.toml'", ["config"]),
-        ("nonsense", ["TOML"]),
-    ],
-)
-def test_wrong_config_files_are_wrong_calls(text: str, said: list[str], table: Path, tmp_path: Path):
-    config = tmp_path / "fit.toml"
-    config.write_text(text)
-    result = fit(table, tmp_path / "model", "--target", "kind", "--config", config)
-    assert result.exit_code == 2
-    flat = "".join(result.output.replace("│", "").split())
-    assert all(word.replace(" ", "") in flat for word in said), result.output
-    assert not (tmp_path / "model").exists()
-
-
-def test_a_config_file_that_is_not_there(table: Path, tmp_path: Path):
-    assert fit(table, tmp_path / "m", "--config", tmp_path / "none.toml").exit_code == 2
 
 
 @pytest.mark.parametrize(

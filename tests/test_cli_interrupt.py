@@ -12,8 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import siggpde
-from cli_data import LONG, command, long_table, run, weights, write
+from cli_data import LONG, command, loaded, long_table, run, weights, write
 
 SETTINGS = [*LONG, "--target", "kind", "--members", "1", "--n-features", "20", "--jobs", "1"]
 SOFTMAX = [*SETTINGS, "--likelihood", "softmax"]
@@ -137,7 +136,7 @@ def test_killed_at_twenty_moments_and_resumed(likelihood: str, place: Path, tmp_
     assert weights(model) == weights(whole)
     X = np.random.default_rng(0).normal(size=(5, 3, 8)).cumsum(axis=2)
     X[:, 0] = np.arange(8)
-    np.testing.assert_array_equal(siggpde.load(model).predict_proba(X), siggpde.load(whole).predict_proba(X))
+    np.testing.assert_array_equal(loaded(model).predict_proba(X), loaded(whole).predict_proba(X))
     assert contents(model.parent) == ["model", *(f"model/{name}" for name in contents(model))]
     assert len(contents(model)) == 3
 
@@ -152,7 +151,7 @@ def test_killed_while_saving_over_a_model(place: Path, tmp_path: Path):
         known.add(weights(model))
     assert len(known) == 2
     generator = random.Random(3)
-    kills = 0
+    kills, arguments = 0, []
     for number in range(8):
         features = (20, 25)[number % 2]
         arguments = ["fit", place / "data.csv", "--output", model, *SETTINGS, "--n-features", features, "--force"]
@@ -162,7 +161,7 @@ def test_killed_while_saving_over_a_model(place: Path, tmp_path: Path):
             time.sleep(generator.uniform(0, 0.004))
             process.kill()
         kills += process.returncode == -signal.SIGKILL
-        siggpde.load(model)
+        loaded(model)
         manifest = json.loads((model / "model.json").read_text())
         assert (model / manifest["files"][0]["name"]).read_bytes() in known
     assert kills >= 4
