@@ -93,17 +93,17 @@ def _tables_of_one(facts: dict[str, Any]) -> list[Table]:
     rows: list[tuple[str, Any]] = [("series", series)]
     if facts["probability"] is None:
         rows.append(("prediction", f"{facts['mean']:.6g} ± {facts['std']:.3g}"))
-        what = "the number"
+        what = "What makes up the number"
     else:
         rows.append(("prediction", f"{facts['label']}, probability {facts['probability']:.4f}"))
         rows.append(("runner-up", f"{facts['runner_up']}, probability {facts['runner_up_probability']:.4f}"))
-        what = f"{facts['label']} against {facts['runner_up']}"
+        what = f"What speaks for {facts['label']} against {facts['runner_up']}"
     parts = [(each["name"], f"{each['value']:+.4g}") for each in facts["contributions"]]
     parts += [("all other words", f"{facts['rest']:+.4g}"), ("the same for all series", f"{facts['constant']:+.4g}")]
     parts += [("together", f"{facts['latent']:+.4g}")]
     return [
         fact_table(f"{facts['model']} on {facts['data']}", rows),
-        column_table(f"What speaks for {what}", ["word", "contribution"], parts),
+        column_table(what, ["word", "contribution"], parts),
     ]
 
 
