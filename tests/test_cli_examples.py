@@ -1,5 +1,7 @@
 """The help of every command ends with an example, and the examples run."""
 
+import doctest
+import importlib
 import shlex
 import subprocess
 import sys
@@ -59,3 +61,9 @@ sys.exit(", ".join(sorted(slow)) or 0)
     command = [sys.executable, *["-S"] * sys.flags.no_site, "-c", program, folder]
     result = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize("module", ["failures", "options"])
+def test_examples_of_docstrings(module: str):
+    result = doctest.testmod(importlib.import_module(f"siggpde.cli.{module}"))
+    assert result.attempted > 0 and result.failed == 0
