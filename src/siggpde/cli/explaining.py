@@ -18,7 +18,7 @@ from siggpde.cli.predicting import series_for
 from siggpde.cli.tables import column_table, fact_table
 from siggpde.estimators.classifier import SigGPClassifier
 from siggpde.estimators.saving import Estimator, load
-from siggpde.explain import Importance, explain_series, global_importance
+from siggpde.explain import Contribution, Importance, explain_series, global_importance
 from siggpde.io import SeriesData
 
 _BACKGROUND = 200
@@ -85,7 +85,7 @@ def _of_one(
     facts = {**about, **found.to_dict()}
     if data.ids is not None:
         facts["id"] = data.ids.tolist()[number]
-    return Explanation(facts, _picture(_as_shares(found.contributions)) if draw else b"")
+    return Explanation(facts, _picture_of_one(found.contributions) if draw else b"")
 
 
 def _tables_of_one(facts: dict[str, Any]) -> list[Table]:
@@ -108,20 +108,32 @@ def _tables_of_one(facts: dict[str, Any]) -> list[Table]:
 
 
 def _picture(importances: list[Importance]) -> bytes:
-    """Bars, without a window or any state of matplotlib's."""
-    figure = import_module("matplotlib.figure").Figure(
-        figsize=(6.4, max(2.0, 0.32 * len(importances) + 1.2)), layout="constrained"
-    )
+    figure = _figure(len(importances))
     import_module("siggpde.plots").plot_importance(importances, figure.subplots())
+    return _png(figure)
+
+
+def _picture_of_one(contributions: list[Contribution]) -> bytes:
+    """Bars to both sides of zero, in the units of the contributions."""
+    figure = _figure(len(contributions))
+    bars = [Importance(each.name, each.letters, abs(each.value), each.value) for each in contributions]
+    axes = import_module("siggpde.plots").plot_importance(bars, figure.subplots())
+    axes.xaxis.set_major_formatter(import_module("matplotlib.ticker").ScalarFormatter())
+    axes.set_xlabel("contribution: for the prediction to the right, against it to the left")
+    axes.axvline(0, color="black", linewidth=0.8)
+    return _png(figure)
+
+
+def _figure(bars: int) -> Any:
+    """Without a window or any state of matplotlib's."""
+    size = (6.4, max(2.0, 0.32 * bars + 1.2))
+    return import_module("matplotlib.figure").Figure(figsize=size, layout="constrained")
+
+
+def _png(figure: Any) -> bytes:
     content = io.BytesIO()
     figure.savefig(content, format="png", dpi=150)
     return content.getvalue()
-
-
-def _as_shares(contributions: list[Any]) -> list[Importance]:
-    """Contributions with their signs, as bars to both sides of zero."""
-    whole = sum(abs(each.value) for each in contributions) or 1.0
-    return [Importance(each.name, each.letters, each.value, each.value / whole) for each in contributions]
 
 
 def _percent(value: float) -> str:
