@@ -6,7 +6,6 @@ import contextlib
 import os
 import time
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,10 +17,17 @@ from siggpde import _inputs
 from siggpde.estimators._bases import AEON
 from siggpde.estimators.committee import Committee
 from siggpde.estimators.fitting import FitSettings, fingerprint, fit_committee
+from siggpde.estimators.settings import (
+    DTYPES,
+    at_least,
+    checkpoint_folder,
+    from_fields,
+    path_options,
+    seed_of,
+    time_limit,
+)
 from siggpde.paths import PathOptions, Preparation, SeriesBatch, Spectrogram
 from siggpde.training.absorb import absorb
-
-DTYPES = {"auto": None, "float32": torch.float32, "float64": torch.float64}
 
 
 class SeriesEstimator:
@@ -58,29 +64,34 @@ class SeriesEstimator:
     seconds_: float
     summary_: dict[str, Any]
 
-    def _train(self, X: Any, y: Tensor, classes: int | None, class_weight: tuple[float, ...] | None) -> None:
+    def _train(self, X: Any, y: Tensor, classes: int | None, class_weight: tuple[float, ...] | None) -> dict[str, Any]:
+        """Everything that a fit finds, by the name of the attribute; nothing of the estimator changes here."""
         started = time.perf_counter()
-        settings = self._settings(class_weight)
+        settings = self._settings(classes, class_weight)
         preparation = self._preparation()
         with self._threads():
             preparation.fit(X)
             batch = preparation(X)
-            if len(y) != len(batch):
-                raise ValueError(f"X has {len(batch)} series but y has {len(y)} targets; give one target a series")
+            _check_counts(batch, y)
             if len(y) < 2:
                 raise ValueError("one series is not enough to learn from (n_samples=1); give two or more")
-            self._note(X, preparation, batch)
-            self.fingerprint_ = fingerprint(batch, y)
-            self.committee_ = fit_committee(batch, y, classes, settings)
-        self.preparation_ = preparation
-        self.n_series_ = len(batch)
-        self.seconds_ = time.perf_counter() - started
+            found = self._facts(X, preparation, batch)
+            found["fingerprint_"] = fingerprint(batch, y)
+            found["committee_"] = fit_committee(batch, y, classes, settings)
+        found |= {"preparation_": preparation, "n_series_": len(batch), "seconds_": time.perf_counter() - started}
+        return found
+
+    def _become(self, found: Mapping[str, Any]) -> None:
+        """Takes over all that was found at once, so that an estimator is never half of one fit and half of another."""
+        members = found["committee_"].members
+        steps = max([1, *(len(m.history.records) for m in members if m.history is not None)])
+        vars(self).pop("n_features_in_", None)  # not every X has them
+        vars(self).update({"n_iter_": steps, **found}, **({"is_fitted": True} if AEON else {}))
 
     def _absorb(self, X: Any, y: Tensor) -> None:
-        """Both the whole committee or none of it takes the new series in."""
+        """The whole committee takes the new series in, or none of it."""
         batch = self._batch(X)
-        if len(y) != len(batch):
-            raise ValueError(f"X has {len(batch)} series but y has {len(y)} targets; give one target a series")
+        _check_counts(batch, y)
         kept = [{k: v.clone() for k, v in m.model.state_dict().items()} for m in self.committee_.members]
         try:
             with self._threads():
@@ -91,7 +102,15 @@ class SeriesEstimator:
             for member, state in zip(self.committee_.members, kept, strict=True):
                 member.model.load_state_dict(state)
             raise
+        counts, (least, most) = batch.counts(), self.length_range_
+        self.length_range_ = (min(least, int(counts.min())), max(most, int(counts.max())))
         self.n_series_ += len(batch)
+
+    def _log_predictive(self, X: Any, y: Tensor) -> np.ndarray:
+        batch = self._batch(X)
+        _check_counts(batch, y)
+        with self._threads():
+            return self.committee_.log_predictive(batch, y).numpy()
 
     def _batch(self, X: Any) -> SeriesBatch:
         """X as the members of the committee want it, checked against what `fit` saw."""
@@ -102,36 +121,34 @@ class SeriesEstimator:
         if not hasattr(self, "committee_"):
             raise NotFittedError(f"this {type(self).__name__} has not been fitted yet; call fit first")
 
-    def _settings(self, class_weight: tuple[float, ...] | None) -> FitSettings:
+    def _settings(self, classes: int | None, class_weight: tuple[float, ...] | None) -> FitSettings:
         if self.likelihood not in self.likelihoods:
             names = ", ".join(map(repr, self.likelihoods))
             raise ValueError(f"likelihood must be one of {names}, got {self.likelihood!r}")
-        if self.dtype not in DTYPES:
+        if self.likelihood == "bernoulli" and classes != 2:
+            raise ValueError(f"likelihood='bernoulli' is for two classes, y has {classes}; take 'softmax'")
+        if not isinstance(self.dtype, str) or self.dtype not in DTYPES:
             raise ValueError(f"dtype must be 'auto', 'float32' or 'float64', got {self.dtype!r}")
-        members = None if self.members == "auto" else _at_least("members", self.members, 1)
-        limit = self.time_limit
-        if limit is not None and not (isinstance(limit, int | float) and limit > 0):
-            raise ValueError(f"time_limit must be a positive number of seconds or None, got {limit!r}")
-        if self.resume and self.checkpoint is None:
-            raise ValueError("resume=True needs the folder to go on from: give checkpoint=")
         self._check_device()
         return FitSettings(
             likelihood=self.likelihood,
-            members=members,
-            n_features=_at_least("n_features", self.n_features, 2),
-            options=_as_options(self.transforms),
+            members=None
+            if isinstance(self.members, str) and self.members == "auto"
+            else at_least("members", self.members, 1),
+            n_features=at_least("n_features", self.n_features, 2),
+            options=path_options(self.transforms),
             class_weight=class_weight,
-            max_iter=_at_least("max_iter", self.max_iter, 1),
-            time_limit=limit,
+            max_iter=at_least("max_iter", self.max_iter, 1),
+            time_limit=time_limit(self.time_limit),
             seed=seed_of(self.random_state),
             dtype=DTYPES[self.dtype],
             progress=None if self.verbose else False,
-            checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
+            checkpoint=checkpoint_folder(self.checkpoint, bool(self.resume)),
             resume=bool(self.resume),
         )
 
     def _check_device(self) -> None:
-        if self.device not in ("auto", "cpu", "cuda"):
+        if not isinstance(self.device, str) or self.device not in ("auto", "cpu", "cuda"):
             raise ValueError(f"device must be 'auto', 'cpu' or 'cuda', got {self.device!r}")
         if self.device == "cuda":
             why = "torch sees no CUDA device" if not torch.cuda.is_available() else "this version computes on the CPU"
@@ -140,32 +157,34 @@ class SeriesEstimator:
     def _preparation(self) -> Preparation:
         spectrogram = self.spectrogram
         if isinstance(spectrogram, Mapping):
-            spectrogram = Spectrogram(**spectrogram)
+            spectrogram = from_fields("spectrogram", Spectrogram, spectrogram)
         return Preparation(
             time_channel=self.time_channel, mask=self.mask, max_points=self.max_points, spectrogram=spectrogram
         )
 
-    def _note(self, X: Any, preparation: Preparation, batch: SeriesBatch) -> None:
-        """Facts of the training series that users ask for and that models are saved with."""
-        assert preparation.raw_channels is not None
-        self.n_channels_ = preparation.raw_channels
+    def _facts(self, X: Any, preparation: Preparation, batch: SeriesBatch) -> dict[str, Any]:
+        """What users ask for of the training series, and what models are saved with."""
+        channels = preparation.raw_channels
+        assert channels is not None
         names = self.channel_names
         if names is None:
-            names = [f"channel {i}" for i in range(self.n_channels_)]
-        if len(names) != self.n_channels_:
-            raise ValueError(f"channel_names has {len(names)} names, but the series have {self.n_channels_} channels")
-        self.channel_names_ = tuple(map(str, names))
+            names = [f"channel {i}" for i in range(channels)]
+        if isinstance(names, str | bytes) or not hasattr(names, "__len__"):
+            raise ValueError(f"channel_names must be a list of names, got {names!r}")
+        if len(names) != channels:
+            raise ValueError(f"channel_names has {len(names)} names, but the series have {channels} channels")
         counts = batch.counts()
-        self.length_range_ = (int(counts.min()), int(counts.max()))
+        found: dict[str, Any] = {
+            "n_channels_": channels,
+            "channel_names_": tuple(map(str, names)),
+            "length_range_": (int(counts.min()), int(counts.max())),
+        }
         if isinstance(X, np.ndarray) and X.ndim == 2:
-            self.n_features_in_ = X.shape[1]
+            found["n_features_in_"] = X.shape[1]
+        return found
 
-    def _mark_fitted(self) -> None:
-        """Last of all, as aeon's conventions have it; `n_iter_` as scikit-learn's."""
-        members = self.committee_.members
-        self.n_iter_ = max([1, *(len(m.history.records) for m in members if m.history is not None)])
-        if AEON:
-            self.is_fitted = True
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "committee_")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # pyright: ignore[reportAttributeAccessIssue]
@@ -190,30 +209,6 @@ class SeriesEstimator:
         save_estimator(self, path, force=force)
 
 
-def seed_of(random_state: Any) -> int:
-    """A seed: 0 for None (runs are reproducible unless told otherwise), or one drawn from a generator."""
-    if random_state is None:
-        return 0
-    if isinstance(random_state, np.random.RandomState):
-        return int(random_state.randint(2**31 - 1))
-    if isinstance(random_state, np.random.Generator):
-        return int(random_state.integers(2**31 - 1))
-    if isinstance(random_state, int | np.integer) and random_state >= 0:
-        return int(random_state)
-    raise ValueError(f"random_state must be None, an integer from 0 or a numpy generator, got {random_state!r}")
-
-
-def _at_least(name: str, value: Any, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")
-    return int(value)
-
-
-def _as_options(transforms: PathOptions | Mapping[str, Any] | str) -> PathOptions | None:
-    if isinstance(transforms, PathOptions):
-        return transforms
-    if isinstance(transforms, Mapping):
-        return PathOptions(**transforms)
-    if transforms != "auto":
-        raise ValueError(f"transforms must be 'auto', a PathOptions or a dictionary of its fields, got {transforms!r}")
-    return None
+def _check_counts(batch: SeriesBatch, y: Tensor) -> None:
+    if len(y) != len(batch):
+        raise ValueError(f"X has {len(batch)} series but y has {len(y)} targets; give one target a series")

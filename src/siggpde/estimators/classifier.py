@@ -31,12 +31,11 @@ class _ClassifierMethods(SeriesEstimator):
         if len(classes) < 2:
             raise ValueError(f"y has only one class, {classes[0]!r}; a classifier needs two or more")
         weights = _class_weights(self.class_weight, classes, places)
-        self._train(X, torch.from_numpy(places.astype(np.int64)), len(classes), weights)
-        self.classes_, self.n_classes_ = classes, len(classes)
-        counts = np.bincount(places).tolist()
-        self.summary_ = {"labels": {str(label): count for label, count in zip(classes, counts, strict=True)}}
-        self._class_dictionary = {label: place for place, label in enumerate(classes)}
-        self._mark_fitted()
+        found = self._train(X, torch.from_numpy(places.astype(np.int64)), len(classes), weights)
+        found |= {"classes_": classes, "n_classes_": len(classes)}
+        found["summary_"] = {"labels": dict(zip(map(str, classes), np.bincount(places).tolist(), strict=True))}
+        found["_class_dictionary"] = {label: place for place, label in enumerate(classes)}
+        self._become(found)
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Any:
@@ -47,28 +46,31 @@ class _ClassifierMethods(SeriesEstimator):
         checked: the first call has to show them all.
         """
         if not hasattr(self, "committee_"):
-            self.fit(X, y)
             if classes is not None:
-                self._places(np.asarray(classes))
-            return self
-        self._absorb(X, self._places(_check_labels(y)))
+                _places(_check_labels(classes), np.unique(_check_labels(y)), "classes")
+            return self.fit(X, y)
+        places = _places(_check_labels(y), self.classes_)
+        self._absorb(X, places)
+        new = np.bincount(places.numpy(), minlength=self.n_classes_).tolist()
+        labels = self.summary_["labels"].items()
+        self.summary_ = {"labels": {label: old + more for (label, old), more in zip(labels, new, strict=True)}}
         return self
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable label of every series, (n_cases,), of the type that `fit` was given."""
-        return self.classes_[self._chances(X).argmax(axis=1)] if self._fitted() else np.empty(0)
+        places = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[places]
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities (n_cases, n_classes), columns in the order of `classes_`."""
-        self._check_fitted()
-        return self._chances(X)
+        batch = self._batch(X)
+        with self._threads():
+            return self.committee_.probabilities(batch).numpy()
 
     def log_likelihood(self, X: Any, y: Any) -> np.ndarray:
         """log p(y | X) of every series, (n_cases,); minus its mean is the NLPP."""
-        batch = self._batch(X)
-        places = self._places(_check_labels(y))
-        with self._threads():
-            return self.committee_.log_predictive(batch, places).numpy()
+        self._check_fitted()
+        return self._log_predictive(X, _places(_check_labels(y), self.classes_))
 
     def _fit(self, X: Any, y: Any) -> Any:
         return self.fit(X, y)
@@ -78,26 +80,6 @@ class _ClassifierMethods(SeriesEstimator):
 
     def _predict_proba(self, X: Any) -> np.ndarray:
         return self.predict_proba(X)
-
-    def _fitted(self) -> bool:
-        self._check_fitted()
-        return True
-
-    def _chances(self, X: Any) -> np.ndarray:
-        batch = self._batch(X)
-        with self._threads():
-            return self.committee_.probabilities(batch).numpy()
-
-    def _places(self, labels: np.ndarray) -> Tensor:
-        """Labels as 0..C-1; those that `fit` has not seen are an error."""
-        known = {label: place for place, label in enumerate(self.classes_.tolist())}
-        unknown = sorted({str(label) for label in labels.tolist() if label not in known})
-        if unknown:
-            raise ValueError(
-                f"y has labels that the training set had not: {', '.join(unknown[:5])}; known are "
-                f"{', '.join(str(label) for label in self.classes_[:10])}. Fit again with all the classes"
-            )
-        return torch.tensor([known[label] for label in labels.tolist()], dtype=torch.int64)
 
 
 class SigGPClassifier(_ClassifierMethods, ClassifierBase):
@@ -202,16 +184,30 @@ def _check_labels(y: Any) -> np.ndarray:
     return labels
 
 
-def _class_weights(wanted: Mapping[Any, float] | str | None, classes: np.ndarray, places: np.ndarray) -> Any:
+def _places(labels: np.ndarray, classes: np.ndarray, name: str = "y") -> Tensor:
+    """Labels as 0..C-1; those that `fit` has not seen are an error."""
+    known = {label: place for place, label in enumerate(classes.tolist())}
+    unknown = sorted({str(label) for label in labels.tolist() if label not in known})
+    if unknown:
+        raise ValueError(
+            f"{name} has labels that the training set had not: {', '.join(unknown[:5])}; known are "
+            f"{', '.join(str(label) for label in classes[:10])}. Fit again with all the classes"
+        )
+    return torch.tensor([known[label] for label in labels.tolist()], dtype=torch.int64)
+
+
+def _class_weights(wanted: Any, classes: np.ndarray, places: np.ndarray) -> tuple[float, ...] | None:
     if wanted is None:
         return None
-    if isinstance(wanted, str):
-        if wanted != "balanced":
-            raise ValueError(f"class_weight must be None, 'balanced' or a dictionary, got {wanted!r}")
+    if isinstance(wanted, str) and wanted == "balanced":
         counts = np.bincount(places, minlength=len(classes))
         return tuple((len(places) / (len(classes) * counts)).tolist())
+    if not isinstance(wanted, Mapping):
+        raise ValueError(f"class_weight must be None, 'balanced' or a dictionary, got {wanted!r}")
     names = classes.tolist()
-    unknown = [label for label in wanted if label not in names]
-    if unknown:
-        raise ValueError(f"class_weight names {unknown[0]!r}, which is not among the labels {names[:10]}")
+    for label, weight in wanted.items():
+        if label not in names:
+            raise ValueError(f"class_weight names {label!r}, which is not among the labels {names[:10]}")
+        if not isinstance(weight, int | float | np.number) or not 0 < weight < np.inf:
+            raise ValueError(f"class_weight of {label!r} must be a positive number, got {weight!r}")
     return tuple(float(wanted.get(label, 1.0)) for label in names)

@@ -74,6 +74,9 @@ def _screening(batch: SeriesBatch, y: Tensor, settings: FitSettings) -> Screenin
     mark = "" if path is None else fingerprint(batch, y, settings)
     if path is not None and settings.resume and path.exists():
         return read_screening(path, mark)
+    if path is not None:  # a member that an earlier fit left would be taken for one of this fit when it is resumed
+        for old in [path, *path.parent.glob("member-*.pt")]:
+            old.unlink(missing_ok=True)
     candidates = None
     if settings.options is not None:
         every = first_round(batch.values.shape[2], settings.n_features)
@@ -146,8 +149,6 @@ def make_likelihood(settings: FitSettings, classes: int | None, choice: Screenin
     if name == "robustmax":
         return RobustMax(classes, class_weight=weight)
     if name == "bernoulli":
-        if classes != 2:
-            raise ValueError(f"likelihood='bernoulli' is for two classes, y has {classes}; take 'softmax'")
         return Bernoulli(class_weight=weight)
     return LeastSquares(classes, noise=noise, temperature=choice.result.temperature, class_weight=weight)
 

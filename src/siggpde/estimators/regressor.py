@@ -23,16 +23,24 @@ class _RegressorMethods(SeriesEstimator):
     def fit(self, X: Any, y: Any) -> Any:
         """Learns from series X and their targets y (n_cases,), finite numbers."""
         targets = self._targets(y)
-        self._train(X, targets, None, None)
-        self.summary_ = {"target_mean": float(targets.mean()), "target_spread": float(targets.std(correction=0))}
-        self._mark_fitted()
+        found = self._train(X, targets, None, None)
+        found["summary_"] = {"target_mean": float(targets.mean()), "target_spread": float(targets.std(correction=0))}
+        self._become(found)
         return self
 
     def partial_fit(self, X: Any, y: Any) -> Any:
         """Learns from more series; the first call is `fit`. Paths, features and noise stay as they were."""
         if not hasattr(self, "committee_"):
             return self.fit(X, y)
-        self._absorb(X, self._targets(y))
+        targets, old = self._targets(y), self.summary_
+        self._absorb(X, targets)
+        share = len(targets) / self.n_series_
+        gap = float(targets.mean()) - old["target_mean"]
+        spread = (1 - share) * old["target_spread"] ** 2 + share * float(targets.var(correction=0))
+        self.summary_ = {
+            "target_mean": old["target_mean"] + share * gap,
+            "target_spread": (spread + share * (1 - share) * gap**2) ** 0.5,
+        }
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
@@ -44,24 +52,23 @@ class _RegressorMethods(SeriesEstimator):
 
     def predict_interval(self, X: Any, level: float = 0.9) -> np.ndarray:
         """Lower and upper ends, (n_cases, 2), of intervals that hold y with probability `level`."""
-        if not 0 < level < 1:
+        if not isinstance(level, int | float | np.number) or not 0 < level < 1:
             raise ValueError(f"level must be between 0 and 1, got {level!r}")
         return self.predict_quantiles(X, [(1 - level) / 2, (1 + level) / 2])
 
     def predict_quantiles(self, X: Any, quantiles: Sequence[float]) -> np.ndarray:
         """Quantiles of y, (n_cases, quantiles): y is below them with these probabilities."""
-        levels = [float(level) for level in quantiles]
-        if not levels or not all(0 < level < 1 for level in levels):
-            raise ValueError(f"quantiles must be numbers between 0 and 1, at least one, got {quantiles!r}")
+        levels = np.asarray(quantiles)
+        if levels.ndim != 1 or levels.dtype.kind != "f" or not len(levels) or not ((levels > 0) & (levels < 1)).all():
+            raise ValueError(f"quantiles must be a list of numbers between 0 and 1, at least one, got {quantiles!r}")
         batch = self._batch(X)
         with self._threads():
-            return self.committee_.quantiles(batch, levels).numpy()
+            return self.committee_.quantiles(batch, levels.tolist()).numpy()
 
     def log_likelihood(self, X: Any, y: Any) -> np.ndarray:
         """log p(y | X) of every series, (n_cases,); minus its mean is the NLPD."""
-        batch = self._batch(X)
-        with self._threads():
-            return self.committee_.log_predictive(batch, self._targets(y)).numpy()
+        self._check_fitted()
+        return self._log_predictive(X, self._targets(y))
 
     def _fit(self, X: Any, y: Any) -> Any:
         return self.fit(X, y)
@@ -73,6 +80,8 @@ class _RegressorMethods(SeriesEstimator):
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None")
         values = column_or_1d(np.asarray(y), warn=True)
+        if values.dtype.kind == "c":
+            raise ValueError(f"y must be real numbers, got {values.dtype}; Complex data not supported")
         if values.dtype.kind not in "fiub":
             try:
                 values = values.astype(np.float64)
@@ -81,8 +90,13 @@ class _RegressorMethods(SeriesEstimator):
         values = values.astype(np.float64)
         if not np.isfinite(values).all():
             raise ValueError(f"y is not finite (NaN or infinity) for series {int((~np.isfinite(values)).argmax())}")
-        if self.likelihood == "poisson" and ((values < 0) | (values != np.round(values))).any():
-            raise ValueError("likelihood='poisson' is for counts: y must be integers from 0")
+        wrong = (values < 0) | (values != np.round(values))
+        if self.likelihood == "poisson" and wrong.any():
+            place = int(wrong.argmax())
+            raise ValueError(
+                f"likelihood='poisson' is for counts, whole numbers from 0, but y is {values[place]} for series "
+                f"{place}; take 'gaussian' for other numbers"
+            )
         return torch.from_numpy(values)
 
 

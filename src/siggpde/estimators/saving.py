@@ -6,9 +6,10 @@ words, likelihoods, versions, the fingerprint of the training data) and a card f
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -18,17 +19,20 @@ from siggpde.estimators.classifier import SigGPClassifier
 from siggpde.estimators.committee import Committee, Member
 from siggpde.estimators.recalibration import Recalibration
 from siggpde.estimators.regressor import SigGPRegressor
-from siggpde.paths import PathTransform, Preparation
+from siggpde.paths import PathOptions, PathTransform, Preparation, Spectrogram
 from siggpde.persistence import ModelFileError, model_card, model_from_state, model_state, read_folder, write_folder
 
 Estimator = SigGPClassifier | SigGPRegressor
 _KINDS: dict[str, type[Estimator]] = {"SigGPClassifier": SigGPClassifier, "SigGPRegressor": SigGPRegressor}
+_SETTINGS: dict[str, type[PathOptions] | type[Spectrogram]] = {"PathOptions": PathOptions, "Spectrogram": Spectrogram}
 _FACTS = (
     "channel_names_",
     "n_channels_",
     "length_range_",
     "fingerprint_",
     "n_series_",
+    "n_iter_",
+    "n_features_in_",
     "seconds_",
     "summary_",
     "reading_",
@@ -105,31 +109,30 @@ def _restored(tensors: dict[str, torch.Tensor], facts: Mapping[str, Any]) -> Est
     if len(members) == 0 or weights.shape != (len(members),):
         raise ModelFileError(f"there are {len(members)} members but weights of shape {tuple(weights.shape)}")
     recalibration = facts.get("recalibration")
-    estimator.committee_ = Committee(
-        members, weights, None if recalibration is None else Recalibration(**recalibration)
-    )
-    estimator.preparation_ = Preparation.from_state(facts["preparation"])
-    for key, value in facts["facts"].items():
-        if key in _FACTS:
-            setattr(estimator, key, tuple(value) if isinstance(value, list) else value)
+    recalibration = None if recalibration is None else Recalibration(**recalibration)
+    found = {key: tuple(v) if isinstance(v, list) else v for key, v in facts["facts"].items() if key in _FACTS}
+    found["committee_"] = Committee(members, weights, recalibration)
+    found["preparation_"] = Preparation.from_state(facts["preparation"])
     if isinstance(estimator, SigGPClassifier):
-        classes = facts["classes"]
-        estimator.classes_ = np.array(classes["values"], dtype=np.dtype(classes["dtype"]))
-        estimator.n_classes_ = len(estimator.classes_)
-        if members[0].model.likelihood.classes != estimator.n_classes_:  # pyright: ignore[reportAttributeAccessIssue]
-            raise ModelFileError(f"there are {estimator.n_classes_} labels but other classes in the model")
-    estimator._mark_fitted()
+        classes = np.array(facts["classes"]["values"], dtype=np.dtype(facts["classes"]["dtype"]))
+        if any(getattr(member.model.likelihood, "classes", None) != len(classes) for member in members):
+            raise ModelFileError(f"there are {len(classes)} labels but other classes in the model")
+        found |= {"classes_": classes, "n_classes_": len(classes)}
+        found["_class_dictionary"] = {label: place for place, label in enumerate(classes)}
+    estimator._become(found)
     return estimator
 
 
 def _plain(value: Any) -> Any:
-    """A setting as JSON can hold it."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return asdict(value)
+    """A setting as JSON can hold it; a random generator, which nothing but its own draws describes, as None."""
+    if isinstance(value, PathOptions | Spectrogram):
+        return {type(value).__name__: asdict(value)}
     if isinstance(value, Mapping):
         return {"pairs": [[_plain(key), _plain(item)] for key, item in value.items()]}
     if isinstance(value, np.generic):
-        return value.item()
+        return _plain(value.item())
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"number": str(value)}
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     if isinstance(value, list | tuple | np.ndarray):
@@ -138,9 +141,14 @@ def _plain(value: Any) -> Any:
 
 
 def _from_plain(value: Any) -> Any:
-    if isinstance(value, dict) and set(value) == {"pairs"}:
-        return {key: _from_plain(item) for key, item in value["pairs"]}
-    return value
+    if isinstance(value, list):
+        return [_from_plain(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    ((kind, content),) = value.items()
+    if kind == "pairs":
+        return {_from_plain(key): _from_plain(item) for key, item in content}
+    return float(content) if kind == "number" else _SETTINGS[kind](**content)
 
 
 def _card(estimator: Estimator, path: str | os.PathLike[str]) -> str:
@@ -157,7 +165,11 @@ def _card(estimator: Estimator, path: str | os.PathLike[str]) -> str:
     }
     settings |= first.settings["options"]
     settings["path_length"] = first.settings["path_length"]
-    scores = {"Leave-one-out NLPP of the best member": first.score, "seconds": getattr(estimator, "seconds_", None)}
+    exact = first.model.likelihood.is_gaussian
+    scores = {
+        f"{'Leave-one-out' if exact else 'Validation'} NLPP of the best member": first.score,
+        "seconds": getattr(estimator, "seconds_", None),
+    }
     return model_card(
         {
             "title": f"{type(estimator).__name__}, {shown}",

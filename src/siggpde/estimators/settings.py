@@ -1,0 +1,80 @@
+"""Settings of the estimators as a fit wants them, and what is said when they cannot be used."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+
+from siggpde.paths import PathOptions
+
+Kind = TypeVar("Kind")
+DTYPES = {"auto": None, "float32": torch.float32, "float64": torch.float64}
+
+
+def seed_of(random_state: Any) -> int:
+    """A seed: 0 for None (runs are reproducible unless told otherwise), or one drawn from a generator."""
+    if random_state is None:
+        return 0
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31 - 1))
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**31 - 1))
+    if isinstance(random_state, int | np.integer) and 0 <= random_state < 2**63 and not isinstance(random_state, bool):
+        return int(random_state)
+    raise ValueError(f"random_state must be None, an integer from 0 or a numpy generator, got {random_state!r}")
+
+
+def at_least(name: str, value: Any, least: int) -> int:
+    """A whole number of Python or of numpy that is not too small."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")
+    return int(value)
+
+
+def time_limit(value: Any) -> float | None:
+    """Seconds, or None for no limit."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating) or not value > 0:
+        raise ValueError(f"time_limit must be a positive number of seconds or None, got {value!r}")
+    return float(value)
+
+
+def checkpoint_folder(checkpoint: Any, resume: bool) -> Path | None:
+    """The folder, which need not be there yet; found to be a file before hours have gone into a fit."""
+    if checkpoint is None:
+        if resume:
+            raise ValueError("resume=True needs the folder to go on from: give checkpoint=")
+        return None
+    if not isinstance(checkpoint, str | os.PathLike):
+        raise ValueError(f"checkpoint must be the path of a folder or None, got {checkpoint!r}")
+    path = Path(checkpoint)
+    if path.exists() and not path.is_dir():
+        raise ValueError(f"checkpoint must be a folder, but {path} is a file; give another path")
+    return path
+
+
+def path_options(transforms: PathOptions | Mapping[str, Any] | str) -> PathOptions | None:
+    """How paths are made; None where that is to be found out."""
+    if isinstance(transforms, PathOptions):
+        return transforms
+    if isinstance(transforms, Mapping):
+        return from_fields("transforms", PathOptions, transforms)
+    if not isinstance(transforms, str) or transforms != "auto":
+        raise ValueError(f"transforms must be 'auto', a PathOptions or a dictionary of its fields, got {transforms!r}")
+    return None
+
+
+def from_fields(name: str, kind: type[Kind], values: Mapping[str, Any]) -> Kind:
+    """A dataclass from a dictionary; fields that it has not are named."""
+    known = [field.name for field in fields(kind)]  # pyright: ignore[reportArgumentType] - they are dataclasses
+    unknown = [key for key in values if key not in known]
+    if unknown:
+        raise ValueError(f"{name} has no field {unknown[0]!r}; its fields are {', '.join(known)}")
+    return kind(**values)
