@@ -128,6 +128,13 @@ class OrthogonalSignatureFeatures(nn.Module):
 
         `rows` are the numbers of the series, where they are a part of something: errors name them.
         """
+        wrong = ~torch.isfinite(squared_norm.detach())
+        if bool(wrong.any()):
+            first = int(wrong.nonzero()[0])
+            raise OverflowError(
+                f"series {first if rows is None else int(rows[first])}: k(X,X) is too large for {squared_norm.dtype}, "
+                "for its values are far from those of other series; is it in other units? Scale it down or leave it out"
+            )
         values = scaled
         if kernel.normalized:
             values = values / squared_norm.sqrt()[:, None].to(values)
