@@ -6,6 +6,7 @@ appended to them. Everything learned is learned on the training set; nothing mod
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -200,8 +201,13 @@ def _spread(points: Tensor) -> Tensor:
 
     Channels are judged by their own size: one in small units is not constant.
     """
-    spread = points.std(dim=0, correction=0)
-    return torch.where(spread > 1e-12 * points.abs().amax(dim=0), spread, torch.ones_like(spread))
+    largest = points.abs().amax(dim=0)
+    # Exact powers of two, so that squares of the largest and smallest numbers stay in range and others do not change.
+    unit = torch.tensor(
+        [math.ldexp(1.0, max(-1000, min(1000, math.frexp(x)[1]))) for x in largest.tolist()], dtype=points.dtype
+    )
+    spread = (points / unit).std(dim=0, correction=0) * unit
+    return torch.where(spread > 1e-12 * largest, spread, torch.ones_like(spread))
 
 
 def _hold_last(path: Tensor, counts: Tensor | None) -> Tensor:
