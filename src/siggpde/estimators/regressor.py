@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -16,15 +17,25 @@ from siggpde.estimators.base import SeriesEstimator
 from siggpde.estimators.fitting import REGRESSORS
 from siggpde.paths import PathOptions, Spectrogram
 
+_LARGEST = 1e150
+
 
 class _RegressorMethods(SeriesEstimator):
     likelihoods = REGRESSORS
 
+    target_shift_: float
+    target_scale_: float
+
     def fit(self, X: Any, y: Any) -> Any:
         """Learns from series X and their targets y (n_cases,), finite numbers."""
         targets = self._targets(y)
-        found = self._train(X, targets, None, None)
-        found["summary_"] = {"target_mean": float(targets.mean()), "target_spread": float(targets.std(correction=0))}
+        mean, spread = float(targets.mean()), float(targets.std(correction=0))
+        counts = self.likelihood == "poisson"
+        # The prior has mean 0 and the noise is sought on a grid: targets in any unit, far from 0, are to fit alike.
+        shift, scale = (0.0, 1.0) if counts else (mean, spread if spread > 1e-12 * abs(mean) else 1.0)
+        found = self._train(X, (targets - shift) / scale, None, None)
+        found |= {"target_shift_": shift, "target_scale_": scale}
+        found["summary_"] = {"target_mean": mean, "target_spread": spread}
         self._become(found)
         return self
 
@@ -33,7 +44,7 @@ class _RegressorMethods(SeriesEstimator):
         if not hasattr(self, "committee_"):
             return self.fit(X, y)
         targets, old = self._targets(y), self.summary_
-        self._absorb(X, targets)
+        self._absorb(X, (targets - self.target_shift_) / self.target_scale_)
         share = len(targets) / self.n_series_
         gap = float(targets.mean()) - old["target_mean"]
         spread = (1 - share) * old["target_spread"] ** 2 + share * float(targets.var(correction=0))
@@ -48,7 +59,8 @@ class _RegressorMethods(SeriesEstimator):
         batch = self._batch(X)
         with self._threads():
             mean, variance = self.committee_.mean_and_variance(batch)
-        return (mean.numpy(), variance.sqrt().numpy()) if return_std else mean.numpy()
+        mean = (self.target_shift_ + self.target_scale_ * mean).numpy()
+        return (mean, (self.target_scale_ * variance.sqrt()).numpy()) if return_std else mean
 
     def predict_interval(self, X: Any, level: float = 0.9) -> np.ndarray:
         """Lower and upper ends, (n_cases, 2), of intervals that hold y with probability `level`."""
@@ -63,12 +75,14 @@ class _RegressorMethods(SeriesEstimator):
             raise ValueError(f"quantiles must be a list of numbers between 0 and 1, at least one, got {quantiles!r}")
         batch = self._batch(X)
         with self._threads():
-            return self.committee_.quantiles(batch, levels.tolist()).numpy()
+            found = self.committee_.quantiles(batch, levels.tolist())
+        return (self.target_shift_ + self.target_scale_ * found).numpy()
 
     def log_likelihood(self, X: Any, y: Any) -> np.ndarray:
         """log p(y | X) of every series, (n_cases,); minus its mean is the NLPD."""
         self._check_fitted()
-        return self._log_predictive(X, self._targets(y))
+        targets = (self._targets(y) - self.target_shift_) / self.target_scale_
+        return self._log_predictive(X, targets) - math.log(self.target_scale_)
 
     def _fit(self, X: Any, y: Any) -> Any:
         return self.fit(X, y)
@@ -79,7 +93,7 @@ class _RegressorMethods(SeriesEstimator):
     def _targets(self, y: Any) -> Tensor:
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None")
-        values = column_or_1d(np.asarray(y), warn=True)
+        values = column_or_1d(np.asarray(y.detach().cpu() if isinstance(y, Tensor) else y), warn=True)
         if values.dtype.kind == "c":
             raise ValueError(f"y must be real numbers, got {values.dtype}; Complex data not supported")
         if values.dtype.kind not in "fiub":
@@ -90,6 +104,12 @@ class _RegressorMethods(SeriesEstimator):
         values = values.astype(np.float64)
         if not np.isfinite(values).all():
             raise ValueError(f"y is not finite (NaN or infinity) for series {int((~np.isfinite(values)).argmax())}")
+        largest = np.abs(values).max(initial=0.0)
+        if largest > _LARGEST or 0 < largest < 1 / _LARGEST:
+            place = int(np.abs(values).argmax())
+            raise ValueError(
+                f"y is {values[place]} for series {place}, beyond what can be squared; give y in other units"
+            )
         wrong = (values < 0) | (values != np.round(values))
         if self.likelihood == "poisson" and wrong.any():
             place = int(wrong.argmax())

@@ -36,6 +36,8 @@ _FACTS = (
     "seconds_",
     "summary_",
     "reading_",
+    "target_shift_",
+    "target_scale_",
 )
 
 
