@@ -29,6 +29,8 @@ from siggpde.estimators.settings import (
 from siggpde.paths import PathOptions, Preparation, SeriesBatch, Spectrogram
 from siggpde.training.absorb import absorb
 
+_LARGEST = 1e300
+
 
 class SeriesEstimator:
     """Settings are stored by the constructor of the estimator proper and looked at by `fit` only."""
@@ -71,7 +73,7 @@ class SeriesEstimator:
         preparation = self._preparation()
         with self._threads():
             preparation.fit(X)
-            batch = preparation(X)
+            batch = _in_range(preparation(X))
             _check_counts(batch, y)
             if len(y) < 2:
                 raise ValueError("one series is not enough to learn from (n_samples=1); give two or more")
@@ -115,7 +117,7 @@ class SeriesEstimator:
     def _batch(self, X: Any) -> SeriesBatch:
         """X as the members of the committee want it, checked against what `fit` saw."""
         self._check_fitted()
-        return self.preparation_(X)
+        return _in_range(self.preparation_(X))
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "committee_"):
@@ -196,7 +198,8 @@ class SeriesEstimator:
     def _threads(self) -> Iterator[None]:
         """As many threads as `n_jobs` says, and as many as before afterwards."""
         before = torch.get_num_threads()
-        torch.set_num_threads(_inputs.thread_count(self.n_jobs))
+        n_jobs = int(self.n_jobs) if isinstance(self.n_jobs, np.integer) else self.n_jobs
+        torch.set_num_threads(_inputs.thread_count(n_jobs))
         try:
             yield
         finally:
@@ -207,6 +210,18 @@ class SeriesEstimator:
         from siggpde.estimators.saving import save_estimator  # noqa: PLC0415 - it knows the estimators
 
         save_estimator(self, path, force=force)
+
+
+def _in_range(batch: SeriesBatch) -> SeriesBatch:
+    """The same batch, if sums of its values can be."""
+    wrong = batch.values.abs() > _LARGEST
+    if bool(wrong.any()):
+        series, point, channel = wrong.nonzero()[0].tolist()
+        raise ValueError(
+            f"series {series} of X has {batch.values[series, point, channel].item():.3g} in channel {channel}, which "
+            f"is too large for sums (the most is {_LARGEST:.0e}); rescale the channel, or put NaN there if it is missing"
+        )
+    return batch
 
 
 def _check_counts(batch: SeriesBatch, y: Tensor) -> None:

@@ -29,7 +29,7 @@ class _ClassifierMethods(SeriesEstimator):
         labels = _check_labels(y)
         classes, places = np.unique(labels, return_inverse=True)
         if len(classes) < 2:
-            raise ValueError(f"y has only one class, {classes[0]!r}; a classifier needs two or more")
+            raise ValueError(f"y has only one class, {classes.tolist()[0]!r}; a classifier needs two or more")
         weights = _class_weights(self.class_weight, classes, places)
         found = self._train(X, torch.from_numpy(places.astype(np.int64)), len(classes), weights)
         found |= {"classes_": classes, "n_classes_": len(classes)}
@@ -170,7 +170,7 @@ class SigGPClassifier(_ClassifierMethods, ClassifierBase):
 def _check_labels(y: Any) -> np.ndarray:
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")
-    values = np.asarray(y)
+    values = np.asarray(y.detach().cpu() if isinstance(y, Tensor) else y)
     if values.size == 0:
         raise ValueError("y is empty: found 0 sample(s) while a minimum of 2 is required")
     if values.dtype.kind == "O" and any(

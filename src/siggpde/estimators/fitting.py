@@ -115,20 +115,26 @@ def _member(
     exact = likelihood.is_gaussian
     schedule = Exact() if exact else NaturalGradients(max_iter=settings.max_iter)
     paths, lengths = transform(batch.values, lengths=batch.lengths, times=batch.times)
-    history = fit(
-        model,
-        (paths, y),
-        schedule,
-        lengths=lengths,
-        validation=0.0 if exact else 0.2,
-        seed=settings.seed,
-        time_limit=time_limit,
-        progress=settings.progress,
-        checkpoint=None if settings.checkpoint is None else settings.checkpoint / f"member-{place + 1}.pt",
-        checkpoint_every=30.0,
-        resume=settings.resume,
-        screening=None if exact else choice,
-    )
+    try:
+        history = fit(
+            model,
+            (paths, y),
+            schedule,
+            lengths=lengths,
+            validation=0.0 if exact else 0.2,
+            seed=settings.seed,
+            time_limit=time_limit,
+            progress=settings.progress,
+            checkpoint=None if settings.checkpoint is None else settings.checkpoint / f"member-{place + 1}.pt",
+            checkpoint_every=30.0,
+            resume=settings.resume,
+            screening=None if exact else choice,
+        )
+    except torch.linalg.LinAlgError as error:  # pyright: ignore[reportPrivateImportUsage]
+        raise ArithmeticError(
+            f"the fit with likelihood={settings.likelihood!r} left the range of numbers ({error}); look for outliers "
+            "in X and y, or take likelihood='auto'"
+        ) from error
     score = next((record.nlpp for record in reversed(history.records) if record.nlpp is not None), None)
     log.info("member %d, %s: %s", place + 1, describe(choice.candidate), history)
     facts = {**asdict(choice.candidate), "used_words": len(choice.words), "screened": choice.result.score}
