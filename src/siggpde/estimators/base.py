@@ -219,7 +219,7 @@ def _in_range(batch: SeriesBatch) -> SeriesBatch:
         series, point, channel = wrong.nonzero()[0].tolist()
         raise ValueError(
             f"series {series} of X has {batch.values[series, point, channel].item():.3g} in channel {channel}, which "
-            f"is too large for sums (the most is {_LARGEST:.0e}); rescale the channel, or put NaN there if it is missing"
+            f"is too large for sums (the most is {_LARGEST:.0e}); rescale the channel, or put NaN where it is missing"
         )
     return batch
 
