@@ -164,7 +164,7 @@ class SigGPClassifier(_ClassifierMethods, ClassifierBase):
 
     @classmethod
     def _get_test_params(cls, parameter_set: str = "default") -> dict[str, Any]:
-        return {"n_features": 50, "members": 1}
+        return {"n_features": 20, "members": 1, "transforms": {}}
 
 
 def _check_labels(y: Any) -> np.ndarray:

@@ -94,6 +94,8 @@ class _RegressorMethods(SeriesEstimator):
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None")
         values = column_or_1d(np.asarray(y.detach().cpu() if isinstance(y, Tensor) else y), warn=True)
+        if len(values) == 0:
+            raise ValueError("y is empty: found 0 sample(s) while a minimum of 2 is required")
         if values.dtype.kind == "c":
             raise ValueError(f"y must be real numbers, got {values.dtype}; Complex data not supported")
         if values.dtype.kind not in "fiub":
@@ -184,4 +186,4 @@ class SigGPRegressor(_RegressorMethods, RegressorBase):
 
     @classmethod
     def _get_test_params(cls, parameter_set: str = "default") -> dict[str, Any]:
-        return {"n_features": 50, "members": 1}
+        return {"n_features": 20, "members": 1, "transforms": {}}
