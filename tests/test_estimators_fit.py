@@ -67,7 +67,7 @@ def test_intervals_hold_as_often_as_they_say(members: int):
     levels = np.array([0.01, 0.2, 0.5, 0.7, 0.99])
     found = fitted.predict_quantiles(unseen, levels)
     assert found.shape == (400, 5) and (np.diff(found, axis=1) > 0).all()
-    assert np.array_equal(fitted.predict_interval(unseen, 0.98), fitted.predict_quantiles(unseen, [0.01, 0.99]))
+    assert fitted.predict_interval(unseen, 0.98) == pytest.approx(found[:, [0, 4]], abs=1e-9)
 
 
 def test_quantiles_that_are_none():
@@ -102,7 +102,7 @@ def test_members(kind: str, members: Any):
     committee = fitted.committee_
     assert len(committee.members) == (4 if members == "auto" else members) == len(committee.weights)
     assert float(committee.weights.sum()) == pytest.approx(1, abs=1e-12) and committee.weights.dtype.itemsize == 8
-    assert fitted.score(X, y) > 0.8
+    assert (np.round(fitted.predict(X)) == y).mean() > 0.8
 
 
 @pytest.mark.parametrize("kind", ["classifier", "regressor"])
@@ -112,7 +112,7 @@ def test_little_time_still_gives_a_model(kind: str, likelihood: str):
     name = likelihood if likelihood == "auto" else {"classifier": "softmax", "regressor": "student_t"}[kind]
     fitted = estimator(kind, transforms="auto", members=4, likelihood=name, time_limit=1e-3).fit(X, y)
     assert len(fitted.committee_.members) == 1
-    assert fitted.score(X, y) > 0.5
+    assert (np.round(fitted.predict(X)) == y).mean() > 0.7
 
 
 def halves() -> tuple[np.ndarray, np.ndarray]:

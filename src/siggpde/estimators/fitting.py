@@ -83,8 +83,10 @@ def _screening(batch: SeriesBatch, y: Tensor, settings: FitSettings) -> Screenin
         candidates = list(dict.fromkeys(Candidate(settings.options, c.path_length, c.time_scale, c.words, c.degree)
                                         for c in every))  # fmt: skip
     limit = None if settings.time_limit is None else settings.time_limit / 2
+    # The latent of counts is the logarithm of their rate, and so large as that, not as the counts.
+    target = (y + 0.5).log() if settings.likelihood == "poisson" else y
     found = screen(
-        batch.values, y, lengths=batch.lengths, times=batch.times, candidates=candidates,
+        batch.values, target, lengths=batch.lengths, times=batch.times, candidates=candidates,
         max_words=settings.n_features, seed=settings.seed, time_limit=limit, progress=settings.progress,
     )  # fmt: skip
     log.info("screened %d settings in %.1f s; best: %s", len(found.report), found.seconds, describe(found.candidate))
