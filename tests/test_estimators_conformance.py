@@ -7,7 +7,7 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -81,7 +81,7 @@ def test_aeon_finds_nothing_wrong(kind: Any):
     assert {name: result for name, result in found.items() if result != "PASSED"} == {}
 
 
-@pytest.mark.parametrize("name", ["SigGPClassifier", "SigGPRegressor"])
+@pytest.mark.parametrize("name", [pytest.param("SigGPClassifier", marks=pytest.mark.slow), "SigGPRegressor"])
 def test_scikit_learn_finds_nothing_wrong_but_lengths(name: str):
     found = json.loads(run(WITHOUT_AEON, name).splitlines()[-1])
     assert sum(status == "passed" for _, status, _ in found) > 40
@@ -101,7 +101,7 @@ def test_with_aeon_estimators_are_those_of_aeon():
     from aeon.regression import BaseRegressor  # noqa: PLC0415
 
     assert isinstance(classifier(), BaseClassifier) and isinstance(regressor(), BaseRegressor)
-    assert classifier().get_tag("capability:unequal_length")
+    assert cast(Any, classifier()).get_tag("capability:unequal_length")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -124,8 +124,8 @@ def test_fitted_or_not(kind: str):
 @pytest.mark.parametrize("kind", KINDS)
 def test_parameters(kind: str):
     mine = estimator(kind, random_state=3, channel_names=["a"])
-    parameters = mine.get_params()
-    assert type(mine)(**parameters).get_params() == parameters == clone(mine).get_params()
+    parameters, copied = mine.get_params(), cast(Any, clone(mine))
+    assert type(mine)(**parameters).get_params() == parameters == copied.get_params()
     assert mine.set_params(n_features=7) is mine and mine.n_features == 7
     with pytest.raises(ValueError, match="Invalid parameter 'nonsense'"):
         mine.set_params(nonsense=1)

@@ -164,7 +164,7 @@ def test_laws(problem: tuple[list[np.ndarray], np.ndarray], seed: int, members: 
     assert np.array_equal(np.random.get_state()[1], generators[1])  # noqa: NPY002
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [pytest.param("classifier", marks=pytest.mark.slow), "regressor"])
 def test_threads(kind: str):
     threads = torch.get_num_threads()
     one, two = (estimator(kind, n_jobs=n_jobs).fit(X, Y) for n_jobs in (1, 2))

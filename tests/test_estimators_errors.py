@@ -1,7 +1,7 @@
 """What estimators say to input they cannot use, and that unusual but legal input simply works."""
 
 from collections.abc import Callable
-from pathlib import Path
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,13 @@ def changed(place: tuple[Any, ...], value: float) -> np.ndarray:
     other = WIDE.copy()
     other[place] = value
     return other
+
+
+@cache
+def known(kind: str) -> tuple[Any, np.ndarray]:
+    """A fitted estimator, and what it predicts of WIDE."""
+    fitted = estimator(kind).fit(WIDE, Y)
+    return fitted, outputs(fitted, WIDE)
 
 
 BAD_SERIES: list[tuple[Any, str]] = [
@@ -42,8 +49,7 @@ BAD_SERIES: list[tuple[Any, str]] = [
 def test_bad_series(kind: str, series: Any, match: str):
     with pytest.raises(ValueError, match=match):
         estimator(kind).fit(series, Y)
-    fitted = estimator(kind).fit(WIDE, Y)
-    before = outputs(fitted, WIDE)
+    fitted, before = known(kind)
     with pytest.raises(ValueError, match=match):
         fitted.partial_fit(series, Y)
     if "targets" not in match:
@@ -64,7 +70,7 @@ def test_no_series_and_one_series(kind: str):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_other_channels_at_predict(kind: str):
-    fitted = estimator(kind).fit(WIDE, Y)
+    fitted, _ = known(kind)
     for other, count in ((WIDE[:, :1], 1), (WIDE[:, 0], 1), (np.repeat(WIDE, 2, axis=1), 4)):
         with pytest.raises(ValueError, match=f"have {count} channels, but those of fit had 2"):
             fitted.predict(other)
@@ -187,7 +193,7 @@ def test_labels_that_fit_has_not_seen():
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("what", ["series", "settings", "the middle", "the end"])
-def test_a_failed_fit_changes_nothing(kind: str, what: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+def test_a_failed_fit_changes_nothing(kind: str, what: str, monkeypatch: pytest.MonkeyPatch):
     fitted = estimator(kind).fit(X, Y)
     before, facts = outputs(fitted, X), {k: v for k, v in vars(fitted).items() if k != "n_features"}
     other, labels = walks(9, channels=3, length=5), np.array([1, 2, 3] * 3)

@@ -27,9 +27,12 @@ LEGAL = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("settings", [{}, {"transforms": "auto", "members": 4, "n_features": 12}], ids=["one", "auto"])
-@pytest.mark.parametrize("name", LEGAL)
-def test_legal_series_work(kind: str, settings: dict[str, Any], name: str):
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [(name, {}) for name in LEGAL]
+    + [(name, {"transforms": "auto", "members": 4, "n_features": 9}) for name in ("one point", "zeros", "one outlier")],
+)
+def test_legal_series_work(kind: str, name: str, settings: dict[str, Any]):
     series = LEGAL[name]
     found = outputs(estimator(kind, **settings).fit(series, Y), series)
     assert np.isfinite(found).all()
@@ -45,7 +48,7 @@ def test_two_series_are_enough(kind: str):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("factor", [1e290, 1e200, 1e100, 1e-100, 1e-200, 1e-300])
+@pytest.mark.parametrize("factor", [1e290, 1e200, 1e-100, 1e-300])
 def test_units_do_not_matter(kind: str, factor: float):
     settings: dict[str, Any] = {"transforms": {"append": "variation"}}
     plain = outputs(estimator(kind, **settings).fit(WIDE, Y), WIDE)
