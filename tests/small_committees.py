@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 import siggpde
-from siggpde.estimators.committee import Committee, Member
+from siggpde.committee import Committee, Member
 from siggpde.inducing import OrthogonalSignatureFeatures
 from siggpde.kernel import SignatureKernel
-from siggpde.likelihoods import Likelihood
+from siggpde.likelihoods import LeastSquares, Likelihood
 from siggpde.model import SignatureGP
 from siggpde.paths import PathOptions, PathTransform, SeriesBatch
 from siggpde.screening import Candidate
@@ -98,9 +98,12 @@ def one_member(
 
 
 def latents(committee: Committee, batch: SeriesBatch) -> list[Tensor]:
-    """Means of the latents of every member, a list of (n, latents)."""
+    """Means of the latents of every member, a list of (n, latents); for least squares the logits made of them."""
     found = []
     for member in committee.members:
         paths, lengths = member.paths(batch)
-        found.append(member.model.predict_f(paths, lengths=lengths)[0].double())
+        mean, likelihood = member.model.predict_f(paths, lengths=lengths)[0].double(), member.model.likelihood
+        if isinstance(likelihood, LeastSquares):
+            mean = likelihood.temperature * mean @ likelihood.mixing.T + likelihood.offset
+        found.append(mean)
     return found

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 from torch.distributions import Normal
 
-from siggpde.estimators import committee as module
-from siggpde.estimators.committee import Committee, Member, chunks, stack
+from siggpde import committee as module
+from siggpde.committee import Committee, Member, chunks, stack
 from siggpde.likelihoods import Gaussian, LeastSquares, StudentT
 from siggpde.paths import PathOptions, PathTransform, SeriesBatch
 from siggpde.training import Exact, fit

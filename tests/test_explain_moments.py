@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 
-from siggpde.estimators.committee import Committee
+from siggpde.committee import Committee
 from siggpde.explain import time_attribution
 from siggpde.explain.linear import directions, word_features
 from siggpde.likelihoods import Gaussian, Softmax

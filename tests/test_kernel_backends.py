@@ -84,12 +84,14 @@ def test_without_the_core_there_is_one_warning_and_the_right_numbers(here: dict[
 
 
 def test_the_core_can_be_insisted_on():
-    code = BLOCKED + "\ntry:\n import siggpde\nexcept ImportError as e:\n import json\n print(json.dumps(str(e)))"
+    code = (
+        BLOCKED + "\ntry:\n import siggpde.goursat\nexcept ImportError as e:\n import json\n print(json.dumps(str(e)))"
+    )
     assert numbers_from(code, SIGGPDE_BACKEND="native") == "no such thing here"
 
 
 def test_an_unknown_backend_is_refused():
-    code = "try:\n import siggpde\nexcept ValueError as e:\n import json\n print(json.dumps(str(e)))"
+    code = "try:\n import siggpde.goursat\nexcept ValueError as e:\n import json\n print(json.dumps(str(e)))"
     assert "SIGGPDE_BACKEND is 'fast'; set it to 'native' or 'reference'" in numbers_from(code, SIGGPDE_BACKEND="fast")
 
 

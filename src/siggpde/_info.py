@@ -2,6 +2,7 @@
 
 import os
 import platform
+from functools import cache
 from importlib import metadata
 from typing import Any
 
@@ -27,7 +28,7 @@ def installation() -> dict[str, Any]:
     """
     return {
         "versions": {
-            "siggpde": metadata.version("siggpde"),
+            "siggpde": _version(),
             "python": platform.python_version(),
             "torch": str(torch.__version__),
             "numpy": np.__version__,
@@ -60,3 +61,9 @@ def _processors() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+@cache
+def _version() -> str:
+    """Read once: it looks through the folders of the installation."""
+    return metadata.version("siggpde")

@@ -9,8 +9,8 @@ from rich.table import Table
 
 from siggpde.candidates import Candidate
 from siggpde.cli.tables import column_table, fact_table
+from siggpde.committee import Member
 from siggpde.estimators.classifier import SigGPClassifier
-from siggpde.estimators.committee import Member
 from siggpde.estimators.fitting import describe
 from siggpde.estimators.saving import Estimator, load
 from siggpde.paths import PathOptions

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -16,9 +15,8 @@ from siggpde.cli.failures import WrongCall
 from siggpde.cli.options import Reading
 from siggpde.cli.predicting import series_for
 from siggpde.cli.tables import column_table, fact_table
-from siggpde.estimators.classifier import SigGPClassifier
 from siggpde.estimators.saving import Estimator, load
-from siggpde.explain import Contribution, Importance, explain_series, global_importance
+from siggpde.explain import Contribution, Importance
 from siggpde.io import SeriesData
 
 _BACKGROUND = 200
@@ -40,12 +38,11 @@ def run_explain(
         import_module("siggpde.plots")._matplotlib("figure")
     estimator = load(model)
     found = series_for(estimator, data, reading, labels=False)
-    names = estimator.preparation_.names(estimator.channel_names_)
     if number is None:
-        overall = global_importance(estimator.committee_, estimator.preparation_(found.X), names, top)
+        overall = estimator.importance(found.X, top)
         facts = {"data": found.name, "model": str(model), **overall.to_dict()}
         return Explanation(facts, _picture(overall.words) if draw else b"")
-    return _of_one(estimator, found, names, top, number, draw, {"data": found.name, "model": str(model)})
+    return _of_one(estimator, found, top, number, draw, {"data": found.name, "model": str(model)})
 
 
 def explanation_tables(facts: dict[str, Any]) -> list[Table]:
@@ -67,7 +64,6 @@ def explanation_tables(facts: dict[str, Any]) -> list[Table]:
 def _of_one(
     estimator: Estimator,
     data: SeriesData,
-    names: Sequence[str],
     top: int,
     number: int,
     draw: bool,
@@ -75,14 +71,10 @@ def _of_one(
 ) -> Explanation:
     if number >= len(data):
         raise WrongCall(f"--number {number} is beyond the last series, {len(data) - 1} (they are counted from 0)")
-    prepare = estimator.preparation_
-    batch = replace(prepare(data.X[number : number + 1]), first=number)
     others = [row for row in range(0, len(data), max(1, len(data) // _BACKGROUND)) if row != number][:_BACKGROUND]
     X = data.X[others] if isinstance(data.X, np.ndarray) else [data.X[row] for row in others]
-    classes = estimator.classes_ if isinstance(estimator, SigGPClassifier) else None
-    background = prepare(X) if others else None
-    (found,) = explain_series(estimator.committee_, batch, names, classes, top, background=background)
-    facts = {**about, **found.to_dict()}
+    (found,) = estimator.explain(data.X[number : number + 1], top, X if others else None)
+    facts = {**about, **replace(found, series=number).to_dict()}
     if data.ids is not None:
         facts["id"] = data.ids.tolist()[number]
     return Explanation(facts, _picture_of_one(found.contributions) if draw else b"")

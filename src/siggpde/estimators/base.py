@@ -14,8 +14,8 @@ from sklearn.exceptions import NotFittedError
 from torch import Tensor
 
 from siggpde import _inputs
+from siggpde.committee import Committee
 from siggpde.estimators._bases import AEON
-from siggpde.estimators.committee import Committee
 from siggpde.estimators.fitting import FitSettings, fingerprint, fit_committee
 from siggpde.estimators.settings import (
     DTYPES,
@@ -26,6 +26,7 @@ from siggpde.estimators.settings import (
     seed_of,
     time_limit,
 )
+from siggpde.explain import Importances, SeriesExplanation, explain_series, global_importance
 from siggpde.paths import PathOptions, Preparation, SeriesBatch, Spectrogram
 from siggpde.training.absorb import absorb
 
@@ -107,6 +108,26 @@ class SeriesEstimator:
         counts, (least, most) = batch.counts(), self.length_range_
         self.length_range_ = (min(least, int(counts.min())), max(most, int(counts.max())))
         self.n_series_ += len(batch)
+
+    def importance(self, X: Any, top: int = 10) -> Importances:
+        """Which words and channels the predictions for the series X rest on (`siggpde.explain.global_importance`)."""
+        batch = self._batch(X)
+        with self._threads():
+            return global_importance(self.committee_, batch, self._names(), top)
+
+    def explain(self, X: Any, top: int = 10, background: Any = None) -> list[SeriesExplanation]:
+        """Why each of the series X is predicted as it is (`siggpde.explain.explain_series`).
+
+        With `background`, some training series, words count by how far they are from their mean over these.
+        """
+        batch = self._batch(X)
+        usual = None if background is None else self._batch(background)
+        with self._threads():
+            labels = getattr(self, "classes_", None)
+            return explain_series(self.committee_, batch, self._names(), labels, top, background=usual)
+
+    def _names(self) -> tuple[str, ...]:
+        return self.preparation_.names(self.channel_names_)
 
     def _log_predictive(self, X: Any, y: Tensor) -> np.ndarray:
         batch = self._batch(X)

@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 from siggpde.candidates import Candidate, first_round
-from siggpde.estimators.committee import Committee, Member, chunks, stack
-from siggpde.estimators.recalibration import deviations, recalibrate
+from siggpde.committee import Committee, Member, chunks, stack
 from siggpde.estimators.screening_file import read_screening, write_screening
 from siggpde.likelihoods import Bernoulli, Gaussian, LeastSquares, Likelihood, Poisson, RobustMax, Softmax, StudentT
 from siggpde.paths import PathOptions, SeriesBatch
+from siggpde.recalibration import deviations, recalibrate
 from siggpde.screening import Screening, screen
 from siggpde.training import Exact, NaturalGradients, fit
 from siggpde.training.exact import left_out_latents

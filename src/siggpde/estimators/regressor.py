@@ -15,6 +15,7 @@ from torch import Tensor
 from siggpde.estimators._bases import TAGS, RegressorBase
 from siggpde.estimators.base import SeriesEstimator
 from siggpde.estimators.fitting import REGRESSORS
+from siggpde.explain import SeriesExplanation
 from siggpde.paths import PathOptions, Spectrogram
 
 _LARGEST = 1e150
@@ -83,6 +84,10 @@ class _RegressorMethods(SeriesEstimator):
         self._check_fitted()
         targets = (self._targets(y) - self.target_shift_) / self.target_scale_
         return self._log_predictive(X, targets) - math.log(self.target_scale_)
+
+    def explain(self, X: Any, top: int = 10, background: Any = None) -> list[SeriesExplanation]:
+        found = super().explain(X, top, background)
+        return [each.in_units(self.target_scale_, self.target_shift_) for each in found]
 
     def _fit(self, X: Any, y: Any) -> Any:
         return self.fit(X, y)

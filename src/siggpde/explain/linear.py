@@ -16,9 +16,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from siggpde.estimators.committee import Committee
+from siggpde.committee import Committee
 from siggpde.likelihoods.base import Classification
 from siggpde.likelihoods.bernoulli import Bernoulli
+from siggpde.likelihoods.least_squares import LeastSquares
 from siggpde.model import SignatureGP
 from siggpde.paths import SeriesBatch
 from siggpde.signature import signature
@@ -40,14 +41,25 @@ def word_features(model: SignatureGP, paths: Tensor, lengths: Tensor | None) -> 
 def word_weights(model: SignatureGP) -> Tensor:
     """w_ca, (classes, M) or for a regression (1, M), float64.
 
-    A Bernoulli likelihood has one latent for two classes: it is that of class 1, and class 0 has zero.
+    A Bernoulli likelihood has one latent for two classes: it is that of class 1, and class 0 has zero. For least
+    squares they are the weights of the logits, temperature mixing f, to which `link_offset` is added.
     """
     weights = model.variational.mean.detach().double()
     if model.features.basis is not None:
         weights = weights @ model.features.basis.T
+    if isinstance(model.likelihood, LeastSquares):
+        weights = model.likelihood.temperature * model.likelihood.mixing @ weights
     if isinstance(model.likelihood, Bernoulli):
         weights = torch.cat([torch.zeros_like(weights), weights])
     return weights
+
+
+def link_offset(model: SignatureGP) -> Tensor:
+    """What is added to every class whatever the series, (classes,)."""
+    likelihood = model.likelihood
+    if isinstance(likelihood, LeastSquares):
+        return likelihood.offset
+    return torch.zeros(getattr(likelihood, "classes", 1), dtype=torch.float64)
 
 
 def classifies(committee: Committee) -> bool:

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from siggpde.estimators.committee import Committee, Member, chunks
+from siggpde.committee import Committee, Member, chunks
 from siggpde.explain.linear import check, classifies, directions, likeliest_two, path_names, word_features
 from siggpde.paths import PathOptions, SeriesBatch
 

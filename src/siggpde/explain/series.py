@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from siggpde.estimators.committee import Committee, Member, chunks
+from siggpde.committee import Committee, Member, chunks
 from siggpde.explain.linear import (
     Letters,
     Vocabulary,
@@ -18,6 +18,7 @@ from siggpde.explain.linear import (
     classifies,
     directions,
     likeliest_two,
+    link_offset,
     vocabulary,
     word_features,
 )
@@ -43,8 +44,8 @@ class SeriesExplanation:
     """The prediction of one series and what speaks for it (positive) or against it (negative).
 
     - `series`: its number. For classes `label` and `runner_up` with their probabilities; for numbers `mean` and `std`.
-    - `latent`: what is explained: the latent function of `label` minus that of `runner_up`, or that of the number,
-      averaged over the members with their weights.
+    - `latent`: what is explained: the latent function of `label` minus that of `runner_up` (for least squares the
+      difference of their logits), or that of the number, averaged over the members with their weights.
     - `contributions`: the words with the largest effect, largest first; `rest`: the sum of all other words;
       `constant`: what is the same for every series. constant + contributions + rest = latent.
     - `interactions`: the same, summed over all words of a set of channels: "time & x" has time–x, x–time, time–x–x, ..
@@ -75,6 +76,21 @@ class SeriesExplanation:
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""
         return asdict(self)
+
+    def in_units(self, scale: float, shift: float) -> SeriesExplanation:
+        """The same of the number shift + scale y, where that of y is explained."""
+        if self.mean is None or self.std is None:
+            raise ValueError("classes have no units; only the explanation of a number can be shifted and scaled")
+        return replace(
+            self,
+            latent=shift + scale * self.latent,
+            constant=shift + scale * self.constant,
+            rest=scale * self.rest,
+            contributions=[replace(each, value=scale * each.value) for each in self.contributions],
+            interactions=[replace(each, value=scale * each.value) for each in self.interactions],
+            mean=shift + scale * self.mean,
+            std=scale * self.std,
+        )
 
     def _prediction(self) -> str:
         if self.probability is None:
@@ -153,6 +169,9 @@ def _contributions(
     for k, (weight, member) in enumerate(zip(committee.weights.double(), committee.members, strict=True)):
         features = word_features(member.model, *member.paths(batch))
         towards = directions(committee, pairs, k, slice(None))
+        if pairs is not None:
+            offset = link_offset(member.model)
+            constant += weight * (offset[pairs[:, 0]] - offset[pairs[:, 1]])
         if usual is not None:
             constant += weight * (towards @ usual[k])
             features = features - usual[k]

@@ -28,11 +28,12 @@ def best_temperature(likelihood: LeastSquares, mean: Tensor, variance: Tensor, y
     mean and variance (n, classes) are those of the latents of left-out series, y (n,) their labels.
     """
     golden = (math.sqrt(5) - 1) / 2
+    weights = _weights(likelihood, y)
 
     def loss(logarithm: float) -> float:
         likelihood.calibration[0] = math.exp(logarithm)
         prior = 0.5 * ((logarithm - _CENTRE) / _SPREAD) ** 2
-        return prior / len(y) - float(likelihood.log_predictive(mean, variance, y).mean())
+        return (prior - float(weights @ likelihood.log_predictive(mean, variance, y))) / len(y)
 
     low, high = _LOWEST, _HIGHEST
     left, right = high - golden * (high - low), low + golden * (high - low)
@@ -55,15 +56,15 @@ def mix(likelihood: LeastSquares, mean: Tensor, variance: Tensor, y: Tensor) -> 
     points = sobol_normal(_POINTS, classes, likelihood.seed).double()
     identity = torch.eye(classes, dtype=torch.float64)
     link = torch.cat([temperature * identity, torch.zeros(classes, 1, dtype=torch.float64)], dim=1).requires_grad_()
-    start = link.detach().clone()
+    start, weights = link.detach().clone(), _weights(likelihood, y)
     optimizer = torch.optim.LBFGS([link], max_iter=_ITERATIONS, line_search_fn="strong_wolfe")
 
     def loss() -> Tensor:
         optimizer.zero_grad()
         likelihood.mixing, likelihood.offset = link[:, :-1] / temperature, link[:, -1]
         chances = likelihood.log_chances(mean, variance, points)
-        value = -chances.gather(1, y.long()[:, None]).mean()
-        value = value + 0.5 * (link - start).square().sum() / len(y)
+        value = 0.5 * (link - start).square().sum() - weights @ chances.gather(1, y.long()[:, None])[:, 0]
+        value = value / len(y)
         value.backward()
         return value
 
@@ -73,3 +74,9 @@ def mix(likelihood: LeastSquares, mean: Tensor, variance: Tensor, y: Tensor) -> 
     if not bool(torch.isfinite(found).all()):
         found = start
     likelihood.mixing, likelihood.offset = (found[:, :-1] / temperature).clone(), found[:, -1].clone()
+
+
+def _weights(likelihood: LeastSquares, y: Tensor) -> Tensor:
+    """What every series counts: the weight of its class, on average 1."""
+    weights = likelihood.weights(y, torch.empty(0, dtype=torch.float64))
+    return weights * (len(weights) / weights.sum())

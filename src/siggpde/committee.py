@@ -18,11 +18,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from siggpde.estimators.recalibration import Recalibration, deviations, mixture_quantile
 from siggpde.likelihoods import Gaussian
 from siggpde.model import SignatureGP
 from siggpde.paths import PathTransform, SeriesBatch
 from siggpde.quadrature import as_levels
+from siggpde.recalibration import Recalibration, deviations, mixture_quantile
 from siggpde.training.history import History
 
 _CHUNK = 1024

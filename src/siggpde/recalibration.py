@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from scipy import stats
 from torch import Tensor
@@ -21,6 +22,7 @@ from torch import Tensor
 DEGREES = (3.0, 4.0, 5.0, 7.0, 10.0, 20.0, 1e6)
 _SCALES = tuple(2.0 ** (k / 16) for k in range(-32, 33))
 _FAR = 30.0
+_PRIOR_SERIES, _PRIOR_SPREAD = 30, 1.15
 
 
 @dataclass(frozen=True)
@@ -47,8 +49,13 @@ class Recalibration:
 
 
 def recalibrate(z: Tensor) -> Recalibration:
-    """The most likely one for the deviations z (n,) of left-out series."""
-    values = z.detach().double().numpy()
+    """The most probable one for the deviations z (n,) of left-out series.
+
+    The prior counts as 30 series more, 1.15 times as far off as the prediction says: settings were chosen by the same
+    left-out series, which makes these look better than new ones.
+    """
+    imagined = _PRIOR_SPREAD * stats.norm.ppf((np.arange(_PRIOR_SERIES) + 0.5) / _PRIOR_SERIES)
+    values = np.concatenate([z.detach().double().numpy(), imagined])
     best, chosen = -math.inf, Recalibration(DEGREES[-1], 1.0)
     for degrees in DEGREES:
         for scale in _SCALES:
