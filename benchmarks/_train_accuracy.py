@@ -70,7 +70,7 @@ def words_of_the_full_kernel(found: Screening, paths: Tensor) -> SignatureGP:
 
 
 def directions(rank: int | None) -> Callable[[Screening, Tensor], SignatureGP]:
-    return lambda found, _: found.build(rank=rank, dtype=torch.float32)
+    return lambda found, _: found.build(Softmax(found.classes or 2), rank=rank, dtype=torch.float32)
 
 
 FITS = [
@@ -90,7 +90,7 @@ def run(fit: Fit, seed: int) -> Outcome:
     """From raw series to predictions; the time is that of everything but loading the file and judging."""
     train, labels, test, truth = tensors(load_dataset(fit.data))
     wall, cpu = time.perf_counter(), time.process_time()
-    candidates = None if fit.screened else [Candidate()]
+    candidates = None if fit.screened else [Candidate(words=fit.words)]
     found = siggpde.screen(
         train, labels, seed=seed, candidates=candidates, max_words=fit.words, max_series=1500 if fit.screened else 500
     )

@@ -1,5 +1,6 @@
 """Committees: mixtures of what their members predict, with weights by stacking."""
 
+import math
 from typing import Any
 
 import pytest
@@ -8,10 +9,11 @@ from torch import Tensor
 from torch.distributions import Normal
 
 from siggpde import committee as module
-from siggpde.committee import Committee, Member, chunks, stack
+from siggpde.committee import Committee, Member, chunks, sharpen, stack
 from siggpde.likelihoods import Gaussian, LeastSquares, StudentT
 from siggpde.paths import PathOptions, PathTransform, SeriesBatch
 from siggpde.training import Exact, fit
+from small_committees import batch_of, committee_of, labels_of
 from small_models import QUIET, labels, series, small_gp, targets
 
 X = series(30, seed=3)
@@ -194,3 +196,34 @@ def test_series_that_some_or_all_members_find_impossible():
     densities[:, 0] = -torch.inf
     weights = stack(densities)
     assert torch.isfinite(weights).all() and weights.sum().item() == pytest.approx(1.0)
+
+
+def test_averages_that_are_not_sure_enough_are_sharpened():
+    generator = torch.Generator().manual_seed(0)
+    y = torch.arange(600) % 3
+    logits = 3.0 * torch.nn.functional.one_hot(y, 3) + 1.5 * torch.randn(600, 3, generator=generator)
+    ones = torch.ones(600, dtype=torch.float64)
+    flat, steep = (torch.softmax(factor * logits.double(), dim=1) for factor in (0.4, 2.0))
+    assert sharpen(flat, y, ones) > 1.2 and sharpen(steep, y, ones) < 0.9
+    best = max(torch.arange(0.3, 4.0, 0.01).tolist(), key=lambda power: _likelihood(flat, y, power))
+    assert sharpen(flat, y, ones) == pytest.approx(best**0.5, rel=0.03)
+    one = torch.zeros(600, dtype=torch.float64)
+    assert sharpen(flat, y, one) == pytest.approx(1.0, abs=1e-2), "series that do not count leave it alone"
+
+
+def _likelihood(chances: Tensor, y: Tensor, power: float) -> float:
+    found = torch.log_softmax(power * chances.log(), dim=1).gather(1, y[:, None]).sum()
+    return float(found) - 0.5 * (math.log(power) / 0.5) ** 2
+
+
+def test_sharpened_probabilities_sum_to_one_and_agree_with_the_density():
+    batch = batch_of(12)
+    committee = committee_of(batch, labels_of(batch, 3))
+    plain, density = committee.probabilities(batch), committee.log_predictive(batch, labels_of(batch, 3))
+    committee.sharpness = 1.7
+    sharp = committee.probabilities(batch)
+    assert torch.allclose(sharp, plain**1.7 / (plain**1.7).sum(dim=1, keepdim=True), atol=1e-12)
+    assert torch.equal(sharp.argmax(dim=1), plain.argmax(dim=1))
+    found = committee.log_predictive(batch, labels_of(batch, 3))
+    assert torch.allclose(found, sharp.gather(1, labels_of(batch, 3)[:, None])[:, 0].log())
+    assert not torch.allclose(found, density)

@@ -38,7 +38,7 @@ def test_the_temperature_is_the_most_probable():
 
     def loss(temperature: float) -> float:
         likelihood.calibration[0] = temperature
-        prior = 0.5 * (math.log(temperature / 4.0) / 0.7) ** 2 / len(y)
+        prior = 0.5 * (math.log(temperature / 4.0) / 1.0) ** 2 / len(y)
         return prior - float(likelihood.log_predictive(mean, variance, y).mean())
 
     assert loss(found) < min(loss(0.95 * found), loss(1.05 * found)) < min(loss(0.5 * found), loss(2 * found))

@@ -7,10 +7,14 @@ kinds; its predictive distribution is a mixture,
 
 with weights that give the left-out series the highest probability (stacking), drawn towards equal ones where there are
 few series.
+
+The average of well calibrated probabilities is not sure enough of itself, for members err in different places. So the
+average of classes is sharpened, p^s / sum p^s, by the power s that suits the left-out series best.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from siggpde._golden import least
 from siggpde.likelihoods import Gaussian
 from siggpde.model import SignatureGP
 from siggpde.paths import PathTransform, SeriesBatch
@@ -27,6 +32,7 @@ from siggpde.training.history import History
 
 _CHUNK = 1024
 _PRIOR_SERIES = 10.0
+_SHARPNESS_SPREAD = 0.5
 _MOST_STEPS = 2000
 _LEAST = -1e12  # a series that no member foresaw at all says nothing about them
 
@@ -51,11 +57,13 @@ class Member:
 
 @dataclass
 class Committee:
-    """Members, their weights (K,), which sum to 1, and for regressions what their tails are like."""
+    """Members and their weights (K,), which sum to 1; for regressions what their tails are like, for classes how much
+    sharper the average should be: its probabilities are raised to the power `sharpness`."""
 
     members: list[Member]
     weights: Tensor
     recalibration: Recalibration | None = None
+    sharpness: float = 1.0
 
     def probabilities(self, batch: SeriesBatch) -> Tensor:
         """Class probabilities (n, classes) in float64, rows summing to 1."""
@@ -64,6 +72,8 @@ class Committee:
             found = [weight * member.predict(piece).double() for weight, member in self._weighted()]
             parts.append(torch.stack(found).sum(dim=0))
         chances = torch.cat(parts)
+        if self.sharpness != 1.0:
+            return torch.softmax(self.sharpness * chances.log(), dim=1)
         return chances / chances.sum(dim=1, keepdim=True)
 
     def moments(self, batch: SeriesBatch) -> tuple[Tensor, Tensor]:
@@ -85,6 +95,8 @@ class Committee:
 
     def log_predictive(self, batch: SeriesBatch, y: Tensor) -> Tensor:
         """log p(y | x) of every series, (n,)."""
+        if self.sharpness != 1.0:
+            return self.probabilities(batch).log().gather(1, y.long()[:, None])[:, 0]
         parts = []
         for start, piece in enumerate(chunks(batch, _CHUNK)):
             own = y[start * _CHUNK : start * _CHUNK + len(piece)]
@@ -150,3 +162,18 @@ def stack(log_densities: Tensor) -> Tensor:
         if float((weights - before).abs().max()) < 1e-9:
             break
     return weights
+
+
+def sharpen(chances: Tensor, y: Tensor, weights: Tensor) -> float:
+    """A power for probabilities (n, classes) of left-out series with labels y, which count by their `weights` (n,).
+
+    It is half way, on a logarithmic scale, from 1 to the most probable one (of which the logarithm is about N(0, 0.5²)
+    beforehand): members, links and weights were chosen by the same series, which makes these look surer than new ones.
+    """
+    logits, own = chances.double().log(), y.long()[:, None]
+
+    def loss(logarithm: float) -> float:
+        found = torch.log_softmax(math.exp(logarithm) * logits, dim=1).gather(1, own)[:, 0]
+        return 0.5 * (logarithm / _SHARPNESS_SPREAD) ** 2 - float(weights @ found)
+
+    return math.exp(least(loss, math.log(0.5), math.log(4.0)) / 2)

@@ -16,12 +16,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from scipy import stats
+from scipy import special, stats
 from torch import Tensor
 
 DEGREES = (3.0, 4.0, 5.0, 7.0, 10.0, 20.0, 1e6)
 _SCALES = tuple(2.0 ** (k / 16) for k in range(-32, 33))
-_FAR = 30.0
 _PRIOR_SERIES, _PRIOR_SPREAD = 30, 1.15
 
 
@@ -68,14 +67,13 @@ def recalibrate(z: Tensor) -> Recalibration:
 def deviations(y: Tensor, means: Tensor, spreads: Tensor, weights: Tensor) -> Tensor:
     """z = Phi^-1(F(y)), (n,), for y (n,) under mixtures of normals: means and spreads (K, n), weights (K,).
 
-    Far out, where F is 0 or 1 to the last digit, the nearest normal of the mixture decides.
+    By logarithms of F and of 1 - F, whichever is smaller, so that it holds however far out y is.
     """
-    each = (y - means) / spreads
-    below = (weights[:, None] * torch.special.ndtr(each)).sum(dim=0)
-    above = (weights[:, None] * torch.special.ndtr(-each)).sum(dim=0)
-    z = torch.where(below < above, torch.special.ndtri(below), -torch.special.ndtri(above))
-    nearest = each.gather(0, each.abs().argmin(dim=0, keepdim=True))[0]
-    return torch.where(nearest.abs() < _FAR, z, nearest)
+    each = ((y - means) / spreads).detach().double().numpy()
+    shares = weights.detach().double().log().numpy()[:, None]
+    below = special.logsumexp(shares + special.log_ndtr(each), axis=0)
+    above = special.logsumexp(shares + special.log_ndtr(-each), axis=0)
+    return torch.from_numpy(np.where(below < above, special.ndtri_exp(below), -special.ndtri_exp(above)))
 
 
 def mixture_quantile(z: float, means: Tensor, spreads: Tensor, weights: Tensor) -> Tensor:

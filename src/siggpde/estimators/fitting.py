@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from siggpde.candidates import Candidate, first_round
-from siggpde.committee import Committee, Member, chunks, stack
+from siggpde.committee import Committee, Member, chunks, sharpen, stack
 from siggpde.estimators.screening_file import read_screening, write_screening
 from siggpde.likelihoods import Bernoulli, Gaussian, LeastSquares, Likelihood, Poisson, RobustMax, Softmax, StudentT
 from siggpde.paths import PathOptions, SeriesBatch
@@ -20,6 +20,7 @@ from siggpde.recalibration import deviations, recalibrate
 from siggpde.screening import Screening, screen
 from siggpde.training import Exact, NaturalGradients, fit
 from siggpde.training.exact import left_out_latents
+from siggpde.training.link import class_weights
 
 log = logging.getLogger(__name__)
 
@@ -165,7 +166,7 @@ def _weighed(members: list[Member], batch: SeriesBatch, y: Tensor) -> Committee:
     """Weights by stacking on left-out series, at most 2000 of them, evenly spaced; for numbers their tails too."""
     rows = torch.arange(0, len(y), max(1, -(-len(y) // _ROWS_FOR_WEIGHTS)))
     picked, targets = sub_batch(batch, rows), y[rows]
-    densities, means, variances = [], [], []
+    densities, means, variances, chances = [], [], [], []
     for member in members:
         latents = []
         for piece in chunks(picked, 512):
@@ -179,9 +180,14 @@ def _weighed(members: list[Member], batch: SeriesBatch, y: Tensor) -> Committee:
             mean, variance = likelihood.predict(mean, variance)
             means.append(mean.double())
             variances.append(variance.double())
+        else:
+            chances.append(likelihood.predict(mean, variance).double())
     weights = stack(torch.stack(densities))
-    if not means:
-        return Committee(members, weights)
+    if chances:
+        likelihood = members[0].model.likelihood
+        assert isinstance(likelihood, LeastSquares)
+        average = (weights[:, None, None] * torch.stack(chances)).sum(dim=0)
+        return Committee(members, weights, None, sharpen(average, targets, class_weights(likelihood, targets)))
     z = deviations(targets.double(), torch.stack(means), torch.stack(variances).sqrt(), weights)
     return Committee(members, weights, recalibrate(z))
 

@@ -71,6 +71,7 @@ def save_estimator(estimator: Any, path: str | os.PathLike[str], *, force: bool 
     }
     if estimator.committee_.recalibration is not None:
         facts["recalibration"] = asdict(estimator.committee_.recalibration)
+    facts["sharpness"] = estimator.committee_.sharpness
     if isinstance(estimator, SigGPClassifier):
         facts["classes"] = {"dtype": estimator.classes_.dtype.str, "values": estimator.classes_.tolist()}
     write_folder(path, tensors, facts, _card(estimator, path), force=force)
@@ -113,7 +114,7 @@ def _restored(tensors: dict[str, torch.Tensor], facts: Mapping[str, Any]) -> Est
     recalibration = facts.get("recalibration")
     recalibration = None if recalibration is None else Recalibration(**recalibration)
     found = {key: tuple(v) if isinstance(v, list) else v for key, v in facts["facts"].items() if key in _FACTS}
-    found["committee_"] = Committee(members, weights, recalibration)
+    found["committee_"] = Committee(members, weights, recalibration, float(facts.get("sharpness", 1.0)))
     found["preparation_"] = Preparation.from_state(facts["preparation"])
     if isinstance(estimator, SigGPClassifier):
         classes = np.array(facts["classes"]["values"], dtype=np.dtype(facts["classes"]["dtype"]))

@@ -2,7 +2,7 @@
 
 The regression on ±1 knows neither how sure it is nor which classes are taken for each other. Both show in its
 predictions of left-out series, to which temperature, mixing and offset of the link are fitted as a multinomial
-logistic regression would be. Priors keep them where few series speak: log temperature about N(log 4, 0.7²), and
+logistic regression would be. Priors keep them where few series speak: log temperature about N(log 4, 1), and
 temperature times mixing about N(temperature I, 1), offset about N(0, 1).
 """
 
@@ -13,11 +13,12 @@ import math
 import torch
 from torch import Tensor
 
+from siggpde._golden import least
 from siggpde.likelihoods import LeastSquares
 from siggpde.quadrature import sobol_normal
 
 _LOWEST, _HIGHEST = math.log(0.25), math.log(32.0)
-_CENTRE, _SPREAD = math.log(4.0), 0.7
+_CENTRE, _SPREAD = math.log(4.0), 1.0
 _POINTS = 16
 _ITERATIONS = 60
 
@@ -27,27 +28,14 @@ def best_temperature(likelihood: LeastSquares, mean: Tensor, variance: Tensor, y
 
     mean and variance (n, classes) are those of the latents of left-out series, y (n,) their labels.
     """
-    golden = (math.sqrt(5) - 1) / 2
-    weights = _weights(likelihood, y)
+    weights = class_weights(likelihood, y)
 
     def loss(logarithm: float) -> float:
         likelihood.calibration[0] = math.exp(logarithm)
         prior = 0.5 * ((logarithm - _CENTRE) / _SPREAD) ** 2
-        return (prior - float(weights @ likelihood.log_predictive(mean, variance, y))) / len(y)
+        return prior - float(weights @ likelihood.log_predictive(mean, variance, y))
 
-    low, high = _LOWEST, _HIGHEST
-    left, right = high - golden * (high - low), low + golden * (high - low)
-    at_left, at_right = loss(left), loss(right)
-    for _ in range(14):
-        if at_left < at_right:
-            high, right, at_right = right, left, at_left
-            left = high - golden * (high - low)
-            at_left = loss(left)
-        else:
-            low, left, at_left = left, right, at_right
-            right = low + golden * (high - low)
-            at_right = loss(right)
-    return math.exp((low + high) / 2)
+    return math.exp(least(loss, _LOWEST, _HIGHEST))
 
 
 def mix(likelihood: LeastSquares, mean: Tensor, variance: Tensor, y: Tensor) -> None:
@@ -56,7 +44,7 @@ def mix(likelihood: LeastSquares, mean: Tensor, variance: Tensor, y: Tensor) -> 
     points = sobol_normal(_POINTS, classes, likelihood.seed).double()
     identity = torch.eye(classes, dtype=torch.float64)
     link = torch.cat([temperature * identity, torch.zeros(classes, 1, dtype=torch.float64)], dim=1).requires_grad_()
-    start, weights = link.detach().clone(), _weights(likelihood, y)
+    start, weights = link.detach().clone(), class_weights(likelihood, y)
     optimizer = torch.optim.LBFGS([link], max_iter=_ITERATIONS, line_search_fn="strong_wolfe")
 
     def loss() -> Tensor:
@@ -76,7 +64,7 @@ def mix(likelihood: LeastSquares, mean: Tensor, variance: Tensor, y: Tensor) -> 
     likelihood.mixing, likelihood.offset = (found[:, :-1] / temperature).clone(), found[:, -1].clone()
 
 
-def _weights(likelihood: LeastSquares, y: Tensor) -> Tensor:
+def class_weights(likelihood: LeastSquares, y: Tensor) -> Tensor:
     """What every series counts: the weight of its class, on average 1."""
     weights = likelihood.weights(y, torch.empty(0, dtype=torch.float64))
     return weights * (len(weights) / weights.sum())
