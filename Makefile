@@ -24,7 +24,7 @@ quickstart: $(VENV)/.package
 	$(BIN)/siggpde demo --output quickstart --force
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -m "not slow"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" --numprocesses=auto --maxprocesses=4
 
 test-slow: $(VENV)/.dev
 	$(BIN)/python -m pytest -m slow
