@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from siggpde.candidates import as_candidate
 from siggpde.leave_one_out import LeaveOneOut
 from siggpde.paths import PathTransform
 from siggpde.screening import Screening
+from siggpde.training.checkpoint import write_whole
 
 _FORMAT = 1
 
@@ -21,13 +21,7 @@ def write_screening(path: Path, found: Screening, mark: str) -> None:
     """Writes it whole or not at all; `mark` is the fingerprint of the data and settings it belongs to."""
     state = {"format": _FORMAT, "fingerprint": mark, "found": [_state(one) for one in (found, *found.others)]}
     state |= {"report": found.report, "seconds": found.seconds}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
-    with part.open("wb") as file:
-        torch.save(state, file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(part, path)
+    write_whole(path, state)
 
 
 def read_screening(path: Path, mark: str) -> Screening:

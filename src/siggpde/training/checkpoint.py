@@ -65,6 +65,11 @@ def save_checkpoint(path: Path, trainer: Trainer, mark: str) -> None:
         "reference": trainer.cache.reference,
         "pool": [list(word) for word in trainer.cache.pool],
     }
+    write_whole(path, state)
+
+
+def write_whole(path: Path, state: dict[str, Any]) -> None:
+    """Writes a state so that the file is either the old one or the whole new one, whatever happens meanwhile."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
     with part.open("wb") as file:
