@@ -17,10 +17,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.distributions import Normal
 
 from siggpde._golden import least
 from siggpde.likelihoods import Gaussian
@@ -73,7 +75,7 @@ class Committee:
             parts.append(torch.stack(found).sum(dim=0))
         chances = torch.cat(parts)
         if self.sharpness != 1.0:
-            return torch.softmax(self.sharpness * chances.log(), dim=1)
+            chances = chances**self.sharpness
         return chances / chances.sum(dim=1, keepdim=True)
 
     def moments(self, batch: SeriesBatch) -> tuple[Tensor, Tensor]:
@@ -97,6 +99,11 @@ class Committee:
         """log p(y | x) of every series, (n,)."""
         if self.sharpness != 1.0:
             return self.probabilities(batch).log().gather(1, y.long()[:, None])[:, 0]
+        if self.recalibration is not None:
+            means, variances = self.moments(batch)
+            each = Normal(means, variances.sqrt()).log_prob(y.double()) + self.weights.log()[:, None]
+            z = deviations(y.double(), means, variances.sqrt(), self.weights)
+            return self.recalibration.log_density(each.logsumexp(dim=0), z)
         parts = []
         for start, piece in enumerate(chunks(batch, _CHUNK)):
             own = y[start * _CHUNK : start * _CHUNK + len(piece)]
@@ -104,12 +111,7 @@ class Committee:
             for weight, member in self._weighted():
                 paths, lengths = member.paths(piece)
                 found.append(member.model.log_predictive(paths, own, lengths=lengths).double() + weight.log())
-            density = torch.stack(found).logsumexp(dim=0)
-            if self.recalibration is not None:
-                means, variances = self.moments(piece)
-                z = deviations(own.double(), means, variances.sqrt(), self.weights)
-                density = self.recalibration.log_density(density, z)
-            parts.append(density)
+            parts.append(torch.stack(found).logsumexp(dim=0))
         return torch.cat(parts)
 
     def quantiles(self, batch: SeriesBatch, levels: list[float]) -> Tensor:
@@ -118,8 +120,8 @@ class Committee:
             for level in levels:
                 as_levels(level, self.weights[:0])  # refuses what is not between 0 and 1
             means, variances = self.moments(batch)
-            scale = self.recalibration or Recalibration(1e6, 1.0)
-            found = [mixture_quantile(scale.level(p), means, variances.sqrt(), self.weights) for p in levels]
+            at = NormalDist().inv_cdf if self.recalibration is None else self.recalibration.level
+            found = [mixture_quantile(at(level), means, variances.sqrt(), self.weights) for level in levels]
             return torch.stack(found, dim=1)
         if len(self.members) > 1:
             raise NotImplementedError("quantiles of several members are there for the Gaussian likelihood only")
