@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from siggpde import _inputs
 from siggpde.goursat import Lengths
-from siggpde.kernel import SignatureKernel
+from siggpde.kernel import PathKernel, SignatureKernel
 from siggpde.signature import signature
 from siggpde.words import Word, check_words, letter_counts, words
 
@@ -44,7 +44,30 @@ class Projection(NamedTuple):
         return Projection(self.features[rows], self.variance[rows], self.tail[rows], 0)
 
 
-class OrthogonalSignatureFeatures(nn.Module):
+class InducingFeatures(nn.Module):
+    """Inducing variables u, seen through whitened covariances L^-1 E[u f(X)] with L L^T = E[u u^T].
+
+    Their parameters, where they have some, are variational: they change the posterior found, not the prior.
+    """
+
+    channels: int
+
+    @property
+    def size(self) -> int:
+        """The number of inducing variables."""
+        raise NotImplementedError
+
+    def inducing_covariance(self) -> Tensor:
+        """E[u u^T], (M, M)."""
+        raise NotImplementedError
+
+    def check(self, kernel: PathKernel) -> None:
+        """Raises a ValueError where these are no inducing variables of the kernel."""
+        if kernel.channels != self.channels:
+            raise ValueError(f"the kernel has {kernel.channels} channels and the features {self.channels}")
+
+
+class OrthogonalSignatureFeatures(InducingFeatures):
     """`count` words as inducing variables of a `SignatureKernel`; with `rank`, as many combinations of them.
 
     `order="lexicographic"` takes the first words, by length and then alphabet, as the paper does. `order="energy"`
@@ -85,6 +108,13 @@ class OrthogonalSignatureFeatures(nn.Module):
     def size(self) -> int:
         """The number of inducing variables."""
         return len(self.words) if self.basis is None else self.basis.shape[1]
+
+    def check(self, kernel: PathKernel) -> None:
+        super().check(kernel)
+        if not isinstance(kernel, SignatureKernel):
+            raise ValueError(f"words are inducing variables of a SignatureKernel, not of a {type(kernel).__name__}")
+        if kernel.words is not None and not set(self.words) <= set(kernel.words):
+            raise ValueError("the features use words that the kernel leaves out; give the kernel a larger depth")
 
     def inducing_covariance(self) -> Tensor:
         """E[u u^T], the identity. Nothing in the model asks for it; it is here to be looked at."""
@@ -145,7 +175,7 @@ class OrthogonalSignatureFeatures(nn.Module):
         if self.basis is None and kernel.words == self.words:
             tail, rounded = torch.zeros_like(variance), 0
         else:
-            tail, rounded = _tail(variance, values, kernel.tol, rows)
+            tail, rounded = positive_tail(variance, values, kernel.tol, rows)
         return Projection(values, variance, tail, rounded)
 
     def extra_repr(self) -> str:
@@ -153,7 +183,7 @@ class OrthogonalSignatureFeatures(nn.Module):
         return f"{len(self.words)} words over {self.channels} channels, order={self.order!r}{turned}"
 
 
-def _tail(variance: Tensor, features: Tensor, tol: float, rows: Tensor | None) -> tuple[Tensor, int]:
+def positive_tail(variance: Tensor, features: Tensor, tol: float, rows: Tensor | None) -> tuple[Tensor, int]:
     """k(X, X) - |features|² in float64, where negative within rounding zero; lower is a defect and raises."""
     tail = variance - features.to(torch.float64).square().sum(dim=1)
     allowed = _ROUNDINGS * max(torch.finfo(features.dtype).eps, tol) * variance

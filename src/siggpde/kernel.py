@@ -17,7 +17,60 @@ from siggpde.signature import signature
 from siggpde.words import Word, check_words, letter_counts, words_up_to
 
 
-class SignatureKernel(nn.Module):
+class PathKernel(nn.Module):
+    """A covariance function of paths with channel scales theta (channels,) and an amplitude sigma².
+
+    Both are learned, as logarithms; a number gives all channels the same scale. What k(X, Y) is, subclasses say in
+    `forward`.
+    """
+
+    log_amplitude: nn.Parameter
+    log_theta: nn.Parameter
+
+    def __init__(self, channels: int, theta: float | Sequence[float] | Tensor = 1.0, amplitude: float = 1.0) -> None:
+        super().__init__()
+        scales = torch.as_tensor(theta, dtype=torch.float64)
+        if scales.ndim == 0:
+            scales = scales.expand(channels)
+        if scales.shape != (channels,) or not bool((torch.isfinite(scales) & (scales > 0)).all()):
+            raise ValueError(f"theta must be a positive number or {channels} of them, one a channel, got {theta}")
+        if not (math.isfinite(amplitude) and amplitude > 0):
+            raise ValueError(f"amplitude must be positive, got {amplitude}")
+        self.channels = channels
+        self.log_theta = nn.Parameter(scales.log().clone())
+        self.log_amplitude = nn.Parameter(torch.tensor(math.log(amplitude), dtype=torch.float64))
+
+    @property
+    def theta(self) -> Tensor:
+        """Channel scales (channels,)."""
+        return self.log_theta.exp()
+
+    @property
+    def amplitude(self) -> Tensor:
+        """sigma², a scalar."""
+        return self.log_amplitude.exp()
+
+    def forward(
+        self,
+        x: _inputs.Series,
+        y: _inputs.Series | None = None,
+        diag: bool = False,
+        *,
+        lengths: Lengths = None,
+        y_lengths: Lengths = None,
+    ) -> Tensor:
+        """Covariances (n, m) of x (n, length, channels) with y (m, length', channels); (n,) with `diag=True`."""
+        raise NotImplementedError(f"{type(self).__name__} does not say what its covariances are")
+
+    def as_paths(self, x: _inputs.Series, lengths: Any = None, name: str = "x") -> tuple[Tensor, Tensor | None]:
+        """x as a float64 batch with its lengths, after checking the number of channels."""
+        batch, counts = _inputs.as_batch(x, lengths, name)
+        if batch.shape[2] != self.channels:
+            raise ValueError(f"{name} has {batch.shape[2]} channels, but the kernel was made for {self.channels}")
+        return batch.to(torch.float64), counts
+
+
+class SignatureKernel(PathKernel):
     """sigma² k(theta X, theta Y), where k(X, Y) is the sum over words of S(X)^a S(Y)^a.
 
     theta (channels,) scales the channels (a number gives all the same) and sigma² is `amplitude`; both are learned, as
@@ -32,8 +85,6 @@ class SignatureKernel(nn.Module):
     """
 
     letters: Tensor
-    log_amplitude: nn.Parameter
-    log_theta: nn.Parameter
 
     def __init__(
         self,
@@ -46,19 +97,11 @@ class SignatureKernel(nn.Module):
         words: Iterable[Sequence[int]] | None = None,
         tol: float = 1e-8,
     ) -> None:
-        super().__init__()
+        super().__init__(channels, theta, amplitude)
         if depth is not None and words is not None:
             raise ValueError("give depth or words or neither, not both: each says over which words to sum")
-        scales = torch.as_tensor(theta, dtype=torch.float64)
-        if scales.ndim == 0:
-            scales = scales.expand(channels)
-        if scales.shape != (channels,) or not bool((torch.isfinite(scales) & (scales > 0)).all()):
-            raise ValueError(f"theta must be a positive number or {channels} of them, one a channel, got {theta}")
-        if not (math.isfinite(amplitude) and amplitude > 0):
-            raise ValueError(f"amplitude must be positive, got {amplitude}")
         if not 0 < tol < 1:
             raise ValueError(f"tol must be between 0 and 1, got {tol!r}")
-        self.channels = channels
         self.depth = depth
         self.normalized = bool(normalized)
         self.tol = tol
@@ -69,18 +112,6 @@ class SignatureKernel(nn.Module):
             self.words = check_words(words, channels)
         counts = letter_counts(self.words or [], channels)
         self.register_buffer("letters", counts.to(torch.float64), persistent=False)
-        self.log_theta = nn.Parameter(scales.log().clone())
-        self.log_amplitude = nn.Parameter(torch.tensor(math.log(amplitude), dtype=torch.float64))
-
-    @property
-    def theta(self) -> Tensor:
-        """Channel scales (channels,)."""
-        return self.log_theta.exp()
-
-    @property
-    def amplitude(self) -> Tensor:
-        """sigma², a scalar."""
-        return self.log_amplitude.exp()
 
     @property
     def finite(self) -> bool:
@@ -133,13 +164,6 @@ class SignatureKernel(nn.Module):
         if not xs.requires_grad and self.log_theta.requires_grad and torch.is_grad_enabled():
             return _ScaledDiagonal.apply(self.log_theta, xs, counts, self.tol)  # pyright: ignore[reportReturnType]
         return signature_kernel_diag(self._scaled(xs, counts), lengths=counts, tol=self.tol)
-
-    def as_paths(self, x: _inputs.Series, lengths: Any = None, name: str = "x") -> tuple[Tensor, Tensor | None]:
-        """x as a float64 batch with its lengths, after checking the number of channels."""
-        batch, counts = _inputs.as_batch(x, lengths, name)
-        if batch.shape[2] != self.channels:
-            raise ValueError(f"{name} has {batch.shape[2]} channels, but the kernel was made for {self.channels}")
-        return batch.to(torch.float64), counts
 
     def _scaled(self, xs: Tensor, counts: Tensor | None) -> Tensor:
         """theta X; padding becomes zero, for the gradient in theta multiplies by it, and it may be NaN."""

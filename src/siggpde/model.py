@@ -10,22 +10,25 @@ and the ELBO is the sum over series of E_q[log p(y | f)] minus KL[q(u) || N(0, I
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from siggpde import _inputs
 from siggpde.goursat import Lengths
-from siggpde.inducing import OrthogonalSignatureFeatures, Projection
-from siggpde.kernel import SignatureKernel
+from siggpde.inducing import InducingFeatures, OrthogonalSignatureFeatures, Projection
+from siggpde.kernel import PathKernel, SignatureKernel
 from siggpde.likelihoods import Likelihood
 from siggpde.variational import Covariance, VariationalGaussian
 
 _MOST_JOINT = 5000
 
+AnyKernel = TypeVar("AnyKernel", bound=PathKernel)
+AnyFeatures = TypeVar("AnyFeatures", bound=InducingFeatures)
 
-class SignatureGP(nn.Module):
+
+class SparseGP(nn.Module, Generic[AnyKernel, AnyFeatures]):
     """A Gaussian process prior with covariance `kernel`, inducing `features`, a `likelihood` and q(u).
 
     Every latent function of the likelihood (one a class for `Softmax`) has its own q(u); all share the kernel.
@@ -34,20 +37,17 @@ class SignatureGP(nn.Module):
 
     def __init__(
         self,
-        kernel: SignatureKernel,
-        features: OrthogonalSignatureFeatures,
+        kernel: AnyKernel,
+        features: AnyFeatures,
         likelihood: Likelihood,
         *,
         covariance: Covariance = "full",
         dtype: torch.dtype = torch.float64,
     ) -> None:
         super().__init__()
-        if kernel.channels != features.channels:
-            raise ValueError(f"the kernel has {kernel.channels} channels and the features {features.channels}")
         if dtype not in _inputs.FLOATS:
             raise ValueError(f"dtype must be torch.float32 or torch.float64, got {dtype}")
-        if kernel.words is not None and not set(features.words) <= set(kernel.words):
-            raise ValueError("the features use words that the kernel leaves out; give the kernel a larger depth")
+        features.check(kernel)
         self.kernel = kernel
         self.features = features
         self.likelihood = likelihood
@@ -140,6 +140,10 @@ class SignatureGP(nn.Module):
         spread = self.variational.covariances(seen.features)
         values = seen.features.double()
         return mean, ((prior - values @ values.T) + spread.double()).to(self.dtype)
+
+
+class SignatureGP(SparseGP[SignatureKernel, OrthogonalSignatureFeatures]):
+    """The model of the paper: the signature kernel, and orthogonal signature features, whose covariance is I."""
 
 
 def _chunks(x: _inputs.Series, lengths: Lengths, chunk: int) -> Iterator[tuple[Tensor, Tensor | None]]:
