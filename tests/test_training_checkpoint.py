@@ -51,7 +51,7 @@ def interrupt(monkeypatch: pytest.MonkeyPatch, phase: str, at: int) -> None:
 
 def without_seconds(history: History) -> dict[str, Any]:
     facts = copy.deepcopy(history.to_dict())
-    del facts["phase_seconds"]
+    del facts["phase_seconds"], facts["step_seconds"]
     for record in facts["records"]:
         del record["seconds"]
     return facts

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -59,6 +59,18 @@ class InducingFeatures(nn.Module):
 
     def inducing_covariance(self) -> Tensor:
         """E[u u^T], (M, M)."""
+        raise NotImplementedError
+
+    def forward(self, kernel: Any, x: _inputs.Series, *, lengths: Lengths = None) -> Projection:
+        """What the model sees of x (n, length, channels)."""
+        raise NotImplementedError
+
+    def signatures(self, kernel: Any, x: Tensor, lengths: Tensor | None) -> Tensor | None:
+        """What `project_signatures` needs of the series, (n, ...), computed once for a whole fit; None for nothing."""
+        return None
+
+    def project_signatures(self, kernel: Any, plain: Tensor, reference: Tensor) -> Projection:
+        """The projection from what `signatures` gave when log theta was `reference`."""
         raise NotImplementedError
 
     def check(self, kernel: PathKernel) -> None:

@@ -142,6 +142,9 @@ class SparseGP(nn.Module, Generic[AnyKernel, AnyFeatures]):
         return mean, ((prior - values @ values.T) + spread.double()).to(self.dtype)
 
 
+AnyGP = SparseGP[Any, Any]
+
+
 class SignatureGP(SparseGP[SignatureKernel, OrthogonalSignatureFeatures]):
     """The model of the paper: the signature kernel, and orthogonal signature features, whose covariance is I."""
 

@@ -22,7 +22,7 @@ from siggpde import _inputs
 from siggpde._triangular import gram_upper
 from siggpde.goursat import Lengths
 from siggpde.inducing import Projection
-from siggpde.model import SignatureGP
+from siggpde.model import AnyGP
 from siggpde.variational import VariationalGaussian
 
 _CHUNK = 4096
@@ -33,7 +33,7 @@ Piece = tuple[Projection, Tensor]
 
 
 @torch.no_grad()
-def absorb(model: SignatureGP, x: _inputs.Series, y: Any, *, lengths: Lengths = None) -> None:
+def absorb(model: AnyGP, x: _inputs.Series, y: Any, *, lengths: Lengths = None) -> None:
     """Updates q(u) of `model` in place with the series x (n, length, channels) and their targets y (n,).
 
     Where it fails, it raises and nothing has changed.
@@ -69,7 +69,7 @@ def _require(done: bool) -> None:
         )
 
 
-def _climb(model: SignatureGP, pieces: list[Piece]) -> None:
+def _climb(model: AnyGP, pieces: list[Piece]) -> None:
     """Steps of q(u), each halved until it raises the bound, until they gain nothing any more."""
     q = model.variational
     n = sum(len(y) for _, y in pieces)
@@ -115,20 +115,20 @@ class _Prior:
         return float(other.kl())
 
 
-def _bound(model: SignatureGP, start: _Prior, pieces: list[Piece]) -> float:
+def _bound(model: AnyGP, start: _Prior, pieces: list[Piece]) -> float:
     fit = 0.0
     for seen, y in pieces:
         fit += float(model.likelihood.expected_log_prob(*model.latent_marginals(seen), y).double().sum())
     return fit - start.divergence(model.variational)
 
 
-def _pieces(model: SignatureGP, x: Tensor, counts: Tensor | None, y: Tensor) -> Iterator[Piece]:
+def _pieces(model: AnyGP, x: Tensor, counts: Tensor | None, y: Tensor) -> Iterator[Piece]:
     for start in range(0, len(x), _CHUNK):
         rows = slice(start, start + _CHUNK)
         yield model.project(x[rows], lengths=None if counts is None else counts[rows]), y[rows]
 
 
-def _sites(model: SignatureGP, pieces: Iterator[Piece] | list[Piece]) -> tuple[Tensor, Tensor]:
+def _sites(model: AnyGP, pieces: Iterator[Piece] | list[Piece]) -> tuple[Tensor, Tensor]:
     """What the series add to L and to L m, at the present q(u)."""
     q = model.variational
     precision, shift = torch.zeros_like(q.root, dtype=torch.float64), torch.zeros_like(q.mean, dtype=torch.float64)

@@ -15,8 +15,9 @@ import torch
 from torch import Tensor
 
 from siggpde.inducing import Projection, most_energetic
-from siggpde.model import SignatureGP
+from siggpde.model import AnyGP
 from siggpde.signature import signature
+from siggpde.training.paths import joined
 from siggpde.words import Word, letter_counts
 
 _CHUNK = 4096
@@ -56,14 +57,12 @@ class SignatureCache:
     def on_disk(self) -> bool:
         return self._folder is not None
 
-    def project(self, model: SignatureGP, rows: Tensor | None = None) -> Projection:
+    def project(self, model: AnyGP, rows: Tensor | None = None) -> Projection:
         """What the model sees of the series at `rows` (all by default); differentiable in the kernel's parameters."""
         kernel, features = model.kernel, model.features
         if rows is None and not torch.is_grad_enabled() and len(self.x) > _CHUNK:
             places = torch.arange(len(self.x)).split(_CHUNK)
-            parts = [self.project(model, place) for place in places]
-            joined = [torch.cat(columns) for columns in zip(*(part[:3] for part in parts), strict=True)]
-            return Projection(*joined, rounded=sum(part.rounded for part in parts))
+            return joined([self.project(model, place) for place in places])
         stored = self.values if rows is None else self.values[rows]
         columns = self._columns(features.words)
         chosen = stored if columns is None else stored[:, columns]
@@ -83,7 +82,7 @@ class SignatureCache:
         seen = features.project(kernel, scaled, norms, rows)
         return seen._replace(features=seen.features.to(model.dtype))
 
-    def choose_words(self, model: SignatureGP, count: int) -> list[Word]:
+    def choose_words(self, model: AnyGP, count: int) -> list[Word]:
         """The `count` words of the pool with the largest mean S_theta(X)², or share of k(X, X) when normalised."""
         with torch.no_grad():
             factors = (2 * self._letters @ (model.kernel.log_theta - self.reference)).exp()
@@ -110,7 +109,7 @@ class SignatureCache:
         self._known = [(words, columns), *self._known[:3]]
         return columns
 
-    def _squared_norms(self, model: SignatureGP, rows: Tensor | None) -> Tensor:
+    def _squared_norms(self, model: AnyGP, rows: Tensor | None) -> Tensor:
         kernel = model.kernel
         if torch.is_grad_enabled() and kernel.log_theta.requires_grad:
             paths, lengths = self._paths(rows)

@@ -10,7 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from siggpde.model import SignatureGP
+from siggpde.inducing import OrthogonalSignatureFeatures
+from siggpde.kernel import SignatureKernel
+from siggpde.model import AnyGP
 from siggpde.training.history import History
 from siggpde.training.trainer import Trainer
 from siggpde.variational import VariationalGaussian
@@ -29,7 +31,7 @@ def fingerprint(x: Tensor, lengths: Tensor | None, y: Tensor, *settings: Any) ->
     return digest.hexdigest()
 
 
-def describe(model: SignatureGP) -> tuple[Any, ...]:
+def describe(model: AnyGP) -> tuple[Any, ...]:
     """What a model is, apart from everything that training changes."""
     kernel, features, likelihood = model.kernel, model.features, model.likelihood
     learned = [name for part in (kernel, likelihood) for name, p in part.named_parameters() if p.requires_grad]
@@ -39,13 +41,20 @@ def describe(model: SignatureGP) -> tuple[Any, ...]:
         given = {"name": str(likelihood)}
     changing = {*likelihood.calibrated, *(name.removeprefix("log_") for name in learned)}
     fixed = {key: value for key, value in given.items() if key not in changing}
-    words = len(features.words) if features.order == "energy" else features.words
     return (
-        (kernel.channels, kernel.words, kernel.normalized, kernel.tol),
-        (features.order, features.rank, words),
+        _settings_of(kernel),
+        _settings_of(features),
         (type(likelihood).__name__, fixed, learned),
         (model.variational.covariance, str(model.dtype)),
     )
+
+
+def _settings_of(part: Any) -> tuple[Any, ...]:
+    if isinstance(part, SignatureKernel):
+        return part.channels, part.words, part.normalized, part.tol
+    if isinstance(part, OrthogonalSignatureFeatures):
+        return part.order, part.rank, len(part.words) if part.order == "energy" else part.words
+    return type(part).__name__, part.extra_repr()
 
 
 def save_checkpoint(path: Path, trainer: Trainer, mark: str) -> None:
@@ -54,7 +63,7 @@ def save_checkpoint(path: Path, trainer: Trainer, mark: str) -> None:
     state = {
         "format": _FORMAT,
         "fingerprint": mark,
-        "words": [list(word) for word in model.features.words],
+        "words": [list(word) for word in getattr(model.features, "words", ())],
         "model": model.state_dict(),
         "phase": trainer.phase,
         "iteration": trainer.iteration,
@@ -102,9 +111,9 @@ def read_checkpoint(path: Path, mark: str) -> dict[str, Any]:
 def restore(trainer: Trainer, state: dict[str, Any]) -> None:
     """Puts the state of a checkpoint into a trainer made with the same arguments."""
     model, values = trainer.model, state["model"]
-    model.features.choose([tuple(word) for word in state["words"]])
-    basis = values.get("features.basis")
-    model.features.basis = basis
+    if isinstance(model.features, OrthogonalSignatureFeatures):
+        model.features.choose([tuple(word) for word in state["words"]])
+        model.features.basis = values.get("features.basis")
     old = model.variational
     size = values["variational.mean"].shape[1]
     model.variational = VariationalGaussian(old.latents, size, old.covariance, model.dtype)

@@ -20,7 +20,7 @@ from siggpde._triangular import gram_upper, times_lower
 from siggpde.inducing import Projection
 from siggpde.leave_one_out import leave_one_out
 from siggpde.likelihoods import Gaussian, LeastSquares
-from siggpde.model import SignatureGP
+from siggpde.model import AnyGP
 from siggpde.training.link import best_temperature, mix
 from siggpde.training.schedules import Exact
 from siggpde.training.trainer import Trainer
@@ -155,7 +155,7 @@ def left_out(
 
 
 @torch.no_grad()
-def left_out_latents(model: SignatureGP, x: Tensor, y: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:
+def left_out_latents(model: AnyGP, x: Tensor, y: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """`left_out` of training series x (n, length, channels) of a model whose q(u) is exact, two (n, latents)."""
     seen = model.project(x, lengths=lengths)
     q, features = model.variational, seen.features.double()

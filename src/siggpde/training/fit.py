@@ -17,7 +17,7 @@ from siggpde.goursat import Lengths
 from siggpde.inducing import grow_pool
 from siggpde.likelihoods import LeastSquares
 from siggpde.likelihoods.base import Classification
-from siggpde.model import SignatureGP
+from siggpde.model import AnyGP, SignatureGP
 from siggpde.progress import Progress
 from siggpde.screening import Screening
 from siggpde.training.cache import SignatureCache
@@ -26,6 +26,7 @@ from siggpde.training.exact import ExactPosterior
 from siggpde.training.history import History
 from siggpde.training.natural_phases import natural_phases
 from siggpde.training.paper_phases import paper_phases
+from siggpde.training.paths import PathStore
 from siggpde.training.schedules import Exact, NaturalGradients, PaperSchedule, Schedule
 from siggpde.training.trainer import Phase, Trainer
 from siggpde.words import Word, words
@@ -36,7 +37,7 @@ _LOST = -1e6
 
 
 def fit(
-    model: SignatureGP,
+    model: AnyGP,
     data: tuple[_inputs.Series, Any],
     schedule: Schedule | None = None,
     *,
@@ -87,15 +88,18 @@ def fit(
 
     history = History(seed=seed, schedule=type(schedule).__name__)
     started = time.perf_counter()
-    pool = _pool(model, x, counts) if state is None else [tuple(word) for word in state["pool"]]
-    reference = model.kernel.log_theta if state is None else state["reference"]
-    cache = SignatureCache(x, counts, pool, reference, dtype=model.dtype, budget=memory_budget)
+    if isinstance(model, SignatureGP):
+        pool = _pool(model, x, counts) if state is None else [tuple(word) for word in state["pool"]]
+        reference = model.kernel.log_theta if state is None else state["reference"]
+        cache = SignatureCache(x, counts, pool, reference, dtype=model.dtype, budget=memory_budget)
+        wanted = len(model.features.words)
+    else:
+        cache, wanted = PathStore(model, x, counts), model.features.size
     made = time.perf_counter() - started
     trainer = Trainer(model, cache, y, train, valid, history, generator)
-    wanted = len(model.features.words)
     if state is None:
         trainer.place_features(wanted)
-        if screening is not None:
+        if screening is not None and isinstance(model, SignatureGP):
             history.screening = screening.to_dict()
             start = screening.starting_mean(model)
             if start is not None:
@@ -170,7 +174,7 @@ def _run(
         save_checkpoint(path, trainer, mark)
 
 
-def _phases(schedule: Schedule, model: SignatureGP) -> Sequence[Phase]:
+def _phases(schedule: Schedule, model: AnyGP) -> Sequence[Phase]:
     if isinstance(schedule, NaturalGradients):
         return natural_phases(schedule)
     if isinstance(schedule, PaperSchedule):

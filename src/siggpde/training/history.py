@@ -29,11 +29,17 @@ class Record:
 
 @dataclass
 class History:
-    """Records in order, seconds spent in every phase, why each phase ended, and what was noticed on the way."""
+    """Records in order, seconds spent in every phase, why each phase ended, and what was noticed on the way.
+
+    `steps` counts the iterations of the phases that take minibatches, and `step_seconds` is the CPU time of all their
+    updates: without set-up, evaluations and checkpoints.
+    """
 
     records: list[Record] = field(default_factory=list)
     phase_seconds: dict[str, float] = field(default_factory=dict)
     stopped: dict[str, str] = field(default_factory=dict)
+    steps: dict[str, int] = field(default_factory=dict)
+    step_seconds: dict[str, float] = field(default_factory=dict)
     rounded_tails: int = 0
     screening: dict[str, Any] | None = None
     seed: int = 0

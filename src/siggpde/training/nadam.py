@@ -21,7 +21,7 @@ from torch import Tensor
 from siggpde import _inputs
 from siggpde._native import core
 from siggpde._triangular import add_times_upper, lower_products, times_lower
-from siggpde.model import SignatureGP
+from siggpde.model import AnyGP
 
 _BETA1, _BETA2, _EPS, _DECAY = 0.9, 0.999, 1e-8, 4e-3
 
@@ -130,7 +130,7 @@ class QStep:
 
 
 def q_gradient(
-    model: SignatureGP, features: Tensor, tail: Tensor, y: Tensor, total: int, *, of_features: bool = False
+    model: AnyGP, features: Tensor, tail: Tensor, y: Tensor, total: int, *, of_features: bool = False
 ) -> QGradient:
     """Gradient of the negative minibatch ELBO in q(u); parameters of the likelihood get theirs in `.grad`."""
     q, features = model.variational, features.detach()
@@ -155,7 +155,7 @@ def q_gradient(
 
 
 def q_step(
-    model: SignatureGP,
+    model: AnyGP,
     optimizer: Nadam,
     rates: Rates,
     features: Tensor,
@@ -197,7 +197,7 @@ def q_step(
 
 
 def _expectation(
-    model: SignatureGP, features: Tensor, spread: Tensor, tail: Tensor, y: Tensor, total: int
+    model: AnyGP, features: Tensor, spread: Tensor, tail: Tensor, y: Tensor, total: int
 ) -> tuple[float, Tensor, Tensor]:
     """The estimate of E_q[log p(y | f)] over `total` series; gradients of its negative in mean and variance (B, C)."""
     mean = (features @ model.variational.mean.detach().T).requires_grad_()

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from siggpde._triangular import gram_upper
 from siggpde.inducing import Projection
-from siggpde.model import SignatureGP
+from siggpde.model import AnyGP
 
 _CHUNK = 8192
 
@@ -44,7 +44,7 @@ class Target:
 class NaturalGradient:
     """Steps of q(u) of a model; keeps L (its upper triangle) and L m in float64 whatever the model's dtype."""
 
-    def __init__(self, model: SignatureGP, natural: tuple[Tensor, Tensor] | None = None) -> None:
+    def __init__(self, model: AnyGP, natural: tuple[Tensor, Tensor] | None = None) -> None:
         """`natural` is L and L m where they are known already."""
         self.model = model
         precision, shift = model.variational.natural() if natural is None else natural

@@ -9,6 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from siggpde.training.moving import at_rest, learned
 from siggpde.training.natural import Climb, NaturalGradient
 from siggpde.training.schedules import NaturalGradients
 from siggpde.training.trainer import Trainer
@@ -116,7 +117,7 @@ class LearnHyperparameters:
     def prepare(self, trainer: Trainer) -> None:
         self.natural = restored(trainer)
         model = trainer.model
-        self.parameters = [p for part in (model.kernel, model.likelihood) for p in part.parameters() if p.requires_grad]
+        self.parameters = [p for part in (model.kernel, model.likelihood, model.features) for p in learned(part)]
         if not self.parameters:
             trainer.scratch["best"] = copy.deepcopy(model.state_dict())
             return
@@ -145,18 +146,12 @@ class LearnHyperparameters:
         model = trainer.model
         size = min(512, len(trainer.train))
         rows = trainer.batch(trainer.train, size)
-        frozen = [p for p in model.variational.parameters() if p.requires_grad]
-        for parameter in frozen:
-            parameter.requires_grad_(False)
-        try:
+        with at_rest(model.variational):
             self.optimizer.zero_grad()
             seen = trainer.cache.project(model, rows)
             loss = -model.elbo_of(seen, trainer.y[rows], len(trainer.train)) / len(trainer.train)
             loss.backward()
             self.optimizer.step()
-        finally:
-            for parameter in frozen:
-                parameter.requires_grad_(True)
 
     def _step_of_q(self, trainer: Trainer) -> float:
         """One step of q(u) at the new hyperparameters; returns the ELBO per series after it."""

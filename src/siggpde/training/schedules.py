@@ -41,16 +41,23 @@ class PaperSchedule:
     """The SigGPDE paper's: Nadam in three equal phases, as `iterations` each with minibatches of `batch` series.
 
     q(u) alone; q(u) and hyperparameters, the validation NLPP watched every `evaluate_every` iterations and the best
-    state restored; q(u) alone on training and validation series.
+    state restored; q(u) alone on training and validation series. Inducing variables that can move do so with q(u).
+
+    - `patience`: a phase with a validation part ends after so many evaluations none of which lowered the NLPP by more
+      than 0.5 % of the best before, and the last phase takes as many iterations as the first did; None for never.
+    - `cpu_budget`: seconds of CPU time, a third of them for each phase, after which it ends; None for no end.
     """
 
     iterations: int = 5000
     batch: int = 50
     learning_rate: float = 1e-3
     evaluate_every: int = 250
+    patience: int | None = None
+    cpu_budget: float | None = None
 
     def __post_init__(self) -> None:
         _positive(self, "iterations", "batch", "learning_rate", "evaluate_every")
+        _positive(self, *(name for name in ("patience", "cpu_budget") if getattr(self, name) is not None))
 
 
 @dataclass(frozen=True)

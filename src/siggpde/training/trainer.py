@@ -10,9 +10,10 @@ from torch import Tensor
 
 from siggpde.inducing import Projection, principal_directions
 from siggpde.likelihoods.base import Classification
-from siggpde.model import SignatureGP
+from siggpde.model import AnyGP
 from siggpde.training.cache import SignatureCache
 from siggpde.training.history import History, Record
+from siggpde.training.paths import PathStore, joined
 
 _CHUNK = 4096
 _ROWS_FOR_DIRECTIONS = 1500
@@ -43,8 +44,8 @@ class Trainer:
 
     def __init__(
         self,
-        model: SignatureGP,
-        cache: SignatureCache,
+        model: AnyGP,
+        cache: SignatureCache | PathStore,
         y: Tensor,
         train: Tensor,
         valid: Tensor,
@@ -67,10 +68,9 @@ class Trainer:
     @torch.no_grad()
     def project(self, rows: Tensor) -> Projection:
         """What the model sees of these rows, without gradients; rounded tails are counted in the history."""
-        parts = [self.cache.project(self.model, place) for place in rows.split(_CHUNK)]
-        joined = [torch.cat(columns) for columns in zip(*(part[:3] for part in parts), strict=True)]
-        self.history.rounded_tails = max(self.history.rounded_tails, sum(part.rounded for part in parts))
-        return Projection(*joined, rounded=0)
+        seen = joined([self.cache.project(self.model, place) for place in rows.split(_CHUNK)])
+        self.history.rounded_tails = max(self.history.rounded_tails, seen.rounded)
+        return seen._replace(rounded=0)
 
     @torch.no_grad()
     def validate(self) -> tuple[float, float | None] | None:
@@ -117,9 +117,12 @@ class Trainer:
         """Pick words and directions anew for the present scales; q(u) is carried over for what is kept.
 
         Words by energy where the features ask for it; directions where they ask for a rank, or where there are more
-        words than series: then as many directions as series span all of them, and nothing is lost.
+        words than series: then as many directions as series span all of them, and nothing is lost. Inducing variables
+        that are no words stay where they are.
         """
         features, q = self.model.features, self.model.variational
+        if not isinstance(self.cache, SignatureCache):
+            return
         old_words, old_basis = features.words, features.basis
         fresh = q.covariance_is_prior() and not bool(q.mean.any())
         if features.order == "energy" and set(features.words) != set(self.cache.pool):
