@@ -12,6 +12,7 @@ from siggpde.cli.about import demo, info
 from siggpde.cli.commands import evaluate, explain, predict
 from siggpde.cli.failures import set_up_logs
 from siggpde.cli.fit_command import fit
+from siggpde.cli.reproduce_command import reproduce
 
 app = typer.Typer(
     help="Predict from time series, and say how sure you are, with signature-kernel Gaussian processes.",
@@ -43,3 +44,4 @@ app.command(epilog="Example: siggpde evaluate digits pendigits")(evaluate)
 app.command(epilog="Example: siggpde explain digits pendigits --top 5")(explain)
 app.command(epilog="Example: siggpde info --json")(info)
 app.command(epilog="Example: siggpde demo --output results")(demo)
+app.command(epilog="Example: siggpde reproduce pendigits --quick")(reproduce)

@@ -1,0 +1,52 @@
+"""`siggpde reproduce`: the paper's experiments."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from siggpde.cli.failures import Interrupted, failures
+
+
+class Experiment(StrEnum):
+    pendigits = "pendigits"
+    whales = "whales"
+    crops = "crops"
+    weather = "weather"
+    complexity = "complexity"
+
+
+def reproduce(
+    name: Annotated[Experiment, typer.Argument(help="The experiment.")],
+    output: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Where results go; by default results/NAME.")
+    ] = None,
+    runs: Annotated[
+        int | None, typer.Option(min=1, help="How often each method is run; by default as the settings say.")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="A few minutes instead of hours.")] = False,
+    budget: Annotated[
+        float | None, typer.Option(min=1.0, metavar="SECONDS", help="CPU time that one run of one method may take.")
+    ] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Runs at the same time, each on one thread.")] = 1,
+    config: Annotated[
+        Path | None, typer.Option(metavar="FILE", exists=True, dir_okay=False, help="A TOML file of your settings.")
+    ] = None,
+) -> None:
+    """Run an experiment of the SigGPDE paper: accuracy, NLPP and time of SigGPDE and of the GPSig baselines.
+
+    Writes results.json, report.md (tables beside the paper's) and the figures as PNG and SVG, and prints the report.
+    Called again with the same folder it goes on where it was.
+    """
+    folder = output or Path("results") / (f"{name}-quick" if quick else name)
+    with failures():
+        from siggpde.experiments import reproduce as run  # noqa: PLC0415 - torch takes long
+
+        try:
+            report = run(name.value, folder, runs=runs, quick=quick, budget=budget, jobs=jobs, config=config)
+        except KeyboardInterrupt:
+            raise Interrupted(f"interrupted; the same command goes on from what is in {folder}") from None
+        typer.echo(report, nl=False)

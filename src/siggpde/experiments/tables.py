@@ -1,0 +1,70 @@
+"""Markdown tables and figures of the reports."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+_DPI = 150
+
+
+def markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table whose first column is to the left and whose others are to the right.
+
+    Examples:
+        >>> print(markdown_table(["method", "accuracy"], [["ours", "98"]]))
+        | method | accuracy |
+        | :--- | ---: |
+        | ours | 98 |
+    """
+    marks = [":---", *["---:"] * (len(headings) - 1)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in (headings, marks, *rows))
+
+
+def spread(values: Sequence[float], digits: int = 2) -> str:
+    """Mean ± standard deviation; of one number, the number.
+
+    Examples:
+        >>> spread([97.5, 98.0, 98.5]), spread([0.085], 3), spread([])
+        ('98.00 ± 0.50', '0.085', '–')
+    """
+    if not values:
+        return "–"
+    middle = f"{statistics.mean(values):.{digits}f}"
+    return middle if len(values) == 1 else f"{middle} ± {statistics.stdev(values):.{digits}f}"
+
+
+def duration(seconds: float) -> str:
+    """A time in the unit that suits it.
+
+    Examples:
+        >>> duration(0.0163), duration(4.5), duration(754.0)
+        ('16.3 ms', '4.50 s', '12.6 min')
+    """
+    if seconds < 1:
+        return f"{1000 * seconds:.1f} ms"
+    return f"{seconds:.2f} s" if seconds < 120 else f"{seconds / 60:.1f} min"
+
+
+def save_figure(figure: Any, folder: Path, name: str) -> list[str]:
+    """Write name.png and name.svg into the folder, free the figure, and return their names."""
+    from matplotlib import pyplot  # noqa: PLC0415 - not everybody has it
+
+    folder.mkdir(parents=True, exist_ok=True)
+    files = [f"{name}.png", f"{name}.svg"]
+    for file in files:
+        figure.savefig(folder / file, dpi=_DPI)
+    pyplot.close(figure)
+    return files
+
+
+def machine_line(installation: dict[str, Any]) -> str:
+    """Where the figures come from, in one sentence."""
+    machine, versions = installation["machine"], installation["versions"]
+    simd = installation["simd"] or "no native core"
+    return (
+        f"{machine['processors']} processors ({machine['architecture']}, {simd}), siggpde {versions['siggpde']}, "
+        f"torch {versions['torch']}, Python {versions['python']}."
+    )
