@@ -69,13 +69,14 @@ class Results:
         log.info("%s ...", key)
         return self.put(key, compute())
 
-    def compute(self, tasks: dict[str, Callable[[], Record]], jobs: int = 1) -> None:
-        """All the records that are missing, in `jobs` processes of one thread each, or in this one.
+    def compute(self, tasks: dict[str, Callable[[], Record]], jobs: int = 1, *, apart: bool = False) -> None:
+        """All the records that are missing, in `jobs` processes of one thread each; one job is done in this process.
 
-        With several processes the tasks have to be functions of modules, or `functools.partial` of such.
+        `apart` takes a process of its own for one job too. In other processes the tasks have to be functions of
+        modules, or `functools.partial` of such.
         """
         missing = {key: task for key, task in tasks.items() if self.get(key) is None}
-        if jobs <= 1 or len(missing) <= 1:
+        if jobs <= 1 and not apart:
             for key, task in tasks.items():
                 self.once(key, task)
             return
