@@ -179,3 +179,34 @@ def test_schedules_refuse_what_makes_no_sense():
             NaturalGradients(**{name: -1})
     with pytest.raises(ValueError, match="schedule must be NaturalGradients"):
         fit(small_gp(), (series(3), targets(series(3))), "adam", **QUIET)
+
+
+def test_settled_phases_end_and_the_last_takes_as_many_iterations_as_the_first():
+    x = series(60)
+    schedule = PaperSchedule(iterations=400, batch=10, learning_rate=1e-9, evaluate_every=3, patience=2)
+    history = fit(small_gp(Softmax(3)), (x, labels(x, 3)), schedule, **QUIET)
+    assert history.stopped["q"] == history.stopped["hyperparameters"] == "settled"
+    assert history.steps == {"q": 9, "hyperparameters": 9, "all": 9}  # the first evaluation, then two without a gain
+
+
+def test_a_phase_that_still_improves_goes_on():
+    x = series(60)
+    schedule = PaperSchedule(iterations=30, batch=10, learning_rate=0.03, evaluate_every=3, patience=2)
+    history = fit(small_gp(Softmax(3)), (x, labels(x, 3)), schedule, **QUIET)
+    assert history.stopped["q"] == "30 iterations" and history.steps["all"] == 30
+
+
+def test_a_spent_budget_ends_every_phase_with_an_evaluation():
+    x = series(60)
+    schedule = PaperSchedule(iterations=400, batch=10, cpu_budget=1e-6)
+    history = fit(small_gp(Softmax(3)), (x, labels(x, 3)), schedule, **QUIET)
+    assert set(history.stopped.values()) == {"budget spent"}
+    assert history.steps == {"q": 1, "hyperparameters": 1, "all": 1}
+    assert [record.nlpp is not None for record in history.records] == [True, True, False]
+    assert all(history.step_seconds[name] > 0 for name in history.steps)
+
+
+@pytest.mark.parametrize("wrong", [{"patience": 0}, {"cpu_budget": -1.0}])
+def test_wrong_ends_are_refused(wrong: dict):
+    with pytest.raises(ValueError, match=f"{next(iter(wrong))} must be positive"):
+        PaperSchedule(**wrong)
