@@ -46,7 +46,7 @@ def tile_shape(cells: int, rows: int, columns: int, most: int) -> tuple[int, int
 
 class _Tiles(Function):
     @staticmethod
-    def forward(ctx: Any, compute: Compute, tile: tuple[int, int], x: Tensor, y: Tensor | None, same: bool = False):  # noqa: ANN205  # pyright: ignore[reportIncompatibleMethodOverride]
+    def forward(ctx: Any, compute: Compute, tile: tuple[int, int], x: Tensor, y: Tensor | None, same: bool = False):  # pyright: ignore[reportIncompatibleMethodOverride]
         ctx.compute, ctx.tile, ctx.same = compute, tile, same
         ctx.save_for_backward(x, y)
         if y is None:

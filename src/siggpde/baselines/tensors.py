@@ -15,7 +15,7 @@ from siggpde.baselines.whitening import WhitenedFeatures, at_unit_levels
 from siggpde.kernel import PathKernel
 from siggpde.words import check_words
 
-_CELLS = 2**14  # pairs and times of a tile, for every slot
+_CELLS = 2**15  # pairs and times of a tile, for every slot
 
 
 class InducingTensors(WhitenedFeatures):

@@ -27,7 +27,7 @@ from siggpde.words import count_up_to, letter_counts, words_up_to
 Method = Literal["auto", "explicit", "recursion"]
 
 _MOST_WORDS = 2000
-_CELLS = 2**15  # numbers of a tile for each of the arrays of the recursion: they stay in the cache
+_CELLS = 2**17  # numbers of a tile: larger ones leave the cache, smaller ones are all overhead
 
 
 class TruncatedKernel(PathKernel):

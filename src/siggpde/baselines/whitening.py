@@ -62,7 +62,9 @@ class WhitenedFeatures(InducingFeatures):
     def inducing_covariance(self, kernel: TruncatedKernel | None = None) -> Tensor:
         """E[u u^T] (M, M) without jitter; it depends on the kernel, which has to be given."""
         if kernel is None:
-            raise ValueError(f"the covariance of {type(self).__name__} depends on the kernel; give inducing_covariance(kernel)")
+            raise ValueError(
+                f"the covariance of {type(self).__name__} depends on the kernel; give inducing_covariance(kernel)"
+            )
         self.check(kernel)
         if not self.explicit(kernel):
             return self.gram(kernel)
