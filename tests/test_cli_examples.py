@@ -13,7 +13,7 @@ import typer
 from cli_data import run
 from siggpde.cli import app
 
-COMMANDS = ["fit", "predict", "evaluate", "explain", "info", "demo"]
+COMMANDS = ["fit", "predict", "evaluate", "explain", "info", "reproduce", "demo"]
 
 
 def example(name: str) -> list[str]:
@@ -35,7 +35,7 @@ def test_examples_run_one_after_the_other(tmp_path: Path, monkeypatch: pytest.Mo
     for name in COMMANDS[:-1]:
         result = run(*example(name))
         assert result.exit_code == 0, (name, result.output)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["digits", "digits.csv"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["complexity", "digits", "digits.csv"]
     assert (tmp_path / "digits.csv").read_text().count("\n") == 3499
 
 

@@ -108,15 +108,11 @@ def test_preparation_standardises_by_the_training_series(small_data: Path):
 
 def tiny(name: str, folder: Path) -> Path:
     """The quick settings, smaller still, as a file."""
-    text = {
-        "pendigits": 'inducing = 12\nbudget = 5.0\nruns = 1\n[schedule]\niterations = 6\nbatch = 20\nevaluate_every = 3\n'
-        'patience = 2\n',
-        "crops": 'budget = 5.0\nsizes = [10, 12]\ntiming_iterations = 2\n[schedule]\niterations = 4\nbatch = 20\n'
-        'evaluate_every = 2\npatience = 2\n[million]\nseries = 300\ninducing = 10\nnoise = 0.1\niterations = 2\n',
-    }[name]  # fmt: skip
-    import tomllib
-
-    changes = tomllib.loads(text)
+    schedule = {"iterations": 6, "batch": 20, "evaluate_every": 3, "patience": 2}
+    changes: dict = {"budget": 5.0, "runs": 1, "inducing": 12, "schedule": schedule}
+    if name == "crops":
+        million = {"series": 300, "inducing": 10, "noise": 0.1, "iterations": 2}
+        changes |= {"sizes": [10, 12], "timing_iterations": 2, "million": million}
     config = merged(load_config(name, quick=True), changes)
     for method in config["methods"].values():
         if "sizes" in method:

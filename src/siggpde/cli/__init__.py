@@ -43,5 +43,5 @@ app.command(epilog="Example: siggpde predict digits pendigits --output digits.cs
 app.command(epilog="Example: siggpde evaluate digits pendigits")(evaluate)
 app.command(epilog="Example: siggpde explain digits pendigits --top 5")(explain)
 app.command(epilog="Example: siggpde info --json")(info)
+app.command(epilog="Example: siggpde reproduce complexity --quick --output complexity")(reproduce)
 app.command(epilog="Example: siggpde demo --output results")(demo)
-app.command(epilog="Example: siggpde reproduce pendigits --quick")(reproduce)

@@ -91,17 +91,17 @@ def _times(config: dict[str, Any], results: Results) -> str:
         found = {name: results.get(f"time/{name}/{count}") for name in config["timed"]}
         cells = [f"{duration(r['fixed'])} / {duration(r['moving'])}" if r else "–" for r in found.values()]
         own = found["siggpde"]
-        for name, record in found.items():
-            if name != "siggpde":
-                known = own is not None and record is not None
-                ratio = (
-                    f"{record['fixed'] / own['fixed']:.1f}x / {record['moving'] / own['moving']:.1f}x" if known else "–"
-                )
-                cells.append(ratio)
+        cells += [_ratio(record, own) for name, record in found.items() if name != "siggpde"]
         rows.append([str(count), *cells])
     others = [m["name"] for name, m in config["timed"].items() if name != "siggpde"]
     headings = ["M", *(m["name"] for m in config["timed"].values()), *(f"{name} / SigGPDE" for name in others)]
     return markdown_table(headings, rows)
+
+
+def _ratio(record: dict[str, float] | None, own: dict[str, float] | None) -> str:
+    if record is None or own is None:
+        return "–"
+    return f"{record['fixed'] / own['fixed']:.1f}x / {record['moving'] / own['moving']:.1f}x"
 
 
 def _million(results: Results) -> str:

@@ -15,7 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from siggpde.baselines import gpsig, starting_scales
+from siggpde.baselines import gpsig
+from siggpde.baselines.start import lengthscales
 from siggpde.estimators import SigGPClassifier
 from siggpde.experiments.preparation import Prepared, prepare
 from siggpde.inducing import OrthogonalSignatureFeatures
@@ -45,12 +46,13 @@ def build(config: dict[str, Any], method: dict[str, Any], data: Prepared, seed: 
     """The model of a `siggpde` or `gpsig` method before training, on the scales that GPSig starts with."""
     likelihood, count = _likelihood(config, data.classes), config["inducing"]
     if method["kind"] == "gpsig":
-        kind, level, static = method["variables"], method["level"], method["static"]
         return gpsig(
-            data.x_train, data.y_train, likelihood, kind=kind, count=count, level=level, static=static, seed=seed
-        )
+            data.x_train, data.y_train, likelihood, kind=method["variables"], count=count, level=method["level"],
+            static=method["static"], method=method.get("method", "auto"), seed=seed,
+        )  # fmt: skip
     channels = data.x_train.shape[2]
-    theta = starting_scales(data.x_train, torch.Generator().manual_seed(seed))
+    points = torch.full((len(data.x_train),), data.x_train.shape[1])
+    theta = 1 / lengthscales(data.x_train, points, torch.Generator().manual_seed(seed))
     kernel = SignatureKernel(channels, theta=theta, tol=method.get("tol", 1e-6))
     return SignatureGP(kernel, OrthogonalSignatureFeatures(channels, count, method["order"]), likelihood)
 
