@@ -32,7 +32,7 @@ def dense_tensors(features: InducingTensors, theta: Tensor) -> Tensor:
     for column, word in enumerate(words_up_to(2, features.level)):
         for row in range(features.size):
             places = [slot_index(k, len(word), features.level) for k in range(1, len(word) + 1)]
-            rows[row, column] = math.prod(float(slots[row, p, a]) for p, a in zip(places, word, strict=True))
+            rows[row, column] = math.prod(slots[row, p, a].item() for p, a in zip(places, word, strict=True))
     return rows
 
 
@@ -43,7 +43,7 @@ def test_tensors_are_contracted_with_signatures(method, increments):
     features = InducingTensors(2, 5, 3, increments=increments)
     theta = kernel.theta.detach()
     rows, columns = dense_tensors(features, theta), signature(x * theta, depth=3)
-    weights = kernel.amplitude * torch.tensor([float(kernel.weights[len(word)]) for word in words_up_to(2, 3)])
+    weights = (kernel.amplitude * kernel.weights)[[len(word) for word in words_up_to(2, 3)]]
     assert torch.allclose(features.inducing_covariance(kernel), rows * weights @ rows.T, rtol=1e-10)
     assert torch.allclose(features.cross_covariance(kernel, x), rows * weights @ columns.T, rtol=1e-10, atol=1e-12)
 
@@ -55,12 +55,12 @@ def test_tensors_of_any_order_by_loops(order):
     slots, steps = (features.slots * kernel.theta).detach(), (x * kernel.theta).detach().diff(dim=1)
     found = features.cross_covariance(kernel, x)
     for row, column in itertools.product(range(3), range(2)):
-        wanted = float(kernel.weights[0])
+        wanted = kernel.weights[0].item()
         for m in (1, 2, 3):
             g = [slots[row, slot_index(k, m, 3)] @ steps[column].T for k in range(1, m + 1)]
-            level = sum(w * math.prod(float(g[k][t]) for k, t in enumerate(times)) for times, w in tuples(4, m, order))
-            wanted += float(kernel.weights[m]) * level
-        assert float(found[row, column]) == pytest.approx(1.5 * wanted, rel=1e-10)
+            level = sum(w * math.prod(g[k][t].item() for k, t in enumerate(times)) for times, w in tuples(4, m, order))
+            wanted += kernel.weights[m].item() * level
+        assert found[row, column].item() == pytest.approx(1.5 * wanted, rel=1e-10)
 
 
 @pytest.mark.parametrize("increments", [True, False])
@@ -72,7 +72,7 @@ def test_rbf_tensors_by_loops(increments):
     signs = (-1.0, 1.0) if increments else (1.0,)
 
     def kap(a: Tensor, b: Tensor) -> float:
-        return math.exp(-float((a - b) @ (a - b)) / 2)
+        return math.exp(-((a - b) @ (a - b)).item() / 2)
 
     def gram(a: Tensor, b: Tensor) -> float:
         return sum(s * t * kap(p, q) for s, p in zip(signs, a, strict=True) for t, q in zip(signs, b, strict=True))
@@ -83,20 +83,20 @@ def test_rbf_tensors_by_loops(increments):
     covariance, cross = features.inducing_covariance(kernel), features.cross_covariance(kernel, x)
     for row in range(3):
         for other in range(3):
-            wanted = float(kernel.weights[0])
+            wanted = kernel.weights[0].item()
             for m in (1, 2, 3):
                 places = [slot_index(k, m, 3) for k in range(1, m + 1)]
-                wanted += float(kernel.weights[m]) * math.prod(gram(values[row, p], values[other, p]) for p in places)
-            assert float(covariance[row, other]) == pytest.approx(1.5 * wanted, rel=1e-10)
+                wanted += kernel.weights[m].item() * math.prod(gram(values[row, p], values[other, p]) for p in places)
+            assert covariance[row, other].item() == pytest.approx(1.5 * wanted, rel=1e-10)
         for column in range(2):
-            wanted = float(kernel.weights[0])
+            wanted = kernel.weights[0].item()
             for m in (1, 2, 3):
                 places = [slot_index(k, m, 3) for k in range(1, m + 1)]
-                wanted += float(kernel.weights[m]) * sum(
+                wanted += kernel.weights[m].item() * sum(
                     w * math.prod(step(values[row, p], paths[column], t) for p, t in zip(places, times, strict=True))
                     for times, w in tuples(3, m, 2)
                 )
-            assert float(cross[row, column]) == pytest.approx(1.5 * wanted, rel=1e-9)
+            assert cross[row, column].item() == pytest.approx(1.5 * wanted, rel=1e-9)
 
 
 @pytest.mark.parametrize("settings", [{"method": "explicit"}, {"order": 2}, {"static": "rbf"}, {"normalized": True}])
@@ -169,7 +169,7 @@ def test_explicit_recursion_and_kept_signatures_agree_with_gradients(kind, norma
 def test_gradients(kind, settings):
     kernel, x = kernel_of(2 if "static" not in settings else 3, **settings), series(2, length=4)
     features = InducingTensors(2, 3, kernel.level) if kind == "tensors" else InducingSequences(2, 3, 3)
-    inputs = tuple([*kernel.parameters(), *features.parameters()])
+    inputs = (*kernel.parameters(), *features.parameters())
 
     def covariances(*_: Tensor) -> tuple[Tensor, Tensor]:
         return features.inducing_covariance(kernel), features.cross_covariance(kernel, x)

@@ -15,6 +15,7 @@ from siggpde.baselines import TruncatedKernel
 from siggpde.baselines.recursions import sequence_levels
 from siggpde.baselines.slots import product_levels, slot_count, slot_index, tensor_levels
 from siggpde.baselines.static import increment_kernel, paired_increment_kernel, point_kernel
+from siggpde.baselines.sums import earlier, earlier_rows, later, later_rows
 from small_models import series
 
 ORDERS = [(level, order) for level in (1, 2, 3, 4) for order in range(1, level + 1)]
@@ -71,7 +72,7 @@ def test_levels_are_sums_over_tuples_of_times(level, order):
     found = sequence_levels(d, level, order)
     for m in range(1, level + 1):
         for i, j in itertools.product(range(2), range(2)):
-            assert float(found[m - 1, i, j]) == pytest.approx(by_tuples(d[i, j], m, order), rel=1e-10, abs=1e-12)
+            assert found[m - 1, i, j].item() == pytest.approx(by_tuples(d[i, j], m, order), rel=1e-10, abs=1e-12)
 
 
 @every_order
@@ -84,10 +85,21 @@ def test_tensor_levels_are_sums_over_tuples_of_times(level, order):
         assert torch.allclose(products[m - 1], slots[places].prod(dim=0))
         for i in range(2):
             wanted = sum(
-                weight * math.prod(float(slots[p, i, t]) for p, t in zip(places, times, strict=True))
+                weight * math.prod(slots[p, i, t].item() for p, t in zip(places, times, strict=True))
                 for times, weight in tuples(4, m, order)
             )
-            assert float(found[m - 1, i]) == pytest.approx(wanted, rel=1e-10, abs=1e-12)
+            assert found[m - 1, i].item() == pytest.approx(wanted, rel=1e-10, abs=1e-12)
+
+
+def test_long_and_short_axes_are_summed_alike(monkeypatch):
+    values = torch.randn(3, 5, 2, 7, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    found = []
+    for short in (64, 1):
+        monkeypatch.setattr("siggpde.baselines.sums._SHORT", short)
+        found.append([f(values) for f in (earlier, later, earlier_rows, later_rows)])
+    assert all(torch.allclose(a, b, atol=1e-13) for a, b in zip(*found, strict=True))
+    assert torch.allclose(found[0][1][..., 2], values[..., 3:].sum(dim=-1), atol=1e-13)
+    assert torch.allclose(found[0][2][:, 3], values[:, :3].sum(dim=1), atol=1e-13)
 
 
 @every_order
@@ -168,7 +180,7 @@ def test_rbf_kernel_by_loops():
     for i, j in itertools.product(range(2), range(2)):
         d = static_by_loops("rbf", x[i] * theta, y[j] * theta)
         wanted = 1.5 * (1 + sum(by_tuples(d, m, 2) for m in (1, 2, 3)))
-        assert float(kernel(x, y)[i, j]) == pytest.approx(wanted, rel=1e-10)
+        assert kernel(x, y)[i, j].item() == pytest.approx(wanted, rel=1e-10)
     assert torch.allclose(point_kernel("rbf", x[0], x[0]).diagonal(), torch.ones(4).double(), atol=1e-14)
 
 
@@ -222,7 +234,7 @@ def test_bad_series():
     with pytest.raises(ValueError, match="3 channels, but the kernel was made for 2"):
         kernel(series(2, channels=3))
     x[1, 2, 0] = math.nan
-    with pytest.raises(ValueError, match="not finite .* in series 1, at time index 2, channel 0"):
+    with pytest.raises(ValueError, match=r"not finite .* in series 1, at time index 2, channel 0"):
         kernel(x)
     d = torch.randn(1, 3, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).requires_grad_()
     (slope,) = torch.autograd.grad(sequence_levels(d, 2, 2).sum(), d, create_graph=True)

@@ -7,6 +7,7 @@ from siggpde import fit
 from siggpde.baselines import InducingSequences, InducingTensors, TruncatedKernel, gpsig
 from siggpde.baselines.slots import slot_index
 from siggpde.baselines.start import chosen_series, lengthscales, starting_sequences, starting_tensors
+from siggpde.inducing import OrthogonalSignatureFeatures
 from siggpde.kernel import SignatureKernel
 from siggpde.likelihoods import Bernoulli, Gaussian, RobustMax
 from siggpde.model import SparseGP
@@ -34,10 +35,10 @@ def test_the_bound_is_finite_and_so_is_its_gradient(kind, settings):
         for step in (1e-5, -1e-5):
             with torch.no_grad():
                 parameter.add_(direction, alpha=step)
-                values.append(float(model.elbo(x, y)))
+                values.append(model.elbo(x, y).item())
                 parameter.sub_(direction, alpha=step)
         found = (values[0] - values[1]) / 2e-5
-        assert found == pytest.approx(float((slope * direction).sum()), rel=1e-4, abs=1e-4)
+        assert found == pytest.approx((slope * direction).sum().item(), rel=1e-4, abs=1e-4)
 
 
 def test_the_model_is_what_was_asked_for():
@@ -57,7 +58,7 @@ def test_lengthscales_are_at_least_one():
     found = lengthscales(x, torch.full((50,), 20), torch.Generator().manual_seed(0))
     points = x.reshape(-1, 2)[:, 0]
     wanted = (2 * (points[:, None] - points).square().mean()).sqrt()
-    assert found[1] == 1.0 and float(found[0]) == pytest.approx(float(wanted))
+    assert found[1] == 1.0 and found[0].item() == pytest.approx(float(wanted))
 
 
 def test_classes_have_quotas():
@@ -99,9 +100,9 @@ def test_training_raises_the_bound(kind, method):
     x = series(40, length=5)
     y = labels(x, 2)
     model = gpsig(x, y, Bernoulli(), kind=kind, count=6, level=2, method=method)
-    before, start = float(model.elbo(x, y)), model.features.values.detach().clone()
+    before, start = model.elbo(x, y).item(), model.features.values.detach().clone()
     fit(model, (x, y), PaperSchedule(iterations=40, batch=20, learning_rate=1e-2), **QUIET)
-    assert float(model.elbo(x, y)) > before + 0.5
+    assert model.elbo(x, y).item() > before + 0.5
     assert not torch.equal(model.features.values, start)
     assert model.predict(x).shape == (40, 2)
 
@@ -117,6 +118,4 @@ def test_bad_input():
     with pytest.raises(ValueError, match="InducingTensors are for a TruncatedKernel, not for a SignatureKernel"):
         SparseGP(SignatureKernel(2), InducingTensors(2, 3), Bernoulli())
     with pytest.raises(ValueError, match="SignatureKernel, not of a TruncatedKernel"):
-        from siggpde.inducing import OrthogonalSignatureFeatures
-
         SparseGP(TruncatedKernel(2), OrthogonalSignatureFeatures(2, 3), Bernoulli())

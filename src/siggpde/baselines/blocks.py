@@ -109,7 +109,7 @@ def _spans(size: int, step: int) -> Iterator[slice]:
 
 
 def _tiles(rows: int, columns: int, tile: tuple[int, int], same: bool) -> Iterator[tuple[slice, slice]]:
-    """Tiles of all pairs; where rows and columns are the same, the squares on the diagonal and what is right of them."""
+    """Tiles of all pairs; of x with itself, the squares on the diagonal and what is right of them."""
     if same:
         for span in _spans(rows, tile[0]):
             yield span, span

@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 from siggpde._autograd import once
+from siggpde.baselines.sums import earlier, earlier_rows, later, later_rows
 
 
 def check_order(level: int, order: int | None) -> int:
@@ -71,7 +72,7 @@ class _SequenceLevels(Function):
 
 def _pull_back(d: Tensor, grad: Tensor, level: int, order: int) -> Tensor:
     """The reverse pass, which computes all R again: to keep them takes longer than to compute them."""
-    each = grad[:, :, None, :, None]
+    each = grad.repeat_interleave(d.shape[3], dim=2).view(level, len(d), 1, *d.shape[2:])
     if level == 1:
         return each[0].expand_as(d)
     steps: list[_Step] = []
@@ -96,14 +97,14 @@ class _Step:
         columns = (self.weights @ before.reshape(now, -1)).view(now, *cells)
         self.plain = (self.weights @ columns.view(now, -1)).view(cells)
         self.top = d.new_empty(then, *cells)
-        torch.cumsum(self.plain, dim=3, out=self.top[0]).sub_(self.plain)
+        self.top[0] = earlier(self.plain)
         self.top[1:] = columns[: then - 1]
-        self.top = _before(self.top, 2)
+        self.top = earlier_rows(self.top)
         self.ends = d.new_empty(then, then, *cells)
         torch.mul(self.top, d, out=self.ends[0])
         if then > 1:
             rows = torch.matmul(self.weights, before[: then - 1].reshape(then - 1, now, -1)).view(then - 1, *cells)
-            self.side = _before(rows, 4)
+            self.side = earlier(rows)
             torch.mul(self.side, d, out=self.ends[1:, 0])
             torch.mul(before[: then - 1, : then - 1], d, out=self.ends[1:, 1:])
 
@@ -114,14 +115,14 @@ class _Step:
         if then > 1:
             slope += (grad[1:, 0] * self.side).sum(dim=0)
             slope += (grad[1:, 1:] * self.before[: then - 1, : then - 1]).sum(dim=(0, 1))
-        top = _after(grad[0] * d, 2)
-        plain = _after(top[0], 3) + each
+        top = later_rows(grad[0] * d)
+        plain = later(top[0]) + each
         columns = self.weights.view(-1, 1, 1, 1, 1) * plain
         if then > 1:
             columns[: then - 1] += top[1:]
         result = self.weights.view(-1, 1, 1, 1, 1, 1) * columns
         if then > 1:
-            rows = _after(grad[1:, 0] * d, 4)
+            rows = later(grad[1:, 0] * d)
             result[: then - 1].addcmul_(self.weights.view(1, now, 1, 1, 1, 1), rows[:, None])
             result[: then - 1, : then - 1].addcmul_(grad[1:, 1:], d)
         return result
@@ -134,42 +135,34 @@ class _LastStep:
         now = len(before)
         self.d, self.shape, self.repeats = d, before.shape, order > 1
         weights = _inverse_factorials(now, d)
-        later = weights / torch.arange(2, now + 2, dtype=d.dtype, device=d.device)
+        following = weights / torch.arange(2, now + 2, dtype=d.dtype, device=d.device)
         if now == order:
-            later[-1] = 0.0  # no time occurs more than `order` times
-        pairs = [(weights, weights), (weights, later), (later, weights), (later, later)][: 4 if self.repeats else 1]
+            following[-1] = 0.0  # no time occurs more than `order` times
+        pairs = [(weights, weights), (weights, following), (following, weights), (following, following)][
+            : 4 if self.repeats else 1
+        ]
         self.weights = torch.stack([torch.outer(p, q).flatten() for p, q in pairs])
         sums = (self.weights @ before.reshape(now * now, -1)).view(-1, *d.shape)
         self.plain = sums[0]
         if level > 1:
-            self.factor = _before(self.plain, 3)
+            self.factor = earlier(self.plain)
             if self.repeats:
                 self.factor += sums[1]
-            self.factor = _before(self.factor, 1)
+            self.factor = earlier_rows(self.factor)
             if self.repeats:
-                self.factor += _before(sums[2], 3)
+                self.factor += earlier(sums[2])
                 self.factor += sums[3]
 
     def pull_back(self, last: Tensor, each: Tensor) -> Tensor:
         """From the gradients in the last level and in the sum of the one before, that in R."""
         both = self.d * last
-        columns = _after(both, 1)
-        sums = [_after(columns, 3) + each]
+        columns = later_rows(both)
+        sums = [later(columns) + each]
         if self.repeats:
-            sums += [columns, _after(both, 3), both]
+            sums += [columns, later(both), both]
         return (self.weights.T @ torch.stack(sums).view(len(sums), -1)).view(self.shape)
 
 
 def _inverse_factorials(count: int, like: Tensor) -> Tensor:
     """1/1!, 1/2!, .., 1/count!."""
     return like.new_tensor([1 / factorial(p) for p in range(1, count + 1)])
-
-
-def _before(values: Tensor, dim: int) -> Tensor:
-    """At every time the sum of all earlier values."""
-    return values.cumsum(dim=dim).sub_(values)
-
-
-def _after(values: Tensor, dim: int) -> Tensor:
-    """At every time the sum of all later values."""
-    return values.sum(dim=dim, keepdim=True) - values.cumsum(dim=dim)

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 from siggpde._autograd import once
+from siggpde.baselines.sums import earlier, later
 
 
 def slot_count(level: int) -> int:
@@ -76,7 +77,7 @@ def _run(slots: Tensor, level: int, order: int) -> tuple[Tensor, list[Tensor], l
     ends = g[0]
     torch.sum(ends[0], dim=-1, out=values[0])
     for k in range(2, level + 1):
-        sums.append(ends[1:].cumsum(dim=-1).sub_(ends[1:]))
+        sums.append(earlier(ends[1:]))
         depth = min(k, order)
         nest: list[Tensor | None] = [None if depth == k else sums[k - depth - 1][depth - 1 :]]
         for q in range(depth - 1, 0, -1):
@@ -103,13 +104,14 @@ def _pull_back(slots: Tensor, grad: Tensor, level: int, order: int) -> Tensor:
         ends = slots.new_empty(g[k - 1].shape)
         ends[0] = grad[k - 1][..., None]
         if k < level:
-            later = of_sums[k - 1]
-            torch.sub(later.sum(dim=-1, keepdim=True), later.cumsum(dim=-1), out=ends[1:])
+            ends[1:] = later(of_sums[k - 1])
         if k == 1:
             slopes[0].add_(ends)
             break
         nest = nests[k - 2]
-        slopes[k - 1].addcmul_(ends, nest[0])
+        outer = nest[0]
+        assert outer is not None
+        slopes[k - 1].addcmul_(ends, outer)
         down = ends.mul_(g[k - 1])
         for q in range(1, len(nest)):
             of_sums[k - q - 1][q - 1 :] += down

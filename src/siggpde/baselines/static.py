@@ -56,9 +56,9 @@ def increment_kernel(static: Static, x: Tensor, y: Tensor) -> Tensor:
     """
     if static == "linear":
         x, y = x.diff(dim=1), y.diff(dim=1)
-    (n, k, channels), (m, l, _) = x.shape, y.shape
-    values = point_kernel(static, x.reshape(n * k, channels), y.reshape(m * l, channels))
-    values = values.view(n, k, m, l).transpose(1, 2)
+    (n, rows, channels), (m, columns, _) = x.shape, y.shape
+    values = point_kernel(static, x.reshape(n * rows, channels), y.reshape(m * columns, channels))
+    values = values.view(n, rows, m, columns).transpose(1, 2)
     return values if static == "linear" else second_differences(values)
 
 

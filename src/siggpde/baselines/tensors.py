@@ -62,10 +62,11 @@ class InducingTensors(WhitenedFeatures):
         All slots of other levels are zero, and so is level 0 but for the empty word.
 
         Examples:
-            >>> InducingTensors.from_words([(), (0,), (1, 0)], channels=2, level=2).inducing_covariance(TruncatedKernel(2, 2))
+            >>> tensors = InducingTensors.from_words([(), (0,), (1, 0)], channels=2, level=2)
+            >>> tensors.inducing_covariance(TruncatedKernel(2, 2)).detach()
             tensor([[1., 0., 0.],
                     [0., 1., 0.],
-                    [0., 0., 1.]], dtype=torch.float64, grad_fn=<MmBackward0>)
+                    [0., 0., 1.]], dtype=torch.float64)
         """
         listed = check_words(words, channels)
         values = torch.zeros(len(listed), slot_count(level), channels, dtype=torch.float64)

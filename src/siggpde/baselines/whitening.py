@@ -81,7 +81,7 @@ class WhitenedFeatures(InducingFeatures):
         return self.cross(kernel, xs, kernel.squared_norms(xs))
 
     def forward(self, kernel: TruncatedKernel, x: _inputs.Series, *, lengths: Lengths = None) -> Projection:
-        """What the model sees of x (n, length, channels); gradients flow to the kernel and to the inducing variables."""
+        """What the model sees of x (n, length, channels); gradients flow to kernel and inducing variables."""
         xs = kernel.held(x, lengths)
         if self.explicit(kernel):
             return self._from_words(kernel, kernel.scaled_signatures(xs))
@@ -136,8 +136,8 @@ class _Whiten(Function):
         factor, info = torch.linalg.cholesky_ex(shifted)
         if int(info) != 0 or not bool(torch.isfinite(factor.diagonal()).all()):
             raise ArithmeticError(
-                f"the covariance of the inducing variables, with {jitter:.0e} on its diagonal, is not positive definite: "
-                "its values are too large for rounding; scale the series down or give a larger jitter"
+                f"the covariance of the inducing variables, with {jitter:.0e} on its diagonal, is not positive "
+                "definite: its values are too large for rounding; scale the series down or give a larger jitter"
             )
         result = solve_triangular(factor, cross, upper=False)
         ctx.save_for_backward(factor, result)
