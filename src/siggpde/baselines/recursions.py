@@ -47,43 +47,42 @@ def sequence_levels(increments: Tensor, level: int, order: int) -> Tensor:
 
 
 class _SequenceLevels(Function):
-    """Of D (n, s, m, t), in this order because a matrix product of increments gives it so."""
+    """Of D (n, s, m, t), in this order because a matrix product of increments gives it so.
+
+    All R are kept for the reverse pass: callers give tiles of pairs, for which they stay in the cache.
+    """
 
     @staticmethod
     def forward(ctx: Any, d: Tensor, level: int, order: int) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
-        ctx.save_for_backward(d)
-        ctx.level, ctx.order = level, order
         values = d.new_empty(level, d.shape[0], d.shape[2])
-        ends = d[None, None]
+        ends, steps = d[None, None], []
         for m in range(1, level - 1):
             step = _Step(d, ends, min(m + 1, order))
             torch.sum(step.plain, dim=(1, 3), out=values[m - 1])
             ends = step.ends
+            if ctx.needs_input_grad[0]:
+                steps.append(step)
         last = _LastStep(d, ends, level, order)
         torch.sum(last.plain, dim=(1, 3), out=values[max(level - 2, 0)])
         if level > 1:
             torch.sum(d * last.factor, dim=(1, 3), out=values[-1])
+        if ctx.needs_input_grad[0]:
+            ctx.save_for_backward(d)
+            ctx.steps, ctx.last = steps, last
         return values
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return once(_pull_back, *ctx.saved_tensors, grad, ctx.level, ctx.order), None, None
+        return once(_pull_back, *ctx.saved_tensors, grad, ctx.steps, ctx.last), None, None
 
 
-def _pull_back(d: Tensor, grad: Tensor, level: int, order: int) -> Tensor:
-    """The reverse pass, which computes all R again: to keep them takes longer than to compute them."""
-    each = grad.repeat_interleave(d.shape[3], dim=2).view(level, len(d), 1, *d.shape[2:])
-    if level == 1:
-        return each[0].expand_as(d)
-    steps: list[_Step] = []
-    stages = [d[None, None]]
-    for m in range(1, level - 1):
-        steps.append(_Step(d, stages[-1], min(m + 1, order)))
-        stages.append(steps[-1].ends)
-    last = _LastStep(d, stages[-1], level, order)
+def _pull_back(d: Tensor, grad: Tensor, steps: list[_Step], last: _LastStep) -> Tensor:
+    if len(grad) == 1:
+        return grad[0][:, None, :, None].expand_as(d)
+    each = grad.repeat_interleave(d.shape[3], dim=2).view(len(grad), len(d), 1, *d.shape[2:])
     slope = last.factor * each[-1]
     down = last.pull_back(each[-1], each[-2])
-    for m in range(level - 2, 0, -1):
+    for m in range(len(steps), 0, -1):
         down = steps[m - 1].pull_back(down, each[m - 1], slope)
     return slope.add_(down[0, 0])
 
@@ -138,9 +137,8 @@ class _LastStep:
         following = weights / torch.arange(2, now + 2, dtype=d.dtype, device=d.device)
         if now == order:
             following[-1] = 0.0  # no time occurs more than `order` times
-        pairs = [(weights, weights), (weights, following), (following, weights), (following, following)][
-            : 4 if self.repeats else 1
-        ]
+        sides = (weights, following) if self.repeats else (weights,)
+        pairs = [(p, q) for p in sides for q in sides]
         self.weights = torch.stack([torch.outer(p, q).flatten() for p, q in pairs])
         sums = (self.weights @ before.reshape(now * now, -1)).view(-1, *d.shape)
         self.plain = sums[0]

@@ -54,15 +54,19 @@ def tensor_levels(slots: Tensor, level: int, order: int) -> Tensor:
 
 
 class _TensorLevels(Function):
+    """All sums are kept for the reverse pass: callers give tiles of pairs, for which they stay in the cache."""
+
     @staticmethod
     def forward(ctx: Any, slots: Tensor, level: int, order: int) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
-        ctx.save_for_backward(slots)
-        ctx.level, ctx.order = level, order
-        return _run(slots, level, order)[0]
+        values, sums, nests = _run(slots, level, order)
+        if ctx.needs_input_grad[0]:
+            ctx.save_for_backward(slots)
+            ctx.sums, ctx.nests = sums, nests
+        return values
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return once(_pull_back, *ctx.saved_tensors, grad, ctx.level, ctx.order), None, None
+        return once(_pull_back, *ctx.saved_tensors, grad, ctx.sums, ctx.nests), None, None
 
 
 def _run(slots: Tensor, level: int, order: int) -> tuple[Tensor, list[Tensor], list[list[Tensor | None]]]:
@@ -94,10 +98,8 @@ def _run(slots: Tensor, level: int, order: int) -> tuple[Tensor, list[Tensor], l
     return values, sums, nests
 
 
-def _pull_back(slots: Tensor, grad: Tensor, level: int, order: int) -> Tensor:
-    """The reverse pass, which computes all sums again: to keep them takes longer than to compute them."""
-    _, sums, nests = _run(slots, level, order)
-    result = torch.zeros_like(slots)
+def _pull_back(slots: Tensor, grad: Tensor, sums: list[Tensor], nests: list[list[Tensor | None]]) -> Tensor:
+    level, result = len(grad), torch.zeros_like(slots)
     g, slopes = _places(slots, level), _places(result, level)
     of_sums = [torch.zeros_like(total) for total in sums]
     for k in range(level, 0, -1):
