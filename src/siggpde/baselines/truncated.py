@@ -99,7 +99,7 @@ class TruncatedKernel(PathKernel):
         y_lengths: Lengths = None,
     ) -> Tensor:
         """Covariances (n, m) of x (n, length, channels) with y (m, length', channels); (n,) with `diag=True`."""
-        return self.combine(self.levels(x, y, diag, lengths=lengths, y_lengths=y_lengths))
+        return self.combine(self._levels(x, y, diag, lengths, y_lengths))
 
     def levels(
         self,
@@ -110,7 +110,13 @@ class TruncatedKernel(PathKernel):
         lengths: Lengths = None,
         y_lengths: Lengths = None,
     ) -> Tensor:
-        """k_1 .. k_level of theta X and theta Y, (level, n, m), or (level, n) with `diag=True`; k_0 is 1."""
+        """k_0 = 1, k_1 .. k_level of theta X and theta Y, (level+1, n, m), or (level+1, n) with `diag=True`."""
+        values = self._levels(x, y, diag, lengths, y_lengths)
+        return torch.cat([torch.ones_like(values[:1]), values])
+
+    def _levels(
+        self, x: _inputs.Series, y: _inputs.Series | None, diag: bool, lengths: Lengths, y_lengths: Lengths
+    ) -> Tensor:
         if diag and (y is not None or y_lengths is not None):
             raise ValueError("diag=True gives k(X, X) of x alone; leave y out")
         if y is None and y_lengths is not None:
