@@ -70,6 +70,9 @@ def _line_of(error: Exception, name: str) -> int | None:
         "persistence.folder",
         "persistence.model_state",
         "persistence.card",
+        "experiments.config",
+        "experiments.tables",
+        "experiments.complexity",
     ],
 )
 def test_examples_of_docstrings(module):

@@ -106,6 +106,13 @@ def test_preparation_standardises_by_the_training_series(small_data: Path):
     assert (data.x_train[:, :, 0].diff(dim=1) > 0).all()
 
 
+def test_every_series_can_be_standardised_by_itself(small_data: Path):
+    data = prepare({"data": "PenDigits", "each": True})
+    assert np.allclose(data.raw_train.mean(dim=1), 0, atol=1e-6) and np.allclose(
+        data.raw_train.std(dim=1, correction=0), 1
+    )
+
+
 def tiny(name: str, folder: Path) -> Path:
     """The quick settings, smaller still, as a file."""
     schedule = {"iterations": 6, "batch": 20, "evaluate_every": 3, "patience": 2}

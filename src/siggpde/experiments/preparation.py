@@ -28,6 +28,7 @@ class Prepared(NamedTuple):
 def prepare(config: dict[str, Any]) -> Prepared:
     """The data set `config["data"]`, through `config["spectrogram"]` where there is one, of equal lengths.
 
+    `config["each"] = true` brings every channel of every series to mean 0 and spread 1 before anything else is done.
     `config["series"]` and `config["test_series"]`, where given, keep so many of the series, evenly spread over the set.
     """
     data = load_dataset(config["data"])
@@ -41,7 +42,7 @@ def prepare(config: dict[str, Any]) -> Prepared:
         batch = SeriesBatch(torch.from_numpy(np.swapaxes(x[rows], 1, 2).astype(np.float64)))
         if "spectrogram" in config:
             batch = Spectrogram(**config["spectrogram"])(batch)
-        series.append(batch.values)
+        series.append(each_standardised(batch.values) if config.get("each") else batch.values)
         labels.append(torch.tensor([names[label] for label in y[rows].tolist()]))
     train, test = standardised(with_time(series[0]), with_time(series[1]))
     return Prepared(train, labels[0], test, labels[1], series[0], series[1], len(names))
@@ -51,6 +52,12 @@ def with_time(x: Tensor) -> Tensor:
     """x (n, length, d) with time i / length in front, (n, length, 1 + d)."""
     time = torch.arange(x.shape[1], dtype=x.dtype) / x.shape[1]
     return torch.cat([time[None, :, None].expand(len(x), -1, 1), x], dim=2)
+
+
+def each_standardised(x: Tensor) -> Tensor:
+    """x (n, length, d) with mean 0 and spread 1 in every channel of every series; constant ones become 0."""
+    deviation = x.std(dim=1, correction=0, keepdim=True)
+    return (x - x.mean(dim=1, keepdim=True)) / torch.where(deviation > 0, deviation, 1.0)
 
 
 def standardised(train: Tensor, test: Tensor) -> tuple[Tensor, Tensor]:
