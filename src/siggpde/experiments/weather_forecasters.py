@@ -1,0 +1,84 @@
+"""The forecasters of the weather experiment: climatology, logistic regression, and signature Gaussian processes.
+
+Each learns from windows x (n, channels, length) and whether rain followed, `wet` (n,), and gives log-odds of rain under
+the share of rain that it was trained with. `blocks` (n,) are numbers of weeks, say: what there is to choose is chosen by
+what is said of blocks that were left out, for all forecasters alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+from sklearn.model_selection import LeaveOneGroupOut
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from siggpde.committee import Committee
+from siggpde.experiments.weather_blocks import fit_by_blocks, log_odds
+from siggpde.paths import SeriesBatch
+
+_STEPS = 2000
+
+
+@dataclass(frozen=True)
+class Forecaster:
+    """`log_odds` takes windows to log-odds (n,); `facts` are what was chosen, in plain values."""
+
+    log_odds: Callable[[np.ndarray], np.ndarray]
+    facts: dict[str, Any] = field(default_factory=dict)
+    committee: Committee | None = None
+
+
+def climatology(wet: np.ndarray) -> Forecaster:
+    """The share of rain in training, whatever the window.
+
+    Examples:
+        >>> climatology(np.array([True, False, False, False])).log_odds(np.zeros((2, 7, 36))).round(3)
+        array([-1.099, -1.099])
+    """
+    rainy = int(wet.sum())
+    if not 0 < rainy < len(wet):
+        raise ValueError(f"{rainy} of {len(wet)} training windows are wet; a forecaster needs both kinds")
+    value = float(np.log(rainy / (len(wet) - rainy)))
+    return Forecaster(lambda x: np.full(len(x), value), {"share": rainy / len(wet)})
+
+
+def logistic(x: np.ndarray, wet: np.ndarray, blocks: np.ndarray, strengths: Sequence[float]) -> Forecaster:
+    """Logistic regression on the standardised readings of the whole window, its penalty chosen among `strengths` (C)."""
+    flat = x.reshape(len(x), -1)
+    scores = {}
+    for strength in strengths:
+        chances = np.empty(len(x))
+        for train, left in LeaveOneGroupOut().split(flat, wet, blocks):
+            chances[left] = _pipeline(strength).fit(flat[train], wet[train]).predict_proba(flat[left])[:, 1]
+        scores[strength] = float(log_loss(wet, chances))
+    best = min(scores, key=scores.__getitem__)
+    model = _pipeline(best).fit(flat, wet)
+    facts = {"C": best, "left_out_nlpp": scores[best]}
+    return Forecaster(lambda new: model.decision_function(new.reshape(len(new), -1)), facts)
+
+
+def signature_gp(x: np.ndarray, wet: np.ndarray, blocks: np.ndarray, settings: Mapping[str, Any]) -> Forecaster:
+    """A committee of signature Gaussian processes, see `siggpde.experiments.weather_blocks`."""
+    committee = fit_by_blocks(as_batch(x), torch.from_numpy(wet.astype(np.int64)), blocks, settings)
+    chosen = [
+        {**member.settings, "left_out_nlpp": member.score, "weight": float(weight)}
+        for member, weight in zip(committee.members, committee.weights, strict=True)
+    ]
+    facts = {"members": chosen, "sharpness": committee.sharpness}
+    return Forecaster(lambda new: log_odds(committee, as_batch(new)), facts, committee)
+
+
+def as_batch(x: np.ndarray) -> SeriesBatch:
+    """Windows (n, channels, length) as the core wants them."""
+    return SeriesBatch(torch.from_numpy(np.ascontiguousarray(x.swapaxes(1, 2))), None, None)
+
+
+def _pipeline(strength: float) -> Any:
+    return make_pipeline(StandardScaler(), LogisticRegression(C=strength, max_iter=_STEPS))
