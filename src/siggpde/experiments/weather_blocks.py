@@ -97,7 +97,7 @@ def candidates(settings: Mapping[str, Any]) -> list[Candidate]:
 
 
 def fit_by_blocks(batch: SeriesBatch, y: Tensor, blocks: np.ndarray, settings: Mapping[str, Any]) -> Committee:
-    """The best `members` kinds of candidates for labels y (n,) of 0 and 1, weighed by what they say of left-out blocks."""
+    """The best `members` kinds of candidates for labels y (n,) of 0 and 1, weighed by their left-out blocks."""
     if len(np.unique(blocks)) < 2:
         raise ValueError("leaving out blocks needs two or more of them; give more weeks, or shorter blocks")
     tried = {each: _judge(each, batch, y, blocks, settings["noises"]) for each in candidates(settings)}

@@ -1,8 +1,8 @@
 """The forecasters of the weather experiment: climatology, logistic regression, and signature Gaussian processes.
 
 Each learns from windows x (n, channels, length) and whether rain followed, `wet` (n,), and gives log-odds of rain under
-the share of rain that it was trained with. `blocks` (n,) are numbers of weeks, say: what there is to choose is chosen by
-what is said of blocks that were left out, for all forecasters alike.
+the share of rain that it was trained with. `blocks` (n,) are numbers of weeks, say: what there is to choose is chosen
+by what is said of blocks that were left out, for all forecasters alike.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def climatology(wet: np.ndarray) -> Forecaster:
 
 
 def logistic(x: np.ndarray, wet: np.ndarray, blocks: np.ndarray, strengths: Sequence[float]) -> Forecaster:
-    """Logistic regression on the standardised readings of the whole window, its penalty chosen among `strengths` (C)."""
+    """Logistic regression on the standardised readings of the whole window; C is the best of the `strengths`."""
     flat = x.reshape(len(x), -1)
     scores = {}
     for strength in strengths:

@@ -1,15 +1,16 @@
 """Windows of weather: some hours of readings, and how much rain the hour after them brought.
 
 A station's file holds one row of readings every ten minutes, with gaps, repeated stamps and sentinels. A window is
-`length` rows that follow each other and `ahead` more, of which only the rain is looked at; all of them lie in one run of
-exact steps, so that no window crosses a gap. Windows in which a reading is missing are dropped, and counted: of a year
-it is a few dozen, and nothing is made up for them.
+`length` rows that follow each other and `ahead` more, of which only the rain is looked at; all of them lie in one run
+of exact steps, so that no window crosses a gap. Windows in which a reading is missing are dropped, and counted: of a
+year it is a few dozen, and nothing is made up for them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -43,8 +44,8 @@ class Windows:
     """n windows of one station.
 
     `readings` (rows, channels) are the station's; window i is rows start[i] to start[i] + length - 1. `minutes` (n,) is
-    the stamp of its last reading, when the forecast is made; `rain` (n,) what falls in the time ahead, in mm; `wet` (n,)
-    whether that is more than the threshold. `crossing` and `missing` count the windows that were dropped.
+    the stamp of its last reading, when the forecast is made; `rain` (n,) what falls in the time ahead, in mm; `wet`
+    (n,) whether that is more than the threshold. `crossing` and `missing` count the windows that were dropped.
     """
 
     readings: np.ndarray
@@ -121,7 +122,7 @@ def cut_windows(
     readings, drops = station.columns_of(channels), station.columns_of([rain])[:, 0]
     whole = length + ahead
     start = np.arange(max(0, len(readings) - whole + 1))
-    broken = (np.diff(station.minutes) != step) | (np.diff(station.segment) != 0)
+    broken = np.logical_or(np.diff(station.minutes) != step, np.diff(station.segment) != 0)
     crosses = _any_within(broken, start, whole - 1)
     dry_unknown = np.isnan(drops)
     missing = _any_within(np.isnan(readings).any(axis=1), start, length)
@@ -159,7 +160,7 @@ def thin(wet: np.ndarray, ratio: float, seed: int) -> np.ndarray:
     return np.sort(np.concatenate([rainy, kept]))
 
 
-def _any_within(flags: np.ndarray, start: np.ndarray, count: int) -> np.ndarray:
+def _any_within(flags: Any, start: np.ndarray, count: int) -> np.ndarray:
     """Whether any of flags[start : start + count] is set, for every start."""
     total = np.concatenate([[0], flags.cumsum()])
     return total[start + count] > total[start]
