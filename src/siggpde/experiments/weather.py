@@ -104,8 +104,7 @@ def run_method(config: dict[str, Any], method: str, seed: int) -> Record:
         "thinned_day": thinned.day.tolist(),
         "natural": _rounded(forecaster.log_odds(natural.x)),
     }
-    if method == "signature":
-        assert forecaster.committee is not None
+    if forecaster.committee is not None:
         first, last = rainiest(natural, config["figure"]["year"], config["figure"]["days"])
         shown = natural.take((natural.day >= first) & (natural.day <= last))
         band = logit_quantiles(forecaster.committee, as_batch(shown.x), _BAND)
@@ -115,18 +114,19 @@ def run_method(config: dict[str, Any], method: str, seed: int) -> Record:
 
 
 def _fit(config: dict[str, Any], method: str, train: Windows, seed: int) -> Forecaster:
-    if method == "climatology":
-        return climatology(train.wet)
+    own = config["methods"][method]
     blocks = train.day // config["data"]["block_days"]
-    if method == "logistic":
+    if own["kind"] == "climatology":
+        return climatology(train.wet)
+    if own["kind"] == "logistic":
         return logistic(train.x, train.wet, blocks, config["logistic"]["strengths"])
-    if method == "signature":
-        return signature_gp(train.x, train.wet, blocks, config["signature"])
-    if method == "classifier":
+    if own["kind"] == "signature":
+        return signature_gp(train.x, train.wet, blocks, config["signature"] | own.get("settings", {}))
+    if own["kind"] == "classifier":
         found = SigGPClassifier(n_features=config["signature"]["words"], random_state=seed).fit(train.x, train.wet)
         return Forecaster(lambda x: _log_ratio(found.predict_proba(x)))
     known = "climatology, logistic, signature, classifier"
-    raise ValueError(f"methods has {method!r}, which is none of {known}")
+    raise ValueError(f"the kind of the method {method!r} is {own['kind']!r}, which is none of {known}")
 
 
 def _log_ratio(chances: np.ndarray) -> np.ndarray:

@@ -159,11 +159,16 @@ def _member(choice: _Judged, batch: SeriesBatch, y: Tensor) -> tuple[Member, Ten
 
 
 def logit_quantiles(committee: Committee, batch: SeriesBatch, levels: Sequence[float]) -> np.ndarray:
-    """Quantiles (n, levels) of the log-odds of class 1 under the posterior: a mixture of the members' Gaussians."""
-    means, spreads = [], []
+    """Quantiles (n, levels) of the log-odds of class 1 under the posterior: a mixture of the members' Gaussians.
+
+    Lapse and sharpness keep the order of log-odds, so that they are applied to the quantiles. All members have the same
+    lapse.
+    """
+    means, spreads, lapse = [], [], 0.0
     for member in committee.members:
         likelihood = member.model.likelihood
         assert isinstance(likelihood, LeastSquares)
+        lapse = likelihood.lapse
         slope = likelihood.temperature * (likelihood.mixing[1] - likelihood.mixing[0])
         shift = likelihood.offset[1] - likelihood.offset[0]
         latents = [member.model.predict_f(member.paths(piece)[0]) for piece in chunks(batch, 1024)]
@@ -172,7 +177,8 @@ def logit_quantiles(committee: Committee, batch: SeriesBatch, levels: Sequence[f
         spreads.append((variance @ slope.square()).sqrt())
     mean, spread = torch.stack(means), torch.stack(spreads)
     found = [mixture_quantile(NormalDist().inv_cdf(level), mean, spread, committee.weights) for level in levels]
-    return committee.sharpness * torch.stack(found, dim=1).numpy()
+    chances = (1 - lapse) * torch.sigmoid(torch.stack(found, dim=1)) + lapse / 2
+    return committee.sharpness * torch.logit(chances).numpy()
 
 
 def log_odds(committee: Committee, batch: SeriesBatch) -> np.ndarray:

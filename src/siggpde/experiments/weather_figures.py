@@ -66,9 +66,9 @@ def _legend(more_than: float) -> list[Any]:
     ]
 
 
-def draw_features(features: Sequence[dict[str, Any]], folder: Path) -> list[str]:
-    """Bars of the shares of the most important features, records as `important` makes them."""
+def draw_features(features: Sequence[dict[str, Any]], title: str, folder: Path, name: str) -> list[str]:
+    """Bars of the shares of the most important features, records as `important` makes them, into the file `name`."""
     shown = [Importance(f["name"], tuple(f["letters"]), f["importance"], f["share"]) for f in features]
     ax = plot_importance(shown)
-    ax.set_title("Signature features that forecasts rest on", fontsize="medium", loc="left")
-    return save_figure(ax.figure, folder, "weather-features")
+    ax.set_title(title, fontsize="medium", loc="left")
+    return save_figure(ax.figure, folder, name)

@@ -11,10 +11,16 @@ from siggpde.experiments.tables import duration, markdown_table
 from siggpde.experiments.weather_figures import draw_features, draw_stretch
 from siggpde.experiments.weather_scores import MEASURES, Estimate, Forecasts, bootstrap, to_natural
 
-_OURS = "signature"
 _HEADINGS = {"accuracy": "accuracy %", "nlpp": "NLPP", "auc": "AUC", "brier": "Brier"}
 _HUNDREDFOLD = {"accuracy"}
 _DAY = 24 * 60
+_READING = (
+    "How to read features: one letter is the level of a channel at the end of the window (of a variation: how much the "
+    "channel went up and down). a–time is the mean level of a, a–time–time the same with more weight to early readings, "
+    "time–a the change of a with more weight to late ones; a–b is the change of b weighted by where a was when it "
+    'happened. All are divided by the norm of all features, so that "time" says how little else a window holds. '
+    '"Before rain": the mean of the feature before rain minus its mean otherwise, in standard deviations.'
+)
 
 
 def write_report(config: dict[str, Any], results: Results) -> str:
@@ -32,10 +38,15 @@ def write_report(config: dict[str, Any], results: Results) -> str:
     ):
         by_method = {name: [sample(record, test) for record in records] for name, records in runs.items()}
         single, pairs = bootstrap(by_method, **config["bootstrap"])
-        parts += [title, _scores(names, single), _differences(names, pairs)]
+        parts += [title, _scores(names, single), _differences(config, names, pairs)]
     parts.append(_intervals(config, runs))
-    if _OURS in runs:
-        parts += _features(config, results, runs[_OURS][0], test)
+    ours = [name for name in names if config["methods"][name]["kind"] == "signature"]
+    if ours:
+        parts.append(_stretch(config, results, runs[ours[-1]][0], test))
+    if ours:
+        parts.append(_READING)
+    for name in ours:
+        parts += _features(names[name], name, results, runs[name][0])
     parts.append(_costs(names, runs))
     parts.append("\n".join(f"- {note}" for note in config.get("notes", [])))
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -78,11 +89,11 @@ def _scores(names: dict[str, str], single: dict[str, dict[str, Estimate]]) -> st
     return markdown_table(["method", *(_HEADINGS[m] for m in MEASURES)], rows)
 
 
-def _differences(names: dict[str, str], pairs: dict[tuple[str, str], Estimate]) -> str:
+def _differences(config: dict[str, Any], names: dict[str, str], pairs: dict[tuple[str, str], Estimate]) -> str:
     rows = [
         [f"{names[one]} minus {names[other]}", _cell(found, "nlpp", sign="+")]
         for (one, other), found in pairs.items()
-        if one == _OURS
+        if config["methods"][one]["kind"] == "signature" and config["methods"][other]["kind"] != "signature"
     ]
     return markdown_table(["difference in NLPP", "below 0: the first is better"], rows) if rows else ""
 
@@ -102,32 +113,25 @@ def _intervals(config: dict[str, Any], runs: dict[str, list[Record]]) -> str:
     )
 
 
-def _features(config: dict[str, Any], results: Results, record: Record, test: Record) -> list[str]:
-    kept = record["kept"]
+def _stretch(config: dict[str, Any], results: Results, record: Record, test: Record) -> str:
     first, last = test["stretch"]
     days = np.array(test["minutes"]) // _DAY
     shown = (days >= first) & (days <= last)
     minutes, rain = np.array(test["minutes"])[shown], np.array(test["rain"])[shown]
     ends = (np.array(record["band"][end]) for end in ("low", "high"))
-    curves = [to_natural(values, kept) for values in (np.array(record["natural"])[shown], *ends)]
-    stretch = draw_stretch(minutes, rain, *curves, more_than=config["data"]["more_than"], folder=results.folder)
-    features = draw_features(record["features"], results.folder)
-    rows = [
-        [str(place), each["name"], f"{each['share']:.2%}", _signed(each["before_rain"])]
-        for place, each in enumerate(record["features"], 1)
-    ]
-    table = markdown_table(["", "feature", "share of the importance", "before rain"], rows)
+    curves = [to_natural(values, record["kept"]) for values in (np.array(record["natural"])[shown], *ends)]
+    files = draw_stretch(minutes, rain, *curves, more_than=config["data"]["more_than"], folder=results.folder)
+    return f"![Probability of rain along the test, with the rain that fell]({files[0]})"
+
+
+def _features(title: str, name: str, results: Results, record: Record) -> list[str]:
+    features = record["features"]
+    files = draw_features(features, title, results.folder, f"weather-features-{name}")
+    rows = [[each["name"], f"{each['share']:.2%}", _signed(each["before_rain"])] for each in features]
     return [
-        f"![Probability of rain along the test, with the rain that fell]({stretch[0]})",
-        (
-            f"The {len(rows)} most important signature features of the first run. One letter is the level of a "
-            "channel at the end of the window (of a variation: how much the channel went up and down); a–b is the "
-            "change of b weighted by where a was when it happened. All are divided by the norm of all features, so "
-            'that "time" says how little else a window holds. "Before rain": the mean of the feature before rain minus '
-            "its mean otherwise, in standard deviations."
-        ),
-        table,
-        f"![The most important signature features]({features[0]})",
+        f"{title}, the {len(rows)} most important signature features of the first run:",
+        markdown_table(["feature", "share of the importance", "before rain"], rows),
+        f"![{title}: the most important signature features]({files[0]})",
     ]
 
 

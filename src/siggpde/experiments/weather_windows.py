@@ -147,7 +147,7 @@ def thin(wet: np.ndarray, ratio: float, seed: int) -> np.ndarray:
 
     Examples:
         >>> thin(np.array([True, False, False, False, False]), 2, seed=0)
-        array([0, 1, 3])
+        array([0, 3, 4])
     """
     rainy, dry = np.flatnonzero(wet), np.flatnonzero(~wet)
     wanted = round(ratio * len(rainy))
