@@ -16,8 +16,8 @@ _HUNDREDFOLD = {"accuracy"}
 _DAY = 24 * 60
 _READING = (
     "How to read features: one letter is the level of a channel at the end of the window (of a variation: how much the "
-    "channel went up and down). a–time is the mean level of a, a–time–time the same with more weight to early readings, "
-    "time–a the change of a with more weight to late ones; a–b is the change of b weighted by where a was when it "
+    "channel went up and down). a–time is the mean level of a, a–time–time the same with more weight to early readings "
+    "and time–a the change of a with more weight to late ones; a–b is the change of b weighted by where a was when it "
     'happened. All are divided by the norm of all features, so that "time" says how little else a window holds. '
     '"Before rain": the mean of the feature before rain minus its mean otherwise, in standard deviations.'
 )
