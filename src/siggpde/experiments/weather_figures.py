@@ -71,4 +71,5 @@ def draw_features(features: Sequence[dict[str, Any]], title: str, folder: Path, 
     shown = [Importance(f["name"], tuple(f["letters"]), f["importance"], f["share"]) for f in features]
     ax = plot_importance(shown)
     ax.set_title(title, fontsize="medium", loc="left")
+    ax.locator_params(axis="x", nbins=5)  # room for percentages with decimals
     return save_figure(ax.figure, folder, name)
