@@ -44,7 +44,7 @@ def run_method(config: dict[str, Any], method: dict[str, Any], seed: int, checkp
 
 def build(config: dict[str, Any], method: dict[str, Any], data: Prepared, seed: int) -> AnyGP:
     """The model of a `siggpde` or `gpsig` method before training, on the scales that GPSig starts with."""
-    likelihood, count = _likelihood(config, data.classes), config["inducing"]
+    likelihood, count = likelihood_of(config, data.classes), config["inducing"]
     if method["kind"] == "gpsig":
         return gpsig(
             data.x_train, data.y_train, likelihood, kind=method["variables"], count=count, level=method["level"],
@@ -57,7 +57,7 @@ def build(config: dict[str, Any], method: dict[str, Any], data: Prepared, seed: 
     return SignatureGP(kernel, OrthogonalSignatureFeatures(channels, count, method["order"]), likelihood)
 
 
-def _likelihood(config: dict[str, Any], classes: int) -> Classification:
+def likelihood_of(config: dict[str, Any], classes: int) -> Classification:
     """One latent and a probit link for two classes, else the likelihood that the settings name."""
     return Bernoulli() if classes == 2 else _LIKELIHOODS[config["likelihood"]](classes)
 

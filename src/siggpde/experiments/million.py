@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from siggpde.experiments.methods import likelihood_of
 from siggpde.experiments.preparation import Prepared, prepare, standardised, with_time
 from siggpde.inducing import OrthogonalSignatureFeatures
 from siggpde.kernel import SignatureKernel
-from siggpde.likelihoods import RobustMax
 from siggpde.model import SignatureGP
 from siggpde.training import PaperSchedule
 from siggpde.training.cache import SignatureCache
@@ -49,7 +49,7 @@ def time_million(config: dict[str, Any], seed: int) -> dict[str, Any]:
     channels = paths.shape[2]
     kernel = SignatureKernel(channels, theta=(2 * channels) ** -0.5, tol=1e-6)
     features = OrthogonalSignatureFeatures(channels, count, "lexicographic")
-    model = SignatureGP(kernel, features, RobustMax(data.classes), dtype=torch.float32)
+    model = SignatureGP(kernel, features, likelihood_of(config, data.classes), dtype=torch.float32)
     started, wall = time.process_time(), time.perf_counter()
     cache = SignatureCache(paths, None, features.words, kernel.log_theta, dtype=torch.float32)
     made, made_wall = time.process_time() - started, time.perf_counter() - wall
