@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from siggpde import _triton
 from siggpde._native import core, core_error
 
 
@@ -42,19 +43,13 @@ def installation() -> dict[str, Any]:
         "backends": {
             "native": _backend(core_error if core is None else None),
             "reference": _backend(None),
-            "triton": _backend(_why_no_triton()),
+            "triton": _backend(_triton.why_not()),
         },
     }
 
 
 def _backend(reason: str | None) -> dict[str, Any]:
     return {"available": reason is None, "reason": reason}
-
-
-def _why_no_triton() -> str:
-    if not torch.cuda.is_available():
-        return "no CUDA device; and this version of siggpde has no GPU kernels yet"
-    return "this version of siggpde has no GPU kernels yet"
 
 
 def _processors() -> int:

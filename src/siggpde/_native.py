@@ -2,7 +2,7 @@
 
 `core` is the compiled module `siggpde._core`. It is None, and the reference implementations run instead, when the
 module cannot be imported (one warning says so) or when the environment variable SIGGPDE_BACKEND is "reference";
-`core_error` then says why.
+`core_error` then says why. With SIGGPDE_BACKEND=triton the core is loaded as usual, but `siggpde._triton` goes first.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ def _load() -> tuple[ModuleType | None, str | None]:
     backend = os.environ.get("SIGGPDE_BACKEND", "")
     if backend == "reference":
         return None, "SIGGPDE_BACKEND=reference"
-    if backend not in ("", "native"):
-        raise ValueError(f"SIGGPDE_BACKEND is {backend!r}; set it to 'native' or 'reference', or unset it")
+    if backend not in ("", "native", "triton"):
+        raise ValueError(f"SIGGPDE_BACKEND is {backend!r}; set it to 'native', 'reference' or 'triton', or unset it")
     try:
         return importlib.import_module("siggpde._core"), None
     except ImportError as error:

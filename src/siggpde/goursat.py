@@ -14,7 +14,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from siggpde import _inputs, _kernel_errors, _kernel_native
+from siggpde import _inputs, _kernel_errors, _kernel_native, _triton
 from siggpde._native import core
 from siggpde._reference import kernel as reference
 from siggpde._reference.variation import Augmented, Variation
@@ -65,7 +65,12 @@ def signature_kernel(
     elif y_lengths is not None:
         raise ValueError("y_lengths is given, but y is not; for the Gram matrix of x alone give `lengths`")
     differentiable = torch.is_grad_enabled() and (xs.requires_grad or (ys is not None and ys.requires_grad))
-    if core is not None and xs.is_cpu and (gradient == "adjoint" or not differentiable):
+    fast = gradient == "adjoint" or not differentiable
+    if fast and _triton.wanted(xs):
+        from siggpde._triton import kernel  # noqa: PLC0415 - Triton is imported only where it computes
+
+        return kernel.gram(xs, x_counts, ys, y_counts, steps, tol, differentiable)
+    if fast and core is not None and xs.is_cpu:
         return _kernel_native.gram(xs, x_counts, ys, y_counts, steps, tol, threads, differentiable)
     others, other_counts = (xs, x_counts) if ys is None else (ys, y_counts)
     scheme = reference.scheme_of(solver, refine)
@@ -99,10 +104,14 @@ def signature_kernel_diag(
     xs, counts = _inputs.as_batch(x, lengths)
     steps, tol = _settings(solver, refine, tol, gradient, xs.dtype)
     differentiable = torch.is_grad_enabled() and xs.requires_grad
-    if core is not None and xs.is_cpu and (gradient == "adjoint" or not differentiable):
-        if log and xs.dtype != torch.float64:
-            return _kernel_native.diagonal(xs.double(), counts, steps, tol, True, threads, differentiable).to(xs.dtype)
-        return _kernel_native.diagonal(xs, counts, steps, tol, log, threads, differentiable)
+    if gradient == "adjoint" or not differentiable:
+        wide = xs.double() if log else xs
+        if _triton.wanted(xs):
+            from siggpde._triton import kernel  # noqa: PLC0415
+
+            return kernel.diagonal(wide, counts, steps, tol, log, differentiable).to(xs.dtype)
+        if core is not None and xs.is_cpu:
+            return _kernel_native.diagonal(wide, counts, steps, tol, log, threads, differentiable).to(xs.dtype)
     scheme = reference.scheme_of(solver, refine)
     pieces = _finite_pieces(xs, counts, scheme, "x")
     return _checked(
@@ -141,12 +150,15 @@ def signature_kernel_diag_scales(
     scale = torch.as_tensor(theta).detach().to(dtype=xs.dtype, device=xs.device).contiguous()
     if scale.shape != xs.shape[2:] or not torch.isfinite(scale).all():
         raise ValueError(f"theta must be {xs.shape[2]} finite scales, one a channel of x, got {theta}")
+    wide = (xs.double(), counts, scale.double()) if log else (xs, counts, scale)
+    if _triton.wanted(xs):
+        from siggpde._triton import kernel  # noqa: PLC0415
+
+        value, slope = kernel.diagonal_with_scale_gradient(*wide, steps, tol, log)
+        return value.to(xs.dtype), slope.to(xs.dtype)
     if core is not None and xs.is_cpu:
-        if log and xs.dtype != torch.float64:
-            run = _kernel_native.diagonal_with_scale_gradient
-            value, slope = run(xs.double(), counts, scale.double(), steps, tol, True, threads)
-            return value.to(xs.dtype), slope.to(xs.dtype)
-        return _kernel_native.diagonal_with_scale_gradient(xs, counts, scale, steps, tol, log, threads)
+        value, slope = _kernel_native.diagonal_with_scale_gradient(*wide, steps, tol, log, threads)
+        return value.to(xs.dtype), slope.to(xs.dtype)
     logarithm = torch.zeros_like(scale).expand(len(xs), -1).clone().requires_grad_()
     with torch.enable_grad():
         scaled = torch.where(_inputs.row_mask(xs, counts)[:, :, None], xs, 0.0) * (scale * logarithm.exp())[:, None, :]

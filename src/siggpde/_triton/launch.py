@@ -1,0 +1,45 @@
+"""How kernels are started: the same options everywhere, tiles from shapes, scratch memory within bounds."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor
+
+# Lanes of a program, and the most rows of one grid among them.
+LANES = 64
+MOST_ROWS = 32
+# Scratch memory of one launch; batches that need more go through in chunks.
+SCRATCH_BYTES = 1 << 29
+
+
+def run(kernel: Any, programs: int, like: Tensor, *args: Any, **constants: Any) -> None:
+    """kernel[(programs,)](*args) on the device and the current stream of `like`.
+
+    Multiply-adds are fused whatever TRITON_DEFAULT_FP_FUSION says, so that results do not depend on it; and loads are
+    not moved from one turn of a loop to another, because turns hand numbers on through memory.
+    """
+    if programs == 0:
+        return
+    with torch.cuda.device(like.device) if like.is_cuda else nullcontext():
+        kernel[(programs,)](*args, **constants, num_warps=LANES // 32, num_stages=1, enable_fp_fusion=True)
+
+
+def tile(rows: int) -> tuple[int, int]:
+    """(SERIES, ROWS) of a program for grids of so many rows: few rows make room for more series."""
+    own = 4
+    while own < min(rows, MOST_ROWS):
+        own *= 2
+    return LANES // own, own
+
+
+def cdiv(a: int, b: int) -> int:
+    """a / b, rounded up."""
+    return -(-a // b)
+
+
+def at_once(bytes_each: int) -> int:
+    """How many fit the scratch memory, at least one."""
+    return max(1, SCRATCH_BYTES // max(1, bytes_each))

@@ -1,0 +1,56 @@
+"""From sensitivities of the grid's coefficients to gradients of increments: sums in a fixed order, without atomics."""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def pull_back(
+    rho_bar, partner, out,
+    channels, own_steps, other_steps, others, out_steps, partner_steps,
+    own_stride, other_stride, row_stride, column_stride, partner_own_stride, partner_other_stride,
+    ADD: tl.constexpr, OWN: tl.constexpr, OTHER: tl.constexpr,
+):  # fmt: skip
+    """out[s][c][i] (+)= sum over series o and steps j of rho_bar[s, o, i, j] partner[s, o][c][j].
+
+    Serves rows (own series x, partner y) and columns (own y, partner x) alike: strides say which.
+    """
+    blocks = tl.cdiv(own_steps, OWN)
+    program = tl.program_id(0).to(tl.int64)
+    series = program // (blocks * channels)
+    channel = (program // blocks) % channels
+    i = (program % blocks) * OWN + tl.arange(0, OWN)[:, None]
+    total = tl.zeros([OWN, OTHER], out.dtype.element_ty)
+    for other in range(0, others):
+        bar_at = series * own_stride + other * other_stride + i * row_stride
+        partner_at = series * partner_own_stride + other * partner_other_stride + channel * partner_steps
+        for start in range(0, other_steps, OTHER):
+            j = start + tl.arange(0, OTHER)[None, :]
+            inside = (i < own_steps) & (j < other_steps)
+            bar = tl.load(rho_bar + bar_at + j * column_stride, mask=inside, other=0.0)
+            total += bar * tl.load(partner + partner_at + j, mask=j < other_steps, other=0.0)
+    sums = tl.sum(total, 1)
+    step = (program % blocks) * OWN + tl.arange(0, OWN)
+    place = out + (series * channels + channel) * out_steps + step
+    if ADD:
+        sums += tl.load(place, mask=step < own_steps, other=0.0)
+    tl.store(place, sums, mask=step < own_steps)
+
+
+@triton.jit
+def collect(pieces, starts, counts, out, size, segments, channels, steps, most, BLOCK: tl.constexpr):
+    """out[s][i][c]: the sum of pieces[s][c] over the pieces of segment i, divided by their number."""
+    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    here = at < size
+    channel = at % channels
+    segment = at // channels
+    series = segment // segments
+    start = tl.load(starts + segment, mask=here, other=0)
+    count = tl.load(counts + segment, mask=here, other=1)
+    first = (series * channels + channel) * steps + start
+    total = tl.zeros([BLOCK], out.dtype.element_ty)
+    for piece in range(0, most):
+        total += tl.load(pieces + first + piece, mask=here & (piece < count), other=0.0)
+    tl.store(out + at, total / count.to(out.dtype.element_ty), mask=here)
