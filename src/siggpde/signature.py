@@ -1,8 +1,8 @@
 """The signature of piecewise-linear paths, differentiable, on the words one asks for.
 
 S(X)^w for the word w = (a1, .., aj) is the integral over s1 < .. < sj of dX^(a1) .. dX^(aj). It is computed by
-Chen's identity, S(X * v) = S(X) ⊗ exp(v) for each increment v of the path, by the native core on the CPU and by the
-reference implementation elsewhere.
+Chen's identity, S(X * v) = S(X) ⊗ exp(v) for each increment v of the path, by the native core on the CPU, by Triton on a
+GPU, and by the reference implementation elsewhere.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from siggpde import _inputs
+from siggpde import _inputs, _triton
 from siggpde._autograd import once
 from siggpde._native import core
 from siggpde._reference import signature as reference
@@ -46,8 +46,8 @@ def signature(
     if (depth is None) == (words is None):
         raise ValueError("give exactly one of depth and words, " + ("got both" if words is not None else "got none"))
     key: Key = depth if words is None else _as_key(words)  # pyright: ignore[reportAssignmentType]
-    if core is None or not batch.is_cpu:
-        return _by_reference(batch, counted, _listed(channels, key))
+    if core is None or not batch.is_cpu or _triton.wanted(batch):
+        return _without_core(batch, counted, _listed(channels, key))
     tree = _compiled(channels, key)
     threads = _inputs.thread_count(n_jobs)
     if batch.requires_grad and torch.is_grad_enabled():
@@ -83,11 +83,11 @@ def extend(
             "convert one to the other"
         )
     _check_closed(key)
-    if core is None or not steps.is_cpu:
+    if core is None or not steps.is_cpu or _triton.wanted(steps):
         listed = check_words(key, steps.shape[2])
         if not torch.isfinite(steps).all():
             _inputs.raise_not_finite(steps, None, "increments")
-        return _checked(reference.extend(signature, steps, listed))
+        return _checked(_extended(signature, steps, listed))
     tree = _compiled(steps.shape[2], key)
     threads = _inputs.thread_count(n_jobs)
     start = signature.contiguous()
@@ -130,7 +130,7 @@ def _compiled(channels: int, key: Key) -> Any:
     return core.SignatureTree(channels, parents(closure).tolist(), letters, columns)
 
 
-def _by_reference(x: torch.Tensor, lengths: torch.Tensor | None, listed: list[Word]) -> torch.Tensor:
+def _without_core(x: torch.Tensor, lengths: torch.Tensor | None, listed: list[Word]) -> torch.Tensor:
     mask = _inputs.row_mask(x, lengths)
     x = torch.where(mask[:, :, None], x, 0.0)
     if not torch.isfinite(x).all():
@@ -138,7 +138,17 @@ def _by_reference(x: torch.Tensor, lengths: torch.Tensor | None, listed: list[Wo
     closure = prefix_closure(listed)
     position = {word: index for index, word in enumerate(closure)}
     columns = torch.tensor([position[word] for word in listed], dtype=torch.int64, device=x.device)
-    return _checked(reference.signature(x, mask, closure)[:, columns])
+    return _checked(reference.signature(x, mask, closure, by=_extended)[:, columns])
+
+
+def _extended(start: torch.Tensor, increments: torch.Tensor, listed: Sequence[Word]) -> torch.Tensor:
+    """Chen's identity where the native core does not compute; nothing leaves its device."""
+    if _triton.wanted(increments):
+        from siggpde._triton import signature as fast  # noqa: PLC0415 - Triton is imported only where it computes
+
+        if max(map(len, listed)) <= fast.MOST_LETTERS:
+            return fast.extend(start, increments, list(listed))
+    return reference.extend(start, increments, listed)
 
 
 def _checked(result: torch.Tensor) -> torch.Tensor:

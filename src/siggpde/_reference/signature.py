@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 
@@ -39,14 +39,19 @@ def extend(start: torch.Tensor, increments: torch.Tensor, words: Sequence[tuple[
     return state
 
 
-def signature(x: torch.Tensor, counts: torch.Tensor, words: Sequence[tuple[int, ...]]) -> torch.Tensor:
+def signature(
+    x: torch.Tensor,
+    counts: torch.Tensor,
+    words: Sequence[tuple[int, ...]],
+    by: Callable[[torch.Tensor, torch.Tensor, Sequence[tuple[int, ...]]], torch.Tensor] = extend,
+) -> torch.Tensor:
     """The signature of piecewise-linear paths.
 
     x (n, length, channels), finite; counts (n, length) bool, the rows that count; prefix-closed words, the empty
-    word first; returns (n, M).
+    word first; returns (n, M). `by` is what applies Chen's identity.
     """
     before = torch.cat([x[:, :1], x[:, :-1]], 1)  # the path starts where it is: a zero increment, which changes nothing
     increments = torch.where(counts[:, :, None], x - before, 0.0)
     start = torch.zeros(len(x), len(words), dtype=x.dtype, device=x.device)
     start[:, 0] = 1
-    return extend(start, increments, words)
+    return by(start, increments, words)

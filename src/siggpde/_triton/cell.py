@@ -14,36 +14,37 @@ from siggpde._triton import tables
 KEEP = tl.constexpr(tables.KEEP)
 SWAP = tl.constexpr(tables.SWAP)
 LIFT = tl.constexpr(tables.LIFT)
+DEGREES, ENTRIES = tables.DEGREES, tables.ENTRIES
 
 
 @triton.constexpr_function
 def degree(scheme):
     """Coefficients of an edge."""
-    return tables.DEGREES[scheme]
+    return DEGREES[scheme]
 
 
 @triton.constexpr_function
 def terms(scheme, family, j, k):
     """How many powers of rho an entry has."""
-    return len(tables.entry(scheme, family, j, k).coefficients)
+    return len(ENTRIES[scheme][family][j][k].coefficients)
 
 
 @triton.constexpr_function
 def lowest(scheme, family, j, k):
     """The lowest of them."""
-    return tables.entry(scheme, family, j, k).low
+    return ENTRIES[scheme][family][j][k].low
 
 
 @triton.constexpr_function
 def coefficient(scheme, family, j, k, n):
     """The coefficient of power lowest + n."""
-    return tables.entry(scheme, family, j, k).coefficients[n]
+    return ENTRIES[scheme][family][j][k].coefficients[n]
 
 
 @triton.constexpr_function
 def slope_coefficient(scheme, family, j, k, n):
     """The coefficient of power lowest + n - 1 of the derivative."""
-    low, coefficients = tables.entry(scheme, family, j, k)
+    low, coefficients = ENTRIES[scheme][family][j][k]
     return (low + n) * coefficients[n]
 
 

@@ -19,6 +19,8 @@ import triton.language as tl
 
 from siggpde._triton.cell import adjoint, degree, step
 
+# Sizes change from batch to batch: code is not compiled anew for each.
+SIZES = ("pairs", "others", "x_steps", "y_steps", "channels", "begin", "end")
 # Numbers of a cell above 2^GROWN are divided by it.
 GROWN = tl.constexpr(300.0)
 # The exponent of a sensitivity that nothing has contributed to: any factor from there is zero.
@@ -79,7 +81,7 @@ def zero_edge(like, M: tl.constexpr):
     return out
 
 
-@triton.jit
+@triton.jit(do_not_specialize=SIZES)
 def sweep(
     x, y, x_rows, y_rows, bottom, corner, value, store,
     pairs, others, x_steps, y_steps, channels, begin, end,
@@ -131,7 +133,7 @@ def sweep(
                 b = scaled(b, power_of_two(below - e), M)
                 c = c * power_of_two(of_c - e)
                 grown = tl.abs(c) + tl.abs(a[0]) + tl.abs(b[0]) > power_of_two(zero + GROWN)
-                more = tl.where(grown, GROWN, 0.0)
+                more = tl.where(grown, zero + GROWN, zero)
                 factor = power_of_two(zero - more)
                 a = scaled(a, factor, M)
                 b = scaled(b, factor, M)
@@ -159,7 +161,7 @@ def sweep(
             tl.debug_barrier()
 
 
-@triton.jit
+@triton.jit(do_not_specialize=SIZES)
 def reverse(
     x, y, x_rows, y_rows, store, bottom_bar, corner_bar, weight, rho_bar,
     pairs, others, x_steps, y_steps, channels, begin, end,

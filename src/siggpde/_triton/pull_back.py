@@ -5,8 +5,15 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+# Sizes change from batch to batch: code is not compiled anew for each.
+SIZES = (
+    "channels", "own_steps", "other_steps", "others", "out_steps", "partner_steps", "own_stride", "other_stride",
+    "row_stride", "column_stride", "partner_own_stride", "partner_other_stride",
+)  # fmt: skip
+PIECES = ("size", "segments", "channels", "steps", "most")
 
-@triton.jit
+
+@triton.jit(do_not_specialize=SIZES)
 def pull_back(
     rho_bar, partner, out,
     channels, own_steps, other_steps, others, out_steps, partner_steps,
@@ -39,7 +46,7 @@ def pull_back(
     tl.store(place, sums, mask=step < own_steps)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=PIECES)
 def collect(pieces, starts, counts, out, size, segments, channels, steps, most, BLOCK: tl.constexpr):
     """out[s][i][c]: the sum of pieces[s][c] over the pieces of segment i, divided by their number."""
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)

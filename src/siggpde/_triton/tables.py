@@ -79,3 +79,13 @@ def _high(scheme: int, family: int, j: int, k: int) -> int:
 def _edge_size(k: int) -> float:
     """Of the k-th coefficient of an edge at unit segments; its weight in the final value is as large."""
     return factorial(k) / factorial(2 * k) / sqrt(2 * k + 1)
+
+
+# [scheme][family][row][column], all of them: what compiled code is made from.
+ENTRIES = tuple(
+    tuple(
+        tuple(tuple(entry(scheme, family, j, k) for k in range(degree if family != LIFT else 1)) for j in range(degree))
+        for family in (KEEP, SWAP, LIFT)
+    )
+    for scheme, degree in enumerate(DEGREES)
+)
