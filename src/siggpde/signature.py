@@ -1,8 +1,8 @@
 """The signature of piecewise-linear paths, differentiable, on the words one asks for.
 
 S(X)^w for the word w = (a1, .., aj) is the integral over s1 < .. < sj of dX^(a1) .. dX^(aj). It is computed by
-Chen's identity, S(X * v) = S(X) ⊗ exp(v) for each increment v of the path, by the native core on the CPU, by Triton on a
-GPU, and by the reference implementation elsewhere.
+Chen's identity, S(X * v) = S(X) ⊗ exp(v) for each increment v of the path: by the native core on the CPU, by Triton on
+a GPU, and by the reference implementation elsewhere.
 """
 
 from __future__ import annotations

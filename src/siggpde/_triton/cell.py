@@ -4,6 +4,10 @@ Edges are tuples of tiles, one for each Legendre coefficient; loops over them ar
 of the cell are constants of the compiled code, in the precision of rho.
 """
 
+# The kernel language is not quite Python, and Triton need not be there to check the rest.
+# pyright: reportGeneralTypeIssues=false, reportMissingImports=false, reportPossiblyUnbound=false
+# pyright: reportOperatorIssue=false
+
 from __future__ import annotations
 
 import triton

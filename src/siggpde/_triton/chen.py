@@ -6,6 +6,10 @@ and the increments v_1 .. v_D of its letters a step is
 States are [word][series], increments [step][channel][series].
 """
 
+# The kernel language is not quite Python, and Triton need not be there to check the rest.
+# pyright: reportGeneralTypeIssues=false, reportMissingImports=false, reportPossiblyUnbound=false
+# pyright: reportOperatorIssue=false
+
 from __future__ import annotations
 
 import triton
@@ -87,7 +91,7 @@ def retreat(
         rbar = ()
         for k in tl.static_range(DEPTH + 1):
             rbar = rbar + (tl.load(bar + k * lanes * n.to(tl.int64) + bar_at, mask=active, other=0.0),)  # noqa: RUF005
-        for back in range(0, end - begin):
+        for back in range(end - begin):
             t = end - 1 - back
             r = load_rows(store + (t - begin) * size, prefix, series, n, active, 0, DEPTH + 1, lanes, lane)
             v = load_rows(increments + t * channels * n.to(tl.int64), letter, series, n, active, 0, DEPTH, lanes, lane)
@@ -116,14 +120,14 @@ def retreat(
                 vbar = more_v
             rbar = before
             place = of_increments + ((group * (end - begin) + (t - begin)) * channels) * n + own
-            for channel in range(0, channels):
+            for channel in range(channels):
                 total = tl.zeros([WORDS, SERIES], bar.dtype.element_ty)
                 for k in tl.static_range(DEPTH):
                     mine = tl.load(letter + k * lanes + lane, mask=lane < lanes, other=-1) == channel
                     total += tl.where(mine, vbar[k], 0.0)
                 at = place + channel * n
-                sums = tl.sum(total, 0) + tl.load(at, mask=own < n, other=0.0)
-                tl.store(at, sums, mask=own < n)
+                before_this = tl.load(at, mask=own < n, other=0.0)
+                tl.store(at, before_this + tl.sum(total, 0), mask=own < n)
         for k in tl.static_range(DEPTH + 1):
             tl.store(bar + k * lanes * n.to(tl.int64) + bar_at, rbar[k], mask=active)
 

@@ -70,7 +70,9 @@ def differentiate_gram(x: Side, y: Side | None, weight: Tensor) -> tuple[Tensor,
     other = x if y is None else y
     if y is None:
         owned = _owned(x.batch)
-        weight = torch.where(owned, weight + torch.where(torch.eye(len(owned), device=owned.device) > 0, 0, weight.T), 0)
+        weight = torch.where(
+            owned, weight + torch.where(torch.eye(len(owned), device=owned.device) > 0, 0, weight.T), 0
+        )
     of_x = torch.zeros_like(x.batch.increments)
     of_y = of_x if y is None else torch.zeros_like(other.batch.increments)
     for rows, columns, scheme in _rectangles(x.batch, other.batch, y is None, True):

@@ -12,6 +12,10 @@ Layouts, the last index being contiguous: increments [series][channel][step]; `b
 [pair][U (and E)][row]; `store`, the inputs of all cells of some rows, [pair][row][2 M + 1 (+ E)][column].
 """
 
+# The kernel language is not quite Python, and Triton need not be there to check the rest.
+# pyright: reportGeneralTypeIssues=false, reportMissingImports=false, reportPossiblyUnbound=false
+# pyright: reportOperatorIssue=false
+
 from __future__ import annotations
 
 import triton
@@ -113,7 +117,7 @@ def sweep(
         a = zero_edge(zero, M)
         c = zero + 1.0
         e = zero
-        for turn in range(0, most_columns - first + ROWS - 1):
+        for turn in range(most_columns - first + ROWS - 1):
             j = first + turn - own
             active = (i < rows) & (j < columns) & (j >= (i if SYMMETRIC else 0)) & (i < end)
             x_at = ix * channels * x_steps + i
@@ -189,7 +193,7 @@ def reverse(
     if not SYMMETRIC:
         seed = tl.load(weight + pair, mask=here, other=0.0)
     bands = tl.cdiv(last - begin, ROWS)
-    for back in range(0, bands):
+    for back in range(bands):
         band = begin + (bands - 1 - back) * ROWS
         i = band + own
         first = band if SYMMETRIC else 0
@@ -199,7 +203,7 @@ def reverse(
         lc = zero
         to_right = zero + FAR
         turns = most_columns - first + ROWS - 1
-        for back_turn in range(0, turns):
+        for back_turn in range(turns):
             j = first + turns - 1 - back_turn - own
             active = (i < rows) & (j < columns) & (j >= (i if SYMMETRIC else 0)) & (i < end)
             x_at = ix * channels * x_steps + i

@@ -51,11 +51,10 @@ def make_plans(squared: Tensor, segments: Tensor, request: Request, tol: Tensor)
     n = len(squared)
     longest = squared.amax(1).sqrt() if squared.shape[1] else squared.new_zeros(n)
     if request.refine >= 0:
-        plans = Plans(
+        return Plans(
             torch.zeros_like(segments), torch.zeros_like(tol), torch.zeros_like(tol),
             torch.full_like(squared, 2**request.refine, dtype=torch.int64), segments * 2**request.refine,
         )  # fmt: skip
-        return plans
     length = (segments * squared.sum(1)).sqrt()
     fourth, eighth = (squared**2).sum(1), (squared**4).sum(1)
     scheme, estimate = _cheapest(fourth, eighth, longest, length, tol, request.alone)

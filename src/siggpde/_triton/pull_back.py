@@ -1,5 +1,9 @@
 """From sensitivities of the grid's coefficients to gradients of increments: sums in a fixed order, without atomics."""
 
+# The kernel language is not quite Python, and Triton need not be there to check the rest.
+# pyright: reportGeneralTypeIssues=false, reportMissingImports=false, reportPossiblyUnbound=false
+# pyright: reportOperatorIssue=false
+
 from __future__ import annotations
 
 import triton
@@ -30,10 +34,10 @@ def pull_back(
     channel = (program // blocks) % channels
     i = (program % blocks) * OWN + tl.arange(0, OWN)[:, None]
     total = tl.zeros([OWN, OTHER], out.dtype.element_ty)
-    for other in range(0, others):
+    for other in range(others):
         bar_at = series * own_stride + other * other_stride + i * row_stride
         partner_at = series * partner_own_stride + other * partner_other_stride + channel * partner_steps
-        for start in range(0, other_steps, OTHER):
+        for start in range(other_steps, OTHER):
             j = start + tl.arange(0, OTHER)[None, :]
             inside = (i < own_steps) & (j < other_steps)
             bar = tl.load(rho_bar + bar_at + j * column_stride, mask=inside, other=0.0)
@@ -58,6 +62,6 @@ def collect(pieces, starts, counts, out, size, segments, channels, steps, most, 
     count = tl.load(counts + segment, mask=here, other=1)
     first = (series * channels + channel) * steps + start
     total = tl.zeros([BLOCK], out.dtype.element_ty)
-    for piece in range(0, most):
+    for piece in range(most):
         total += tl.load(pieces + first + piece, mask=here & (piece < count), other=0.0)
     tl.store(out + at, total / count.to(out.dtype.element_ty), mask=here)

@@ -44,7 +44,9 @@ class Batch:
         inside = row_mask(x, lengths)[:, 1:, None]
         points = x if theta is None else x * theta
         self.increments = torch.where(inside, points[:, 1:] - points[:, :-1], 0.0)
-        self.segments = torch.full_like(x[:, 0, 0], x.shape[1] - 1, dtype=torch.int64) if lengths is None else lengths - 1
+        self.segments = (
+            torch.full_like(x[:, 0, 0], x.shape[1] - 1, dtype=torch.int64) if lengths is None else lengths - 1
+        )
         self.squared = self.increments.double().square().sum(2)
         self.finite = (torch.isfinite(x) | ~row_mask(x, lengths)[:, :, None]).flatten(1).all(1)
         self.shape, self.dtype, self.device = x.shape, x.dtype, x.device

@@ -15,7 +15,7 @@ from siggpde._triton.tree import Chains, chains
 from siggpde.words import Word
 
 # Lanes carry so many letters at most; longer words are left to the reference.
-MOST_LETTERS = 16
+MOST_LETTERS = 12
 _MOST_SERIES = 32
 _GROUPS = 16
 
