@@ -5,7 +5,7 @@ of the cell are constants of the compiled code, in the precision of rho.
 """
 
 # The kernel language is not quite Python, and Triton need not be there to check the rest.
-# pyright: reportGeneralTypeIssues=false, reportMissingImports=false, reportPossiblyUnbound=false
+# pyright: reportGeneralTypeIssues=false, reportMissingImports=false, reportPossiblyUnboundVariable=false
 # pyright: reportOperatorIssue=false
 
 from __future__ import annotations

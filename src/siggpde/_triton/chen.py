@@ -7,7 +7,7 @@ States are [word][series], increments [step][channel][series].
 """
 
 # The kernel language is not quite Python, and Triton need not be there to check the rest.
-# pyright: reportGeneralTypeIssues=false, reportMissingImports=false, reportPossiblyUnbound=false
+# pyright: reportGeneralTypeIssues=false, reportMissingImports=false, reportPossiblyUnboundVariable=false
 # pyright: reportOperatorIssue=false
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def request_of(refine: int, tol: float, alone: bool, log: bool, dtype: torch.dty
 
 
 def solve_diagonal(batch: Batch, request: Request, log: bool, wanted: Wanted) -> Solved:
-    """k of every series; the gradient `wanted` is none, that of points (n, length, channels) or of log scales (n, d)."""
+    """k of every series; the gradient `wanted` is none, of points (n, length, channels) or of log scales (n, d)."""
     n, _, channels = batch.shape
     value = torch.ones(n, dtype=batch.dtype, device=batch.device)
     inflation = torch.ones(n, dtype=torch.float64, device=batch.device)

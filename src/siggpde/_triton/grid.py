@@ -13,7 +13,7 @@ Layouts, the last index being contiguous: increments [series][channel][step]; `b
 """
 
 # The kernel language is not quite Python, and Triton need not be there to check the rest.
-# pyright: reportGeneralTypeIssues=false, reportMissingImports=false, reportPossiblyUnbound=false
+# pyright: reportGeneralTypeIssues=false, reportMissingImports=false, reportPossiblyUnboundVariable=false
 # pyright: reportOperatorIssue=false
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """From sensitivities of the grid's coefficients to gradients of increments: sums in a fixed order, without atomics."""
 
 # The kernel language is not quite Python, and Triton need not be there to check the rest.
-# pyright: reportGeneralTypeIssues=false, reportMissingImports=false, reportPossiblyUnbound=false
+# pyright: reportGeneralTypeIssues=false, reportMissingImports=false, reportPossiblyUnboundVariable=false
 # pyright: reportOperatorIssue=false
 
 from __future__ import annotations
