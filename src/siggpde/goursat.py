@@ -146,12 +146,12 @@ def signature_kernel_diag_scales(
     threads = _inputs.thread_count(n_jobs)
     xs, counts = _inputs.as_batch(x, lengths)
     steps, tol = _settings(solver, refine, tol, "adjoint", xs.dtype)
-    xs = xs.detach()
+    xs, by_triton = xs.detach(), _triton.wanted(xs)
     scale = torch.as_tensor(theta).detach().to(dtype=xs.dtype, device=xs.device).contiguous()
     if scale.shape != xs.shape[2:] or not torch.isfinite(scale).all():
         raise ValueError(f"theta must be {xs.shape[2]} finite scales, one a channel of x, got {theta}")
     wide = (xs.double(), counts, scale.double()) if log else (xs, counts, scale)
-    if _triton.wanted(xs):
+    if by_triton:
         from siggpde._triton import kernel  # noqa: PLC0415
 
         value, slope = kernel.diagonal_with_scale_gradient(*wide, steps, tol, log)

@@ -46,7 +46,7 @@ def signature(
     if (depth is None) == (words is None):
         raise ValueError("give exactly one of depth and words, " + ("got both" if words is not None else "got none"))
     key: Key = depth if words is None else _as_key(words)  # pyright: ignore[reportAssignmentType]
-    if core is None or not batch.is_cpu or _triton.wanted(batch):
+    if _triton.wanted(batch) or core is None or not batch.is_cpu:
         return _without_core(batch, counted, _listed(channels, key))
     tree = _compiled(channels, key)
     threads = _inputs.thread_count(n_jobs)
@@ -83,7 +83,7 @@ def extend(
             "convert one to the other"
         )
     _check_closed(key)
-    if core is None or not steps.is_cpu or _triton.wanted(steps):
+    if _triton.wanted(steps) or core is None or not steps.is_cpu:
         listed = check_words(key, steps.shape[2])
         if not torch.isfinite(steps).all():
             _inputs.raise_not_finite(steps, None, "increments")

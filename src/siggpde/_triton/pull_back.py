@@ -37,7 +37,7 @@ def pull_back(
     for other in range(others):
         bar_at = series * own_stride + other * other_stride + i * row_stride
         partner_at = series * partner_own_stride + other * partner_other_stride + channel * partner_steps
-        for start in range(other_steps, OTHER):
+        for start in range(0, other_steps, OTHER):
             j = start + tl.arange(0, OTHER)[None, :]
             inside = (i < own_steps) & (j < other_steps)
             bar = tl.load(rho_bar + bar_at + j * column_stride, mask=inside, other=0.0)

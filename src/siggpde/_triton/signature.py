@@ -10,14 +10,16 @@ from torch import Tensor
 
 from siggpde._autograd import once
 from siggpde._triton.chen import advance, collect_words, retreat
-from siggpde._triton.launch import LANES, SCRATCH_BYTES, at_once, cdiv, run
+from siggpde._triton.launch import LANES, at_once, cdiv, run
 from siggpde._triton.tree import Chains, chains
 from siggpde.words import Word
 
 # Lanes carry so many letters at most; longer words are left to the reference.
 MOST_LETTERS = 12
 _MOST_SERIES = 32
+# Gradients are sums over lanes: in so many groups and by tiles that do not depend on the batch, nor do then its bits.
 _GROUPS = 16
+_TILE = (LANES // 16, 16)
 
 
 def extend(start: Tensor, increments: Tensor, words: list[Word]) -> Tensor:
@@ -26,9 +28,9 @@ def extend(start: Tensor, increments: Tensor, words: list[Word]) -> Tensor:
     return _Extend.apply(start, increments, table)  # pyright: ignore[reportReturnType]
 
 
-def _in_chunks(start: Tensor, increments: Tensor, table: Chains, copies: int):
+def _in_chunks(start: Tensor, increments: Tensor, numbers: int):
     """(range of series, state [word][series], increments [step][channel][series]), as many as fit the memory."""
-    size = at_once(table.words * copies * start.element_size())
+    size = at_once(numbers * start.element_size())
     for begin in range(0, len(start), size):
         part = slice(begin, begin + size)
         yield part, start[part].T.contiguous(), increments[part].permute(1, 2, 0).contiguous()
@@ -58,17 +60,17 @@ def _advance(
 
 def _forward(start: Tensor, increments: Tensor, table: Chains) -> Tensor:
     out = torch.empty_like(start)
-    for part, state, steps in _in_chunks(start, increments, table, 4):
+    for part, state, steps in _in_chunks(start, increments, 4 * table.words):
         out[part] = _advance(state, steps, table, 0, len(steps), None).T
     return out
 
 
 def _backward(start: Tensor, increments: Tensor, grad: Tensor, table: Chains) -> tuple[Tensor, Tensor]:
     of_start, of_increments = torch.empty_like(start), torch.empty_like(increments)
-    count = increments.shape[1]
+    _, count, channels = increments.shape
     size = max(1, isqrt(count))
     copies = size + cdiv(count, size) + 4 + table.depth + 1
-    for part, state, steps in _in_chunks(start, increments, table, copies):
+    for part, state, steps in _in_chunks(start, increments, table.words * copies + _GROUPS * size * channels):
         n = state.shape[1]
         begins = list(range(0, count, size))
         states = [state]
@@ -90,9 +92,8 @@ def _backward(start: Tensor, increments: Tensor, grad: Tensor, table: Chains) ->
 def _retreat(steps: Tensor, store: Tensor, bar: Tensor, table: Chains, begin: int, end: int) -> Tensor:
     """Advances `bar` from the end to the begin of some steps; returns the gradients of their increments."""
     _, channels, n = steps.shape
-    words, series = _tile(n)
-    bytes_each = (end - begin) * channels * n * steps.element_size()
-    groups = max(1, min(_GROUPS, cdiv(table.lanes, words), SCRATCH_BYTES // bytes_each))
+    words, series = _TILE
+    groups = min(_GROUPS, cdiv(table.lanes, words))
     out = steps.new_zeros(groups, end - begin, channels, n)
     run(
         retreat, cdiv(n, series) * groups, steps, steps, store, bar, out, table.prefix, table.letter, n, table.words,
