@@ -1,4 +1,4 @@
-"""Which tensors take the Triton path, and what is said when it cannot be taken. CUDA tensors are fake: no GPU needed."""
+"""Which tensors take the Triton path, and what is said when it cannot be taken. CUDA tensors here are fake."""
 
 from __future__ import annotations
 
@@ -66,14 +66,16 @@ def test_every_operation_asks(environment: pytest.MonkeyPatch, operation: str):
 
     missing(environment, "not here")
     x: Any = cuda_batch()
+    with x.fake_mode:
+        start = torch.empty(2, 2, dtype=x.dtype, device="cuda")
     calls: dict[str, Any] = {
         "signature_kernel": lambda: siggpde.signature_kernel(x),
         "signature_kernel_diag": lambda: siggpde.signature_kernel_diag(x),
         "scales": lambda: siggpde.signature_kernel_diag_scales(x, torch.ones(2)),
         "signature": lambda: siggpde.signature(x, 2),
-        "extend": lambda: siggpde.extend(x[:, 0], x, [(), (0,)]),
+        "extend": lambda: siggpde.extend(start, x, [(), (0,)]),
     }
-    with pytest.raises(RuntimeError, match="x is on cuda.*cannot be used: not here"), x.fake_mode:
+    with pytest.raises(RuntimeError, match=r"x is on cuda.*cannot be used: not here"), x.fake_mode:
         calls[operation]()
 
 

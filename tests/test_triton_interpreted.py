@@ -1,4 +1,4 @@
-"""The Triton kernels in Triton's interpreter, which needs no GPU: in a process of its own, since it is chosen at import.
+"""The Triton kernels in Triton's interpreter, which needs no GPU, in a process of its own: it is chosen at import.
 
 The cases are in triton_kernel_cases.py and triton_signature_cases.py; the slow part also runs tests of the native core
 unchanged, with Triton in its place.
@@ -23,14 +23,15 @@ INTERPRETED = {"TRITON_INTERPRET": "1", "SIGGPDE_BACKEND": "triton"}
 
 def run_tests(file: str, *options: str) -> None:
     flags = ["-S"] if sys.flags.no_site else []
+    plain = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
     done = subprocess.run(
-        [sys.executable, *flags, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", str(HERE / file), *options],
+        [sys.executable, *flags, *plain, str(HERE / file), *options],
         capture_output=True,
         text=True,
         check=False,
         cwd=HERE.parent,
-        env={k: v for k, v in os.environ.items() if not k.startswith("PYTEST")} | INTERPRETED,
-    )  # fmt: skip
+        env={name: value for name, value in os.environ.items() if not name.startswith("PYTEST")} | INTERPRETED,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert " passed" in done.stdout
 
@@ -41,7 +42,7 @@ def test_in_the_interpreter(file: str):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("file", ["triton_kernel_cases.py"])
+@pytest.mark.parametrize("file", ["triton_kernel_cases.py", "triton_signature_cases.py"])
 def test_more_in_the_interpreter(file: str):
     run_tests(file, "-m", "slow")
 

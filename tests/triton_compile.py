@@ -19,12 +19,17 @@ INDICES = ("x_rows", "y_rows", "starts", "counts", "prefix", "owned", "letter", 
 
 
 def variants(scheme: int, depth: int) -> list[tuple[Any, dict[str, Any]]]:
-    """Every kernel with the constants of every way in which it is launched."""
+    """Every kernel with the constants of every way in which it is launched; for depth 0 only one way each."""
+    listed = every_variant(scheme, depth or 2)
+    return listed if depth else list({kernel: (kernel, constants) for kernel, constants in listed}.values())
+
+
+def every_variant(scheme: int, depth: int) -> list[tuple[Any, dict[str, Any]]]:
     tile = dict(zip(("SERIES", "ROWS"), launch.tile(1000), strict=True))
     both: list[dict[str, Any]] = [
-        {"SYMMETRIC": True, "LOG": False},
         {"SYMMETRIC": True, "LOG": True},
         {"SYMMETRIC": False, "LOG": False},
+        {"SYMMETRIC": True, "LOG": False},
     ]
     lanes = {"DEPTH": depth, "WORDS": launch.LANES // 16, "SERIES": 16}
     return [
@@ -62,7 +67,7 @@ def compiled(kernel: Any, constants: dict[str, Any], dtype: str, capability: int
         "target": f".target sm_{capability}" in machine,
         "floats": [name for name in ("f32", "f64") if f"x{name}>" in code],
         "fused": machine.count("fma.rn"),
-        "barriers": machine.count("bar.sync"),
+        "barriers": code.count("barrier"),
     }
 
 
