@@ -92,7 +92,9 @@ def test_the_core_can_be_insisted_on():
 
 def test_an_unknown_backend_is_refused():
     code = "try:\n import siggpde.goursat\nexcept ValueError as e:\n import json\n print(json.dumps(str(e)))"
-    assert "SIGGPDE_BACKEND is 'fast'; set it to 'native' or 'reference'" in numbers_from(code, SIGGPDE_BACKEND="fast")
+    assert "SIGGPDE_BACKEND is 'fast'; set it to 'native', 'reference' or 'triton'" in numbers_from(
+        code, SIGGPDE_BACKEND="fast"
+    )
 
 
 def test_here_is_native(here: dict[str, Any]):

@@ -1,0 +1,170 @@
+"""The GPU kernels, verified and timed on the GPU at hand: the one command to run on a machine that has one.
+
+    python benchmarks/gpu.py [--quick] [--json FILE]
+
+First every operation is compared with the reference in float64 on the CPU, in both dtypes, with ragged batches; where a
+difference is beyond the tolerance, the command ends with status 1. Then times on the GPU are put beside those of the
+native core on the CPU. Without a GPU, TRITON_INTERPRET=1 SIGGPDE_BACKEND=triton runs the first part, slowly.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import siggpde
+from siggpde import _triton
+from siggpde._inputs import row_mask
+from siggpde._reference import kernel as reference
+from siggpde._reference import signature as reference_signature
+from siggpde.words import words_up_to
+
+ALLOWED = {torch.float64: 1e-7, torch.float32: 2e-4}
+
+
+@dataclass
+class Check:
+    """The largest difference of the results of an operation, beside the largest number of each."""
+
+    name: str
+    dtype: str
+    worst: float
+    allowed: float
+
+
+@dataclass
+class Timing:
+    """Milliseconds of a call on each device."""
+
+    name: str
+    gpu: float
+    cpu: float
+
+
+def paths(n: int, length: int, channels: int, seed: int = 0) -> Tensor:
+    """Random walks with a root mean square length of about 2."""
+    steps = torch.randn(n, length, channels, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return (steps * (2 / (length * channels) ** 0.5)).cumsum(1)
+
+
+def results(value: Tensor, *inputs: Tensor) -> list[Tensor]:
+    weight = torch.linspace(0.5, 1.5, value.numel(), dtype=value.dtype, device=value.device).reshape(value.shape)
+    return [value.detach(), *torch.autograd.grad((value * weight).sum(), inputs)]
+
+
+def checks(device: torch.device, length: int) -> list[Check]:
+    """Every operation and its gradient, against the reference."""
+    x64, y64 = paths(3, length, 2), paths(2, length - 1, 2, seed=1)
+    lengths = torch.tensor([length, 1, length - 2])
+    exact = reference.SERIES
+    listed = words_up_to(2, 3)
+    a, b = x64.clone().requires_grad_(), y64.clone().requires_grad_()
+    log_theta = torch.zeros(3, 2, dtype=torch.float64, requires_grad=True)
+    scaled = reference.diagonal(x64 * log_theta.exp()[:, None], lengths, exact)
+    wanted = {
+        "diagonal": results(reference.diagonal(a, lengths, exact), a),
+        "log diagonal": results(reference.diagonal(a, lengths, exact, True), a),
+        "fd": results(reference.diagonal(a, lengths, reference.scheme_of("fd", 1)), a),
+        "gram": results(reference.gram(a, lengths, b, None, exact), a, b),
+        "symmetric gram": results(reference.gram(a, lengths, a, lengths, exact), a),
+        "scales": [scaled.detach(), torch.autograd.grad(scaled.sum(), log_theta)[0]],
+        "signature": results(reference_signature.signature(a, row_mask(a, lengths), listed), a),
+    }
+    found: list[Check] = []
+    for dtype, allowed in ALLOWED.items():
+        x, y = (v.to(device, dtype).requires_grad_() for v in (x64, y64))
+        settings: dict[str, Any] = {"lengths": lengths, "tol": allowed / 10}
+        calls: dict[str, Callable[[], Any]] = {
+            "diagonal": lambda x=x, s=settings: results(siggpde.signature_kernel_diag(x, **s), x),
+            "log diagonal": lambda x=x, s=settings: results(siggpde.signature_kernel_diag(x, log=True, **s), x),
+            "fd": lambda x=x: results(siggpde.signature_kernel_diag(x, lengths=lengths, solver="fd", refine=1), x),
+            "gram": lambda x=x, y=y, s=settings: results(siggpde.signature_kernel(x, y, **s), x, y),
+            "symmetric gram": lambda x=x, s=settings: results(siggpde.signature_kernel(x, **s), x),
+            "scales": lambda x=x, s=settings: siggpde.signature_kernel_diag_scales(x, torch.ones(2), **s),
+            "signature": lambda x=x: results(siggpde.signature(x, words=listed, lengths=lengths), x),
+        }
+        for name, call in calls.items():
+            got = call()
+            for item in got:
+                if item.device.type != device.type or item.dtype != dtype:
+                    raise RuntimeError(f"{name} came back as {item.dtype} on {item.device}")
+            pairs = [(p.cpu().double(), q) for p, q in zip(got, wanted[name], strict=True)]
+            worst = max(float((p - q).abs().max() / q.abs().max()) for p, q in pairs)
+            found.append(Check(name, str(dtype).removeprefix("torch."), worst, allowed))
+    return found
+
+
+def milliseconds(call: Callable[[], Any], device: torch.device) -> float:
+    """The least of five calls, after one that compiles."""
+    best = float("inf")
+    for turn in range(6):
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        start = time.perf_counter()
+        call()
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        if turn:
+            best = min(best, time.perf_counter() - start)
+    return 1000 * best
+
+
+def timings(device: torch.device, quick: bool) -> list[Timing]:
+    found: list[Timing] = []
+    shapes = [(1000, 46, 2), (10_000, 46, 2), (10_000, 9, 3), (200, 500, 6), (20, 3000, 3)]
+    for n, length, channels in shapes[: 2 if quick else None]:
+        for dtype in (torch.float64, torch.float32):
+            times: dict[str, list[float]] = {}
+            for where in (device, torch.device("cpu")):
+                x = paths(n, length, channels).to(where, dtype)
+                leaf, theta = x.clone().requires_grad_(), torch.ones(channels, dtype=dtype, device=where)
+                small = x[:200]
+                calls: dict[str, Callable[[], Any]] = {
+                    "k(X,X)": lambda x=x: siggpde.signature_kernel_diag(x),
+                    "k(X,X) + path gradient": lambda x=leaf: siggpde.signature_kernel_diag(x).sum().backward(),
+                    "k(X,X) + scale gradient": lambda x=x, t=theta: siggpde.signature_kernel_diag_scales(x, t),
+                    "Gram of 200": lambda x=small: siggpde.signature_kernel(x),
+                    "signature, depth 4": lambda x=x: siggpde.signature(x, 4),
+                    "signature, depth 4 + gradient": lambda x=leaf: siggpde.signature(x, 4).sum().backward(),
+                }
+                for name, call in calls.items():
+                    times.setdefault(name, []).append(milliseconds(call, where))
+            kind = str(dtype).removeprefix("torch.")
+            found += [Timing(f"{name}, ({n}, {length}, {channels}), {kind}", *both) for name, both in times.items()]
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="the smaller half of it")
+    parser.add_argument("--json", metavar="FILE", help="write the figures there too")
+    options = parser.parse_args()
+    reason = _triton.why_not()
+    if reason is not None:
+        sys.stderr.write(f"the GPU kernels cannot be used here: {reason}\n")
+        return 2
+    device = torch.device("cpu" if _triton.interpreted() else "cuda")
+    compared = checks(device, 4 if _triton.interpreted() else 40)
+    for check in compared:
+        verdict = "ok" if check.worst <= check.allowed else "WRONG"
+        sys.stdout.write(f"{check.name:16} {check.dtype:8} {check.worst:9.1e} of {check.allowed:.0e}  {verdict}\n")
+    timed = [] if _triton.interpreted() else timings(device, options.quick)
+    for timing in timed:
+        sys.stdout.write(f"{timing.name:60} GPU {timing.gpu:10.3f} ms   CPU {timing.cpu:10.3f} ms\n")
+    if options.json:
+        name = "interpreter" if _triton.interpreted() else torch.cuda.get_device_name(device)
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump({"device": name, "checks": [*map(asdict, compared)], "times": [*map(asdict, timed)]}, file)
+    return 0 if all(check.worst <= check.allowed for check in compared) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
