@@ -3,6 +3,8 @@
 Prints JSON: for each kernel and dtype the size of its cubin, what was fused, and which float types its code has.
 """
 
+# pyright: reportMissingImports=false
+
 from __future__ import annotations
 
 import json

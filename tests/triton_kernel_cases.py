@@ -103,8 +103,8 @@ def test_gram_matrices_and_their_gradients(dtype: torch.dtype, settings: dict[st
 def one_grid(scheme: int, dtype: torch.dtype) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
     """Value and gradients of a grid of two rows and three columns, by the kernels and by the reference."""
     dx, dy = make("brownian", 4, 1, 2, 2).to(dtype), make("brownian", 5, 1, 3, 2).to(dtype)
-    steps = [solve.Steps(v.transpose(1, 2).contiguous(), torch.tensor([v.shape[1]])) for v in (dx, dy)]
-    value, of_x, of_y = solve.Grids(*steps, scheme, False).differentiate(torch.full((1,), 0.5, dtype=dtype), True)
+    x, y = (solve.Steps(v.transpose(1, 2).contiguous(), torch.tensor([v.shape[1]])) for v in (dx, dy))
+    value, of_x, of_y = solve.Grids(x, y, scheme, False).differentiate(torch.full((1,), 0.5, dtype=dtype), True)
     a, b = leaf(dx), leaf(dy)
     degree = DEGREES[scheme]
     exact = goursat(a @ b.transpose(1, 2), degree, 2 if scheme == 0 else 2 * degree + 4)

@@ -130,6 +130,7 @@ def retreat(
                 tl.store(at, before_this + tl.sum(total, 0), mask=own < n)
         for k in tl.static_range(DEPTH + 1):
             tl.store(bar + k * lanes * n.to(tl.int64) + bar_at, rbar[k], mask=active)
+        tl.debug_barrier()  # the next lanes add to the same increments
 
 
 @triton.jit(do_not_specialize=("n", "lanes"))
