@@ -112,6 +112,14 @@ def fit(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with a fit that was interrupted.", rich_help_panel=_RUN)
     ] = False,
+    cache_dir: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Keep signatures there, for later fits of the same series.",
+            rich_help_panel=_RUN,
+        ),
+    ] = None,
     config: Annotated[
         Path | None,
         typer.Option(
@@ -145,6 +153,7 @@ def fit(
             "device": device.value,
             "dtype": dtype.value,
             "n_jobs": jobs,
+            "cache_dir": cache_dir,
         }
         from siggpde.cli.fitting import run_fit, summary_tables  # noqa: PLC0415 - torch takes long to import
 

@@ -20,6 +20,7 @@ from siggpde.estimators.fitting import FitSettings, fingerprint, fit_committee
 from siggpde.estimators.settings import (
     DTYPES,
     at_least,
+    cache_folder,
     checkpoint_folder,
     from_fields,
     path_options,
@@ -56,6 +57,7 @@ class SeriesEstimator:
     dtype: str
     checkpoint: str | os.PathLike[str] | None
     resume: bool
+    cache_dir: str | os.PathLike[str] | None
 
     committee_: Committee
     preparation_: Preparation
@@ -168,6 +170,7 @@ class SeriesEstimator:
             progress=None if self.verbose else False,
             checkpoint=checkpoint_folder(self.checkpoint, bool(self.resume)),
             resume=bool(self.resume),
+            cache_dir=cache_folder(self.cache_dir),
         )
 
     def _check_device(self) -> None:

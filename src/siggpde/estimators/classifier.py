@@ -103,6 +103,7 @@ class SigGPClassifier(_ClassifierMethods, ClassifierBase):
     - `verbose`: 0 is silent, 1 shows progress on a terminal. `device`: "auto" or "cpu". `dtype`: "auto", "float64"
       ("auto" takes "float32" for very many series).
     - `checkpoint`: a folder where the state of the fit is kept; with `resume=True` a fit goes on from there.
+    - `cache_dir`: a folder where signatures are kept, so that the next fit of the same series need not compute them.
 
     After `fit`: `classes_`, `n_classes_`, `n_channels_`, `channel_names_`, `length_range_`, `committee_` and
     `preparation_`.
@@ -140,6 +141,7 @@ class SigGPClassifier(_ClassifierMethods, ClassifierBase):
         dtype: str = "auto",
         checkpoint: str | os.PathLike[str] | None = None,
         resume: bool = False,
+        cache_dir: str | os.PathLike[str] | None = None,
     ) -> None:
         self.likelihood = likelihood
         self.members = members
@@ -160,6 +162,7 @@ class SigGPClassifier(_ClassifierMethods, ClassifierBase):
         self.dtype = dtype
         self.checkpoint = checkpoint
         self.resume = resume
+        self.cache_dir = cache_dir
         super().__init__()
 
     @classmethod

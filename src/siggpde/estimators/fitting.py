@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import time
 from dataclasses import asdict, dataclass
@@ -11,6 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from siggpde._digest import digest
 from siggpde.candidates import Candidate, first_round
 from siggpde.committee import Committee, Member, chunks, sharpen, stack
 from siggpde.estimators.screening_file import read_screening, write_screening
@@ -30,6 +30,7 @@ MOST_MEMBERS = 4
 _MANY = 20_000
 _ROWS_FOR_WEIGHTS = 2000
 _BYTES_IN_DOUBLE = 2**31
+_NOT_IN_FINGERPRINT = ("progress", "checkpoint", "resume", "cache_dir")
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,7 @@ class FitSettings:
     progress: bool | None
     checkpoint: Path | None
     resume: bool
+    cache_dir: Path | None = None
 
 
 def fit_committee(batch: SeriesBatch, y: Tensor, classes: int | None, settings: FitSettings) -> Committee:
@@ -132,6 +134,7 @@ def _member(
             checkpoint_every=30.0,
             resume=settings.resume,
             screening=None if exact else choice,
+            cache_dir=settings.cache_dir,
         )
     except torch.linalg.LinAlgError as error:  # pyright: ignore[reportPrivateImportUsage]
         raise ArithmeticError(
@@ -194,15 +197,10 @@ def _weighed(members: list[Member], batch: SeriesBatch, y: Tensor) -> Committee:
 
 def fingerprint(batch: SeriesBatch, y: Tensor, settings: FitSettings | None = None) -> str:
     """A hash of the training data, and of the settings that decide what is made of it."""
-    digest = hashlib.sha256()
-    for tensor in (batch.values, batch.lengths, batch.times, y):
-        if tensor is not None:
-            digest.update(str((tuple(tensor.shape), tensor.dtype)).encode())
-            digest.update(tensor.contiguous().numpy().data)
+    facts = None
     if settings is not None:
-        facts = {k: v for k, v in asdict(settings).items() if k not in ("progress", "checkpoint", "resume")}
-        digest.update(repr(facts).encode())
-    return digest.hexdigest()
+        facts = {k: v for k, v in asdict(settings).items() if k not in _NOT_IN_FINGERPRINT}
+    return digest(batch.values, batch.lengths, batch.times, y, facts=facts)
 
 
 def describe(candidate: Candidate) -> str:

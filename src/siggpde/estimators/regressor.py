@@ -168,6 +168,7 @@ class SigGPRegressor(_RegressorMethods, RegressorBase):
         dtype: str = "auto",
         checkpoint: str | os.PathLike[str] | None = None,
         resume: bool = False,
+        cache_dir: str | os.PathLike[str] | None = None,
     ) -> None:
         self.likelihood = likelihood
         self.members = members
@@ -187,6 +188,7 @@ class SigGPRegressor(_RegressorMethods, RegressorBase):
         self.dtype = dtype
         self.checkpoint = checkpoint
         self.resume = resume
+        self.cache_dir = cache_dir
         super().__init__()
 
     @classmethod

@@ -52,11 +52,20 @@ def checkpoint_folder(checkpoint: Any, resume: bool) -> Path | None:
         if resume:
             raise ValueError("resume=True needs the folder to go on from: give checkpoint=")
         return None
-    if not isinstance(checkpoint, str | os.PathLike):
-        raise ValueError(f"checkpoint must be the path of a folder or None, got {checkpoint!r}")
-    path = Path(checkpoint)
+    return _folder("checkpoint", checkpoint)
+
+
+def cache_folder(cache_dir: Any) -> Path | None:
+    """The folder for signatures, which need not be there yet."""
+    return None if cache_dir is None else _folder("cache_dir", cache_dir)
+
+
+def _folder(name: str, given: Any) -> Path:
+    if not isinstance(given, str | os.PathLike):
+        raise ValueError(f"{name} must be the path of a folder or None, got {given!r}")
+    path = Path(given)
     if path.exists() and not path.is_dir():
-        raise ValueError(f"checkpoint must be a folder, but {path} is a file; give another path")
+        raise ValueError(f"{name} must be a folder, but {path} is a file; give another path")
     return path
 
 

@@ -3,30 +3,44 @@
 With channel scales theta, S_theta = S * exp(counts @ log(theta / reference)): when theta moves, the stored signatures
 of the paths at the reference scales are rescaled word by word, never computed again. k(X, X) is computed again only
 while theta moves.
+
+In a folder that is kept, signatures are found again by the next fit of the same paths: the file is named after a hash
+of the paths, the words, the reference scales and the number type.
 """
 
 from __future__ import annotations
 
+import logging
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from siggpde._digest import digest
 from siggpde.inducing import Projection, most_energetic
 from siggpde.model import AnyGP
+from siggpde.progress import Progress
 from siggpde.signature import signature
+from siggpde.training.cache_file import RowFile
 from siggpde.training.paths import joined
 from siggpde.words import Word, letter_counts
 
+log = logging.getLogger(__name__)
+
 _CHUNK = 4096
+_BLOCK_BYTES = 2**26
+_MADE = 1  # to be raised when signatures come out otherwise than before: files of older versions are then left alone
 
 
 class SignatureCache:
     """Signatures (n, pool) of paths x (n, length, channels) on a pool of words, in memory or in a file.
 
-    Above `budget` bytes they live in a memory-mapped temporary file, which goes when the cache does.
+    Above `budget` bytes they live in a memory-mapped temporary file, which goes when the cache does. With a `folder`
+    they live in a file there, whatever their size, which stays and is used again by the next cache of the same
+    signatures; see `siggpde.training.cache_file` for what becomes of it in a crash.
     """
 
     def __init__(
@@ -38,23 +52,31 @@ class SignatureCache:
         *,
         dtype: torch.dtype = torch.float64,
         budget: int = 2**31,
+        folder: Path | None = None,
+        progress: bool | None = False,
     ) -> None:
         self.x, self.lengths, self.pool = x, lengths, list(pool)
         self.reference = log_theta.detach().clone()
         self._folder: tempfile.TemporaryDirectory[str] | None = None
-        self.values = self._room(len(x), len(self.pool), dtype, budget)
         self._letters = letter_counts(self.pool, x.shape[2]).double()
         self._place = {word: index for index, word in enumerate(self.pool)}
         self._known: list[tuple[list[Word], Tensor | None]] = []
         self._norms: tuple[bytes, Tensor] | None = None
-        scale = self.reference.exp()
-        for start in range(0, len(x), _CHUNK):
-            rows = slice(start, start + _CHUNK)
-            counts = None if lengths is None else lengths[rows]
-            self.values[rows] = signature(x[rows] * scale, words=self.pool, lengths=counts).to(dtype)
+        width = len(self.pool) * dtype.itemsize
+        block = _CHUNK * max(1, _BLOCK_BYTES // (_CHUNK * width))
+        with Progress(progress) as bar:
+            bar.start("signatures", -(-len(x) // block))
+            if folder is None:
+                self.values = self._room(len(x), len(self.pool), dtype, budget)
+                for start in range(0, len(x), block):
+                    self._compute(slice(start, start + block), self.values[start : start + block])
+                    bar.step()
+            else:
+                self.values = self._stored(folder, dtype, block, bar)
 
     @property
     def on_disk(self) -> bool:
+        """Whether the signatures are in a temporary file."""
         return self._folder is not None
 
     def project(self, model: AnyGP, rows: Tensor | None = None) -> Projection:
@@ -123,6 +145,30 @@ class SignatureCache:
         if rows is None:
             return self.x, self.lengths
         return self.x[rows], None if self.lengths is None else self.lengths[rows]
+
+    def _compute(self, rows: slice, into: Tensor) -> Tensor:
+        """The signatures of the series at `rows`, written to `into` (n, pool), a few thousand at a time."""
+        scale, first = self.reference.exp(), rows.start
+        for start in range(0, len(into), _CHUNK):
+            part = slice(first + start, first + min(start + _CHUNK, len(into)))
+            counts = None if self.lengths is None else self.lengths[part]
+            found = signature(self.x[part] * scale, words=self.pool, lengths=counts)
+            into[start : start + _CHUNK] = found
+        return into
+
+    def _stored(self, folder: Path, dtype: torch.dtype, block: int, bar: Progress) -> Tensor:
+        """The signatures from a file in `folder`, in which those that are missing are computed."""
+        started = time.perf_counter()
+        key = digest(self.x, self.lengths, self.reference, facts=(_MADE, self.pool, str(dtype)))
+        file = RowFile(folder, key, len(self.x), len(self.pool), dtype, block)
+
+        def compute(rows: slice) -> Tensor:
+            return self._compute(rows, torch.empty(rows.stop - rows.start, len(self.pool), dtype=dtype))
+
+        values, read, computed = file.filled(compute, bar.step)
+        seconds = time.perf_counter() - started
+        log.info("signatures in %s: %d read, %d computed, in %.1f s", file.rows, read, computed, seconds)
+        return values
 
     def _room(self, n: int, count: int, dtype: torch.dtype, budget: int) -> Tensor:
         size = n * count * dtype.itemsize

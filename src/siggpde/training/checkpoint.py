@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from siggpde._digest import digest
 from siggpde.inducing import OrthogonalSignatureFeatures
 from siggpde.kernel import SignatureKernel
 from siggpde.model import AnyGP
@@ -22,13 +22,7 @@ _FORMAT = 1
 
 def fingerprint(x: Tensor, lengths: Tensor | None, y: Tensor, *settings: Any) -> str:
     """A hash of the data and the settings: a checkpoint goes on only with those it was made with."""
-    digest = hashlib.sha256()
-    for tensor in (x, lengths, y):
-        if tensor is not None:
-            digest.update(str((tuple(tensor.shape), tensor.dtype)).encode())
-            digest.update(tensor.detach().contiguous().numpy().data)
-    digest.update(repr(settings).encode())
-    return digest.hexdigest()
+    return digest(x, lengths, y, facts=settings)
 
 
 def describe(model: AnyGP) -> tuple[Any, ...]:

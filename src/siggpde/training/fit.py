@@ -50,6 +50,7 @@ def fit(
     checkpoint_every: float = 60.0,
     resume: bool = False,
     memory_budget: int = 2**31,
+    cache_dir: str | os.PathLike[str] | None = None,
     screening: Screening | None = None,
 ) -> History:
     """Trains `model` in place on data = (x, y), x (n, length, channels) or a list of series, and returns the History.
@@ -64,6 +65,7 @@ def fit(
     - `checkpoint`: a file written every `checkpoint_every` seconds and at the start of every phase; `resume=True` goes
       on from it, with the same steps as if nothing had happened.
     - `memory_budget`: bytes of signatures kept in memory; above, they are kept in a temporary file.
+    - `cache_dir`: a folder where signatures are kept, to be read by the next fit of the same series and words.
     - `screening`: the `Screening` that built the model: its weights start q(u), its report goes into the History.
     """
     if schedule is None:
@@ -91,7 +93,10 @@ def fit(
     if isinstance(model, SignatureGP):
         pool = _pool(model, x, counts) if state is None else [tuple(word) for word in state["pool"]]
         reference = model.kernel.log_theta if state is None else state["reference"]
-        cache = SignatureCache(x, counts, pool, reference, dtype=model.dtype, budget=memory_budget)
+        folder = None if cache_dir is None else Path(cache_dir)
+        cache = SignatureCache(
+            x, counts, pool, reference, dtype=model.dtype, budget=memory_budget, folder=folder, progress=progress
+        )
         wanted = len(model.features.words)
     else:
         cache, wanted = PathStore(model, x, counts), model.features.size
