@@ -141,14 +141,14 @@ def test_pieces_are_the_whole(lengths: list[int], channels: int, most: int, gaps
         parts = list(pieces(given_as, most=most))
         assert [part.first for part in parts] == np.cumsum([0, *map(len, parts)])[:-1].tolist()
         assert all(len(part) == 1 or part.values.numel() <= most for part in parts)
-        assert same(join(parts), whole)
+        assert same(join(parts, whole), whole)
     assert same(collect(padded), whole)
 
 
 def test_times_are_joined_too():
     one = SeriesBatch(torch.ones(1, 3, 1).double(), None, torch.arange(3.0)[None].double())
     two = SeriesBatch(torch.ones(1, 2, 1).double(), None, torch.arange(2.0)[None].double(), first=1)
-    both = join([one, two])
+    both = join([one, two], range(2))
     assert both.lengths.tolist() == [3, 2]
     assert np.array_equal(both.times.numpy(), [[0, 1, 2], [0, 1, NAN]], equal_nan=True)
 

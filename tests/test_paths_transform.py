@@ -217,3 +217,19 @@ def test_errors():
             call(x)
     assert fitted(x, lengths=[6, 6, 4])[0].isfinite().all()
     assert fitted(series(2)[:0])[0].shape[0] == 0
+
+
+@pytest.mark.parametrize("options", [{}, {"append": "variation", "difference": 1}, {"append": "arc", "lead_lag": True}])
+@pytest.mark.parametrize("ragged", [False, True])
+def test_pieces_make_no_difference(options: dict, ragged: bool, monkeypatch: pytest.MonkeyPatch):
+    series = torch.randn(7, 5, 2, generator=torch.Generator().manual_seed(0)).double()
+    times = torch.arange(5.0).double().expand(7, 5) * torch.arange(1, 8)[:, None]
+    lengths = torch.tensor([5, 3, 4, 5, 2, 5, 5]) if ragged else None
+    found = []
+    for piece in (10**6, 20, 1):
+        monkeypatch.setattr("siggpde.paths.transform._PIECE", piece)
+        transform = PathTransform(PathOptions(**options)).fit(series, lengths=lengths, times=times)
+        found.append(transform(series, lengths=lengths, times=times))
+    for paths, counts in found[1:]:
+        torch.testing.assert_close(paths, found[0][0], rtol=1e-13, atol=1e-14)
+        assert counts is None if not ragged else torch.equal(counts, found[0][1])

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 FLOATS = (torch.float64, torch.float32)
+_ROWS = 4096  # looked at together, so that what is computed of them stays in the processor's cache
 Series = torch.Tensor | np.ndarray | Sequence[torch.Tensor | np.ndarray]
 
 
@@ -67,9 +68,12 @@ def row_mask(x: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
 
 def check_finite(x: torch.Tensor, lengths: torch.Tensor | None, name: str = "x") -> None:
     """Raises ValueError where a number that counts is not finite: for batches that are about to be cut in pieces."""
-    finite = torch.isfinite(x.detach())
-    if not bool(finite.all()) and bool((~finite & row_mask(x, lengths)[:, :, None]).any()):
-        raise_not_finite(x, lengths, name)
+    for start, part in enumerate(x.detach().split(_ROWS)):
+        finite = torch.isfinite(part)
+        if not bool(finite.all()):
+            counts = None if lengths is None else lengths[start * _ROWS : (start + 1) * _ROWS]
+            if bool((~finite & row_mask(part, counts)[:, :, None]).any()):
+                raise_not_finite(x, lengths, name)
 
 
 def raise_not_finite(x: torch.Tensor, lengths: torch.Tensor | None, name: str = "x") -> NoReturn:

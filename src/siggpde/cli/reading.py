@@ -55,6 +55,8 @@ def read_series(
             options.pop("target", None)
     if kind == "npz" and "part" not in options and _has_parts(path):
         options["part"] = part
+    if kind == "npy":
+        options["mmap"] = True  # they are converted piece by piece, and never are there twice
     options["format"] = kind or None
     return read(path, **options)
 

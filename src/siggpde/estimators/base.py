@@ -238,9 +238,9 @@ class SeriesEstimator:
 
 def _in_range(batch: SeriesBatch) -> SeriesBatch:
     """The same batch, if sums of its values can be."""
-    wrong = batch.values.abs() > _LARGEST
-    if bool(wrong.any()):
-        series, point, channel = wrong.nonzero()[0].tolist()
+    least, most = batch.values.aminmax()
+    if not (least >= -_LARGEST and most <= _LARGEST):
+        series, point, channel = (batch.values.abs() > _LARGEST).nonzero()[0].tolist()
         raise ValueError(
             f"series {series} of X has {batch.values[series, point, channel].item():.3g} in channel {channel}, which "
             f"is too large for sums (the most is {_LARGEST:.0e}); rescale the channel, or put NaN where it is missing"

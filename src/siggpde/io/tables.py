@@ -89,9 +89,13 @@ def from_wide(
                     f"{place}: channel {channel!r} has {len(found)} columns ({found[0]} to {found[-1]}), but "
                     f"{channels[0]!r} has {len(grid[0])}; every channel needs as many"
                 )
-    x = np.stack([np.stack([_columns.as_numbers(frame[c], place) for c in row], axis=1) for row in grid], axis=1)
-    places = np.arange(1, x.shape[2] + 1)
-    lengths = np.where(np.isnan(x), 0, places).max(axis=(1, 2))
+    x = np.empty((len(frame), len(grid), len(grid[0])))
+    lengths = np.zeros(len(frame), dtype=np.int64)
+    for row, found in enumerate(grid):  # column by column, so that the numbers are there only once
+        for point, column in enumerate(found):
+            values = _columns.as_numbers(frame[column], place)
+            x[:, row, point] = values
+            np.maximum(lengths, point + 1, out=lengths, where=~np.isnan(values))
     if (lengths == 0).any():
         raise ValueError(f"{place}: row {np.argmin(lengths)} has no values, so there is no series")
     return SeriesData(

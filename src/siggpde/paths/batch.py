@@ -7,8 +7,9 @@ NaN is a missing value, except at the end of a series in all its channels: that 
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any
 
@@ -105,23 +106,43 @@ def pieces(X: Any, name: str = "X", *, most: int | None) -> Iterator[SeriesBatch
         yield _batch(np.array(part, dtype=np.float64, order="C", copy=True), name, start)
 
 
-def join(batches: Sequence[SeriesBatch]) -> SeriesBatch:
-    """One batch of the series of several, padded with NaN to the longest."""
-    if len(batches) == 1:
-        return batches[0]
-    n, length = sum(map(len, batches)), max(batch.values.shape[1] for batch in batches)
-    values = torch.full((n, length, batches[0].channels), math.nan, dtype=torch.float64)
-    times = None if batches[0].times is None else torch.full((n, length), math.nan, dtype=torch.float64)
-    start = 0
-    for batch in batches:
+def join(batches: Iterable[SeriesBatch], of: Sized) -> SeriesBatch:
+    """One batch of the series of several, padded with NaN to the longest; `of` is as long as all of them together.
+
+    They are put into their place as they come, and so never are there twice.
+    """
+    batches = iter(batches)
+    first = next(batches)
+    total = len(of)  # not asked before there is a batch: what is no set of series may have no length
+    if len(first) == total:
+        return first
+    values = _room(first.values, total, first.values.shape[1])
+    times = None if first.times is None else _room(first.times, total, first.times.shape[1])
+    counts, start = [], 0
+    for batch in itertools.chain([first], batches):
         rows, points = slice(start, start + len(batch)), batch.values.shape[1]
+        values = _room(values, total, points)
         values[rows, :points] = batch.values
+        values[rows, points:] = math.nan
         if times is not None:
             assert batch.times is not None
+            times = _room(times, total, points)
             times[rows, :points] = batch.times
+            times[rows, points:] = math.nan
+        counts.append(batch.counts())
         start += len(batch)
-    lengths = torch.cat([batch.counts() for batch in batches])
-    return SeriesBatch(values, None if bool((lengths == length).all()) else lengths, times, batches[0].first)
+    lengths = torch.cat(counts)
+    return SeriesBatch(values, None if bool((lengths == values.shape[1]).all()) else lengths, times, first.first)
+
+
+def _room(values: Tensor, total: int, points: int) -> Tensor:
+    """A tensor for `total` series of `points` points, with what is there; the same one if it is large enough."""
+    if len(values) == total and values.shape[1] >= points:
+        return values
+    larger = values.new_full((total, max(points, values.shape[1]), *values.shape[2:]), math.nan)
+    if len(values) == total:
+        larger[:, : values.shape[1]] = values
+    return larger
 
 
 def _items(X: Sequence[Any], name: str) -> list[np.ndarray]:

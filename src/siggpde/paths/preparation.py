@@ -15,7 +15,7 @@ from siggpde.paths.gaps import check_times, fill_gaps
 from siggpde.paths.pool import pool
 from siggpde.paths.spectrogram import Spectrogram
 
-_PIECE = 2**24  # numbers that are prepared at a time: 128 MB
+_PIECE = 2**20  # numbers that are prepared at a time: 8 MB
 
 
 class Preparation:
@@ -102,7 +102,7 @@ class Preparation:
         """The batch of `X`, all finite: rows after the end of a short series repeat its last point."""
         if self.fill is None:
             raise ValueError("this preparation has not seen training series yet; call fit first")
-        return _hold_last(join(list(self._prepared(X, name, self.fill))))
+        return _hold_last(join(self._prepared(X, name, self.fill), X))
 
     def names(self, channel_names: Sequence[str]) -> tuple[str, ...]:
         """The names of the channels that come out, given those of the channels that go in."""

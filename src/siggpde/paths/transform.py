@@ -6,8 +6,7 @@ appended to them. Everything learned is learned on the training set; nothing mod
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -16,8 +15,10 @@ from torch import Tensor
 
 from siggpde import _inputs
 from siggpde.goursat import Lengths
+from siggpde.paths.statistics import mean_and_spread
 
 Append = Literal["none", "variation", "arc"]
+_PIECE = 2**18  # numbers of a piece: 2 MB
 _LEARNED = ("mean", "spread", "appended_spread", "duration")
 
 
@@ -77,18 +78,28 @@ class PathTransform:
         batch, counts, times = self._checked(series, lengths, times)
         if len(batch) == 0:
             raise ValueError("there are no series to learn means and spreads from")
-        inside = _inputs.row_mask(batch, counts)
-        points = batch[inside]
-        self.mean = points.mean(dim=0)
-        self.spread = _spread(points)
+
+        def points() -> Iterator[Tensor]:
+            for part, own, _ in self._pieces(batch, counts, None):
+                yield part[_inputs.row_mask(part, own)]
+
+        def appended() -> Iterator[Tensor]:
+            for part, own, _ in self._pieces(batch, counts, None):
+                yield self._appended(self._standard(part), own)[_inputs.row_mask(part, own)]
+
+        self.mean, self.spread = mean_and_spread(points)
         self.duration = None
         if times is not None:
-            self.duration = (_hold_last(times[:, :, None], counts)[:, -1, 0] - times[:, 0]).median()
+            ends = [
+                _hold_last(clock[:, :, None], own)[:, -1, 0] - clock[:, 0]
+                for _, own, clock in self._pieces(batch, counts, times)
+                if clock is not None
+            ]
+            self.duration = torch.cat(ends).median()
             if not self.duration > 0:
                 self.duration = torch.ones((), dtype=torch.float64)
         if self.options.append != "none":
-            standard = self._standard(batch)
-            self.appended_spread = _spread(self._appended(standard, counts)[inside])
+            self.appended_spread = mean_and_spread(appended)[1]
         return self
 
     def __call__(
@@ -103,6 +114,20 @@ class PathTransform:
         if (times is None) != (self.duration is None) and self.options.time:
             had = "had none" if self.duration is None else "had them"
             raise ValueError(f"time stamps must be given as in fit, and the series of fit {had}")
+        paths, found, start = None, [], 0
+        for part, own, clock in self._pieces(batch, counts, times):
+            path, count = self._path(part, own, clock)
+            if len(path) == len(batch):
+                return path, count
+            paths = path.new_empty(len(batch), *path.shape[1:]) if paths is None else paths
+            paths[start : start + len(path)] = path
+            found.append(count)
+            start += len(path)
+        assert paths is not None
+        return paths, None if counts is None else torch.cat(found)
+
+    def _path(self, batch: Tensor, counts: Tensor | None, times: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """The paths of one piece."""
         path = _hold_last(self._standard(batch), counts)
         clock = None if times is None else _hold_last((times - times[:, :1])[:, :, None], counts)
         if self.options.base_point:
@@ -136,29 +161,39 @@ class PathTransform:
     def _checked(
         self, series: _inputs.Series, lengths: Lengths, times: Tensor | None
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        batch, counts = _checked(series, lengths)
+        batch, counts = _inputs.as_batch(series, lengths, "series")
+        _inputs.check_finite(batch, counts, "series")
         if times is not None:
             if times.shape != batch.shape[:2]:
                 raise ValueError(f"times must have shape {tuple(batch.shape[:2])}, got {tuple(times.shape)}")
-            times = times.detach().to(torch.float64)
             bad = (~torch.isfinite(times) & _inputs.row_mask(batch, counts)).nonzero()
             if len(bad):
                 number, place = bad[0].tolist()
                 value = times[number, place].item()
                 raise ValueError(f"times is not finite ({value}) in series {number}, at time index {place}")
-        for _ in range(self.options.difference):
-            least = batch.shape[1] if counts is None else int(counts.min())
-            if least < 2:
-                series_number = 0 if counts is None else int(counts.argmin())
-                raise ValueError(
-                    f"series {series_number} has too few points to take differences {self.options.difference} times; "
-                    "give longer series or a smaller difference"
-                )
-            batch, times = batch.diff(dim=1), None if times is None else times[:, 1:]
-            counts = None if counts is None else counts - 1
-        if counts is not None:
-            batch = torch.where(_inputs.row_mask(batch, counts)[:, :, None], batch, 0.0)
+        least = batch.shape[1] if counts is None else int(counts.amin()) if len(counts) else batch.shape[1]
+        if least <= self.options.difference:
+            series_number = 0 if counts is None else int(counts.argmin())
+            raise ValueError(
+                f"series {series_number} has too few points to take differences {self.options.difference} times; "
+                "give longer series or a smaller difference"
+            )
         return batch, counts, times
+
+    def _pieces(
+        self, batch: Tensor, counts: Tensor | None, times: Tensor | None
+    ) -> Iterator[tuple[Tensor, Tensor | None, Tensor | None]]:
+        """The series in pieces small enough for the processor's cache: in float64, differenced, 0 after their ends."""
+        size = max(1, _PIECE // (batch.shape[1] * batch.shape[2]))
+        for start in range(0, max(1, len(batch)), size):
+            rows = slice(start, start + size)
+            own = None if counts is None else counts[rows]
+            clock = None if times is None else times[rows].detach().to(torch.float64)
+            part = _zeroed(batch[rows].detach().to(torch.float64), own)
+            for _ in range(self.options.difference):
+                part, clock = part.diff(dim=1), None if clock is None else clock[:, 1:]
+                own = None if own is None else own - 1
+            yield _zeroed(part, own) if self.options.difference else part, own, clock
 
     def state(self) -> dict[str, Any]:
         """Everything learned, as plain numbers."""
@@ -189,25 +224,11 @@ class PathTransform:
         )
 
 
-def _checked(series: _inputs.Series, lengths: Lengths) -> tuple[Tensor, Tensor | None]:
-    batch, counts = _inputs.as_batch(series, lengths, "series")
-    batch = batch.detach().to(torch.float64)
-    _inputs.check_finite(batch, counts, "series")
-    return torch.where(_inputs.row_mask(batch, counts)[:, :, None], batch, 0.0), counts
-
-
-def _spread(points: Tensor) -> Tensor:
-    """The spread of every channel; 1 where nothing but rounding moves it, for dividing by 1 keeps it still.
-
-    Channels are judged by their own size: one in small units is not constant.
-    """
-    largest = points.abs().amax(dim=0)
-    # Exact powers of two, so that squares of the largest and smallest numbers stay in range and others do not change.
-    unit = torch.tensor(
-        [math.ldexp(1.0, max(-1000, min(1000, math.frexp(x)[1]))) for x in largest.tolist()], dtype=points.dtype
-    )
-    spread = (points / unit).std(dim=0, correction=0) * unit
-    return torch.where(spread > 1e-12 * largest, spread, torch.ones_like(spread))
+def _zeroed(batch: Tensor, counts: Tensor | None) -> Tensor:
+    """The same batch, 0 after the end of a series; a NaN there would spread."""
+    if counts is None:
+        return batch
+    return torch.where(_inputs.row_mask(batch, counts)[:, :, None], batch, 0.0)
 
 
 def _hold_last(path: Tensor, counts: Tensor | None) -> Tensor:
