@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from siggpde.screening import screen as screen
     from siggpde.signature import extend as extend
     from siggpde.signature import signature as signature
+    from siggpde.streaming import predict_stream as predict_stream
     from siggpde.training import Exact as Exact
     from siggpde.training import History as History
     from siggpde.training import NaturalGradients as NaturalGradients
@@ -43,6 +44,7 @@ _LATER = {
     "screen": "screening",
     "extend": "signature",
     "signature": "signature",
+    "predict_stream": "streaming",
     "Exact": "training",
     "History": "training",
     "NaturalGradients": "training",

@@ -6,7 +6,7 @@ import sys
 from types import TracebackType
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 
 
@@ -16,7 +16,8 @@ class Progress:
     def __init__(self, shown: bool | None) -> None:
         self.shown = sys.stderr.isatty() if shown is None else shown
         columns = (TextColumn("{task.description:>16}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        self._bars = Bars(*columns, TextColumn("{task.fields[facts]}"), console=Console(stderr=True))
+        left = (TextColumn("left"), TimeRemainingColumn())
+        self._bars = Bars(*columns, *left, TextColumn("{task.fields[facts]}"), console=Console(stderr=True))
         self._task = None
 
     def __enter__(self) -> Progress:
@@ -36,9 +37,9 @@ class Progress:
             self._close()
             self._task = self._bars.add_task(name, total=most, facts="")
 
-    def step(self, facts: str = "") -> None:
+    def step(self, facts: str = "", by: int = 1) -> None:
         if self._task is not None:
-            self._bars.update(self._task, advance=1, facts=facts)
+            self._bars.update(self._task, advance=by, facts=facts)
 
     def _close(self) -> None:
         """A phase that ended early is done all the same."""

@@ -30,6 +30,10 @@ def predict(
     separator: options.Separator = None,
     part: options.PartOption = None,
     form: options.FormatOption = None,
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="Go on with predictions that were interrupted (.npy or .parquet to .parquet)."),
+    ] = False,
     force: options.Force = False,
     as_json: options.AsJson = False,
     verbose: options.Verbose = False,
@@ -37,6 +41,7 @@ def predict(
     """Predict new series: a class and its probabilities, or a number and its interval.
 
     DATA is read as it was for the fit, unless options say otherwise. It needs no labels; those it has are not read.
+    From .npy or .parquet to .parquet, series are read, predicted and written block by block, however many there are.
     """
     with failures():
         if not 0 < level < 1:
@@ -44,8 +49,20 @@ def predict(
         if output is not None:
             check_free(output, force, (".csv", ".parquet", ".json"))
         reading = options.Reading.of(target, series, time, channels, ignore, separator, part, form)
-        from siggpde.cli.predicting import run_predict, table_bytes  # noqa: PLC0415 - torch takes long to import
+        streamed = output is not None and output.suffix.lower() == ".parquet" and not as_json
+        if resume and not streamed:
+            raise WrongCall("--resume is for predictions that go to a .parquet file; name it with --output")
+        from siggpde.cli.predicting import (  # noqa: PLC0415 - torch takes long to import
+            run_predict,
+            run_predict_stream,
+            table_bytes,
+        )
 
+        if output is not None and streamed:
+            count = run_predict_stream(model, data, output, reading, level, resume=resume, force=force)
+            if count is not None:
+                note(f"{count} predictions are in {output}")
+                return
         table = run_predict(model, data, reading, level)
         if output is not None:
             write_bytes(output, table_bytes(table, output.suffix.lower()))

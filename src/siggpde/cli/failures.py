@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -56,6 +57,12 @@ def in_options(message: str) -> str:
         "there is no column 'x' for --target; leave it out with --ignore"
     """
     return _IN_PYTHON.sub(lambda found: f"--{found[1]}" + (" " if found[2] else ""), " ".join(message.split()))
+
+
+def again() -> str:
+    """This command, to be given once more to go on with what was interrupted."""
+    words = [word for word in sys.argv[1:] if word != "--resume"]
+    return f"{shlex.join(['siggpde', *words])} --resume"
 
 
 def note(message: str) -> None:

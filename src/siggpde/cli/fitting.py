@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import shlex
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,7 @@ from rich.table import Table
 
 from siggpde.cli.checkpoints import Checkpoint
 from siggpde.cli.describing import data_rows, estimator_facts, member_table
-from siggpde.cli.failures import Interrupted, WrongCall
+from siggpde.cli.failures import Interrupted, WrongCall, again
 from siggpde.cli.options import Reading
 from siggpde.cli.reading import read_series, to_remember
 from siggpde.cli.tables import fact_table
@@ -125,7 +123,4 @@ def _shown(data: SeriesData) -> str:
 def _how_to_go_on(checkpoint: Checkpoint) -> str:
     if not checkpoint.exists():
         return "interrupted before there was anything to keep"
-    words = [word for word in sys.argv[1:] if word != "--resume"]
-    return (
-        f"interrupted; what was reached is in {checkpoint.folder}. To go on: {shlex.join(['siggpde', *words])} --resume"
-    )
+    return f"interrupted; what was reached is in {checkpoint.folder}. To go on: {again()}"

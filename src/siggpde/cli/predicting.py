@@ -5,14 +5,14 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 
+from siggpde.cli.failures import Interrupted, WrongCall, again
 from siggpde.cli.options import Reading
-from siggpde.cli.reading import read_series
-from siggpde.estimators.regressor import SigGPRegressor
+from siggpde.cli.reading import read_series, stream_series
 from siggpde.estimators.saving import Estimator, load
-from siggpde.io import SeriesData
+from siggpde.io import NotStreamable, SeriesData, SeriesStream
+from siggpde.streaming import Parts, predict_stream, prediction_table
 
 
 def run_predict(model: Path, data: str, reading: Reading, level: float) -> pl.DataFrame:
@@ -21,10 +21,38 @@ def run_predict(model: Path, data: str, reading: Reading, level: float) -> pl.Da
     return prediction_table(estimator, series_for(estimator, data, reading, labels=False), level)
 
 
+def run_predict_stream(
+    model: Path, data: str, output: Path, reading: Reading, level: float, *, resume: bool, force: bool
+) -> int | None:
+    """Predictions go to a .parquet file block by block; how many. None where DATA has to be read as a whole."""
+    parts = Parts.of(output)
+    if parts.exists() and not resume and not force:
+        raise WrongCall(
+            f"{parts.folder} holds predictions that were interrupted; --resume goes on, --force starts anew"
+        )
+    estimator = load(model)
+    try:
+        found = stream_series(data, reading, getattr(estimator, "reading_", {}))
+    except NotStreamable as error:
+        if resume:
+            raise WrongCall(f"--resume cannot be: {error}") from error
+        return None
+    _check_layout(estimator, data, found)
+    try:
+        return predict_stream(estimator, found, output, level=level, resume=resume, force=force or resume)
+    except KeyboardInterrupt:
+        raise Interrupted(f"interrupted; what was predicted is in {parts.folder}. To go on: {again()}") from None
+
+
 def series_for(estimator: Estimator, data: str, reading: Reading, *, labels: bool) -> SeriesData:
     """The series of DATA, read as the model remembers."""
     remembered = getattr(estimator, "reading_", {})
     found = read_series(data, reading, "test", remembered, labels=labels)
+    _check_layout(estimator, data, found)
+    return found
+
+
+def _check_layout(estimator: Estimator, data: str, found: SeriesData | SeriesStream) -> None:
     names = tuple(found.channel_names)
     if len(names) != estimator.n_channels_:
         wanted = ", ".join(estimator.channel_names_)
@@ -37,20 +65,6 @@ def series_for(estimator: Estimator, data: str, reading: Reading, *, labels: boo
             "no time stamps, but the model was" if found.time_channel is None else "time stamps, but the model was not"
         )
         raise ValueError(f"{data} is read with {has} fitted with them; give the --time of the fit")
-    return found
-
-
-def prediction_table(estimator: Estimator, data: SeriesData, level: float) -> pl.DataFrame:
-    ids = np.arange(len(data)) if data.ids is None else data.ids
-    if isinstance(estimator, SigGPRegressor):
-        mean, std = estimator.predict(data.X, return_std=True)
-        lower, upper = estimator.predict_interval(data.X, level).T
-        return pl.DataFrame({"id": ids.tolist(), "prediction": mean, "std": std, "lower": lower, "upper": upper})
-    chances = estimator.predict_proba(data.X)
-    labels = estimator.classes_.tolist()
-    likeliest = [labels[place] for place in chances.argmax(axis=1).tolist()]
-    columns = {f"p({label})": np.ascontiguousarray(chances[:, place]) for place, label in enumerate(labels)}
-    return pl.DataFrame({"id": ids.tolist(), "prediction": likeliest, **columns})
 
 
 def table_bytes(table: pl.DataFrame, suffix: str) -> bytes:

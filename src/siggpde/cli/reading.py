@@ -10,7 +10,7 @@ import numpy as np
 from siggpde.cli.failures import WrongCall
 from siggpde.cli.options import Reading
 from siggpde.datasets import Dataset, data_folders, find_dataset, load_dataset
-from siggpde.io import SeriesData, read
+from siggpde.io import NotStreamable, SeriesData, SeriesStream, read, stream
 from siggpde.io.data import cut
 from siggpde.io.reading import FORMATS
 
@@ -36,29 +36,47 @@ def read_series(
     path = Path(data)
     if not _is_file(path, data, reading):
         return _by_name(data, reading, reading.part or part)
-    if path.is_dir():
-        raise WrongCall(f"{path} is a folder; DATA is a file or the name of a data set")
-    if not path.is_file():
-        near = "" if path.parent.is_dir() else f", nor a folder {path.parent}"
-        raise WrongCall(f"there is no file {path}{near}")
-    kind = _kind(path, reading, remembered or {})
-    options = {key: value for key, value in (remembered or {}).items() if key in _TAKES.get(kind, ())}
-    if kind in _TABLES:
-        columns = _columns(path, kind, reading.separator or options.get("separator") or ",")
-        options = _present(options, columns)
-        options |= reading.given()
-        if not labels:
-            options = _without_target(options, columns)
-    else:
-        options |= reading.given()
-        if not labels and kind in ("npz", "npy"):
-            options.pop("target", None)
+    kind, options = _file_options(path, reading, remembered or {}, labels)
     if kind == "npz" and "part" not in options and _has_parts(path):
         options["part"] = part
     if kind == "npy":
         options["mmap"] = True  # they are converted piece by piece, and never are there twice
     options["format"] = kind or None
     return read(path, **options)
+
+
+def stream_series(data: str, reading: Reading, remembered: dict[str, Any]) -> SeriesStream:
+    """The same series without labels, to be read block by block; `NotStreamable` where that cannot be."""
+    path = Path(data)
+    if not _is_file(path, data, reading):
+        raise NotStreamable(f"{data} is a data set by name; only files are read block by block")
+    kind, options = _file_options(path, reading, remembered, labels=False)
+    if kind not in ("npy", "parquet"):
+        raise NotStreamable(f"{data} is no .npy or .parquet file, and only these are read block by block")
+    if "part" in options or "separator" in options:
+        raise NotStreamable(f"{data} is read with options that streams have not")  # reading it as a whole says more
+    return stream(path, **{key: value for key, value in options.items() if key != "format"}, format=kind)
+
+
+def _file_options(path: Path, reading: Reading, remembered: dict[str, Any], labels: bool) -> tuple[str, dict[str, Any]]:
+    """The format of a file, and the options to read it with: those given, and those remembered that it can have."""
+    if path.is_dir():
+        raise WrongCall(f"{path} is a folder; DATA is a file or the name of a data set")
+    if not path.is_file():
+        near = "" if path.parent.is_dir() else f", nor a folder {path.parent}"
+        raise WrongCall(f"there is no file {path}{near}")
+    kind = _kind(path, reading, remembered)
+    options = {key: value for key, value in remembered.items() if key in _TAKES.get(kind, ())}
+    if kind in _TABLES:
+        columns = _columns(path, kind, reading.separator or options.get("separator") or ",")
+        options = _present(options, columns) | reading.given()
+        if not labels:
+            options = _without_target(options, columns)
+    else:
+        options |= reading.given()
+        if not labels and kind in ("npz", "npy"):
+            options.pop("target", None)
+    return kind, options
 
 
 def to_remember(data: SeriesData, reading: Reading) -> dict[str, Any]:

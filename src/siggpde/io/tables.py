@@ -79,16 +79,7 @@ def from_wide(
     """Series from a table with one row a series and one column a point; nothing at the end: a shorter series."""
     _columns.check_present(frame, [target] if target is not None else [], "target=", place)
     taken = [*ignore] if target is None else [*ignore, target]
-    if channels is None:
-        grid = [_number_columns(frame, taken, place)]
-    else:
-        grid = [_numbered(channel, [c for c in frame.columns if c not in taken], place) for channel in channels]
-        for channel, found in zip(channels, grid, strict=True):
-            if len(found) != len(grid[0]):
-                raise ValueError(
-                    f"{place}: channel {channel!r} has {len(found)} columns ({found[0]} to {found[-1]}), but "
-                    f"{channels[0]!r} has {len(grid[0])}; every channel needs as many"
-                )
+    grid = [_number_columns(frame, taken, place)] if channels is None else wide_columns(frame, channels, taken, place)
     x = np.empty((len(frame), len(grid), len(grid[0])))
     lengths = np.zeros(len(frame), dtype=np.int64)
     for row, found in enumerate(grid):  # column by column, so that the numbers are there only once
@@ -106,15 +97,31 @@ def from_wide(
     )
 
 
+def wide_columns(frame: pl.DataFrame, channels: list[str], taken: list[str], place: str) -> list[list[str]]:
+    """For every channel the columns of its points."""
+    grid = [_numbered(channel, [c for c in frame.columns if c not in taken], place) for channel in channels]
+    for channel, found in zip(channels, grid, strict=True):
+        if len(found) != len(grid[0]):
+            raise ValueError(
+                f"{place}: channel {channel!r} has {len(found)} columns ({found[0]} to {found[-1]}), but "
+                f"{channels[0]!r} has {len(grid[0])}; every channel needs as many"
+            )
+    return grid
+
+
+def holds_numbers(column: pl.Series, place: str) -> bool:
+    """Whether a column is a channel; one of words is none, but one of both is a mistake."""
+    if _columns.is_number(column):
+        return True
+    if _columns.has_number(column):
+        _columns.as_numbers(column, place)  # raises, naming the row
+    log.info("%s: column %r holds no numbers and is left out", place, column.name)
+    return False
+
+
 def _number_columns(frame: pl.DataFrame, taken: list[str], place: str) -> list[str]:
-    """The columns that are left and hold numbers; a column of words is left out, but one of both is a mistake."""
-    rest = [column for column in frame.columns if column not in taken]
-    found = [column for column in rest if _columns.is_number(frame[column])]
-    for column in rest:
-        if column not in found:
-            if _columns.has_number(frame[column]):
-                _columns.as_numbers(frame[column], place)  # raises, naming the row
-            log.info("%s: column %r holds no numbers and is left out", place, column)
+    """The columns that are left and hold numbers."""
+    found = [column for column in frame.columns if column not in taken and holds_numbers(frame[column], place)]
     if not found:
         raise ValueError(f"{place}: there are no columns of numbers for channels; {_columns.listed(frame.columns)}")
     return found

@@ -1,0 +1,140 @@
+"""Tables of a ``.parquet`` file by rows, without ever having all of them in memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from siggpde.io import columns as _columns
+from siggpde.io import tables
+from siggpde.io.data import SeriesData
+from siggpde.io.stream import _SLAB, NotStreamable
+
+
+class _Table:
+    """The columns of a file, and its rows by number."""
+
+    def __init__(self, path: Path, taken: list[tuple[str, str | None]], ignore: list[str]) -> None:
+        self.path, self.place = path, str(path)
+        self.scan = pl.scan_parquet(path)
+        try:
+            self.schema = dict(self.scan.collect_schema())
+            self.rows = int(self.scan.select(pl.len()).collect().item())
+        except pl.exceptions.PolarsError as error:
+            reason = str(error).strip().splitlines()[0]
+            raise ValueError(f"{path} is not a whole .parquet file ({reason}); copy or make it again") from error
+        if self.rows == 0:
+            raise ValueError(f"{path} has no rows, so there are no series")
+        nothing = pl.DataFrame(schema=self.schema)
+        for option, column in [*taken, *(("ignore=", column) for column in ignore)]:
+            _columns.check_present(nothing, [] if column is None else [column], option, self.place)
+
+    def number_columns(self, taken: list[str]) -> list[str]:
+        """The columns that hold numbers in all rows, as `read` chooses them. Text is looked at as a whole."""
+        rest = [column for column in self.schema if column not in taken]
+        texts = [column for column in rest if self.schema[column] == pl.String]
+        sure = [column for column in rest if column not in texts]
+        found = set()
+        for column in texts:
+            if tables.holds_numbers(pl.read_parquet(self.path, columns=[column])[column], self.place):
+                found.add(column)
+        empty = pl.DataFrame(schema={column: self.schema[column] for column in sure})
+        found |= {column for column in sure if tables.holds_numbers(empty[column], self.place)}
+        if not found:
+            raise ValueError(f"{self.place}: there are no columns of numbers; {_columns.listed(list(self.schema))}")
+        return [column for column in rest if column in found]
+
+    def frame(self, columns: list[str], start: int, stop: int) -> pl.DataFrame:
+        return self.scan.select(columns).slice(start, stop - start).collect()
+
+
+class RowsOfSeries(_Table):
+    """One row a series."""
+
+    def __init__(self, path: Path, channels: list[str] | None, ignore: list[str]) -> None:
+        super().__init__(path, [], ignore)
+        self.channels, self.total = channels, self.rows
+        nothing = pl.DataFrame(schema={c: kind for c, kind in self.schema.items() if c not in ignore})
+        if channels is None:
+            self.columns = self.number_columns(ignore)
+            self.points = len(self.columns)
+        else:
+            grid = tables.wide_columns(nothing, channels, [], self.place)
+            self.columns = [column for row in grid for column in row]
+            self.points = len(grid[0])
+
+    def load(self, start: int, stop: int) -> SeriesData:
+        return tables.from_wide(
+            self.frame(self.columns, start, stop),
+            channels=self.channels,
+            target=None,
+            ignore=[],
+            name=self.path.stem,
+            place=f"{self.place}, from row {start} on",
+        )
+
+
+class RowsOfPoints(_Table):
+    """One row a point; the rows of a series stand together, so that a block of series is a block of rows."""
+
+    def __init__(
+        self, path: Path, series: str, time: str | None, channels: list[str] | None, ignore: list[str]
+    ) -> None:
+        super().__init__(path, [("series=", series), ("time=", time)], ignore)
+        if time is not None and self.schema[time] == pl.String:
+            raise NotStreamable(
+                f"{path}: column {time!r} is text; only times that are numbers or dates can be streamed"
+            )
+        self.series, self.time = series, time
+        taken = [series] if time is None else [series, time]
+        self.channels = self.number_columns(taken + ignore) if channels is None else channels
+        _columns.check_present(pl.DataFrame(schema=self.schema), self.channels, "channels=", self.place)
+        self.columns = list(dict.fromkeys([*taken, *self.channels]))
+        counts = self._counts()
+        self.total, self.points = len(counts), int(counts.max())
+        self.ends = np.concatenate([[0], np.cumsum(counts)])
+
+    def load(self, start: int, stop: int) -> SeriesData:
+        return tables.from_long(
+            self.frame(self.columns, int(self.ends[start]), int(self.ends[stop])),
+            series=self.series,
+            time=self.time,
+            channels=self.channels,
+            target=None,
+            ignore=[],
+            name=self.path.stem,
+            place=f"{self.place}, from row {int(self.ends[start])} on",
+        )
+
+    def _counts(self) -> np.ndarray:
+        """The rows of every series, (total,). Of the names only hashes are kept, to see that none comes back."""
+        counts, hashes = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.uint64)]
+        for start in range(0, self.rows, _SLAB):
+            column = self.frame([self.series], start, min(self.rows, start + _SLAB))[self.series]
+            if column.null_count():
+                row = start + int(column.is_null().arg_max() or 0)
+                raise ValueError(
+                    f"{self.place}: row {row} does not say which series it belongs to (column {self.series!r} is empty)"
+                )
+            runs = column.rle().struct.unnest()
+            lengths, names = runs["len"].to_numpy().astype(np.int64), runs["value"]
+            names = (names if names.dtype.is_numeric() else names.cast(pl.String)).hash().to_numpy()
+            if len(hashes[-1]) and hashes[-1][-1] == names[0]:  # a series that goes on from the slab before
+                counts[-1][-1] += lengths[0]
+                lengths, names = lengths[1:], names[1:]
+            if len(names):
+                counts.append(lengths.copy())
+                hashes.append(names)
+        every = np.concatenate(hashes)
+        if len(np.unique(every)) < len(every):
+            _, first, again = np.unique(every, return_index=True, return_counts=True)
+            code = int(first[again > 1].min())
+            row = int(np.concatenate(counts)[:code].sum())
+            name = self.frame([self.series], row, row + 1)[self.series][0]
+            raise NotStreamable(
+                f"{self.place}: the rows of series {name!r} do not stand together; sort the file by "
+                f"{self.series!r}, or read it as a whole"
+            )
+        return np.concatenate(counts)

@@ -1,0 +1,180 @@
+"""Predictions for more series than fit into memory: read, predicted and written block by block.
+
+Every block goes to a file of its own in the folder OUTPUT.parts, which appears whole or not at all. When all are there
+they are joined to OUTPUT, and the folder goes. After an interruption the same call with `resume=True` goes on.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from siggpde._digest import digest
+from siggpde.estimators.regressor import SigGPRegressor
+from siggpde.estimators.saving import Estimator, load
+from siggpde.io import SeriesData, SeriesStream, stream
+from siggpde.io._atomic import replacing
+from siggpde.progress import Progress
+
+log = logging.getLogger(__name__)
+
+_CHUNK = 1024  # blocks are multiples of what is predicted together, so that results are the same to the last bit
+_SAY_EVERY = 30.0
+_OURS = re.compile(r"block-\d{6,}\.parquet|facts\.json|\..*\.part")
+
+
+def predict_stream(
+    model: Estimator | str | os.PathLike[str],
+    source: SeriesStream | str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    *,
+    level: float = 0.9,
+    block: int | None = None,
+    resume: bool = False,
+    force: bool = False,
+    progress: bool | None = None,
+) -> int:
+    """Predicts the series of a file and writes one row a series to `output`, a ``.parquet`` file; returns their number.
+
+    Memory does not grow with the file. Rows are those of `prediction_table`, and equal to what the model predicts for
+    all series at once.
+
+    - `model`: a fitted estimator, or the folder of a saved one.
+    - `source`: a ``.npy`` or ``.parquet`` file, or what `siggpde.io.stream` makes of one with its options.
+    - `level`: regressions: how often the interval holds the number.
+    - `block`: series at a time, a multiple of 1024; by default some 32 MB of them.
+    - `resume`: go on with the blocks that an interrupted call left in OUTPUT.parts.
+    - `force`: replace an output, or blocks, that are there.
+    - `progress`: a bar on the terminal; by default where there is one. Elsewhere a line is logged now and then.
+    """
+    output = Path(output)
+    if output.suffix.lower() != ".parquet":
+        raise ValueError(f"output must be a .parquet file, got {output}")
+    if output.exists() and not force:
+        raise FileExistsError(f"{output} exists already; choose another name, or force=True to replace it")
+    if block is not None and (block < _CHUNK or block % _CHUNK):
+        raise ValueError(f"block must be a multiple of {_CHUNK}, got {block}")
+    estimator = model if isinstance(model, Estimator) else load(model)
+    series = source if isinstance(source, SeriesStream) else stream(source)
+    size = series.block_size() if block is None else block
+    facts = {"model": _digest(estimator), "source": series.identity, "level": level, "block": size}
+    parts = Parts.of(output)
+    done = parts.begin(facts, resume=resume, force=force)
+    started, said = time.perf_counter(), time.perf_counter()
+    with Progress(progress) as bar:
+        bar.start("predicting", len(series))
+        first = min(len(series), done * size)
+        bar.step(by=first)
+        for number in range(done, -(-len(series) // size)):
+            data = series.block(number * size, (number + 1) * size)
+            parts.write(number, prediction_table(estimator, data, level))
+            bar.step(by=len(data))
+            now, sofar = time.perf_counter(), number * size + len(data)
+            if not bar.shown and now - said > _SAY_EVERY:
+                left = (now - started) * (len(series) - sofar) / (sofar - first)
+                log.info("%d of %d series predicted, about %.0f s left", sofar, len(series), left)
+                said = now
+    parts.join(output)
+    return len(series)
+
+
+def prediction_table(estimator: Estimator, data: SeriesData, level: float = 0.9) -> pl.DataFrame:
+    """One row a series: id, prediction, then a probability a class, or std, lower and upper."""
+    ids = np.arange(len(data)) if data.ids is None else data.ids
+    if isinstance(estimator, SigGPRegressor):
+        mean, std = estimator.predict(data.X, return_std=True)
+        lower, upper = estimator.predict_interval(data.X, level).T
+        return pl.DataFrame({"id": ids.tolist(), "prediction": mean, "std": std, "lower": lower, "upper": upper})
+    chances = estimator.predict_proba(data.X)
+    labels = estimator.classes_.tolist()
+    likeliest = [labels[place] for place in chances.argmax(axis=1).tolist()]
+    columns = {f"p({label})": np.ascontiguousarray(chances[:, place]) for place, label in enumerate(labels)}
+    return pl.DataFrame({"id": ids.tolist(), "prediction": likeliest, **columns})
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The folder of blocks beside an output that is being written."""
+
+    folder: Path
+
+    @staticmethod
+    def of(output: Path) -> Parts:
+        return Parts(output.with_name(f"{output.name}.parts"))
+
+    def exists(self) -> bool:
+        """Whether there is anything to go on from."""
+        return any(self._files())
+
+    def begin(self, facts: dict[str, Any], *, resume: bool, force: bool) -> int:
+        """How many blocks are there to go on from; 0, with a folder that is empty but for the facts, otherwise."""
+        path, wanted = self.folder / "facts.json", json.loads(json.dumps(facts))
+        if resume and path.exists():
+            try:
+                found = json.loads(path.read_text())
+            except ValueError:
+                found = None
+            if found != wanted:
+                raise ValueError(
+                    f"{self.folder} was made with another model, file or settings; give the same ones, or force=True "
+                    "without resume to start anew"
+                )
+            return next(number for number in range(len(list(self._files())) + 1) if not self._place(number).exists())
+        if self.exists() and not (force or resume):
+            raise FileExistsError(
+                f"{self.folder} holds predictions that were interrupted; resume=True goes on, force=True starts anew"
+            )
+        self.remove()
+        self.folder.mkdir(exist_ok=True)
+        with replacing(path) as file:
+            file.write((json.dumps(wanted, indent=1) + "\n").encode())
+        return 0
+
+    def write(self, number: int, table: pl.DataFrame) -> None:
+        with replacing(self._place(number)) as file:
+            table.write_parquet(file)
+
+    def join(self, output: Path) -> None:
+        """All blocks in one file, without having them in memory; then they go."""
+        paths = sorted(path for path in self._files() if path.suffix == ".parquet")
+        with replacing(output) as file:
+            pl.scan_parquet(paths).sink_parquet(Path(file.name))
+        self.remove()
+
+    def remove(self) -> None:
+        """Removes it, and nothing that is not of it; the facts go last."""
+        for path in sorted(self._files(), key=lambda path: path.suffix == ".json"):
+            path.unlink(missing_ok=True)
+        with suppress(OSError):
+            self.folder.rmdir()
+
+    def _place(self, number: int) -> Path:
+        return self.folder / f"block-{number:06d}.parquet"
+
+    def _files(self) -> Iterator[Path]:
+        if self.folder.is_dir():
+            yield from (path for path in self.folder.iterdir() if _OURS.fullmatch(path.name))
+
+
+def _digest(estimator: Estimator) -> str:
+    """A hash of all that predictions follow from."""
+    estimator._check_fitted()
+    committee = estimator.committee_
+    tensors = [tensor for member in committee.members for tensor in member.model.state_dict().values()]
+    transforms = [member.transform.state() for member in committee.members]
+    words = [member.model.features.words for member in committee.members]
+    outer = [getattr(estimator, name, None) for name in ("target_shift_", "target_scale_")]
+    classes = estimator.classes_.tolist() if not isinstance(estimator, SigGPRegressor) else None
+    facts = (transforms, words, estimator.preparation_.state(), committee.recalibration, committee.sharpness)
+    return digest(committee.weights, *tensors, facts=(*facts, outer, classes))
