@@ -25,7 +25,7 @@ def same(path: Path, size: int, **options: Any) -> None:
     for one, other in zip((one for block in blocks for one in block.X), whole.X, strict=True):
         np.testing.assert_array_equal(one, other)
         assert one.dtype == np.float64
-    ids = np.concatenate([block.ids for block in blocks])
+    ids = np.concatenate([np.asarray(block.ids) for block in blocks])
     np.testing.assert_array_equal(ids, np.arange(len(whole)) if whole.ids is None else whole.ids)
 
 
