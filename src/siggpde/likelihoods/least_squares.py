@@ -111,7 +111,11 @@ class LeastSquares(Classification):
     @torch.no_grad()
     def predict(self, mean: Tensor, variance: Tensor) -> Tensor:
         self._check(mean, variance)
-        return self._log_chances(mean, variance).exp()
+        rows = zip(mean.split(self._rows), variance.split(self._rows), strict=True)
+        # The mean of probabilities, not of their logarithms: half the work, and what is lost to underflow is 0 anyway.
+        parts = [torch.softmax(self._logits(m, v, self._points), dim=2).mean(dim=1) for m, v in rows]
+        chances = torch.cat(parts) if parts else torch.empty_like(mean)
+        return chances * (1 - self.lapse) + self.lapse / self.classes
 
     @torch.no_grad()
     def log_predictive(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
@@ -120,17 +124,24 @@ class LeastSquares(Classification):
 
     def _log_chances(self, mean: Tensor, variance: Tensor) -> Tensor:
         """log p(y = c), (B, C), some rows at a time."""
-        rows = max(1, _CHUNK // self._points.numel())
-        parts = [
-            self.log_chances(m, v, self._points) for m, v in zip(mean.split(rows), variance.split(rows), strict=True)
-        ]
+        rows = zip(mean.split(self._rows), variance.split(self._rows), strict=True)
+        parts = [self.log_chances(m, v, self._points) for m, v in rows]
         return torch.cat(parts) if parts else torch.empty_like(mean)
+
+    @property
+    def _rows(self) -> int:
+        """Series at a time."""
+        return max(1, _CHUNK // self._points.numel())
+
+    def _logits(self, mean: Tensor, variance: Tensor, points: Tensor) -> Tensor:
+        """(B, P, C), through the link."""
+        link = self.temperature * self.mixing.to(mean)
+        latents = mean[:, None, :] + deviation(variance)[:, None, :] * points.to(mean)
+        return latents @ link.T + self.offset.to(mean)
 
     def log_chances(self, mean: Tensor, variance: Tensor, points: Tensor) -> Tensor:
         """log p(y = c), (B, C), by these normal points (P, C); differentiable in mixing and offset."""
-        link = self.temperature * self.mixing.to(mean)
-        latents = mean[:, None, :] + deviation(variance)[:, None, :] * points.to(mean)
-        logits = latents @ link.T + self.offset.to(mean)
+        logits = self._logits(mean, variance, points)
         chances = torch.log_softmax(logits, dim=2).logsumexp(dim=1) - math.log(len(points))
         if self.lapse == 0:
             return chances
