@@ -18,8 +18,7 @@ import torch
 from _cases import raw_paths
 from _memory import _peak, _reset_peak
 
-from siggpde import SigGPClassifier, predict_stream, signature, signature_kernel_diag, words
-from siggpde.datasets import load_dataset
+from siggpde import signature, signature_kernel_diag, words
 
 _LENGTH, _CLASSES = 46, 24
 _BLOCK = 2**16
@@ -30,6 +29,8 @@ def like_crop(path: Path, n: int, seed: int = 0) -> tuple[np.ndarray, str]:
 
     Where the data set is not there, curves of 24 classes of the same length take its place.
     """
+    from siggpde.datasets import load_dataset  # noqa: PLC0415 - not every cell needs it
+
     generator = np.random.default_rng(seed)
     try:
         found = load_dataset("Crop")
@@ -60,6 +61,8 @@ def walks(n: int, length: int, channels: int = 2, classes: int = 3) -> tuple[np.
 
 def million(n: int, features: int, threads: int) -> dict[str, Any]:
     """Fit from a file and predict all of it to another; stages by the clock of the fit itself."""
+    from siggpde import SigGPClassifier, predict_stream  # noqa: PLC0415 - they take seconds to import
+
     with tempfile.TemporaryDirectory() as folder:
         source, output = Path(folder) / "series.npy", Path(folder) / "out.parquet"
         labels, name = like_crop(source, n)
@@ -82,6 +85,8 @@ def by_length(kind: str, n: int, points: int, threads: int) -> dict[str, Any]:
     """A fit with defaults, signatures, or k(X, X) with its gradient, of series of so many points."""
     torch.set_num_threads(threads)
     if kind.startswith("fit"):
+        from siggpde import SigGPClassifier  # noqa: PLC0415 - it takes seconds to import
+
         x, labels = walks(n, points)
         settings = {} if kind == "fit" else {"max_points": None}
         base = _reset_peak()
