@@ -9,16 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from siggpde.experiments.iterations import iteration_seconds
 from siggpde.experiments.methods import likelihood_of
 from siggpde.experiments.preparation import Prepared, prepare, standardised, with_time
 from siggpde.inducing import OrthogonalSignatureFeatures
 from siggpde.kernel import SignatureKernel
 from siggpde.model import SignatureGP
-from siggpde.training import PaperSchedule
 from siggpde.training.cache import SignatureCache
-from siggpde.training.history import History
-from siggpde.training.paper_phases import NadamPhase
-from siggpde.training.trainer import Trainer
 
 
 def resampled(data: Prepared, count: int, noise: float, seed: int) -> tuple[Tensor, Tensor]:
@@ -53,22 +50,9 @@ def time_million(config: dict[str, Any], seed: int) -> dict[str, Any]:
     started, wall = time.process_time(), time.perf_counter()
     cache = SignatureCache(paths, None, features.words, kernel.log_theta, dtype=torch.float32)
     made, made_wall = time.process_time() - started, time.perf_counter() - wall
-    nothing = torch.empty(0, dtype=torch.int64)
-    rows = torch.arange(len(labels))
     found = {"series": len(labels), "inducing": count, "signature_seconds": made, "signature_wall": made_wall}
     for name, learn in (("fixed", False), ("moving", True)):
-        trainer = Trainer(model, cache, labels, rows, nothing, History(), torch.Generator().manual_seed(seed))
-        endless = 10**9
-        schedule = PaperSchedule(iterations=endless, batch=config["schedule"]["batch"], evaluate_every=endless)
-        phase = NadamPhase("hyperparameters" if learn else "q", "train", learn, schedule)
-        phase.begin(trainer)
-        started = time.process_time()
-        phase.prepare(trainer)
-        found[f"{name}_set_up_seconds"] = time.process_time() - started
-        started = time.process_time()
-        for _ in range(settings["iterations"]):
-            phase.iterate(trainer)
-            trainer.iteration += 1
-        found[f"{name}_seconds_per_iteration"] = (time.process_time() - started) / settings["iterations"]
+        seconds = iteration_seconds(model, cache, labels, config["schedule"]["batch"], settings["iterations"], learn)
+        found[f"{name}_seconds_per_iteration"] = seconds
     found["peak_gib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     return found
