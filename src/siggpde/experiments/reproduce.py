@@ -23,6 +23,7 @@ _MODULES = {
     "complexity": "complexity",
 }
 NAMES = tuple(_MODULES)
+_WORDS = ("title", "notes")  # settings that no result depends on
 
 
 def reproduce(
@@ -56,7 +57,7 @@ def reproduce(
     settings.pop("runs", None)  # more runs may be added to a folder
     if wanted < 1:
         raise ValueError(f"runs must be at least 1, got {wanted}")
-    results = Results(folder, settings)
+    results = Results(folder, {key: value for key, value in settings.items() if key not in _WORDS})
     module: Any = import_module(f"siggpde.experiments.{_MODULES[name]}")
     module.run(settings, results, wanted, jobs)
     text = _head(name, settings, results, quick, wanted) + module.report(settings, results)
