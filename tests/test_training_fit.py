@@ -13,7 +13,8 @@ from paths import generator
 from siggpde.likelihoods import Gaussian, Softmax
 from siggpde.training import History, NaturalGradients, PaperSchedule, Record, fit
 from siggpde.training.cache import SignatureCache
-from siggpde.training.fit import _split, _warn_if_lost
+from siggpde.training.fit import _warn_if_lost
+from siggpde.training.rows import split_rows
 from small_models import QUIET, labels, same_state, series, small_gp, targets
 
 NATURAL = NaturalGradients(max_iter=4, settle=1e-12, inner=2)
@@ -100,30 +101,30 @@ def test_every_phase_is_cut_short_by_the_time_limit(schedule: Any):
 @pytest.mark.parametrize(("n", "share"), [(50, 0.2), (333, 0.1), (100, 0.29), (64, 0.5)])
 def test_the_split_is_stratified_and_disjoint(n: int, share: float):
     y = (torch.rand(n, generator=generator(n)) ** 2 * 4).long()
-    train, valid = _split(share, y, True, generator(0))
+    train, valid = split_rows(share, y, True, generator(0))
     assert torch.equal(torch.cat([train, valid]).sort().values, torch.arange(n))
     assert torch.equal(train, train.sort().values) and torch.equal(valid, valid.sort().values)
     for label in range(4):
         members = int((y == label).sum())
         assert int((y[valid] == label).sum()) == int(share * members + 1e-9)
-    regression = _split(share, y.double(), False, generator(0))
+    regression = split_rows(share, y.double(), False, generator(0))
     assert len(regression[1]) == int(share * n + 1e-9)
-    assert not torch.equal(_split(share, y, True, generator(1))[1], valid)
+    assert not torch.equal(split_rows(share, y, True, generator(1))[1], valid)
 
 
 def test_splits_that_are_given_and_splits_that_are_not_made():
     y = torch.zeros(49)
     for share in (0.0, 0.2, 0):
-        train, valid = _split(share, y, False, generator(0))
+        train, valid = split_rows(share, y, False, generator(0))
         assert torch.equal(train, torch.arange(49)) and len(valid) == 0
-    train, valid = _split(([4, 1], [0]), y, False, generator(0))
+    train, valid = split_rows(([4, 1], [0]), y, False, generator(0))
     assert train.tolist() == [1, 4] and valid.tolist() == [0]
     for wrong in (([], [1]), ([1, 2], [2]), ([1, 49], []), ([-1], [2]), ([1, 1], [])):
         with pytest.raises(ValueError, match="two disjoint lists of row numbers below 49"):
-            _split(wrong, y, False, generator(0))
+            split_rows(wrong, y, False, generator(0))
     for share in (-0.1, 1.0, float("nan")):
         with pytest.raises(ValueError, match="a share from 0 up to 1"):
-            _split(share, y, False, generator(0))
+            split_rows(share, y, False, generator(0))
 
 
 def test_fit_says_what_is_wrong_with_the_data():

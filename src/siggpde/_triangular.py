@@ -49,6 +49,22 @@ def lower_products(left: Tensor, right: Tensor, room: Tensor) -> Iterator[tuple[
         yield start, rows
 
 
+def pack_upper(matrices: Tensor) -> Tensor:
+    """The upper triangles of (C, M, M), a row after the other, (C, M (M + 1) / 2)."""
+    size = matrices.shape[1]
+    return torch.cat([matrices[:, row, row:] for row in range(size)], dim=1)
+
+
+def unpack_upper(packed: Tensor, size: int) -> Tensor:
+    """The way back, (C, M, M), with zeros below the diagonal."""
+    matrices = packed.new_zeros(len(packed), size, size)
+    place = 0
+    for row in range(size):
+        matrices[:, row, row:] = packed[:, place : place + size - row]
+        place += size - row
+    return matrices
+
+
 def gram_upper(rows: Tensor, weights: Tensor) -> Tensor:
     """rows^T diag(weights) rows (M, M); only blocks on and above the diagonal are computed, the others are zero."""
     result = rows.new_zeros(rows.shape[1], rows.shape[1])

@@ -239,10 +239,14 @@ def principal_directions(rows: Tensor, rank: int, *, tol: float = 1e-10) -> Tens
 
 
 def most_energetic(energy: Tensor, pool: Sequence[Word], count: int) -> list[Word]:
-    """The `count` words of the pool with the largest energy (P,), in the order of words; () is always among them."""
+    """The `count` words of the pool with the largest energy (P,), in the order of words; () is always among them.
+
+    Energies that differ in the tenth digit are alike, so that rounding does not choose.
+    """
     if len(energy) != len(pool):
         raise ValueError(f"there are {len(pool)} words but {len(energy)} energies")
-    ranked = sorted(range(len(pool)), key=lambda i: (pool[i] != (), -float(energy[i]), len(pool[i]), pool[i]))
+    shown = [float(f"{value:.9e}") for value in energy.tolist()]
+    ranked = sorted(range(len(pool)), key=lambda i: (pool[i] != (), -shown[i], len(pool[i]), pool[i]))
     return sorted((pool[i] for i in ranked[:count]), key=lambda word: (len(word), word))
 
 

@@ -23,6 +23,7 @@ from siggpde._digest import digest
 from siggpde.inducing import Projection, most_energetic
 from siggpde.model import AnyGP
 from siggpde.progress import Progress
+from siggpde.ranks import ALONE, Ranks
 from siggpde.signature import signature
 from siggpde.training.cache_file import RowFile
 from siggpde.training.paths import joined
@@ -104,7 +105,7 @@ class SignatureCache:
         seen = features.project(kernel, scaled, norms, rows)
         return seen._replace(features=seen.features.to(model.dtype))
 
-    def choose_words(self, model: AnyGP, count: int) -> list[Word]:
+    def choose_words(self, model: AnyGP, count: int, ranks: Ranks = ALONE) -> list[Word]:
         """The `count` words of the pool with the largest mean S_theta(X)², or share of k(X, X) when normalised."""
         with torch.no_grad():
             factors = (2 * self._letters @ (model.kernel.log_theta - self.reference)).exp()
@@ -117,7 +118,7 @@ class SignatureCache:
                 if model.kernel.normalized:
                     squares = squares / (squares.sum(dim=1) if norms is None else norms[place])[:, None]
                 energy += squares.sum(dim=0)
-        return most_energetic(energy, self.pool, count)
+        return most_energetic(ranks.sum(energy)[0], self.pool, count)
 
     def _holds(self, words: list[Word]) -> bool:
         return any(words is known for known, _ in self._known) or all(word in self._place for word in words)

@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from siggpde._digest import digest
 from siggpde.inducing import OrthogonalSignatureFeatures
 from siggpde.kernel import SignatureKernel
 from siggpde.model import AnyGP
@@ -17,12 +15,7 @@ from siggpde.training.history import History
 from siggpde.training.trainer import Trainer
 from siggpde.variational import VariationalGaussian
 
-_FORMAT = 1
-
-
-def fingerprint(x: Tensor, lengths: Tensor | None, y: Tensor, *settings: Any) -> str:
-    """A hash of the data and the settings: a checkpoint goes on only with those it was made with."""
-    return digest(x, lengths, y, facts=settings)
+_FORMAT = 2
 
 
 def describe(model: AnyGP) -> tuple[Any, ...]:

@@ -16,7 +16,7 @@ import math
 import torch
 from torch import Tensor
 
-from siggpde._triangular import gram_upper, times_lower
+from siggpde._triangular import gram_upper, pack_upper, times_lower, unpack_upper
 from siggpde.inducing import Projection
 from siggpde.leave_one_out import leave_one_out
 from siggpde.likelihoods import Gaussian, LeastSquares
@@ -72,32 +72,36 @@ class ExactPosterior:
 
     def _tune(self, trainer: Trainer) -> None:
         model, rows = trainer.model, self._some(trainer, self.schedule.max_tuned)
-        features = trainer.project(rows).features.double()
+        features = trainer.shard.gather(rows, trainer.project(rows).features).double()
         # Noise is tried relative to features of mean square 1, also where the kernel is not normalised.
         size = float(features.square().sum(dim=1).mean())
         features = features / math.sqrt(size)
         y, likelihood = trainer.y[rows], model.likelihood
         classes = likelihood.classes if isinstance(likelihood, LeastSquares) else None
         spread = 1.0 if classes is not None else float(y.double().std(correction=0)) or 1.0
-        found = leave_one_out(features, y if classes is not None else y.double() / spread, classes)
-        amplitude = max(found.amplitude, 1e-12) * spread**2
+        targets = y if classes is not None else y.double() / spread
+        amplitude, noise, temperature = trainer.ranks.first(lambda: _tuned(features, targets, classes))
+        amplitude = max(amplitude, 1e-12) * spread**2
         model.kernel.log_amplitude.add_(math.log(amplitude / size))
         assert isinstance(likelihood, Gaussian | LeastSquares)
-        likelihood.log_noise.fill_(math.log(amplitude * found.noise))
+        likelihood.log_noise.fill_(math.log(amplitude * noise))
         if isinstance(likelihood, LeastSquares):
-            likelihood.calibration[0] = found.temperature
+            likelihood.calibration[0] = temperature
 
     def _solve(self, trainer: Trainer) -> None:
         q, likelihood = trainer.model.variational, trainer.model.likelihood
         assert isinstance(likelihood, Gaussian | LeastSquares)
         precision = torch.zeros(q.size, q.size, dtype=torch.float64)
         shift = torch.zeros(q.latents, q.size, dtype=torch.float64)
-        for place in self.rows.split(_CHUNK):
+        for place in trainer.shard.held(self.rows).split(_CHUNK):
             features = trainer.project(place).features.double()
             targets, weights = _targets(likelihood, trainer.y[place])
             weights = weights / likelihood.noise
             precision += gram_upper(features, weights)
             shift += (weights[:, None] * targets).T @ features
+        if not trainer.ranks.alone:
+            triangle, shift = trainer.ranks.sum(pack_upper(precision[None]), shift)
+            precision = unpack_upper(triangle, q.size)[0]
         precision.diagonal().add_(1.0)
         exact = VariationalGaussian(q.latents, q.size, "shared")
         if not exact.set_natural(precision[None], shift):
@@ -114,15 +118,16 @@ class ExactPosterior:
         likelihood = trainer.model.likelihood
         assert isinstance(likelihood, Gaussian | LeastSquares)
         rows = self._some(trainer, _ROWS_FOR_LINK)
-        y, seen = trainer.y[rows], trainer.project(rows)
+        y, seen = trainer.y[trainer.shard.held(rows)], trainer.project(rows)
         root, means = trainer.scratch["root"][0], trainer.scratch["mean"]
         features = seen.features.double()
         variance = times_lower(features, root).square().sum(dim=1, keepdim=True)
-        mean, variance = left_out(likelihood, features @ means.T, variance, seen, y)
+        left = left_out(likelihood, features @ means.T, variance, seen, y)
+        y, (mean, variance) = trainer.y[rows], (trainer.shard.gather(rows, part) for part in left)
         if self.schedule.tune and isinstance(likelihood, LeastSquares):
-            likelihood.calibration[1] = 1.0 / (len(self.rows) + 2)
-            likelihood.calibration[0] = best_temperature(likelihood, mean, variance, y)
-            mix(likelihood, mean, variance, y)
+            lapse = 1.0 / (len(self.rows) + 2)
+            link = trainer.ranks.first(lambda: _link(likelihood, lapse, mean, variance, y))
+            likelihood.calibration, likelihood.mixing, likelihood.offset = link
         nlpp = -float(likelihood.log_predictive(mean, variance, y).mean())
         accuracy = None
         if isinstance(likelihood, LeastSquares):
@@ -132,10 +137,26 @@ class ExactPosterior:
 
     def _elbo(self, trainer: Trainer) -> float:
         model, total = trainer.model, 0.0
-        for place in self.rows.split(_CHUNK):
+        for place in trainer.shard.held(self.rows).split(_CHUNK):
             mean, variance = model.latent_marginals(trainer.project(place))
             total += float(model.likelihood.expected_log_prob(mean, variance, trainer.y[place]).double().sum())
-        return total - float(model.variational.kl())
+        (whole,) = trainer.ranks.sum(torch.tensor(total, dtype=torch.float64))
+        return float(whole) - float(model.variational.kl())
+
+
+def _tuned(features: Tensor, targets: Tensor, classes: int | None) -> tuple[float, float, float]:
+    found = leave_one_out(features, targets, classes)
+    return found.amplitude, found.noise, found.temperature
+
+
+def _link(
+    likelihood: LeastSquares, lapse: float, mean: Tensor, variance: Tensor, y: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Temperature and lapse, mixing and offset that make the left-out series most probable."""
+    likelihood.calibration[1] = lapse
+    likelihood.calibration[0] = best_temperature(likelihood, mean, variance, y)
+    mix(likelihood, mean, variance, y)
+    return likelihood.calibration, likelihood.mixing, likelihood.offset
 
 
 def left_out(

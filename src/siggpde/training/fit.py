@@ -10,29 +10,27 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from siggpde import _inputs
 from siggpde.goursat import Lengths
-from siggpde.inducing import grow_pool
 from siggpde.likelihoods import LeastSquares
 from siggpde.likelihoods.base import Classification
 from siggpde.model import AnyGP, SignatureGP
 from siggpde.progress import Progress
+from siggpde.ranks import ALONE, Ranks
 from siggpde.screening import Screening
 from siggpde.training.cache import SignatureCache
-from siggpde.training.checkpoint import describe, fingerprint, read_checkpoint, restore, save_checkpoint
+from siggpde.training.checkpoint import describe, read_checkpoint, restore, save_checkpoint
 from siggpde.training.exact import ExactPosterior
 from siggpde.training.history import History
 from siggpde.training.natural_phases import natural_phases
 from siggpde.training.paper_phases import paper_phases
 from siggpde.training.paths import PathStore
+from siggpde.training.rows import split_rows, word_pool
 from siggpde.training.schedules import Exact, NaturalGradients, PaperSchedule, Schedule
+from siggpde.training.shard import Shard, fingerprint, level
 from siggpde.training.trainer import Phase, Trainer
-from siggpde.words import Word, words
 
-_SERIES_FOR_POOL = 256
-_LEAST_FOR_VALIDATION = 50
 _LOST = -1e6
 
 
@@ -52,6 +50,7 @@ def fit(
     memory_budget: int = 2**31,
     cache_dir: str | os.PathLike[str] | None = None,
     screening: Screening | None = None,
+    ranks: Ranks = ALONE,
 ) -> History:
     """Trains `model` in place on data = (x, y), x (n, length, channels) or a list of series, and returns the History.
 
@@ -67,41 +66,50 @@ def fit(
     - `memory_budget`: bytes of signatures kept in memory; above, they are kept in a temporary file.
     - `cache_dir`: a folder where signatures are kept, to be read by the next fit of the same series and words.
     - `screening`: the `Screening` that built the model: its weights start q(u), its report goes into the History.
+    - `ranks`: what `siggpde.connect` gave, where several processes train one model: each hands in the same model and
+      settings and its own part of the series. Rows are numbered through all parts; rank 0 keeps the checkpoint.
     """
     if schedule is None:
         schedule = Exact() if isinstance(model.likelihood, LeastSquares) else NaturalGradients()
-    x, counts = model.kernel.as_paths(data[0], lengths)
-    y = model.likelihood.check_targets(data[1])
-    if len(x) != len(y):
-        raise ValueError(f"there are {len(x)} series but {len(y)} targets")
-    if len(x) == 0:
-        raise ValueError("there are no series to train on")
-    x = x.detach()
-    _inputs.check_finite(x, counts)  # errors name series by their place in x, not in a batch
-    generator = torch.Generator().manual_seed(seed)
-    train, valid = _split(validation, y, isinstance(model.likelihood, Classification), generator)
     phases: list[Phase] = [*_phases(schedule, model)]
     path = None if checkpoint is None else Path(checkpoint)
     if resume and path is None:
         raise ValueError("resume=True needs the checkpoint to go on from: give checkpoint=")
-    settings = (schedule, seed, describe(model), train.tolist(), valid.tolist())
-    mark = "" if path is None else fingerprint(x, counts, y, *settings)
-    state = read_checkpoint(path, mark) if path is not None and resume and path.exists() else None
+    with ranks.together():
+        x, counts = model.kernel.as_paths(data[0], lengths)
+        y = model.likelihood.check_targets(data[1])
+        if len(x) != len(y):
+            raise ValueError(f"there are {len(x)} series but {len(y)} targets")
+        if len(x) == 0 and ranks.alone:
+            raise ValueError("there are no series to train on")
+        x = x.detach()
+        _inputs.check_finite(x, counts)  # errors name series by their place in x, not in a batch
+    settings = (schedule, seed, describe(model))
+    ranks.check_same("model, schedule or kind of data", (settings, x.dtype, y.dtype, x.shape[2], path is None, resume))
+    shard = Shard(ranks, len(x))
+    (x, counts), y = level(x, counts, ranks), ranks.gather(y)
+    generator = torch.Generator().manual_seed(seed)
+    train, valid = split_rows(validation, y, isinstance(model.likelihood, Classification), generator)
+    mark = "" if path is None else fingerprint(shard, [x], counts, y, *settings, train, valid)
+    state = None
+    if path is not None and resume:
+        state = ranks.first(lambda: read_checkpoint(path, mark) if path.exists() else None)
 
     history = History(seed=seed, schedule=type(schedule).__name__)
     started = time.perf_counter()
     if isinstance(model, SignatureGP):
-        pool = _pool(model, x, counts) if state is None else [tuple(word) for word in state["pool"]]
+        pool = word_pool(model, x, counts, shard) if state is None else [tuple(word) for word in state["pool"]]
         reference = model.kernel.log_theta if state is None else state["reference"]
         folder = None if cache_dir is None else Path(cache_dir)
-        cache = SignatureCache(
-            x, counts, pool, reference, dtype=model.dtype, budget=memory_budget, folder=folder, progress=progress
-        )
+        with ranks.together():
+            cache = SignatureCache(
+                x, counts, pool, reference, dtype=model.dtype, budget=memory_budget, folder=folder, progress=progress
+            )
         wanted = len(model.features.words)
     else:
         cache, wanted = PathStore(model, x, counts), model.features.size
     made = time.perf_counter() - started
-    trainer = Trainer(model, cache, y, train, valid, history, generator)
+    trainer = Trainer(model, cache, y, train, valid, history, generator, shard)
     if state is None:
         trainer.place_features(wanted)
         if screening is not None and isinstance(model, SignatureGP):
@@ -114,8 +122,12 @@ def fit(
         trainer.earlier_seconds = made
     else:
         restore(trainer, state)
+    if not ranks.leads:
+        progress, path = False, None
     _run(trainer, phases, state is not None, wanted, time_limit, progress, path, checkpoint_every, mark)
-    if not isinstance(schedule, Exact):  # what is exact cannot be lost: little noise alone makes its ELBO low
+    if ranks.leads and not isinstance(
+        schedule, Exact
+    ):  # what is exact cannot be lost: little noise alone makes its ELBO low
         _warn_if_lost(history)
     return history
 
@@ -164,7 +176,7 @@ def _run(
                 trainer.iteration += 1
                 if reason is None and trainer.iteration >= phase.most:
                     reason = f"{phase.most} iterations"
-                if reason is None and time_limit is not None and trainer.seconds > time_limit:
+                if reason is None and time_limit is not None and trainer.ranks.same(trainer.seconds > time_limit):
                     reason = "time limit"
                 bar.step(history.latest())
                 history.phase_seconds[phase.name] = spent + time.perf_counter() - since
@@ -194,45 +206,3 @@ def _phases(schedule: Schedule, model: AnyGP) -> Sequence[Phase]:
             raise ValueError("Exact() has no covariance='diagonal'; take 'shared' or 'full'")
         return [ExactPosterior(schedule)]
     raise ValueError(f"schedule must be NaturalGradients(), PaperSchedule() or Exact(), got {schedule!r}")
-
-
-def _pool(model: SignatureGP, x: Tensor, lengths: Tensor | None) -> list[Word]:
-    """The words whose signatures are kept: those of a finite kernel; else up to four for each that is wanted."""
-    kernel, features = model.kernel, model.features
-    if kernel.words is not None:
-        return kernel.words
-    if features.order == "lexicographic":
-        return features.words
-    rows = torch.arange(0, len(x), max(1, len(x) // _SERIES_FOR_POOL))
-    counts = None if lengths is None else lengths[rows]
-    count = len(features.words)
-    pool = grow_pool(kernel, x[rows], counts, 4 * count)
-    if len(pool) < count:  # fewer words than wanted have any energy
-        pool = sorted({*pool, *words(kernel.channels, count)}, key=lambda word: (len(word), word))
-    return pool
-
-
-def _split(
-    validation: float | tuple[Sequence[int], Sequence[int]],
-    y: Tensor,
-    classes: bool,
-    generator: torch.Generator,
-) -> tuple[Tensor, Tensor]:
-    """Rows for training and for validation, each in order."""
-    n = len(y)
-    if not isinstance(validation, int | float):
-        train, valid = (torch.as_tensor(rows, dtype=torch.int64).sort().values for rows in validation)
-        both = torch.cat([train, valid])
-        if len(train) == 0 or len(both.unique()) != len(both) or both.min() < 0 or both.max() >= n:
-            raise ValueError(f"validation must be two disjoint lists of row numbers below {n}, the first not empty")
-        return train, valid
-    if not 0 <= validation < 1:
-        raise ValueError(f"validation must be a share from 0 up to 1, got {validation!r}")
-    if validation == 0 or n < _LEAST_FOR_VALIDATION:
-        return torch.arange(n), torch.empty(0, dtype=torch.int64)
-    chosen = torch.zeros(n, dtype=torch.bool)
-    groups = [(y == label).nonzero()[:, 0] for label in y.unique()] if classes else [torch.arange(n)]
-    for rows in groups:
-        order = rows[torch.randperm(len(rows), generator=generator)]
-        chosen[order[: int(validation * len(rows) + 1e-9)]] = True
-    return (~chosen).nonzero()[:, 0], chosen.nonzero()[:, 0]

@@ -7,7 +7,8 @@ With T = s R_c for a batch of features s (B, M), variance_c = tail + |T|², so t
 and the KL divergence has gradient m_c and R_c - diag(1 / R_ii). Blocks above the diagonal of R are never touched.
 
 `q_gradient` followed by `Nadam.step` is the oracle. `q_step` does the same to rounding: one class after the other while
-its gradient is in the cache, with a single pass of the native core over R_c and its moments.
+its gradient is in the cache, with a single pass of the native core over R_c and its moments. With several ranks the
+sums over the batch are sums over ranks too, and sent in one message; then every rank takes the step as the oracle does.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from torch import Tensor
 
 from siggpde import _inputs
 from siggpde._native import core
-from siggpde._triangular import add_times_upper, lower_products, times_lower
+from siggpde._triangular import add_times_upper, lower_products, pack_upper, times_lower, unpack_upper
 from siggpde.model import AnyGP
+from siggpde.ranks import ALONE, Ranks
 
 _BETA1, _BETA2, _EPS, _DECAY = 0.9, 0.999, 1e-8, 4e-3
 
@@ -130,28 +132,55 @@ class QStep:
 
 
 def q_gradient(
-    model: AnyGP, features: Tensor, tail: Tensor, y: Tensor, total: int, *, of_features: bool = False
+    model: AnyGP,
+    features: Tensor,
+    tail: Tensor,
+    y: Tensor,
+    total: int,
+    *,
+    of_features: bool = False,
+    batch: int | None = None,
+    ranks: Ranks = ALONE,
 ) -> QGradient:
-    """Gradient of the negative minibatch ELBO in q(u); parameters of the likelihood get theirs in `.grad`."""
+    """Gradient of the negative minibatch ELBO in q(u); parameters of the likelihood get theirs in `.grad`.
+
+    features, tail and y are those of the series of the minibatch that are here; `batch` is how many all ranks have. The
+    gradients in m and R are those of all; those in features, tail and likelihood are this rank's part.
+    """
     q, features = model.variational, features.detach()
     with torch.no_grad():
         spread = torch.matmul(features, q.root.tril()) if q.full else None
         squares = features.square()
         variance = squares @ q.root.square().T if spread is None else spread.square().sum(dim=2).T
-        value, g, w = _expectation(model, features, variance, tail, y, total)
+        value, g, w = _expectation(model, features, variance, tail, y, total / (batch or len(y)))
         of_rows = g @ q.mean if of_features else None
         if spread is None:
-            of_root = (w.T @ squares) * 2 * q.root + q.root - q.root.reciprocal()
+            of_root = (w.T @ squares) * 2 * q.root
             if of_rows is not None:
                 of_rows += 2 * features * (w @ q.root.square())
         else:
             pulled = spread * (2 * w.T[:, :, None])
-            of_root = (features.T @ pulled + q.root).tril()
-            of_root.diagonal(dim1=1, dim2=2).sub_(q.root.diagonal(dim1=1, dim2=2).reciprocal())
+            of_root = features.T @ pulled
             if of_rows is not None:
                 of_rows += (pulled @ q.root.mT).sum(dim=0)
+        value, of_mean, of_root = _summed(ranks, value, g.T @ features, of_root)
+        if spread is None:
+            of_root += q.root - q.root.reciprocal()
+        else:
+            of_root = (of_root + q.root).tril()
+            of_root.diagonal(dim1=1, dim2=2).sub_(q.root.diagonal(dim1=1, dim2=2).reciprocal())
         elbo = value - float(q.kl().detach())
-        return QGradient(elbo, g.T @ features + q.mean, of_root, of_rows, w.sum(dim=1) if of_features else None)
+        return QGradient(elbo, of_mean + q.mean, of_root, of_rows, w.sum(dim=1) if of_features else None)
+
+
+def _summed(ranks: Ranks, value: float, of_mean: Tensor, of_root: Tensor) -> tuple[float, Tensor, Tensor]:
+    """All three, over all ranks; of matrices the lower triangles."""
+    if ranks.alone:
+        return value, of_mean, of_root
+    full = of_root.ndim == 3
+    own = torch.tensor(value, dtype=torch.float64)
+    sums = ranks.sum(own, of_mean, pack_upper(of_root.mT) if full else of_root)
+    return float(sums[0]), sums[1], unpack_upper(sums[2], of_root.shape[1]).mT if full else sums[2]
 
 
 def q_step(
@@ -164,11 +193,13 @@ def q_step(
     total: int,
     *,
     of_features: bool = False,
+    batch: int | None = None,
+    ranks: Ranks = ALONE,
 ) -> QStep:
     """Updates the first two parameters of the optimizer, which must be mean and root of q(u), from a minibatch."""
     q = model.variational
-    if not (q.full and optimizer.native(1) and features.device.type == "cpu"):
-        found = q_gradient(model, features, tail, y, total, of_features=of_features)
+    if not (ranks.alone and q.full and optimizer.native(1) and features.device.type == "cpu"):
+        found = q_gradient(model, features, tail, y, total, of_features=of_features, batch=batch, ranks=ranks)
         optimizer.update(0, found.mean, rates)
         optimizer.update(1, found.root, rates)
         return QStep(found.elbo, found.features, found.tail)
@@ -181,7 +212,7 @@ def q_step(
         for latent in range(q.latents):
             times_lower(features, root[latent], spread[latent])
             torch.sum(torch.square(spread[latent], out=room), dim=1, out=variance[latent])
-        value, g, w = _expectation(model, features, variance.T, tail, y, total)
+        value, g, w = _expectation(model, features, variance.T, tail, y, total / len(y))
         of_rows = g @ mean if of_features else None
         doubled = (2 * w.T)[:, :, None]
         squares, logs = float(mean.square().sum(dtype=torch.float64)) - mean.numel(), 0.0
@@ -197,13 +228,13 @@ def q_step(
 
 
 def _expectation(
-    model: AnyGP, features: Tensor, spread: Tensor, tail: Tensor, y: Tensor, total: int
+    model: AnyGP, features: Tensor, spread: Tensor, tail: Tensor, y: Tensor, factor: float
 ) -> tuple[float, Tensor, Tensor]:
-    """The estimate of E_q[log p(y | f)] over `total` series; gradients of its negative in mean and variance (B, C)."""
+    """E_q[log p(y | f)] summed over series times `factor`; gradients of its negative in mean and variance (B, C)."""
     mean = (features @ model.variational.mean.detach().T).requires_grad_()
     variance = (spread + tail.detach().to(spread)[:, None]).requires_grad_()
     with torch.enable_grad():
-        value = model.likelihood.expected_log_prob(mean, variance, y).sum() * (-total / len(y))
+        value = model.likelihood.expected_log_prob(mean, variance, y).sum() * -factor
     value.backward()
     assert mean.grad is not None and variance.grad is not None
     return -float(value.detach()), mean.grad, variance.grad

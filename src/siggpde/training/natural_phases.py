@@ -32,7 +32,7 @@ class SettleQ:
     def begin(self, trainer: Trainer) -> None:
         fresh = trainer.model.variational.covariance_is_prior()
         rows, size = self._rows(trainer), batch_size(trainer, self.schedule)
-        natural = NaturalGradient(trainer.model)
+        natural = NaturalGradient(trainer.model, ranks=trainer.ranks)
         first = math.ceil(len(rows) / size)  # one pass over the data in small steps, where that is cheaper
         trainer.scratch = {
             "precision": natural.precision,
@@ -44,7 +44,8 @@ class SettleQ:
 
     def prepare(self, trainer: Trainer) -> None:
         self.rows = self._rows(trainer)
-        self.y = trainer.y[self.rows]
+        self.held = trainer.shard.held(self.rows)
+        self.y = trainer.y[self.held]
         self.seen = trainer.project(self.rows) if len(self.rows) <= self.schedule.max_joint else None
         self.natural = restored(trainer)
         self.climb: Climb | None = None
@@ -58,9 +59,9 @@ class SettleQ:
             return self._stochastic_only(trainer)
         if self.climb is None:
             self.climb = Climb(self.natural, self.seen, self.y, scratch["rho"])
-        gain = self.climb.step() / len(self.y)
+        gain = self.climb.step() / len(self.rows)
         scratch |= {"precision": self.natural.precision, "shift": self.natural.shift, "rho": self.climb.rho}
-        trainer.record(self.name, elbo=self.climb.elbo / len(self.y), step=self.climb.rho)
+        trainer.record(self.name, elbo=self.climb.elbo / len(self.rows), step=self.climb.rho)
         # Before the hyperparameters move, q(u) need not be exact.
         enough = self.schedule.settle * (5 if self.schedule.learn and self.which == "train" else 1)
         scratch["settled"] = scratch["settled"] + 1 if gain < enough else 0
@@ -76,12 +77,13 @@ class SettleQ:
         return trainer.train if self.which == "train" else torch.cat([trainer.train, trainer.valid]).sort().values
 
     def _stochastic(self, trainer: Trainer, rho: float) -> float:
-        rows = trainer.batch(torch.arange(len(self.rows)), batch_size(trainer, self.schedule))
-        seen = trainer.project(self.rows[rows]) if self.seen is None else self.seen.take(rows)
+        rows = trainer.batch(self.rows, batch_size(trainer, self.schedule))
+        places = torch.searchsorted(self.held, trainer.shard.held(rows))
+        seen = trainer.project(rows) if self.seen is None else self.seen.take(places)
         first = trainer.iteration == 0 and trainer.scratch["warm"] > 0
         curvature = _START_CURVATURE if first else None
-        value = self.natural.step(seen, self.y[rows], len(self.y), 1.0 if first else rho, curvature)
-        elbo = value / len(rows) - float(trainer.model.variational.kl().detach()) / len(self.y)
+        value = self.natural.step(seen, self.y[places], len(self.rows), 1.0 if first else rho, curvature)
+        elbo = value / len(rows) - float(trainer.model.variational.kl().detach()) / len(self.rows)
         trainer.scratch |= {"precision": self.natural.precision, "shift": self.natural.shift}
         trainer.record(self.name, elbo=elbo, step=rho)
         return elbo
@@ -103,7 +105,7 @@ class LearnHyperparameters:
         self.schedule, self.most = schedule, schedule.max_iter
 
     def begin(self, trainer: Trainer) -> None:
-        natural = NaturalGradient(trainer.model)
+        natural = NaturalGradient(trainer.model, ranks=trainer.ranks)
         trainer.scratch = {
             "precision": natural.precision,
             "shift": natural.shift,
@@ -145,12 +147,14 @@ class LearnHyperparameters:
     def _adam(self, trainer: Trainer) -> None:
         model = trainer.model
         size = min(512, len(trainer.train))
-        rows = trainer.batch(trainer.train, size)
+        rows = trainer.shard.held(trainer.batch(trainer.train, size))
         with at_rest(model.variational):
             self.optimizer.zero_grad()
-            seen = trainer.cache.project(model, rows)
-            loss = -model.elbo_of(seen, trainer.y[rows], len(trainer.train)) / len(trainer.train)
-            loss.backward()
+            if len(rows):  # the KL divergence is that of q(u), which rests
+                marginals = model.latent_marginals(trainer.cache.project(model, trainer.shard.local(rows)))
+                loss = -model.likelihood.expected_log_prob(*marginals, trainer.y[rows]).sum() / size
+                loss.backward()
+            trainer.ranks.sum_gradients(self.parameters)
             self.optimizer.step()
 
     def _step_of_q(self, trainer: Trainer) -> float:
@@ -158,7 +162,7 @@ class LearnHyperparameters:
         rows = trainer.train
         if len(rows) > self.schedule.max_joint:
             rows = trainer.batch(rows, 4 * batch_size(trainer, self.schedule))
-        y, seen = trainer.y[rows], trainer.project(rows)
+        y, seen = trainer.y[trainer.shard.held(rows)], trainer.project(rows)
         if len(rows) < len(trainer.train):
             value = self.natural.step(seen, y, len(trainer.train), 0.3)
             elbo = value / len(rows) - float(trainer.model.variational.kl().detach()) / len(trainer.train)
@@ -177,7 +181,8 @@ class LearnHyperparameters:
         if elbo is not None:
             trainer.record(self.name, elbo=elbo, nlpp=nlpp, accuracy=accuracy)
         elif nlpp is None and len(trainer.train) <= self.schedule.max_joint:
-            start = Climb(self.natural, trainer.project(trainer.train), trainer.y[trainer.train])
+            y = trainer.y[trainer.shard.held(trainer.train)]
+            start = Climb(self.natural, trainer.project(trainer.train), y)
             elbo = start.elbo / len(trainer.train)
         score = nlpp if nlpp is not None else (-elbo if elbo is not None else math.inf)
         scratch = trainer.scratch
@@ -189,7 +194,7 @@ class LearnHyperparameters:
 
 def restored(trainer: Trainer) -> NaturalGradient:
     """Natural gradients that go on where the scratch says."""
-    return NaturalGradient(trainer.model, (trainer.scratch["precision"], trainer.scratch["shift"]))
+    return NaturalGradient(trainer.model, (trainer.scratch["precision"], trainer.scratch["shift"]), trainer.ranks)
 
 
 def batch_size(trainer: Trainer, schedule: NaturalGradients) -> int:

@@ -44,7 +44,7 @@ class NadamPhase:
     def prepare(self, trainer: Trainer) -> None:
         both = torch.cat([trainer.train, trainer.valid]).sort().values
         self.rows = trainer.train if self.which == "train" else both
-        self.places, self.y = torch.arange(len(self.rows)), trainer.y[self.rows]
+        self.held = trainer.shard.held(self.rows)
         model = trainer.model
         parts = (model.features, model.kernel, model.likelihood) if self.learn else (model.features,)
         self.moved: list[Tensor] = [parameter for part in parts for parameter in learned(part)]
@@ -60,8 +60,8 @@ class NadamPhase:
 
     def iterate(self, trainer: Trainer) -> str | None:
         started = time.process_time()
-        place = trainer.batch(self.places, self.schedule.batch)
-        elbo = self._step(trainer, place) / len(self.rows)
+        rows = trainer.batch(self.rows, self.schedule.batch)
+        elbo = self._step(trainer, rows) / len(self.rows)
         stepped = time.process_time()
         history, scratch, done = trainer.history, trainer.scratch, trainer.iteration + 1
         history.steps[self.name] = done
@@ -69,7 +69,8 @@ class NadamPhase:
         scratch["elbo"] = elbo if scratch["elbo"] is None else 0.98 * scratch["elbo"] + 0.02 * elbo
         scratch["optimizer"] = self.optimizer.state()
         budget = self.schedule.cpu_budget
-        spent = budget is not None and scratch["cpu"] + stepped - started > budget / 3
+        used = scratch["cpu"] + stepped - started
+        spent = budget is not None and bool(trainer.ranks.same(used > budget / 3))
         settled = False
         if spent or done % self.schedule.evaluate_every == 0 or done == self.most:
             self._judge(trainer)
@@ -83,25 +84,30 @@ class NadamPhase:
         if best is not None:
             trainer.model.load_state_dict(best)
 
-    def _step(self, trainer: Trainer, place: Tensor) -> float:
+    def _step(self, trainer: Trainer, rows: Tensor) -> float:
         """One update of everything this phase moves; returns the estimate of the ELBO before it."""
         model, optimizer, total = trainer.model, self.optimizer, len(self.rows)
-        y, moves = self.y[place], self.seen is None
+        mine = trainer.shard.held(rows)
+        y, moves = trainer.y[mine], self.seen is None
         for part in (model.likelihood, model.kernel, model.features) if moves else (model.likelihood,):
             part.zero_grad(set_to_none=True)
         if self.seen is not None:
-            features, tail = self.seen.features[place], self.seen.tail[place]
+            places = torch.searchsorted(self.held, mine)
+            features, tail = self.seen.features[places], self.seen.tail[places]
         else:
             with torch.enable_grad(), nullcontext() if self.learn else at_rest(model.kernel):
-                features, _, tail, _ = trainer.cache.project(model, self.rows[place])
+                features, _, tail, _ = trainer.cache.project(model, trainer.shard.local(mine))
         rates = optimizer.advance()
-        found = q_step(model, optimizer, rates, features, tail, y, total, of_features=moves)
+        found = q_step(
+            model, optimizer, rates, features, tail, y, total, of_features=moves, batch=len(rows), ranks=trainer.ranks
+        )
         if moves:
             assert found.features is not None and found.tail is not None
             pulled = [(features, found.features), (tail, found.tail.to(tail))]
             pulled = [(tensor, grad) for tensor, grad in pulled if tensor.requires_grad]
             if pulled:
                 torch.autograd.backward([tensor for tensor, _ in pulled], [grad for _, grad in pulled])
+        trainer.ranks.sum_gradients(self.moved)
         for index, parameter in enumerate(self.moved, 2):
             grad = parameter.grad
             optimizer.update(index, torch.zeros_like(parameter) if grad is None else grad, rates)

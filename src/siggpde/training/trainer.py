@@ -11,9 +11,11 @@ from torch import Tensor
 from siggpde.inducing import Projection, principal_directions
 from siggpde.likelihoods.base import Classification
 from siggpde.model import AnyGP
+from siggpde.ranks import Ranks
 from siggpde.training.cache import SignatureCache
 from siggpde.training.history import History, Record
 from siggpde.training.paths import PathStore, joined
+from siggpde.training.shard import Shard
 
 _CHUNK = 4096
 _ROWS_FOR_DIRECTIONS = 1500
@@ -40,7 +42,10 @@ class Phase(Protocol):
 
 
 class Trainer:
-    """A model, its data with signatures computed once, which rows are for training, and what happened so far."""
+    """A model, its data with signatures computed once, which rows are for training, and what happened so far.
+
+    Rows are numbered through all ranks, and every rank knows all targets `y`; its `cache` has the rows of its `shard`.
+    """
 
     def __init__(
         self,
@@ -51,8 +56,11 @@ class Trainer:
         valid: Tensor,
         history: History,
         generator: torch.Generator,
+        shard: Shard | None = None,
     ) -> None:
         self.model, self.cache, self.y = model, cache, y
+        self.shard = Shard(Ranks(), len(y)) if shard is None else shard
+        self.ranks = self.shard.ranks
         self.train, self.valid = train, valid
         self.history, self.generator = history, generator
         self.scratch: dict[str, Any] = {}
@@ -67,8 +75,9 @@ class Trainer:
 
     @torch.no_grad()
     def project(self, rows: Tensor) -> Projection:
-        """What the model sees of these rows, without gradients; rounded tails are counted in the history."""
-        seen = joined([self.cache.project(self.model, place) for place in rows.split(_CHUNK)])
+        """What the model sees of those of the rows that are here, without gradients; rounded tails are counted."""
+        places = self.shard.local(self.shard.held(rows))
+        seen = joined([self.cache.project(self.model, place) for place in places.split(_CHUNK)])
         self.history.rounded_tails = max(self.history.rounded_tails, seen.rounded)
         return seen._replace(rounded=0)
 
@@ -78,12 +87,13 @@ class Trainer:
         if len(self.valid) == 0:
             return None
         mean, variance = self.model.latent_marginals(self.project(self.valid))
-        y = self.y[self.valid]
+        y = self.y[self.shard.held(self.valid)]
         likelihood = self.model.likelihood
-        nlpp = -float(likelihood.log_predictive(mean, variance, y).double().mean())
-        if not isinstance(likelihood, Classification):
-            return nlpp, None
-        return nlpp, float((likelihood.predict(mean, variance).argmax(dim=1) == y).double().mean())
+        found = [likelihood.log_predictive(mean, variance, y).double().sum()]
+        if isinstance(likelihood, Classification):
+            found.append((likelihood.predict(mean, variance).argmax(dim=1) == y).double().sum())
+        nlpp, *right = (float(total) / len(self.valid) for total in self.ranks.sum(*found))
+        return -nlpp, right[0] if right else None
 
     def batch(self, rows: Tensor, size: int) -> Tensor:
         """The next `size` of the rows; every series comes once before any comes again."""
@@ -126,15 +136,16 @@ class Trainer:
         old_words, old_basis = features.words, features.basis
         fresh = q.covariance_is_prior() and not bool(q.mean.any())
         if features.order == "energy" and set(features.words) != set(self.cache.pool):
-            features.choose(self.cache.choose_words(self.model, count))
+            features.choose(self.cache.choose_words(self.model, count, self.ranks))
         features.rotate(None)
         rank = features.rank
         if rank is None and len(features.words) > len(self.y):
             rank = len(self.y)
         if rank is not None:
             every = max(1, len(self.y) // max(_ROWS_FOR_DIRECTIONS, 2 * rank))
-            rows = self.cache.project(self.model, torch.arange(0, len(self.y), every)).features
-            features.rotate(principal_directions(rows, rank))
+            some = torch.arange(0, len(self.y), every)
+            rows = self.shard.gather(some, self.project(some).features)
+            features.rotate(self.ranks.first(lambda: principal_directions(rows, rank)))
         if fresh or features.size != q.size or features.words != old_words or features.basis is not old_basis:
             if fresh:
                 self.model.reset_variational()

@@ -1,0 +1,240 @@
+"""Several processes that train one model: each holds a part of the series, and sums over all of them are exchanged.
+
+A process is a *rank*. Everything that ranks send each other goes through `Ranks`; a process alone is `Ranks()`, which
+sends nothing, so that there is one code for one process and for a thousand. Started by `torchrun`, every process calls
+`connect`.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import io
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+Plain = TypeVar("Plain")
+
+
+class RankLost(RuntimeError):
+    """Another rank died or stalled, so that nothing more can be computed together."""
+
+
+class StoppedElsewhere(RuntimeError):
+    """Another rank could not go on; the message is its own."""
+
+
+class Ranks:
+    """The processes of a run, seen from one of them: its number `rank` of `count`. `Ranks()` is a process alone.
+
+    All ranks must call the same methods in the same order. What comes back is bitwise the same for all of them.
+
+    Examples:
+        >>> alone = Ranks()
+        >>> alone.sum(torch.tensor([1.5, 2.0]))
+        [tensor([1.5000, 2.0000])]
+        >>> alone.first(lambda: {"noise": 0.1})
+        {'noise': 0.1}
+    """
+
+    def __init__(self, group: dist.ProcessGroup | None = None, *, owner: bool = False) -> None:
+        """`group` is one of torch.distributed that can send tensors of the CPU; `owner` closes it at the end."""
+        self._group, self._owner = group, owner
+        self.rank = 0 if group is None else dist.get_rank(group)
+        self.count = 1 if group is None else dist.get_world_size(group)
+
+    @property
+    def alone(self) -> bool:
+        return self.count == 1
+
+    @property
+    def leads(self) -> bool:
+        """Whether this is rank 0, the one that prints and writes."""
+        return self.rank == 0
+
+    def __enter__(self) -> Ranks:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Leaves the group, if `connect` made it. Ranks that still wait for this one are told."""
+        if self._owner and dist.is_initialized():
+            dist.destroy_process_group(self._group)
+        self._owner = False
+
+    def sum(self, *tensors: Tensor) -> list[Tensor]:
+        """Each of the tensors summed over the ranks, in one message and in float64; their dtypes come back."""
+        if self.alone:
+            return list(tensors)
+        packed = torch.cat([tensor.detach().reshape(-1).double() for tensor in tensors])
+        self._reduce(packed)
+        parts = packed.split([tensor.numel() for tensor in tensors])
+        return [part.view(tensor.shape).to(tensor.dtype) for part, tensor in zip(parts, tensors, strict=True)]
+
+    def sum_gradients(self, parameters: Sequence[Tensor]) -> None:
+        """Puts the sum over the ranks into every `.grad`; a rank without one counts as zero."""
+        if self.alone or not parameters:
+            return
+        own = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
+        for parameter, total in zip(parameters, self.sum(*own), strict=True):
+            parameter.grad = total
+
+    def most(self, values: Tensor) -> Tensor:
+        """The largest value among the ranks, element by element."""
+        if self.alone:
+            return values
+        found = values.detach().clone()
+        self._reduce(found, dist.ReduceOp.MAX)
+        return found
+
+    def gather(self, values: Tensor, places: Tensor | None = None, total: int | None = None) -> Tensor:
+        """The rows that all ranks hold, (total, ...): this one's go to `places`, by default after those before it."""
+        if self.alone and places is None:
+            return values
+        if places is None:
+            sizes = self.sizes(len(values))
+            places, total = torch.arange(len(values)) + sum(sizes[: self.rank]), sum(sizes)
+        assert total is not None
+        whole = torch.zeros(total, *values.shape[1:], dtype=values.dtype)
+        whole[places] = values.detach()
+        if not self.alone:  # every row is of one rank and zero elsewhere, so that the sum is exact
+            self._reduce(whole)
+        return whole
+
+    def sizes(self, size: int) -> list[int]:
+        """The number that each rank gives."""
+        counts = torch.zeros(self.count, dtype=torch.int64)
+        counts[self.rank] = size
+        if not self.alone:
+            self._reduce(counts)
+        return counts.tolist()
+
+    def first(self, make: Callable[[], Plain]) -> Plain:
+        """What `make` gives on rank 0, which alone calls it: tensors, numbers, strings, lists and dictionaries.
+
+        Where it fails, all ranks fail.
+        """
+        if self.alone:
+            return make()
+        content = torch.empty(0, dtype=torch.uint8)
+        with self.together():
+            if self.leads:
+                content = _bytes_of(make())
+        size = torch.tensor([len(content)])
+        self._send(size)
+        content = content if self.leads else torch.empty(int(size), dtype=torch.uint8)
+        self._send(content)
+        return torch.load(io.BytesIO(content.numpy().tobytes()), weights_only=True)
+
+    def same(self, value: float) -> float:
+        """The number of rank 0: what decides the next step must not differ by a rounding or a clock."""
+        if self.alone:
+            return value
+        sent = torch.tensor([value], dtype=torch.float64)
+        self._send(sent)
+        return float(sent)
+
+    def texts(self, text: str) -> list[str]:
+        """The text of every rank."""
+        content = torch.frombuffer(bytearray(text.encode() or b"\0"), dtype=torch.uint8)
+        joined, place, found = self.gather(content), 0, []
+        for size in self.sizes(len(content)):
+            found.append(joined[place : place + size].numpy().tobytes().decode().strip("\0"))
+            place += size
+        return found
+
+    def check_same(self, what: str, facts: Any) -> None:
+        """Raises a ValueError on every rank where one of them has other facts than rank 0."""
+        if self.alone:
+            return
+        marks = self.texts(hashlib.sha256(repr(facts).encode()).hexdigest())
+        other = next((rank for rank, mark in enumerate(marks) if mark != marks[0]), None)
+        if other is not None:
+            raise ValueError(f"rank {other} has another {what} than rank 0; all ranks need the same")
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """For work that each rank does alone: where one fails, all do. Nothing may be sent inside."""
+        if self.alone:
+            yield
+            return
+        trouble: Exception | None = None
+        try:
+            yield
+        except Exception as error:  # handed on below, to all
+            trouble = error
+        messages = self.texts("" if trouble is None else str(trouble) or type(trouble).__name__)
+        if trouble is not None:
+            raise trouble
+        for rank, message in enumerate(messages):
+            if message:
+                raise StoppedElsewhere(f"rank {rank} of {self.count} stopped: {message}")
+
+    def _reduce(self, tensor: Tensor, operation: Any = dist.ReduceOp.SUM) -> None:
+        with self._contact():
+            dist.all_reduce(tensor, operation, group=self._group)
+
+    def _send(self, tensor: Tensor) -> None:
+        with self._contact():
+            dist.broadcast(tensor, group=self._group, group_src=0)
+
+    @contextmanager
+    def _contact(self) -> Iterator[None]:
+        try:
+            yield
+        except RuntimeError as error:
+            why = str(error).splitlines()[0]
+            raise RankLost(
+                f"rank {self.rank} of {self.count} lost contact with the others: one of them died or stalled ({why}). "
+                "Start again, with any number of ranks; where there is a checkpoint, resume from it"
+            ) from error
+
+
+ALONE = Ranks()
+
+
+def connect(*, timeout: float = 600.0) -> Ranks:
+    """The ranks of this run: those of a process group that is there, those that `torchrun` started, or this one alone.
+
+    `timeout`: seconds after which a rank that does not answer is given up; one that dies is noticed at once. As a
+    context manager it leaves the group at the end:
+
+        with connect() as ranks:
+            siggpde.fit(model, (x, y), ranks=ranks)
+    """
+    limit = datetime.timedelta(seconds=timeout)
+    backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() and dist.is_nccl_available() else "gloo"
+    if dist.is_available() and dist.is_initialized():
+        if dist.get_world_size() == 1:
+            return Ranks()
+        return Ranks(dist.new_group(timeout=limit, backend=backend), owner=True)
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        return Ranks()
+    missing = [name for name in ("RANK", "MASTER_ADDR", "MASTER_PORT") if not os.environ.get(name)]
+    if missing:
+        raise ValueError(
+            f"WORLD_SIZE is {os.environ['WORLD_SIZE']}, but {', '.join(missing)} is not set: start with torchrun, or "
+            "unset WORLD_SIZE for a process alone"
+        )
+    try:
+        dist.init_process_group(backend, timeout=limit)
+    except (RuntimeError, ValueError) as error:
+        where = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
+        raise RankLost(
+            f"rank {os.environ['RANK']} of {os.environ['WORLD_SIZE']} could not meet the others at {where}: {error}"
+        ) from error
+    return Ranks(dist.group.WORLD, owner=True)
+
+
+def _bytes_of(facts: Any) -> Tensor:
+    room = io.BytesIO()
+    torch.save(facts, room)
+    return torch.frombuffer(bytearray(room.getvalue()), dtype=torch.uint8)
