@@ -132,7 +132,7 @@ class Ranks:
         self._send(size)
         content = content if self.leads else torch.empty(int(size), dtype=torch.uint8)
         self._send(content)
-        return torch.load(io.BytesIO(content.numpy().tobytes()), weights_only=True)
+        return _from_bytes(content)
 
     def same(self, value: float) -> float:
         """The number of rank 0: what decides the next step must not differ by a rounding or a clock."""
@@ -142,20 +142,19 @@ class Ranks:
         self._send(sent)
         return float(sent)
 
-    def texts(self, text: str) -> list[str]:
-        """The text of every rank."""
-        content = torch.frombuffer(bytearray(text.encode() or b"\0"), dtype=torch.uint8)
-        joined, place, found = self.gather(content), 0, []
-        for size in self.sizes(len(content)):
-            found.append(joined[place : place + size].numpy().tobytes().decode().strip("\0"))
-            place += size
-        return found
+    def all(self, facts: Plain) -> list[Plain]:
+        """What every rank gives, on all of them: tensors, numbers, strings, lists and dictionaries."""
+        if self.alone:
+            return [facts]
+        content = _bytes_of(facts)
+        parts = self.gather(content).split(self.sizes(len(content)))
+        return [_from_bytes(part) for part in parts]
 
     def check_same(self, what: str, facts: Any) -> None:
         """Raises a ValueError on every rank where one of them has other facts than rank 0."""
         if self.alone:
             return
-        marks = self.texts(hashlib.sha256(repr(facts).encode()).hexdigest())
+        marks = self.all(hashlib.sha256(repr(facts).encode()).hexdigest())
         other = next((rank for rank, mark in enumerate(marks) if mark != marks[0]), None)
         if other is not None:
             raise ValueError(f"rank {other} has another {what} than rank 0; all ranks need the same")
@@ -171,7 +170,7 @@ class Ranks:
             yield
         except Exception as error:  # handed on below, to all
             trouble = error
-        messages = self.texts("" if trouble is None else str(trouble) or type(trouble).__name__)
+        messages = self.all("" if trouble is None else str(trouble) or type(trouble).__name__)
         if trouble is not None:
             raise trouble
         for rank, message in enumerate(messages):
@@ -215,7 +214,8 @@ def connect(*, timeout: float = 600.0) -> Ranks:
     if dist.is_available() and dist.is_initialized():
         if dist.get_world_size() == 1:
             return Ranks()
-        return Ranks(dist.new_group(timeout=limit, backend=backend), owner=True)
+        own: Any = dist.new_group(timeout=limit, backend=backend)
+        return Ranks(own, owner=True)
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         return Ranks()
     missing = [name for name in ("RANK", "MASTER_ADDR", "MASTER_PORT") if not os.environ.get(name)]
@@ -238,3 +238,7 @@ def _bytes_of(facts: Any) -> Tensor:
     room = io.BytesIO()
     torch.save(facts, room)
     return torch.frombuffer(bytearray(room.getvalue()), dtype=torch.uint8)
+
+
+def _from_bytes(content: Tensor) -> Any:
+    return torch.load(io.BytesIO(content.numpy().tobytes()), weights_only=True)

@@ -17,16 +17,18 @@ from torch import Tensor
 
 from siggpde import _inputs
 from siggpde.candidates import Candidate as Candidate  # noqa: PLC0414 - part of this module
-from siggpde.candidates import best_kinds, choose_words, first_round, neighbours, scales
+from siggpde.candidates import best_kinds, first_round, neighbours
 from siggpde.goursat import Lengths
 from siggpde.inducing import OrthogonalSignatureFeatures
+from siggpde.judging import Judge, Sample
 from siggpde.kernel import SignatureKernel
-from siggpde.leave_one_out import TIE, LeaveOneOut, leave_one_out
+from siggpde.leave_one_out import LeaveOneOut
 from siggpde.likelihoods import Gaussian, LeastSquares, Likelihood, targets
 from siggpde.model import SignatureGP
 from siggpde.paths import PathTransform
 from siggpde.progress import Progress
-from siggpde.signature import signature
+from siggpde.ranks import ALONE, Ranks
+from siggpde.shard import Shard, level
 from siggpde.variational import Covariance
 from siggpde.words import Word
 
@@ -124,6 +126,7 @@ def screen(
     seed: int = 0,
     time_limit: float | None = None,
     progress: bool | None = False,
+    ranks: Ranks = ALONE,
 ) -> Screening:
     """Compare settings for raw series (n, length, channels) and targets y, and return the best with a report.
 
@@ -131,18 +134,22 @@ def screen(
     tried; by default a search of two rounds: every kind of path and of words at a few scales on few series, then scales
     around the best four kinds on `max_series`. The work is bounded by the number of series tried, so that the same seed
     finds the same on every machine; `time_limit` seconds end the search early besides, with the best so far.
-    `progress` shows a bar, by default on a terminal.
+    `progress` shows a bar, by default on a terminal. With `ranks`, each hands in its part of the series and tries some
+    of the candidates; all return the same.
     """
     started = time.perf_counter()
-    batch, counts = _inputs.as_batch(series, lengths, "series")
-    target = torch.as_tensor(y)
-    if target.shape != (len(batch),):
-        raise ValueError(f"y must have shape ({len(batch)},), one target a series, got {tuple(target.shape)}")
-    if len(batch) < 2:
-        raise ValueError(f"screening compares predictions of series left out: it needs two or more, got {len(batch)}")
-    _inputs.check_finite(batch, counts, "series")  # errors name series by their place here, not among those tried
-    if times is not None and times.shape != batch.shape[:2]:
-        raise ValueError(f"times must have shape {tuple(batch.shape[:2])}, got {tuple(times.shape)}")
+    with ranks.together():
+        batch, counts = _inputs.as_batch(series, lengths, "series")
+        target = torch.as_tensor(y)
+        if target.shape != (len(batch),):
+            raise ValueError(f"y must have shape ({len(batch)},), one target a series, got {tuple(target.shape)}")
+        _inputs.check_finite(batch, counts, "series")  # errors name series by their place here, not among those tried
+        if times is not None and times.shape != batch.shape[:2]:
+            raise ValueError(f"times must have shape {tuple(batch.shape[:2])}, got {tuple(times.shape)}")
+    shard, target = Shard(ranks, len(batch)), ranks.gather(target)
+    if shard.total < 2:
+        raise ValueError(f"screening compares predictions of series left out: it needs two or more, got {shard.total}")
+    (batch, counts), times = level(batch, counts, ranks), None if times is None else level(times, None, ranks)[0]
     classes, scale = None, 1.0
     if target.is_floating_point():
         target = targets.finite(target).double()
@@ -151,15 +158,18 @@ def screen(
     else:
         classes = max(2, int(target.max()) + 1)
         target = targets.labels(target, classes)
-    judge = _Judge(batch, counts, times, target, classes, seed)
-    with Progress(progress) as bar:
-        for size, proposals in _rounds(judge, batch.shape[2], candidates, max_series, max_words):
-            bar.start("screening", len(proposals))
-            for candidate in proposals:
-                judge.add(candidate, size)
-                bar.step()
-                if time_limit is not None and time.perf_counter() - started > time_limit:
-                    break
+    most = max(2, min(shard.total, max_series, int(_WORK / (batch.shape[1] * max_words))))
+    order = torch.randperm(shard.total, generator=torch.Generator().manual_seed(seed))
+    judge = Judge(_sample(shard, order[:most].sort().values, batch, counts, times, target), order, classes)
+    with Progress(progress if ranks.leads else False) as bar:
+
+        def go_on() -> bool:
+            bar.step()
+            return time_limit is None or time.perf_counter() - started <= time_limit
+
+        for size, proposals in _rounds(judge, candidates, max_words):
+            bar.start("screening", -(-len(proposals) // ranks.count))
+            judge.add(proposals, size, ranks, go_on)
     tried = dict(judge.ranked())
     seconds = time.perf_counter() - started
     best, *others = [
@@ -170,78 +180,23 @@ def screen(
     return best
 
 
-@dataclass
-class _Found:
-    transform: PathTransform
-    theta: Tensor
-    words: list[Word]
-    result: LeaveOneOut
+def _sample(
+    shard: Shard, rows: Tensor, batch: Tensor, counts: Tensor | None, times: Tensor | None, y: Tensor
+) -> Sample:
+    """The series with these numbers, from all ranks."""
+    here = shard.local(shard.held(rows))
 
+    def of(part: Tensor | None) -> Tensor | None:
+        return None if part is None else shard.gather(rows, part[here])
 
-class _Judge:
-    """Tries candidates on a subset of the series, the same one for all of a size."""
-
-    def __init__(
-        self,
-        batch: Tensor,
-        counts: Tensor | None,
-        times: Tensor | None,
-        y: Tensor,
-        classes: int | None,
-        seed: int,
-    ) -> None:
-        self.batch, self.counts, self.times, self.y, self.classes = batch, counts, times, y, classes
-        self.order = torch.randperm(len(y), generator=torch.Generator().manual_seed(seed))
-        self.found: dict[tuple[int, Candidate], _Found] = {}
-        self.report: list[dict[str, Any]] = []
-
-    def add(self, candidate: Candidate, size: int) -> None:
-        if (size, candidate) in self.found:
-            return
-        started = time.perf_counter()
-        rows = self.order[:size].sort().values
-        counts = None if self.counts is None else self.counts[rows]
-        times = None if self.times is None else self.times[rows]
-        series = self.batch[rows]
-        transform = PathTransform(candidate.options).fit(series, lengths=counts, times=times)
-        paths, counts = transform(series, lengths=counts, times=times)
-        theta = scales(paths, candidate)
-        facts = {**asdict(candidate.options), "degree": candidate.degree}
-        facts |= {"path_length": candidate.path_length, "time_scale": candidate.time_scale, "series": size}
-        try:
-            chosen = choose_words(paths, counts, theta, candidate)
-            values = signature(paths * theta, words=chosen, lengths=counts)
-            norms = values.norm(dim=1, keepdim=True)
-            if not bool(torch.isfinite(norms).all()):
-                _inputs.raise_overflow(norms, "the norm of the signature")
-            result = leave_one_out(values / norms, self.y[rows], self.classes)
-        except ArithmeticError as trouble:
-            self.report.append({**facts, "failed": str(trouble)})
-            return
-        self.found[size, candidate] = _Found(transform, theta, chosen, result)
-        seconds = time.perf_counter() - started
-        judged = {"score": result.score, "error": result.error, "noise": result.noise, "seconds": seconds}
-        self.report.append({**facts, "words": len(chosen), **judged})
-
-    @property
-    def most(self) -> int:
-        """The most series that a candidate was tried on."""
-        return max(size for size, _ in self.found)
-
-    def ranked(self) -> list[tuple[Candidate, _Found]]:
-        """Candidates tried on the most series so far, the best first; of those alike the one tried first."""
-        if not self.found:
-            raise ArithmeticError("no candidate could be judged; see the report: " + str(self.report[:3]))
-        tried = [(candidate, found) for (size, candidate), found in self.found.items() if size == self.most]
-        return sorted(tried, key=lambda item: round(item[1].result.score / TIE))
+    return Sample(rows, shard.gather(rows, batch[here]), of(counts), of(times), y[rows])
 
 
 def _rounds(
-    judge: _Judge, channels: int, candidates: Sequence[Candidate] | None, max_series: int, max_words: int
+    judge: Judge, candidates: Sequence[Candidate] | None, max_words: int
 ) -> Iterator[tuple[int, list[Candidate]]]:
     """Rounds of (series, candidates). How many series there are follows from the work, never from the clock."""
-    n, length = judge.batch.shape[:2]
-    most = max(2, min(n, max_series, int(_WORK / (length * max_words))))
+    most, length, channels = judge.sample.values.shape
     if candidates is not None:
         yield most, list(candidates)
         return

@@ -16,7 +16,7 @@ from torch import Tensor
 from siggpde import _inputs
 from siggpde.committee import Committee
 from siggpde.estimators._bases import AEON
-from siggpde.estimators.fitting import FitSettings, fingerprint, fit_committee
+from siggpde.estimators.fitting import FitSettings, data_fingerprint, fit_committee, levelled
 from siggpde.estimators.settings import (
     DTYPES,
     at_least,
@@ -29,6 +29,7 @@ from siggpde.estimators.settings import (
 )
 from siggpde.explain import Importances, SeriesExplanation, explain_series, global_importance
 from siggpde.paths import PathOptions, Preparation, SeriesBatch, Spectrogram
+from siggpde.shard import Shard
 from siggpde.training.absorb import absorb
 
 _LARGEST = 1e300
@@ -69,21 +70,31 @@ class SeriesEstimator:
     seconds_: float
     summary_: dict[str, Any]
 
-    def _train(self, X: Any, y: Tensor, classes: int | None, class_weight: tuple[float, ...] | None) -> dict[str, Any]:
-        """Everything that a fit finds, by the name of the attribute; nothing of the estimator changes here."""
+    def _train(
+        self, X: Any, y: Tensor, classes: int | None, class_weight: tuple[float, ...] | None, shard: Shard
+    ) -> dict[str, Any]:
+        """Everything that a fit finds, by the name of the attribute; nothing of the estimator changes here.
+
+        X are the series of this rank, y the targets of all ranks.
+        """
         started = time.perf_counter()
         settings = self._settings(classes, class_weight)
         preparation = self._preparation()
         with self._threads():
-            preparation.fit(X)
-            batch = _in_range(preparation(X))
-            _check_counts(batch, y)
-            if len(y) < 2:
-                raise ValueError("one series is not enough to learn from (n_samples=1); give two or more")
-            found = self._facts(X, preparation, batch)
-            found["fingerprint_"] = fingerprint(batch, y)
-            found["committee_"] = fit_committee(batch, y, classes, settings)
-        found |= {"preparation_": preparation, "n_series_": len(batch), "seconds_": time.perf_counter() - started}
+            preparation.fit(X, ranks=shard.ranks)
+            with shard.ranks.together():
+                batch = _in_range(preparation(X))
+                _check_counts(batch, shard.size)
+                if len(y) < 2:
+                    raise ValueError("one series is not enough to learn from (n_samples=1); give two or more")
+                found = self._facts(X, preparation)
+            batch = levelled(batch, shard)
+            counts = batch.counts()
+            least, most = shard.ranks.most(torch.stack([-counts.min(), counts.max()])).tolist()
+            found["length_range_"] = (-least, most)
+            found["fingerprint_"] = data_fingerprint(batch, y, shard)
+            found["committee_"] = fit_committee(batch, y, classes, settings, shard)
+        found |= {"preparation_": preparation, "n_series_": len(y), "seconds_": time.perf_counter() - started}
         return found
 
     def _become(self, found: Mapping[str, Any]) -> None:
@@ -96,7 +107,7 @@ class SeriesEstimator:
     def _absorb(self, X: Any, y: Tensor) -> None:
         """The whole committee takes the new series in, or none of it."""
         batch = self._batch(X)
-        _check_counts(batch, y)
+        _check_counts(batch, len(y))
         kept = [{k: v.clone() for k, v in m.model.state_dict().items()} for m in self.committee_.members]
         try:
             with self._threads():
@@ -133,7 +144,7 @@ class SeriesEstimator:
 
     def _log_predictive(self, X: Any, y: Tensor) -> np.ndarray:
         batch = self._batch(X)
-        _check_counts(batch, y)
+        _check_counts(batch, len(y))
         with self._threads():
             return self.committee_.log_predictive(batch, y).numpy()
 
@@ -188,7 +199,7 @@ class SeriesEstimator:
             time_channel=self.time_channel, mask=self.mask, max_points=self.max_points, spectrogram=spectrogram
         )
 
-    def _facts(self, X: Any, preparation: Preparation, batch: SeriesBatch) -> dict[str, Any]:
+    def _facts(self, X: Any, preparation: Preparation) -> dict[str, Any]:
         """What users ask for of the training series, and what models are saved with."""
         channels = preparation.raw_channels
         assert channels is not None
@@ -199,12 +210,7 @@ class SeriesEstimator:
             raise ValueError(f"channel_names must be a list of names, got {names!r}")
         if len(names) != channels:
             raise ValueError(f"channel_names has {len(names)} names, but the series have {channels} channels")
-        counts = batch.counts()
-        found: dict[str, Any] = {
-            "n_channels_": channels,
-            "channel_names_": tuple(map(str, names)),
-            "length_range_": (int(counts.min()), int(counts.max())),
-        }
+        found: dict[str, Any] = {"n_channels_": channels, "channel_names_": tuple(map(str, names))}
         if isinstance(X, np.ndarray) and X.ndim == 2:
             found["n_features_in_"] = X.shape[1]
         return found
@@ -248,6 +254,6 @@ def _in_range(batch: SeriesBatch) -> SeriesBatch:
     return batch
 
 
-def _check_counts(batch: SeriesBatch, y: Tensor) -> None:
-    if len(y) != len(batch):
-        raise ValueError(f"X has {len(batch)} series but y has {len(y)} targets; give one target a series")
+def _check_counts(batch: SeriesBatch, targets: int) -> None:
+    if targets != len(batch):
+        raise ValueError(f"X has {len(batch)} series but y has {targets} targets; give one target a series")

@@ -16,6 +16,8 @@ from siggpde.estimators._bases import TAGS, ClassifierBase
 from siggpde.estimators.base import SeriesEstimator
 from siggpde.estimators.fitting import CLASSIFIERS
 from siggpde.paths import PathOptions, Spectrogram
+from siggpde.ranks import ALONE, Ranks
+from siggpde.shard import Shard, all_labels
 
 
 class _ClassifierMethods(SeriesEstimator):
@@ -24,14 +26,20 @@ class _ClassifierMethods(SeriesEstimator):
     classes_: np.ndarray
     n_classes_: int
 
-    def fit(self, X: Any, y: Any) -> Any:
-        """Learns from series X and their labels y (n_cases,): strings, integers or bools."""
-        labels = _check_labels(y)
-        classes, places = np.unique(labels, return_inverse=True)
+    def fit(self, X: Any, y: Any, *, ranks: Ranks = ALONE) -> Any:
+        """Learns from series X and their labels y (n_cases,): strings, integers or bools.
+
+        With `ranks` from `siggpde.connect`, each process hands in its own part of the series and their labels; all of
+        them then have the model of all the series, and rank 0 saves it.
+        """
+        with ranks.together():
+            labels = _check_labels(y)
+        shard = Shard(ranks, len(labels))
+        classes, places = all_labels(labels, ranks)
         if len(classes) < 2:
             raise ValueError(f"y has only one class, {classes.tolist()[0]!r}; a classifier needs two or more")
         weights = _class_weights(self.class_weight, classes, places)
-        found = self._train(X, torch.from_numpy(places.astype(np.int64)), len(classes), weights)
+        found = self._train(X, torch.from_numpy(places), len(classes), weights, shard)
         found |= {"classes_": classes, "n_classes_": len(classes)}
         found["summary_"] = {"labels": dict(zip(map(str, classes), np.bincount(places).tolist(), strict=True))}
         found["_class_dictionary"] = {label: place for place, label in enumerate(classes)}

@@ -10,14 +10,14 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from siggpde._digest import digest
 from siggpde.candidates import Candidate, first_round
 from siggpde.committee import Committee, Member, chunks, sharpen, stack
-from siggpde.estimators.screening_file import read_screening, write_screening
+from siggpde.estimators.screening_file import as_screening, read_screening, write_screening
 from siggpde.likelihoods import Bernoulli, Gaussian, LeastSquares, Likelihood, Poisson, RobustMax, Softmax, StudentT
 from siggpde.paths import PathOptions, SeriesBatch
 from siggpde.recalibration import deviations, recalibrate
 from siggpde.screening import Screening, screen
+from siggpde.shard import Shard, fingerprint, level
 from siggpde.training import Exact, NaturalGradients, fit
 from siggpde.training.exact import left_out_latents
 from siggpde.training.link import class_weights
@@ -52,32 +52,38 @@ class FitSettings:
     cache_dir: Path | None = None
 
 
-def fit_committee(batch: SeriesBatch, y: Tensor, classes: int | None, settings: FitSettings) -> Committee:
-    """Members trained on all the series, and their weights. y: labels 0..classes-1, or numbers for None."""
+def fit_committee(batch: SeriesBatch, y: Tensor, classes: int | None, settings: FitSettings, shard: Shard) -> Committee:
+    """Members trained on all the series, and their weights. y: labels 0..classes-1, or numbers for None.
+
+    `batch` are the series of this rank's `shard`, padded as those of all; y are the targets of all.
+    """
     started = time.perf_counter()
     exact = settings.likelihood in ("auto", "least_squares", "gaussian")
-    n = len(batch.values)
-    found = _screening(batch, y, settings)
-    wanted = settings.members or (MOST_MEMBERS if exact and n <= _MANY else 1)
+    found = _screening(batch, y, settings, shard)
+    wanted = settings.members or (MOST_MEMBERS if exact and shard.total <= _MANY else 1)
     members: list[Member] = []
     for place, choice in enumerate([found, *found.others][:wanted]):
-        spent = time.perf_counter() - started
+        spent = shard.ranks.same(time.perf_counter() - started)
         if members and settings.time_limit is not None and spent > settings.time_limit:
             log.info("time limit: %d of %d members were trained", place, wanted)
             break
         rest = None if settings.time_limit is None else max(1.0, settings.time_limit - spent)
-        members.append(_member(place, choice, batch, y, classes, settings, rest))
+        members.append(_member(place, choice, batch, y, classes, settings, rest, shard))
     if exact:
-        return _weighed(members, batch, y)
+        return _weighed(members, batch, y, shard)
     return Committee(members, torch.full((len(members),), 1 / len(members), dtype=torch.float64))
 
 
-def _screening(batch: SeriesBatch, y: Tensor, settings: FitSettings) -> Screening:
+def _screening(batch: SeriesBatch, y: Tensor, settings: FitSettings, shard: Shard) -> Screening:
     path = None if settings.checkpoint is None else settings.checkpoint / "screening.pt"
-    mark = "" if path is None else fingerprint(batch, y, settings)
-    if path is not None and settings.resume and path.exists():
-        return read_screening(path, mark)
-    if path is not None:  # a member that an earlier fit left would be taken for one of this fit when it is resumed
+    mark = "" if path is None else data_fingerprint(batch, y, shard, settings)
+    if path is not None and settings.resume:
+        state = shard.ranks.first(lambda: read_screening(path, mark) if path.exists() else None)
+        if state is not None:
+            return as_screening(state)
+    if (
+        path is not None and shard.ranks.leads
+    ):  # a member that an earlier fit left would be taken for one of this fit when it is resumed
         for old in [path, *path.parent.glob("member-*.pt")]:
             old.unlink(missing_ok=True)
     candidates = None
@@ -89,11 +95,12 @@ def _screening(batch: SeriesBatch, y: Tensor, settings: FitSettings) -> Screenin
     # The latent of counts is the logarithm of their rate, and so large as that, not as the counts.
     target = (y + 0.5).log() if settings.likelihood == "poisson" else y
     found = screen(
-        batch.values, target, lengths=batch.lengths, times=batch.times, candidates=candidates,
+        batch.values, _own(target, shard), lengths=batch.lengths, times=batch.times, candidates=candidates,
         max_words=settings.n_features, seed=settings.seed, time_limit=limit, progress=settings.progress,
+        ranks=shard.ranks,
     )  # fmt: skip
     log.info("screened %d settings in %.1f s; best: %s", len(found.report), found.seconds, describe(found.candidate))
-    if path is not None:
+    if path is not None and shard.ranks.leads:
         write_screening(path, found, mark)
     return found
 
@@ -106,14 +113,15 @@ def _member(
     classes: int | None,
     settings: FitSettings,
     time_limit: float | None,
+    shard: Shard,
 ) -> Member:
     transform = choice.transform
-    if len(batch.values) > choice.series:  # standardise by all the series, not by those that were screened
+    if shard.total > choice.series:  # standardise by all the series, not by those that were screened
         transform = type(transform)(transform.options)
-        transform.fit(batch.values, lengths=batch.lengths, times=batch.times)
+        transform.fit(batch.values, lengths=batch.lengths, times=batch.times, ranks=shard.ranks)
     dtype = settings.dtype
     if dtype is None:
-        large = len(batch.values) * len(choice.words) * 8 > _BYTES_IN_DOUBLE
+        large = shard.total * len(choice.words) * 8 > _BYTES_IN_DOUBLE
         dtype = torch.float32 if large else torch.float64
     likelihood = make_likelihood(settings, classes, choice)
     model = choice.build(likelihood, dtype=dtype)
@@ -123,7 +131,7 @@ def _member(
     try:
         history = fit(
             model,
-            (paths, y),
+            (paths, _own(y, shard)),
             schedule,
             lengths=lengths,
             validation=0.0 if exact else 0.2,
@@ -135,6 +143,7 @@ def _member(
             resume=settings.resume,
             screening=None if exact else choice,
             cache_dir=settings.cache_dir,
+            ranks=shard.ranks,
         )
     except torch.linalg.LinAlgError as error:  # pyright: ignore[reportPrivateImportUsage]
         raise ArithmeticError(
@@ -165,18 +174,19 @@ def make_likelihood(settings: FitSettings, classes: int | None, choice: Screenin
     return LeastSquares(classes, noise=noise, temperature=choice.result.temperature, class_weight=weight)
 
 
-def _weighed(members: list[Member], batch: SeriesBatch, y: Tensor) -> Committee:
+def _weighed(members: list[Member], batch: SeriesBatch, y: Tensor, shard: Shard) -> Committee:
     """Weights by stacking on left-out series, at most 2000 of them, evenly spaced; for numbers their tails too."""
     rows = torch.arange(0, len(y), max(1, -(-len(y) // _ROWS_FOR_WEIGHTS)))
-    picked, targets = sub_batch(batch, rows), y[rows]
+    held, targets = shard.held(rows), y[rows]
+    picked = sub_batch(batch, shard.local(held))
     densities, means, variances, chances = [], [], [], []
     for member in members:
         latents = []
         for piece in chunks(picked, 512):
-            own = targets[piece.first : piece.first + len(piece)]
+            own = y[held[piece.first : piece.first + len(piece)]]
             paths, lengths = member.paths(piece)
             latents.append(left_out_latents(member.model, paths, own, lengths))
-        mean, variance = (torch.cat(parts) for parts in zip(*latents, strict=True))
+        mean, variance = (shard.gather(rows, torch.cat(parts)) for parts in zip(*latents, strict=True))
         likelihood = member.model.likelihood
         densities.append(likelihood.log_predictive(mean, variance, targets).double())
         if isinstance(likelihood, Gaussian):
@@ -195,12 +205,23 @@ def _weighed(members: list[Member], batch: SeriesBatch, y: Tensor) -> Committee:
     return Committee(members, weights, recalibrate(z))
 
 
-def fingerprint(batch: SeriesBatch, y: Tensor, settings: FitSettings | None = None) -> str:
-    """A hash of the training data, and of the settings that decide what is made of it."""
+def data_fingerprint(batch: SeriesBatch, y: Tensor, shard: Shard, settings: FitSettings | None = None) -> str:
+    """A hash of the training data, and of the settings that decide what is made of it; the same for any ranks."""
     facts = None
     if settings is not None:
         facts = {k: v for k, v in asdict(settings).items() if k not in _NOT_IN_FINGERPRINT}
-    return digest(batch.values, batch.lengths, batch.times, y, facts=facts)
+    return fingerprint(shard, [batch.values, batch.times], batch.lengths, y, facts)
+
+
+def levelled(batch: SeriesBatch, shard: Shard) -> SeriesBatch:
+    """The series of this rank, as long as the longest of all ranks, and numbered among all."""
+    values, lengths = level(batch.values, batch.lengths, shard.ranks)
+    times = None if batch.times is None else level(batch.times, None, shard.ranks)[0]
+    return SeriesBatch(values, lengths, times, shard.first)
+
+
+def _own(y: Tensor, shard: Shard) -> Tensor:
+    return y[shard.first : shard.first + shard.size]
 
 
 def describe(candidate: Candidate) -> str:

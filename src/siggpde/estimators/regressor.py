@@ -17,6 +17,8 @@ from siggpde.estimators.base import SeriesEstimator
 from siggpde.estimators.fitting import REGRESSORS
 from siggpde.explain import SeriesExplanation
 from siggpde.paths import PathOptions, Spectrogram
+from siggpde.ranks import ALONE, Ranks
+from siggpde.shard import Shard
 
 _LARGEST = 1e150
 
@@ -27,14 +29,16 @@ class _RegressorMethods(SeriesEstimator):
     target_shift_: float
     target_scale_: float
 
-    def fit(self, X: Any, y: Any) -> Any:
-        """Learns from series X and their targets y (n_cases,), finite numbers."""
-        targets = self._targets(y)
+    def fit(self, X: Any, y: Any, *, ranks: Ranks = ALONE) -> Any:
+        """Learns from series X and their targets y (n_cases,), finite numbers; `ranks` as for the classifier."""
+        with ranks.together():
+            own = self._targets(y)
+        shard, targets = Shard(ranks, len(own)), ranks.gather(own)
         mean, spread = float(targets.mean()), float(targets.std(correction=0))
         counts = self.likelihood == "poisson"
         # The prior has mean 0 and the noise is sought on a grid: targets in any unit, far from 0, are to fit alike.
         shift, scale = (0.0, 1.0) if counts else (mean, spread if spread > 1e-12 * abs(mean) else 1.0)
-        found = self._train(X, (targets - shift) / scale, None, None)
+        found = self._train(X, (targets - shift) / scale, None, None, shard)
         found |= {"target_shift_": shift, "target_scale_": scale}
         found["summary_"] = {"target_mean": mean, "target_spread": spread}
         self._become(found)

@@ -24,8 +24,8 @@ def write_screening(path: Path, found: Screening, mark: str) -> None:
     write_whole(path, state)
 
 
-def read_screening(path: Path, mark: str) -> Screening:
-    """Reads it back, executing nothing; other data, settings or a damaged file are a ValueError."""
+def read_screening(path: Path, mark: str) -> dict[str, Any]:
+    """Reads the state back, executing nothing; other data, settings or a damaged file are a ValueError."""
     try:
         state = torch.load(path, weights_only=True)
         known = state["format"] == _FORMAT
@@ -39,6 +39,11 @@ def read_screening(path: Path, mark: str) -> Screening:
         raise ValueError(
             f"{path} was made with other series, targets or settings; give the same ones, or start without resume"
         )
+    return state
+
+
+def as_screening(state: dict[str, Any]) -> Screening:
+    """The screening that was written."""
     best, *others = [_from_state(one, state["report"], state["seconds"]) for one in state["found"]]
     best.others = others
     return best

@@ -14,6 +14,7 @@ from siggpde.paths.batch import SeriesBatch, join, pieces
 from siggpde.paths.gaps import check_times, fill_gaps
 from siggpde.paths.pool import pool
 from siggpde.paths.spectrogram import Spectrogram
+from siggpde.ranks import ALONE, Ranks
 
 _PIECE = 2**20  # numbers that are prepared at a time: 8 MB
 
@@ -75,27 +76,31 @@ class Preparation:
         self.fill: Tensor | None = None
         self.gap_share: float | None = None
 
-    def fit(self, X: Any, name: str = "X") -> Preparation:
+    def fit(self, X: Any, name: str = "X", *, ranks: Ranks = ALONE) -> Preparation:
         """Learns from the training series: their channels, the mean of each and the share of values that is missing.
 
         `fill` has the means over all observed points, 0 for a channel never observed; `gap_share` is the share of the
-        points inside the series, and `raw_channels` the number of channels handed in.
+        points inside the series, and `raw_channels` the number of channels handed in. With `ranks`, each hands in its
+        part of the series, and all learn the same.
         """
         total = count = torch.zeros(1, dtype=torch.float64)
         channels = points = missing = 0
-        for raw in pieces(X, name, most=_PIECE):
-            channels = raw.channels
-            batch = self._split(raw, name)
-            inside = batch.inside()[:, :, None]
-            points += int(inside.sum()) * batch.channels
-            missing += int((batch.values.isnan() & inside).sum())
-            batch = self._spectra(batch)
-            known = torch.isfinite(batch.values) & batch.inside()[:, :, None]
-            total = total + torch.where(known, batch.values, 0.0).sum(dim=(0, 1))
-            count = count + known.sum(dim=(0, 1))
+        with ranks.together():
+            for raw in pieces(X, name, most=_PIECE):
+                channels = raw.channels
+                batch = self._split(raw, name)
+                inside = batch.inside()[:, :, None]
+                points += int(inside.sum()) * batch.channels
+                missing += int((batch.values.isnan() & inside).sum())
+                batch = self._spectra(batch)
+                known = torch.isfinite(batch.values) & batch.inside()[:, :, None]
+                total = total + torch.where(known, batch.values, 0.0).sum(dim=(0, 1))
+                count = count + known.sum(dim=(0, 1))
+        ranks.check_same("number of channels", channels)
+        total, count, gaps = ranks.sum(total, count, torch.tensor([missing, points], dtype=torch.float64))
         self.raw_channels = channels
         self.fill = total / count.clamp_min(1)
-        self.gap_share = missing / points
+        self.gap_share = float(gaps[0] / gaps[1])
         return self
 
     def __call__(self, X: Any, name: str = "X") -> SeriesBatch:

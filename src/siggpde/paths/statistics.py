@@ -8,9 +8,13 @@ from collections.abc import Callable, Iterable
 import torch
 from torch import Tensor
 
+from siggpde.ranks import ALONE, Ranks
 
-def mean_and_spread(pieces: Callable[[], Iterable[Tensor]]) -> tuple[Tensor, Tensor]:
+
+def mean_and_spread(pieces: Callable[[], Iterable[Tensor]], ranks: Ranks = ALONE) -> tuple[Tensor, Tensor]:
     """Mean and spread (channels,) of all the points; each call of `pieces` gives them anew, in parts (n, channels).
+
+    With `ranks`, of the points of all of them.
 
     The spread is 1 where nothing but rounding moves a channel, for dividing by 1 keeps it still. Channels are judged by
     their own size: one in small units is not constant.
@@ -25,12 +29,15 @@ def mean_and_spread(pieces: Callable[[], Iterable[Tensor]]) -> tuple[Tensor, Ten
         if len(part):
             count, total = count + len(part), total + part.sum(dim=0)
             largest = torch.maximum(largest, part.abs().amax(dim=0))
-    mean = total / count
+    largest = ranks.most(largest)
+    total, number = ranks.sum(total, torch.tensor(float(count), dtype=torch.float64))
+    mean = total / number
     # Exact powers of two, so that squares of the largest and smallest numbers stay in range and others do not change.
     powers = [math.ldexp(1.0, max(-1000, min(1000, math.frexp(x)[1]))) for x in largest.tolist()]
     unit = torch.tensor(powers, dtype=torch.float64)
     centre, squares = mean / unit, torch.zeros_like(mean)
     for part in pieces():
         squares = squares + (part / unit - centre).square_().sum(dim=0)
-    spread = (squares / count).sqrt() * unit
+    (squares,) = ranks.sum(squares)
+    spread = (squares / number).sqrt() * unit
     return mean, torch.where(spread > 1e-12 * largest, spread, torch.ones_like(spread))

@@ -16,6 +16,7 @@ from torch import Tensor
 from siggpde import _inputs
 from siggpde.goursat import Lengths
 from siggpde.paths.statistics import mean_and_spread
+from siggpde.ranks import ALONE, Ranks
 
 Append = Literal["none", "variation", "arc"]
 _PIECE = 2**18  # numbers of a piece: 2 MB
@@ -72,12 +73,20 @@ class PathTransform:
         self.appended_spread: Tensor | None = None
         self.duration: Tensor | None = None
 
-    def fit(self, series: _inputs.Series, *, lengths: Lengths = None, times: Tensor | None = None) -> PathTransform:
+    def fit(
+        self,
+        series: _inputs.Series,
+        *,
+        lengths: Lengths = None,
+        times: Tensor | None = None,
+        ranks: Ranks = ALONE,
+    ) -> PathTransform:
         """Learns means and spreads from the training series (n, length, channels), and durations where `times`
-        (n, length) are given."""
-        batch, counts, times = self._checked(series, lengths, times)
-        if len(batch) == 0:
-            raise ValueError("there are no series to learn means and spreads from")
+        (n, length) are given. With `ranks`, each hands in its part of the series, and all learn the same."""
+        with ranks.together():
+            batch, counts, times = self._checked(series, lengths, times)
+            if len(batch) == 0:
+                raise ValueError("there are no series to learn means and spreads from")
 
         def points() -> Iterator[Tensor]:
             for part, own, _ in self._pieces(batch, counts, None):
@@ -87,7 +96,7 @@ class PathTransform:
             for part, own, _ in self._pieces(batch, counts, None):
                 yield self._appended(self._standard(part), own)[_inputs.row_mask(part, own)]
 
-        self.mean, self.spread = mean_and_spread(points)
+        self.mean, self.spread = mean_and_spread(points, ranks)
         self.duration = None
         if times is not None:
             ends = [
@@ -95,11 +104,11 @@ class PathTransform:
                 for _, own, clock in self._pieces(batch, counts, times)
                 if clock is not None
             ]
-            self.duration = torch.cat(ends).median()
+            self.duration = ranks.gather(torch.cat(ends)).median()
             if not self.duration > 0:
                 self.duration = torch.ones((), dtype=torch.float64)
         if self.options.append != "none":
-            self.appended_spread = mean_and_spread(appended)[1]
+            self.appended_spread = mean_and_spread(appended, ranks)[1]
         return self
 
     def __call__(

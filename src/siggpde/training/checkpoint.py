@@ -75,12 +75,12 @@ def write_whole(path: Path, state: dict[str, Any]) -> None:
     os.replace(part, path)
 
 
-def read_checkpoint(path: Path, mark: str) -> dict[str, Any]:
-    """Reads a checkpoint, without executing anything in it, and checks that it belongs to this fit."""
+def read_checkpoint(path: Path, mark: str) -> dict[str, Any] | None:
+    """Reads a checkpoint, None where there is none, without executing anything, and checks that it is of this fit."""
     try:
         state = torch.load(path, weights_only=True)
     except FileNotFoundError:
-        raise
+        return None
     except Exception as error:
         raise ValueError(
             f"{path} is not a readable checkpoint ({type(error).__name__}); start without resume"

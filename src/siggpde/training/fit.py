@@ -19,6 +19,7 @@ from siggpde.model import AnyGP, SignatureGP
 from siggpde.progress import Progress
 from siggpde.ranks import ALONE, Ranks
 from siggpde.screening import Screening
+from siggpde.shard import Shard, fingerprint, level
 from siggpde.training.cache import SignatureCache
 from siggpde.training.checkpoint import describe, read_checkpoint, restore, save_checkpoint
 from siggpde.training.exact import ExactPosterior
@@ -28,7 +29,6 @@ from siggpde.training.paper_phases import paper_phases
 from siggpde.training.paths import PathStore
 from siggpde.training.rows import split_rows, word_pool
 from siggpde.training.schedules import Exact, NaturalGradients, PaperSchedule, Schedule
-from siggpde.training.shard import Shard, fingerprint, level
 from siggpde.training.trainer import Phase, Trainer
 
 _LOST = -1e6
@@ -93,7 +93,8 @@ def fit(
     mark = "" if path is None else fingerprint(shard, [x], counts, y, *settings, train, valid)
     state = None
     if path is not None and resume:
-        state = ranks.first(lambda: read_checkpoint(path, mark) if path.exists() else None)
+        place = path
+        state = ranks.first(lambda: read_checkpoint(place, mark))
 
     history = History(seed=seed, schedule=type(schedule).__name__)
     started = time.perf_counter()

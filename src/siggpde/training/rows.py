@@ -9,7 +9,7 @@ from torch import Tensor
 
 from siggpde.inducing import grow_pool
 from siggpde.model import SignatureGP
-from siggpde.training.shard import Shard
+from siggpde.shard import Shard
 from siggpde.words import Word, words
 
 _SERIES_FOR_POOL = 256

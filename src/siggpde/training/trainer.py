@@ -12,10 +12,10 @@ from siggpde.inducing import Projection, principal_directions
 from siggpde.likelihoods.base import Classification
 from siggpde.model import AnyGP
 from siggpde.ranks import Ranks
+from siggpde.shard import Shard
 from siggpde.training.cache import SignatureCache
 from siggpde.training.history import History, Record
 from siggpde.training.paths import PathStore, joined
-from siggpde.training.shard import Shard
 
 _CHUNK = 4096
 _ROWS_FOR_DIRECTIONS = 1500

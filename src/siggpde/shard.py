@@ -80,3 +80,22 @@ def fingerprint(shard: Shard, columns: list[Tensor | None], lengths: Tensor | No
     for fact in facts:
         whole.update(fact.contiguous().numpy().tobytes() if isinstance(fact, Tensor) else repr(fact).encode())
     return whole.hexdigest()
+
+
+def all_labels(labels: np.ndarray, ranks: Ranks) -> tuple[np.ndarray, np.ndarray]:
+    """The classes (C,) of the labels of all ranks, sorted, and for each series of all ranks which it is, int64."""
+    classes, places = np.unique(labels, return_inverse=True)
+    places = places.astype(np.int64)
+    if ranks.alone:
+        return classes, places
+    own = classes
+    parts = [np.array(values, dtype=kind) for kind, values in ranks.all((own.dtype.str, own.tolist()))]
+    kinds = ["number" if part.dtype.kind in "iuf" else part.dtype.kind for part in parts]
+    other = next((rank for rank, kind in enumerate(kinds) if kind != kinds[0]), None)
+    if other is not None:
+        raise ValueError(
+            f"labels are {parts[0].dtype} on rank 0 but {parts[other].dtype} on rank {other}; all need the same type"
+        )
+    classes = np.unique(np.concatenate(parts))
+    mine = np.searchsorted(classes, own)[places]
+    return classes, ranks.gather(torch.from_numpy(mine)).numpy()
