@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from siggpde.inducing import OrthogonalSignatureFeatures as OrthogonalSignatureFeatures
     from siggpde.kernel import SignatureKernel as SignatureKernel
     from siggpde.model import SignatureGP as SignatureGP
+    from siggpde.ranks import connect as connect
     from siggpde.screening import screen as screen
     from siggpde.signature import extend as extend
     from siggpde.signature import signature as signature
@@ -41,6 +42,7 @@ _LATER = {
     "OrthogonalSignatureFeatures": "inducing",
     "SignatureKernel": "kernel",
     "SignatureGP": "model",
+    "connect": "ranks",
     "screen": "screening",
     "extend": "signature",
     "signature": "signature",

@@ -13,7 +13,7 @@ import io
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -109,6 +109,21 @@ class Ranks:
             self._reduce(whole)
         return whole
 
+    def to_first(self, values: Tensor) -> list[Tensor]:
+        """On rank 0 the rows of every rank, one rank after the other; nothing elsewhere."""
+        sizes = self.sizes(len(values))
+        if not self.leads:
+            with self._contact():
+                dist.send(values.contiguous(), group=self._group, group_dst=0)
+            return []
+        found = [values]
+        for rank in range(1, self.count):
+            room = torch.empty(sizes[rank], *values.shape[1:], dtype=values.dtype)
+            with self._contact():
+                dist.recv(room, group=self._group, group_src=rank)
+            found.append(room)
+        return found
+
     def sizes(self, size: int) -> list[int]:
         """The number that each rank gives."""
         counts = torch.zeros(self.count, dtype=torch.int64)
@@ -151,13 +166,17 @@ class Ranks:
         return [_from_bytes(part) for part in parts]
 
     def check_same(self, what: str, facts: Any) -> None:
-        """Raises a ValueError on every rank where one of them has other facts than rank 0."""
+        """Refuses, on every rank, where one of them has other facts than rank 0."""
         if self.alone:
             return
         marks = self.all(hashlib.sha256(repr(facts).encode()).hexdigest())
         other = next((rank for rank, mark in enumerate(marks) if mark != marks[0]), None)
         if other is not None:
-            raise ValueError(f"rank {other} has another {what} than rank 0; all ranks need the same")
+            self.refuse(f"rank {other} has another {what} than rank 0; all ranks need the same")
+
+    def refuse(self, message: str) -> NoReturn:
+        """Raises what all ranks have found: as a ValueError on rank 0, and as its message elsewhere."""
+        raise ValueError(message) if self.leads else StoppedElsewhere(f"rank 0 of {self.count} stopped: {message}")
 
     @contextmanager
     def together(self) -> Iterator[None]:

@@ -25,7 +25,7 @@ class Shard:
         sizes = ranks.sizes(size)
         empty = [rank for rank, count in enumerate(sizes) if count == 0]
         if empty and sum(sizes):
-            raise ValueError(
+            ranks.refuse(
                 f"rank {empty[0]} has no series, of {sum(sizes)} in all: use fewer ranks, or give each at least one"
             )
         self.ranks, self.size, self.total = ranks, size, sum(sizes)
@@ -93,7 +93,7 @@ def all_labels(labels: np.ndarray, ranks: Ranks) -> tuple[np.ndarray, np.ndarray
     kinds = ["number" if part.dtype.kind in "iuf" else part.dtype.kind for part in parts]
     other = next((rank for rank, kind in enumerate(kinds) if kind != kinds[0]), None)
     if other is not None:
-        raise ValueError(
+        ranks.refuse(
             f"labels are {parts[0].dtype} on rank 0 but {parts[other].dtype} on rank {other}; all need the same type"
         )
     classes = np.unique(np.concatenate(parts))

@@ -3,6 +3,7 @@
 Nothing here imports torch or scikit-learn: what a command does is in a module of its own, imported when it is called.
 """
 
+import os
 from importlib import metadata
 from typing import Annotated
 
@@ -10,7 +11,7 @@ import typer
 
 from siggpde.cli.about import demo, info
 from siggpde.cli.commands import evaluate, explain, predict
-from siggpde.cli.failures import set_up_logs
+from siggpde.cli.failures import WrongCall, failures, set_up_logs
 from siggpde.cli.fit_command import fit
 from siggpde.cli.reproduce_command import reproduce
 
@@ -30,12 +31,17 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def main(
+    ctx: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log more, on stderr.")] = False,
 ) -> None:
     set_up_logs(verbose)
+    started = int(os.environ.get("WORLD_SIZE") or 1)
+    if started > 1 and ctx.invoked_subcommand not in ("fit", "predict"):
+        with failures():
+            raise WrongCall(f"{ctx.invoked_subcommand} is for one process, but there are {started}; leave out torchrun")
 
 
 app.command(epilog="Example: siggpde fit pendigits --output digits --time-limit 5 --n-features 100")(fit)

@@ -57,13 +57,19 @@ def predict(
             run_predict_stream,
             table_bytes,
         )
+        from siggpde.cli.several import several  # noqa: PLC0415
 
-        if output is not None and streamed:
-            count = run_predict_stream(model, data, output, reading, level, resume=resume, force=force)
-            if count is not None:
-                note(f"{count} predictions are in {output}")
-                return
-        table = run_predict(model, data, reading, level)
+        with several() as ranks:
+            if resume and not ranks.alone:
+                raise WrongCall("--resume is for one process; several predict their parts and join them at the end")
+            if output is not None and streamed and ranks.alone:
+                count = run_predict_stream(model, data, output, reading, level, resume=resume, force=force)
+                if count is not None:
+                    note(f"{count} predictions are in {output}")
+                    return
+            table = run_predict(model, data, reading, level, ranks)
+        if not ranks.leads:
+            return
         if output is not None:
             write_bytes(output, table_bytes(table, output.suffix.lower()))
             note(f"{len(table)} predictions are in {output}")

@@ -156,8 +156,12 @@ def fit(
             "cache_dir": cache_dir,
         }
         from siggpde.cli.fitting import run_fit, summary_tables  # noqa: PLC0415 - torch takes long to import
+        from siggpde.cli.several import several  # noqa: PLC0415
 
-        facts = run_fit(data, output, reading, task.value, settings, resume=resume, force=force)
+        with several() as ranks:
+            facts = run_fit(data, output, reading, task.value, settings, resume=resume, force=force, ranks=ranks)
+        if not ranks.leads:
+            return
         if as_json:
             print_json(facts)
         else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,14 @@ from siggpde.cli.describing import data_rows, estimator_facts, member_table
 from siggpde.cli.failures import Interrupted, WrongCall, again
 from siggpde.cli.options import Reading
 from siggpde.cli.reading import read_series, to_remember
+from siggpde.cli.several import threads_of
 from siggpde.cli.tables import fact_table
 from siggpde.estimators import SigGPClassifier, SigGPRegressor
 from siggpde.estimators.fitting import CLASSIFIERS, REGRESSORS
 from siggpde.io import SeriesData
 from siggpde.persistence.folder import MANIFEST, _check_free
+from siggpde.ranks import ALONE, Ranks
+from siggpde.shard import all_labels
 
 log = logging.getLogger(__name__)
 
@@ -33,31 +37,36 @@ def run_fit(
     *,
     resume: bool,
     force: bool,
+    ranks: Ranks = ALONE,
 ) -> dict[str, Any]:
-    """Reads, fits, saves; what was fitted as plain facts."""
-    check_output(output, force)
+    """Reads, fits, saves; what was fitted as plain facts. Each rank reads its part; rank 0 keeps what is written."""
     checkpoint = Checkpoint.of(output)
-    if checkpoint.exists() and not resume and not force:
-        raise WrongCall(f"{checkpoint.folder} holds a fit that was interrupted; --resume goes on, --force starts anew")
-    found = read_series(data, reading, "train")
-    if found.y is None:
-        raise WrongCall(f"{data} says no labels; name where they are with --target")
-    task = choose_task(found.y) if task == "auto" else task
-    log.info("%s: %s", task, _shown(found))
+    with ranks.together():
+        if ranks.leads:
+            _check_start(output, checkpoint, resume, force)
+        found = read_series(data, reading, "train", ranks=ranks)
+        if found.y is None:
+            raise WrongCall(f"{data} says no labels; name where they are with --target")
+    if task == "auto":
+        classes, places = all_labels(found.y, ranks)
+        task = ranks.first(lambda: choose_task(classes[places]))
+    log.info("%s: %s", task, _shown(found) + ("" if ranks.alone else f", and those of {ranks.count - 1} ranks more"))
     estimator = make_estimator(task, found, settings)
-    if resume and not checkpoint.exists():
-        log.info("there is no checkpoint %s, so the fit starts from the beginning", checkpoint.folder)
-    with checkpoint.kept(fresh=not resume):
+    with checkpoint.kept(fresh=not resume) if ranks.leads else nullcontext():
         try:
-            estimator.set_params(checkpoint=str(checkpoint.folder), resume=resume, verbose=1)
-            estimator.fit(found.X, found.y)
+            threads = threads_of(settings["n_jobs"], ranks)
+            estimator.set_params(checkpoint=str(checkpoint.folder), resume=resume, verbose=1, n_jobs=threads)
+            estimator.fit(found.X, found.y, ranks=ranks)
             # Settings of this run, not of the model.
-            estimator.set_params(checkpoint=None, resume=False, verbose=0)
+            estimator.set_params(checkpoint=None, resume=False, verbose=0, n_jobs=settings["n_jobs"])
             estimator.reading_ = to_remember(found, reading)  # pyright: ignore[reportAttributeAccessIssue]
-            estimator.save(output, force=force)
+            with ranks.together():
+                if ranks.leads:
+                    estimator.save(output, force=force)
         except KeyboardInterrupt:
-            raise Interrupted(_how_to_go_on(checkpoint)) from None
-    checkpoint.remove()
+            raise Interrupted(_how_to_go_on(checkpoint, ranks)) from None
+    if ranks.leads:
+        checkpoint.remove()
     return {"data": found.name, **estimator_facts(estimator), "output": os.fspath(output)}
 
 
@@ -71,6 +80,14 @@ def summary_tables(facts: dict[str, Any]) -> list[Table]:
         ("saved in", facts["output"]),
     ]
     return [fact_table("siggpde fit", rows), member_table(facts)]
+
+
+def _check_start(output: Path, checkpoint: Checkpoint, resume: bool, force: bool) -> None:
+    check_output(output, force)
+    if checkpoint.exists() and not resume and not force:
+        raise WrongCall(f"{checkpoint.folder} holds a fit that was interrupted; --resume goes on, --force starts anew")
+    if resume and not checkpoint.exists():
+        log.info("there is no checkpoint %s, so the fit starts from the beginning", checkpoint.folder)
 
 
 def check_output(output: Path, force: bool) -> None:
@@ -120,7 +137,9 @@ def _shown(data: SeriesData) -> str:
     return repr(data).removeprefix("SeriesData(").removesuffix(")")
 
 
-def _how_to_go_on(checkpoint: Checkpoint) -> str:
+def _how_to_go_on(checkpoint: Checkpoint, ranks: Ranks) -> str:
     if not checkpoint.exists():
         return "interrupted before there was anything to keep"
+    if not ranks.alone:
+        return f"interrupted; what was reached is in {checkpoint.folder}. To go on: the same command with --resume"
     return f"interrupted; what was reached is in {checkpoint.folder}. To go on: {again()}"

@@ -10,15 +10,21 @@ import polars as pl
 from siggpde.cli.failures import Interrupted, WrongCall, again
 from siggpde.cli.options import Reading
 from siggpde.cli.reading import read_series, stream_series
+from siggpde.cli.several import join_tables, threads_of
 from siggpde.estimators.saving import Estimator, load
 from siggpde.io import NotStreamable, SeriesData, SeriesStream
+from siggpde.ranks import ALONE, Ranks
 from siggpde.streaming import Parts, predict_stream, prediction_table
 
 
-def run_predict(model: Path, data: str, reading: Reading, level: float) -> pl.DataFrame:
-    """One row a series: id, prediction, then a probability a class, or std, lower and upper."""
-    estimator = load(model)
-    return prediction_table(estimator, series_for(estimator, data, reading, labels=False), level)
+def run_predict(model: Path, data: str, reading: Reading, level: float, ranks: Ranks = ALONE) -> pl.DataFrame:
+    """One row a series: id, prediction, then a probability a class, or std, lower and upper; of all ranks on rank 0."""
+    with ranks.together():
+        estimator = load(model)
+        estimator.n_jobs = threads_of(estimator.n_jobs, ranks)
+        found = series_for(estimator, data, reading, labels=False, ranks=ranks)
+        table = prediction_table(estimator, found, level)
+    return join_tables(table, found.ids is None, ranks)
 
 
 def run_predict_stream(
@@ -44,10 +50,10 @@ def run_predict_stream(
         raise Interrupted(f"interrupted; what was predicted is in {parts.folder}. To go on: {again()}") from None
 
 
-def series_for(estimator: Estimator, data: str, reading: Reading, *, labels: bool) -> SeriesData:
+def series_for(estimator: Estimator, data: str, reading: Reading, *, labels: bool, ranks: Ranks = ALONE) -> SeriesData:
     """The series of DATA, read as the model remembers."""
     remembered = getattr(estimator, "reading_", {})
-    found = read_series(data, reading, "test", remembered, labels=labels)
+    found = read_series(data, reading, "test", remembered, labels=labels, ranks=ranks)
     _check_layout(estimator, data, found)
     return found
 

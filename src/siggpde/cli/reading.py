@@ -9,10 +9,12 @@ import numpy as np
 
 from siggpde.cli.failures import WrongCall
 from siggpde.cli.options import Reading
+from siggpde.cli.several import read_rows, rows_of
 from siggpde.datasets import Dataset, data_folders, find_dataset, load_dataset
-from siggpde.io import NotStreamable, SeriesData, SeriesStream, read, stream
+from siggpde.io import NotStreamable, SeriesData, SeriesStream, stream
 from siggpde.io.data import cut
 from siggpde.io.reading import FORMATS
+from siggpde.ranks import ALONE, Ranks
 
 _TABLES = ("csv", "parquet")
 _TABLE_OPTIONS = ("target", "series", "time", "channels", "ignore")
@@ -27,22 +29,28 @@ _TAKES = {
 
 
 def read_series(
-    data: str, reading: Reading, part: str, remembered: dict[str, Any] | None = None, *, labels: bool = True
+    data: str,
+    reading: Reading,
+    part: str,
+    remembered: dict[str, Any] | None = None,
+    *,
+    labels: bool = True,
+    ranks: Ranks = ALONE,
 ) -> SeriesData:
     """The series of DATA; `part` is the one taken of train/test data, `remembered` what was said when fitting.
 
-    Without `labels` the target is not read, and need not be there.
+    Without `labels` the target is not read, and need not be there. With `ranks`, those that this rank has.
     """
     path = Path(data)
     if not _is_file(path, data, reading):
-        return _by_name(data, reading, reading.part or part)
+        return rows_of(_by_name(data, reading, reading.part or part), ranks)
     kind, options = _file_options(path, reading, remembered or {}, labels)
     if kind == "npz" and "part" not in options and _has_parts(path):
         options["part"] = part
     if kind == "npy":
         options["mmap"] = True  # they are converted piece by piece, and never are there twice
     options["format"] = kind or None
-    return read(path, **options)
+    return read_rows(path, kind, options, ranks)
 
 
 def stream_series(data: str, reading: Reading, remembered: dict[str, Any]) -> SeriesStream:
