@@ -50,7 +50,7 @@ def run_fit(
     if task == "auto":
         classes, places = all_labels(found.y, ranks)
         task = ranks.first(lambda: choose_task(classes[places]))
-    log.info("%s: %s", task, _shown(found) + ("" if ranks.alone else f", and those of {ranks.count - 1} ranks more"))
+    log.info("%s: %s%s", task, _shown(found), "" if ranks.alone else f" (rank 0 of {ranks.count})")
     estimator = make_estimator(task, found, settings)
     with checkpoint.kept(fresh=not resume) if ranks.leads else nullcontext():
         try:
