@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import multiprocessing
 import shutil
 import traceback
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
+from torch.multiprocessing.spawn import start_processes
 
 from siggpde.likelihoods import Bernoulli, Gaussian, LeastSquares, Likelihood, Softmax, StudentT
 from siggpde.model import SignatureGP
@@ -93,7 +94,7 @@ class Interruption(Exception):
 
 def interrupted(name: str, ranks: Ranks, state: Path) -> None:
     """Runs a fit up to an iteration of its second phase, with a checkpoint after every one."""
-    kinds = (LearnHyperparameters, NadamPhase)
+    kinds: tuple[Any, ...] = (LearnHyperparameters, NadamPhase)
     kept = [kind.iterate for kind in kinds]
 
     def stop(self: Any, trainer: Any) -> str | None:
@@ -203,7 +204,8 @@ def more(ranks: Ranks, folder: Path) -> dict[str, Any]:
 def run(count: int, job: str, folder: Path, *, seconds: float = 120.0) -> list[Any]:
     """What the job, a function of this module, gives on each of `count` ranks; an exception is its text."""
     address = folder / f"meet-{job}-{count}"
-    mp.spawn(_work, (count, job, str(folder), str(address), seconds), nprocs=count)  # pyright: ignore
+    multiprocessing.set_forkserver_preload(["rank_jobs"])  # torch and the rest are imported once, not by every rank
+    start_processes(_work, (count, job, str(folder), str(address), seconds), count, start_method="forkserver")
     return [torch.load(folder / f"{job}-{count}-{rank}.pt", weights_only=True) for rank in range(count)]
 
 
