@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -46,7 +47,7 @@ def predict(
     with failures():
         if not 0 < level < 1:
             raise WrongCall(f"--level must be between 0 and 1, such as 0.9; got {level:g}")
-        if output is not None:
+        if output is not None and os.environ.get("RANK", "0") == "0":  # other ranks write nothing
             check_free(output, force, (".csv", ".parquet", ".json"))
         reading = options.Reading.of(target, series, time, channels, ignore, separator, part, form)
         streamed = output is not None and output.suffix.lower() == ".parquet" and not as_json
