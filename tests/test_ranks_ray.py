@@ -38,7 +38,7 @@ def test_the_recipe_makes_the_model_of_one_process(tmp_path: Path):
         check=False,
         timeout=600,
         cwd=tmp_path,
-        env=os.environ | {"HOME": home, "RAY_TMPDIR": home, "RAY_USAGE_STATS_ENABLED": "0"},
+        env=os.environ | {"HOME": home, "RAY_TMPDIR": home, "RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0"},
     )
     shutil.rmtree(home, ignore_errors=True)
     assert done.returncode == 0, done.stdout + done.stderr
