@@ -70,6 +70,8 @@ def _line_of(error: Exception, name: str) -> int | None:
         "_digest",
         "likelihoods.least_squares",
         "candidates",
+        "ranks",
+        "shard",
         "persistence.folder",
         "persistence.model_state",
         "persistence.card",
