@@ -106,14 +106,15 @@ def pieces(X: Any, name: str = "X", *, most: int | None) -> Iterator[SeriesBatch
         yield _batch(np.array(part, dtype=np.float64, order="C", copy=True), name, start)
 
 
-def join(batches: Iterable[SeriesBatch], of: Sized) -> SeriesBatch:
+def join(batches: Iterable[SeriesBatch], of: Any) -> SeriesBatch:
     """One batch of the series of several, padded with NaN to the longest; `of` is as long as all of them together.
 
     They are put into their place as they come, and so never are there twice.
     """
     batches = iter(batches)
     first = next(batches)
-    total = len(of)  # not asked before there is a batch: what is no set of series may have no length
+    # Not asked before there is a batch: what is no set of series may have no length. What turns into an array has one.
+    total = len(of) if isinstance(of, Sized) else len(np.asarray(of))
     if len(first) == total:
         return first
     values = _room(first.values, total, first.values.shape[1])
