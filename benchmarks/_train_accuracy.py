@@ -18,7 +18,8 @@ from torch import Tensor
 import siggpde
 from siggpde._train_demo import tensors
 from siggpde.datasets import load_dataset
-from siggpde.inducing import OrthogonalSignatureFeatures, grow_pool
+from siggpde.energy import grow_pool
+from siggpde.inducing import OrthogonalSignatureFeatures
 from siggpde.kernel import SignatureKernel
 from siggpde.likelihoods import Softmax
 from siggpde.model import SignatureGP

@@ -8,7 +8,8 @@ from torch import Tensor
 from paths import batches, few, generator
 from siggpde import inducing, signature
 from siggpde.datasets import load_dataset, load_pendigits
-from siggpde.inducing import OrthogonalSignatureFeatures, grow_pool, most_energetic, principal_directions
+from siggpde.energy import grow_pool, most_energetic, principal_directions
+from siggpde.inducing import OrthogonalSignatureFeatures
 from siggpde.kernel import SignatureKernel
 from siggpde.paths import PathOptions, PathTransform
 from siggpde.words import parents

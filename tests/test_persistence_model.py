@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from siggpde.inducing import OrthogonalSignatureFeatures, principal_directions
+from siggpde.energy import principal_directions
+from siggpde.inducing import OrthogonalSignatureFeatures
 from siggpde.kernel import SignatureKernel
 from siggpde.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson, RobustMax, Softmax, StudentT, from_gpytorch
 from siggpde.model import SignatureGP

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from siggpde.inducing import grow_pool
+from siggpde.energy import grow_pool
 from siggpde.kernel import SignatureKernel
 from siggpde.paths import PathOptions
 from siggpde.words import Word, count_up_to, words_up_to

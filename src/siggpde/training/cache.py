@@ -20,7 +20,8 @@ import torch
 from torch import Tensor
 
 from siggpde._digest import digest
-from siggpde.inducing import Projection, most_energetic
+from siggpde.energy import most_energetic
+from siggpde.inducing import Projection
 from siggpde.model import AnyGP
 from siggpde.progress import Progress
 from siggpde.ranks import ALONE, Ranks

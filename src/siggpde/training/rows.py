@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from siggpde.inducing import grow_pool
+from siggpde.energy import grow_pool
 from siggpde.model import SignatureGP
 from siggpde.shard import Shard
 from siggpde.words import Word, words

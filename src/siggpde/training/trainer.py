@@ -8,7 +8,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from siggpde.inducing import Projection, principal_directions
+from siggpde.energy import principal_directions
+from siggpde.inducing import Projection
 from siggpde.likelihoods.base import Classification
 from siggpde.model import AnyGP
 from siggpde.ranks import Ranks
