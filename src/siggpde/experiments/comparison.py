@@ -50,7 +50,8 @@ def _row(method: dict[str, Any], records: list[dict[str, Any]]) -> list[str]:
         return [name, "–", "–", paper, "–", "–", "–", "–"]
     steps = [_mean_step(record) for record in records if "seconds_per_iteration" in record]
     counts = [sum(record["iterations"].values()) for record in records if "iterations" in record]
-    ended = sorted({reason for record in records for reason in record.get("stopped", {}).values()})
+    reasons = [reason for record in records for reason in record.get("stopped", {}).values()]
+    ended = sorted({"iterations" if reason.endswith("iterations") else reason for reason in reasons})
     return [
         name,
         spread([record["accuracy"] for record in records]),
