@@ -124,7 +124,8 @@ def estimated(ranks: Ranks, *kinds: tuple[str, str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for kind, likelihood in kinds or (("classifier", "auto"),):
         weighted = {"class_weight": "balanced"} if kind == "classifier" else {}
-        chosen = estimator(kind, likelihood=likelihood, members=2, **weighted)
+        members = 1 if likelihood == "student_t" else 2  # several have no quantiles with that likelihood
+        chosen = estimator(kind, likelihood=likelihood, members=members, **weighted)
         trained = chosen.fit(ragged[mine], (names if weighted else numbers)[mine], ranks=ranks)
         facts = [trained.fingerprint_, trained.n_series_, list(trained.length_range_)]
         classes = getattr(trained, "classes_", np.empty(0)).tolist()
