@@ -62,6 +62,14 @@ class PathKernel(nn.Module):
         """Covariances (n, m) of x (n, length, channels) with y (m, length', channels); (n,) with `diag=True`."""
         raise NotImplementedError(f"{type(self).__name__} does not say what its covariances are")
 
+    @staticmethod
+    def check_arguments(y: Any, diag: bool, y_lengths: Any) -> None:
+        """Refuses arguments of `forward` that contradict each other."""
+        if diag and (y is not None or y_lengths is not None):
+            raise ValueError("diag=True gives k(X, X) of x alone; leave y out")
+        if y is None and y_lengths is not None:
+            raise ValueError("y_lengths is given, but y is not; for the covariances of x alone give `lengths`")
+
     def as_paths(self, x: _inputs.Series, lengths: Any = None, name: str = "x") -> tuple[Tensor, Tensor | None]:
         """x as a float64 batch with its lengths, after checking the number of channels."""
         batch, counts = _inputs.as_batch(x, lengths, name)
@@ -131,15 +139,12 @@ class SignatureKernel(PathKernel):
 
         Float64 whatever the dtype of x. Lists of series and `lengths` as for `signature_kernel`.
         """
+        self.check_arguments(y, diag, y_lengths)
         if diag:
-            if y is not None:
-                raise ValueError("diag=True gives k(X, X) of x alone; leave y out")
             if not self.normalized:
                 return self.amplitude * self.squared_norm(x, lengths=lengths)
             batch, _ = self.as_paths(x, lengths)
             return self.amplitude.expand(len(batch))
-        if y is None and y_lengths is not None:
-            raise ValueError("y_lengths is given, but y is not; for the covariances of x alone give `lengths`")
         xs, x_counts = self.as_paths(x, lengths)
         ys, y_counts = (None, None) if y is None else self.as_paths(y, y_lengths, "y")
         if self.words is None:

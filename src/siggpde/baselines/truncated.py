@@ -117,10 +117,7 @@ class TruncatedKernel(PathKernel):
     def _levels(
         self, x: _inputs.Series, y: _inputs.Series | None, diag: bool, lengths: Lengths, y_lengths: Lengths
     ) -> Tensor:
-        if diag and (y is not None or y_lengths is not None):
-            raise ValueError("diag=True gives k(X, X) of x alone; leave y out")
-        if y is None and y_lengths is not None:
-            raise ValueError("y_lengths is given, but y is not; for the covariances of x alone give `lengths`")
+        self.check_arguments(y, diag, y_lengths)
         xs = self.held(x, lengths)
         ys = None if y is None else self.held(y, y_lengths, "y")
         if self.explicit:

@@ -20,7 +20,7 @@ class Experiment(StrEnum):
 
 
 def reproduce(
-    name: Annotated[Experiment, typer.Argument(help="The experiment.")],
+    name: Annotated[Experiment, typer.Argument(metavar="NAME", help="pendigits, whales, crops, weather or complexity.")],
     output: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Where results go; by default results/NAME.")
     ] = None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from statistics import mean
 from typing import Any
 
 import torch
@@ -75,11 +76,11 @@ def _fits(config: dict[str, Any], results: Results) -> str:
         for count in method["sizes"]:
             records = list(results.records(f"fit/{name}/{count}/").values())
             if records:
-                mean = {key: _mean([r[key] for r in records]) for key in ("accuracy", "nlpp", "elbo", "cpu_seconds")}
-                steps = _mean([sum(r["iterations"].values()) for r in records])
+                means = {key: mean([r[key] for r in records]) for key in ("accuracy", "nlpp", "elbo", "cpu_seconds")}
+                steps = mean([sum(r["iterations"].values()) for r in records])
                 rows.append([
-                    method["name"] + ("*" if method.get("full") else ""), str(count), f"{mean['accuracy']:.2f}",
-                    f"{mean['nlpp']:.3f}", f"{mean['elbo']:.3f}", f"{steps:.0f}", duration(mean["cpu_seconds"]),
+                    method["name"] + ("*" if method.get("full") else ""), str(count), f"{means['accuracy']:.2f}",
+                    f"{means['nlpp']:.3f}", f"{means['elbo']:.3f}", f"{steps:.0f}", duration(means["cpu_seconds"]),
                 ])  # fmt: skip
     return markdown_table(["method", "M", "accuracy %", "NLPP", "ELBO a series", "iterations", "CPU time"], rows)
 
@@ -117,10 +118,6 @@ def _million(results: Results) -> str:
     )
 
 
-def _mean(values: list[float]) -> float:
-    return sum(values) / len(values)
-
-
 def _figure(config: dict[str, Any], results: Results) -> list[str]:
     """The paper's figure: seconds of an iteration, accuracy and ELBO against M."""
     from matplotlib import pyplot  # noqa: PLC0415 - not everybody has it
@@ -139,7 +136,7 @@ def _figure(config: dict[str, Any], results: Results) -> list[str]:
             for count in method["sizes"]:
                 records = results.records(f"fit/{name}/{count}/").values()
                 if records:
-                    points.append((count, _mean([record[key] for record in records])))
+                    points.append((count, mean([record[key] for record in records])))
             if points:
                 axes[place].plot(*zip(*points, strict=True), color=colour, marker=mark, label=method["name"])
         axes[place].set_ylabel(label)

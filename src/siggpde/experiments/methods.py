@@ -36,7 +36,7 @@ _CHUNK = 1024
 def run_method(config: dict[str, Any], method: dict[str, Any], seed: int, checkpoint: Path | None) -> dict[str, Any]:
     """One run of a method with M = config["inducing"] inducing variables; a record of plain numbers."""
     data = prepare(config)
-    kinds = {"siggpde": _siggpde, "screened": _screened, "classifier": _classifier, "gpsig": _gpsig}
+    kinds = {"siggpde": _by_the_paper, "gpsig": _by_the_paper, "screened": _screened, "classifier": _classifier}
     if method["kind"] not in kinds:
         raise ValueError(f"a method is of kind {', '.join(kinds)}, not {method['kind']!r}")
     return kinds[method["kind"]](config, method, data, seed, checkpoint)
@@ -60,14 +60,6 @@ def build(config: dict[str, Any], method: dict[str, Any], data: Prepared, seed: 
 def likelihood_of(config: dict[str, Any], classes: int) -> Classification:
     """One latent and a probit link for two classes, else the likelihood that the settings name."""
     return Bernoulli() if classes == 2 else _LIKELIHOODS[config["likelihood"]](classes)
-
-
-def _siggpde(config: dict[str, Any], method: dict, data: Prepared, seed: int, checkpoint: Path | None) -> dict:
-    return _by_the_paper(config, method, data, seed, checkpoint)
-
-
-def _gpsig(config: dict[str, Any], method: dict, data: Prepared, seed: int, checkpoint: Path | None) -> dict:
-    return _by_the_paper(config, method, data, seed, checkpoint)
 
 
 def _by_the_paper(config: dict[str, Any], method: dict, data: Prepared, seed: int, checkpoint: Path | None) -> dict:
