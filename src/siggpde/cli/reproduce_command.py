@@ -20,7 +20,9 @@ class Experiment(StrEnum):
 
 
 def reproduce(
-    name: Annotated[Experiment, typer.Argument(metavar="NAME", help="pendigits, whales, crops, weather or complexity.")],
+    name: Annotated[
+        Experiment, typer.Argument(metavar="NAME", help="pendigits, whales, crops, weather or complexity.")
+    ],
     output: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Where results go; by default results/NAME.")
     ] = None,
