@@ -2,18 +2,21 @@
 
     python benchmarks/gpu.py [--quick] [--json FILE]
 
-First every operation is compared with the reference in float64 on the CPU, in both dtypes, with ragged batches; where a
-difference is beyond the tolerance, the command ends with status 1. Then times on the GPU are put beside those of the
-native core on the CPU. Without a GPU, TRITON_INTERPRET=1 SIGGPDE_BACKEND=triton runs the first part, slowly.
+First every operation is compared with the reference in float64 on the CPU, in both dtypes, with ragged batches, and
+models and estimators trained on the GPU with the same trained on the CPU; where a difference is beyond the tolerance,
+the command ends with status 1. Then times on the GPU are put beside those of the native core on the CPU. Without a GPU,
+TRITON_INTERPRET=1 SIGGPDE_BACKEND=triton runs the first part, slowly.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -21,13 +24,18 @@ import torch
 from torch import Tensor
 
 import siggpde
-from siggpde import _triton
+from siggpde import SigGPClassifier, SignatureGP, _triton
 from siggpde._inputs import row_mask
 from siggpde._reference import kernel as reference
 from siggpde._reference import signature as reference_signature
+from siggpde.inducing import OrthogonalSignatureFeatures
+from siggpde.kernel import SignatureKernel
+from siggpde.likelihoods import Softmax
+from siggpde.training import NaturalGradients, PaperSchedule
 from siggpde.words import words_up_to
 
 ALLOWED = {torch.float64: 1e-7, torch.float32: 2e-4}
+ALLOWED_AFTER_TRAINING = 1e-5
 
 
 @dataclass
@@ -102,6 +110,41 @@ def checks(device: torch.device, length: int) -> list[Check]:
     return found
 
 
+def trained(device: torch.device, n: int, length: int) -> dict[str, Tensor]:
+    """What models and an estimator that were trained on the device predict, on the CPU."""
+    x = paths(n, length, 2)
+    y = (x[:, -1, 0] > 0).long() + (x[:, -1, 1] > 0).long()
+    found: dict[str, Tensor] = {}
+    for schedule in (NaturalGradients(max_iter=2), PaperSchedule(iterations=3, batch=n // 2, evaluate_every=3)):
+        model = SignatureGP(SignatureKernel(2), OrthogonalSignatureFeatures(2, 7), Softmax(3)).to(device)
+        siggpde.fit(model, (x, y), schedule, progress=False)
+        found[type(schedule).__name__] = model.predict(x).cpu()
+    estimator = SigGPClassifier(n_features=15, members=1, transforms={}, device=str(device), verbose=0)
+    series = x.transpose(1, 2).numpy()
+    found["SigGPClassifier"] = torch.from_numpy(estimator.fit(series, y.numpy()).predict_proba(series))
+    return found
+
+
+@contextmanager
+def by_the_cpu() -> Iterator[None]:
+    """Within, what is on the CPU is computed as usual, also where the interpreter has been asked for."""
+    backend = os.environ.pop("SIGGPDE_BACKEND", None)
+    try:
+        yield
+    finally:
+        if backend is not None:
+            os.environ["SIGGPDE_BACKEND"] = backend
+
+
+def training_checks(device: torch.device, n: int, length: int) -> list[Check]:
+    """Training on the device, against training on the CPU."""
+    with by_the_cpu():
+        wanted = trained(torch.device("cpu"), n, length)
+    got = trained(device, n, length)
+    worst = {name: float((got[name] - wanted[name]).abs().max()) for name in wanted}
+    return [Check(name, "float64", value, ALLOWED_AFTER_TRAINING) for name, value in worst.items()]
+
+
 def milliseconds(call: Callable[[], Any], device: torch.device) -> float:
     """The least of five calls, after one that compiles."""
     best = float("inf")
@@ -153,6 +196,7 @@ def main() -> int:
         return 2
     device = torch.device("cpu" if _triton.interpreted() else "cuda")
     compared = checks(device, 4 if _triton.interpreted() else 40)
+    compared += training_checks(device, *((12, 3) if _triton.interpreted() else (300, 20)))
     for check in compared:
         verdict = "ok" if check.worst <= check.allowed else "WRONG"
         sys.stdout.write(f"{check.name:16} {check.dtype:8} {check.worst:9.1e} of {check.allowed:.0e}  {verdict}\n")

@@ -84,43 +84,68 @@ struct CrossGrid {
         }
     }
 
-    bool differentiate() const {
-        const long size = rows_per_segment(rows, columns * stored, columns * M, sizeof(V));
-        const long segments = segments_of(rows, size);
-        Vectors<V> memory(columns * (2 * M + 2 * rows_together) + columns * channels + size * columns * stored +
-                          segments * columns * M);
-        if (!memory.data) return false;
-        V *bottom = memory.data, *bottom_bar = bottom + columns * M, *rho = bottom_bar + columns * M;
-        V *rho_bar = rho + columns * rows_together, *gradient_y = rho_bar + columns * rows_together;
-        V* store = gradient_y + columns * channels;
-        V* checkpoints = store + size * columns * stored;
-        V* gradient_x = reinterpret_cast<V*>(task.gradient_x);
-        for (long j = 0; j < columns * M; ++j) bottom[j] = bottom_bar[j] = V{};
-        for (long j = 0; j < columns * channels; ++j) gradient_y[j] = V{};
-        for (long i = 0; i < rows * channels; ++i) gradient_x[i] = V{};
-        for (long s = 0; s < segments; ++s) {
-            for (long j = 0; j < columns * M; ++j) checkpoints[s * columns * M + j] = bottom[j];
-            if (s + 1 < segments) sweep<false>(s * size, (s + 1) * size, bottom, rho, nullptr);
+    // Where the reverse sweep is, and its memory; `reverse_rows` moves it.
+    struct Reversal {
+        const CrossGrid& grid;
+        V *bottom, *bottom_bar, *rho, *rho_bar, *gradient_y, *store, *states, *gradient_x;
+        V end_bar;
+
+        static long size(long columns, int channels, const Cuts& cuts) {
+            return columns * (2 * M + 2 * rows_together + channels) + cuts.leaf * columns * stored +
+                   cuts.slots() * columns * M;
         }
-        V end_bar = *reinterpret_cast<const V*>(task.weight);
-        for (long s = segments - 1; s >= 0; --s) {
-            const long begin = s * size, end = begin + size < rows ? begin + size : rows;
-            for (long j = 0; j < columns * M; ++j) bottom[j] = checkpoints[s * columns * M + j];
-            sweep<true>(begin, end, bottom, rho, store);
-            if (s + 1 == segments) write_value(bottom);
+
+        Reversal(const CrossGrid& grid, const Cuts& cuts, V* memory) : grid(grid) {
+            const long columns = grid.columns;
+            bottom = memory, bottom_bar = bottom + columns * M, rho = bottom_bar + columns * M;
+            rho_bar = rho + columns * rows_together, gradient_y = rho_bar + columns * rows_together;
+            store = gradient_y + columns * grid.channels, states = store + cuts.leaf * columns * stored;
+            gradient_x = reinterpret_cast<V*>(grid.task.gradient_x);
+            end_bar = *reinterpret_cast<const V*>(grid.task.weight);
+            for (long j = 0; j < columns * M; ++j) bottom[j] = bottom_bar[j] = V{};
+            for (long j = 0; j < columns * grid.channels; ++j) gradient_y[j] = V{};
+            for (long i = 0; i < grid.rows * grid.channels; ++i) gradient_x[i] = V{};
+        }
+
+        void save(long slot, long) const {
+            for (long j = 0; j < grid.columns * M; ++j) states[slot * grid.columns * M + j] = bottom[j];
+        }
+
+        void restore(long slot, long) const {
+            for (long j = 0; j < grid.columns * M; ++j) bottom[j] = states[slot * grid.columns * M + j];
+        }
+
+        bool forward(long begin, long end, bool) const {
+            grid.template sweep<false>(begin, end, bottom, rho, nullptr);
+            return true;
+        }
+
+        bool stored_rows(long begin, long end, bool fresh) {
+            const long columns = grid.columns;
+            grid.template sweep<true>(begin, end, bottom, rho, store);
+            if (fresh) grid.write_value(bottom);
             for (long i = end - 1; i >= begin; --i) {
                 const long turn = (i - begin) % rows_together, first = i - turn;
                 const long count = (first + rows_together < end ? first + rows_together : end) - first;
-                if (turn == count - 1) coefficients(first, end, rho);
-                reverse_row(store + (i - begin) * columns * stored, rho + turn * columns, rho_bar + turn * columns,
-                            bottom_bar, end_bar);
+                if (turn == count - 1) grid.coefficients(first, end, rho);
+                grid.reverse_row(store + (i - begin) * columns * stored, rho + turn * columns, rho_bar + turn * columns,
+                                 bottom_bar, end_bar);
                 end_bar = V{};
                 if (turn == 0)
-                    pull_back_rows<T, true>(count, x + i * channels, y, channels, 0, columns, rho_bar, columns,
-                                            gradient_x + i * channels, gradient_y);
+                    pull_back_rows<T, true>(count, grid.x + i * grid.channels, grid.y, grid.channels, 0, columns, rho_bar,
+                                            columns, gradient_x + i * grid.channels, gradient_y);
             }
+            return true;
         }
-        for (long j = 0; j < columns * channels; ++j) task.gradient_y[j] += sum_of_lanes<T>(gradient_y[j]);
+    };
+
+    bool differentiate() const {
+        const Cuts cuts(rows, columns * stored * long(sizeof(V)));
+        Vectors<V> memory(Reversal::size(columns, channels, cuts));
+        if (!memory.data) return false;
+        Reversal reversal(*this, cuts, memory.data);
+        reverse_rows(reversal, cuts, cuts.levels, 0, rows, true);
+        for (long j = 0; j < columns * channels; ++j) task.gradient_y[j] += sum_of_lanes<T>(reversal.gradient_y[j]);
         return true;
     }
 };

@@ -173,63 +173,83 @@ struct DiagonalGrid {
         }
     }
 
-    bool differentiate() const {
-        const long size = rows_per_segment(rows, rows * stored, rows * M + 1, sizeof(V));
-        const long segments = segments_of(rows, size);
-        long kept = 0;
-        for (long s = 1; s < segments; ++s) kept += (rows - s * size) * M + 1;
-        Vectors<V> memory(rows * (2 * M + 1 + 2 * rows_together) + rows_together * channels + size * rows * stored +
-                          kept);
-        if (!memory.data) return false;
-        V *bottom = memory.data, *bottom_bar = bottom + rows * M, *rho = bottom_bar + rows * M;
-        V *rho_bar = rho + rows * rows_together, *scale = rho_bar + rows * rows_together, *of_rows = scale + rows;
-        V *store = of_rows + rows_together * channels, *checkpoint = store + size * rows * stored;
-        V* gradient = reinterpret_cast<V*>(task.gradient_x);
-        V corner = broadcast<T>(1), shift{};
-        for (long j = 0; j < rows * M; ++j) bottom[j] = bottom_bar[j] = V{};
-        for (long c = 0; c < (task.scales ? 1 : rows) * channels; ++c) gradient[c] = V{};
-        for (long s = 0; s + 1 < segments; ++s) {
-            corner = sweep<false>(s * size, (s + 1) * size, corner, bottom, rho, nullptr, scale, shift);
-            if (all_lost<T>(corner)) {
-                write_value(corner, shift);
-                return true;
-            }
-            for (long j = (s + 1) * size * M; j < rows * M; ++j) *checkpoint++ = bottom[j];
-            *checkpoint++ = corner;
+    // Where the reverse sweep is, and its memory; `reverse_rows` moves it.
+    struct Reversal {
+        const DiagonalGrid& grid;
+        V *bottom, *bottom_bar, *rho, *rho_bar, *scale, *of_rows, *store, *states, *gradient;
+        V corner = broadcast<T>(1), corner_bar = broadcast<T>(1), shift{};
+
+        static long state_size(long rows) { return rows * M + 1; }
+
+        static long size(long rows, int channels, const Cuts& cuts) {
+            return rows * (2 * M + 1 + 2 * rows_together) + rows_together * channels + cuts.leaf * rows * stored +
+                   cuts.slots() * state_size(rows);
         }
-        V corner_bar = broadcast<T>(1);
-        for (long s = segments - 1; s >= 0; --s) {
-            const long begin = s * size, end = s + 1 < segments ? begin + size : rows;
-            if (s + 1 < segments) {
-                corner = broadcast<T>(1);
-                if (s > 0) corner = *--checkpoint;
-                for (long j = rows * M - 1; j >= begin * M; --j) bottom[j] = s > 0 ? *--checkpoint : V{};
-            } else if (s > 0) {
-                checkpoint -= (rows - begin) * M + 1;
-            }
+
+        Reversal(const DiagonalGrid& grid, const Cuts& cuts, V* memory) : grid(grid) {
+            const long rows = grid.rows;
+            bottom = memory, bottom_bar = bottom + rows * M, rho = bottom_bar + rows * M;
+            rho_bar = rho + rows * rows_together, scale = rho_bar + rows * rows_together, of_rows = scale + rows;
+            store = of_rows + rows_together * grid.channels, states = store + cuts.leaf * rows * stored;
+            gradient = reinterpret_cast<V*>(grid.task.gradient_x);
+            for (long j = 0; j < rows * M; ++j) bottom[j] = bottom_bar[j] = V{};
+            for (long c = 0; c < (grid.task.scales ? 1 : rows) * grid.channels; ++c) gradient[c] = V{};
+        }
+
+        void save(long slot, long row) const {
+            V* state = states + slot * state_size(grid.rows);
+            for (long j = row * M; j < grid.rows * M; ++j) state[j] = bottom[j];
+            state[grid.rows * M] = corner;
+        }
+
+        void restore(long slot, long row) {
+            const V* state = states + slot * state_size(grid.rows);
+            for (long j = row * M; j < grid.rows * M; ++j) bottom[j] = state[j];
+            corner = state[grid.rows * M];
+        }
+
+        bool forward(long begin, long end, bool fresh) {
             V again{};
-            const V last = sweep<true>(begin, end, corner, bottom, rho, store, scale, s + 1 < segments ? again : shift);
-            if (s + 1 == segments) {
-                write_value(last, shift);
-                if (all_lost<T>(last)) return true;
-                if (task.log) corner_bar = corner_bar / last;
+            corner = grid.template sweep<false>(begin, end, corner, bottom, rho, nullptr, scale, fresh ? shift : again);
+            if (!fresh || !all_lost<T>(corner)) return true;
+            grid.write_value(corner, shift);
+            return false;
+        }
+
+        bool stored_rows(long begin, long end, bool fresh) {
+            const long rows = grid.rows;
+            V again{};
+            corner = grid.template sweep<true>(begin, end, corner, bottom, rho, store, scale, fresh ? shift : again);
+            if (fresh) {  // the last rows of all
+                grid.write_value(corner, shift);
+                if (all_lost<T>(corner)) return false;
+                if (grid.task.log) corner_bar = corner_bar / corner;
             }
             const V* cells = store;
             for (long i = begin; i < end; ++i) cells += (rows - i) * stored;
             for (long i = end - 1; i >= begin; --i) {
                 const long turn = (i - begin) % rows_together, first = i - turn;
                 const long count = (first + rows_together < end ? first + rows_together : end) - first;
-                if (turn == count - 1) coefficients(first, end, rho);
+                if (turn == count - 1) grid.coefficients(first, end, rho);
                 cells -= (rows - i) * stored;
-                if (task.log) {
+                if (grid.task.log) {
                     corner_bar *= scale[i];
                     for (long j = (i + 1) * M; j < rows * M; ++j) bottom_bar[j] *= scale[i];
                 }
                 corner_bar =
-                    reverse_row(i, cells, rho + turn * rows, rho_bar + turn * rows, bottom_bar, corner_bar);
-                if (turn == 0) pull_back(i, count, rho_bar, of_rows, gradient);
+                    grid.reverse_row(i, cells, rho + turn * rows, rho_bar + turn * rows, bottom_bar, corner_bar);
+                if (turn == 0) grid.pull_back(i, count, rho_bar, of_rows, gradient);
             }
+            return true;
         }
+    };
+
+    bool differentiate() const {
+        const Cuts cuts(rows, rows * stored * long(sizeof(V)));
+        Vectors<V> memory(Reversal::size(rows, channels, cuts));
+        if (!memory.data) return false;
+        Reversal reversal(*this, cuts, memory.data);
+        reverse_rows(reversal, cuts, cuts.levels, 0, rows, true);
         return true;
     }
 };

@@ -1,4 +1,8 @@
-// How the rows of a grid are cut for the reverse sweep: all states stored if they fit the cache, else checkpoints.
+// The reverse sweep over the rows of a grid: all states stored if they fit the cache, else computed again.
+//
+// Rows are cut into blocks, these into smaller blocks, and so on: at most `fan` to a level, `leaf` rows in the smallest,
+// whose cells are stored. Of each level the states at the starts of at most fan - 1 blocks are kept at a time, and every
+// row is computed once a level and once more: memory grows as length log length, time by a factor log length.
 #pragma once
 
 #include "lanes.hpp"
@@ -16,19 +20,46 @@ struct Vectors {
     Vectors& operator=(const Vectors&) = delete;
 };
 
-// States are stored whole, and no row computed twice, while they fit here.
-inline constexpr long cache_bytes = 4L << 20;
+struct Cuts {
+    static constexpr long cache_bytes = 4L << 20;  // states are stored whole, and no row computed twice, while they fit
+    static constexpr long most_fan = 24, least_leaf = 4;
 
-// Rows a segment, so that `store` vectors a row inside a segment and `keep` vectors a checkpoint take least memory.
-inline long rows_per_segment(long rows, long store, long keep, long vector_bytes) {
-    if (rows * store * vector_bytes <= cache_bytes) return rows > 0 ? rows : 1;
-    long best = 1;
-    while (best < rows && (best + 1) * best * store <= rows * keep) ++best;
-    long cached = cache_bytes / (store * vector_bytes);
-    return best > cached ? best : cached;
+    long leaf, fan = 1;
+    int levels = 0;
+
+    // For rows of which the stored cells take `row_bytes` each.
+    Cuts(long rows, long row_bytes) : leaf(rows > 0 ? rows : 1) {
+        if (rows * row_bytes <= cache_bytes) return;
+        const long fit = cache_bytes / row_bytes / least_leaf * least_leaf;
+        leaf = fit > least_leaf ? fit : least_leaf;
+        const long leaves = (rows + leaf - 1) / leaf;
+        for (long reached = 1; reached < leaves; reached *= most_fan) ++levels;
+        while (power(fan, levels) < leaves) ++fan;
+    }
+
+    long slots() const { return levels * (fan - 1); }
+    long rows(int level) const { return leaf * power(fan, level); }
+    static long power(long base, int exponent) { return exponent == 0 ? 1 : base * power(base, exponent - 1); }
+};
+
+// Rows [begin, end), a block of that level, the last row first. The grid is at the state of row `begin`; `fresh` says
+// that no row of these was swept before. False as soon as nothing finite is left.
+template <class Reversal>
+bool reverse_rows(Reversal& grid, const Cuts& cuts, int level, long begin, long end, bool fresh) {
+    if (level == 0) return grid.stored_rows(begin, end, fresh);
+    const long size = cuts.rows(level - 1), slot = (level - 1) * (cuts.fan - 1);
+    const long blocks = (end - begin + size - 1) / size;
+    for (long b = 0; b + 1 < blocks; ++b) {
+        grid.save(slot + b, begin + b * size);
+        if (!grid.forward(begin + b * size, begin + (b + 1) * size, fresh)) return false;
+    }
+    for (long b = blocks - 1; b >= 0; --b) {
+        const bool last = b + 1 == blocks;
+        if (!last) grid.restore(slot + b, begin + b * size);
+        const long stop = last ? end : begin + (b + 1) * size;
+        if (!reverse_rows(grid, cuts, level - 1, begin + b * size, stop, fresh && last)) return false;
+    }
+    return true;
 }
-
-// At least one, so that the value of a grid without rows is written too.
-inline long segments_of(long rows, long size) { return rows > size ? (rows + size - 1) / size : 1; }
 
 }  // namespace siggpde::SIGGPDE_ISA

@@ -115,7 +115,8 @@ def test_bad_targets(targets: Any, match: str):
     ("name", "values", "match"),
     [
         ("dtype", ["float16", np.float32, [1]], "dtype must be 'auto', 'float32' or 'float64', got"),
-        ("device", ["tpu", 3], "device must be 'auto', 'cpu' or 'cuda', got"),
+        ("device", ["tpu", "cuda:99"], "device='(tpu|cuda:99)' cannot be used: "),
+        ("device", [3, None], "device must be 'auto' or a device of torch such as 'cpu', 'cuda' or 'cuda:1', got"),
         ("members", [0, -1, 1.5, "many", True, None], "members must be an integer of at least 1, got"),
         ("n_features", [0, 1, 2.0, "auto", None], "n_features must be an integer of at least 2, got"),
         ("max_iter", [0, "a"], "max_iter must be an integer of at least 1, got"),

@@ -22,7 +22,7 @@ def digest(*tensors: Tensor | None, facts: Any = None) -> str:
     for tensor in tensors:
         if tensor is not None:
             found.update(str((tuple(tensor.shape), tensor.dtype)).encode())
-            found.update(tensor.detach().contiguous().numpy().data)
+            found.update(tensor.detach().cpu().contiguous().numpy().data)
     if facts is not None:
         found.update(repr(facts).encode())
     return found.hexdigest()

@@ -50,6 +50,13 @@ def as_batch(x: Series, lengths: Any = None, name: str = "x") -> tuple[torch.Ten
     return x.contiguous(), lengths
 
 
+def moved(
+    x: torch.Tensor, lengths: torch.Tensor | None, device: torch.device
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """A batch and its lengths on a device: themselves where they are there already."""
+    return (x, lengths) if x.device == device else (x.to(device), None if lengths is None else lengths.to(device))
+
+
 def thread_count(n_jobs: int | None) -> int:
     """Threads for a call: torch's number by default, all cores for -1."""
     if n_jobs is None:

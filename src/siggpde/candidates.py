@@ -89,7 +89,7 @@ def best_kinds(ranked: Iterable[Candidate], count: int) -> list[Candidate]:
 
 def scales(paths: Tensor, candidate: Candidate) -> Tensor:
     """Channel scales that give the paths the median length asked for; time, channel 0, weighs `time_scale`."""
-    weights = torch.ones(paths.shape[2], dtype=torch.float64)
+    weights = torch.ones(paths.shape[2], dtype=torch.float64, device=paths.device)
     if candidate.options.time:
         weights[0] = candidate.time_scale
     steps = (paths * weights).diff(dim=1).norm(dim=2).sum(dim=1)

@@ -67,6 +67,18 @@ class Committee:
     recalibration: Recalibration | None = None
     sharpness: float = 1.0
 
+    @property
+    def device(self) -> torch.device:
+        """Where the members are, and so where batches have to be."""
+        return self.weights.device
+
+    def to(self, device: torch.device | str) -> Committee:
+        """Moves the members to a device, in place, and returns the committee."""
+        for member in self.members:
+            member.model.to(device)
+        self.weights = self.weights.to(device)
+        return self
+
     def probabilities(self, batch: SeriesBatch) -> Tensor:
         """Class probabilities (n, classes) in float64, rows summing to 1."""
         parts = []
@@ -97,6 +109,7 @@ class Committee:
 
     def log_predictive(self, batch: SeriesBatch, y: Tensor) -> Tensor:
         """log p(y | x) of every series, (n,)."""
+        y = y.to(self.device)
         if self.sharpness != 1.0:
             return self.probabilities(batch).log().gather(1, y.long()[:, None])[:, 0]
         if self.recalibration is not None:
@@ -157,7 +170,7 @@ def stack(log_densities: Tensor) -> Tensor:
     """
     count, n = log_densities.shape
     densities = log_densities.double().clamp_min(_LEAST)
-    weights = torch.full((count,), 1.0 / count, dtype=torch.float64)
+    weights = torch.full((count,), 1.0 / count, dtype=torch.float64, device=densities.device)
     for _ in range(_MOST_STEPS):
         shares = torch.softmax(densities + weights.log()[:, None], dim=0)
         before, weights = weights, (shares.sum(dim=1) + _PRIOR_SERIES) / (n + count * _PRIOR_SERIES)

@@ -32,7 +32,7 @@ def principal_directions(rows: Tensor, rank: int, *, tol: float = 1e-10) -> Tens
     keep = [i for i in reversed(range(len(share))) if share[i] > tol * share[-1]][:rank]
     if not keep:
         raise ValueError("all rows are zero: there are no principal directions")
-    chosen = directions[:, keep]
+    chosen = directions[:, torch.tensor(keep)]
     if count > n:
         chosen, _ = torch.linalg.qr(chosen)
     return chosen
@@ -58,6 +58,7 @@ def grow_pool(
     Every level extends the words of the level before by every letter, at first all of them, later those of the largest
     mean S_theta(X)²: a word whose prefix is small is seldom large. Channels that never move give no words.
     """
+    x, lengths = _inputs.moved(x, lengths, kernel.device)
     pool: list[Word] = [()]
     front: list[Word] = [()]
     steps = torch.where(_inputs.row_mask(x, lengths)[:, 1:, None], x.diff(dim=1), 0.0)

@@ -129,21 +129,25 @@ class OrthogonalSignatureFeatures(InducingFeatures):
 
     def inducing_covariance(self) -> Tensor:
         """E[u u^T], the identity. Nothing in the model asks for it; it is here to be looked at."""
-        return torch.eye(self.size, dtype=torch.float64)
+        return torch.eye(self.size, dtype=torch.float64, device=self.letters.device)
 
     def choose(self, chosen: Iterable[Sequence[int]]) -> None:
         """Use these words; a rotation for other words is dropped: the directions are the first `rank` of them."""
         self.words = check_words(chosen, self.channels)
         self.letters = letter_counts(self.words, self.channels).to(self.letters)
-        self.basis = None if self.rank is None else torch.eye(len(self.words), self.rank, dtype=torch.float64)
+        like = self.letters
+        self.basis = (
+            None if self.rank is None else torch.eye(len(self.words), self.rank, dtype=like.dtype, device=like.device)
+        )
 
     def rotate(self, basis: Tensor | None) -> None:
         """Use combinations of words, the orthonormal columns of `basis` (words, rank), or the words themselves."""
         if basis is not None:
             if basis.ndim != 2 or basis.shape[0] != len(self.words) or basis.shape[1] > len(self.words):
                 raise ValueError(f"basis must have shape ({len(self.words)}, rank), got {tuple(basis.shape)}")
-            basis = basis.detach().to(torch.float64)
-            off = (basis.T @ basis - torch.eye(basis.shape[1], dtype=basis.dtype)).abs().max().item()
+            basis = basis.detach().to(self.letters)
+            identity = torch.eye(basis.shape[1], dtype=basis.dtype, device=basis.device)
+            off = (basis.T @ basis - identity).abs().max().item()
             if off > 1e-8:
                 raise ValueError(f"the columns of basis must be orthonormal; they are off by {off:.1e}")
         self.basis = basis

@@ -38,7 +38,7 @@ class PathKernel(nn.Module):
             raise ValueError(f"amplitude must be positive, got {amplitude}")
         self.channels = channels
         self.log_theta = nn.Parameter(scales.log().clone())
-        self.log_amplitude = nn.Parameter(torch.tensor(math.log(amplitude), dtype=torch.float64))
+        self.log_amplitude = nn.Parameter(self.log_theta.detach().new_tensor(math.log(amplitude)))
 
     @property
     def theta(self) -> Tensor:
@@ -71,11 +71,27 @@ class PathKernel(nn.Module):
             raise ValueError("y_lengths is given, but y is not; for the covariances of x alone give `lengths`")
 
     def as_paths(self, x: _inputs.Series, lengths: Any = None, name: str = "x") -> tuple[Tensor, Tensor | None]:
-        """x as a float64 batch with its lengths, after checking the number of channels."""
+        """x as a float64 batch on the kernel's device with its lengths, after checking the number of channels.
+
+        What is on the CPU is copied to the device of the kernel; nothing is copied from another device.
+        """
+        batch, counts = self.checked_paths(x, lengths, name)
+        return _inputs.moved(batch, counts, self.device)
+
+    def checked_paths(self, x: _inputs.Series, lengths: Any = None, name: str = "x") -> tuple[Tensor, Tensor | None]:
+        """The same where it is: for many series, of which parts are copied to the kernel's device one by one."""
         batch, counts = _inputs.as_batch(x, lengths, name)
         if batch.shape[2] != self.channels:
             raise ValueError(f"{name} has {batch.shape[2]} channels, but the kernel was made for {self.channels}")
+        if batch.device != self.device and not batch.is_cpu:
+            place = str(batch.device)
+            raise ValueError(f"{name} is on {place}, but the model on {self.device}; move it with model.to({place!r})")
         return batch.to(torch.float64), counts
+
+    @property
+    def device(self) -> torch.device:
+        """Where the parameters are, and so where everything is computed."""
+        return self.log_theta.device
 
 
 class SignatureKernel(PathKernel):
@@ -119,7 +135,7 @@ class SignatureKernel(PathKernel):
         elif words is not None:
             self.words = check_words(words, channels)
         counts = letter_counts(self.words or [], channels)
-        self.register_buffer("letters", counts.to(torch.float64), persistent=False)
+        self.register_buffer("letters", counts.to(self.log_theta), persistent=False)
 
     @property
     def finite(self) -> bool:

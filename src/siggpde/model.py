@@ -57,7 +57,17 @@ class SparseGP(nn.Module, Generic[AnyKernel, AnyFeatures]):
     def reset_variational(self) -> None:
         """Put q(u) back to the prior, with as many inducing variables as the features have now."""
         old = self.variational
-        self.variational = VariationalGaussian(old.latents, self.features.size, old.covariance, self.dtype)
+        size, place = self.features.size, old.mean.device
+        self.variational = VariationalGaussian(old.latents, size, old.covariance, self.dtype, place)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is: `model.to("cuda")` moves it. Series on the CPU are copied there, part by part."""
+        return self.kernel.device
+
+    def targets(self, y: Any) -> Tensor:
+        """Targets (n,) as the likelihood wants them, on the model's device."""
+        return self.likelihood.check_targets(y).to(self.device)
 
     def project(self, x: _inputs.Series, *, lengths: Lengths = None) -> Projection:
         """What the model sees of x: features in the model's dtype, k(X, X) and tail in float64."""
@@ -74,7 +84,7 @@ class SparseGP(nn.Module, Generic[AnyKernel, AnyFeatures]):
 
         x (n, length, channels), y (n,) as the likelihood wants it. Gradients flow to all parameters.
         """
-        return self.elbo_of(self.project(x, lengths=lengths), self.likelihood.check_targets(y), total)
+        return self.elbo_of(self.project(x, lengths=lengths), self.targets(y), total)
 
     def elbo_of(self, seen: Projection, y: Tensor, total: int | None = None) -> Tensor:
         """The same from a projection that is already there."""
@@ -99,7 +109,7 @@ class SparseGP(nn.Module, Generic[AnyKernel, AnyFeatures]):
             self.latent_marginals(self.project(batch, lengths=counts)) for batch, counts in _chunks(x, lengths, chunk)
         ]
         if not parts:
-            empty = torch.empty(0, self.likelihood.latents, dtype=self.dtype)
+            empty = torch.empty(0, self.likelihood.latents, dtype=self.dtype, device=self.device)
             return empty, empty.clone()
         return torch.cat([mean for mean, _ in parts]), torch.cat([variance for _, variance in parts])
 
@@ -111,7 +121,7 @@ class SparseGP(nn.Module, Generic[AnyKernel, AnyFeatures]):
     @torch.no_grad()
     def log_predictive(self, x: _inputs.Series, y: Any, *, lengths: Lengths = None) -> Tensor:
         """log p(y | x) of every series, (n,); minus its mean is the negative log predictive probability, NLPP."""
-        return self.likelihood.log_predictive(*self.predict_f(x, lengths=lengths), self.likelihood.check_targets(y))
+        return self.likelihood.log_predictive(*self.predict_f(x, lengths=lengths), self.targets(y))
 
     @torch.no_grad()
     def sample_f(
@@ -124,7 +134,9 @@ class SparseGP(nn.Module, Generic[AnyKernel, AnyFeatures]):
         if bool((share < floor).any()):
             raise ArithmeticError("the joint covariance has negative eigenvalues: lower the kernel's tol")
         roots = vectors * share.clamp_min(0).sqrt()[:, None, :]  # what is negative above is rounding
-        noise = torch.randn(samples, *mean.T.shape, 1, dtype=torch.float64, generator=generator)
+        source = mean.device if generator is None else generator.device
+        noise = torch.randn(samples, *mean.T.shape, 1, dtype=torch.float64, generator=generator, device=source)
+        noise = noise.to(mean.device)
         return mean + (roots @ noise)[..., 0].mT.to(mean)
 
     def _joint(self, x: _inputs.Series, lengths: Lengths) -> tuple[Tensor, Tensor]:

@@ -103,7 +103,7 @@ class Ranks:
             sizes = self.sizes(len(values))
             places, total = torch.arange(len(values)) + sum(sizes[: self.rank]), sum(sizes)
         assert total is not None
-        whole = torch.zeros(total, *values.shape[1:], dtype=values.dtype)
+        whole = torch.zeros(total, *values.shape[1:], dtype=values.dtype, device=values.device)
         whole[places] = values.detach()
         if not self.alone:  # every row is of one rank and zero elsewhere, so that the sum is exact
             self._reduce(whole)
@@ -118,7 +118,7 @@ class Ranks:
             return []
         found = [values]
         for rank in range(1, self.count):
-            room = torch.empty(sizes[rank], *values.shape[1:], dtype=values.dtype)
+            room = torch.empty(sizes[rank], *values.shape[1:], dtype=values.dtype, device=values.device)
             with self._contact():
                 dist.recv(room, group=self._group, group_src=rank)
             found.append(room)
@@ -243,6 +243,8 @@ def connect(*, timeout: float = 600.0) -> Ranks:
             f"WORLD_SIZE is {os.environ['WORLD_SIZE']}, but {', '.join(missing)} is not set: start with torchrun, or "
             "unset WORLD_SIZE for a process alone"
         )
+    if torch.cuda.is_available():  # the GPU of this process, among those of its machine
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
     try:
         dist.init_process_group(backend, timeout=limit)
     except (RuntimeError, ValueError) as error:

@@ -38,7 +38,7 @@ class Recalibration:
 
     def log_density(self, log_density: Tensor, z: Tensor) -> Tensor:
         """log g(y), (n,), from log f(y) and z of y."""
-        t = torch.from_numpy(stats.t.logpdf((z / self.scale).numpy(), self.degrees))
+        t = torch.from_numpy(stats.t.logpdf((z / self.scale).cpu().numpy(), self.degrees)).to(z.device)
         normal = -0.5 * (z.square() + math.log(2 * math.pi))
         return log_density + t - math.log(self.scale) - normal
 
@@ -54,7 +54,7 @@ def recalibrate(z: Tensor) -> Recalibration:
     left-out series, which makes these look better than new ones.
     """
     imagined = _PRIOR_SPREAD * stats.norm.ppf((np.arange(_PRIOR_SERIES) + 0.5) / _PRIOR_SERIES)
-    values = np.concatenate([z.detach().double().numpy(), imagined])
+    values = np.concatenate([z.detach().double().cpu().numpy(), imagined])
     best, chosen = -math.inf, Recalibration(DEGREES[-1], 1.0)
     for degrees in DEGREES:
         for scale in _SCALES:
@@ -69,11 +69,12 @@ def deviations(y: Tensor, means: Tensor, spreads: Tensor, weights: Tensor) -> Te
 
     By logarithms of F and of 1 - F, whichever is smaller, so that it holds however far out y is.
     """
-    each = ((y - means) / spreads).detach().double().numpy()
-    shares = weights.detach().double().log().numpy()[:, None]
+    each = ((y - means) / spreads).detach().double().cpu().numpy()
+    shares = weights.detach().double().log().cpu().numpy()[:, None]
     below = special.logsumexp(shares + special.log_ndtr(each), axis=0)
     above = special.logsumexp(shares + special.log_ndtr(-each), axis=0)
-    return torch.from_numpy(np.where(below < above, special.ndtri_exp(below), -special.ndtri_exp(above)))
+    found = np.where(below < above, special.ndtri_exp(below), -special.ndtri_exp(above))
+    return torch.from_numpy(found).to(means.device)
 
 
 def mixture_quantile(z: float, means: Tensor, spreads: Tensor, weights: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 import torch
@@ -89,7 +89,14 @@ class Screening:
             rank = 500 if each == 0 else max(1, min(500, math.isqrt(_MOST_BYTES // each)))
         kept = None if rank is None else min(rank, len(self.words))
         features = OrthogonalSignatureFeatures(channels, len(self.words), "lexicographic", kept, chosen=self.words)
-        return SignatureGP(kernel, features, likelihood, covariance=covariance, dtype=dtype)
+        model = SignatureGP(kernel, features, likelihood, covariance=covariance, dtype=dtype)
+        return model.to(self.theta.device)
+
+    def to(self, device: torch.device) -> Screening:
+        """The same on a device, on which `build` then makes models."""
+        result = replace(self.result, weights=self.result.weights.to(device))
+        others = [other.to(device) for other in self.others]
+        return replace(self, theta=self.theta.to(device), result=result, others=others)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain facts, for the History and for reports."""
@@ -140,7 +147,7 @@ def screen(
     started = time.perf_counter()
     with ranks.together():
         batch, counts = _inputs.as_batch(series, lengths, "series")
-        target = torch.as_tensor(y)
+        target = torch.as_tensor(y).to(batch.device)
         if target.shape != (len(batch),):
             raise ValueError(f"y must have shape ({len(batch)},), one target a series, got {tuple(target.shape)}")
         _inputs.check_finite(batch, counts, "series")  # errors name series by their place here, not among those tried

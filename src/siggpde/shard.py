@@ -55,7 +55,7 @@ def level(x: Tensor, lengths: Tensor | None, ranks: Ranks) -> tuple[Tensor, Tens
     longest, ragged = ranks.most(torch.tensor([x.shape[1], int(lengths is not None)])).tolist()
     least = -int(ranks.most(torch.tensor([-x.shape[1]])))
     if lengths is None and (ragged or least < longest):
-        lengths = torch.full((len(x),), x.shape[1])
+        lengths = torch.full((len(x),), x.shape[1], device=x.device)
     if x.shape[1] < longest:  # the last point again and again: what is there is never read, but is finite
         x = torch.cat([x, x[:, -1:].expand(-1, longest - x.shape[1], *x.shape[2:])], dim=1)
     return x, lengths
@@ -66,7 +66,7 @@ def fingerprint(shard: Shard, columns: list[Tensor | None], lengths: Tensor | No
 
     It does not depend on which rank holds what: every series is hashed with its number, and hashes are added.
     """
-    arrays = [column.detach().contiguous().numpy() for column in columns if column is not None]
+    arrays = [column.detach().cpu().contiguous().numpy() for column in columns if column is not None]
     counts = None if lengths is None else lengths.tolist()
     digests = bytearray()
     for row in range(shard.size):
@@ -78,7 +78,7 @@ def fingerprint(shard: Shard, columns: list[Tensor | None], lengths: Tensor | No
     whole = hashlib.sha256(shard.ranks.gather(torch.from_numpy(sums)[None]).sum(dim=0).numpy().tobytes())
     whole.update(repr([(array.dtype, array.shape[2:]) for array in arrays]).encode())
     for fact in facts:
-        whole.update(fact.contiguous().numpy().tobytes() if isinstance(fact, Tensor) else repr(fact).encode())
+        whole.update(fact.cpu().contiguous().numpy().tobytes() if isinstance(fact, Tensor) else repr(fact).encode())
     return whole.hexdigest()
 
 

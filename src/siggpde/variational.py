@@ -24,7 +24,12 @@ class VariationalGaussian(nn.Module):
     root: nn.Parameter
 
     def __init__(
-        self, latents: int, size: int, covariance: Covariance = "full", dtype: torch.dtype = torch.float64
+        self,
+        latents: int,
+        size: int,
+        covariance: Covariance = "full",
+        dtype: torch.dtype = torch.float64,
+        device: torch.device | str | None = None,
     ) -> None:
         super().__init__()
         if covariance not in ("full", "shared", "diagonal"):
@@ -32,10 +37,10 @@ class VariationalGaussian(nn.Module):
         if latents < 1 or size < 1:
             raise ValueError(f"there must be at least one latent and one inducing variable, got {latents} and {size}")
         self.covariance: Covariance = covariance
-        self.mean = nn.Parameter(torch.zeros(latents, size, dtype=dtype))
+        self.mean = nn.Parameter(torch.zeros(latents, size, dtype=dtype, device=device))
         roots = 1 if covariance == "shared" else latents
-        root = torch.eye(size, dtype=dtype).expand(roots, -1, -1) if self.full else torch.ones(latents, size)
-        self.root = nn.Parameter(root.to(dtype).clone())
+        root = _identity(self.mean).expand(roots, -1, -1) if self.full else torch.ones_like(self.mean)
+        self.root = nn.Parameter(root.detach().clone())
 
     @property
     def full(self) -> bool:
@@ -85,7 +90,7 @@ class VariationalGaussian(nn.Module):
         with torch.no_grad():
             if not self.full:
                 return bool((self.root == 1).all())
-            return bool((self.root == torch.eye(self.size, dtype=self.root.dtype)).all())
+            return bool((self.root == _identity(self.root)).all())
 
     def natural(self) -> tuple[Tensor, Tensor]:
         """Sigma^-1 and Sigma^-1 m in float64: shaped as `root`, whole, and (latents, M)."""
@@ -93,8 +98,8 @@ class VariationalGaussian(nn.Module):
             if not self.full:
                 precision = self.root.double().square().reciprocal()
                 return precision, precision * self.mean.double()
-            identity = torch.eye(self.size, dtype=torch.float64)
-            inverse = torch.linalg.solve_triangular(self.root.double(), identity.expand_as(self.root), upper=False)
+            root = self.root.double()
+            inverse = torch.linalg.solve_triangular(root, _identity(root).expand_as(root), upper=False)
             precision = inverse.mT @ inverse
             return precision, _times_rows(precision, self.mean.double())
 
@@ -114,8 +119,7 @@ class VariationalGaussian(nn.Module):
             factors, info = torch.linalg.cholesky_ex(precision.flip(1, 2))
             if bool((info != 0).any()):
                 return False
-            identity = torch.eye(self.size, dtype=factors.dtype)
-            inverse = torch.linalg.solve_triangular(factors, identity.expand_as(factors), upper=False)
+            inverse = torch.linalg.solve_triangular(factors, _identity(factors).expand_as(factors), upper=False)
             root = inverse.flip(1, 2).mT
             self.root.copy_(root)
             self.mean.copy_(_times_rows(root, _times_rows(root.mT, shift)))
@@ -127,21 +131,25 @@ class VariationalGaussian(nn.Module):
         Its mean is overlap m and its covariance I + overlap (Sigma - I) overlap^T: what both have in common is kept,
         what is dropped is integrated out and what is new is at its prior.
         """
-        other = VariationalGaussian(self.latents, len(overlap), self.covariance, self.mean.dtype)
+        other = VariationalGaussian(self.latents, len(overlap), self.covariance, self.mean.dtype, self.mean.device)
         with torch.no_grad():
             turn = overlap.double()  # in float32 the difference below may lose a small covariance to rounding
             other.mean.copy_(self.mean.double() @ turn.T)
             if self.full:
                 spread = turn @ self.root.double()
                 change = spread @ spread.mT - turn @ turn.T
-                identity = torch.eye(len(overlap), dtype=torch.float64)
-                other.root.copy_(torch.linalg.cholesky(change + identity))
+                other.root.copy_(torch.linalg.cholesky(change + _identity(change)))
             else:
                 other.root.copy_((1 + (self.root.double().square() - 1) @ turn.square().T).sqrt())
         return other
 
     def extra_repr(self) -> str:
         return f"{self.latents} latents, {self.size} inducing variables, covariance={self.covariance!r}"
+
+
+def _identity(like: Tensor) -> Tensor:
+    """The identity (M, M) of tensors (.., M): their dtype and device."""
+    return torch.eye(like.shape[-1], dtype=like.dtype, device=like.device)
 
 
 def _times_rows(matrices: Tensor, rows: Tensor) -> Tensor:

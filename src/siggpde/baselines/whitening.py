@@ -94,7 +94,8 @@ class WhitenedFeatures(InducingFeatures):
         if not self.explicit(kernel) or 8 * len(x) * len(kernel.letters) > _MOST_BYTES:
             return None
         with torch.no_grad():
-            return signature(x.double() * kernel.theta, depth=kernel.level, lengths=lengths)
+            paths, counts = kernel.as_paths(x, lengths)
+            return signature(paths * kernel.theta, depth=kernel.level, lengths=counts)
 
     def project_signatures(self, kernel: TruncatedKernel, plain: Tensor, reference: Tensor) -> Projection:
         """The projection from S(X) (n, words) of series that were scaled by exp(reference)."""

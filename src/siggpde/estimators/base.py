@@ -16,6 +16,7 @@ from torch import Tensor
 from siggpde import _inputs
 from siggpde.committee import Committee
 from siggpde.estimators._bases import AEON
+from siggpde.estimators.device import chosen_device, usable_device
 from siggpde.estimators.fitting import FitSettings, data_fingerprint, fit_committee, levelled
 from siggpde.estimators.settings import (
     DTYPES,
@@ -79,6 +80,7 @@ class SeriesEstimator:
         """
         started = time.perf_counter()
         settings = self._settings(classes, class_weight)
+        device = chosen_device(self.device, X)
         preparation = self._preparation()
         with self._threads():
             preparation.fit(X, ranks=shard.ranks)
@@ -93,7 +95,7 @@ class SeriesEstimator:
             least, most = shard.ranks.most(torch.stack([-counts.min(), counts.max()])).tolist()
             found["length_range_"] = (-least, most)
             found["fingerprint_"] = data_fingerprint(batch, y, shard)
-            found["committee_"] = fit_committee(batch, y, classes, settings, shard)
+            found["committee_"] = fit_committee(batch.to(device), y.to(device), classes, settings, shard)
         found |= {"preparation_": preparation, "n_series_": len(y), "seconds_": time.perf_counter() - started}
         return found
 
@@ -146,12 +148,18 @@ class SeriesEstimator:
         batch = self._batch(X)
         _check_counts(batch, len(y))
         with self._threads():
-            return self.committee_.log_predictive(batch, y).numpy()
+            return self.committee_.log_predictive(batch, y).cpu().numpy()
 
     def _batch(self, X: Any) -> SeriesBatch:
-        """X as the members of the committee want it, checked against what `fit` saw."""
+        """X as the members of the committee want it and where they are, checked against what `fit` saw."""
         self._check_fitted()
-        return _in_range(self.preparation_(X))
+        return _in_range(self.preparation_(X)).to(self.committee_.device)
+
+    def to(self, device: str | torch.device) -> Any:
+        """Moves a fitted estimator to a device, such as "cuda" or "cpu", where it then predicts; returns itself."""
+        self._check_fitted()
+        self.committee_.to(usable_device(device))
+        return self
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "committee_"):
@@ -165,7 +173,6 @@ class SeriesEstimator:
             raise ValueError(f"likelihood='bernoulli' is for two classes, y has {classes}; take 'softmax'")
         if not isinstance(self.dtype, str) or self.dtype not in DTYPES:
             raise ValueError(f"dtype must be 'auto', 'float32' or 'float64', got {self.dtype!r}")
-        self._check_device()
         return FitSettings(
             likelihood=self.likelihood,
             members=None
@@ -183,13 +190,6 @@ class SeriesEstimator:
             resume=bool(self.resume),
             cache_dir=cache_folder(self.cache_dir),
         )
-
-    def _check_device(self) -> None:
-        if not isinstance(self.device, str) or self.device not in ("auto", "cpu", "cuda"):
-            raise ValueError(f"device must be 'auto', 'cpu' or 'cuda', got {self.device!r}")
-        if self.device == "cuda":
-            why = "torch sees no CUDA device" if not torch.cuda.is_available() else "this version computes on the CPU"
-            raise ValueError(f"device='cuda' cannot be used: {why}; take device='auto' or 'cpu'")
 
     def _preparation(self) -> Preparation:
         spectrogram = self.spectrogram

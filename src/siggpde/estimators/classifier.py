@@ -73,7 +73,7 @@ class _ClassifierMethods(SeriesEstimator):
         """Probabilities (n_cases, n_classes), columns in the order of `classes_`."""
         batch = self._batch(X)
         with self._threads():
-            return self.committee_.probabilities(batch).numpy()
+            return self.committee_.probabilities(batch).cpu().numpy()
 
     def log_likelihood(self, X: Any, y: Any) -> np.ndarray:
         """log p(y | X) of every series, (n_cases,); minus its mean is the NLPP."""
@@ -108,8 +108,9 @@ class SigGPClassifier(_ClassifierMethods, ClassifierBase):
     - `class_weight`: None, "balanced", or a dictionary from label to weight.
     - `max_iter`: iterations of a variational phase. `time_limit`: seconds, about, after which the best so far is taken.
     - `random_state`: None is 0, so that runs repeat. `n_jobs`: threads; -1 takes all cores, None torch's number.
-    - `verbose`: 0 is silent, 1 shows progress on a terminal. `device`: "auto" or "cpu". `dtype`: "auto", "float64"
-      ("auto" takes "float32" for very many series).
+    - `verbose`: 0 is silent, 1 shows progress on a terminal.
+    - `device`: where to compute, such as "cuda"; "auto" is the device of X where it is a tensor, else the CPU. `dtype`:
+      "auto", "float64" ("auto" takes "float32" for very many series).
     - `checkpoint`: a folder where the state of the fit is kept; with `resume=True` a fit goes on from there.
     - `cache_dir`: a folder where signatures are kept, so that the next fit of the same series need not compute them.
 

@@ -71,7 +71,7 @@ def fit_committee(batch: SeriesBatch, y: Tensor, classes: int | None, settings: 
         members.append(_member(place, choice, batch, y, classes, settings, rest, shard))
     if exact:
         return _weighed(members, batch, y, shard)
-    return Committee(members, torch.full((len(members),), 1 / len(members), dtype=torch.float64))
+    return Committee(members, torch.full((len(members),), 1 / len(members), dtype=torch.float64, device=y.device))
 
 
 def _screening(batch: SeriesBatch, y: Tensor, settings: FitSettings, shard: Shard) -> Screening:
@@ -80,7 +80,7 @@ def _screening(batch: SeriesBatch, y: Tensor, settings: FitSettings, shard: Shar
     if path is not None and settings.resume:
         state = shard.ranks.first(lambda: read_screening(path, mark) if path.exists() else None)
         if state is not None:
-            return as_screening(state)
+            return as_screening(state).to(batch.values.device)
     if (
         path is not None and shard.ranks.leads
     ):  # a member that an earlier fit left would be taken for one of this fit when it is resumed

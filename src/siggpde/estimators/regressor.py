@@ -64,8 +64,8 @@ class _RegressorMethods(SeriesEstimator):
         batch = self._batch(X)
         with self._threads():
             mean, variance = self.committee_.mean_and_variance(batch)
-        mean = (self.target_shift_ + self.target_scale_ * mean).numpy()
-        return (mean, (self.target_scale_ * variance.sqrt()).numpy()) if return_std else mean
+        mean = (self.target_shift_ + self.target_scale_ * mean).cpu().numpy()
+        return (mean, (self.target_scale_ * variance.sqrt()).cpu().numpy()) if return_std else mean
 
     def predict_interval(self, X: Any, level: float = 0.9) -> np.ndarray:
         """Lower and upper ends, (n_cases, 2), of intervals that hold y with probability `level`."""
@@ -81,7 +81,7 @@ class _RegressorMethods(SeriesEstimator):
         batch = self._batch(X)
         with self._threads():
             found = self.committee_.quantiles(batch, levels.tolist())
-        return (self.target_shift_ + self.target_scale_ * found).numpy()
+        return (self.target_shift_ + self.target_scale_ * found).cpu().numpy()
 
     def log_likelihood(self, X: Any, y: Any) -> np.ndarray:
         """log p(y | X) of every series, (n_cases,); minus its mean is the NLPD."""

@@ -27,7 +27,7 @@ def write_screening(path: Path, found: Screening, mark: str) -> None:
 def read_screening(path: Path, mark: str) -> dict[str, Any]:
     """Reads the state back, executing nothing; other data, settings or a damaged file are a ValueError."""
     try:
-        state = torch.load(path, weights_only=True)
+        state = torch.load(path, weights_only=True, map_location="cpu")
         known = state["format"] == _FORMAT
     except Exception as error:
         raise ValueError(

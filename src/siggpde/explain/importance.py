@@ -73,7 +73,7 @@ def global_importance(
     if len(batch) > max_series:
         batch = take(batch, torch.arange(max_series) * len(batch) // max_series)
     known = vocabulary(committee, names)
-    total = torch.zeros(len(known.words), dtype=torch.float64)
+    total = torch.zeros(len(known.words), dtype=torch.float64, device=committee.device)
     for weight, member, places in zip(committee.weights, committee.members, known.places, strict=True):
         spread = _spread(member, batch) * word_weights(member.model).abs().sum(dim=0)
         total.index_add_(0, places, weight.double() * spread)
@@ -106,7 +106,8 @@ def _share(value: float, whole: float) -> float:
 
 def _spread(member: Member, batch: SeriesBatch) -> Tensor:
     """The standard deviation of every word's feature over the series, (M,), chunk by chunk."""
-    seen, mean, squares = 0, torch.zeros(1, dtype=torch.float64), torch.zeros(1, dtype=torch.float64)
+    seen, mean = 0, torch.zeros(1, dtype=torch.float64, device=batch.values.device)
+    squares = mean
     for piece in chunks(batch, _CHUNK):
         values = word_features(member.model, *member.paths(piece))
         own = values.mean(dim=0)

@@ -59,7 +59,7 @@ def link_offset(model: SignatureGP) -> Tensor:
     likelihood = model.likelihood
     if isinstance(likelihood, LeastSquares):
         return likelihood.offset
-    return torch.zeros(getattr(likelihood, "classes", 1), dtype=torch.float64)
+    return torch.zeros(getattr(likelihood, "classes", 1), dtype=torch.float64, device=model.device)
 
 
 def classifies(committee: Committee) -> bool:
@@ -87,7 +87,8 @@ def vocabulary(committee: Committee, names: Sequence[str]) -> Vocabulary:
     everyones = path_names(committee, names)
     for member, spelled in zip(committee.members, everyones, strict=True):
         own = [tuple(spelled[letter] for letter in word) for word in member.model.features.words]
-        places.append(torch.tensor([found.setdefault(word, len(found)) for word in own], dtype=torch.int64))
+        numbers = [found.setdefault(word, len(found)) for word in own]
+        places.append(torch.tensor(numbers, dtype=torch.int64, device=committee.device))
     order = {name: place for place, name in enumerate(dict.fromkeys(name for own in everyones for name in own))}
     sets: dict[Letters, int] = {}
     held = [tuple(sorted(set(word), key=order.__getitem__)) for word in found]

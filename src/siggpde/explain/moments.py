@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from siggpde._inputs import row_mask
 from siggpde.committee import Committee, Member, chunks
 from siggpde.explain.linear import check, classifies, directions, likeliest_two, path_names, word_features
 from siggpde.paths import PathOptions, SeriesBatch
@@ -58,19 +59,20 @@ def time_attribution(committee: Committee, batch: SeriesBatch, names: Sequence[s
     check(committee, batch, names)
     spelled = path_names(committee, names)
     channels = tuple(dict.fromkeys(name for own in spelled for name in own))
-    found = torch.zeros(len(batch), batch.values.shape[1], len(channels), dtype=torch.float64)
+    place = committee.device
+    found = torch.zeros(len(batch), batch.values.shape[1], len(channels), dtype=torch.float64, device=place)
     pairs = likeliest_two(committee.probabilities(batch)) if classifies(committee) else None
     for k, (weight, member) in enumerate(zip(committee.weights.tolist(), committee.members, strict=True)):
-        columns = torch.tensor([channels.index(name) for name in spelled[k]])
+        columns = torch.tensor([channels.index(name) for name in spelled[k]], device=place)
         start = 0
         for piece in chunks(batch, _CHUNK):
             rows = slice(start, start + len(piece))
             steps = _steps(member, piece, directions(committee, pairs, k, rows))
-            laid = torch.zeros(len(piece), found.shape[1], steps.shape[2], dtype=torch.float64)
-            laid.index_add_(1, _points(member.transform.options, steps.shape[1]), steps)
+            laid = steps.new_zeros(len(piece), found.shape[1], steps.shape[2])
+            laid.index_add_(1, _points(member.transform.options, steps.shape[1]).to(place), steps)
             found[rows].index_add_(2, columns, weight * laid)
             start += len(piece)
-    return TimeAttribution(channels, found.numpy(), None if pairs is None else pairs.numpy())
+    return TimeAttribution(channels, found.cpu().numpy(), None if pairs is None else pairs.cpu().numpy())
 
 
 def _steps(member: Member, batch: SeriesBatch, towards: Tensor) -> Tensor:
@@ -81,8 +83,7 @@ def _steps(member: Member, batch: SeriesBatch, towards: Tensor) -> Tensor:
         latent = (word_features(member.model, points, lengths) * towards).sum()
         (slope,) = torch.autograd.grad(latent, points)
     if lengths is not None:
-        inside = torch.arange(paths.shape[1]) < lengths[:, None]
-        slope = torch.where(inside[:, :, None], slope, 0.0)
+        slope = torch.where(row_mask(paths, lengths)[:, :, None], slope, 0.0)
     after = slope.flip(1).cumsum(dim=1).flip(1)[:, 1:]
     return after * paths.diff(dim=1)
 

@@ -132,7 +132,7 @@ def explain_series(
     found: list[SeriesExplanation] = []
     for piece in chunks(batch, _CHUNK):
         facts, pairs = _predictions(committee, piece, labels)
-        values, constant = _contributions(committee, piece, pairs, known, usual)
+        values, constant = (part.cpu() for part in _contributions(committee, piece, pairs, known, usual))
         for row, fact in enumerate(facts):
             found.append(_explanation(piece.first + row, fact, values[row], float(constant[row]), known, top))
     return found
@@ -164,8 +164,8 @@ def _contributions(
     committee: Committee, batch: SeriesBatch, pairs: Tensor | None, known: Vocabulary, usual: list[Tensor] | None
 ) -> tuple[Tensor, Tensor]:
     """What every word (n, words) and the constant (n,) add to the latent, averaged over the members."""
-    values = torch.zeros(len(batch), len(known.words), dtype=torch.float64)
-    constant = torch.zeros(len(batch), dtype=torch.float64)
+    values = batch.values.new_zeros(len(batch), len(known.words), dtype=torch.float64)
+    constant = values.new_zeros(len(batch))
     for k, (weight, member) in enumerate(zip(committee.weights.double(), committee.members, strict=True)):
         features = word_features(member.model, *member.paths(batch))
         towards = directions(committee, pairs, k, slice(None))

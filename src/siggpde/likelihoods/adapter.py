@@ -109,7 +109,7 @@ class _Adapted(Likelihood):
     @torch.no_grad()
     def check_targets(self, y: Any) -> Tensor:
         values = targets.finite(y)
-        given = self._given(torch.zeros(1, 1, dtype=torch.float64))
+        given = self._given(torch.zeros(1, 1, dtype=torch.float64, device=values.device))
         inside: Any = given.support
         likely = torch.where(inside.check(values), values.double(), math.nan)
         known = likely.isfinite()

@@ -92,9 +92,9 @@ class LeastSquares(Classification):
 
     def weights(self, y: Tensor, like: Tensor) -> Tensor:
         """What every series counts, (B,): the weight of its class."""
-        return (
-            torch.ones(len(y), dtype=like.dtype) if self.class_weight is None else self.class_weight.to(like)[y.long()]
-        )
+        if self.class_weight is None:
+            return torch.ones(len(y), dtype=like.dtype, device=like.device)
+        return self.class_weight.to(like)[y.long()]
 
     def expected_log_prob(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
         self._check(mean, variance, y)

@@ -44,11 +44,18 @@ class SeriesBatch:
     def counts(self) -> Tensor:
         """The length of every series, (n,), int64."""
         n, length, _ = self.values.shape
-        return torch.full((n,), length) if self.lengths is None else self.lengths
+        return torch.full((n,), length, device=self.values.device) if self.lengths is None else self.lengths
 
     def inside(self) -> Tensor:
         """Which rows are points of a series and not padding, (n, length), bool."""
-        return torch.arange(self.values.shape[1]) < self.counts()[:, None]
+        return torch.arange(self.values.shape[1], device=self.values.device) < self.counts()[:, None]
+
+    def to(self, device: torch.device) -> SeriesBatch:
+        """The batch on a device: itself where it is there already."""
+        if self.values.device == device:
+            return self
+        lengths, times = (None if part is None else part.to(device) for part in (self.lengths, self.times))
+        return SeriesBatch(self.values.to(device), lengths, times, self.first)
 
 
 def collect(X: Any, name: str = "X") -> SeriesBatch:

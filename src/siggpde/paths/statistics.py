@@ -26,15 +26,16 @@ def mean_and_spread(pieces: Callable[[], Iterable[Tensor]], ranks: Ranks = ALONE
     """
     count, total, largest = 0, torch.zeros(1).double(), torch.zeros(1).double()
     for part in pieces():
+        total, largest = total.to(part.device), largest.to(part.device)
         if len(part):
             count, total = count + len(part), total + part.sum(dim=0)
             largest = torch.maximum(largest, part.abs().amax(dim=0))
     largest = ranks.most(largest)
-    total, number = ranks.sum(total, torch.tensor(float(count), dtype=torch.float64))
+    total, number = ranks.sum(total, total.new_tensor(float(count)))
     mean = total / number
     # Exact powers of two, so that squares of the largest and smallest numbers stay in range and others do not change.
     powers = [math.ldexp(1.0, max(-1000, min(1000, math.frexp(x)[1]))) for x in largest.tolist()]
-    unit = torch.tensor(powers, dtype=torch.float64)
+    unit = total.new_tensor(powers)
     centre, squares = mean / unit, torch.zeros_like(mean)
     for part in pieces():
         squares = squares + (part / unit - centre).square_().sum(dim=0)

@@ -145,7 +145,7 @@ class PathTransform:
             counts = None if counts is None else counts + 1
         if self.options.append != "none":
             assert self.appended_spread is not None
-            path = torch.cat([path, self._appended(path, counts) / self.appended_spread], dim=2)
+            path = torch.cat([path, self._appended(path, counts) / self.appended_spread.to(path.device)], dim=2)
         if self.options.lead_lag:
             path = _lead_lag(path)
             clock = None if clock is None else clock.repeat_interleave(2, dim=1)[:, 1:]
@@ -222,7 +222,7 @@ class PathTransform:
 
     def _standard(self, batch: Tensor) -> Tensor:
         assert self.mean is not None and self.spread is not None
-        return (batch - self.mean) / self.spread
+        return (batch - self.mean.to(batch.device)) / self.spread.to(batch.device)
 
     def _appended(self, path: Tensor, counts: Tensor | None) -> Tensor:
         steps = _hold_last(path, counts).diff(dim=1)
@@ -245,14 +245,14 @@ def _hold_last(path: Tensor, counts: Tensor | None) -> Tensor:
     if counts is None:
         return path
     last = (counts - 1).clamp_min(0)
-    place = torch.minimum(torch.arange(path.shape[1])[None, :], last[:, None])
+    place = torch.minimum(torch.arange(path.shape[1], device=path.device)[None, :], last[:, None])
     return path.gather(1, place[:, :, None].expand_as(path))
 
 
 def _times(path: Tensor, counts: Tensor | None) -> Tensor:
     n, length, _ = path.shape
-    place = torch.arange(length, dtype=path.dtype).expand(n, length)
-    last = torch.full((n,), length - 1) if counts is None else counts - 1
+    place = torch.arange(length, dtype=path.dtype, device=path.device).expand(n, length)
+    last = torch.full((n,), length - 1, device=path.device) if counts is None else counts - 1
     share = torch.minimum(place, last[:, None]) / last.clamp_min(1)[:, None]
     return share[:, :, None] * 12**0.5
 

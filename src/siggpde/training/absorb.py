@@ -38,8 +38,8 @@ def absorb(model: AnyGP, x: _inputs.Series, y: Any, *, lengths: Lengths = None) 
 
     Where it fails, it raises and nothing has changed.
     """
-    targets = model.likelihood.check_targets(y)
-    batch, counts = model.kernel.as_paths(x, lengths)
+    targets = model.targets(y)
+    batch, counts = model.kernel.checked_paths(x, lengths)
     if len(targets) != len(batch):
         raise ValueError(f"there are {len(batch)} series but {len(targets)} targets")
     _inputs.check_finite(batch, counts)  # errors name series by their place in x, not in a chunk
@@ -103,12 +103,12 @@ class _Prior:
     def __init__(self, q: VariationalGaussian) -> None:
         self.mean = q.mean.detach().double().clone()
         self.root = q.root.detach().double().clone()
-        identity = torch.eye(q.size, dtype=torch.float64)
+        identity = torch.eye(q.size, dtype=torch.float64, device=q.root.device)
         self.inverse = torch.linalg.solve_triangular(self.root, identity, upper=False) if q.full else 1 / self.root
 
     def divergence(self, q: VariationalGaussian) -> float:
         """KL[q || this], summed over latents: that from the prior N(0, I) of u' = R_0^-1 (u - m_0)."""
-        other = VariationalGaussian(q.latents, q.size, q.covariance)
+        other = VariationalGaussian(q.latents, q.size, q.covariance, device=q.root.device)
         root, move = q.root.double(), q.mean.double() - self.mean
         other.root.copy_(self.inverse @ root if q.full else self.inverse * root)
         other.mean.copy_((self.inverse @ move[..., None])[..., 0] if q.full else self.inverse * move)

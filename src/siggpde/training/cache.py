@@ -19,9 +19,11 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from siggpde import _inputs
 from siggpde._digest import digest
 from siggpde.energy import most_energetic
 from siggpde.inducing import Projection
+from siggpde.kernel import SignatureKernel
 from siggpde.model import AnyGP
 from siggpde.progress import Progress
 from siggpde.ranks import ALONE, Ranks
@@ -60,10 +62,11 @@ class SignatureCache:
         self.x, self.lengths, self.pool = x, lengths, list(pool)
         self.reference = log_theta.detach().clone()
         self._folder: tempfile.TemporaryDirectory[str] | None = None
-        self._letters = letter_counts(self.pool, x.shape[2]).double()
+        self.device = self.reference.device
+        self._letters = letter_counts(self.pool, x.shape[2]).to(self.reference)
         self._place = {word: index for index, word in enumerate(self.pool)}
         self._known: list[tuple[list[Word], Tensor | None]] = []
-        self._norms: tuple[bytes, Tensor] | None = None
+        self._norms: tuple[tuple[float, ...], Tensor] | None = None
         width = len(self.pool) * dtype.itemsize
         block = _CHUNK * max(1, _BLOCK_BYTES // (_CHUNK * width))
         with Progress(progress) as bar:
@@ -87,7 +90,7 @@ class SignatureCache:
         if rows is None and not torch.is_grad_enabled() and len(self.x) > _CHUNK:
             places = torch.arange(len(self.x)).split(_CHUNK)
             return joined([self.project(model, place) for place in places])
-        stored = self.values if rows is None else self.values[rows]
+        stored = (self.values if rows is None else self.values[rows]).to(self.device)
         columns = self._columns(features.words)
         chosen = stored if columns is None else stored[:, columns]
         scaled = chosen * features.scaling(kernel.log_theta, self.reference).to(stored)
@@ -113,9 +116,9 @@ class SignatureCache:
             norms = None
             if model.kernel.normalized:
                 norms = self._squared_norms(model, None) if model.kernel.words is None else None
-            energy = torch.zeros(len(self.pool), dtype=torch.float64)
+            energy = torch.zeros(len(self.pool), dtype=torch.float64, device=self.device)
             for place in torch.arange(len(self.x)).split(_CHUNK):
-                squares = self.values[place].double().square() * factors
+                squares = self.values[place].to(self.device, torch.float64).square() * factors
                 if model.kernel.normalized:
                     squares = squares / (squares.sum(dim=1) if norms is None else norms[place])[:, None]
                 energy += squares.sum(dim=0)
@@ -138,10 +141,18 @@ class SignatureCache:
         if torch.is_grad_enabled() and kernel.log_theta.requires_grad:
             paths, lengths = self._paths(rows)
             return kernel.squared_norm(paths, lengths=lengths)
-        key = kernel.log_theta.detach().numpy().tobytes()
+        key = tuple(kernel.log_theta.tolist())
         if self._norms is None or self._norms[0] != key:
-            self._norms = key, kernel.squared_norm(self.x, lengths=self.lengths).detach()
+            self._norms = key, self._all_squared_norms(kernel)
         return self._norms[1] if rows is None else self._norms[1][rows]
+
+    def _all_squared_norms(self, kernel: SignatureKernel) -> Tensor:
+        """k(theta X, theta X) of all the series, at once where they are, else copied to the device in parts."""
+        if self.x.device == self.device:
+            return kernel.squared_norm(self.x, lengths=self.lengths).detach()
+        places = torch.arange(len(self.x)).split(_CHUNK)
+        parts = (self._paths(place) for place in places)
+        return torch.cat([kernel.squared_norm(paths, lengths=lengths).detach() for paths, lengths in parts])
 
     def _paths(self, rows: Tensor | None) -> tuple[Tensor, Tensor | None]:
         if rows is None:
@@ -154,7 +165,8 @@ class SignatureCache:
         for start in range(0, len(into), _CHUNK):
             part = slice(first + start, first + min(start + _CHUNK, len(into)))
             counts = None if self.lengths is None else self.lengths[part]
-            found = signature(self.x[part] * scale, words=self.pool, lengths=counts)
+            paths, counts = _inputs.moved(self.x[part], counts, self.device)
+            found = signature(paths * scale, words=self.pool, lengths=counts)
             into[start : start + _CHUNK] = found
         return into
 
@@ -175,7 +187,7 @@ class SignatureCache:
     def _room(self, n: int, count: int, dtype: torch.dtype, budget: int) -> Tensor:
         size = n * count * dtype.itemsize
         if size <= budget:
-            return torch.empty(n, count, dtype=dtype)
+            return torch.empty(n, count, dtype=dtype, device=self.device)
         self._folder = tempfile.TemporaryDirectory(prefix="siggpde-")
         path = Path(self._folder.name) / "signatures"
         return torch.from_file(str(path), shared=True, size=n * count, dtype=dtype).view(n, count)

@@ -76,9 +76,12 @@ def write_whole(path: Path, state: dict[str, Any]) -> None:
 
 
 def read_checkpoint(path: Path, mark: str) -> dict[str, Any] | None:
-    """Reads a checkpoint, None where there is none, without executing anything, and checks that it is of this fit."""
+    """Reads a checkpoint, None where there is none, without executing anything, and checks that it is of this fit.
+
+    Its tensors come to the CPU, whatever device they were on, and are copied from there to that of the model.
+    """
     try:
-        state = torch.load(path, weights_only=True)
+        state = torch.load(path, weights_only=True, map_location="cpu")
     except FileNotFoundError:
         return None
     except Exception as error:
@@ -100,10 +103,10 @@ def restore(trainer: Trainer, state: dict[str, Any]) -> None:
     model, values = trainer.model, state["model"]
     if isinstance(model.features, OrthogonalSignatureFeatures):
         model.features.choose([tuple(word) for word in state["words"]])
-        model.features.basis = values.get("features.basis")
+        model.features.rotate(values.get("features.basis"))
     old = model.variational
     size = values["variational.mean"].shape[1]
-    model.variational = VariationalGaussian(old.latents, size, old.covariance, model.dtype)
+    model.variational = VariationalGaussian(old.latents, size, old.covariance, model.dtype, model.device)
     model.load_state_dict(values)
     trainer.phase, trainer.iteration, trainer.scratch = state["phase"], state["iteration"], state["scratch"]
     trainer.generator.set_state(state["generator"])

@@ -91,8 +91,8 @@ class ExactPosterior:
     def _solve(self, trainer: Trainer) -> None:
         q, likelihood = trainer.model.variational, trainer.model.likelihood
         assert isinstance(likelihood, Gaussian | LeastSquares)
-        precision = torch.zeros(q.size, q.size, dtype=torch.float64)
-        shift = torch.zeros(q.latents, q.size, dtype=torch.float64)
+        precision = torch.zeros(q.size, q.size, dtype=torch.float64, device=q.mean.device)
+        shift = torch.zeros_like(q.mean, dtype=torch.float64)
         for place in trainer.shard.held(self.rows).split(_CHUNK):
             features = trainer.project(place).features.double()
             targets, weights = _targets(likelihood, trainer.y[place])
@@ -103,7 +103,7 @@ class ExactPosterior:
             triangle, shift = trainer.ranks.sum(pack_upper(precision[None]), shift)
             precision = unpack_upper(triangle, q.size)[0]
         precision.diagonal().add_(1.0)
-        exact = VariationalGaussian(q.latents, q.size, "shared")
+        exact = VariationalGaussian(q.latents, q.size, "shared", device=q.mean.device)
         if not exact.set_natural(precision[None], shift):
             raise ArithmeticError(
                 "the posterior could not be solved: the noise is too small beside the features for double precision; "
@@ -119,9 +119,9 @@ class ExactPosterior:
         assert isinstance(likelihood, Gaussian | LeastSquares)
         rows = self._some(trainer, _ROWS_FOR_LINK)
         y, seen = trainer.y[trainer.shard.held(rows)], trainer.project(rows)
-        root, means = trainer.scratch["root"][0], trainer.scratch["mean"]
+        root, means = (trainer.scratch[name].to(seen.features.device) for name in ("root", "mean"))
         features = seen.features.double()
-        variance = times_lower(features, root).square().sum(dim=1, keepdim=True)
+        variance = times_lower(features, root[0]).square().sum(dim=1, keepdim=True)
         left = left_out(likelihood, features @ means.T, variance, seen, y)
         y, (mean, variance) = trainer.y[rows], (trainer.shard.gather(rows, part) for part in left)
         if self.schedule.tune and isinstance(likelihood, LeastSquares):
@@ -187,6 +187,6 @@ def left_out_latents(model: AnyGP, x: Tensor, y: Tensor, lengths: Tensor | None 
 
 def _targets(likelihood: Gaussian | LeastSquares, y: Tensor) -> tuple[Tensor, Tensor]:
     if isinstance(likelihood, LeastSquares):
-        like = torch.empty(0, dtype=torch.float64)
+        like = torch.empty(0, dtype=torch.float64, device=y.device)
         return likelihood.signs(y, like), likelihood.weights(y, like)
-    return y.double()[:, None], torch.ones(len(y), dtype=torch.float64)
+    return y.double()[:, None], torch.ones(len(y), dtype=torch.float64, device=y.device)

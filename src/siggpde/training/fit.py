@@ -76,7 +76,7 @@ def fit(
     if resume and path is None:
         raise ValueError("resume=True needs the checkpoint to go on from: give checkpoint=")
     with ranks.together():
-        x, counts = model.kernel.as_paths(data[0], lengths)
+        x, counts = model.kernel.checked_paths(data[0], lengths)
         y = model.likelihood.check_targets(data[1])
         if len(x) != len(y):
             raise ValueError(f"there are {len(x)} series but {len(y)} targets")
@@ -100,7 +100,7 @@ def fit(
     started = time.perf_counter()
     if isinstance(model, SignatureGP):
         pool = word_pool(model, x, counts, shard) if state is None else [tuple(word) for word in state["pool"]]
-        reference = model.kernel.log_theta if state is None else state["reference"]
+        reference = model.kernel.log_theta if state is None else state["reference"].to(model.device)
         folder = None if cache_dir is None else Path(cache_dir)
         with ranks.together():
             cache = SignatureCache(

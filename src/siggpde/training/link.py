@@ -41,9 +41,9 @@ def best_temperature(likelihood: LeastSquares, mean: Tensor, variance: Tensor, y
 def mix(likelihood: LeastSquares, mean: Tensor, variance: Tensor, y: Tensor) -> None:
     """Sets mixing and offset of the likelihood, at its temperature, to the most probable ones."""
     classes, temperature = likelihood.classes, likelihood.temperature
-    points = sobol_normal(_POINTS, classes, likelihood.seed).double()
-    identity = torch.eye(classes, dtype=torch.float64)
-    link = torch.cat([temperature * identity, torch.zeros(classes, 1, dtype=torch.float64)], dim=1).requires_grad_()
+    points = sobol_normal(_POINTS, classes, likelihood.seed).to(mean.device)
+    link = temperature * torch.eye(classes, classes + 1, dtype=torch.float64, device=mean.device)
+    link.requires_grad_()
     start, weights = link.detach().clone(), class_weights(likelihood, y)
     optimizer = torch.optim.LBFGS([link], max_iter=_ITERATIONS, line_search_fn="strong_wolfe")
 
@@ -66,5 +66,5 @@ def mix(likelihood: LeastSquares, mean: Tensor, variance: Tensor, y: Tensor) -> 
 
 def class_weights(likelihood: LeastSquares, y: Tensor) -> Tensor:
     """What every series counts: the weight of its class, on average 1."""
-    weights = likelihood.weights(y, torch.empty(0, dtype=torch.float64))
+    weights = likelihood.weights(y, torch.empty(0, dtype=torch.float64, device=y.device))
     return weights * (len(weights) / weights.sum())

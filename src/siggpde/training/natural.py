@@ -66,7 +66,7 @@ class NaturalGradient:
             mean, variance = self.model.latent_marginals(seen.take(rows))
             parts.append((*self.model.likelihood.statistics(mean, variance, y[rows]), mean))
         value, g, a, mean = (torch.cat(columns) for columns in zip(*parts, strict=True))
-        total, series = self.ranks.sum(value.double().sum(), torch.tensor(float(len(y)), dtype=torch.float64))
+        total, series = self.ranks.sum(value.double().sum(), value.new_tensor(len(y), dtype=torch.float64))
         return Statistics(float(total), int(series), g, a, mean)
 
     @torch.no_grad()

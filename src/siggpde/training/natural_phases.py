@@ -194,7 +194,8 @@ class LearnHyperparameters:
 
 def restored(trainer: Trainer) -> NaturalGradient:
     """Natural gradients that go on where the scratch says."""
-    return NaturalGradient(trainer.model, (trainer.scratch["precision"], trainer.scratch["shift"]), trainer.ranks)
+    precision, shift = (trainer.scratch[name].to(trainer.model.device) for name in ("precision", "shift"))
+    return NaturalGradient(trainer.model, (precision, shift), trainer.ranks)
 
 
 def batch_size(trainer: Trainer, schedule: NaturalGradients) -> int:

@@ -53,6 +53,7 @@ def split_rows(
         raise ValueError(f"validation must be a share from 0 up to 1, got {validation!r}")
     if validation == 0 or n < _LEAST_FOR_VALIDATION:
         return torch.arange(n), torch.empty(0, dtype=torch.int64)
+    y = y.cpu()  # row numbers are kept there
     chosen = torch.zeros(n, dtype=torch.bool)
     groups = [(y == label).nonzero()[:, 0] for label in y.unique()] if classes else [torch.arange(n)]
     for rows in groups:

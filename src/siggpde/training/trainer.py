@@ -59,7 +59,7 @@ class Trainer:
         generator: torch.Generator,
         shard: Shard | None = None,
     ) -> None:
-        self.model, self.cache, self.y = model, cache, y
+        self.model, self.cache, self.y = model, cache, y.to(model.device)
         self.shard = Shard(Ranks(), len(y)) if shard is None else shard
         self.ranks = self.shard.ranks
         self.train, self.valid = train, valid
@@ -151,14 +151,17 @@ class Trainer:
             if fresh:
                 self.model.reset_variational()
             else:
-                self.model.variational = q.carried(_overlap(old_words, old_basis, features.words, features.basis))
+                overlap = _overlap(old_words, old_basis, features.words, features.basis, self.model.device)
+                self.model.variational = q.carried(overlap)
 
 
-def _overlap(old_words: list, old_basis: Tensor | None, words: list, basis: Tensor | None) -> Tensor:
+def _overlap(
+    old_words: list, old_basis: Tensor | None, words: list, basis: Tensor | None, device: torch.device | None = None
+) -> Tensor:
     """Q'^T Q of the new and old directions, each over its own words."""
     place = {word: index for index, word in enumerate(old_words)}
     common = [(i, place[word]) for i, word in enumerate(words) if word in place]
     new, old = torch.tensor([i for i, _ in common]), torch.tensor([j for _, j in common])
-    left = torch.eye(len(words), dtype=torch.float64) if basis is None else basis
-    right = torch.eye(len(old_words), dtype=torch.float64) if old_basis is None else old_basis
+    left = torch.eye(len(words), dtype=torch.float64, device=device) if basis is None else basis
+    right = torch.eye(len(old_words), dtype=torch.float64, device=device) if old_basis is None else old_basis
     return left[new].T @ right[old]

@@ -1,0 +1,40 @@
+"""Where an estimator computes: the setting `device`, checked, and made out from the series where it is "auto"."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def chosen_device(device: Any, X: Any) -> torch.device:
+    """The device a fit runs on: that named, or for "auto" that of the tensors X, the CPU for anything else.
+
+    Examples:
+        >>> chosen_device("auto", [[0.0, 1.0]])
+        device(type='cpu')
+    """
+    if isinstance(device, str) and device == "auto":
+        first = X[0] if isinstance(X, list | tuple) and X else X
+        return first.device if isinstance(first, Tensor) else torch.device("cpu")
+    return usable_device(device)
+
+
+def usable_device(device: Any) -> torch.device:
+    """The device of that name with its number, such as "cuda:0"; a ValueError where nothing can be computed there."""
+    if not isinstance(device, str | torch.device):
+        raise ValueError(
+            f"device must be 'auto' or a device of torch such as 'cpu', 'cuda' or 'cuda:1', got {device!r}"
+        )
+    try:
+        tried = torch.zeros(1, device=device)
+        tried.item()
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        why = "torch sees no CUDA device" if _without_cuda(device) else str(error).splitlines()[0]
+        raise ValueError(f"device={str(device)!r} cannot be used: {why}; take device='auto' or 'cpu'") from error
+    return tried.device
+
+
+def _without_cuda(device: str | torch.device) -> bool:
+    return str(device).startswith("cuda") and not torch.cuda.is_available()

@@ -1,0 +1,234 @@
+"""Models, training and estimators on another device than the CPU, which is a pretended one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import siggpde
+from pretend_device import DEVICE, PretendTensor, pretend_device
+from siggpde import SignatureGP, fit, likelihoods
+from siggpde.baselines import gpsig
+from siggpde.inducing import OrthogonalSignatureFeatures
+from siggpde.kernel import SignatureKernel
+from siggpde.training import Exact, NaturalGradients, PaperSchedule
+from small_estimators import classifier, estimator, outputs, rising
+from test_training_checkpoint import Interruption, interrupt
+
+LIKELIHOODS: dict[str, Callable[[], Any]] = {
+    "softmax": lambda: likelihoods.Softmax(3),
+    "robustmax": lambda: likelihoods.RobustMax(3),
+    "least_squares": lambda: likelihoods.LeastSquares(3),
+    "weighted": lambda: likelihoods.LeastSquares(3, class_weight=[1.0, 2.0, 1.0]),
+    "bernoulli": likelihoods.Bernoulli,
+    "gaussian": lambda: likelihoods.Gaussian(0.1),
+    "student_t": likelihoods.StudentT,
+    "poisson": likelihoods.Poisson,
+}
+
+
+def series(n: int = 54, length: int = 4, channels: int = 2, seed: int = 0) -> Tensor:
+    steps = torch.randn(n, length, channels, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    return 0.4 * steps.cumsum(dim=1)
+
+
+def targets(name: str, x: Tensor) -> Tensor:
+    last = x[:, -1, 0]
+    if name in ("softmax", "robustmax", "least_squares", "weighted"):
+        return (last > -0.3).long() + (last > 0.3).long()
+    return {"bernoulli": (last > 0).long(), "poisson": last.exp().round().long()}.get(name, last)
+
+
+def build(name: str, **options: Any) -> SignatureGP:
+    kernel = SignatureKernel(2, theta=0.7)
+    return SignatureGP(kernel, OrthogonalSignatureFeatures(2, 12), LIKELIHOODS[name](), **options)
+
+
+def on_cpu(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(on_cpu(part) for part in value)
+    assert isinstance(value, PretendTensor)  # the result stays on the device
+    return value.held
+
+
+def close(found: Any, expected: Any) -> None:
+    torch.testing.assert_close(on_cpu(found), expected, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", LIKELIHOODS)
+def test_a_model_predicts_on_its_device_what_it_does_on_the_cpu(name: str):
+    x = series()
+    y = targets(name, x)
+    model = build(name)
+    expected = model.elbo(x, y)
+    expected.backward()
+    slopes = {key: p.grad for key, p in model.named_parameters()}
+    predicted, density = model.predict(x), model.log_predictive(x, y)
+    model.zero_grad()
+    with pretend_device() as copied:
+        model.to(DEVICE)
+        found = model.elbo(x, y)
+        found.backward()
+        close(found.detach(), expected.detach())
+        for key, p in model.named_parameters():
+            if slopes[key] is not None:
+                close(p.grad, slopes[key])
+        close(model.predict(x), predicted)
+        close(model.log_predictive(x, y), density)
+        assert not copied
+
+
+SCHEDULES = {
+    "natural": ("softmax", NaturalGradients(max_iter=2)),
+    "joint not": ("softmax", NaturalGradients(max_iter=2, max_joint=10)),
+    "paper": ("softmax", PaperSchedule(iterations=5, batch=20, evaluate_every=5)),
+    "exact": ("least_squares", Exact()),
+    "regression": ("gaussian", Exact()),
+}
+
+
+@pytest.mark.parametrize("case", SCHEDULES)
+def test_training_on_a_device_takes_the_steps_of_the_cpu(case: str):
+    name, schedule = SCHEDULES[case]
+    x = series()
+    y = targets(name, x)
+    plain = build(name, covariance="shared" if isinstance(schedule, Exact) else "full")
+    other = build(name, covariance="shared" if isinstance(schedule, Exact) else "full")
+    expected = fit(plain, (x, y), schedule, progress=False)
+    with pretend_device() as copied:
+        other.to(DEVICE)
+        found = fit(other, (x, y), schedule, progress=False)
+        for key, value in other.state_dict().items():
+            close(value, plain.state_dict()[key])
+        assert max(copied, default=0) < len(x)  # single numbers, no data
+    assert found.elbo == pytest.approx(expected.elbo, rel=1e-7)
+
+
+@pytest.mark.parametrize("first", ["cpu", "device"])
+@pytest.mark.parametrize("case", ["natural", "paper"])
+def test_a_fit_of_one_device_goes_on_on_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str, first: str
+):
+    name, schedule = SCHEDULES[case]
+    x = series()
+    y = targets(name, x)
+    settings: dict[str, Any] = {"progress": False, "checkpoint": tmp_path / "fit.pt", "checkpoint_every": 0.0}
+    whole = build(name)
+    fit(whole, (x, y), schedule, progress=False)
+    places = [torch.device("cpu"), DEVICE] if first == "cpu" else [DEVICE, torch.device("cpu")]
+    with pretend_device():
+        with monkeypatch.context() as patch:
+            interrupt(patch, "hyperparameters", 1)
+            with pytest.raises(Interruption):
+                fit(build(name).to(places[0]), (x, y), schedule, **settings)
+        resumed = build(name).to(places[1])
+        fit(resumed, (x, y), schedule, resume=True, **settings)
+        for key, value in resumed.to("cpu").state_dict().items():
+            torch.testing.assert_close(value, whole.state_dict()[key], rtol=1e-7, atol=1e-9)
+
+
+def test_series_of_a_device_and_a_model_on_the_cpu_are_refused():
+    with pretend_device() as copied:
+        x = series().to(DEVICE)
+        with pytest.raises(ValueError, match=r"x is on meta, but the model on cpu; move it with model.to\('meta'\)"):
+            build("gaussian").predict(x)
+        with pytest.raises(ValueError, match=r"x is on meta, but the model on cpu"):
+            fit(build("gaussian"), (x, torch.zeros(len(x))), progress=False)
+        assert not copied
+
+
+@pytest.mark.parametrize("ragged", [False, True])
+def test_what_a_model_says_of_series_does_not_depend_on_where_they_come_from(ragged: bool):
+    x = series()
+    lengths = 2 + torch.arange(len(x)) % 3 if ragged else None
+    model = build("softmax")
+    expected = model.predict(x, lengths=lengths)
+    joint = model.predict_f(x[:5], full_cov=True)[1]
+    drawn = model.sample_f(x[:5], torch.Generator().manual_seed(1))
+    with pretend_device():
+        model.to(DEVICE)
+        close(model.predict(x, lengths=lengths), expected)
+        there = None if lengths is None else lengths.to(DEVICE)
+        close(model.predict(x.to(DEVICE), lengths=there, chunk=7), expected)
+        close(model.predict_f(x[:5], full_cov=True)[1], joint)
+        found = on_cpu(model.sample_f(x[:5], torch.Generator().manual_seed(1)))
+    torch.testing.assert_close(found, drawn, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("kind", ["tensors", "sequences"])
+def test_baselines_train_on_a_device(kind: Any):
+    x = series()
+    y = targets("softmax", x)
+    made = [gpsig(x, y, likelihoods.Softmax(3), count=6, kind=kind, seed=0) for _ in range(2)]
+    schedule = PaperSchedule(iterations=3, batch=20, evaluate_every=3)
+    fit(made[0], (x, y), schedule, progress=False)
+    with pretend_device():
+        made[1].to(DEVICE)
+        fit(made[1], (x, y), schedule, progress=False)
+        for key, value in made[1].state_dict().items():
+            close(value, made[0].state_dict()[key])
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        ("classifier", {"members": 2}),
+        ("classifier", {"likelihood": "softmax"}),
+        ("regressor", {"members": 2}),
+        ("regressor", {"likelihood": "student_t"}),
+    ],
+)
+def test_an_estimator_computes_on_its_device(kind: str, settings: dict[str, Any], tmp_path: Path):
+    X, labels = rising(20, noise=2.0)
+    y = labels if kind == "classifier" else X[:, 0, -1] + np.random.default_rng(1).normal(scale=5.0, size=len(X))
+    plain = estimator(kind, **settings).fit(X, y)
+    expected = outputs(plain, X)
+    with pretend_device():
+        other = estimator(kind, device=str(DEVICE), **settings).fit(X, y)
+        assert other.committee_.device == DEVICE
+        assert all(p.device == DEVICE for member in other.committee_.members for p in member.model.parameters())
+        np.testing.assert_allclose(outputs(other, X), expected, rtol=1e-6, atol=1e-8)
+        np.testing.assert_allclose(other.log_likelihood(X, y), plain.log_likelihood(X, y), rtol=1e-6, atol=1e-8)
+        told, wanted = other.explain(X[:2]), plain.explain(X[:2])
+        assert [part.latent for part in told] == pytest.approx([part.latent for part in wanted])
+        found = [part.importance for part in other.importance(X)]
+        assert found == pytest.approx([part.importance for part in plain.importance(X)])
+        other.partial_fit(X[:6], y[:6])
+        other.save(tmp_path / "model")
+        moved = outputs(other, X)
+    back = siggpde.load(tmp_path / "model")
+    assert back.committee_.device == torch.device("cpu")
+    np.testing.assert_allclose(outputs(back, X), moved, rtol=1e-6, atol=1e-8)
+    with pretend_device():
+        np.testing.assert_allclose(outputs(back.to(DEVICE), X), moved, rtol=1e-6, atol=1e-8)
+
+
+def test_auto_is_the_device_of_the_series():
+    X, y = rising(20)
+    with pretend_device():
+        fitted = classifier().fit(torch.from_numpy(X).to(DEVICE), y)
+        assert fitted.committee_.device == DEVICE
+        assert classifier().fit(X, y).committee_.device == torch.device("cpu")
+
+
+@pytest.mark.parametrize(
+    ("device", "message"),
+    [
+        ("meta", r"device='meta' cannot be used: .*; take device='auto' or 'cpu'"),
+        ("nowhere", r"device='nowhere' cannot be used: "),
+        (3, r"device must be 'auto' or a device of torch such as 'cpu', 'cuda' or 'cuda:1', got 3"),
+    ],
+)
+def test_a_device_that_cannot_be_used_is_refused(device: Any, message: str):
+    X, y = rising(20)
+    with pytest.raises(ValueError, match=message):
+        classifier(device=device).fit(X, y)
+    if isinstance(device, str):
+        with pytest.raises(ValueError, match=message):
+            classifier().fit(X, y).to(device)
