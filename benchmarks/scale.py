@@ -26,6 +26,7 @@ LENGTHS = (50, 200, 1000, 5000)
 # The series of a cell: few, for at 5000 points k(X, X) takes 12.5 million cells each.
 KINDS = {"signature": 256, "kernel": 16, "gradient": 16, "fit": 120, "fit without averaging": 120}
 _TIMEOUT = 1800
+_LEAST_PEAK = 2.0  # megabytes: less is pages that happened to be there
 
 
 def cell(kind: str, options: dict[str, Any]) -> dict[str, Any]:
@@ -88,14 +89,15 @@ def by_length(lengths: list[int], threads: int) -> tuple[list[str], list[list[st
             facts["failed"] if "failed" in facts else f"{show_seconds(facts['cpu'])}, {_megabytes(facts['peak'])}"
             for facts in cells
         ]
-        grown = [exponent(lengths, [facts.get(key) for facts in cells]) for key in ("cpu", "peak")]
-        rows.append([kind, str(n), *shown, *grown])
+        times, peaks = ([facts.get(key) for facts in cells] for key in ("cpu", "peak"))
+        grown = exponent(lengths, [peak if peak is not None and peak >= _LEAST_PEAK else None for peak in peaks])
+        rows.append([kind, str(n), *shown, exponent(lengths, times), grown])
         print("  ".join(rows[-1]), flush=True)
     return head, rows, found
 
 
 def _megabytes(amount: float) -> str:
-    return f"{amount / 1024:.2f} GB" if amount >= 1024 else f"{amount:.0f} MB"
+    return f"{amount / 1024:.2f} GB" if amount >= 1024 else f"{max(amount, 0):.0f} MB"
 
 
 def main() -> None:
