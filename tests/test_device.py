@@ -179,9 +179,9 @@ def test_baselines_train_on_a_device(kind: Any):
     ("kind", "settings"),
     [
         ("classifier", {"members": 2}),
-        ("classifier", {"likelihood": "softmax"}),
+        pytest.param("classifier", {"likelihood": "softmax"}, marks=pytest.mark.slow),
         ("regressor", {"members": 2}),
-        ("regressor", {"likelihood": "student_t"}),
+        pytest.param("regressor", {"likelihood": "student_t"}, marks=pytest.mark.slow),
     ],
 )
 def test_an_estimator_computes_on_its_device(kind: str, settings: dict[str, Any], tmp_path: Path):
