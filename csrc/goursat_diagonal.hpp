@@ -208,9 +208,19 @@ struct DiagonalGrid {
             corner = state[grid.rows * M];
         }
 
-        bool forward(long begin, long end, bool fresh) {
+        // Rows [begin, end). What is only to be noticed once, how far U falls and how often it was rescaled, is noticed
+        // when they are swept for the first time.
+        template <bool Store>
+        void advance(long begin, long end, bool fresh) {
+            V* fall = reinterpret_cast<V*>(grid.task.fall);
+            const V ratio = fall[0], largest = fall[1];
             V again{};
-            corner = grid.template sweep<false>(begin, end, corner, bottom, rho, nullptr, scale, fresh ? shift : again);
+            corner = grid.template sweep<Store>(begin, end, corner, bottom, rho, store, scale, fresh ? shift : again);
+            if (!fresh) fall[0] = ratio, fall[1] = largest;
+        }
+
+        bool forward(long begin, long end, bool fresh) {
+            advance<false>(begin, end, fresh);
             if (!fresh || !all_lost<T>(corner)) return true;
             grid.write_value(corner, shift);
             return false;
@@ -218,8 +228,7 @@ struct DiagonalGrid {
 
         bool stored_rows(long begin, long end, bool fresh) {
             const long rows = grid.rows;
-            V again{};
-            corner = grid.template sweep<true>(begin, end, corner, bottom, rho, store, scale, fresh ? shift : again);
+            advance<true>(begin, end, fresh);
             if (fresh) {  // the last rows of all
                 grid.write_value(corner, shift);
                 if (all_lost<T>(corner)) return false;

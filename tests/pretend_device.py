@@ -1,8 +1,8 @@
 """A device that is not there: its tensors compute on the CPU but mix with CPU tensors as little as a GPU's do.
 
 Tensors say that they are on torch's device "meta", which on every machine may be named, and hold their numbers in a CPU
-tensor. An operation on tensors of both devices is refused, single numbers and indices aside, as CUDA does; what is
-copied to the CPU is counted.
+tensor. An operation on tensors of both devices is refused, single numbers and indices of the CPU aside, as CUDA does;
+what is copied to the CPU, or read as numbers there, is counted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from torch.utils._python_dispatch import TorchDispatchMode, return_and_correct_a
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 DEVICE = torch.device("meta")
-_MAY_MIX = ("index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index", "copy_")  # as on a GPU
+_INDEXING = ("index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index")
+_read: list[int] = []
 
 
 class PretendTensor(Tensor):
@@ -44,6 +45,7 @@ class PretendTensor(Tensor):
         return f"PretendTensor({self.held})"
 
     def tolist(self) -> Any:
+        _read.append(self.numel())
         return self.held.tolist()
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -51,22 +53,18 @@ class PretendTensor(Tensor):
 
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return _computed(func, args, dict(kwargs or {}), [])
+        return _computed(func, args, dict(kwargs or {}))
 
 
 class _Factories(TorchDispatchMode):
     """Makes tensors of the device where the device is named."""
-
-    def __init__(self, moved: list[int]) -> None:
-        super().__init__()
-        self.moved = moved
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
         if kwargs.get("device") == DEVICE or any(
             isinstance(part, PretendTensor) for part in tree_leaves((args, kwargs))
         ):
-            return _computed(func, args, kwargs, self.moved)
+            return _computed(func, args, kwargs)
         return func(*args, **kwargs)
 
 
@@ -85,24 +83,36 @@ class _Constants(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
-def _computed(func: Any, args: Any, kwargs: dict[str, Any], moved: list[int]) -> Any:
-    name = func.overloadpacket.__name__
+def _check(func: Any, name: str, args: Any, kwargs: dict[str, Any]) -> None:
+    """Refuses what CUDA refuses."""
     tensors = [part for part in tree_leaves((args, kwargs)) if isinstance(part, Tensor)]
+    if name in _INDEXING:  # where the indices are on the CPU, they may be for tensors anywhere
+        tensors = [args[0], *(part for part in args[1] if isinstance(part, PretendTensor)), *args[2:3]]
     ours = [part for part in tensors if isinstance(part, PretendTensor)]
     others = [part for part in tensors if not isinstance(part, PretendTensor) and part.dim() > 0]
-    if ours and others and name not in _MAY_MIX:
+    if ours and others and name != "copy_":
         shapes = [tuple(part.shape) for part in others]
         raise RuntimeError(f"{func} has tensors on {DEVICE} and, of shapes {shapes}, on the CPU")
+    if kwargs.get("device") == DEVICE and kwargs.get("generator") is not None:
+        raise RuntimeError(f"{func} draws on {DEVICE} by a generator of the CPU")
+
+
+def _computed(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    name = func.overloadpacket.__name__
+    _check(func, name, args, kwargs)
     target = kwargs.get("device")
     if target == DEVICE:
         kwargs["device"] = torch.device("cpu")
     plain_args, plain_kwargs = tree_map_only(PretendTensor, lambda part: part.held, (args, kwargs))
     found = func(*plain_args, **plain_kwargs)
+    if name == "_local_scalar_dense":
+        _read.append(1)
+        return found
     if name == "copy_" and not isinstance(args[0], PretendTensor):
-        moved.append(args[0].numel())
+        _read.append(args[0].numel())
         return args[0]
     if target is not None and target.type == "cpu":
-        moved.append(found.numel())
+        _read.append(found.numel())
         return found
     wrapped = tree_map_only(Tensor, PretendTensor, found)
     return return_and_correct_aliasing(func, args, kwargs, wrapped)
@@ -110,13 +120,13 @@ def _computed(func: Any, args: Any, kwargs: dict[str, Any], moved: list[int]) ->
 
 @contextmanager
 def pretend_device() -> Iterator[list[int]]:
-    """Within, torch has the device; yields the sizes of what is copied from it to the CPU."""
-    moved: list[int] = []
+    """Within, torch has the device; yields the sizes of all that is copied or read from it by the CPU."""
+    _read.clear()
     before = torch.__future__.get_overwrite_module_params_on_conversion()
     torch.__future__.set_overwrite_module_params_on_conversion(True)
     try:
-        with _Factories(moved), _Constants(), warnings.catch_warnings():
+        with _Factories(), _Constants(), warnings.catch_warnings():
             warnings.filterwarnings("ignore", "for .*: copying from a non-meta parameter")  # which is copied
-            yield moved
+            yield _read
     finally:
         torch.__future__.set_overwrite_module_params_on_conversion(before)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
@@ -55,3 +58,22 @@ def test_the_gradient_of_a_gram_matrix_is_the_slope_of_its_values(length: int):
     high, low = (siggpde.signature_kernel(x + s * h * there, y + s * h * back, tol=1e-12).sum() for s in (1, -1))
     found = (a.grad * there).sum() + (b.grad * back).sum()
     torch.testing.assert_close(found, (high - low) / (2 * h), rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("length", [100, 600, 1500])
+@pytest.mark.parametrize("settings", [{}, {"solver": "fd"}], ids=["series", "fd"])
+def test_a_path_that_goes_straight_on_is_not_taken_for_one_that_comes_back(length: int, settings: Any):
+    """Rows that are swept again for the gradient are compared with those before them, not with all."""
+    line = torch.linspace(0, 16, length, dtype=torch.float64)[None, :, None]
+    expected = siggpde.signature_kernel_diag(line, **settings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        leaf = line.clone().requires_grad_()
+        value = siggpde.signature_kernel_diag(leaf, **settings)
+        value.sum().backward()
+    torch.testing.assert_close(value.detach(), expected, rtol=1e-12, atol=0)
+    assert leaf.grad is not None
+    # k of a line of length r is I_0(2 r): d/dr = 2 I_1(2 r), all of it at the ends
+    if not settings:
+        slope = 2 * torch.special.i1(torch.tensor(32.0).double())
+        torch.testing.assert_close(leaf.grad[0, -1, 0], slope, rtol=1e-6, atol=0)

@@ -76,6 +76,7 @@ class Committee:
         """Moves the members to a device, in place, and returns the committee."""
         for member in self.members:
             member.model.to(device)
+            member.transform.to(device)
         self.weights = self.weights.to(device)
         return self
 

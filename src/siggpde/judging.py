@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
@@ -33,6 +33,11 @@ class Found:
         words = [list(word) for word in self.words]
         result = dict(self.result.__dict__)
         return {"transform": self.transform.state(), "theta": self.theta, "words": words, "result": result}
+
+    def to(self, device: torch.device) -> Found:
+        """The same on a device."""
+        result = replace(self.result, weights=self.result.weights.to(device))
+        return replace(self, theta=self.theta.to(device), result=result)
 
     @staticmethod
     def from_state(state: dict[str, Any]) -> Found:
@@ -73,7 +78,10 @@ class Judge:
         if not ranks.alone:
             states = [(place, found and found.state(), facts) for place, found, facts in tried]
             every = [item for part in ranks.all(states) for item in part]
-            tried = [(place, Found.from_state(state) if state else None, facts) for place, state, facts in every]
+            own = self.sample.values.device
+            tried = [
+                (place, Found.from_state(state).to(own) if state else None, facts) for place, state, facts in every
+            ]
         for place, found, facts in sorted(tried, key=lambda item: item[0]):
             self.report.append(facts)
             if found is not None:

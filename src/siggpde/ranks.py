@@ -243,8 +243,6 @@ def connect(*, timeout: float = 600.0) -> Ranks:
             f"WORLD_SIZE is {os.environ['WORLD_SIZE']}, but {', '.join(missing)} is not set: start with torchrun, or "
             "unset WORLD_SIZE for a process alone"
         )
-    if torch.cuda.is_available():  # the GPU of this process, among those of its machine
-        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
     try:
         dist.init_process_group(backend, timeout=limit)
     except (RuntimeError, ValueError) as error:
@@ -262,4 +260,5 @@ def _bytes_of(facts: Any) -> Tensor:
 
 
 def _from_bytes(content: Tensor) -> Any:
-    return torch.load(io.BytesIO(content.numpy().tobytes()), weights_only=True)
+    """Tensors come to the CPU: the device they were on is that of another rank."""
+    return torch.load(io.BytesIO(content.numpy().tobytes()), weights_only=True, map_location="cpu")

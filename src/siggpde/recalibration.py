@@ -79,10 +79,12 @@ def deviations(y: Tensor, means: Tensor, spreads: Tensor, weights: Tensor) -> Te
 
 def mixture_quantile(z: float, means: Tensor, spreads: Tensor, weights: Tensor) -> Tensor:
     """The y (n,) with Phi^-1(F(y)) = z, by bisection between those of the mixture's normals."""
+    device = means.device
+    means, spreads, weights = means.cpu(), spreads.cpu(), weights.cpu()  # once, for scipy
     each = means + z * spreads
     low, high = each.amin(dim=0), each.amax(dim=0)
     for _ in range(60):
         middle = (low + high) / 2
         under = deviations(middle, means, spreads, weights) < z
         low, high = torch.where(under, middle, low), torch.where(under, high, middle)
-    return (low + high) / 2
+    return ((low + high) / 2).to(device)

@@ -153,6 +153,7 @@ def screen(
         _inputs.check_finite(batch, counts, "series")  # errors name series by their place here, not among those tried
         if times is not None and times.shape != batch.shape[:2]:
             raise ValueError(f"times must have shape {tuple(batch.shape[:2])}, got {tuple(times.shape)}")
+        times = None if times is None else times.to(batch.device)
     shard, target = Shard(ranks, len(batch)), ranks.gather(target)
     if shard.total < 2:
         raise ValueError(f"screening compares predictions of series left out: it needs two or more, got {shard.total}")

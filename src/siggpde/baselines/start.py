@@ -48,9 +48,11 @@ def gpsig(
     if kind not in ("tensors", "sequences"):
         raise ValueError(f"kind must be 'tensors' or 'sequences', got {kind!r}")
     batch, counts = _inputs.as_batch(x, lengths)
+    device = batch.device
+    batch, counts = _inputs.moved(batch, counts, torch.device("cpu"))  # where all that is random comes from
     series = checked_series(batch.to(torch.float64), counts)
     points = torch.full((len(series),), batch.shape[1]) if counts is None else counts
-    targets = likelihood.check_targets(y)
+    targets = likelihood.check_targets(y).cpu()
     if len(targets) != len(series) or len(series) == 0:
         raise ValueError(f"there are {len(series)} series and {len(targets)} targets; give one each, at least one")
     if not isinstance(count, int) or count < 1:
@@ -66,9 +68,9 @@ def gpsig(
     rows = chosen_series(targets, count, classes, random)
     if kind == "tensors":
         values = starting_tensors(series[rows], points[rows], level, random)
-        return SparseGP(kernel, InducingTensors(channels, count, level, values=values), likelihood)
+        return SparseGP(kernel, InducingTensors(channels, count, level, values=values), likelihood).to(device)
     values = starting_sequences(series[rows], points[rows], level + 1, random)
-    return SparseGP(kernel, InducingSequences(channels, count, level + 1, values=values), likelihood)
+    return SparseGP(kernel, InducingSequences(channels, count, level + 1, values=values), likelihood).to(device)
 
 
 def lengthscales(x: Tensor, lengths: Tensor, random: torch.Generator) -> Tensor:

@@ -35,12 +35,6 @@ class ClassWeight(StrEnum):
     balanced = "balanced"
 
 
-class Device(StrEnum):
-    auto = "auto"
-    cpu = "cpu"
-    cuda = "cuda"
-
-
 class DType(StrEnum):
     auto = "auto"
     float32 = "float32"
@@ -107,7 +101,9 @@ def fit(
     seed: Annotated[
         int, typer.Option(metavar="N", min=0, help="Runs of one seed are the same.", rich_help_panel=_RUN)
     ] = 0,
-    device: Annotated[Device, typer.Option(help="Where to compute.", rich_help_panel=_RUN)] = Device.auto,
+    device: Annotated[
+        str, typer.Option(help="Where to compute: auto, cpu, cuda, cuda:1, ..", rich_help_panel=_RUN)
+    ] = "auto",
     jobs: Annotated[int, typer.Option(metavar="N", help="Threads; -1 is one a core.", rich_help_panel=_RUN)] = -1,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with a fit that was interrupted.", rich_help_panel=_RUN)
@@ -150,7 +146,7 @@ def fit(
             "max_iter": max_iter,
             "time_limit": _limit(time_limit),
             "random_state": seed,
-            "device": device.value,
+            "device": device,
             "dtype": dtype.value,
             "n_jobs": jobs,
             "cache_dir": cache_dir,

@@ -80,7 +80,9 @@ class SeriesEstimator:
         """
         started = time.perf_counter()
         settings = self._settings(classes, class_weight)
-        device = chosen_device(self.device, X)
+        with shard.ranks.together():
+            device = chosen_device(self.device, X)
+        shard.ranks.check_same("kind of device", device.type)
         preparation = self._preparation()
         with self._threads():
             preparation.fit(X, ranks=shard.ranks)

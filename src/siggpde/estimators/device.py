@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import torch
@@ -22,15 +23,20 @@ def chosen_device(device: Any, X: Any) -> torch.device:
 
 
 def usable_device(device: Any) -> torch.device:
-    """The device of that name with its number, such as "cuda:0"; a ValueError where nothing can be computed there."""
+    """The device of that name with its number, such as "cuda:0"; a ValueError where no float64 can be computed there.
+
+    Where `torchrun` started several processes, "cuda" is the GPU of the number LOCAL_RANK.
+    """
     if not isinstance(device, str | torch.device):
         raise ValueError(
             f"device must be 'auto' or a device of torch such as 'cpu', 'cuda' or 'cuda:1', got {device!r}"
         )
+    if str(device) == "cuda" and torch.cuda.is_available() and os.environ.get("LOCAL_RANK"):
+        device = f"cuda:{os.environ['LOCAL_RANK']}"  # of several processes on a machine each has its own GPU
     try:
-        tried = torch.zeros(1, device=device)
+        tried = torch.zeros(1, dtype=torch.float64, device=device)
         tried.item()
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
+    except (RuntimeError, AssertionError, NotImplementedError, TypeError) as error:
         why = "torch sees no CUDA device" if _without_cuda(device) else str(error).splitlines()[0]
         raise ValueError(f"device={str(device)!r} cannot be used: {why}; take device='auto' or 'cpu'") from error
     return tried.device

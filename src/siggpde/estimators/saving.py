@@ -138,6 +138,8 @@ def _plain(value: Any) -> Any:
         return {"number": str(value)}
     if isinstance(value, os.PathLike):
         return os.fspath(value)
+    if isinstance(value, torch.device):
+        return str(value)
     if isinstance(value, list | tuple | np.ndarray):
         return [_plain(item) for item in value]
     return value if value is None or isinstance(value, bool | int | float | str) else None

@@ -56,7 +56,9 @@ class _Adapted(Likelihood):
         super().__init__()
         self.likelihood = likelihood
         try:
-            fits = all(self._given(torch.zeros(shape)).batch_shape == shape for shape in ((2, 3), (5, 7)))
+            place = self._place(torch.device("cpu"))
+            tried = {shape: self._given(torch.zeros(shape, device=place)) for shape in ((2, 3), (5, 7))}
+            fits = all(given.batch_shape == shape for shape, given in tried.items())
         except RuntimeError:
             fits = False
         if not fits:
@@ -109,6 +111,7 @@ class _Adapted(Likelihood):
     @torch.no_grad()
     def check_targets(self, y: Any) -> Tensor:
         values = targets.finite(y)
+        values = values.to(self._place(values.device))
         given = self._given(torch.zeros(1, 1, dtype=torch.float64, device=values.device))
         inside: Any = given.support
         likely = torch.where(inside.check(values), values.double(), math.nan)
@@ -126,6 +129,10 @@ class _Adapted(Likelihood):
 
     def extra_repr(self) -> str:
         return ""
+
+    def _place(self, otherwise: torch.device) -> torch.device:
+        """Where the parameters are."""
+        return next((parameter.device for parameter in self.likelihood.parameters()), otherwise)
 
     def _given(self, f: Tensor) -> Any:
         """p(y | f) for f (points, B)."""

@@ -151,9 +151,20 @@ class PathTransform:
             clock = None if clock is None else clock.repeat_interleave(2, dim=1)[:, 1:]
             counts = None if counts is None else 2 * counts - 1
         if self.options.time:
-            even = _times(path, counts) if clock is None else clock * (12**0.5 / self.duration)  # pyright: ignore[reportOperatorIssue]
+            even = _times(path, counts) if clock is None else clock * (12**0.5 / self._duration(clock))
             path = torch.cat([even, path], dim=2)
         return path, counts
+
+    def _duration(self, clock: Tensor) -> Tensor:
+        assert self.duration is not None
+        return self.duration.to(clock.device)
+
+    def to(self, device: torch.device | str) -> PathTransform:
+        """Moves what was learned to a device, in place; it is used on whichever device series are."""
+        for name in _LEARNED:
+            value = getattr(self, name)
+            setattr(self, name, None if value is None else value.to(device))
+        return self
 
     def names(self, channels: Sequence[str]) -> tuple[str, ...]:
         """Names of the channels of the path, from those of the series."""
@@ -175,6 +186,7 @@ class PathTransform:
         if times is not None:
             if times.shape != batch.shape[:2]:
                 raise ValueError(f"times must have shape {tuple(batch.shape[:2])}, got {tuple(times.shape)}")
+            times = times.to(batch.device)
             bad = (~torch.isfinite(times) & _inputs.row_mask(batch, counts)).nonzero()
             if len(bad):
                 number, place = bad[0].tolist()

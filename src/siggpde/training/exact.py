@@ -127,7 +127,7 @@ class ExactPosterior:
         if self.schedule.tune and isinstance(likelihood, LeastSquares):
             lapse = 1.0 / (len(self.rows) + 2)
             link = trainer.ranks.first(lambda: _link(likelihood, lapse, mean, variance, y))
-            likelihood.calibration, likelihood.mixing, likelihood.offset = link
+            likelihood.calibration, likelihood.mixing, likelihood.offset = (part.to(mean.device) for part in link)
         nlpp = -float(likelihood.log_predictive(mean, variance, y).mean())
         accuracy = None
         if isinstance(likelihood, LeastSquares):

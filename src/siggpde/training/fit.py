@@ -85,7 +85,8 @@ def fit(
         x = x.detach()
         _inputs.check_finite(x, counts)  # errors name series by their place in x, not in a batch
     settings = (schedule, seed, describe(model))
-    ranks.check_same("model, schedule or kind of data", (settings, x.dtype, y.dtype, x.shape[2], path is None, resume))
+    kinds = (x.dtype, y.dtype, x.device.type, y.device.type, model.device.type)
+    ranks.check_same("model, schedule or kind of data", (settings, *kinds, x.shape[2], path is None, resume))
     shard = Shard(ranks, len(x))
     (x, counts), y = level(x, counts, ranks), ranks.gather(y)
     generator = torch.Generator().manual_seed(seed)

@@ -44,7 +44,7 @@ def split_rows(
     """Rows for training and for validation, each in order."""
     n = len(y)
     if not isinstance(validation, int | float):
-        train, valid = (torch.as_tensor(rows, dtype=torch.int64).sort().values for rows in validation)
+        train, valid = (torch.as_tensor(rows, dtype=torch.int64).cpu().sort().values for rows in validation)
         both = torch.cat([train, valid])
         if len(train) == 0 or len(both.unique()) != len(both) or both.min() < 0 or both.max() >= n:
             raise ValueError(f"validation must be two disjoint lists of row numbers below {n}, the first not empty")
