@@ -66,11 +66,14 @@ def gpsig(
         channels, level, order=order, static=static, theta=theta, normalized=normalized, method=method
     )
     rows = chosen_series(targets, count, classes, random)
+    features: InducingTensors | InducingSequences
     if kind == "tensors":
         values = starting_tensors(series[rows], points[rows], level, random)
-        return SparseGP(kernel, InducingTensors(channels, count, level, values=values), likelihood).to(device)
-    values = starting_sequences(series[rows], points[rows], level + 1, random)
-    return SparseGP(kernel, InducingSequences(channels, count, level + 1, values=values), likelihood).to(device)
+        features = InducingTensors(channels, count, level, values=values)
+    else:
+        values = starting_sequences(series[rows], points[rows], level + 1, random)
+        features = InducingSequences(channels, count, level + 1, values=values)
+    return SparseGP(kernel, features, likelihood).to(device)
 
 
 def lengthscales(x: Tensor, lengths: Tensor, random: torch.Generator) -> Tensor:
