@@ -114,6 +114,7 @@ print("ready", flush=True)
 while True:
     for model in (t.NEW, t.OLD):
         t.write_folder(sys.argv[1], *model, force=True)
+        print("saved", flush=True)
 """
 
 
@@ -128,7 +129,9 @@ def kill_while_saving(place: Path, times: int) -> set[str]:
         )
         assert child.stdout is not None
         assert child.stdout.readline() == b"ready\n"
-        time.sleep(choose.uniform(0.0, 0.1))
+        for _ in range(choose.randrange(4)):  # saves that go through, however fast the machine is
+            assert child.stdout.readline() == b"saved\n"
+        time.sleep(choose.uniform(0.0, 0.02))
         child.send_signal(signal.SIGKILL)
         assert child.wait() == -signal.SIGKILL
         child.stdout.close()

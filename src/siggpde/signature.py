@@ -107,7 +107,15 @@ def _as_key(words: Iterable[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
 
 
 def _listed(channels: int, key: Key) -> list[Word]:
-    return check_words(key, channels) if isinstance(key, tuple) else words_up_to(channels, key)
+    if isinstance(key, tuple):
+        return check_words(key, channels)
+    _check_depth(channels, key)
+    return words_up_to(channels, key)
+
+
+def _check_depth(channels: int, depth: int) -> None:
+    if count_up_to(channels, depth) >= 2**31:
+        raise ValueError(f"depth {depth} with {channels} channels has {count_up_to(channels, depth)} words; lower it")
 
 
 @lru_cache(maxsize=64)
@@ -119,8 +127,7 @@ def _check_closed(words: tuple[tuple[int, ...], ...]) -> None:
 def _compiled(channels: int, key: Key) -> Any:
     """The native word tree for all words up to a depth, or for a tuple of words."""
     if not isinstance(key, tuple):
-        if count_up_to(channels, key) >= 2**31:
-            raise ValueError(f"depth {key} with {channels} channels has {count_up_to(channels, key)} words; lower it")
+        _check_depth(channels, key)
         return core.SignatureTree(channels, key)
     listed = check_words(key, channels)
     closure = prefix_closure(listed)
