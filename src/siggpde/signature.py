@@ -41,6 +41,7 @@ def signature(
         >>> signature(torch.tensor([[[0.0, 0.0], [1.0, 0.0], [1.0, 2.0]]]), depth=2)
         tensor([[1.0000, 1.0000, 2.0000, 0.5000, 2.0000, 0.0000, 2.0000]])
     """
+    threads = _inputs.thread_count(n_jobs)
     batch, counted = _inputs.as_batch(x, lengths)
     channels = batch.shape[2]
     if (depth is None) == (words is None):
@@ -49,7 +50,6 @@ def signature(
     if _triton.wanted(batch) or core is None or not batch.is_cpu:
         return _without_core(batch, counted, _listed(channels, key))
     tree = _compiled(channels, key)
-    threads = _inputs.thread_count(n_jobs)
     if batch.requires_grad and torch.is_grad_enabled():
         return _Signature.apply(batch, None, counted, tree, threads)  # pyright: ignore[reportReturnType]
     return _forward(batch, None, counted, tree, threads)
@@ -68,6 +68,7 @@ def extend(
         >>> extend(signature(torch.tensor([[[0.0], [1.0]]]), words=some), torch.tensor([[2.0]]), some)
         tensor([[1.0000, 3.0000, 4.5000]])
     """
+    threads = _inputs.thread_count(n_jobs)
     steps = increments[:, None] if increments.ndim == 2 else increments
     if steps.ndim == 3 and steps.shape[1] == 0:
         steps = steps.new_zeros(len(steps), 1, steps.shape[2])
@@ -89,7 +90,6 @@ def extend(
             _inputs.raise_not_finite(steps, None, "increments")
         return _checked(_extended(signature, steps, listed))
     tree = _compiled(steps.shape[2], key)
-    threads = _inputs.thread_count(n_jobs)
     start = signature.contiguous()
     if (start.requires_grad or steps.requires_grad) and torch.is_grad_enabled():
         return _Signature.apply(steps, start, None, tree, threads)  # pyright: ignore[reportReturnType]
