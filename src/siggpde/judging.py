@@ -36,8 +36,7 @@ class Found:
 
     def to(self, device: torch.device) -> Found:
         """The same on a device."""
-        result = replace(self.result, weights=self.result.weights.to(device))
-        return replace(self, theta=self.theta.to(device), result=result)
+        return replace(self, theta=self.theta.to(device), result=self.result.to(device))
 
     @staticmethod
     def from_state(state: dict[str, Any]) -> Found:

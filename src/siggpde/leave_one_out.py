@@ -7,7 +7,7 @@ eigendecomposition of the smaller of F F^T and F^T F serves every noise level.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -28,6 +28,10 @@ class LeaveOneOut:
     temperature: float
     weights: Tensor
     amplitude: float
+
+    def to(self, device: torch.device) -> LeaveOneOut:
+        """The same with its weights on a device."""
+        return replace(self, weights=self.weights.to(device))
 
 
 def leave_one_out(features: Tensor, y: Tensor, classes: int | None) -> LeaveOneOut:

@@ -94,9 +94,8 @@ class Screening:
 
     def to(self, device: torch.device) -> Screening:
         """The same on a device, on which `build` then makes models."""
-        result = replace(self.result, weights=self.result.weights.to(device))
         others = [other.to(device) for other in self.others]
-        return replace(self, theta=self.theta.to(device), result=result, others=others)
+        return replace(self, theta=self.theta.to(device), result=self.result.to(device), others=others)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain facts, for the History and for reports."""
