@@ -240,10 +240,12 @@ def test_time_stamps_follow_an_estimator_from_device_to_device():
     np.testing.assert_allclose(fitted.predict_proba(timed), expected, rtol=1e-6, atol=1e-8)
 
 
-def test_auto_is_the_device_of_the_series():
+def test_auto_is_the_device_of_the_series_and_no_copy_is_silent(caplog: pytest.LogCaptureFixture):
     X, y = rising(20)
     with pretend_device():
+        assert not caplog.messages
         fitted = classifier().fit(torch.from_numpy(X).to(DEVICE), y)
+        assert "X is on meta and is copied to the CPU, where series are checked and filled" in caplog.messages
         assert fitted.committee_.device == DEVICE
         assert classifier().fit(X, y).committee_.device == torch.device("cpu")
 

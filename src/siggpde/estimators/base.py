@@ -16,7 +16,7 @@ from torch import Tensor
 from siggpde import _inputs
 from siggpde.committee import Committee
 from siggpde.estimators._bases import AEON
-from siggpde.estimators.device import chosen_device, usable_device
+from siggpde.estimators.device import chosen_device, tell_copy, usable_device
 from siggpde.estimators.fitting import FitSettings, data_fingerprint, fit_committee, levelled
 from siggpde.estimators.settings import (
     DTYPES,
@@ -84,6 +84,7 @@ class SeriesEstimator:
             device = chosen_device(self.device, X)
         shard.ranks.check_same("kind of device", device.type)
         preparation = self._preparation()
+        tell_copy(X)
         with self._threads():
             preparation.fit(X, ranks=shard.ranks)
             with shard.ranks.together():
@@ -155,6 +156,7 @@ class SeriesEstimator:
     def _batch(self, X: Any) -> SeriesBatch:
         """X as the members of the committee want it and where they are, checked against what `fit` saw."""
         self._check_fitted()
+        tell_copy(X)
         return _in_range(self.preparation_(X)).to(self.committee_.device)
 
     def to(self, device: str | torch.device) -> Any:

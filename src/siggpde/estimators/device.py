@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from typing import Any
 
 import torch
 from torch import Tensor
+
+log = logging.getLogger(__name__)
 
 
 def chosen_device(device: Any, X: Any) -> torch.device:
@@ -17,9 +20,20 @@ def chosen_device(device: Any, X: Any) -> torch.device:
         device(type='cpu')
     """
     if isinstance(device, str) and device == "auto":
-        first = X[0] if isinstance(X, list | tuple) and X else X
-        return first.device if isinstance(first, Tensor) else torch.device("cpu")
+        return _device_of(X)
     return usable_device(device)
+
+
+def tell_copy(X: Any) -> None:
+    """Says so where series have to be copied from another device to the CPU, for they are checked and filled there."""
+    device = _device_of(X)
+    if device.type != "cpu":
+        log.warning("X is on %s and is copied to the CPU, where series are checked and filled", device)
+
+
+def _device_of(X: Any) -> torch.device:
+    first = X[0] if isinstance(X, list | tuple) and X else X
+    return first.device if isinstance(first, Tensor) else torch.device("cpu")
 
 
 def usable_device(device: Any) -> torch.device:
