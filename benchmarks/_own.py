@@ -91,7 +91,7 @@ def small_call(rounds: int, table: Table, goal: Goal) -> None:
     ours, x = Ours(), _cases.paths("smooth", (8, 8, 3))
     calls = {
         "k(X,X)": ours.value(x, {}),
-        "k(X,X) + gradient": ours.slope(x, {}),
+        "k(X,X) + gradient": ours.autograd_slope(x, {}),
         "signature depth 4": ours.signature(x, 4),
     }
     for name, seconds in by_turns(calls, rounds).items():

@@ -25,7 +25,9 @@ from _table import Goal, Table, summary_lines
 GOALS = {
     "A": Goal("A k(X,X), equal accuracy", 10, 25),
     "B": Goal("B k(X,X) + gradient, equal accuracy", 12, 35),
+    "B autograd": Goal("B the same through torch's autograd", 12, 35),
     "C": Goal("C k(X,X), equal scheme, and with gradient", 8, 20),
+    "C autograd": Goal("C with gradient, through torch's autograd", 8, 20),
     "D": Goal("D signature", 1.5, 3),
     "D+": Goal("D signature + gradient", 4, 10),
     "E": Goal("E Gram matrix, equal accuracy and equal scheme", 8, 20),
@@ -36,23 +38,42 @@ GOALS = {
 }
 
 
-def kernels(key: str, found: dict, rounds: int, quick: bool) -> list[Table]:
+_KERNEL_TABLES = {
+    "A": [("A", ("value",), f"k(X,X), median relative error at most {_groups.ACCURACY:g}")],
+    "B": [
+        (
+            "B",
+            ("slope",),
+            f"k(X,X) and its gradient in the path, median relative error of k at most {_groups.ACCURACY:g}",
+        ),
+        ("B autograd", ("autograd_slope",), "the same through torch's autograd"),
+    ],
+    "C": [
+        (
+            "C",
+            ("value", "slope"),
+            "k(X,X) by the same finite differences, r = 0, without and with the gradient in the path",
+        ),
+        ("C autograd", ("autograd_slope",), "the same with the gradient, through torch's autograd"),
+    ],
+}
+
+
+def kernels(group: str, found: dict, rounds: int, quick: bool) -> list[Table]:
     """Groups A, B and C: the diagonal of the kernel."""
     ours, peers = found.get("Ours"), [found[name] for name in ("Pysiglib", "Sigkernel") if name in found]
-    title = {
-        "A": f"k(X,X), median relative error at most {_groups.ACCURACY:g}",
-        "B": f"k(X,X) and its gradient in the path, median relative error of k at most {_groups.ACCURACY:g}",
-        "C": "k(X,X) by the same finite differences, r = 0, without and with the gradient in the path",
-    }[key]
-    table = Table(key, title)
-    compare = _groups.equal_scheme if key == "C" else _groups.equal_accuracy
-    for slope in {"A": (False,), "B": (True,), "C": (False, True)}[key]:
-        for shape in _cases.KERNEL_SHAPES[: 2 if quick else None]:
-            for kind in _cases.KINDS:
-                problem = _groups.diagonal_problem(kind, shape, slope)
-                problem.name += " + gradient" if slope else ""
-                compare(problem, ours, peers, rounds, table)
-    return [table]
+    compare = _groups.equal_scheme if group == "C" else _groups.equal_accuracy
+    tables = []
+    for key, ways, title in _KERNEL_TABLES[group]:
+        table = Table(key, title)
+        for how in ways:
+            for shape in _cases.KERNEL_SHAPES[: 2 if quick else None]:
+                for kind in _cases.KINDS:
+                    problem = _groups.diagonal_problem(kind, shape, how)
+                    problem.name += "" if how == "value" else " + gradient"
+                    compare(problem, ours, peers, rounds, table)
+        tables.append(table)
+    return tables
 
 
 def signatures(found: dict, rounds: int, quick: bool) -> list[Table]:

@@ -23,6 +23,7 @@ with warnings.catch_warnings(record=True) as caught:
     results += [siggpde.signature_kernel(x, y, **fine), siggpde.signature_kernel(x, **fine)]
     for log in (False, True):
         results += siggpde.signature_kernel_diag_scales(x, theta, log=log, **fine)
+        results += siggpde.signature_kernel_diag_gradient(x, log=log, **fine)
     results += [torch.autograd.grad(value.sum(), x)[0] for value in results[:4]]
     single = siggpde.signature_kernel_diag(x.detach().float())
 print(json.dumps({

@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from paths import few, generator, make
-from siggpde import _kernel_native, signature_kernel, signature_kernel_diag, signature_kernel_diag_scales
+from siggpde import (
+    _kernel_native,
+    signature_kernel,
+    signature_kernel_diag,
+    signature_kernel_diag_gradient,
+    signature_kernel_diag_scales,
+)
 
 SETTINGS: list[dict[str, Any]] = [{}, {"solver": "fd", "refine": 1}, {"tol": 1e-12}]
 each_setting = pytest.mark.parametrize("settings", SETTINGS, ids=["series", "fd", "precise"])
@@ -166,6 +172,8 @@ def test_empty_batches(dtype: torch.dtype):
         assert torch.autograd.grad(value.sum(), none)[0].shape == none.shape
     value, slope = signature_kernel_diag_scales(none, torch.ones(2))
     assert (value.shape, slope.shape) == ((0,), (0, 2))
+    value, slope = signature_kernel_diag_gradient(none)
+    assert (value.shape, slope.shape) == ((0,), none.shape)
 
 
 def test_large_batches_go_through_in_chunks_unchanged():

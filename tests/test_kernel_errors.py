@@ -9,10 +9,16 @@ import torch
 from torch import Tensor
 
 from paths import make
-from siggpde import signature_kernel, signature_kernel_diag, signature_kernel_diag_scales
+from siggpde import (
+    signature_kernel,
+    signature_kernel_diag,
+    signature_kernel_diag_gradient,
+    signature_kernel_diag_scales,
+)
 
 OPERATIONS: dict[str, Callable[..., Any]] = {
     "diagonal": signature_kernel_diag,
+    "gradient": signature_kernel_diag_gradient,
     "gram": signature_kernel,
     "scales": lambda x, **settings: signature_kernel_diag_scales(x, torch.ones(x.shape[-1]), **settings),
     "variation": lambda x, **settings: signature_kernel_diag(x.requires_grad_(), gradient="variation", **settings),

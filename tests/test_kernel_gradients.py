@@ -8,7 +8,12 @@ from hypothesis import given
 from torch import Tensor
 
 from paths import batches, few, make
-from siggpde import signature_kernel, signature_kernel_diag, signature_kernel_diag_scales
+from siggpde import (
+    signature_kernel,
+    signature_kernel_diag,
+    signature_kernel_diag_gradient,
+    signature_kernel_diag_scales,
+)
 from siggpde._reference import kernel as reference
 from siggpde._reference.kernel import scheme_of
 
@@ -122,6 +127,31 @@ def test_scales(settings: dict[str, Any], log: bool, dtype: torch.dtype):
                 for sign in (1, -1)
             )
             assert torch.allclose((up - down) / 2e-5, slope[:, channel], rtol=1e-6, atol=1e-5)
+
+
+@solvers
+@pytest.mark.parametrize("log", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_one_pass_gives_what_autograd_gives(settings: dict[str, Any], log: bool, dtype: torch.dtype):
+    x = make("brownian", 8, 5, 20, 3, 2.0).to(dtype).requires_grad_()
+    lengths = [20, 1, 7, 20, 13]
+    wanted = signature_kernel_diag(x, lengths=lengths, log=log, **settings)
+    (wanted_slope,) = torch.autograd.grad(wanted.sum(), x)
+    value, slope = signature_kernel_diag_gradient(x, lengths=lengths, log=log, **settings)
+    assert value.dtype == slope.dtype == dtype
+    assert not value.requires_grad
+    assert not slope.requires_grad
+    assert torch.equal(value, wanted)
+    assert torch.equal(slope, wanted_slope)
+    with torch.no_grad():
+        series = [item[:length] for item, length in zip(x, lengths, strict=True)]
+        assert torch.equal(signature_kernel_diag_gradient(series, log=log, **settings)[1], slope)
+    if dtype == torch.float64:
+        step = 1e-6 * make("smooth", 9, 5, 20, 3)
+        up, down = (
+            signature_kernel_diag_gradient(x + sign * step, lengths=lengths, log=log, **settings)[0] for sign in (1, -1)
+        )
+        assert torch.allclose((up - down) / 2, (step * slope).sum((1, 2)), rtol=1e-5, atol=1e-9)
 
 
 def test_a_channel_scaled_to_zero_has_no_slope():

@@ -21,8 +21,8 @@ def cuda_batch(dtype: torch.dtype = torch.float64) -> torch.Tensor:
 
 @pytest.fixture
 def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    for name in ("SIGGPDE_BACKEND", "TRITON_INTERPRET"):
-        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(_triton, "backend", "")
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
     return monkeypatch
 
 
@@ -40,7 +40,7 @@ def test_cuda_tensors_take_triton_and_cpu_tensors_do_not(environment: pytest.Mon
 
 def test_the_reference_can_be_insisted_on(environment: pytest.MonkeyPatch):
     missing(environment, "triton is not installed")
-    environment.setenv("SIGGPDE_BACKEND", "reference")
+    environment.setattr(_triton, "backend", "reference")
     assert not _triton.wanted(cuda_batch())
 
 
@@ -52,14 +52,14 @@ def test_without_triton_a_cuda_tensor_is_refused_and_not_moved(environment: pyte
 
 def test_triton_on_the_cpu_is_the_interpreter_or_nothing(environment: pytest.MonkeyPatch):
     missing(environment, None)
-    environment.setenv("SIGGPDE_BACKEND", "triton")
+    environment.setattr(_triton, "backend", "triton")
     with pytest.raises(RuntimeError, match=r"only in Triton's interpreter, TRITON_INTERPRET=1"):
         _triton.wanted(torch.zeros(2, 3, 2))
     environment.setenv("TRITON_INTERPRET", "1")
     assert _triton.wanted(torch.zeros(2, 3, 2))
 
 
-@pytest.mark.parametrize("operation", ["signature_kernel", "signature_kernel_diag", "scales", "signature", "extend"])
+@pytest.mark.parametrize("operation", ["gram", "diag", "scales", "gradient", "signature", "extend"])
 def test_every_operation_asks(environment: pytest.MonkeyPatch, operation: str):
     """Each refuses a CUDA tensor where Triton is missing, before anything is computed or moved."""
     import siggpde  # noqa: PLC0415
@@ -69,8 +69,9 @@ def test_every_operation_asks(environment: pytest.MonkeyPatch, operation: str):
     with x.fake_mode:
         start = torch.empty(2, 2, dtype=x.dtype, device="cuda")
     calls: dict[str, Any] = {
-        "signature_kernel": lambda: siggpde.signature_kernel(x),
-        "signature_kernel_diag": lambda: siggpde.signature_kernel_diag(x),
+        "gram": lambda: siggpde.signature_kernel(x),
+        "diag": lambda: siggpde.signature_kernel_diag(x),
+        "gradient": lambda: siggpde.signature_kernel_diag_gradient(x),
         "scales": lambda: siggpde.signature_kernel_diag_scales(x, torch.ones(2)),
         "signature": lambda: siggpde.signature(x, 2),
         "extend": lambda: siggpde.extend(start, x, [(), (0,)]),

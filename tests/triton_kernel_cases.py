@@ -15,7 +15,13 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from paths import make
-from siggpde import _kernel_native, signature_kernel, signature_kernel_diag, signature_kernel_diag_scales
+from siggpde import (
+    _kernel_native,
+    signature_kernel,
+    signature_kernel_diag,
+    signature_kernel_diag_gradient,
+    signature_kernel_diag_scales,
+)
 from siggpde._reference import kernel as reference
 from siggpde._reference.goursat import goursat
 from siggpde._triton import kernel, launch, solve
@@ -69,6 +75,9 @@ def test_the_diagonal_and_its_gradient(dtype: torch.dtype, settings: dict[str, A
     a = leaf(x)
     wanted = with_gradients(reference.diagonal(a, torch.tensor(LENGTHS), scheme_of(settings), log), a)
     assert got[0].dtype == got[1].dtype == dtype
+    value, slope = signature_kernel_diag_gradient(x, lengths=LENGTHS, log=log, **settings)
+    assert torch.equal(value, got[0])
+    assert worst((slope * weights(value)[:, None, None],), got[1:]) < EPS[dtype]
     assert not got[1][2, 3].any()  # after the end of a series there is nothing to learn
     assert worst(got, wanted) < (EPS[dtype] if "solver" in settings else 1e-4)
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from siggpde.estimators.saving import load as load
     from siggpde.goursat import signature_kernel as signature_kernel
     from siggpde.goursat import signature_kernel_diag as signature_kernel_diag
+    from siggpde.goursat import signature_kernel_diag_gradient as signature_kernel_diag_gradient
     from siggpde.goursat import signature_kernel_diag_scales as signature_kernel_diag_scales
     from siggpde.inducing import OrthogonalSignatureFeatures as OrthogonalSignatureFeatures
     from siggpde.kernel import SignatureKernel as SignatureKernel
@@ -38,6 +39,7 @@ _LATER = {
     "load": "estimators.saving",
     "signature_kernel": "goursat",
     "signature_kernel_diag": "goursat",
+    "signature_kernel_diag_gradient": "goursat",
     "signature_kernel_diag_scales": "goursat",
     "OrthogonalSignatureFeatures": "inducing",
     "SignatureKernel": "kernel",

@@ -44,6 +44,14 @@ def diagonal_with_scale_gradient(
     return value, gradient
 
 
+def diagonal_with_gradient(
+    x: Tensor, lengths: Tensor | None, refine: int, tol: float, log: bool, threads: int
+) -> tuple[Tensor, Tensor]:
+    """k and its gradient in the points (n, length, channels), in one pass."""
+    gradient = torch.empty_like(x, requires_grad=False)
+    return _run_diagonal(x, lengths, None, refine, tol, log, gradient, False, threads), gradient
+
+
 def gram(
     x: Tensor,
     x_lengths: Tensor | None,
@@ -91,9 +99,7 @@ class _Diagonal(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, lengths: Tensor | None, settings: tuple[int, float, bool, int]) -> Tensor:
-        gradient = torch.empty_like(x)
-        refine, tol, log, threads = settings
-        value = _run_diagonal(x, lengths, None, refine, tol, log, gradient, False, threads)
+        value, gradient = diagonal_with_gradient(x, lengths, *settings)
         ctx.save_for_backward(x, lengths)
         ctx.settings = settings
         ctx.kept = [gradient]
@@ -118,12 +124,10 @@ class _Diagonal(torch.autograd.Function):
 
 
 def _diagonal_gradient(saved: tuple[Any, ...], settings: tuple[int, float, bool, int]) -> Tensor:
-    (x, lengths), (refine, tol, log, threads) = saved, settings
-    gradient = torch.empty_like(x)
     with warnings.catch_warnings():  # what there was to say has been said
         warnings.simplefilter("ignore")
-        _run_diagonal(x, lengths, None, refine, tol, log, gradient, False, threads)
-    return gradient
+        x, lengths = saved
+        return diagonal_with_gradient(x, lengths, *settings)[1]
 
 
 def _scaled(_x: Tensor | None, gradient: Tensor, grad: Tensor) -> Tensor:

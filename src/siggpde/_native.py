@@ -3,6 +3,7 @@
 `core` is the compiled module `siggpde._core`. It is None, and the reference implementations run instead, when the
 module cannot be imported (one warning says so) or when the environment variable SIGGPDE_BACKEND is "reference";
 `core_error` then says why. With SIGGPDE_BACKEND=triton the core is loaded as usual, but `siggpde._triton` goes first.
+The variable counts as it is when siggpde is imported.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ import warnings
 from types import ModuleType
 from typing import Any
 
+backend = os.environ.get("SIGGPDE_BACKEND", "")  # read once: looking it up takes a tenth of a small call
+
 
 def _load() -> tuple[ModuleType | None, str | None]:
-    backend = os.environ.get("SIGGPDE_BACKEND", "")
     if backend == "reference":
         return None, "SIGGPDE_BACKEND=reference"
     if backend not in ("", "native", "triton"):

@@ -13,10 +13,11 @@ from functools import cache
 
 import torch
 
+from siggpde._native import backend
+
 
 def wanted(x: torch.Tensor) -> bool:
     """Whether Triton computes for this tensor; raises RuntimeError where it should but cannot."""
-    backend = os.environ.get("SIGGPDE_BACKEND", "")
     if backend == "reference" or not (x.is_cuda or (backend == "triton" and x.is_cpu)):
         return False
     reason = why_not_importable()

@@ -33,6 +33,13 @@ def diagonal_with_scale_gradient(
     return _run_diagonal(x, lengths, theta, (refine, tol, log), "scales")  # pyright: ignore[reportReturnType]
 
 
+def diagonal_with_gradient(
+    x: Tensor, lengths: Tensor | None, refine: int, tol: float, log: bool
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """k and its gradient in the points (n, length, channels), in one pass."""
+    return _run_diagonal(x, lengths, None, (refine, tol, log), "points")  # pyright: ignore[reportReturnType]
+
+
 def gram(
     x: Tensor, x_lengths: Tensor | None, y: Tensor | None, y_lengths: Tensor | None, refine: int, tol: float,
     differentiable: bool,
