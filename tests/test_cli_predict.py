@@ -5,12 +5,14 @@ import json
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 
 from cli_data import FAST, command, fitted, loaded, long_table, run, write
+from pretend_device import DEVICE, pretend_device
 
 
 @pytest.fixture(scope="module")
@@ -107,6 +109,7 @@ def test_predictions_in_files(suffix: str, place: Path, tmp_path: Path):
         (["--channels", "x"], 1, "2 channels (day, x), but the model was fitted with 3 (day, x, y)"),
         (["--time", "hour"], 1, "no column 'hour' for --time"),
         (["--separator", ";"], 1, "no column"),
+        (["--device", "cuda:77"], 1, "--device 'cuda:77' cannot be used"),
         (["--nonsense"], 2, "--nonsense"),
     ],
 )
@@ -150,3 +153,36 @@ def test_no_colours_where_none_are_wanted(place: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("NO_COLOR", "1")
     unwanted = run("info", place / "kinds").stdout
     assert not any(f"\x1b[{code}" in unwanted for code in range(30, 38))
+
+
+def test_predictions_on_another_device(place: Path, tmp_path: Path):
+    for call in (
+        ["predict", place / "kinds", place / "test.csv", "--json"],
+        ["evaluate", place / "sizes", place / "test.csv", "--json"],
+        ["explain", place / "kinds", place / "test.csv", "--json"],
+    ):
+        plain = json.loads(run(*call).stdout)
+        with pretend_device() as copied:
+            there = run(*call, "--device", DEVICE)
+        assert there.exit_code == 0, there.output
+        assert copied  # numbers came back from there
+        _agree(json.loads(there.stdout), plain)
+    stored = tmp_path / "test.parquet"
+    pl.read_csv(place / "test.csv").write_parquet(stored)
+    with pretend_device():
+        result = run("predict", place / "sizes", stored, "--output", tmp_path / "out.parquet", "--device", DEVICE)
+    assert result.exit_code == 0, result.output
+    plain = json.loads(run("predict", place / "sizes", place / "test.csv", "--json").stdout)
+    _agree(pl.read_parquet(tmp_path / "out.parquet").to_dicts(), plain)
+
+
+def _agree(got: Any, wanted: Any) -> None:
+    """The same words, and the same numbers but for rounding."""
+    if isinstance(wanted, dict):
+        assert got.keys() == wanted.keys()
+        got, wanted = list(got.values()), list(wanted.values())
+    if isinstance(wanted, list):
+        for one, other in zip(got, wanted, strict=True):
+            _agree(one, other)
+    else:
+        assert got == (pytest.approx(wanted, rel=1e-6, abs=1e-8) if isinstance(wanted, float) else wanted)

@@ -171,7 +171,7 @@ def test_likelihoods_for_other_targets():
 
 
 def test_a_device_that_is_not_there():
-    with pytest.raises(ValueError, match=r"device='cuda' cannot be used: .*; take device='auto' or 'cpu'"):
+    with pytest.raises(ValueError, match=r"device='cuda' cannot be used: .*; take device='cpu'"):
         classifier(device="cuda").fit(X, Y)
 
 

@@ -31,6 +31,7 @@ def predict(
     separator: options.Separator = None,
     part: options.PartOption = None,
     form: options.FormatOption = None,
+    device: options.Device = "cpu",
     resume: Annotated[
         bool,
         typer.Option("--resume", help="Go on with predictions that were interrupted (.npy or .parquet to .parquet)."),
@@ -64,11 +65,13 @@ def predict(
             if resume and not ranks.alone:
                 raise WrongCall("--resume is for one process; several predict their parts and join them at the end")
             if output is not None and streamed and ranks.alone:
-                count = run_predict_stream(model, data, output, reading, level, resume=resume, force=force)
+                count = run_predict_stream(
+                    model, data, output, reading, level, resume=resume, force=force, device=device
+                )
                 if count is not None:
                     note(f"{count} predictions are in {output}")
                     return
-            table = run_predict(model, data, reading, level, ranks)
+            table = run_predict(model, data, reading, level, ranks, device)
         if not ranks.leads:
             return
         if output is not None:
@@ -90,6 +93,7 @@ def evaluate(
     separator: options.Separator = None,
     part: options.PartOption = None,
     form: options.FormatOption = None,
+    device: options.Device = "cpu",
     force: options.Force = False,
     as_json: options.AsJson = False,
     verbose: options.Verbose = False,
@@ -101,7 +105,7 @@ def evaluate(
         reading = options.Reading.of(target, series, time, channels, ignore, separator, part, form)
         from siggpde.cli.evaluating import metric_tables, run_evaluate  # noqa: PLC0415 - torch takes long to import
 
-        facts = run_evaluate(model, data, reading)
+        facts = run_evaluate(model, data, reading, device)
         if output is not None:
             write_bytes(output, (json_text(facts) + "\n").encode())
             note(f"the figures are in {output}")
@@ -127,6 +131,7 @@ def explain(
     separator: options.Separator = None,
     part: options.PartOption = None,
     form: options.FormatOption = None,
+    device: options.Device = "cpu",
     force: options.Force = False,
     as_json: options.AsJson = False,
     verbose: options.Verbose = False,
@@ -141,7 +146,7 @@ def explain(
         reading = options.Reading.of(target, series, time, channels, ignore, separator, part, form)
         from siggpde.cli.explaining import explanation_tables, run_explain  # noqa: PLC0415 - torch takes long to import
 
-        found = run_explain(model, data, reading, top, number, draw=plot is not None)
+        found = run_explain(model, data, reading, top, number, draw=plot is not None, device=device)
         if plot is not None:
             write_bytes(plot, found.picture)
             note(f"the picture is in {plot}")

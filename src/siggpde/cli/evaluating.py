@@ -22,9 +22,9 @@ _LEVELS = (0.5, 0.9, 0.95)
 _MOST_MISTAKES = 10
 
 
-def run_evaluate(model: Path, data: str, reading: Reading) -> dict[str, Any]:
+def run_evaluate(model: Path, data: str, reading: Reading, device: str = "cpu") -> dict[str, Any]:
     """The figures of a model on labelled series, as plain values."""
-    estimator = load(model)
+    estimator = load(model, device)
     found = series_for(estimator, data, reading, labels=True)
     if found.y is None:
         raise WrongCall(f"{data} says no labels; name where they are with --target")

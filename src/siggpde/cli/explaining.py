@@ -31,12 +31,19 @@ class Explanation:
 
 
 def run_explain(
-    model: Path, data: str, reading: Reading, top: int, number: int | None, *, draw: bool = False
+    model: Path,
+    data: str,
+    reading: Reading,
+    top: int,
+    number: int | None,
+    *,
+    draw: bool = False,
+    device: str = "cpu",
 ) -> Explanation:
     """What the predictions for DATA rest on, or that of its series `number`."""
     if draw:  # before any work, for it may not be installed
         import_module("siggpde.plots")._matplotlib("figure")
-    estimator = load(model)
+    estimator = load(model, device)
     found = series_for(estimator, data, reading, labels=False)
     if number is None:
         overall = estimator.importance(found.X, top)

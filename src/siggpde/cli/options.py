@@ -80,6 +80,7 @@ FormatOption = Annotated[
         "--format", metavar="SUFFIX", help="Where the file's own does not tell: csv, ...", rich_help_panel=_READING
     ),
 ]
+Device = Annotated[str, typer.Option(help="Where to compute: cpu, cuda, cuda:1, ..")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite what is there.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", callback=_verbose, help="Log more, on stderr.")]

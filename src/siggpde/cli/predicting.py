@@ -17,10 +17,12 @@ from siggpde.ranks import ALONE, Ranks
 from siggpde.streaming import Parts, predict_stream, prediction_table
 
 
-def run_predict(model: Path, data: str, reading: Reading, level: float, ranks: Ranks = ALONE) -> pl.DataFrame:
+def run_predict(
+    model: Path, data: str, reading: Reading, level: float, ranks: Ranks = ALONE, device: str = "cpu"
+) -> pl.DataFrame:
     """One row a series: id, prediction, then a probability a class, or std, lower and upper; of all ranks on rank 0."""
     with ranks.together():
-        estimator = load(model)
+        estimator = load(model, device)
         estimator.n_jobs = threads_of(estimator.n_jobs, ranks)
         found = series_for(estimator, data, reading, labels=False, ranks=ranks)
         table = prediction_table(estimator, found, level)
@@ -28,7 +30,7 @@ def run_predict(model: Path, data: str, reading: Reading, level: float, ranks: R
 
 
 def run_predict_stream(
-    model: Path, data: str, output: Path, reading: Reading, level: float, *, resume: bool, force: bool
+    model: Path, data: str, output: Path, reading: Reading, level: float, *, resume: bool, force: bool, device: str
 ) -> int | None:
     """Predictions go to a .parquet file block by block; how many. None where DATA has to be read as a whole."""
     parts = Parts.of(output)
@@ -36,7 +38,7 @@ def run_predict_stream(
         raise WrongCall(
             f"{parts.folder} holds predictions that were interrupted; --resume goes on, --force starts anew"
         )
-    estimator = load(model)
+    estimator = load(model, device)
     try:
         found = stream_series(data, reading, getattr(estimator, "reading_", {}))
     except NotStreamable as error:

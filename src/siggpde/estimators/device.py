@@ -52,7 +52,7 @@ def usable_device(device: Any) -> torch.device:
         tried.item()
     except (RuntimeError, AssertionError, NotImplementedError, TypeError) as error:
         why = "torch sees no CUDA device" if _without_cuda(device) else str(error).splitlines()[0]
-        raise ValueError(f"device={str(device)!r} cannot be used: {why}; take device='auto' or 'cpu'") from error
+        raise ValueError(f"device={str(device)!r} cannot be used: {why}; take device='cpu'") from error
     return tried.device
 
 

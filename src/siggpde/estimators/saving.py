@@ -17,6 +17,7 @@ import torch
 
 from siggpde.committee import Committee, Member
 from siggpde.estimators.classifier import SigGPClassifier
+from siggpde.estimators.device import usable_device
 from siggpde.estimators.regressor import SigGPRegressor
 from siggpde.paths import PathOptions, PathTransform, Preparation, Spectrogram
 from siggpde.persistence import ModelFileError, model_card, model_from_state, model_state, read_folder, write_folder
@@ -77,15 +78,16 @@ def save_estimator(estimator: Any, path: str | os.PathLike[str], *, force: bool 
     write_folder(path, tensors, facts, _card(estimator, path), force=force)
 
 
-def load(path: str | os.PathLike[str]) -> Estimator:
-    """The estimator saved in a folder; its predictions are bitwise those of the one that was saved.
+def load(path: str | os.PathLike[str], device: str | torch.device = "cpu") -> Estimator:
+    """The estimator saved in a folder, on a device; on the one it was on, predictions are bitwise those it made.
 
     Nothing in the folder is executed. A folder that is damaged, was changed, or was written by a newer version raises
     `siggpde.persistence.ModelFileError`.
     """
     tensors, facts = read_folder(path)
+    place = usable_device(device)
     try:
-        return _restored(tensors, facts)
+        return _restored(tensors, facts).to(place)
     except ModelFileError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
