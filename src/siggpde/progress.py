@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Sequence
 from types import TracebackType
+from typing import TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
+
+_WORTH_A_BAR = 8
+T = TypeVar("T")
 
 
 class Progress:
@@ -41,9 +46,22 @@ class Progress:
         if self._task is not None:
             self._bars.update(self._task, advance=by, facts=facts)
 
+    def over(self, pieces: Sequence[T], name: str) -> Iterator[T]:
+        """The pieces, one after the other, with a bar of their own below that of the phase while there are any."""
+        if not self.shown or len(pieces) < _WORTH_A_BAR:
+            yield from pieces
+            return
+        task = self._bars.add_task(name, total=len(pieces), facts="")
+        try:
+            for piece in pieces:
+                yield piece
+                self._bars.advance(task)
+        finally:
+            self._bars.remove_task(task)
+
     def _close(self) -> None:
         """A phase that ended early is done all the same."""
         if self._task is not None:
-            done = self._bars.tasks[-1].completed
+            done = next(task.completed for task in self._bars.tasks if task.id == self._task)
             self._bars.update(self._task, total=done)
             self._task = None

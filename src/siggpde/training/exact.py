@@ -93,7 +93,7 @@ class ExactPosterior:
         assert isinstance(likelihood, Gaussian | LeastSquares)
         precision = torch.zeros(q.size, q.size, dtype=torch.float64, device=q.mean.device)
         shift = torch.zeros_like(q.mean, dtype=torch.float64)
-        for place in trainer.shard.held(self.rows).split(_CHUNK):
+        for place in trainer.bar.over(trainer.shard.held(self.rows).split(_CHUNK), "adding up"):
             features = trainer.project(place).features.double()
             targets, weights = _targets(likelihood, trainer.y[place])
             weights = weights / likelihood.noise
@@ -137,7 +137,7 @@ class ExactPosterior:
 
     def _elbo(self, trainer: Trainer) -> float:
         model, total = trainer.model, 0.0
-        for place in trainer.shard.held(self.rows).split(_CHUNK):
+        for place in trainer.bar.over(trainer.shard.held(self.rows).split(_CHUNK), "judging"):
             mean, variance = model.latent_marginals(trainer.project(place))
             total += float(model.likelihood.expected_log_prob(mean, variance, trainer.y[place]).double().sum())
         (whole,) = trainer.ranks.sum(torch.tensor(total, dtype=torch.float64))

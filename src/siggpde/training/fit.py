@@ -159,6 +159,7 @@ def _run(
     saved = time.perf_counter()
     history = trainer.history
     with Progress(progress) as bar:
+        trainer.bar = bar
         while trainer.phase < len(phases):
             phase = phases[trainer.phase]
             if not resumed:

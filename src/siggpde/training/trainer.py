@@ -12,6 +12,7 @@ from siggpde.energy import principal_directions
 from siggpde.inducing import Projection
 from siggpde.likelihoods.base import Classification
 from siggpde.model import AnyGP
+from siggpde.progress import Progress
 from siggpde.ranks import Ranks
 from siggpde.shard import Shard
 from siggpde.training.cache import SignatureCache
@@ -69,6 +70,7 @@ class Trainer:
         self.iteration = 0
         self.earlier_seconds = 0.0
         self._started = time.perf_counter()
+        self.bar = Progress(False)
 
     @property
     def seconds(self) -> float:
