@@ -88,11 +88,14 @@ def test_demo_writes_what_it_prints(tmp_path: Path):
 
 def test_demo_does_not_overwrite_unasked(tmp_path: Path):
     earlier = tmp_path / "demo.json"
+    for name in ("model", "report.md", "demo.json"):
+        (tmp_path / name).write_text("{}")
+        refused = runner.invoke(app, ["demo", "--output", str(tmp_path)])
+        assert refused.exit_code == 2
+        assert f"{name} exists; --force" in refused.output
+        assert (tmp_path / name).read_text() == "{}"
+        (tmp_path / name).unlink()
     earlier.write_text("{}")
-    refused = runner.invoke(app, ["demo", "--output", str(tmp_path)])
-    assert refused.exit_code == 2
-    assert "--force" in refused.output
-    assert earlier.read_text() == "{}"
     assert runner.invoke(app, ["demo", "--series", "60", "--output", str(tmp_path), "--force"]).exit_code == 0
     assert "PenDigits" in earlier.read_text()
 

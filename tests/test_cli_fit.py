@@ -92,6 +92,14 @@ def test_options_that_cannot_work(more: list[str], code: int, said: str, table: 
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_likelihood_for_numbers_makes_integers_numbers(tmp_path: Path):
+    path = write(long_table(30, labels=("0", "1", "3")), tmp_path / "counts.csv")
+    for likelihood, task in (("auto", "classification"), ("poisson", "regression"), ("softmax", "classification")):
+        result = fit(path, tmp_path / likelihood, "--target", "kind", "--likelihood", likelihood, "--json")
+        assert result.exit_code == 0, result.output
+        assert json.loads(result.stdout)["task"] == task
+
+
 def test_a_failure_is_one_line_and_with_verbose_the_whole_story(table: Path, tmp_path: Path):
     quiet = fit(table, tmp_path / "m", "--target", "colour")
     assert quiet.stderr.startswith("Error: ") and quiet.stderr.count("\n") == 1

@@ -13,6 +13,7 @@ import pytest
 
 from cli_data import FAST, command, fitted, loaded, long_table, run, write
 from pretend_device import DEVICE, pretend_device
+from siggpde import _inputs
 
 
 @pytest.fixture(scope="module")
@@ -110,6 +111,8 @@ def test_predictions_in_files(suffix: str, place: Path, tmp_path: Path):
         (["--time", "hour"], 1, "no column 'hour' for --time"),
         (["--separator", ";"], 1, "no column"),
         (["--device", "cuda:77"], 1, "--device 'cuda:77' cannot be used"),
+        (["--device", "gpu"], 1, "--device 'gpu' cannot be used: torch has none of that name; take --device 'cpu'"),
+        (["--jobs", "0"], 2, "--jobs must be a positive number, or -1 for one a core; got 0"),
         (["--nonsense"], 2, "--nonsense"),
     ],
 )
@@ -118,6 +121,17 @@ def test_predictions_that_cannot_be_made(more: list[str], code: int, said: str, 
     result = run("predict", place / "kinds", place / "test.csv", *more)
     assert result.exit_code == code and said in result.stderr, result.output
     assert result.stdout == ""
+
+
+@pytest.mark.parametrize("name", ["predict", "evaluate", "explain"])
+def test_threads_are_those_of_the_fit_or_as_said(name: str, place: Path, monkeypatch: pytest.MonkeyPatch):
+    seen = []
+    count = _inputs.thread_count
+    monkeypatch.setattr(_inputs, "thread_count", lambda n_jobs: seen.append(n_jobs) or count(n_jobs))
+    for more, expected in (([], loaded(place / "kinds").n_jobs), (["--jobs", "2"], 2)):
+        seen.clear()
+        assert run(name, place / "kinds", place / "test.csv", *more).exit_code == 0
+        assert seen[0] == expected
 
 
 @pytest.mark.parametrize("name", ["predict", "evaluate", "explain"])

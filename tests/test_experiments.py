@@ -1,6 +1,7 @@
 """Experiments: settings, results that resume, tables, and whole runs on small data."""
 
 import json
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -179,3 +180,12 @@ def test_wrong_calls(tmp_path: Path):
         reproduce("pendigits", tmp_path, runs=0)
     with pytest.raises(ValueError, match="jobs must be at least 1"):
         reproduce("pendigits", tmp_path, jobs=0)
+
+
+def test_missing_figures_are_noticed_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    for name in [name for name in sys.modules if name.partition(".")[0] == "matplotlib"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ImportError, match="plots need matplotlib; install it with: pip install matplotlib"):
+        reproduce("complexity", tmp_path / "results", quick=True)
+    assert not (tmp_path / "results").exists()

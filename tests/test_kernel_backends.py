@@ -79,7 +79,7 @@ def test_without_the_core_there_is_one_warning_and_the_right_numbers(here: dict[
     assert there["isa"] is None
     (warning,) = there["warnings"]
     assert "without its native core (no such thing here)" in warning
-    assert "pip install --force-reinstall siggpde" in warning
+    assert "pip install --force-reinstall ." in warning
     assert "C++20 compiler" in warning
     assert differ(here, there) < 1e-8
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 if importlib.util.find_spec("triton") is None:
-    pytest.skip('triton is not installed: pip install "siggpde[gpu]"', allow_module_level=True)
+    pytest.skip('triton is not installed: pip install "triton>=3.5"', allow_module_level=True)
 
 
 def compiled(cache: Path, capability: int, scheme: int, depth: int, *dtypes: str) -> list[dict[str, Any]]:

@@ -46,7 +46,7 @@ def test_the_reference_can_be_insisted_on(environment: pytest.MonkeyPatch):
 
 def test_without_triton_a_cuda_tensor_is_refused_and_not_moved(environment: pytest.MonkeyPatch):
     missing(environment, "triton is not installed")
-    with pytest.raises(RuntimeError, match=r'triton is not installed; pip install "siggpde\[gpu\]", or set SIGGPDE_'):
+    with pytest.raises(RuntimeError, match=r'triton is not installed; pip install "triton>=3.5", or set SIGGPDE_'):
         _triton.wanted(cuda_batch())
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 if importlib.util.find_spec("triton") is None:
-    pytest.skip('triton is not installed: pip install "siggpde[gpu]"', allow_module_level=True)
+    pytest.skip('triton is not installed: pip install "triton>=3.5"', allow_module_level=True)
 
 HERE = Path(__file__).parent
 INTERPRETED = {"TRITON_INTERPRET": "1", "SIGGPDE_BACKEND": "triton"}
@@ -23,14 +23,16 @@ INTERPRETED = {"TRITON_INTERPRET": "1", "SIGGPDE_BACKEND": "triton"}
 
 def run_tests(file: str, *options: str) -> None:
     flags = ["-S"] if sys.flags.no_site else []
-    plain = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    plain = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "quick_interpreter"]
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
+    path = os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])
     done = subprocess.run(
         [sys.executable, *flags, *plain, str(HERE / file), *options],
         capture_output=True,
         text=True,
         check=False,
         cwd=HERE.parent,
-        env={name: value for name, value in os.environ.items() if not name.startswith("PYTEST")} | INTERPRETED,
+        env=kept | INTERPRETED | {"PYTHONPATH": path},
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert " passed" in done.stdout

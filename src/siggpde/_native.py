@@ -28,9 +28,9 @@ def _load() -> tuple[ModuleType | None, str | None]:
         if backend == "native":
             raise
         warnings.warn(
-            f"siggpde runs without its native core ({error}) and is many times slower. To get it, reinstall a wheel "
-            "with `pip install --force-reinstall siggpde`, or build it with a C++20 compiler: `pip install .` from "
-            "the sources. Set SIGGPDE_BACKEND=reference to run without it and without this warning.",
+            f"siggpde runs without its native core ({error}) and is many times slower. To get it, install "
+            "siggpde anew with a C++20 compiler at hand: `pip install --force-reinstall .` in its sources. Set "
+            "SIGGPDE_BACKEND=reference to run without it and without this warning.",
             UserWarning,
             stacklevel=2,
         )

@@ -117,7 +117,7 @@ def _matplotlib(part: str) -> Any:
     except ModuleNotFoundError as trouble:
         if trouble.name is None or trouble.name.partition(".")[0] != "matplotlib":
             raise
-        raise ImportError('plots need matplotlib; install it with: pip install "siggpde[plot]"') from None
+        raise ImportError("plots need matplotlib; install it with: pip install matplotlib") from None
 
 
 def _open(ax: Any) -> None:

@@ -26,7 +26,7 @@ def wanted(x: torch.Tensor) -> bool:
     if reason is not None:
         raise RuntimeError(
             f"x is on {x.device}, where siggpde computes by Triton, which cannot be used: {reason}; "
-            'pip install "siggpde[gpu]", or set SIGGPDE_BACKEND=reference for plain torch, which is slow'
+            'pip install "triton>=3.5", or set SIGGPDE_BACKEND=reference for plain torch, which is slow'
         )
     return True
 

@@ -46,31 +46,32 @@ def info(
 
 
 def demo(
-    output: Annotated[Path | None, typer.Option(help="Folder for demo.json, report.md and model.pt.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an earlier demo.json.")] = False,
+    output: Annotated[Path | None, typer.Option(help="Folder for demo.json, report.md and model/.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite those of an earlier call.")] = False,
     series: Annotated[int | None, typer.Option(min=20, help="Train on so many series only.")] = None,
-    seed: Annotated[int, typer.Option(help="Decides the validation part and the batches.")] = 0,
+    seed: Annotated[int, typer.Option(help="Decides which series settings are tried on.")] = 0,
 ) -> None:
     """Train on the data set inside the package, and print accuracy, NLPP and times on its test set.
 
     Signatures and kernels of the data set are computed and checked first.
     """
     with failures():
-        target = None if output is None else output / "demo.json"
-        if target is not None and target.exists() and not force:
-            raise WrongCall(f"{target} exists; --force overwrites it")
+        if output is not None and not force:
+            for there in (output / name for name in ("demo.json", "report.md", "model")):
+                if there.exists():
+                    raise WrongCall(f"{there} exists; --force overwrites it")
         from siggpde._demo import run_demo  # noqa: PLC0415 - torch takes long
         from siggpde._train_demo import train_demo, write_training  # noqa: PLC0415
 
-        if target is not None:
-            target.parent.mkdir(parents=True, exist_ok=True)
+        if output is not None:
+            output.mkdir(parents=True, exist_ok=True)
         result = run_demo()
         facts, model = train_demo(series, seed)
         result["training"] = facts
-        if target is not None:
-            write_training(target.parent, facts, model)
-            target.write_text(json.dumps(result, indent=2) + "\n")
-            log.info("model and report written to %s", target.parent)
+        if output is not None:
+            write_training(output, facts, model)
+            (output / "demo.json").write_text(json.dumps(result, indent=2) + "\n")
+            log.info("model and report written to %s", output)
         print_table(_demo_table(result))
 
 

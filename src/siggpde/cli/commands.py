@@ -32,6 +32,7 @@ def predict(
     part: options.PartOption = None,
     form: options.FormatOption = None,
     device: options.Device = "cpu",
+    jobs: options.Jobs = None,
     resume: Annotated[
         bool,
         typer.Option("--resume", help="Go on with predictions that were interrupted (.npy or .parquet to .parquet)."),
@@ -66,12 +67,12 @@ def predict(
                 raise WrongCall("--resume is for one process; several predict their parts and join them at the end")
             if output is not None and streamed and ranks.alone:
                 count = run_predict_stream(
-                    model, data, output, reading, level, resume=resume, force=force, device=device
+                    model, data, output, reading, level, resume=resume, force=force, device=device, jobs=jobs
                 )
                 if count is not None:
                     note(f"{count} predictions are in {output}")
                     return
-            table = run_predict(model, data, reading, level, ranks, device)
+            table = run_predict(model, data, reading, level, ranks, device, jobs)
         if not ranks.leads:
             return
         if output is not None:
@@ -94,6 +95,7 @@ def evaluate(
     part: options.PartOption = None,
     form: options.FormatOption = None,
     device: options.Device = "cpu",
+    jobs: options.Jobs = None,
     force: options.Force = False,
     as_json: options.AsJson = False,
     verbose: options.Verbose = False,
@@ -105,7 +107,7 @@ def evaluate(
         reading = options.Reading.of(target, series, time, channels, ignore, separator, part, form)
         from siggpde.cli.evaluating import metric_tables, run_evaluate  # noqa: PLC0415 - torch takes long to import
 
-        facts = run_evaluate(model, data, reading, device)
+        facts = run_evaluate(model, data, reading, device, jobs)
         if output is not None:
             write_bytes(output, (json_text(facts) + "\n").encode())
             note(f"the figures are in {output}")
@@ -132,6 +134,7 @@ def explain(
     part: options.PartOption = None,
     form: options.FormatOption = None,
     device: options.Device = "cpu",
+    jobs: options.Jobs = None,
     force: options.Force = False,
     as_json: options.AsJson = False,
     verbose: options.Verbose = False,
@@ -146,7 +149,7 @@ def explain(
         reading = options.Reading.of(target, series, time, channels, ignore, separator, part, form)
         from siggpde.cli.explaining import explanation_tables, run_explain  # noqa: PLC0415 - torch takes long to import
 
-        found = run_explain(model, data, reading, top, number, draw=plot is not None, device=device)
+        found = run_explain(model, data, reading, top, number, draw=plot is not None, device=device, jobs=jobs)
         if plot is not None:
             write_bytes(plot, found.picture)
             note(f"the picture is in {plot}")

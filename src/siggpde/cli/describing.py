@@ -90,7 +90,7 @@ def member_table(facts: dict[str, Any]) -> Table:
         row = [member["paths"], member["words"], f"{member['weight']:.2f}", _number(member["nlpp"])]
         rows.append([*row, *([_percent(member["accuracy"])] * with_accuracy)])
     judged = "leave-one-out" if facts["likelihood"] in ("LeastSquares", "Gaussian") else "validation"
-    return column_table(f"{_models(len(members))}, with {judged} scores", header, rows)
+    return column_table(f"{_models(len(members))}, with {judged} scores, by which settings were chosen", header, rows)
 
 
 def _listed(names: list[str]) -> str:

@@ -11,20 +11,21 @@ from rich.table import Table
 
 from siggpde.cli.failures import WrongCall
 from siggpde.cli.options import Reading
-from siggpde.cli.predicting import series_for
+from siggpde.cli.predicting import open_model, series_for
 from siggpde.cli.tables import column_table, fact_table, fits_terminal
 from siggpde.estimators.classifier import SigGPClassifier
 from siggpde.estimators.regressor import SigGPRegressor
-from siggpde.estimators.saving import load
 from siggpde.metrics import classification_metrics, regression_metrics
 
 _LEVELS = (0.5, 0.9, 0.95)
 _MOST_MISTAKES = 10
 
 
-def run_evaluate(model: Path, data: str, reading: Reading, device: str = "cpu") -> dict[str, Any]:
+def run_evaluate(
+    model: Path, data: str, reading: Reading, device: str = "cpu", jobs: int | None = None
+) -> dict[str, Any]:
     """The figures of a model on labelled series, as plain values."""
-    estimator = load(model, device)
+    estimator = open_model(model, device, jobs)
     found = series_for(estimator, data, reading, labels=True)
     if found.y is None:
         raise WrongCall(f"{data} says no labels; name where they are with --target")

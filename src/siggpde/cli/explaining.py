@@ -13,9 +13,9 @@ from rich.table import Table
 
 from siggpde.cli.failures import WrongCall
 from siggpde.cli.options import Reading
-from siggpde.cli.predicting import series_for
+from siggpde.cli.predicting import open_model, series_for
 from siggpde.cli.tables import column_table, fact_table
-from siggpde.estimators.saving import Estimator, load
+from siggpde.estimators.saving import Estimator
 from siggpde.explain import Contribution, Importance
 from siggpde.io import SeriesData
 
@@ -39,11 +39,12 @@ def run_explain(
     *,
     draw: bool = False,
     device: str = "cpu",
+    jobs: int | None = None,
 ) -> Explanation:
     """What the predictions for DATA rest on, or that of its series `number`."""
     if draw:  # before any work, for it may not be installed
         import_module("siggpde.plots")._matplotlib("figure")
-    estimator = load(model, device)
+    estimator = open_model(model, device, jobs)
     found = series_for(estimator, data, reading, labels=False)
     if number is None:
         overall = estimator.importance(found.X, top)

@@ -49,7 +49,7 @@ def run_fit(
             raise WrongCall(f"{data} says no labels; name where they are with --target")
     if task == "auto":
         classes, places = all_labels(found.y, ranks)
-        task = ranks.first(lambda: choose_task(classes[places]))
+        task = ranks.first(lambda: choose_task(classes[places], settings["likelihood"]))
     log.info("%s: %s%s", task, _shown(found), "" if ranks.alone else f" (rank 0 of {ranks.count})")
     estimator = make_estimator(task, found, settings)
     with checkpoint.kept(fresh=not resume) if ranks.leads else nullcontext():
@@ -105,10 +105,12 @@ def check_output(output: Path, force: bool) -> None:
             raise WrongCall(str(error)) from error
 
 
-def choose_task(y: np.ndarray) -> str:
-    """Classes for strings, bools and integers, a regression for numbers with fractions."""
+def choose_task(y: np.ndarray, likelihood: str = "auto") -> str:
+    """Classes for strings, bools and integers, a regression for numbers with fractions; or what the likelihood is for."""
     if y.dtype.kind not in "fiu":
         return "classification"
+    if likelihood != "auto":
+        return "regression" if likelihood in REGRESSORS else "classification"
     if y.dtype.kind == "f" and not (np.isfinite(y) & (y == np.round(y))).all():
         return "regression"
     distinct = len(np.unique(y))

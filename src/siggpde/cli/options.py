@@ -81,6 +81,9 @@ FormatOption = Annotated[
     ),
 ]
 Device = Annotated[str, typer.Option(help="Where to compute: cpu, cuda, cuda:1, ..")]
+Jobs = Annotated[
+    int | None, typer.Option(metavar="N", help="Threads; -1 is one a core. By default as the model was fitted.")
+]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite what is there.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", callback=_verbose, help="Log more, on stderr.")]

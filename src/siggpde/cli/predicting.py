@@ -18,11 +18,17 @@ from siggpde.streaming import Parts, predict_stream, prediction_table
 
 
 def run_predict(
-    model: Path, data: str, reading: Reading, level: float, ranks: Ranks = ALONE, device: str = "cpu"
+    model: Path,
+    data: str,
+    reading: Reading,
+    level: float,
+    ranks: Ranks = ALONE,
+    device: str = "cpu",
+    jobs: int | None = None,
 ) -> pl.DataFrame:
     """One row a series: id, prediction, then a probability a class, or std, lower and upper; of all ranks on rank 0."""
     with ranks.together():
-        estimator = load(model, device)
+        estimator = open_model(model, device, jobs)
         estimator.n_jobs = threads_of(estimator.n_jobs, ranks)
         found = series_for(estimator, data, reading, labels=False, ranks=ranks)
         table = prediction_table(estimator, found, level)
@@ -30,7 +36,16 @@ def run_predict(
 
 
 def run_predict_stream(
-    model: Path, data: str, output: Path, reading: Reading, level: float, *, resume: bool, force: bool, device: str
+    model: Path,
+    data: str,
+    output: Path,
+    reading: Reading,
+    level: float,
+    *,
+    resume: bool,
+    force: bool,
+    device: str,
+    jobs: int | None,
 ) -> int | None:
     """Predictions go to a .parquet file block by block; how many. None where DATA has to be read as a whole."""
     parts = Parts.of(output)
@@ -38,7 +53,7 @@ def run_predict_stream(
         raise WrongCall(
             f"{parts.folder} holds predictions that were interrupted; --resume goes on, --force starts anew"
         )
-    estimator = load(model, device)
+    estimator = open_model(model, device, jobs)
     try:
         found = stream_series(data, reading, getattr(estimator, "reading_", {}))
     except NotStreamable as error:
@@ -50,6 +65,16 @@ def run_predict_stream(
         return predict_stream(estimator, found, output, level=level, resume=resume, force=force or resume)
     except KeyboardInterrupt:
         raise Interrupted(f"interrupted; what was predicted is in {parts.folder}. To go on: {again()}") from None
+
+
+def open_model(path: Path, device: str, jobs: int | None) -> Estimator:
+    """The model on its device, with `jobs` threads, or those it was fitted with."""
+    if jobs is not None and jobs < 1 and jobs != -1:
+        raise WrongCall(f"--jobs must be a positive number, or -1 for one a core; got {jobs}")
+    estimator = load(path, device)
+    if jobs is not None:
+        estimator.n_jobs = jobs
+    return estimator
 
 
 def series_for(estimator: Estimator, data: str, reading: Reading, *, labels: bool, ranks: Ranks = ALONE) -> SeriesData:

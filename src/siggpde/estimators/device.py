@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 log = logging.getLogger(__name__)
+_FIX = "take device='cpu', or 'cuda' or 'cuda:1' where there are such"
 
 
 def chosen_device(device: Any, X: Any) -> torch.device:
@@ -48,11 +49,15 @@ def usable_device(device: Any) -> torch.device:
     if str(device) == "cuda" and torch.cuda.is_available() and os.environ.get("LOCAL_RANK"):
         device = f"cuda:{os.environ['LOCAL_RANK']}"  # of several processes on a machine each has its own GPU
     try:
+        torch.device(device)
+    except RuntimeError as error:
+        raise ValueError(f"device={str(device)!r} cannot be used: torch has none of that name; {_FIX}") from error
+    try:
         tried = torch.zeros(1, dtype=torch.float64, device=device)
         tried.item()
     except (RuntimeError, AssertionError, NotImplementedError, TypeError) as error:
         why = "torch sees no CUDA device" if _without_cuda(device) else str(error).splitlines()[0]
-        raise ValueError(f"device={str(device)!r} cannot be used: {why}; take device='cpu'") from error
+        raise ValueError(f"device={str(device)!r} cannot be used: {why}; {_FIX}") from error
     return tried.device
 
 

@@ -85,7 +85,7 @@ def load(path: str | os.PathLike[str], device: str | torch.device = "cpu") -> Es
     `siggpde.persistence.ModelFileError`.
     """
     tensors, facts = read_folder(path)
-    place = usable_device(device)
+    place = torch.device("cpu") if device == "auto" else usable_device(device)
     try:
         return _restored(tensors, facts).to(place)
     except ModelFileError:

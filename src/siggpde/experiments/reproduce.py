@@ -50,6 +50,7 @@ def reproduce(
         raise ValueError(f"there is no experiment {name!r}; there are {', '.join(NAMES)}")
     if jobs < 1:
         raise ValueError(f"jobs must be at least 1, got {jobs}")
+    import_module("siggpde.plots")._matplotlib("pyplot")  # before hours of work, for it may not be installed
     settings = load_config(name, quick=quick, path=config)
     if budget is not None:
         settings["budget"] = float(budget)
