@@ -106,7 +106,7 @@ def check_output(output: Path, force: bool) -> None:
 
 
 def choose_task(y: np.ndarray, likelihood: str = "auto") -> str:
-    """Classes for strings, bools and integers, a regression for numbers with fractions; or what the likelihood is for."""
+    """Classes for strings, bools and integers, a regression for numbers with fractions; or as the likelihood says."""
     if y.dtype.kind not in "fiu":
         return "classification"
     if likelihood != "auto":

@@ -134,7 +134,7 @@ class _RegressorMethods(SeriesEstimator):
 class SigGPRegressor(_RegressorMethods, RegressorBase):
     """Gaussian processes with the signature kernel for numbers that go with time series; the defaults need no tuning.
 
-    X and all settings as for `SigGPClassifier`, but
+    X and all settings as for `SigGPClassifier`; there is no `class_weight`, and
 
     - `likelihood`: "auto" or "gaussian", in closed form; "student_t" for outliers, "poisson" for counts.
 
