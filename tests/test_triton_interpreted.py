@@ -49,7 +49,17 @@ def test_more_in_the_interpreter(file: str):
     run_tests(file, "-m", "slow")
 
 
+# Tests of the native core, and which of a file's: long paths, and large ones, which are cut into thousands of pieces,
+# would take the interpreter hours.
+NATIVE = {
+    "test_kernel_errors.py": "",
+    "test_signature_errors.py": "",
+    "test_kernel_autograd.py": "not long",
+    "test_kernel_range.py": "tiny or beyond or small_and_large or 1e+18 or 1000000.0",
+}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("file", ["test_kernel_errors.py", "test_signature_errors.py"])
+@pytest.mark.parametrize("file", NATIVE)
 def test_what_holds_for_the_native_core_holds_here(file: str):
-    run_tests(file, "-m", "not slow")
+    run_tests(file, "-m", "not slow", "-k", NATIVE[file])
