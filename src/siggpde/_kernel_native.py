@@ -48,7 +48,7 @@ def diagonal_with_gradient(
     x: Tensor, lengths: Tensor | None, refine: int, tol: float, log: bool, threads: int
 ) -> tuple[Tensor, Tensor]:
     """k and its gradient in the points (n, length, channels), in one pass."""
-    gradient = torch.empty_like(x, requires_grad=False)
+    gradient = torch.empty_like(x)
     return _run_diagonal(x, lengths, None, refine, tol, log, gradient, False, threads), gradient
 
 

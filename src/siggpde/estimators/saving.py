@@ -17,7 +17,6 @@ import torch
 
 from siggpde.committee import Committee, Member
 from siggpde.estimators.classifier import SigGPClassifier
-from siggpde.estimators.device import usable_device
 from siggpde.estimators.regressor import SigGPRegressor
 from siggpde.paths import PathOptions, PathTransform, Preparation, Spectrogram
 from siggpde.persistence import ModelFileError, model_card, model_from_state, model_state, read_folder, write_folder
@@ -85,9 +84,8 @@ def load(path: str | os.PathLike[str], device: str | torch.device = "cpu") -> Es
     `siggpde.persistence.ModelFileError`.
     """
     tensors, facts = read_folder(path)
-    place = torch.device("cpu") if device == "auto" else usable_device(device)
     try:
-        return _restored(tensors, facts).to(place)
+        estimator = _restored(tensors, facts)
     except ModelFileError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
@@ -95,6 +93,7 @@ def load(path: str | os.PathLike[str], device: str | torch.device = "cpu") -> Es
             f"{os.fspath(path)} holds no estimator that this version can read "
             f"({type(error).__name__}: {error}); save it again with `estimator.save`"
         ) from error
+    return estimator.to("cpu" if device == "auto" else device)
 
 
 def _restored(tensors: dict[str, torch.Tensor], facts: Mapping[str, Any]) -> Estimator:
