@@ -33,6 +33,7 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/pyright
+	$(BIN)/lint-imports
 
 format: $(VENV)/.dev
 	$(BIN)/ruff format .
@@ -76,9 +77,9 @@ $(VENV)/.bench: $(VENV)/.tools $(SOURCES)
 SANITIZED := build/sanitize
 # Tests of threads on large batches, and of whole data sets, would take the slowed core half an hour.
 SANITIZE_SKIP ?= not change_no_bit and not disturb_each_other and not series_of and not memory
-SANITIZE_TESTS ?= $(wildcard $(foreach op,words signature goursat kernel native nadam,tests/test_$(op)*.py))
+SANITIZE_TESTS ?= tests/test_word_sets.py tests/training/test_nadam.py $(wildcard tests/numerics/test_[sk]*.py)
 
-$(SANITIZED)/.built: $(VENV)/.dev $(SOURCES) $(wildcard src/siggpde/*.py)
+$(SANITIZED)/.built: $(VENV)/.dev $(SOURCES) $(shell find src -name '*.py')
 	rm -rf $(SANITIZED)/site
 	CXX=$(CXX) $(INSTALL) --no-build-isolation --no-deps --target $(SANITIZED)/site . \
 	  --config-settings=build-dir=$(SANITIZED)/cmake \

@@ -16,14 +16,14 @@ from _train_cases import Grid
 from torch import Tensor
 
 import siggpde
-from siggpde._train_demo import tensors
 from siggpde.datasets import load_dataset
-from siggpde.energy import grow_pool
-from siggpde.inducing import OrthogonalSignatureFeatures
-from siggpde.kernel import SignatureKernel
-from siggpde.likelihoods import Softmax
-from siggpde.model import SignatureGP
-from siggpde.screening import Candidate, Screening
+from siggpde.experiments.demo_training import tensors
+from siggpde.gp.inducing import OrthogonalSignatureFeatures
+from siggpde.gp.kernel import SignatureKernel
+from siggpde.gp.likelihoods import Softmax
+from siggpde.gp.model import SignatureGP
+from siggpde.gp.word_choice import grow_pool
+from siggpde.selection.screening import Candidate, Screening
 
 
 @dataclass(frozen=True)

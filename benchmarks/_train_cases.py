@@ -8,14 +8,14 @@ import torch
 from _table import _grid
 from torch import Tensor
 
-from siggpde.inducing import OrthogonalSignatureFeatures, Projection
-from siggpde.kernel import SignatureKernel
-from siggpde.likelihoods import RobustMax, Softmax
-from siggpde.model import SignatureGP
-from siggpde.training.cache import SignatureCache
+from siggpde.gp.inducing import OrthogonalSignatureFeatures, Projection
+from siggpde.gp.kernel import SignatureKernel
+from siggpde.gp.likelihoods import RobustMax, Softmax
+from siggpde.gp.model import SignatureGP
 from siggpde.training.history import History
-from siggpde.training.paper_phases import NadamPhase
+from siggpde.training.phases.paper import NadamPhase
 from siggpde.training.schedules import PaperSchedule
+from siggpde.training.signature_cache import SignatureCache
 from siggpde.training.trainer import Trainer
 
 _SERIES = 1000

@@ -23,15 +23,16 @@ import torch
 from torch import Tensor
 
 import siggpde
-from siggpde import SigGPClassifier, SignatureGP, _triton
-from siggpde._inputs import row_mask
-from siggpde._reference import kernel as reference
-from siggpde._reference import signature as reference_signature
-from siggpde.inducing import OrthogonalSignatureFeatures
-from siggpde.kernel import SignatureKernel
-from siggpde.likelihoods import Softmax
+from siggpde import SigGPClassifier, SignatureGP
+from siggpde.gp.inducing import OrthogonalSignatureFeatures
+from siggpde.gp.kernel import SignatureKernel
+from siggpde.gp.likelihoods import Softmax
+from siggpde.numerics import triton
+from siggpde.numerics.inputs import row_mask
+from siggpde.numerics.reference import kernel as reference
+from siggpde.numerics.reference import signature as reference_signature
 from siggpde.training import NaturalGradients, PaperSchedule
-from siggpde.words import words_up_to
+from siggpde.word_sets import words_up_to
 
 ALLOWED = {torch.float64: 1e-7, torch.float32: 2e-4}
 ALLOWED_AFTER_TRAINING = 1e-5
@@ -129,11 +130,11 @@ def trained(device: torch.device, n: int, length: int) -> dict[str, Tensor]:
 @contextmanager
 def by_the_cpu() -> Iterator[None]:
     """Within, what is on the CPU is computed as usual, also where the interpreter has been asked for."""
-    backend, _triton.backend = _triton.backend, ""
+    backend, triton.backend = triton.backend, ""
     try:
         yield
     finally:
-        _triton.backend = backend
+        triton.backend = backend
 
 
 def training_checks(device: torch.device, n: int, length: int) -> list[Check]:
@@ -190,21 +191,21 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="the smaller half of it")
     parser.add_argument("--json", metavar="FILE", help="write the figures there too")
     options = parser.parse_args()
-    reason = _triton.why_not()
+    reason = triton.why_not()
     if reason is not None:
         sys.stderr.write(f"the GPU kernels cannot be used here: {reason}\n")
         return 2
-    device = torch.device("cpu" if _triton.interpreted() else "cuda")
-    compared = checks(device, 4 if _triton.interpreted() else 40)
-    compared += training_checks(device, *((12, 3) if _triton.interpreted() else (300, 20)))
+    device = torch.device("cpu" if triton.interpreted() else "cuda")
+    compared = checks(device, 4 if triton.interpreted() else 40)
+    compared += training_checks(device, *((12, 3) if triton.interpreted() else (300, 20)))
     for check in compared:
         verdict = "ok" if check.worst <= check.allowed else "WRONG"
         sys.stdout.write(f"{check.name:16} {check.dtype:8} {check.worst:9.1e} of {check.allowed:.0e}  {verdict}\n")
-    timed = [] if _triton.interpreted() else timings(device, options.quick)
+    timed = [] if triton.interpreted() else timings(device, options.quick)
     for timing in timed:
         sys.stdout.write(f"{timing.name:60} GPU {timing.gpu:10.3f} ms   CPU {timing.cpu:10.3f} ms\n")
     if options.json:
-        name = "interpreter" if _triton.interpreted() else torch.cuda.get_device_name(device)
+        name = "interpreter" if triton.interpreted() else torch.cuda.get_device_name(device)
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump({"device": name, "checks": [*map(asdict, compared)], "times": [*map(asdict, timed)]}, file)
     return 0 if all(check.worst <= check.allowed for check in compared) else 1

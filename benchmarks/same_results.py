@@ -1,4 +1,4 @@
-"""Whether a change of the code changes a result: predictions of fits with fixed seeds, written before and compared after.
+"""Whether a change of the code changes results: predictions of fits with fixed seeds, written before, compared after.
 
     python benchmarks/same_results.py write before.npz --models before-models
     python benchmarks/same_results.py compare before.npz --models before-models [--tolerance 1e-6]

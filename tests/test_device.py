@@ -13,14 +13,14 @@ import torch
 from torch import Tensor
 
 import siggpde
-from pretend_device import DEVICE, PretendTensor, pretend_device
+from helpers.interruptions import Interruption, interrupt
+from helpers.pretend_device import DEVICE, PretendTensor, pretend_device
+from helpers.small_estimators import classifier, estimator, outputs, rising
 from siggpde import SignatureGP, fit, likelihoods
 from siggpde.baselines import gpsig
-from siggpde.inducing import OrthogonalSignatureFeatures
-from siggpde.kernel import SignatureKernel
+from siggpde.gp.inducing import OrthogonalSignatureFeatures
+from siggpde.gp.kernel import SignatureKernel
 from siggpde.training import Exact, NaturalGradients, PaperSchedule
-from small_estimators import classifier, estimator, outputs, rising
-from test_training_checkpoint import Interruption, interrupt
 
 LIKELIHOODS: dict[str, Callable[[], Any]] = {
     "softmax": lambda: likelihoods.Softmax(3),

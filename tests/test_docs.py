@@ -1,7 +1,5 @@
 """Every Python example of the README and the manual runs."""
 
-import doctest
-import importlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,35 +51,3 @@ def _line_of(error: Exception, name: str) -> int | None:
             found = step.tb_lineno
         step = step.tb_next
     return found
-
-
-@pytest.mark.parametrize(
-    "module",
-    [
-        "words",
-        "signature",
-        "goursat",
-        "datasets",
-        "kernel",
-        "inducing",
-        "paths.transform",
-        "paths.statistics",
-        "io.stream",
-        "_digest",
-        "likelihoods.least_squares",
-        "candidates",
-        "ranks",
-        "shard",
-        "persistence.folder",
-        "persistence.model_state",
-        "persistence.card",
-        "experiments.config",
-        "experiments.tables",
-        "experiments.complexity",
-    ],
-)
-def test_examples_of_docstrings(module):
-    source = importlib.import_module(f"siggpde.{module}")
-    result = doctest.testmod(source)
-    assert result.attempted > 0
-    assert result.failed == 0

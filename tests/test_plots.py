@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 
+from helpers.small_committees import KINDS, batch_of, committee_of, labels_of
 from siggpde.explain import global_importance
 from siggpde.metrics import classification_metrics
 from siggpde.plots import plot_calibration, plot_confusion, plot_importance, plot_intervals
-from small_committees import KINDS, batch_of, committee_of, labels_of
 
 
 @pytest.fixture

@@ -5,10 +5,11 @@ import torch
 
 import siggpde
 from siggpde import SignatureGP, likelihoods
-from siggpde.inducing import OrthogonalSignatureFeatures
-from siggpde.kernel import SignatureKernel
+from siggpde.gp.inducing import OrthogonalSignatureFeatures
+from siggpde.gp.kernel import SignatureKernel
 from siggpde.progress import Progress
-from siggpde.training import Exact, exact
+from siggpde.training import Exact
+from siggpde.training.phases import exact
 
 
 def running(bar: Progress) -> list[tuple[str, float, float | None]]:

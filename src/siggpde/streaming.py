@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from siggpde._digest import digest
 from siggpde.estimators.regressor import SigGPRegressor
 from siggpde.estimators.saving import Estimator, load
+from siggpde.files import replacing
+from siggpde.hashing import digest
 from siggpde.io import SeriesData, SeriesStream, stream
-from siggpde.io._atomic import replacing
 from siggpde.progress import Progress
 
 log = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ def predict_stream(
     all series at once.
 
     - `model`: a fitted estimator, or the folder of a saved one.
-    - `source`: a ``.npy`` or ``.parquet`` file, or what `siggpde.io.stream` makes of one with its options.
+    - `source`: a ``.npy`` or ``.parquet`` file, or what `siggpde.io.streams` makes of one with its options.
     - `level`: regressions: how often the interval holds the number.
     - `block`: series at a time, a multiple of 1024; by default some 32 MB of them.
     - `resume`: go on with the blocks that an interrupted call left in OUTPUT.parts.

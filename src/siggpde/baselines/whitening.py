@@ -9,13 +9,13 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.linalg import solve_triangular
 
-from siggpde import _inputs
-from siggpde._autograd import once
-from siggpde.baselines.truncated import TruncatedKernel, inverse_roots
-from siggpde.goursat import Lengths
-from siggpde.inducing import InducingFeatures, Projection, positive_tail
-from siggpde.kernel import PathKernel
-from siggpde.signature import signature
+from siggpde.baselines.truncated_kernel import TruncatedKernel, inverse_roots
+from siggpde.gp.inducing import InducingFeatures, Projection, positive_tail
+from siggpde.gp.kernel import PathKernel
+from siggpde.numerics import inputs
+from siggpde.numerics.autograd import once
+from siggpde.numerics.signature import signature
+from siggpde.numerics.signature_kernel import Lengths
 
 _MOST_BYTES = 2**31
 
@@ -71,7 +71,7 @@ class WhitenedFeatures(InducingFeatures):
         rows = self.word_rows(kernel)
         return rows @ rows.T
 
-    def cross_covariance(self, kernel: TruncatedKernel, x: _inputs.Series, *, lengths: Lengths = None) -> Tensor:
+    def cross_covariance(self, kernel: TruncatedKernel, x: inputs.Series, *, lengths: Lengths = None) -> Tensor:
         """E[u f(X)] (M, n) for x (n, length, channels)."""
         self.check(kernel)
         xs = kernel.held(x, lengths)
@@ -80,7 +80,7 @@ class WhitenedFeatures(InducingFeatures):
             return self.word_rows(kernel) @ kernel.weighted_words(scaled, kernel.normalized).T
         return self.cross(kernel, xs, kernel.squared_norms(xs))
 
-    def forward(self, kernel: TruncatedKernel, x: _inputs.Series, *, lengths: Lengths = None) -> Projection:
+    def forward(self, kernel: TruncatedKernel, x: inputs.Series, *, lengths: Lengths = None) -> Projection:
         """What the model sees of x (n, length, channels); gradients flow to kernel and inducing variables."""
         xs = kernel.held(x, lengths)
         if self.explicit(kernel):

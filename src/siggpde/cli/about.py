@@ -36,7 +36,7 @@ def info(
             else:
                 print_table(*model_tables(facts, str(model)))
             return
-        from siggpde._info import installation  # noqa: PLC0415 - torch takes long
+        from siggpde.installation import installation  # noqa: PLC0415 - torch takes long
 
         facts = installation()
         if as_json:
@@ -60,8 +60,8 @@ def demo(
             for there in (output / name for name in ("demo.json", "report.md", "model")):
                 if there.exists():
                     raise WrongCall(f"{there} exists; --force overwrites it")
-        from siggpde._demo import run_demo  # noqa: PLC0415 - torch takes long
-        from siggpde._train_demo import train_demo, write_training  # noqa: PLC0415
+        from siggpde.experiments.demo_numerics import run_demo  # noqa: PLC0415 - torch takes long
+        from siggpde.experiments.demo_training import train_demo, write_training  # noqa: PLC0415
 
         if output is not None:
             output.mkdir(parents=True, exist_ok=True)

@@ -7,15 +7,15 @@ from typing import Any
 
 from rich.table import Table
 
-from siggpde.candidates import Candidate
 from siggpde.cli.tables import column_table, fact_table
-from siggpde.committee import Member
+from siggpde.ensemble.committee import Member
 from siggpde.estimators.classifier import SigGPClassifier
 from siggpde.estimators.fitting import describe
 from siggpde.estimators.saving import Estimator, load
 from siggpde.paths import PathOptions
 from siggpde.persistence.folder import MANIFEST
 from siggpde.persistence.manifest import parse_manifest
+from siggpde.selection.candidates import Candidate
 
 _MOST_LABELS = 20
 _NOT_SETTINGS = ("channel_names", "verbose", "checkpoint", "resume")

@@ -18,12 +18,12 @@ from siggpde.cli.options import Reading
 from siggpde.cli.reading import read_series, to_remember
 from siggpde.cli.several import threads_of
 from siggpde.cli.tables import fact_table
+from siggpde.distributed.ranks import ALONE, Ranks
+from siggpde.distributed.shard import all_labels
 from siggpde.estimators import SigGPClassifier, SigGPRegressor
 from siggpde.estimators.fitting import CLASSIFIERS, REGRESSORS
 from siggpde.io import SeriesData
 from siggpde.persistence.folder import MANIFEST, _check_free
-from siggpde.ranks import ALONE, Ranks
-from siggpde.shard import all_labels
 
 log = logging.getLogger(__name__)
 

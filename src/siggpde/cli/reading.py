@@ -11,10 +11,10 @@ from siggpde.cli.failures import WrongCall
 from siggpde.cli.options import Reading
 from siggpde.cli.several import read_rows, rows_of
 from siggpde.datasets import Dataset, data_folders, find_dataset, load_dataset
+from siggpde.distributed.ranks import ALONE, Ranks
 from siggpde.io import NotStreamable, SeriesData, SeriesStream, stream
 from siggpde.io.data import cut
 from siggpde.io.reading import FORMATS
-from siggpde.ranks import ALONE, Ranks
 
 _TABLES = ("csv", "parquet")
 _TABLE_OPTIONS = ("target", "series", "time", "channels", "ignore")

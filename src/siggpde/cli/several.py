@@ -15,8 +15,8 @@ import polars as pl
 import torch
 import typer
 
+from siggpde.distributed.ranks import Ranks, StoppedElsewhere, connect
 from siggpde.io import SeriesData, from_frame, read
-from siggpde.ranks import Ranks, StoppedElsewhere, connect
 
 
 @contextmanager

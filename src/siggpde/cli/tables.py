@@ -77,7 +77,7 @@ def check_free(output: Path, force: bool, suffixes: Sequence[str], option: str =
 
 def write_bytes(output: Path, content: bytes) -> None:
     """Writes a file whole or not at all."""
-    from siggpde.io._atomic import replacing  # noqa: PLC0415 - numpy takes long
+    from siggpde.files import replacing  # noqa: PLC0415 - numpy takes long
 
     with replacing(output) as file:
         file.write(content)

@@ -18,9 +18,9 @@ Examples:
     Dataset('PenDigits': 7494 train, 3498 test, 2 channels, length 8)
 """
 
+from siggpde.datasets.folders import data_folders as data_folders
+from siggpde.datasets.folders import find_dataset as find_dataset
 from siggpde.datasets.loading import load_dataset as load_dataset
 from siggpde.datasets.loading import load_pendigits as load_pendigits
-from siggpde.datasets.places import data_folders as data_folders
-from siggpde.datasets.places import find_dataset as find_dataset
 from siggpde.io.train_test import Dataset as Dataset
 from siggpde.io.train_test import read_dataset as read_dataset

@@ -18,7 +18,7 @@ from typing import IO, Any
 import numpy as np
 
 from siggpde.datasets.checksums import locked, record, sha256
-from siggpde.io._atomic import replacing
+from siggpde.files import replacing
 from siggpde.io.data import SeriesData, pad
 from siggpde.io.ts import parse_ts
 

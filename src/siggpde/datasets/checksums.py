@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from siggpde.io._atomic import replacing
+from siggpde.files import replacing
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from siggpde.datasets import archive
 from siggpde.datasets.archive import DownloadError
 from siggpde.datasets.checksums import verify
-from siggpde.datasets.places import INSIDE, cache_folder, check_name, find_dataset, looked_for
+from siggpde.datasets.folders import INSIDE, cache_folder, check_name, find_dataset, looked_for
 from siggpde.io.train_test import Dataset, read_dataset
 
 

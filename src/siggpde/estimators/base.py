@@ -13,8 +13,8 @@ import torch
 from sklearn.exceptions import NotFittedError
 from torch import Tensor
 
-from siggpde import _inputs
-from siggpde.committee import Committee
+from siggpde.distributed.shard import Shard
+from siggpde.ensemble.committee import Committee
 from siggpde.estimators._bases import AEON
 from siggpde.estimators.device import chosen_device, tell_copy, usable_device
 from siggpde.estimators.fitting import FitSettings, data_fingerprint, fit_committee, levelled
@@ -29,8 +29,8 @@ from siggpde.estimators.settings import (
     time_limit,
 )
 from siggpde.explain import Importances, SeriesExplanation, explain_series, global_importance
+from siggpde.numerics import inputs
 from siggpde.paths import PathOptions, Preparation, SeriesBatch, Spectrogram
-from siggpde.shard import Shard
 from siggpde.training.absorb import absorb
 
 _LARGEST = 1e300
@@ -233,7 +233,7 @@ class SeriesEstimator:
         """As many threads as `n_jobs` says, and as many as before afterwards."""
         before = torch.get_num_threads()
         n_jobs = int(self.n_jobs) if isinstance(self.n_jobs, np.integer) else self.n_jobs
-        torch.set_num_threads(_inputs.thread_count(n_jobs))
+        torch.set_num_threads(inputs.thread_count(n_jobs))
         try:
             yield
         finally:

@@ -12,12 +12,12 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 from torch import Tensor
 
+from siggpde.distributed.ranks import ALONE, Ranks
+from siggpde.distributed.shard import Shard, all_labels
 from siggpde.estimators._bases import TAGS, ClassifierBase
 from siggpde.estimators.base import SeriesEstimator
 from siggpde.estimators.fitting import CLASSIFIERS
 from siggpde.paths import PathOptions, Spectrogram
-from siggpde.ranks import ALONE, Ranks
-from siggpde.shard import Shard, all_labels
 
 
 class _ClassifierMethods(SeriesEstimator):

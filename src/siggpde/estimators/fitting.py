@@ -10,17 +10,17 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from siggpde.candidates import Candidate, first_round
-from siggpde.committee import Committee, Member, chunks, sharpen, stack
+from siggpde.distributed.shard import Shard, fingerprint, level
+from siggpde.ensemble.committee import Committee, Member, chunks, sharpen, stack
+from siggpde.ensemble.recalibration import deviations, recalibrate
 from siggpde.estimators.screening_file import as_screening, read_screening, write_screening
-from siggpde.likelihoods import Bernoulli, Gaussian, LeastSquares, Likelihood, Poisson, RobustMax, Softmax, StudentT
+from siggpde.gp.likelihoods import Bernoulli, Gaussian, LeastSquares, Likelihood, Poisson, RobustMax, Softmax, StudentT
 from siggpde.paths import PathOptions, SeriesBatch
-from siggpde.recalibration import deviations, recalibrate
-from siggpde.screening import Screening, screen
-from siggpde.shard import Shard, fingerprint, level
+from siggpde.selection.candidates import Candidate, first_round
+from siggpde.selection.screening import Screening, screen
 from siggpde.training import Exact, NaturalGradients, fit
-from siggpde.training.exact import left_out_latents
-from siggpde.training.link import class_weights
+from siggpde.training.class_link import class_weights
+from siggpde.training.phases.exact import left_out_latents
 
 log = logging.getLogger(__name__)
 

@@ -12,13 +12,13 @@ import torch
 from sklearn.utils.validation import column_or_1d
 from torch import Tensor
 
+from siggpde.distributed.ranks import ALONE, Ranks
+from siggpde.distributed.shard import Shard
 from siggpde.estimators._bases import TAGS, RegressorBase
 from siggpde.estimators.base import SeriesEstimator
 from siggpde.estimators.fitting import REGRESSORS
 from siggpde.explain import SeriesExplanation
 from siggpde.paths import PathOptions, Spectrogram
-from siggpde.ranks import ALONE, Ranks
-from siggpde.shard import Shard
 
 _LARGEST = 1e150
 

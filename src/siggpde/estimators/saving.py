@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from siggpde.committee import Committee, Member
+from siggpde.ensemble.committee import Committee, Member
+from siggpde.ensemble.recalibration import Recalibration
 from siggpde.estimators.classifier import SigGPClassifier
 from siggpde.estimators.regressor import SigGPRegressor
 from siggpde.paths import PathOptions, PathTransform, Preparation, Spectrogram
 from siggpde.persistence import ModelFileError, model_card, model_from_state, model_state, read_folder, write_folder
-from siggpde.recalibration import Recalibration
 
 Estimator = SigGPClassifier | SigGPRegressor
 _KINDS: dict[str, type[Estimator]] = {"SigGPClassifier": SigGPClassifier, "SigGPRegressor": SigGPRegressor}

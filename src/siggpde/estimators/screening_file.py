@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 
-from siggpde.candidates import as_candidate
-from siggpde.leave_one_out import LeaveOneOut
+from siggpde.gp.leave_one_out import LeaveOneOut
 from siggpde.paths import PathTransform
-from siggpde.screening import Screening
+from siggpde.selection.candidates import as_candidate
+from siggpde.selection.screening import Screening
 from siggpde.training.checkpoint import write_whole
 
 _FORMAT = 1

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from siggpde.experiments.markdown import duration, markdown_table, save_figure, spread
 from siggpde.experiments.methods import run_method
 from siggpde.experiments.results import Results
-from siggpde.experiments.tables import duration, markdown_table, save_figure, spread
 
 _COLOURS = ("#3b6fb6", "#6ba3d6", "#2f8f5b", "#d9752b", "#8a4fa3", "#8a8a8a")
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
-from siggpde.experiments.parts import PARTS, Size, cpu_seconds, parts_of
+from siggpde.experiments.iteration_parts import PARTS, Size, cpu_seconds, parts_of
+from siggpde.experiments.markdown import duration, markdown_table, save_figure
 from siggpde.experiments.results import Results
-from siggpde.experiments.tables import duration, markdown_table, save_figure
 
 _NAMES = {"siggpde": "SigGPDE", "gpsig-it": "GPSig-IT", "gpsig-is": "GPSig-IS"}
 _COLOURS = {"siggpde": "#3b6fb6", "gpsig-it": "#d9752b", "gpsig-is": "#8a4fa3"}

@@ -9,15 +9,15 @@ from typing import Any
 import torch
 
 from siggpde.experiments.comparison import stop_rule
-from siggpde.experiments.iterations import iteration_seconds
+from siggpde.experiments.iteration_time import iteration_seconds
+from siggpde.experiments.markdown import duration, markdown_table, save_figure
 from siggpde.experiments.methods import build, run_method
 from siggpde.experiments.million import time_million
 from siggpde.experiments.preparation import prepare
 from siggpde.experiments.results import Results
-from siggpde.experiments.tables import duration, markdown_table, save_figure
-from siggpde.model import SignatureGP
-from siggpde.training.cache import SignatureCache
-from siggpde.training.paths import PathStore
+from siggpde.gp.model import SignatureGP
+from siggpde.training.path_cache import PathStore
+from siggpde.training.signature_cache import SignatureCache
 
 _STYLES = {"siggpde": ("#3b6fb6", "o"), "gpsig-it": ("#d9752b", "s"), "gpsig-it-explicit": ("#8a4fa3", "^")}
 

@@ -16,18 +16,18 @@ import torch
 from torch import Tensor
 
 from siggpde.baselines import gpsig
-from siggpde.baselines.start import lengthscales
+from siggpde.baselines.initialisation import lengthscales
 from siggpde.estimators import SigGPClassifier
 from siggpde.experiments.preparation import Prepared, prepare
-from siggpde.inducing import OrthogonalSignatureFeatures
-from siggpde.kernel import SignatureKernel
-from siggpde.likelihoods import Bernoulli, RobustMax, Softmax
-from siggpde.likelihoods.base import Classification
-from siggpde.model import AnyGP, SignatureGP
-from siggpde.screening import screen
+from siggpde.gp.inducing import OrthogonalSignatureFeatures
+from siggpde.gp.kernel import SignatureKernel
+from siggpde.gp.likelihoods import Bernoulli, RobustMax, Softmax
+from siggpde.gp.likelihoods.base import Classification
+from siggpde.gp.model import AnyGP, SignatureGP
+from siggpde.selection.screening import screen
 from siggpde.training import NaturalGradients, PaperSchedule, fit
 from siggpde.training.history import History
-from siggpde.training.paths import PathStore
+from siggpde.training.path_cache import PathStore
 
 _LIKELIHOODS = {"robustmax": RobustMax, "softmax": Softmax}
 _CHUNK = 1024

@@ -9,13 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from siggpde.experiments.iterations import iteration_seconds
+from siggpde.experiments.iteration_time import iteration_seconds
 from siggpde.experiments.methods import likelihood_of
 from siggpde.experiments.preparation import Prepared, prepare, standardised, with_time
-from siggpde.inducing import OrthogonalSignatureFeatures
-from siggpde.kernel import SignatureKernel
-from siggpde.model import SignatureGP
-from siggpde.training.cache import SignatureCache
+from siggpde.gp.inducing import OrthogonalSignatureFeatures
+from siggpde.gp.kernel import SignatureKernel
+from siggpde.gp.model import SignatureGP
+from siggpde.training.signature_cache import SignatureCache
 
 
 def resampled(data: Prepared, count: int, noise: float, seed: int) -> tuple[Tensor, Tensor]:

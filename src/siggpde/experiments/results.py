@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
-from siggpde._info import installation
-from siggpde.io._atomic import replacing
+from siggpde.files import replacing
+from siggpde.installation import installation
 
 log = logging.getLogger(__name__)
 

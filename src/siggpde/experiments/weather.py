@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from siggpde import SigGPClassifier
-from siggpde.committee import Committee
+from siggpde.ensemble.committee import Committee
 from siggpde.experiments.results import Record, Results
 from siggpde.experiments.weather_blocks import logit_quantiles
 from siggpde.experiments.weather_forecasters import Forecaster, as_batch, climatology, logistic, signature_gp

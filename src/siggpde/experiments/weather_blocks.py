@@ -24,18 +24,18 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
-from siggpde.candidates import Candidate, best_kinds, choose_words, scales
-from siggpde.committee import Committee, Member, chunks, sharpen, stack
-from siggpde.inducing import OrthogonalSignatureFeatures
-from siggpde.kernel import SignatureKernel
-from siggpde.likelihoods import LeastSquares
-from siggpde.model import SignatureGP
+from siggpde.ensemble.committee import Committee, Member, chunks, sharpen, stack
+from siggpde.ensemble.recalibration import mixture_quantile
+from siggpde.gp.inducing import OrthogonalSignatureFeatures
+from siggpde.gp.kernel import SignatureKernel
+from siggpde.gp.likelihoods import LeastSquares
+from siggpde.gp.model import SignatureGP
+from siggpde.numerics.signature import signature
 from siggpde.paths import PathOptions, PathTransform, SeriesBatch
-from siggpde.recalibration import mixture_quantile
-from siggpde.signature import signature
+from siggpde.selection.candidates import Candidate, best_kinds, choose_words, scales
 from siggpde.training import Exact, fit
-from siggpde.training.link import best_temperature, mix
-from siggpde.words import Word
+from siggpde.training.class_link import best_temperature, mix
+from siggpde.word_sets import Word
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from siggpde.experiments.tables import save_figure
+from siggpde.experiments.markdown import save_figure
 from siggpde.explain import Importance
 from siggpde.plots import plot_importance
 

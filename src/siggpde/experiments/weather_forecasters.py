@@ -19,7 +19,7 @@ from sklearn.model_selection import LeaveOneGroupOut
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from siggpde.committee import Committee
+from siggpde.ensemble.committee import Committee
 from siggpde.experiments.weather_blocks import fit_by_blocks, log_odds
 from siggpde.paths import SeriesBatch
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from siggpde.experiments.markdown import duration, markdown_table
 from siggpde.experiments.results import Record, Results
-from siggpde.experiments.tables import duration, markdown_table
 from siggpde.experiments.weather_figures import draw_features, draw_stretch
 from siggpde.experiments.weather_scores import MEASURES, Estimate, Forecasts, bootstrap, to_natural
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from siggpde.committee import Committee, Member, chunks
+from siggpde.ensemble.committee import Committee, Member, chunks
 from siggpde.explain.linear import Letters, check, take, vocabulary, word_features, word_weights
 from siggpde.paths import SeriesBatch
 

@@ -16,13 +16,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from siggpde.committee import Committee
-from siggpde.likelihoods.base import Classification
-from siggpde.likelihoods.bernoulli import Bernoulli
-from siggpde.likelihoods.least_squares import LeastSquares
-from siggpde.model import SignatureGP
+from siggpde.ensemble.committee import Committee
+from siggpde.gp.likelihoods.base import Classification
+from siggpde.gp.likelihoods.bernoulli import Bernoulli
+from siggpde.gp.likelihoods.least_squares import LeastSquares
+from siggpde.gp.model import SignatureGP
+from siggpde.numerics.signature import signature
 from siggpde.paths import SeriesBatch
-from siggpde.signature import signature
 
 Letters = tuple[str, ...]
 

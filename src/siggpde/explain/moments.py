@@ -21,9 +21,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from siggpde._inputs import row_mask
-from siggpde.committee import Committee, Member, chunks
+from siggpde.ensemble.committee import Committee, Member, chunks
 from siggpde.explain.linear import check, classifies, directions, likeliest_two, path_names, word_features
+from siggpde.numerics.inputs import row_mask
 from siggpde.paths import PathOptions, SeriesBatch
 
 _CHUNK = 128

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from siggpde.committee import Committee, Member, chunks
+from siggpde.ensemble.committee import Committee, Member, chunks
 from siggpde.explain.linear import (
     Letters,
     Vocabulary,

@@ -10,7 +10,7 @@ import polars as pl
 from siggpde.io import columns as _columns
 from siggpde.io import tables
 from siggpde.io.data import SeriesData
-from siggpde.io.stream import _SLAB, NotStreamable
+from siggpde.io.streams import _SLAB, NotStreamable
 
 
 class _Table:

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from siggpde.io._atomic import replacing
+from siggpde.files import replacing
 from siggpde.io.data import SeriesData, pad
 
 FORMATS = ("npz", "csv", "parquet", "ts")

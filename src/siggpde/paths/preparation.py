@@ -10,11 +10,11 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
+from siggpde.distributed.ranks import ALONE, Ranks
+from siggpde.paths.averaging import pool
 from siggpde.paths.batch import SeriesBatch, join, pieces
 from siggpde.paths.gaps import check_times, fill_gaps
-from siggpde.paths.pool import pool
 from siggpde.paths.spectrogram import Spectrogram
-from siggpde.ranks import ALONE, Ranks
 
 _PIECE = 2**20  # numbers that are prepared at a time: 8 MB
 

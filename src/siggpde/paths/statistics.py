@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 import torch
 from torch import Tensor
 
-from siggpde.ranks import ALONE, Ranks
+from siggpde.distributed.ranks import ALONE, Ranks
 
 
 def mean_and_spread(pieces: Callable[[], Iterable[Tensor]], ranks: Ranks = ALONE) -> tuple[Tensor, Tensor]:

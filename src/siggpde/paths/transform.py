@@ -13,10 +13,10 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from siggpde import _inputs
-from siggpde.goursat import Lengths
+from siggpde.distributed.ranks import ALONE, Ranks
+from siggpde.numerics import inputs
+from siggpde.numerics.signature_kernel import Lengths
 from siggpde.paths.statistics import mean_and_spread
-from siggpde.ranks import ALONE, Ranks
 
 Append = Literal["none", "variation", "arc"]
 _PIECE = 2**18  # numbers of a piece: 2 MB
@@ -75,7 +75,7 @@ class PathTransform:
 
     def fit(
         self,
-        series: _inputs.Series,
+        series: inputs.Series,
         *,
         lengths: Lengths = None,
         times: Tensor | None = None,
@@ -90,11 +90,11 @@ class PathTransform:
 
         def points() -> Iterator[Tensor]:
             for part, own, _ in self._pieces(batch, counts, None):
-                yield part[_inputs.row_mask(part, own)]
+                yield part[inputs.row_mask(part, own)]
 
         def appended() -> Iterator[Tensor]:
             for part, own, _ in self._pieces(batch, counts, None):
-                yield self._appended(self._standard(part), own)[_inputs.row_mask(part, own)]
+                yield self._appended(self._standard(part), own)[inputs.row_mask(part, own)]
 
         self.mean, self.spread = mean_and_spread(points, ranks)
         self.duration = None
@@ -112,7 +112,7 @@ class PathTransform:
         return self
 
     def __call__(
-        self, series: _inputs.Series, *, lengths: Lengths = None, times: Tensor | None = None
+        self, series: inputs.Series, *, lengths: Lengths = None, times: Tensor | None = None
     ) -> tuple[Tensor, Tensor | None]:
         """Paths (n, length', channels') in float64, and their lengths (None when all are equally long)."""
         if self.mean is None:
@@ -179,15 +179,15 @@ class PathTransform:
         return ("time", *own) if self.options.time else tuple(own)
 
     def _checked(
-        self, series: _inputs.Series, lengths: Lengths, times: Tensor | None
+        self, series: inputs.Series, lengths: Lengths, times: Tensor | None
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        batch, counts = _inputs.as_batch(series, lengths, "series")
-        _inputs.check_finite(batch, counts, "series")
+        batch, counts = inputs.as_batch(series, lengths, "series")
+        inputs.check_finite(batch, counts, "series")
         if times is not None:
             if times.shape != batch.shape[:2]:
                 raise ValueError(f"times must have shape {tuple(batch.shape[:2])}, got {tuple(times.shape)}")
             times = times.to(batch.device)
-            bad = (~torch.isfinite(times) & _inputs.row_mask(batch, counts)).nonzero()
+            bad = (~torch.isfinite(times) & inputs.row_mask(batch, counts)).nonzero()
             if len(bad):
                 number, place = bad[0].tolist()
                 value = times[number, place].item()
@@ -249,7 +249,7 @@ def _zeroed(batch: Tensor, counts: Tensor | None) -> Tensor:
     """The same batch, 0 after the end of a series; a NaN there would spread."""
     if counts is None:
         return batch
-    return torch.where(_inputs.row_mask(batch, counts)[:, :, None], batch, 0.0)
+    return torch.where(inputs.row_mask(batch, counts)[:, :, None], batch, 0.0)
 
 
 def _hold_last(path: Tensor, counts: Tensor | None) -> Tensor:

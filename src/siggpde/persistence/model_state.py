@@ -13,12 +13,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from siggpde.inducing import OrthogonalSignatureFeatures
-from siggpde.kernel import SignatureKernel
-from siggpde.likelihoods import Likelihood
-from siggpde.model import SignatureGP
+from siggpde.gp.inducing import OrthogonalSignatureFeatures
+from siggpde.gp.kernel import SignatureKernel
+from siggpde.gp.likelihoods import Likelihood
+from siggpde.gp.model import SignatureGP
 from siggpde.persistence.manifest import ModelFileError
-from siggpde.words import Word, count_up_to
+from siggpde.word_sets import Word, count_up_to
 
 _DTYPES = {"float32": torch.float32, "float64": torch.float64}
 _BASIS = "features.basis"
@@ -31,7 +31,7 @@ def model_state(model: SignatureGP) -> tuple[dict[str, Tensor], dict[str, Any]]:
     The tensors share memory with the model where they can: write them before training goes on.
 
     Examples:
-        >>> from siggpde.likelihoods import Gaussian
+        >>> from siggpde.gp.likelihoods import Gaussian
         >>> model = SignatureGP(SignatureKernel(2), OrthogonalSignatureFeatures(2, 3), Gaussian(0.1))
         >>> tensors, settings = model_state(model)
         >>> tensors["features.words.letters"], tensors["features.words.lengths"]  # (), (0,), (1,)

@@ -18,12 +18,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from siggpde import _inputs
-from siggpde._triangular import gram_upper
-from siggpde.goursat import Lengths
-from siggpde.inducing import Projection
-from siggpde.model import AnyGP
-from siggpde.variational import VariationalGaussian
+from siggpde.gp.inducing import Projection
+from siggpde.gp.model import AnyGP
+from siggpde.gp.triangular import gram_upper
+from siggpde.gp.variational import VariationalGaussian
+from siggpde.numerics import inputs
+from siggpde.numerics.signature_kernel import Lengths
 
 _CHUNK = 4096
 _MOST_STEPS = 300
@@ -33,7 +33,7 @@ Piece = tuple[Projection, Tensor]
 
 
 @torch.no_grad()
-def absorb(model: AnyGP, x: _inputs.Series, y: Any, *, lengths: Lengths = None) -> None:
+def absorb(model: AnyGP, x: inputs.Series, y: Any, *, lengths: Lengths = None) -> None:
     """Updates q(u) of `model` in place with the series x (n, length, channels) and their targets y (n,).
 
     Where it fails, it raises and nothing has changed.
@@ -42,7 +42,7 @@ def absorb(model: AnyGP, x: _inputs.Series, y: Any, *, lengths: Lengths = None) 
     batch, counts = model.kernel.checked_paths(x, lengths)
     if len(targets) != len(batch):
         raise ValueError(f"there are {len(batch)} series but {len(targets)} targets")
-    _inputs.check_finite(batch, counts)  # errors name series by their place in x, not in a chunk
+    inputs.check_finite(batch, counts)  # errors name series by their place in x, not in a chunk
     if len(batch) == 0:
         return
     q = model.variational

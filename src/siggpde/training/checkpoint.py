@@ -8,12 +8,12 @@ from typing import Any
 
 import torch
 
-from siggpde.inducing import OrthogonalSignatureFeatures
-from siggpde.kernel import SignatureKernel
-from siggpde.model import AnyGP
+from siggpde.gp.inducing import OrthogonalSignatureFeatures
+from siggpde.gp.kernel import SignatureKernel
+from siggpde.gp.model import AnyGP
+from siggpde.gp.variational import VariationalGaussian
 from siggpde.training.history import History
 from siggpde.training.trainer import Trainer
-from siggpde.variational import VariationalGaussian
 
 _FORMAT = 2
 

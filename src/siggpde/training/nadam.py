@@ -19,11 +19,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from siggpde import _inputs
-from siggpde._native import core
-from siggpde._triangular import add_times_upper, lower_products, pack_upper, times_lower, unpack_upper
-from siggpde.model import AnyGP
-from siggpde.ranks import ALONE, Ranks
+from siggpde.distributed.ranks import ALONE, Ranks
+from siggpde.gp.model import AnyGP
+from siggpde.gp.triangular import add_times_upper, lower_products, pack_upper, times_lower, unpack_upper
+from siggpde.numerics import inputs
+from siggpde.numerics.backend import core
 
 _BETA1, _BETA2, _EPS, _DECAY = 0.9, 0.999, 1e-8, 4e-3
 
@@ -92,14 +92,14 @@ class Nadam:
         run = core.nadam_lower_f64 if stack.dtype == torch.float64 else core.nadam_lower_f32
         return run(
             value, gradient.data_ptr(), first, second, size, start, start + len(gradient),
-            _BETA1, _BETA2, *rates, _EPS, _inputs.thread_count(None),
+            _BETA1, _BETA2, *rates, _EPS, inputs.thread_count(None),
         )  # fmt: skip
 
     def native(self, index: int) -> bool:
         """Whether `update_root` can be called for this parameter."""
         tensors = (self.parameters[index], self.first[index], self.second[index])
         return core is not None and all(
-            t.ndim == 3 and t.device.type == "cpu" and t.is_contiguous() and t.dtype in _inputs.FLOATS for t in tensors
+            t.ndim == 3 and t.device.type == "cpu" and t.is_contiguous() and t.dtype in inputs.FLOATS for t in tensors
         )
 
     def state(self) -> dict:

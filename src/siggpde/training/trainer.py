@@ -8,16 +8,16 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from siggpde.energy import principal_directions
-from siggpde.inducing import Projection
-from siggpde.likelihoods.base import Classification
-from siggpde.model import AnyGP
+from siggpde.distributed.ranks import Ranks
+from siggpde.distributed.shard import Shard
+from siggpde.gp.inducing import Projection
+from siggpde.gp.likelihoods.base import Classification
+from siggpde.gp.model import AnyGP
+from siggpde.gp.word_choice import principal_directions
 from siggpde.progress import Progress
-from siggpde.ranks import Ranks
-from siggpde.shard import Shard
-from siggpde.training.cache import SignatureCache
 from siggpde.training.history import History, Record
-from siggpde.training.paths import PathStore, joined
+from siggpde.training.path_cache import PathStore, joined
+from siggpde.training.signature_cache import SignatureCache
 
 _CHUNK = 4096
 _ROWS_FOR_DIRECTIONS = 1500

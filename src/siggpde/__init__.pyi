@@ -1,0 +1,33 @@
+from . import baselines as baselines
+from . import datasets as datasets
+from . import explain as explain
+from . import io as io
+from . import likelihoods as likelihoods
+from . import metrics as metrics
+from . import paths as paths
+from . import plots as plots
+from . import training as training
+from . import word_sets as word_sets
+from .distributed.ranks import connect as connect
+from .estimators import SigGPClassifier as SigGPClassifier
+from .estimators import SigGPRegressor as SigGPRegressor
+from .estimators.saving import load as load
+from .gp.inducing import OrthogonalSignatureFeatures as OrthogonalSignatureFeatures
+from .gp.kernel import SignatureKernel as SignatureKernel
+from .gp.model import SignatureGP as SignatureGP
+from .numerics.signature import extend as extend
+from .numerics.signature import signature as signature
+from .numerics.signature_kernel import signature_kernel as signature_kernel
+from .numerics.signature_kernel import signature_kernel_diag as signature_kernel_diag
+from .numerics.signature_kernel import signature_kernel_diag_gradient as signature_kernel_diag_gradient
+from .numerics.signature_kernel import signature_kernel_diag_scales as signature_kernel_diag_scales
+from .selection.screening import screen as screen
+from .streaming import predict_stream as predict_stream
+from .training import Exact as Exact
+from .training import History as History
+from .training import NaturalGradients as NaturalGradients
+from .training import PaperSchedule as PaperSchedule
+from .training import fit as fit
+from .word_sets import words as words
+
+__version__: str

@@ -1,0 +1,121 @@
+"""Functions of all pairs of rows, tile by tile.
+
+The recursions need many numbers for every pair of series and every pair of times. A tile of pairs whose numbers fit
+the cache is computed at a time; nothing of it is kept, and the reverse pass computes it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+
+from siggpde.numerics.autograd import once
+
+Compute = Callable[..., Tensor]
+
+
+def over_rows(compute: Compute, x: Tensor, rows: int) -> Tensor:
+    """compute(x) (k, n) of x (n, ...), for `rows` rows of x at a time."""
+    return _Tiles.apply(compute, (rows, 0), x, None)  # pyright: ignore[reportReturnType]
+
+
+def over_pairs(compute: Compute, x: Tensor, y: Tensor | None, tile: tuple[int, int]) -> Tensor:
+    """compute(x, y) (k, n, m) of x (n, ...) and y (m, ...), for tiles of so many rows of x and of y at a time.
+
+    Without y, x with itself, by a symmetric `compute`: tiles under the diagonal are those above it.
+    """
+    return _Tiles.apply(compute, tile, x, x if y is None else y, y is None)  # pyright: ignore[reportReturnType]
+
+
+def tile_shape(cells: int, rows: int, columns: int, most: int) -> tuple[int, int]:
+    """How many of `rows` and `columns` a tile takes, for `cells` numbers a pair and `most` in all, at least one each.
+
+    Examples:
+        >>> tile_shape(10, 100, 20, 1000), tile_shape(10, 100, 400, 1000)
+        ((5, 20), (1, 100))
+    """
+    pairs = max(1, most // max(1, cells))
+    if columns <= pairs:
+        return max(1, min(rows, pairs // max(1, columns))), max(1, columns)
+    return 1, pairs
+
+
+class _Tiles(Function):
+    @staticmethod
+    def forward(ctx: Any, compute: Compute, tile: tuple[int, int], x: Tensor, y: Tensor | None, same: bool = False):  # pyright: ignore[reportIncompatibleMethodOverride]
+        ctx.compute, ctx.tile, ctx.same = compute, tile, same
+        ctx.save_for_backward(x, y)
+        if y is None:
+            return torch.cat([compute(part) for part in x.split(tile[0])] or [compute(x)], dim=-1)
+        out: Tensor | None = None
+        for rows, columns in _tiles(len(x), len(y), tile, same):
+            part = compute(x[rows], y[columns])
+            if out is None:
+                out = part.new_empty(len(part), len(x), len(y))
+            out[:, rows, columns] = part
+            if same and rows != columns:
+                out[:, columns, rows] = part.mT
+        return compute(x, y) if out is None else out
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        x, y = ctx.saved_tensors
+        wanted = ctx.needs_input_grad[2], y is not None and ctx.needs_input_grad[3] and not ctx.same
+        found = once(_pull_back, ctx.compute, ctx.tile, ctx.same, wanted, x, y, grad)
+        return None, None, *found, None
+
+
+def _pull_back(
+    compute: Compute,
+    tile: tuple[int, int],
+    same: bool,
+    wanted: tuple[bool, bool],
+    x: Tensor,
+    y: Tensor | None,
+    grad: Tensor,
+) -> tuple[Tensor | None, Tensor | None]:
+    grad_x = torch.zeros_like(x) if wanted[0] else None
+    grad_y = torch.zeros_like(y) if wanted[1] and y is not None else None
+    if y is None:
+        pairs: Iterator[Any] = ((rows, None) for rows in _spans(len(x), tile[0]))
+    else:
+        pairs = _tiles(len(x), len(y), tile, same)
+    for rows, columns in pairs:
+        left = x[rows].detach().requires_grad_(wanted[0])
+        given = grad[..., rows] if columns is None else grad[:, rows, columns]
+        parts, sums = [left], [(grad_x, rows)]
+        if columns is not None and y is not None:
+            right = y[columns].detach().requires_grad_(wanted[1] or same)
+            parts, sums = [left, right], [(grad_x, rows), (grad_x if same else grad_y, columns)]
+            if same and rows != columns:
+                given = given + grad[:, columns, rows].mT
+        with torch.enable_grad():
+            value = compute(*parts)
+        moving = [place for place, part in enumerate(parts) if part.requires_grad]
+        slopes = torch.autograd.grad(value, [parts[place] for place in moving], given)
+        for place, slope in zip(moving, slopes, strict=True):
+            into, where = sums[place]
+            assert into is not None
+            into[where] += slope
+    return grad_x, grad_y
+
+
+def _spans(size: int, step: int) -> Iterator[slice]:
+    return (slice(start, min(start + step, size)) for start in range(0, size, max(1, step)))
+
+
+def _tiles(rows: int, columns: int, tile: tuple[int, int], same: bool) -> Iterator[tuple[slice, slice]]:
+    """Tiles of all pairs; of x with itself, the squares on the diagonal and what is right of them."""
+    if same:
+        for span in _spans(rows, tile[0]):
+            yield span, span
+            for other in _spans(columns - span.stop, tile[1]):
+                yield span, slice(span.stop + other.start, span.stop + other.stop)
+        return
+    for span in _spans(rows, tile[0]):
+        for other in _spans(columns, tile[1]):
+            yield span, other

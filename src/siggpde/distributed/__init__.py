@@ -1,0 +1,1 @@
+"""Several processes that train one model: what they send each other, and who holds which series."""

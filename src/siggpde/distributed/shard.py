@@ -1,0 +1,101 @@
+"""Which rows of a training set this rank holds. Rows are numbered through all ranks, rank 0 having the first."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from siggpde.distributed.ranks import Ranks
+
+
+class Shard:
+    """The rows `first` up to `first + size` of `total`.
+
+    Examples:
+        >>> shard = Shard(Ranks(), 5)
+        >>> shard.held(torch.tensor([4, 0]))
+        tensor([4, 0])
+    """
+
+    def __init__(self, ranks: Ranks, size: int) -> None:
+        sizes = ranks.sizes(size)
+        empty = [rank for rank, count in enumerate(sizes) if count == 0]
+        if empty and sum(sizes):
+            ranks.refuse(
+                f"rank {empty[0]} has no series, of {sum(sizes)} in all: use fewer ranks, or give each at least one"
+            )
+        self.ranks, self.size, self.total = ranks, size, sum(sizes)
+        self.first = sum(sizes[: ranks.rank])
+
+    def here(self, rows: Tensor) -> Tensor:
+        """Which of the rows this rank holds, bool."""
+        return (rows >= self.first) & (rows < self.first + self.size)
+
+    def held(self, rows: Tensor) -> Tensor:
+        """Those of the rows that this rank holds, in their order."""
+        return rows if self.ranks.alone else rows[self.here(rows)]
+
+    def local(self, rows: Tensor) -> Tensor:
+        """Where rows that this rank holds are in its own part."""
+        return rows if self.ranks.alone else rows - self.first
+
+    def gather(self, rows: Tensor, values: Tensor) -> Tensor:
+        """Values (n, ...) of the n rows, on all ranks, from the values of those that each rank holds."""
+        return values if self.ranks.alone else self.ranks.gather(values, self.here(rows).nonzero()[:, 0], len(rows))
+
+
+def level(x: Tensor, lengths: Tensor | None, ranks: Ranks) -> tuple[Tensor, Tensor | None]:
+    """Series (n, length, ...) padded to the longest of all ranks; lengths where those of one rank are not all that."""
+    if ranks.alone:
+        return x, lengths
+    longest, ragged = ranks.most(torch.tensor([x.shape[1], int(lengths is not None)])).tolist()
+    least = -int(ranks.most(torch.tensor([-x.shape[1]])))
+    if lengths is None and (ragged or least < longest):
+        lengths = torch.full((len(x),), x.shape[1], device=x.device)
+    if x.shape[1] < longest:  # the last point again and again: what is there is never read, but is finite
+        x = torch.cat([x, x[:, -1:].expand(-1, longest - x.shape[1], *x.shape[2:])], dim=1)
+    return x, lengths
+
+
+def fingerprint(shard: Shard, columns: list[Tensor | None], lengths: Tensor | None, *facts: Any) -> str:
+    """A hash of the series of all ranks, each (length, ...) in every column up to its length, and of facts they share.
+
+    It does not depend on which rank holds what: every series is hashed with its number, and hashes are added.
+    """
+    arrays = [column.detach().cpu().contiguous().numpy() for column in columns if column is not None]
+    counts = None if lengths is None else lengths.tolist()
+    digests = bytearray()
+    for row in range(shard.size):
+        digest = hashlib.sha256((shard.first + row).to_bytes(8, "little"))
+        for array in arrays:
+            digest.update((array[row] if counts is None else array[row, : counts[row]]).data)
+        digests += digest.digest()
+    sums = np.frombuffer(digests, dtype=np.int64).reshape(-1, 4).sum(axis=0)
+    whole = hashlib.sha256(shard.ranks.gather(torch.from_numpy(sums)[None]).sum(dim=0).numpy().tobytes())
+    whole.update(repr([(array.dtype, array.shape[2:]) for array in arrays]).encode())
+    for fact in facts:
+        whole.update(fact.cpu().contiguous().numpy().tobytes() if isinstance(fact, Tensor) else repr(fact).encode())
+    return whole.hexdigest()
+
+
+def all_labels(labels: np.ndarray, ranks: Ranks) -> tuple[np.ndarray, np.ndarray]:
+    """The classes (C,) of the labels of all ranks, sorted, and for each series of all ranks which it is, int64."""
+    classes, places = np.unique(labels, return_inverse=True)
+    places = places.astype(np.int64)
+    if ranks.alone:
+        return classes, places
+    own = classes
+    parts = [np.array(values, dtype=kind) for kind, values in ranks.all((own.dtype.str, own.tolist()))]
+    kinds = ["number" if part.dtype.kind in "iuf" else part.dtype.kind for part in parts]
+    other = next((rank for rank, kind in enumerate(kinds) if kind != kinds[0]), None)
+    if other is not None:
+        ranks.refuse(
+            f"labels are {parts[0].dtype} on rank 0 but {parts[other].dtype} on rank {other}; all need the same type"
+        )
+    classes = np.unique(np.concatenate(parts))
+    mine = np.searchsorted(classes, own)[places]
+    return classes, ranks.gather(torch.from_numpy(mine)).numpy()

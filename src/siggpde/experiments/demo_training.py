@@ -1,0 +1,96 @@
+"""The demonstration of training: PenDigits from raw series to probabilities, judged on its test set."""
+
+from __future__ import annotations
+
+import logging
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from siggpde.datasets import Dataset, load_pendigits
+from siggpde.estimators import SigGPClassifier
+from siggpde.estimators.fitting import describe
+from siggpde.selection.candidates import as_candidate
+
+log = logging.getLogger(__name__)
+
+
+def train_demo(series: int | None = None, seed: int = 0) -> tuple[dict[str, Any], SigGPClassifier]:
+    """Train with the defaults and judge on the test set; on the first `series` training series only where given.
+
+    Returns plain facts, with accuracy, NLPP (the mean of -log p(y | x)) and seconds, and the classifier.
+    """
+    data = load_pendigits()
+    x_train, y_train = data.X_train[:series], data.y_train[:series]
+    started = time.perf_counter()
+    classifier = SigGPClassifier(random_state=seed, n_jobs=None, verbose=1, channel_names=data.channel_names)
+    classifier.fit(x_train, y_train)
+    trained = time.perf_counter()
+    nlpp = -float(classifier.log_likelihood(data.X_test, data.y_test).mean())
+    accuracy = float((classifier.predict(data.X_test) == data.y_test).mean())
+    members = classifier.committee_.members
+    facts = {
+        "data": {"name": data.name, "train": len(x_train), "test": len(data.X_test)},
+        "accuracy": accuracy,
+        "nlpp": nlpp,
+        "seconds": {"training": trained - started, "prediction": time.perf_counter() - trained},
+        "members": [
+            {
+                "weight": weight,
+                "settings": describe(as_candidate(member.settings)),
+                "words": len(member.model.features.words),
+                "left_out_nlpp": member.score,
+                "seconds": 0.0 if member.history is None else member.history.seconds,
+            }
+            for weight, member in zip(classifier.committee_.weights.tolist(), members, strict=True)
+        ],
+    }
+    return facts, classifier
+
+
+def tensors(data: Dataset) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Series (n, length, channels) in float64 and labels 0..C-1 in the order of the sorted names: train, then test."""
+    names = {name: place for place, name in enumerate(sorted(set(data.y_train.tolist())))}
+    found = []
+    for series, labels in ((data.X_train, data.y_train), (data.X_test, data.y_test)):
+        found.append(torch.from_numpy(np.swapaxes(series, 1, 2).astype(np.float64)))
+        found.append(torch.tensor([names[label] for label in labels.tolist()]))
+    return found[0], found[1], found[2], found[3]
+
+
+def write_training(folder: Path, facts: dict[str, Any], classifier: SigGPClassifier) -> None:
+    """model/, to be read by `siggpde.load`; report.md, what was done and how good it is."""
+    classifier.save(folder / "model", force=True)
+    (folder / "report.md").write_text(_report(facts), encoding="utf-8")
+
+
+def _report(facts: dict[str, Any]) -> str:
+    data, seconds = facts["data"], facts["seconds"]
+    times = f"{seconds['training']:.1f} s | {seconds['prediction']:.2f} s"
+    lines = [
+        f"# {data['name']}: trained on {data['train']} series, judged on {data['test']}",
+        "",
+        "| accuracy | NLPP | training | prediction |",
+        "| --- | --- | --- | --- |",
+        f"| {100 * facts['accuracy']:.2f} % | {facts['nlpp']:.4f} | {times} |",
+        "",
+        "Settings were chosen by leave-one-out on the training series alone. The models that are averaged:",
+        "",
+        "| weight | paths | words | leave-one-out NLPP | seconds |",
+        "| ---: | --- | ---: | ---: | ---: |",
+        *(
+            f"| {m['weight']:.2f} | {m['settings']} | {m['words']} | {m['left_out_nlpp']:.4f} | {m['seconds']:.1f} |"
+            for m in facts["members"]
+        ),
+        "",
+        "```python",
+        "import siggpde",
+        "",
+        'classifier = siggpde.load("model")',
+        "```",
+    ]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,1 @@
+"""The Gaussian process: kernel, inducing features, q(u), likelihoods, the model."""

@@ -1,0 +1,204 @@
+"""GPyTorch: the orthogonal signature features inside its models, and its likelihoods inside ours.
+
+`SignatureStrategy` is a variational strategy of an `ApproximateGP`:
+
+    class Model(gpytorch.models.ApproximateGP):
+        def __init__(self, kernel, features):
+            super().__init__(SignatureStrategy(kernel, features))
+
+is trained as any GPyTorch model, with its likelihoods and `gpytorch.mlls.VariationalELBO`. It has one latent function;
+several classes are what `SignatureGP` with `Softmax` is for. `from_gpytorch` makes a GPyTorch likelihood of one latent
+function a likelihood of this library. GPyTorch is imported when one of them is used.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from siggpde.gp.inducing import OrthogonalSignatureFeatures
+from siggpde.gp.kernel import SignatureKernel
+from siggpde.gp.likelihoods import targets
+from siggpde.gp.likelihoods.base import Likelihood
+from siggpde.gp.likelihoods.bernoulli import Bernoulli
+from siggpde.gp.quadrature import as_levels, deviation, gauss_hermite, invert_increasing, normal_trapezoid
+from siggpde.gp.variational import Covariance, VariationalGaussian
+
+_POINTS = 20
+_PREDICT_POINTS = 64
+_CDF_POINTS = 257
+_INSTEAD = {
+    "SoftmaxLikelihood": "use siggpde.likelihoods.Softmax(classes=C)",
+    "DirichletClassificationLikelihood": "use siggpde.likelihoods.Softmax(classes=C)",
+    "FixedNoiseGaussianLikelihood": "its noise belongs to given inputs; use siggpde.likelihoods.Gaussian",
+    "GaussianLikelihoodWithMissingObs": "drop the missing targets and use siggpde.likelihoods.Gaussian",
+    "LikelihoodList": "adapt its likelihoods one by one",
+}
+
+
+class SignatureStrategy(nn.Module):
+    """What `ApproximateGP` asks of a strategy: q(f) at series, and the KL divergence of q(u) from its prior.
+
+    Takes series whole, x (n, length, channels), and computes marginals only: n kernel values instead of n².
+    """
+
+    def __init__(
+        self,
+        kernel: SignatureKernel,
+        features: OrthogonalSignatureFeatures,
+        *,
+        covariance: Covariance = "full",
+        dtype: torch.dtype = torch.float64,
+    ) -> None:
+        super().__init__()
+        _gpytorch("distributions")  # what cannot be used fails here
+        self.kernel, self.features, self.dtype = kernel, features, dtype
+        self.variational = VariationalGaussian(1, features.size, covariance, dtype)
+
+    def forward(self, x: Tensor, prior: bool = False, **_: Any) -> Any:
+        """The marginals of q(f), or with `prior=True` of p(f), at x, as a normal with a diagonal covariance."""
+        if x.ndim != 3:
+            raise ValueError(f"x must have shape (n, length, channels), series whole, got {tuple(x.shape)}")
+        seen = self.features(self.kernel, x)
+        if prior:
+            variance = seen.variance.to(self.dtype)
+            return _independent_normals(torch.zeros_like(variance), variance)
+        mean, spread = self.variational(seen.features.to(self.dtype))
+        variance = spread[:, 0] + seen.tail.to(self.dtype)
+        return _independent_normals(mean[:, 0], variance)
+
+    def kl_divergence(self) -> Tensor:
+        """KL[q(u) || N(0, I)]."""
+        return self.variational.kl()
+
+
+def _independent_normals(mean: Tensor, variance: Tensor) -> Any:
+    """N(mean, diag(variance)) of means and variances (n,), as GPyTorch holds it."""
+    diagonal = importlib.import_module("linear_operator.operators").DiagLinearOperator(variance)
+    return _gpytorch("distributions").MultivariateNormal(mean, diagonal)
+
+
+def _gpytorch(module: str) -> Any:
+    try:
+        return importlib.import_module(f"gpytorch.{module}")
+    except ImportError as error:
+        raise ImportError("this needs GPyTorch; install it with `pip install gpytorch`") from error
+
+
+def from_gpytorch(likelihood: Any) -> Likelihood:
+    """A GPyTorch likelihood of one latent function, such as BetaLikelihood(), as a likelihood of this library.
+
+    Its parameters, with their constraints, are trained as parameters of the result. BernoulliLikelihood, which has
+    none, becomes `Bernoulli(link="probit")`. Likelihoods of several latent functions, or whose noise depends on the
+    input, raise a TypeError that says what to use instead.
+    """
+    theirs = _gpytorch("likelihoods")
+    kind = type(likelihood).__name__
+    if not isinstance(likelihood, theirs.Likelihood):
+        raise TypeError(f"from_gpytorch takes a likelihood of GPyTorch, got {kind}")
+    if isinstance(likelihood, theirs.BernoulliLikelihood):
+        return Bernoulli()
+    one_latent = isinstance(likelihood, theirs.likelihood._OneDimensionalLikelihood)
+    if not one_latent and type(likelihood) is not theirs.GaussianLikelihood:
+        instead = _INSTEAD.get(kind, "only likelihoods of one latent function are")
+        raise TypeError(f"GPyTorch's {kind} is not supported: {instead}")
+    return _Adapted(likelihood)
+
+
+class _Adapted(Likelihood):
+    """Expectations and derivatives by Gauss-Hermite quadrature of the distribution that `forward` gives, in float64."""
+
+    def __init__(self, likelihood: Any) -> None:
+        super().__init__()
+        self.likelihood = likelihood
+        try:
+            place = self._place(torch.device("cpu"))
+            tried = {shape: self._given(torch.zeros(shape, device=place)) for shape in ((2, 3), (5, 7))}
+            fits = all(given.batch_shape == shape for shape, given in tried.items())
+        except RuntimeError:
+            fits = False
+        if not fits:
+            kind = type(likelihood).__name__
+            raise TypeError(f"this {kind} is for a batch of problems: its parameters have a batch shape; make one each")
+
+    def expected_log_prob(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
+        self._check(mean, variance, y)
+        f, weights = _nodes(mean, variance, _POINTS)
+        return (weights @ self._given(f).log_prob(y.double())).to(mean.dtype)
+
+    def statistics(self, mean: Tensor, variance: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """As for every likelihood; a is that of the quadrature, exact for kinks too, and may be negative."""
+        value, g, a = super().statistics(mean.double(), variance.double(), y)
+        return value.to(mean.dtype), g.to(mean.dtype), a.to(mean.dtype)
+
+    @torch.no_grad()
+    def predict(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
+        self._check(mean, variance)
+        f, weights = _nodes(mean, variance, _PREDICT_POINTS)
+        given = self._given(f)
+        means, variances = given.mean.expand_as(f), given.variance.expand_as(f)
+        centre = weights @ means
+        spread = weights @ (variances + (means - centre).square())
+        return centre.to(mean.dtype), spread.to(mean.dtype)
+
+    @torch.no_grad()
+    def log_predictive(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
+        self._check(mean, variance, y)
+        f, weights = _nodes(mean, variance, _PREDICT_POINTS)
+        return (self._given(f).log_prob(y.double()) + weights.log()[:, None]).logsumexp(0).to(mean.dtype)
+
+    @torch.no_grad()
+    def quantile(self, mean: Tensor, variance: Tensor, p: float | Tensor) -> Tensor:
+        """By bisection, where torch has the distribution function of p(y | f)."""
+        level = as_levels(p, mean)
+        nodes, weights = (part.to(mean.device) for part in normal_trapezoid(_CDF_POINTS))
+        given = self._given(mean[:, 0].double() + variance[:, 0].double().sqrt() * nodes[:, None])
+        centre, spread = (part.double() for part in self.predict(mean, variance))
+        try:
+            return invert_increasing(
+                lambda x: weights @ given.cdf(x), level, centre - spread.sqrt(), centre + spread.sqrt()
+            ).to(mean.dtype)
+        except NotImplementedError:
+            kind = type(self.likelihood).__name__
+            raise NotImplementedError(
+                f"torch has no distribution function for GPyTorch's {kind}; for quantiles use a likelihood of siggpde"
+            ) from None
+
+    @torch.no_grad()
+    def check_targets(self, y: Any) -> Tensor:
+        values = targets.finite(y)
+        values = values.to(self._place(values.device))
+        given = self._given(torch.zeros(1, 1, dtype=torch.float64, device=values.device))
+        inside: Any = given.support
+        likely = torch.where(inside.check(values), values.double(), math.nan)
+        known = likely.isfinite()
+        likely[known] = given.log_prob(likely[known])[0]
+        fix = f"{type(self.likelihood).__name__} gives it no probability; its targets are {inside}"
+        targets.refuse(values, ~likely.isfinite(), fix)
+        return values
+
+    def settings(self) -> dict[str, Any]:
+        kind = type(self.likelihood).__name__
+        raise ValueError(
+            f"GPyTorch's {kind} cannot be saved as settings; use a likelihood of siggpde, or keep its code"
+        )
+
+    def extra_repr(self) -> str:
+        return ""
+
+    def _place(self, otherwise: torch.device) -> torch.device:
+        """Where the parameters are."""
+        return next((parameter.device for parameter in self.likelihood.parameters()), otherwise)
+
+    def _given(self, f: Tensor) -> Any:
+        """p(y | f) for f (points, B)."""
+        return self.likelihood.forward(f)
+
+
+def _nodes(mean: Tensor, variance: Tensor, points: int) -> tuple[Tensor, Tensor]:
+    nodes, weights = (part.to(mean.device) for part in gauss_hermite(points))
+    return mean[:, 0].double() + deviation(variance[:, 0].double()) * nodes[:, None], weights

@@ -1,0 +1,217 @@
+"""Orthogonal signature features: inducing variables whose covariance is the identity.
+
+u_m = <f, S_theta^m> in the space of the kernel, for a word m, has E[u_m f(X)] = S_theta^m(X) and E[u u^T] = I. The
+same holds for any orthonormal combinations of words, u' = Q^T u, whose features are S_theta(X) Q: the columns of Q may
+be the principal directions of the training series, so that few of them stand for thousands of words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from siggpde.gp.kernel import PathKernel, SignatureKernel
+from siggpde.numerics import inputs
+from siggpde.numerics.signature import signature
+from siggpde.numerics.signature_kernel import Lengths
+from siggpde.word_sets import Word, check_words, letter_counts, words
+
+Order = Literal["energy", "lexicographic"]
+
+# A tail between -_ROUNDINGS * max(eps, tol) * k and 0 is rounding. Sums over thousands of words round a few times more
+# often than one operation does; a defect of the solver is orders of magnitude larger.
+_ROUNDINGS = 64.0
+
+
+class Projection(NamedTuple):
+    """What the model sees of a batch: features (n, M) = Kuf^T, and in float64 k(X, X) (n,) and the tail (n,).
+
+    The tail, k(X, X) - |features|², is the variance that no inducing variable explains; `rounded` counts the
+    series whose tail was negative within rounding and was set to zero.
+    """
+
+    features: Tensor
+    variance: Tensor
+    tail: Tensor
+    rounded: int
+
+    def take(self, rows: Tensor | slice) -> Projection:
+        """The same of some of the series; what was rounded has been counted."""
+        return Projection(self.features[rows], self.variance[rows], self.tail[rows], 0)
+
+
+class InducingFeatures(nn.Module):
+    """Inducing variables u, seen through whitened covariances L^-1 E[u f(X)] with L L^T = E[u u^T].
+
+    Their parameters, where they have some, are variational: they change the posterior found, not the prior.
+    """
+
+    channels: int
+
+    @property
+    def size(self) -> int:
+        """The number of inducing variables."""
+        raise NotImplementedError
+
+    def inducing_covariance(self) -> Tensor:
+        """E[u u^T], (M, M)."""
+        raise NotImplementedError
+
+    def forward(self, kernel: Any, x: inputs.Series, *, lengths: Lengths = None) -> Projection:
+        """What the model sees of x (n, length, channels)."""
+        raise NotImplementedError
+
+    def signatures(self, kernel: Any, x: Tensor, lengths: Tensor | None) -> Tensor | None:
+        """What `project_signatures` needs of the series, (n, ...), computed once for a whole fit; None for nothing."""
+        return None
+
+    def project_signatures(self, kernel: Any, plain: Tensor, reference: Tensor) -> Projection:
+        """The projection from what `signatures` gave when log theta was `reference`."""
+        raise NotImplementedError
+
+    def check(self, kernel: PathKernel) -> None:
+        """Raises a ValueError where these are no inducing variables of the kernel."""
+        if kernel.channels != self.channels:
+            raise ValueError(f"the kernel has {kernel.channels} channels and the features {self.channels}")
+
+
+class OrthogonalSignatureFeatures(InducingFeatures):
+    """`count` words as inducing variables of a `SignatureKernel`; with `rank`, as many combinations of them.
+
+    `order="lexicographic"` takes the first words, by length and then alphabet, as the paper does. `order="energy"`
+    takes those with the largest mean of S_theta(X)² over the training set, once `choose` has seen it; before that they
+    are the first ones. `rank` keeps that many orthonormal directions, set by `rotate`.
+
+    Examples:
+        >>> OrthogonalSignatureFeatures(2, 4).words
+        [(), (0,), (1,), (0, 0)]
+    """
+
+    letters: Tensor
+    basis: Tensor | None
+
+    def __init__(
+        self,
+        channels: int,
+        count: int,
+        order: Order = "energy",
+        rank: int | None = None,
+        *,
+        chosen: Iterable[Sequence[int]] | None = None,
+    ) -> None:
+        super().__init__()
+        if order not in ("energy", "lexicographic"):
+            raise ValueError(f"order must be 'energy' or 'lexicographic', got {order!r}")
+        if rank is not None and not 1 <= rank <= count:
+            raise ValueError(f"rank must be from 1 to the number of words, {count}, got {rank}")
+        self.channels = channels
+        self.order: Order = order
+        self.rank = rank
+        self.words: list[Word] = words(channels, count) if chosen is None else check_words(chosen, channels)
+        self.register_buffer("letters", letter_counts(self.words, channels).double(), persistent=False)
+        first = None if rank is None else torch.eye(len(self.words), rank, dtype=torch.float64)
+        self.register_buffer("basis", first)
+
+    @property
+    def size(self) -> int:
+        """The number of inducing variables."""
+        return len(self.words) if self.basis is None else self.basis.shape[1]
+
+    def check(self, kernel: PathKernel) -> None:
+        super().check(kernel)
+        if not isinstance(kernel, SignatureKernel):
+            raise ValueError(f"words are inducing variables of a SignatureKernel, not of a {type(kernel).__name__}")
+        if kernel.words is not None and not set(self.words) <= set(kernel.words):
+            raise ValueError("the features use words that the kernel leaves out; give the kernel a larger depth")
+
+    def inducing_covariance(self) -> Tensor:
+        """E[u u^T], the identity. Nothing in the model asks for it; it is here to be looked at."""
+        return torch.eye(self.size, dtype=torch.float64, device=self.letters.device)
+
+    def choose(self, chosen: Iterable[Sequence[int]]) -> None:
+        """Use these words; a rotation for other words is dropped: the directions are the first `rank` of them."""
+        self.words = check_words(chosen, self.channels)
+        self.letters = letter_counts(self.words, self.channels).to(self.letters)
+        like = self.letters
+        self.basis = (
+            None if self.rank is None else torch.eye(len(self.words), self.rank, dtype=like.dtype, device=like.device)
+        )
+
+    def rotate(self, basis: Tensor | None) -> None:
+        """Use combinations of words, the orthonormal columns of `basis` (words, rank), or the words themselves."""
+        if basis is not None:
+            if basis.ndim != 2 or basis.shape[0] != len(self.words) or basis.shape[1] > len(self.words):
+                raise ValueError(f"basis must have shape ({len(self.words)}, rank), got {tuple(basis.shape)}")
+            basis = basis.detach().to(self.letters)
+            identity = torch.eye(basis.shape[1], dtype=basis.dtype, device=basis.device)
+            off = (basis.T @ basis - identity).abs().max().item()
+            if off > 1e-8:
+                raise ValueError(f"the columns of basis must be orthonormal; they are off by {off:.1e}")
+        self.basis = basis
+
+    def forward(self, kernel: SignatureKernel, x: inputs.Series, *, lengths: Lengths = None) -> Projection:
+        """Features of x (n, length, channels), computed afresh; gradients flow to the kernel's parameters."""
+        xs, counts = kernel.as_paths(x, lengths)
+        fixed = kernel.log_theta.detach()
+        plain = signature(xs * fixed.exp(), words=self.words, lengths=counts)
+        scaled = plain * self.scaling(kernel.log_theta, fixed)
+        same = kernel.words == self.words
+        squared = scaled.square().sum(dim=1) if same else kernel.squared_norm(xs, lengths=counts)
+        return self.project(kernel, scaled, squared)
+
+    def scaling(self, log_theta: Tensor, reference: Tensor) -> Tensor:
+        """theta_a1 .. theta_aj over the same product of reference scales, for every word, (M,)."""
+        return (self.letters @ (log_theta - reference)).exp()
+
+    def project(
+        self, kernel: SignatureKernel, scaled: Tensor, squared_norm: Tensor, rows: Tensor | None = None
+    ) -> Projection:
+        """The projection, from S_theta (n, M) on the words and k(theta X, theta X) (n,).
+
+        `rows` are the numbers of the series, where they are a part of something: errors name them.
+        """
+        wrong = ~torch.isfinite(squared_norm.detach())
+        if bool(wrong.any()):
+            first = int(wrong.nonzero()[0])
+            raise OverflowError(
+                f"series {first if rows is None else int(rows[first])}: k(X,X) is too large for {squared_norm.dtype}, "
+                "for its values are far from those of other series; is it in other units? Scale it down or leave it out"
+            )
+        values = scaled
+        if kernel.normalized:
+            values = values / squared_norm.sqrt()[:, None].to(values)
+        if self.basis is not None:
+            values = values @ self.basis.to(values)
+        values = values * kernel.amplitude.sqrt().to(values)
+        variance = kernel.amplitude * (torch.ones_like(squared_norm) if kernel.normalized else squared_norm)
+        if self.basis is None and kernel.words == self.words:
+            tail, rounded = torch.zeros_like(variance), 0
+        else:
+            tail, rounded = positive_tail(variance, values, kernel.tol, rows)
+        return Projection(values, variance, tail, rounded)
+
+    def extra_repr(self) -> str:
+        turned = "" if self.basis is None else f", {self.basis.shape[1]} directions"
+        return f"{len(self.words)} words over {self.channels} channels, order={self.order!r}{turned}"
+
+
+def positive_tail(variance: Tensor, features: Tensor, tol: float, rows: Tensor | None) -> tuple[Tensor, int]:
+    """k(X, X) - |features|² in float64, where negative within rounding zero; lower is a defect and raises."""
+    tail = variance - features.to(torch.float64).square().sum(dim=1)
+    allowed = _ROUNDINGS * max(torch.finfo(features.dtype).eps, tol) * variance
+    below = ~(tail >= 0).detach()  # NaN too
+    if not bool(below.any()):
+        return tail, 0
+    bad = (tail.detach() < -allowed.detach()) | torch.isnan(tail.detach())
+    if bool(bad.any()):
+        first = int(bad.nonzero()[0])
+        relative = float(tail.detach()[first] / variance.detach()[first])
+        raise ArithmeticError(
+            f"series {first if rows is None else int(rows[first])}: its features are longer than the kernel allows "
+            f"(k(X,X) - |S|² is {relative:.1e} k(X,X)); the kernel was not solved accurately enough: "
+            "lower the kernel's tol, or scale the series down"
+        )
+    return torch.where(below, torch.zeros_like(tail), tail), int(below.sum())

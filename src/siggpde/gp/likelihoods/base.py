@@ -1,0 +1,127 @@
+"""What every likelihood offers, and what classification likelihoods share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from siggpde.gp.likelihoods import targets
+
+
+class Likelihood(nn.Module):
+    """p(y | f) for L latent functions whose values at B inputs are independent Gaussians.
+
+    `mean` and `variance` are (B, L), float32 or float64, with variance >= 0, and y is (B,). Trained parameters are
+    torch parameters of the module; everything else is a constructor argument that `settings` gives back. Only
+    `expected_log_prob` carries a graph.
+    """
+
+    name: ClassVar[str] = ""
+    is_gaussian: ClassVar[bool] = False
+    """p(y | f) is Gaussian in f, so that the posterior of a Gaussian process is."""
+    log_concave: ClassVar[bool] = False
+    """log p(y | f) is concave in f; then the `a` of `statistics` is never negative."""
+    calibrated: ClassVar[tuple[str, ...]] = ()
+    """Settings that a schedule may set, besides the trained parameters."""
+    _named: ClassVar[dict[str, type[Likelihood]]] = {}
+
+    latents: int = 1
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "name" in cls.__dict__:
+            Likelihood._named[cls.name] = cls
+
+    def expected_log_prob(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
+        """E[log p(y | f)], (B,), differentiable in mean, variance and the parameters, also where variance is 0."""
+        raise NotImplementedError
+
+    def statistics(self, mean: Tensor, variance: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """E = E[log p(y | f)] (B,), g = dE/dmean (B, L) and a = -2 dE/dvariance (B, L), without a graph.
+
+        By Bonnet and Price, g = E[d log p / df] and a = -E[d^2 log p / df^2].
+        """
+        with torch.enable_grad():
+            mean, variance = mean.detach().requires_grad_(), variance.detach().requires_grad_()
+            value = self.expected_log_prob(mean, variance, y)
+            g, slope = torch.autograd.grad(value.sum(), [mean, variance])
+        return value.detach(), g, -2 * slope
+
+    def predict(self, mean: Tensor, variance: Tensor) -> Any:
+        """Class probabilities (B, C), rows summing to 1; for regression the mean and variance of y, two (B,)."""
+        raise NotImplementedError
+
+    def log_predictive(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
+        """log p(y) = log E[p(y | f)], (B,)."""
+        raise NotImplementedError
+
+    def quantile(self, mean: Tensor, variance: Tensor, p: float | Tensor) -> Tensor:
+        """The p-quantile of y, (B,), for p in (0, 1), a number or (B,). Regression only."""
+        raise NotImplementedError(f"{type(self).__name__} has no quantiles; use `predict`")
+
+    def check_targets(self, y: Any) -> Tensor:
+        """The targets as a tensor (B,) of the type this likelihood computes with, or a ValueError that says why not."""
+        return targets.finite(y)
+
+    def settings(self) -> dict[str, Any]:
+        """The name and the constructor's arguments, with parameters at their present values, ready for JSON."""
+        raise NotImplementedError
+
+    @staticmethod
+    def from_settings(settings: Mapping[str, Any]) -> Likelihood:
+        """The likelihood that `settings` came from.
+
+        Examples:
+            >>> from siggpde.gp.likelihoods import Likelihood
+            >>> Likelihood.from_settings({"name": "softmax", "classes": 3}).latents
+            3
+        """
+        arguments = dict(settings)
+        name = arguments.pop("name", None)
+        if name not in Likelihood._named:
+            raise ValueError(f"no likelihood is named {name!r}; the names are {', '.join(sorted(Likelihood._named))}")
+        return Likelihood._named[name](**arguments)
+
+    def extra_repr(self) -> str:
+        return ", ".join(f"{key}={value!r}" for key, value in self.settings().items() if key != "name")
+
+    def _check(self, mean: Tensor, variance: Tensor, y: Tensor | None = None) -> None:
+        if mean.ndim != 2 or mean.shape[1] != self.latents or variance.shape != mean.shape:
+            shapes = f"{tuple(mean.shape)} and {tuple(variance.shape)}"
+            raise ValueError(f"mean and variance must both be (B, {self.latents}) for {self!r}, got {shapes}")
+        if y is not None and y.shape != mean.shape[:1]:
+            raise ValueError(f"y must be ({len(mean)},), one target a row of mean, got {tuple(y.shape)}")
+
+
+class Classification(Likelihood):
+    """Labels 0..C-1, and class weights, which multiply what a point adds to training and leave predictions alone."""
+
+    class_weight: Tensor | None
+
+    def __init__(self, classes: int, class_weight: Sequence[float] | Tensor | None = None) -> None:
+        super().__init__()
+        if not isinstance(classes, int) or classes < 2:
+            raise ValueError(f"classes must be an integer of at least 2, got {classes!r}")
+        self.classes = classes
+        weight = None
+        if class_weight is not None:
+            weight = torch.as_tensor(class_weight, dtype=torch.float64).detach().clone()
+            if weight.shape != (classes,) or not bool(((weight > 0) & torch.isfinite(weight)).all()):
+                raise ValueError(f"class_weight must be {classes} positive numbers, one a class, got {class_weight!r}")
+        self.register_buffer("class_weight", weight, persistent=False)
+
+    def check_targets(self, y: Any) -> Tensor:
+        return targets.labels(y, self.classes)
+
+    def _weighted(self, y: Tensor, value: Tensor, *others: Tensor) -> tuple[Tensor, ...]:
+        """The value (B,) and the others (B, L), times the weights of the points' classes."""
+        if self.class_weight is None:
+            return value, *others
+        weight = self.class_weight.to(value)[y.long()]
+        return value * weight, *(other * weight[:, None] for other in others)
+
+    def _weight_setting(self) -> list[float] | None:
+        return None if self.class_weight is None else self.class_weight.tolist()

@@ -1,0 +1,172 @@
+"""SignatureGP: a sparse variational Gaussian process over time series, with nothing to invert.
+
+With q(u) = N(m, Sigma) on orthogonal features s(X), a latent function has the marginal
+
+    mean(X) = s(X)^T m,    variance(X) = k(X, X) - |s(X)|² + s(X)^T Sigma s(X),
+
+and the ELBO is the sum over series of E_q[log p(y | f)] minus KL[q(u) || N(0, I)].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Generic, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from siggpde.gp.inducing import InducingFeatures, OrthogonalSignatureFeatures, Projection
+from siggpde.gp.kernel import PathKernel, SignatureKernel
+from siggpde.gp.likelihoods import Likelihood
+from siggpde.gp.variational import Covariance, VariationalGaussian
+from siggpde.numerics import inputs
+from siggpde.numerics.signature_kernel import Lengths
+
+_MOST_JOINT = 5000
+
+AnyKernel = TypeVar("AnyKernel", bound=PathKernel)
+AnyFeatures = TypeVar("AnyFeatures", bound=InducingFeatures)
+
+
+class SparseGP(nn.Module, Generic[AnyKernel, AnyFeatures]):
+    """A Gaussian process prior with covariance `kernel`, inducing `features`, a `likelihood` and q(u).
+
+    Every latent function of the likelihood (one a class for `Softmax`) has its own q(u); all share the kernel.
+    `dtype` is that of features and q(u); k(X, X) and its difference to |s|² are always computed in float64.
+    """
+
+    def __init__(
+        self,
+        kernel: AnyKernel,
+        features: AnyFeatures,
+        likelihood: Likelihood,
+        *,
+        covariance: Covariance = "full",
+        dtype: torch.dtype = torch.float64,
+    ) -> None:
+        super().__init__()
+        if dtype not in inputs.FLOATS:
+            raise ValueError(f"dtype must be torch.float32 or torch.float64, got {dtype}")
+        features.check(kernel)
+        self.kernel = kernel
+        self.features = features
+        self.likelihood = likelihood
+        self.dtype = dtype
+        self.variational = VariationalGaussian(likelihood.latents, features.size, covariance, dtype)
+
+    def reset_variational(self) -> None:
+        """Put q(u) back to the prior, with as many inducing variables as the features have now."""
+        old = self.variational
+        size, place = self.features.size, old.mean.device
+        self.variational = VariationalGaussian(old.latents, size, old.covariance, self.dtype, place)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is: `model.to("cuda")` moves it. Series on the CPU are copied there, part by part."""
+        return self.kernel.device
+
+    def targets(self, y: Any) -> Tensor:
+        """Targets (n,) as the likelihood wants them, on the model's device."""
+        return self.likelihood.check_targets(y).to(self.device)
+
+    def project(self, x: inputs.Series, *, lengths: Lengths = None) -> Projection:
+        """What the model sees of x: features in the model's dtype, k(X, X) and tail in float64."""
+        seen = self.features(self.kernel, x, lengths=lengths)
+        return seen._replace(features=seen.features.to(self.dtype))
+
+    def latent_marginals(self, seen: Projection) -> tuple[Tensor, Tensor]:
+        """Mean and variance of the latents at a projection, two (n, latents) of the model's dtype."""
+        mean, spread = self.variational(seen.features)
+        return mean, spread + seen.tail[:, None].to(spread)
+
+    def elbo(self, x: inputs.Series, y: Any, *, total: int | None = None, lengths: Lengths = None) -> Tensor:
+        """The evidence lower bound; for a minibatch of `total` series, an unbiased estimate of the whole one.
+
+        x (n, length, channels), y (n,) as the likelihood wants it. Gradients flow to all parameters.
+        """
+        return self.elbo_of(self.project(x, lengths=lengths), self.targets(y), total)
+
+    def elbo_of(self, seen: Projection, y: Tensor, total: int | None = None) -> Tensor:
+        """The same from a projection that is already there."""
+        if len(y) != len(seen.features):
+            raise ValueError(f"there are {len(seen.features)} series but {len(y)} targets")
+        if len(y) == 0:
+            raise ValueError("the batch is empty: give at least one series")
+        fit = self.likelihood.expected_log_prob(*self.latent_marginals(seen), y).sum()
+        return fit * ((total or len(y)) / len(y)) - self.variational.kl()
+
+    @torch.no_grad()
+    def predict_f(
+        self, x: inputs.Series, *, full_cov: bool = False, lengths: Lengths = None, chunk: int = 1024
+    ) -> tuple[Tensor, Tensor]:
+        """Mean (n, latents) and variance (n, latents) of the latent functions, `chunk` series at a time.
+
+        `full_cov=True` gives covariances (latents, n, n) instead of variances, for at most 5000 series.
+        """
+        if full_cov:
+            return self._joint(x, lengths)
+        parts = [
+            self.latent_marginals(self.project(batch, lengths=counts)) for batch, counts in _chunks(x, lengths, chunk)
+        ]
+        if not parts:
+            empty = torch.empty(0, self.likelihood.latents, dtype=self.dtype, device=self.device)
+            return empty, empty.clone()
+        return torch.cat([mean for mean, _ in parts]), torch.cat([variance for _, variance in parts])
+
+    @torch.no_grad()
+    def predict(self, x: inputs.Series, *, lengths: Lengths = None, chunk: int = 1024) -> Any:
+        """Class probabilities (n, classes), or mean and variance of y, two (n,): the latents through the likelihood."""
+        return self.likelihood.predict(*self.predict_f(x, lengths=lengths, chunk=chunk))
+
+    @torch.no_grad()
+    def log_predictive(self, x: inputs.Series, y: Any, *, lengths: Lengths = None) -> Tensor:
+        """log p(y | x) of every series, (n,); minus its mean is the negative log predictive probability, NLPP."""
+        return self.likelihood.log_predictive(*self.predict_f(x, lengths=lengths), self.targets(y))
+
+    @torch.no_grad()
+    def sample_f(
+        self, x: inputs.Series, generator: torch.Generator | None = None, *, samples: int = 1, lengths: Lengths = None
+    ) -> Tensor:
+        """Joint samples (samples, n, latents) of the latent functions at x, for at most 5000 series."""
+        mean, covariances = self._joint(x, lengths)
+        share, vectors = torch.linalg.eigh(covariances.double())
+        floor = -1e-6 * share.amax(dim=1, keepdim=True).clamp_min(1e-300)
+        if bool((share < floor).any()):
+            raise ArithmeticError("the joint covariance has negative eigenvalues: lower the kernel's tol")
+        roots = vectors * share.clamp_min(0).sqrt()[:, None, :]  # what is negative above is rounding
+        source = mean.device if generator is None else generator.device
+        noise = torch.randn(samples, *mean.T.shape, 1, dtype=torch.float64, generator=generator, device=source)
+        noise = noise.to(mean.device)
+        return mean + (roots @ noise)[..., 0].mT.to(mean)
+
+    def _joint(self, x: inputs.Series, lengths: Lengths) -> tuple[Tensor, Tensor]:
+        batch, counts = self.kernel.as_paths(x, lengths)
+        if len(batch) > _MOST_JOINT:
+            raise ValueError(
+                f"a joint covariance of {len(batch)} series has {len(batch)}² entries; the most is {_MOST_JOINT}. "
+                "For marginal variances leave full_cov out"
+            )
+        seen = self.project(batch, lengths=counts)
+        mean, _ = self.variational(seen.features)
+        prior = self.kernel(batch, lengths=counts)
+        spread = self.variational.covariances(seen.features)
+        values = seen.features.double()
+        return mean, ((prior - values @ values.T) + spread.double()).to(self.dtype)
+
+
+AnyGP = SparseGP[Any, Any]
+
+
+class SignatureGP(SparseGP[SignatureKernel, OrthogonalSignatureFeatures]):
+    """The model of the paper: the signature kernel, and orthogonal signature features, whose covariance is I."""
+
+
+def _chunks(x: inputs.Series, lengths: Lengths, chunk: int) -> Iterator[tuple[Tensor, Tensor | None]]:
+    if chunk < 1:
+        raise ValueError(f"chunk must be at least 1, got {chunk}")
+    batch, counts = inputs.as_batch(x, lengths)
+    if len(batch) > chunk:
+        inputs.check_finite(batch, counts)  # errors name series by their place in x, not in a chunk
+    for start in range(0, len(batch), chunk):
+        rows = slice(start, start + chunk)
+        yield batch[rows], None if counts is None else counts[rows]

@@ -1,0 +1,79 @@
+"""Which words and which directions: those that hold the most of the training series."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from siggpde.gp.kernel import SignatureKernel
+from siggpde.numerics import inputs
+from siggpde.numerics.signature import signature
+from siggpde.word_sets import Word
+
+
+def principal_directions(rows: Tensor, rank: int, *, tol: float = 1e-10) -> Tensor:
+    """Orthonormal directions (M, r), r <= rank, that hold the most of the rows (n, M), the largest share first.
+
+    Eigenvectors of the smaller of rows^T rows and rows rows^T; directions with less than `tol` of the largest
+    share are dropped, for rounding would decide them. With n < M and rank >= n they span all the rows.
+    """
+    matrix = rows.to(torch.float64)
+    n, count = matrix.shape
+    if n == 0 or rank < 1:
+        raise ValueError(f"principal directions need at least one row and rank at least 1, got {n} rows, rank {rank}")
+    if count <= n:
+        share, directions = torch.linalg.eigh(matrix.T @ matrix)
+    else:
+        share, left = torch.linalg.eigh(matrix @ matrix.T)
+        directions = matrix.T @ left
+    keep = [i for i in reversed(range(len(share))) if share[i] > tol * share[-1]][:rank]
+    if not keep:
+        raise ValueError("all rows are zero: there are no principal directions")
+    chosen = directions[:, torch.tensor(keep)]
+    if count > n:
+        chosen, _ = torch.linalg.qr(chosen)
+    return chosen
+
+
+def most_energetic(energy: Tensor, pool: Sequence[Word], count: int) -> list[Word]:
+    """The `count` words of the pool with the largest energy (P,), in the order of words; () is always among them.
+
+    Energies that differ in the tenth digit are alike, so that rounding does not choose.
+    """
+    if len(energy) != len(pool):
+        raise ValueError(f"there are {len(pool)} words but {len(energy)} energies")
+    shown = [float(f"{value:.9e}") for value in energy.tolist()]
+    ranked = sorted(range(len(pool)), key=lambda i: (pool[i] != (), -shown[i], len(pool[i]), pool[i]))
+    return sorted((pool[i] for i in ranked[:count]), key=lambda word: (len(word), word))
+
+
+def grow_pool(
+    kernel: SignatureKernel, x: Tensor, lengths: Tensor | None, limit: int, *, most_letters: int = 16
+) -> list[Word]:
+    """A prefix-closed pool of about `limit` words that hold the most energy of the series x, found level by level.
+
+    Every level extends the words of the level before by every letter, at first all of them, later those of the largest
+    mean S_theta(X)²: a word whose prefix is small is seldom large. Channels that never move give no words.
+    """
+    x, lengths = inputs.moved(x, lengths, kernel.device)
+    pool: list[Word] = [()]
+    front: list[Word] = [()]
+    steps = torch.where(inputs.row_mask(x, lengths)[:, 1:, None], x.diff(dim=1), 0.0)
+    moving = [letter for letter in range(kernel.channels) if bool((steps[:, :, letter] != 0).any())]
+    scaled = x.to(torch.float64) * kernel.theta.detach()
+    norm = kernel.squared_norm(x, lengths=lengths).detach() if kernel.normalized and kernel.words is None else None
+    for _ in range(most_letters):
+        room = limit - len(pool)
+        parents = front[: max(1, math.ceil(2 * room / kernel.channels))]
+        children = [(*word, letter) for word in parents for letter in moving]
+        if room <= 0 or not children:
+            break
+        values = signature(scaled, words=children, lengths=lengths).square()
+        energy = (values if norm is None else values / norm[:, None]).mean(dim=0)
+        ranked = energy.argsort(descending=True, stable=True).tolist()
+        front = [children[i] for i in ranked[:room]]
+        pool.extend(front)
+    return sorted(pool, key=lambda word: (len(word), word))

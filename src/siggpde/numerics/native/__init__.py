@@ -1,0 +1,1 @@
+"""The operations by the native core, `siggpde._core`."""

@@ -1,0 +1,119 @@
+"""k(X, X) of a batch on the GPU, with or without its gradient."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from siggpde.numerics.errors import INACCURATE, LOST, OVERFLOW
+from siggpde.numerics.triton.batch import Batch, Failure, Part, failure
+from siggpde.numerics.triton.plan import Request
+from siggpde.numerics.triton.solve import Grids, pairs_at_once
+
+# A path that goes out and comes back has U(i, i) fall along the diagonal. The error of a cell beside k is then larger
+# by up to the square of that fall, and the bound is tightened by as much. Beyond this, rounding is all there is.
+MOST_INFLATION = 1e12
+_MOST_PASSES = 6
+# Falls as small as those of a random walk are within the slack of the bound.
+_ORDINARY_FALL = 10.0
+
+Wanted = Literal["value", "points", "scales"]
+
+
+class Solved(NamedTuple):
+    """k or log k (n,), its gradient if wanted, by how much errors may exceed the plan (n,), and what went wrong."""
+
+    value: Tensor
+    gradient: Tensor | None
+    inflation: Tensor
+    failure: Failure | None
+
+
+def request_of(refine: int, tol: float, alone: bool, log: bool, dtype: torch.dtype) -> Request:
+    """As the native core asks for plans; a segment that is too long overflows for certain."""
+    too_long = 1e4 if log else 700.0 if dtype == torch.float64 else 87.0
+    return Request(refine, tol, alone, too_long)
+
+
+def solve_diagonal(batch: Batch, request: Request, log: bool, wanted: Wanted) -> Solved:
+    """k of every series; the gradient `wanted` is none, of points (n, length, channels) or of log scales (n, d)."""
+    n, _, channels = batch.shape
+    value = torch.ones(n, dtype=batch.dtype, device=batch.device)
+    inflation = torch.ones(n, dtype=torch.float64, device=batch.device)
+    shape = {"value": (), "points": batch.increments.shape, "scales": (n, channels)}[wanted]
+    gradient = torch.zeros(shape, dtype=batch.dtype, device=batch.device) if shape else None
+    bad = batch.check(request)
+    if bad is not None:
+        return Solved(value, gradient, inflation, bad)
+    batch.plan(request)
+    members = torch.arange(n, device=batch.device)
+    allowed = torch.ones_like(inflation)
+    # A rough pass sees only part of the fall; a better one sees more of it.
+    for _ in range(_MOST_PASSES + 1):
+        for part in _chunks(batch, members, wanted != "value"):
+            _solve_part(batch, part, log, wanted, value, inflation, gradient)
+        ratio = inflation.clamp(max=MOST_INFLATION)
+        again = (ratio > 1) & (batch.plans.estimate * ratio > request.tol) & (ratio > allowed)
+        members = again.nonzero()[:, 0]
+        if request.refine >= 0 or len(members) == 0:
+            break
+        allowed[members] = ratio[members]
+        batch.plan_again(members, request, ratio[members])
+    if wanted == "points" and gradient is not None:
+        gradient = batch.of_knots(gradient)
+    return Solved(value, gradient, inflation, _judge(value, inflation, request.tol))
+
+
+def _chunks(batch: Batch, members: Tensor, gradient: bool):
+    element = torch.finfo(batch.dtype).bits // 8
+    for group, scheme, steps in batch.groups(members):
+        end = len(group)
+        while end > 0:  # the longest first: they decide how many fit
+            size = pairs_at_once(steps[end - 1], steps[end - 1], scheme, element, gradient)
+            begin = max(0, end - size)
+            yield batch.part(group[begin:end], scheme, steps[end - 1])
+            end = begin
+
+
+def _solve_part(
+    batch: Batch, part: Part, log: bool, wanted: Wanted, value: Tensor, inflation: Tensor, gradient: Tensor | None
+) -> None:
+    grids = Grids(part.steps, None, part.scheme, log)
+    if gradient is None:
+        value[part.members] = grids.solve()
+    else:
+        value[part.members], of_rows, of_columns = grids.differentiate(None, wanted == "points")
+        if of_columns is not None:
+            gradient[part.members] = batch.of_increments(part, of_rows + of_columns)
+        else:
+            gradient[part.members] = 2 * (of_rows * part.steps.values).sum(2)
+    inflation[part.members] = _fall(grids.diagonal(), part.steps.rows, log) ** 2 / _ORDINARY_FALL
+
+
+def _fall(diagonal: Tensor, rows: Tensor, log: bool) -> Tensor:
+    """The largest ratio of an earlier U(i, i) to a later one, at least 1, float64."""
+    inside = torch.arange(diagonal.shape[1], device=diagonal.device) <= rows[:, None]
+    if log:  # logarithms to base 2; those of numbers below zero, which are not, count for nothing
+        known = inside & ~diagonal.isnan()
+        highest = torch.where(known, diagonal, -torch.inf).cummax(1).values
+        ratio = torch.where(known, highest - diagonal, 0.0).amax(1).double().exp2()
+    else:
+        highest = torch.where(inside, diagonal, 0.0).cummax(1).values
+        ratio = torch.where(inside, highest / diagonal, 1.0).nan_to_num(nan=1.0).amax(1).double()
+    return ratio.clamp(min=1)
+
+
+def _judge(value: Tensor, inflation: Tensor, tol: float) -> Failure | None:
+    wrong = ~torch.isfinite(value)
+    if bool(wrong.any()):
+        return failure(OVERFLOW, int(wrong.nonzero()[0]))
+    # Measured on paths that come back: up to about five roundings, times the square of the fall.
+    error = 5 * _ORDINARY_FALL * torch.finfo(value.dtype).eps * inflation
+    worst = 1e-6 if value.dtype == torch.float64 else 1e-2
+    lost = error > max(worst, tol)
+    if not bool(lost.any()):
+        return None
+    first = int(lost.nonzero()[0])
+    return failure(LOST if float(error[first]) > 1 else INACCURATE, first)

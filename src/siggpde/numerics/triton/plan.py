@@ -1,0 +1,152 @@
+r"""Degree and splitting of each series, chosen from the series alone, on the device of the series.
+
+With edges of degree m the error of k(X, Y) beside :math:`|S(X)||S(Y)|` is at most :math:`C_m \sum_j |dx_j|^{2m+1}`,
+:math:`C_m = 2 (m!/(2m)!)^2 / (2m+1)`. The rule is that of the native core (`csrc/plan.cpp`), for all series at once:
+the cheapest scheme within the tolerance, segments being cut into pieces where that is cheaper still.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import factorial
+
+import torch
+from torch import Tensor
+
+from siggpde.numerics.triton.cell_polynomials import DEGREES, FIRST_SERIES
+
+LONGEST_PIECE = 1.5
+CUTS = (1, 2, 3, 4, 6, 8, 12, 16)
+# Floating-point operations of a cell, about.
+WORK = (14, 36, 80, 150, 245, 375, 760)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked of a plan; `alone`: the series meets only itself."""
+
+    refine: int
+    tol: float
+    alone: bool
+    too_long: float
+
+
+@dataclass
+class Plans:
+    """For each of n series: scheme, longest piece (0: whole segments), bound of the error, pieces in all."""
+
+    scheme: Tensor
+    longest: Tensor
+    estimate: Tensor
+    counts: Tensor  # (n, segments): the pieces of each segment
+    steps: Tensor
+
+    def replace(self, members: Tensor, other: Plans) -> None:
+        for name in ("scheme", "longest", "estimate", "counts", "steps"):
+            getattr(self, name)[members] = getattr(other, name)
+
+
+def make_plans(squared: Tensor, segments: Tensor, request: Request, tol: Tensor) -> Plans:
+    """squared (n, most segments): |dx|^2, float64, zero after the end; segments (n,); tol (n,)."""
+    n = len(squared)
+    longest = squared.amax(1).sqrt() if squared.shape[1] else squared.new_zeros(n)
+    if request.refine >= 0:
+        return Plans(
+            torch.zeros_like(segments), torch.zeros_like(tol), torch.zeros_like(tol),
+            torch.full_like(squared, 2**request.refine, dtype=torch.int64), segments * 2**request.refine,
+        )  # fmt: skip
+    length = (segments * squared.sum(1)).sqrt()
+    fourth, eighth = (squared**2).sum(1), (squared**4).sum(1)
+    scheme, estimate = _cheapest(fourth, eighth, longest, length, tol, request.alone)
+    still = longest == 0
+    scheme = torch.where(still, FIRST_SERIES, scheme)
+    estimate = torch.where(still, 0.0, estimate)
+    piece = torch.zeros_like(longest)
+    short = longest <= LONGEST_PIECE
+    four = DEGREES.index(4)
+    cut = ~still & ~(short & (scheme <= four) & (estimate <= tol))
+    if bool(cut.any()):
+        at = cut.nonzero()[:, 0]
+        scheme[at], piece[at], estimate[at] = _cut(
+            squared[at], segments[at], scheme[at], estimate[at], longest[at], length[at], tol[at], request.alone
+        )
+    counts = torch.where(piece[:, None] > 0, pieces_of(squared.sqrt(), piece[:, None]), 1)
+    inside = torch.arange(squared.shape[1], device=squared.device) < segments[:, None]
+    return Plans(scheme, piece, estimate, counts, torch.where(inside, counts, 0).sum(1))
+
+
+def pieces_of(length: Tensor, piece: Tensor) -> Tensor:
+    """The least number of equal pieces no longer than `piece`, int64."""
+    whole = torch.where(piece > 0, length / piece, 0.0).floor()
+    count = torch.where(whole * piece < length, whole + 1, whole)
+    return torch.where(length <= piece, 1, count).long()
+
+
+def _cheapest(
+    fourth: Tensor, eighth: Tensor, longest: Tensor, length: Tensor, tol: Tensor, alone: bool
+) -> tuple[Tensor, Tensor]:
+    """The first scheme whose bound meets the tolerance, or the last; and its bound.
+
+    Where pieces are long a factor stands for the powers of rho left out; and for a series that meets only itself one
+    for what levels m and m + 1 can be of its signature.
+    """
+    excess = longest.clamp(min=1)
+    large, level = excess**6, length**2 / 2
+    scheme = torch.zeros_like(fourth, dtype=torch.int64)
+    estimate = torch.zeros_like(fourth)
+    m = DEGREES[FIRST_SERIES]
+    for candidate in range(FIRST_SERIES, len(DEGREES)):
+        while m < DEGREES[candidate]:
+            large = large * (torch.where(longest > 1, 10 / excess, excess) if m == 3 else excess)
+            level = level * (length / (m + 1))
+            m += 1
+        value = _bound(m) * _power_sum(m, fourth, eighth, longest) * large
+        if alone:
+            value = value * level.clamp(max=1) * (level * length / (m + 1)).clamp(max=1)
+        better = (scheme == 0) | (estimate > tol)
+        scheme, estimate = torch.where(better, candidate, scheme), torch.where(better, value, estimate)
+    return scheme, estimate
+
+
+def _bound(m: int) -> float:
+    return 2 * (factorial(m) / factorial(2 * m)) ** 2 / (2 * m + 1)
+
+
+def _power_sum(m: int, fourth: Tensor, eighth: Tensor, longest: Tensor) -> Tensor:
+    """A bound of the sum of |piece|^(2m+1) from those of the fourth and eighth powers, by Hoelder's inequality."""
+    square = torch.where(fourth > 0, eighth / fourth, 0.0).sqrt()
+    if m == 2:
+        return fourth * square.sqrt()
+    if m == 3:
+        return fourth * square * square.sqrt()
+    return eighth * longest ** (2 * m - 7)
+
+
+def _cut(
+    squared: Tensor, segments: Tensor, scheme: Tensor, estimate: Tensor, longest: Tensor, length: Tensor, tol: Tensor,
+    alone: bool,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """The best plans that may split segments: (scheme, longest piece, bound)."""
+    r = squared.sqrt()
+    whole = longest <= LONGEST_PIECE
+    found = whole & (estimate <= tol)
+    work = torch.tensor(WORK, dtype=r.dtype, device=r.device)
+    best = torch.where(whole, work[scheme] * segments.double() ** 2, 0.0)
+    piece, stopped = torch.zeros_like(longest), torch.zeros_like(found)
+    inside = torch.arange(r.shape[1], device=r.device) < segments[:, None]
+    for cut in CUTS:
+        candidate = longest.clamp(max=LONGEST_PIECE) / cut
+        count = pieces_of(r, candidate[:, None]).double()
+        part = r / count
+        steps = torch.where(inside, count, 0.0).sum(1)
+        stopped = stopped | ((candidate < longest) & found & (work[FIRST_SERIES] * steps**2 >= best))
+        new, value = _cheapest(
+            (count * part**4).sum(1), (count * part**8).sum(1), part.amax(1), length, tol, alone
+        )  # fmt: skip
+        cost, meets = work[new] * steps**2, value <= tol
+        improves = torch.where(found, meets & (cost < best), meets | (value < estimate)) | (best == 0)
+        take = improves & (candidate < longest) & ~stopped
+        scheme, piece = torch.where(take, new, scheme), torch.where(take, candidate, piece)
+        estimate, best = torch.where(take, value, estimate), torch.where(take, cost, best)
+        found = torch.where(take, meets, found)
+    return scheme, piece, estimate

@@ -1,0 +1,214 @@
+"""Settings without a human: path transforms, scales and words, compared by leave-one-out before any variational fit.
+
+The stand-in is a regression on the features S_M/|S_M|, whose leave-one-out errors are known in closed form, so that
+a candidate costs a fraction of a second. Its settings carry over to the Gaussian process; its weights only start q(u).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from siggpde.distributed.ranks import ALONE, Ranks
+from siggpde.distributed.shard import Shard, level
+from siggpde.gp.inducing import OrthogonalSignatureFeatures
+from siggpde.gp.kernel import SignatureKernel
+from siggpde.gp.leave_one_out import LeaveOneOut
+from siggpde.gp.likelihoods import Gaussian, LeastSquares, Likelihood, targets
+from siggpde.gp.model import SignatureGP
+from siggpde.gp.variational import Covariance
+from siggpde.numerics import inputs
+from siggpde.numerics.signature_kernel import Lengths
+from siggpde.paths import PathTransform
+from siggpde.progress import Progress
+from siggpde.selection.candidates import Candidate as Candidate  # noqa: PLC0414 - part of this module
+from siggpde.selection.candidates import best_kinds, first_round, neighbours
+from siggpde.selection.trial import Judge, Sample
+from siggpde.word_sets import Word
+
+_START_AMPLITUDE = 60.0
+_WORK = 4e9
+_MOST_BYTES = 2**27
+
+
+@dataclass
+class Screening:
+    """What the screening chose, and a report of everything it tried."""
+
+    candidate: Candidate
+    transform: PathTransform
+    theta: Tensor
+    words: list[Word]
+    result: LeaveOneOut
+    classes: int | None
+    report: list[dict[str, Any]]
+    seconds: float
+    y_scale: float
+    series: int
+    """How many series the transform and the result were learned from."""
+    others: list[Screening] = field(default_factory=list)
+    """The best of other kinds (another way to make a path, another degree), the best first."""
+
+    def build(
+        self,
+        likelihood: Likelihood | None = None,
+        *,
+        rank: int | Literal["auto"] | None = "auto",
+        covariance: Covariance | Literal["auto"] = "auto",
+        dtype: torch.dtype = torch.float64,
+    ) -> SignatureGP:
+        """A model with these settings: the normalised kernel of the chosen words, `rank` directions of them.
+
+        The likelihood is LeastSquares for classes and Gaussian for numbers unless given. For these two the covariance
+        is shared and `rank="auto"` takes the words themselves; for others every latent has its own, and "auto" takes
+        500 directions, or fewer where the covariances would fill more than 128 MB.
+        """
+        amplitude = max(self.result.amplitude, 1e-8) * self.y_scale**2
+        if likelihood is None and self.classes is None:
+            likelihood = Gaussian(noise=amplitude * self.result.noise)
+        elif likelihood is None:
+            assert self.classes is not None
+            noise = amplitude * self.result.noise
+            likelihood = LeastSquares(self.classes, noise=noise, temperature=self.result.temperature)
+        elif not likelihood.is_gaussian and self.classes is not None:
+            amplitude = _START_AMPLITUDE
+        if covariance == "auto":
+            covariance = "shared" if likelihood.is_gaussian else "full"
+        channels = len(self.theta)
+        kernel = SignatureKernel(channels, theta=self.theta, amplitude=amplitude, normalized=True, words=self.words)
+        if rank == "auto" and likelihood.is_gaussian:
+            rank = None
+        elif rank == "auto":
+            each = dtype.itemsize * {"full": likelihood.latents, "shared": 1, "diagonal": 0}[covariance]
+            rank = 500 if each == 0 else max(1, min(500, math.isqrt(_MOST_BYTES // each)))
+        kept = None if rank is None else min(rank, len(self.words))
+        features = OrthogonalSignatureFeatures(channels, len(self.words), "lexicographic", kept, chosen=self.words)
+        model = SignatureGP(kernel, features, likelihood, covariance=covariance, dtype=dtype)
+        return model.to(self.theta.device)
+
+    def to(self, device: torch.device) -> Screening:
+        """The same on a device, on which `build` then makes models."""
+        others = [other.to(device) for other in self.others]
+        return replace(self, theta=self.theta.to(device), result=self.result.to(device), others=others)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain facts, for the History and for reports."""
+        return {
+            "chosen": asdict(self.candidate),
+            "theta": self.theta.tolist(),
+            "words": len(self.words),
+            "score": self.result.score,
+            "error": self.result.error,
+            "seconds": self.seconds,
+            "tried": self.report,
+        }
+
+    def starting_mean(self, model: SignatureGP) -> Tensor | None:
+        """The weights found, as a mean of q(u), (latents, M); None where the model has other words or latents."""
+        if model.features.words != self.words or self.result.weights.shape[1] != model.likelihood.latents:
+            return None
+        factor = self.y_scale if self.classes is None else self.result.temperature
+        weights = self.result.weights * (1.0 if isinstance(model.likelihood, LeastSquares) else factor)
+        if model.features.basis is not None:
+            weights = model.features.basis.T @ weights
+        return (weights / model.kernel.amplitude.detach().sqrt()).T
+
+
+def screen(
+    series: inputs.Series,
+    y: Any,
+    *,
+    lengths: Lengths = None,
+    times: Tensor | None = None,
+    candidates: Sequence[Candidate] | None = None,
+    max_series: int = 1000,
+    max_words: int = 2000,
+    seed: int = 0,
+    time_limit: float | None = None,
+    progress: bool | None = False,
+    ranks: Ranks = ALONE,
+) -> Screening:
+    """Compare settings for raw series (n, length, channels) and targets y, and return the best with a report.
+
+    y: integers 0..C-1 for classes, floats for regression. `times` (n, length) are time stamps. `candidates` are all
+    tried; by default a search of two rounds: every kind of path and of words at a few scales on few series, then scales
+    around the best four kinds on `max_series`. The work is bounded by the number of series tried, so that the same seed
+    finds the same on every machine; `time_limit` seconds end the search early besides, with the best so far.
+    `progress` shows a bar, by default on a terminal. With `ranks`, each hands in its part of the series and tries some
+    of the candidates; all return the same.
+    """
+    started = time.perf_counter()
+    with ranks.together():
+        batch, counts = inputs.as_batch(series, lengths, "series")
+        target = torch.as_tensor(y).to(batch.device)
+        if target.shape != (len(batch),):
+            raise ValueError(f"y must have shape ({len(batch)},), one target a series, got {tuple(target.shape)}")
+        inputs.check_finite(batch, counts, "series")  # errors name series by their place here, not among those tried
+        if times is not None and times.shape != batch.shape[:2]:
+            raise ValueError(f"times must have shape {tuple(batch.shape[:2])}, got {tuple(times.shape)}")
+        times = None if times is None else times.to(batch.device)
+    shard, target = Shard(ranks, len(batch)), ranks.gather(target)
+    if shard.total < 2:
+        raise ValueError(f"screening compares predictions of series left out: it needs two or more, got {shard.total}")
+    (batch, counts), times = level(batch, counts, ranks), None if times is None else level(times, None, ranks)[0]
+    classes, scale = None, 1.0
+    if target.is_floating_point():
+        target = targets.finite(target).double()
+        scale = float(target.std(correction=0)) or 1.0
+        target = target / scale
+    else:
+        classes = max(2, int(target.max()) + 1)
+        target = targets.labels(target, classes)
+    most = max(2, min(shard.total, max_series, int(_WORK / (batch.shape[1] * max_words))))
+    order = torch.randperm(shard.total, generator=torch.Generator().manual_seed(seed))
+    judge = Judge(_sample(shard, order[:most].sort().values, batch, counts, times, target), order, classes)
+    with Progress(progress if ranks.leads else False) as bar:
+
+        def go_on() -> bool:
+            bar.step()
+            return time_limit is None or time.perf_counter() - started <= time_limit
+
+        for size, proposals in _rounds(judge, candidates, max_words):
+            bar.start("screening", -(-len(proposals) // ranks.count))
+            judge.add(proposals, size, ranks, go_on)
+    tried = dict(judge.ranked())
+    seconds = time.perf_counter() - started
+    best, *others = [
+        Screening(c, f.transform, f.theta, f.words, f.result, classes, judge.report, seconds, scale, judge.most)
+        for c, f in ((c, tried[c]) for c in best_kinds(tried, len(tried)))
+    ]
+    best.others = others
+    return best
+
+
+def _sample(
+    shard: Shard, rows: Tensor, batch: Tensor, counts: Tensor | None, times: Tensor | None, y: Tensor
+) -> Sample:
+    """The series with these numbers, from all ranks."""
+    here = shard.local(shard.held(rows))
+
+    def of(part: Tensor | None) -> Tensor | None:
+        return None if part is None else shard.gather(rows, part[here])
+
+    return Sample(rows, shard.gather(rows, batch[here]), of(counts), of(times), y[rows])
+
+
+def _rounds(
+    judge: Judge, candidates: Sequence[Candidate] | None, max_words: int
+) -> Iterator[tuple[int, list[Candidate]]]:
+    """Rounds of (series, candidates). How many series there are follows from the work, never from the clock."""
+    most, length, channels = judge.sample.values.shape
+    if candidates is not None:
+        yield most, list(candidates)
+        return
+    coarse = min(max_words, 1200)
+    few = max(2, min(most, 500, int(_WORK / (10 * length * coarse))))
+    yield few, first_round(channels, coarse)
+    kinds = best_kinds((candidate for candidate, _ in judge.ranked()), 4)
+    yield most, [near for candidate in kinds for near in neighbours(candidate, max_words)]

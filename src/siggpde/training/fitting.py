@@ -1,0 +1,211 @@
+"""`fit`: trains a model on series and returns what happened."""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from siggpde.distributed.ranks import ALONE, Ranks
+from siggpde.distributed.shard import Shard, fingerprint, level
+from siggpde.gp.likelihoods import LeastSquares
+from siggpde.gp.likelihoods.base import Classification
+from siggpde.gp.model import AnyGP, SignatureGP
+from siggpde.numerics import inputs
+from siggpde.numerics.signature_kernel import Lengths
+from siggpde.progress import Progress
+from siggpde.selection.screening import Screening
+from siggpde.training.checkpoint import describe, read_checkpoint, restore, save_checkpoint
+from siggpde.training.history import History
+from siggpde.training.path_cache import PathStore
+from siggpde.training.phases.exact import ExactPosterior
+from siggpde.training.phases.natural import natural_phases
+from siggpde.training.phases.paper import paper_phases
+from siggpde.training.schedules import Exact, NaturalGradients, PaperSchedule, Schedule
+from siggpde.training.signature_cache import SignatureCache
+from siggpde.training.split import split_rows, word_pool
+from siggpde.training.trainer import Phase, Trainer
+
+_LOST = -1e6
+
+
+def fit(
+    model: AnyGP,
+    data: tuple[inputs.Series, Any],
+    schedule: Schedule | None = None,
+    *,
+    lengths: Lengths = None,
+    validation: float | tuple[Sequence[int], Sequence[int]] = 0.2,
+    seed: int = 0,
+    time_limit: float | None = None,
+    progress: bool | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: float = 60.0,
+    resume: bool = False,
+    memory_budget: int = 2**31,
+    cache_dir: str | os.PathLike[str] | None = None,
+    screening: Screening | None = None,
+    ranks: Ranks = ALONE,
+) -> History:
+    """Trains `model` in place on data = (x, y), x (n, length, channels) or a list of series, and returns the History.
+
+    - `schedule`: `NaturalGradients()`, `PaperSchedule()`, or for regressions `Exact()`. By default the first, and the
+      last for `LeastSquares`.
+    - `validation`: the share of series, drawn evenly from the classes, on which hyperparameters are judged (none below
+      50 series: then the ELBO judges), or the row numbers (train, validation). The last phase trains on all of them.
+    - `seed` decides the split and the batches; the global random state is neither read nor changed.
+    - `time_limit`: seconds after which every phase is cut short.
+    - `progress`: a bar on the terminal; by default where there is one.
+    - `checkpoint`: a file written every `checkpoint_every` seconds and at the start of every phase; `resume=True` goes
+      on from it, with the same steps as if nothing had happened.
+    - `memory_budget`: bytes of signatures kept in memory; above, they are kept in a temporary file.
+    - `cache_dir`: a folder where signatures are kept, to be read by the next fit of the same series and words.
+    - `screening`: the `Screening` that built the model: its weights start q(u), its report goes into the History.
+    - `ranks`: what `siggpde.connect` gave, where several processes train one model: each hands in the same model and
+      settings and its own part of the series. Rows are numbered through all parts; rank 0 keeps the checkpoint.
+    """
+    if schedule is None:
+        schedule = Exact() if isinstance(model.likelihood, LeastSquares) else NaturalGradients()
+    phases: list[Phase] = [*_phases(schedule, model)]
+    path = None if checkpoint is None else Path(checkpoint)
+    if resume and path is None:
+        raise ValueError("resume=True needs the checkpoint to go on from: give checkpoint=")
+    with ranks.together():
+        x, counts = model.kernel.checked_paths(data[0], lengths)
+        y = model.likelihood.check_targets(data[1])
+        if len(x) != len(y):
+            raise ValueError(f"there are {len(x)} series but {len(y)} targets")
+        if len(x) == 0 and ranks.alone:
+            raise ValueError("there are no series to train on")
+        x = x.detach()
+        inputs.check_finite(x, counts)  # errors name series by their place in x, not in a batch
+    settings = (schedule, seed, describe(model))
+    kinds = (x.dtype, y.dtype, x.device.type, y.device.type, model.device.type)
+    ranks.check_same("model, schedule or kind of data", (settings, *kinds, x.shape[2], path is None, resume))
+    shard = Shard(ranks, len(x))
+    (x, counts), y = level(x, counts, ranks), ranks.gather(y)
+    generator = torch.Generator().manual_seed(seed)
+    train, valid = split_rows(validation, y, isinstance(model.likelihood, Classification), generator)
+    mark = "" if path is None else fingerprint(shard, [x], counts, y, *settings, train, valid)
+    state = None
+    if path is not None and resume:
+        place = path
+        state = ranks.first(lambda: read_checkpoint(place, mark))
+
+    history = History(seed=seed, schedule=type(schedule).__name__)
+    started = time.perf_counter()
+    if isinstance(model, SignatureGP):
+        pool = word_pool(model, x, counts, shard) if state is None else [tuple(word) for word in state["pool"]]
+        reference = model.kernel.log_theta if state is None else state["reference"].to(model.device)
+        folder = None if cache_dir is None else Path(cache_dir)
+        with ranks.together():
+            cache = SignatureCache(
+                x, counts, pool, reference, dtype=model.dtype, budget=memory_budget, folder=folder, progress=progress
+            )
+        wanted = len(model.features.words)
+    else:
+        cache, wanted = PathStore(model, x, counts), model.features.size
+    made = time.perf_counter() - started
+    trainer = Trainer(model, cache, y, train, valid, history, generator, shard)
+    if state is None:
+        trainer.place_features(wanted)
+        if screening is not None and isinstance(model, SignatureGP):
+            history.screening = screening.to_dict()
+            start = screening.starting_mean(model)
+            if start is not None:
+                with torch.no_grad():
+                    model.variational.mean.copy_(start)
+        history.phase_seconds["set-up"] = time.perf_counter() - started
+        trainer.earlier_seconds = made
+    else:
+        restore(trainer, state)
+    if not ranks.leads:
+        progress, path = False, None
+    _run(trainer, phases, state is not None, wanted, time_limit, progress, path, checkpoint_every, mark)
+    if ranks.leads and not isinstance(
+        schedule, Exact
+    ):  # what is exact cannot be lost: little noise alone makes its ELBO low
+        _warn_if_lost(history)
+    return history
+
+
+def _warn_if_lost(history: History) -> None:
+    """An ELBO no data has means that q(u) was thrown far off and did not come back."""
+    if history.elbo is not None and not history.elbo > _LOST:
+        warnings.warn(
+            f"the fit is lost: its ELBO is {history.elbo:.1e} a series. Predictions mean nothing; scale the series or "
+            "the targets down, or take covariance='diagonal'",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+
+
+def _run(
+    trainer: Trainer,
+    phases: list[Phase],
+    resumed: bool,
+    wanted: int,
+    time_limit: float | None,
+    progress: bool | None,
+    path: Path | None,
+    every: float,
+    mark: str,
+) -> None:
+    saved = time.perf_counter()
+    history = trainer.history
+    with Progress(progress) as bar:
+        trainer.bar = bar
+        while trainer.phase < len(phases):
+            phase = phases[trainer.phase]
+            if not resumed:
+                trainer.iteration = 0
+                if trainer.phase > 0:
+                    trainer.place_features(wanted)
+                phase.begin(trainer)
+                if path is not None:
+                    save_checkpoint(path, trainer, mark)
+            resumed = False
+            bar.start(phase.name, phase.most)
+            spent, since = history.phase_seconds.get(phase.name, 0.0), time.perf_counter()
+            phase.prepare(trainer)
+            reason = None
+            while reason is None:
+                reason = phase.iterate(trainer)
+                trainer.iteration += 1
+                if reason is None and trainer.iteration >= phase.most:
+                    reason = f"{phase.most} iterations"
+                if reason is None and time_limit is not None and trainer.ranks.same(trainer.seconds > time_limit):
+                    reason = "time limit"
+                bar.step(history.latest())
+                history.phase_seconds[phase.name] = spent + time.perf_counter() - since
+                if path is not None and reason is None and time.perf_counter() - saved > every:
+                    save_checkpoint(path, trainer, mark)
+                    saved = time.perf_counter()
+            phase.finish(trainer)
+            history.phase_seconds[phase.name] = spent + time.perf_counter() - since
+            history.stopped[phase.name] = reason
+            trainer.phase += 1
+    if path is not None:
+        save_checkpoint(path, trainer, mark)
+
+
+def _phases(schedule: Schedule, model: AnyGP) -> Sequence[Phase]:
+    if isinstance(schedule, NaturalGradients):
+        return natural_phases(schedule)
+    if isinstance(schedule, PaperSchedule):
+        if model.variational.shared:
+            raise ValueError("the paper's schedule has no covariance='shared'; take 'full' or 'diagonal'")
+        return paper_phases(schedule)
+    if isinstance(schedule, Exact):
+        if not model.likelihood.is_gaussian:
+            name = type(model.likelihood).__name__
+            raise ValueError(f"Exact() is for Gaussian and LeastSquares, not {name}; take NaturalGradients()")
+        if not model.variational.full:
+            raise ValueError("Exact() has no covariance='diagonal'; take 'shared' or 'full'")
+        return [ExactPosterior(schedule)]
+    raise ValueError(f"schedule must be NaturalGradients(), PaperSchedule() or Exact(), got {schedule!r}")

@@ -1,0 +1,61 @@
+"""The help of every command ends with an example, and the examples run."""
+
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+from helpers.cli_data import run
+from siggpde.cli import app
+
+COMMANDS = ["fit", "predict", "evaluate", "explain", "info", "reproduce", "demo"]
+
+
+def example(name: str) -> list[str]:
+    """The words of the example, as the help shows it on its last line; it must fit the line to be copied."""
+    result = run(name, "--help")
+    assert result.exit_code == 0
+    last = result.stdout.strip().splitlines()[-1].strip()
+    assert last.startswith("Example: siggpde ")
+    return shlex.split(last.removeprefix("Example: "))[1:]
+
+
+def test_every_command_is_here():
+    group = typer.main.get_command(app)
+    assert list(getattr(group, "commands")) == COMMANDS  # noqa: B009 - the type of the group is typer's own
+
+
+def test_examples_run_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    for name in COMMANDS[:-1]:
+        result = run(*example(name))
+        assert result.exit_code == 0, (name, result.output)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["complexity", "digits", "digits.csv"]
+    assert (tmp_path / "digits.csv").read_text().count("\n") == 3499
+
+
+@pytest.mark.slow
+def test_the_example_of_the_demonstration_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    result = run(*example("demo"))
+    assert result.exit_code == 0, result.output
+
+
+def test_commands_are_known_without_torch_and_numpy():
+    """Help comes at once: what takes long to import is imported by the command that needs it."""
+    program = """
+import sys, types
+package = types.ModuleType("siggpde")  # without what it imports itself
+package.__path__ = [sys.argv[1]]
+sys.modules["siggpde"] = package
+import siggpde.cli
+slow = {"torch", "numpy", "sklearn", "scipy", "polars", "aeon", "pandas", "matplotlib"} & set(sys.modules)
+sys.exit(", ".join(sorted(slow)) or 0)
+"""
+    folder = str(Path(sys.modules["siggpde"].__path__[0]))
+    command = [sys.executable, *["-S"] * sys.flags.no_site, "-c", program, folder]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert result.returncode == 0, result.stderr

@@ -1,0 +1,172 @@
+"""Fits that are interrupted: Ctrl-C, and processes that are killed at any moment."""
+
+import json
+import random
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from helpers.cli_data import LONG, command, loaded, long_table, run, weights, write
+
+SETTINGS = [*LONG, "--target", "kind", "--members", "1", "--n-features", "20", "--jobs", "1"]
+SOFTMAX = [*SETTINGS, "--likelihood", "softmax"]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with data, a model fitted without interruption, and one whose fit was stopped by Ctrl-C."""
+    folder = tmp_path_factory.mktemp("interrupted")
+    write(long_table(80), folder / "data.csv")
+    write(long_table(80, seed=9), folder / "other.csv")
+    result = run("fit", folder / "data.csv", "--output", folder / "whole", *SOFTMAX)
+    assert result.exit_code == 0, result.output
+    return folder
+
+
+@pytest.fixture(scope="module")
+def stopped(place: Path) -> str:
+    """What was said on stderr when Ctrl-C stopped the fit of place / "part"."""
+    arguments = command("fit", place / "data.csv", "--output", place / "part", *SOFTMAX)
+    checkpoint = place / "part.checkpoint" / "screening.pt"
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        while not checkpoint.exists() and process.poll() is None:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 1, stderr
+    assert stdout == ""
+    return stderr
+
+
+@pytest.fixture
+def part(place: Path, stopped: str, tmp_path: Path) -> Path:
+    """The model that is still to be, in a folder of its own with its checkpoint."""
+    shutil.copytree(place / "part.checkpoint", tmp_path / "part.checkpoint")
+    return tmp_path / "part"
+
+
+def test_an_interrupted_fit_says_how_to_go_on(place: Path, stopped: str):
+    last = stopped.splitlines()[-1]
+    assert last.startswith(f"interrupted; what was reached is in {place / 'part.checkpoint'}. To go on: siggpde fit ")
+    assert last.endswith("--resume") and "Traceback" not in stopped
+    assert not (place / "part").exists()
+
+
+def test_a_resumed_fit_ends_with_the_same_model(place: Path, part: Path):
+    result = run("fit", place / "data.csv", "--output", part, *SOFTMAX, "--resume")
+    assert result.exit_code == 0, result.output
+    assert "screened" not in result.stderr
+    assert weights(part) == weights(place / "whole")
+    assert list(part.parent.iterdir()) == [part]
+
+
+def test_other_data_and_other_settings_do_not_go_on(place: Path, part: Path):
+    before = sorted(path.name for path in (part.parent / "part.checkpoint").iterdir())
+    for data, more in (("other.csv", []), ("data.csv", ["--seed", "4"])):
+        result = run("fit", place / data, "--output", part, *SOFTMAX, *more, "--resume")
+        assert result.exit_code == 1 and "made with other series, targets or settings" in result.stderr
+    assert sorted(path.name for path in (part.parent / "part.checkpoint").iterdir()) == before
+
+
+def test_a_checkpoint_is_not_thrown_away_unasked(place: Path, part: Path):
+    result = run("fit", place / "other.csv", "--output", part, *SETTINGS)
+    assert result.exit_code == 2
+    assert "--resume goes on, --force starts anew" in result.stderr
+    result = run("fit", place / "other.csv", "--output", part, *SETTINGS, "--time-limit", "0.4", "--force")
+    assert result.exit_code == 0, result.output
+    assert list(part.parent.iterdir()) == [part]
+
+
+def test_a_damaged_checkpoint_is_said_to_be_one(place: Path, part: Path):
+    (part.parent / "part.checkpoint" / "screening.pt").write_bytes(b"nonsense")
+    result = run("fit", place / "data.csv", "--output", part, *SOFTMAX, "--resume")
+    assert result.exit_code == 1 and "not a readable checkpoint" in result.stderr
+
+
+def test_resume_without_a_checkpoint_just_starts(place: Path, tmp_path: Path):
+    model = tmp_path / "model"
+    result = run("fit", place / "data.csv", "--output", model, *SETTINGS, "--time-limit", "0.4", "--resume")
+    assert result.exit_code == 0, result.output
+    assert "the fit starts from the beginning" in result.stderr
+    assert list(tmp_path.iterdir()) == [model]
+
+
+def killed(arguments: Sequence[str], delay: float) -> bool:
+    """Starts a fit, waits until its data is read and so many seconds more, and kills it; False if it ended before."""
+    with subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        first = process.stderr.readline()
+        if first.startswith("there is no checkpoint"):  # killed before there was one
+            first = process.stderr.readline()
+        assert first.startswith("classification")
+        try:
+            assert process.wait(timeout=delay) == 0, process.stderr.read()
+        except subprocess.TimeoutExpired:
+            process.kill()
+            return True
+    return False
+
+
+def contents(folder: Path) -> list[str]:
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("likelihood", ["least_squares", "softmax"])
+def test_killed_at_twenty_moments_and_resumed(likelihood: str, place: Path, tmp_path: Path):
+    settings = [*SETTINGS, "--likelihood", likelihood, "--members", "2"]
+    whole = tmp_path / "whole"
+    assert run("fit", place / "data.csv", "--output", whole, *settings).exit_code == 0
+    began = time.perf_counter()
+    assert run("fit", place / "data.csv", "--output", whole, *settings, "--force").exit_code == 0
+    took = time.perf_counter() - began
+    model = tmp_path / "again" / "model"
+    arguments = command("fit", place / "data.csv", "--output", model, *settings, "--resume", "--force")
+    generator = random.Random(7)
+    kills = 0
+    while kills < 20:
+        kills += killed(arguments, generator.uniform(0, 1.2 * took))
+        if (model / "model.json").exists():  # an attempt came to its end, or was killed after it saved
+            assert weights(model) == weights(whole)
+    result = run(*arguments[arguments.index("fit") :])
+    assert result.exit_code == 0, result.output
+    assert weights(model) == weights(whole)
+    X = np.random.default_rng(0).normal(size=(5, 3, 8)).cumsum(axis=2)
+    X[:, 0] = np.arange(8)
+    np.testing.assert_array_equal(loaded(model).predict_proba(X), loaded(whole).predict_proba(X))
+    assert contents(model.parent) == ["model", *(f"model/{name}" for name in contents(model))]
+    assert len(contents(model)) == 3
+
+
+@pytest.mark.slow
+def test_killed_while_saving_over_a_model(place: Path, tmp_path: Path):
+    model = tmp_path / "model"
+    known = set()
+    for features in (20, 25):
+        result = run("fit", place / "data.csv", "--output", model, *SETTINGS, "--n-features", features, "--force")
+        assert result.exit_code == 0, result.output
+        known.add(weights(model))
+    assert len(known) == 2
+    generator = random.Random(3)
+    kills, arguments = 0, []
+    for number in range(8):
+        features = (20, 25)[number % 2]
+        arguments = ["fit", place / "data.csv", "--output", model, *SETTINGS, "--n-features", features, "--force"]
+        with subprocess.Popen(command(*arguments), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+            while process.poll() is None and not list(model.glob("*.part")):
+                pass
+            time.sleep(generator.uniform(0, 0.004))
+            process.kill()
+        kills += process.returncode == -signal.SIGKILL
+        loaded(model)
+        manifest = json.loads((model / "model.json").read_text())
+        assert (model / manifest["files"][0]["name"]).read_bytes() in known
+    assert kills >= 4
+    assert run(*arguments).exit_code == 0
+    assert len(contents(model)) == 3 and contents(tmp_path) == ["model", *(f"model/{n}" for n in contents(model))]

@@ -1,0 +1,180 @@
+"""One, two and three processes find the same: models, estimators, and fits that others began."""
+
+import math
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from helpers import rank_jobs
+from helpers.rank_jobs import BROKEN, BY_TWO, FITS
+from siggpde.distributed.ranks import ALONE, RankLost, Ranks, connect
+from siggpde.distributed.shard import Shard, fingerprint
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("ranks")
+
+
+@pytest.fixture(scope="module")
+def three(folder: Path) -> list[dict[str, Any]]:
+    """What `rank_jobs.everything` gives on three ranks."""
+    found = rank_jobs.run(3, "everything", folder)
+    for rank, facts in enumerate(found):
+        assert isinstance(facts, dict), f"rank {rank}: {facts}"
+    return found
+
+
+@pytest.fixture(scope="module")
+def alone() -> dict[str, dict[str, Any]]:
+    return {name: run_fit(ALONE) for name, run_fit in FITS.items()}
+
+
+def numbers(facts: Any) -> list[Tensor]:
+    """All numbers of nested lists and dictionaries, as vectors."""
+    if isinstance(facts, Tensor):
+        return [facts.detach().double().flatten()]
+    if isinstance(facts, dict):
+        return [found for key in sorted(facts) for found in numbers(facts[key])]
+    if isinstance(facts, list | tuple):
+        return [found for item in facts for found in numbers(item)]
+    return [torch.tensor([math.nan if facts is None else facts], dtype=torch.float64)]
+
+
+def assert_close(found: dict[str, Any], wanted: dict[str, Any]) -> None:
+    assert found["words"] == wanted["words"]
+    assert found["stopped"] == wanted["stopped"]
+    for key in ("state", "records"):
+        pairs = list(zip(numbers(found[key]), numbers(wanted[key]), strict=True))
+        for one, other in pairs:
+            assert torch.equal(one.isnan(), other.isnan())
+            gap = float((one - other).nan_to_num().abs().max())
+            assert gap <= 1e-8 * float(other.nan_to_num().abs().max())
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_three_ranks_find_what_one_does(three: list[dict[str, Any]], alone: dict[str, Any], name: str):
+    """Parameters, ELBOs and scores, after 50 steps; parts are unequal, and some minibatches pass a rank by."""
+    for facts in three:
+        assert_close(facts["fits"][name], alone[name])
+        same = zip(numbers(facts["fits"][name]["state"]), numbers(three[0]["fits"][name]["state"]), strict=True)
+        assert all(torch.equal(one, other) for one, other in same)  # ranks must not drift apart
+
+
+@pytest.mark.parametrize("name", BY_TWO)
+def test_two_ranks_find_what_one_does(three: list[dict[str, Any]], alone: dict[str, Any], name: str):
+    for facts in three[:2]:
+        assert_close(facts["pair"][name], alone[name])
+
+
+def test_minibatches_pass_a_rank_by():
+    rows = torch.randperm(rank_jobs.N, generator=torch.Generator().manual_seed(0))
+    start, stop = rank_jobs.CUTS[3][1:3]
+    assert any(not ((part >= start) & (part < stop)).any() for part in rows.split(rank_jobs.PAPER.batch))
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_what_two_ranks_began_three_or_one_go_on_with(
+    three: list[dict[str, Any]], alone: dict[str, Any], folder: Path, name: str
+):
+    for facts in three:
+        assert_close(facts["resumed"][name], alone[name])
+    state = folder / f"{name}-by-one"
+    shutil.copy(folder / f"{name}-by-two", state)
+    assert_close(FITS[name](ALONE, checkpoint=state, resume=True), alone[name])
+
+
+def test_estimators_of_parts_are_those_of_the_whole(three: list[dict[str, Any]]):
+    wanted = rank_jobs.estimated(ALONE)
+    for facts in three:
+        assert_same_estimators(facts["estimated"], wanted)
+
+
+def assert_same_estimators(found: dict[str, Any], wanted: dict[str, Any]) -> None:
+    for kind, (predicted, known, classes) in found.items():
+        torch.testing.assert_close(predicted, wanted[kind][0], rtol=1e-8, atol=1e-8)
+        assert known == wanted[kind][1]
+        assert classes == wanted[kind][2]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [2, 3])
+def test_other_likelihoods_and_covariances_agree_too(folder: Path, count: int):
+    wanted = rank_jobs.more(ALONE, folder)
+    for facts in rank_jobs.run(count, "more", folder):
+        assert isinstance(facts, dict), facts
+        for name in rank_jobs.MORE:
+            assert_close(facts["fits"][name], wanted["fits"][name])
+        assert_same_estimators(facts["estimated"], wanted["estimated"])
+
+
+def test_where_one_rank_fails_all_say_why(three: list[dict[str, Any]]):
+    first, second, third = (facts["failing"] for facts in three)
+    assert third[0].startswith("ValueError: x is not finite (nan) in series 7")
+    for said in (first, second):
+        assert said[0].startswith("StoppedElsewhere: rank 2 of 3 stopped: x is not finite (nan) in series 7")
+    assert first[1].startswith("ValueError: rank 1 has another model, schedule or kind of data than rank 0")
+    assert second[1].startswith("StoppedElsewhere: rank 0 of 3 stopped: rank 1 has another model")
+    assert first[2].startswith("ValueError: rank 0 has no series, of 3 in all: use fewer ranks")
+    assert first[3].startswith("ValueError: labels are int64 on rank 0 but <U1 on rank 1")
+    assert first[4].startswith("KeyError") and "rank 0 of 3 stopped" in third[4]
+
+
+def test_what_ranks_send_each_other(three: list[dict[str, Any]]):
+    for facts in three:
+        found = facts["tools"]
+        torch.testing.assert_close(found["sum"], [torch.tensor([0.3, 3.0]), torch.tensor(3)])
+        assert found["most"].tolist() == [2, 0]
+        assert found["gather"].tolist() == [0, 10, 11, 20, 21, 22]
+        assert found["places"].tolist() == [20, 10, 0]
+        assert found["first"] == {"rank": 0}
+        assert found["same"] == 0.5
+        assert found["all"] == [[0], [1], [2]]
+        assert found["gradient"].tolist() == [2.0, 2.0]
+    assert [part.tolist() for part in three[0]["tools"]["to_first"]] == [[0], [10, 11], [20, 21, 22]]
+    assert three[1]["tools"]["to_first"] == []
+
+
+def test_a_process_alone_sends_nothing(monkeypatch: pytest.MonkeyPatch):
+    for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    with connect() as ranks:
+        assert ranks.alone and ranks.leads
+        assert ranks.all(3) == [3] and ranks.sizes(4) == [4]
+        with pytest.raises(KeyError), ranks.together():
+            raise KeyError
+
+
+def test_what_torchrun_sets_is_asked_for(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    for name in ("RANK", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(ValueError, match="RANK, MASTER_ADDR, MASTER_PORT is not set: start with torchrun"):
+        connect()
+
+
+def test_ranks_that_never_come_are_not_waited_for(monkeypatch: pytest.MonkeyPatch):
+    for name, value in {"WORLD_SIZE": "2", "RANK": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "9"}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(RankLost, match=r"rank 1 of 2 could not meet the others at 127\.0\.0\.1:9"):
+        connect(timeout=1.0)
+
+
+@pytest.mark.parametrize("cut", [0, 3, 7])
+def test_a_fingerprint_knows_its_series_and_their_places(cut: int):
+    x, lengths = rank_jobs.series(7), torch.arange(7) % 3 + 4
+    shard = Shard(Ranks(), 7)
+    mark = fingerprint(shard, [x], lengths, "a")
+    padding = x.clone()
+    padding[lengths == 4, 4:] = 9.0
+    assert fingerprint(shard, [padding], lengths, "a") == mark
+    assert fingerprint(shard, [x], lengths, "b") != mark
+    swapped = x.roll(1, dims=0)
+    assert fingerprint(shard, [swapped], lengths, "a") != mark
+    changed = x.clone()
+    changed[cut % 7, 0, 0] += 1e-9
+    assert fingerprint(shard, [changed], lengths, "a") != mark

@@ -1,0 +1,227 @@
+"""Committees: mixtures of what their members predict, with weights by stacking."""
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.distributions import Normal
+
+from helpers.small_committees import batch_of, committee_of, labels_of
+from helpers.small_models import QUIET, labels, series, small_gp, targets
+from siggpde.ensemble import committee as module
+from siggpde.ensemble.committee import Committee, Member, chunks, sharpen, stack
+from siggpde.gp.likelihoods import Gaussian, LeastSquares, StudentT
+from siggpde.paths import PathOptions, PathTransform, SeriesBatch
+from siggpde.training import Exact, fit
+
+X = series(30, seed=3)
+OPTIONS = [PathOptions(time=False), PathOptions(time=False, base_point=False), PathOptions(append="arc")]
+WEIGHTS = torch.tensor([0.5, 0.2, 0.3], dtype=torch.float64)
+
+
+def member(options: PathOptions, likelihood: Any, y: Tensor) -> Member:
+    transform = PathTransform(options).fit(X)
+    paths, _ = transform(X)
+    model = small_gp(likelihood, 7, channels=options.channels(2), theta=0.4, covariance="shared")
+    fit(model, (paths, y), Exact(), **QUIET)
+    return Member(transform, model, {}, None)
+
+
+@pytest.fixture(scope="module")
+def classifier() -> Committee:
+    return Committee([member(options, LeastSquares(3), labels(X, 3)) for options in OPTIONS], WEIGHTS)
+
+
+@pytest.fixture(scope="module")
+def regressor() -> Committee:
+    return Committee([member(options, Gaussian(), targets(X)) for options in OPTIONS], WEIGHTS)
+
+
+def ragged(n: int = 11) -> SeriesBatch:
+    lengths = torch.arange(n) % 4 + 3
+    values = series(n, seed=9)
+    for row, length in zip(values, lengths.tolist(), strict=True):
+        row[length:] = float("nan")
+    return SeriesBatch(values, lengths)
+
+
+def test_probabilities_are_the_weighted_mean(classifier: Committee):
+    batch = ragged()
+    found = classifier.probabilities(batch)
+    wanted = torch.zeros(11, 3, dtype=torch.float64)
+    for weight, one in zip(WEIGHTS, classifier.members, strict=True):
+        paths, lengths = one.transform(batch.values, lengths=batch.lengths)
+        wanted += weight * one.model.predict(paths, lengths=lengths)
+    assert found.dtype == torch.float64 and torch.allclose(found, wanted, atol=1e-12)
+    assert torch.allclose(found.sum(dim=1), torch.ones(11).double(), atol=1e-15)
+    y = torch.arange(11) % 3
+    density = classifier.log_predictive(batch, y)
+    assert torch.allclose(density, found.gather(1, y[:, None])[:, 0].log(), atol=1e-8)
+
+
+def test_borders_of_chunks_change_nothing(classifier: Committee, regressor: Committee, monkeypatch: pytest.MonkeyPatch):
+    batch, y = ragged(), torch.arange(11) % 3
+
+    def everything() -> list[Tensor]:
+        mean, variance = regressor.mean_and_variance(batch)
+        some = [classifier.probabilities(batch), classifier.log_predictive(batch, y), mean, variance]
+        alone = Committee(regressor.members[:1], torch.ones(1, dtype=torch.float64))
+        some += [regressor.log_predictive(batch, y.double()), regressor.quantiles(batch, [0.1, 0.9])]
+        return [*some, *regressor.moments(batch), alone.quantiles(batch, [0.5])]
+
+    whole = everything()
+    for size in (1, 4, 11):
+        monkeypatch.setattr(module, "_CHUNK", size)
+        for one, other in zip(everything(), whole, strict=True):
+            assert one.shape == other.shape and torch.allclose(one, other, rtol=1e-12, atol=1e-12)
+
+
+def test_chunks_hold_every_series_once():
+    times = torch.arange(66, dtype=torch.float64).view(11, 6)
+    batch = SeriesBatch(ragged().values, ragged().lengths, times, first=5)
+    pieces = list(chunks(batch, 4))
+    assert [(len(piece), piece.first) for piece in pieces] == [(4, 5), (4, 9), (3, 13)]
+    for name in ("values", "lengths", "times"):
+        joined = torch.cat([getattr(piece, name) for piece in pieces])
+        assert torch.equal(joined.nan_to_num(-7.0), getattr(batch, name).nan_to_num(-7.0))
+
+
+def test_no_series_have_no_predictions(classifier: Committee, regressor: Committee):
+    none = SeriesBatch(X[:0])
+    assert classifier.probabilities(none).shape == (0, 3)
+    assert [part.shape for part in regressor.mean_and_variance(none)] == [(0,), (0,)]
+    assert regressor.quantiles(none, [0.1, 0.5]).shape == (0, 2)
+    assert classifier.log_predictive(none, torch.zeros(0).long()).shape == (0,)
+
+
+def test_moments_and_density_are_those_of_the_mixture(regressor: Committee):
+    batch = SeriesBatch(series(6, seed=4))
+    means, variances = regressor.moments(batch)
+    assert means.shape == variances.shape == (3, 6)
+    random = torch.Generator().manual_seed(0)
+    picked = torch.multinomial(WEIGHTS, 400_000, replacement=True, generator=random)
+    noise = torch.randn(400_000, generator=random, dtype=torch.float64)
+    mean, variance = regressor.mean_and_variance(batch)
+    for i in range(6):
+        y = means[picked, i] + variances[picked, i].sqrt() * noise
+        assert mean[i].item() == pytest.approx(y.mean().item(), abs=5 * float(variance[i].sqrt()) / 400)
+        assert variance[i].item() == pytest.approx(y.var().item(), rel=0.03)
+    y = targets(series(6, seed=4))
+    density = (WEIGHTS[:, None] * Normal(means, variances.sqrt()).log_prob(y).exp()).sum(dim=0)
+    assert torch.allclose(regressor.log_predictive(batch, y), density.log(), rtol=1e-10)
+
+
+def test_quantiles_have_their_probability_below(regressor: Committee):
+    batch, levels = ragged(), [0.001, 0.25, 0.5, 0.975]
+    means, variances = regressor.moments(batch)
+    found = regressor.quantiles(batch, levels)
+    assert found.shape == (11, 4) and bool((found.diff(dim=1) > 0).all())
+    for column, level in enumerate(levels):
+        below = (WEIGHTS[:, None] * Normal(means, variances.sqrt()).cdf(found[:, column])).sum(dim=0)
+        assert torch.allclose(below, torch.full_like(below, level), rtol=1e-9)
+
+
+def test_quantiles_of_one_member_are_those_of_its_likelihood(regressor: Committee):
+    batch, one = ragged(), regressor.members[2]
+    paths, lengths = one.paths(batch)
+    latent = one.model.predict_f(paths, lengths=lengths)
+    alone = Committee([one], torch.ones(1, dtype=torch.float64))
+    twice = Committee([one, one], torch.tensor([0.3, 0.7], dtype=torch.float64))
+    for level in (0.1, 0.5, 0.8):
+        wanted = one.model.likelihood.quantile(*latent, level)
+        assert torch.allclose(alone.quantiles(batch, [level])[:, 0], wanted, rtol=1e-9)
+        assert torch.allclose(twice.quantiles(batch, [level])[:, 0], wanted, rtol=1e-9)
+
+
+def test_quantiles_that_are_refused(regressor: Committee):
+    batch = ragged()
+    alone = Committee(regressor.members[:1], torch.ones(1, dtype=torch.float64))
+    for some in (regressor, alone):
+        with pytest.raises(ValueError, match="p must be between 0 and 1"):
+            some.quantiles(batch, [0.5, 1.0])
+    odd = Member(regressor.members[0].transform, small_gp(StudentT(), 7), {}, None)
+    mixed = Committee([regressor.members[0], odd], torch.tensor([0.5, 0.5]).double())
+    with pytest.raises(NotImplementedError, match="for the Gaussian likelihood only"):
+        mixed.quantiles(batch, [0.5])
+
+
+def test_time_stamps_reach_the_members():
+    times = torch.linspace(0, 1, 6).double().expand(30, 6) ** 2
+    transform = PathTransform().fit(X, times=times)
+    paths, _ = transform(X, times=times)
+    model = small_gp(Gaussian(), 7, channels=3, theta=0.4)
+    fit(model, (paths, targets(X)), Exact(), **QUIET)
+    alone = Committee([Member(transform, model, {}, None)], torch.ones(1, dtype=torch.float64))
+    found, _ = alone.mean_and_variance(SeriesBatch(X, None, times))
+    assert torch.allclose(found, model.predict(paths)[0])
+
+
+def objective(weights: Tensor, log_densities: Tensor) -> float:
+    mixture = (log_densities + weights.log()[:, None]).logsumexp(dim=0).sum()
+    return float(mixture + 10 * weights.log().sum())
+
+
+@pytest.mark.parametrize(("count", "n", "spread"), [(2, 30, 1.0), (4, 200, 0.3), (5, 2000, 0.1), (3, 0, 1.0)])
+def test_weights_are_the_maximum_of_their_objective(count: int, n: int, spread: float):
+    random = torch.Generator().manual_seed(count)
+    densities = spread * torch.randn(count, n, generator=random, dtype=torch.float64)
+    densities[0] += spread / 3
+    weights = stack(densities)
+    assert weights.sum().item() == pytest.approx(1.0, abs=1e-12) and bool((weights > 0).all())
+    best = objective(weights, densities)
+    for _ in range(20):
+        change = torch.randn(count, generator=random, dtype=torch.float64)
+        moved = (weights * (1e-3 * change).exp()) / (weights * (1e-3 * change).exp()).sum()
+        assert objective(moved, densities) < best + 1e-9
+
+
+def test_equal_members_weigh_the_same_and_a_far_better_one_wins():
+    same = torch.randn(1, 50, generator=torch.Generator().manual_seed(0)).double().expand(3, -1)
+    assert torch.allclose(stack(same), torch.full((3,), 1 / 3).double())
+    for n, least in ((3, 0.34), (100, 0.8), (5000, 0.99)):
+        better = torch.zeros(3, n).double()
+        better[1] = 5.0
+        assert stack(better)[1] > least
+    assert stack(better[:, :3])[1] < 0.5, "three series prove little"
+
+
+def test_series_that_some_or_all_members_find_impossible():
+    densities = torch.zeros(2, 40).double()
+    densities[1, :20] = -torch.inf
+    assert stack(densities)[0] > 0.6
+    densities[:, 0] = -torch.inf
+    weights = stack(densities)
+    assert torch.isfinite(weights).all() and weights.sum().item() == pytest.approx(1.0)
+
+
+def test_averages_that_are_not_sure_enough_are_sharpened():
+    generator = torch.Generator().manual_seed(0)
+    y = torch.arange(600) % 3
+    logits = 3.0 * torch.nn.functional.one_hot(y, 3) + 1.5 * torch.randn(600, 3, generator=generator)
+    ones = torch.ones(600, dtype=torch.float64)
+    flat, steep = (torch.softmax(factor * logits.double(), dim=1) for factor in (0.4, 2.0))
+    assert sharpen(flat, y, ones) > 1.2 and sharpen(steep, y, ones) < 0.9
+    best = max(torch.arange(0.3, 4.0, 0.01).tolist(), key=lambda power: _likelihood(flat, y, power))
+    assert sharpen(flat, y, ones) == pytest.approx(best**0.5, rel=0.03)
+    one = torch.zeros(600, dtype=torch.float64)
+    assert sharpen(flat, y, one) == pytest.approx(1.0, abs=1e-2), "series that do not count leave it alone"
+
+
+def _likelihood(chances: Tensor, y: Tensor, power: float) -> float:
+    found = torch.log_softmax(power * chances.log(), dim=1).gather(1, y[:, None]).sum()
+    return float(found) - 0.5 * (math.log(power) / 0.5) ** 2
+
+
+def test_sharpened_probabilities_sum_to_one_and_agree_with_the_density():
+    batch = batch_of(12)
+    committee = committee_of(batch, labels_of(batch, 3))
+    plain, density = committee.probabilities(batch), committee.log_predictive(batch, labels_of(batch, 3))
+    committee.sharpness = 1.7
+    sharp = committee.probabilities(batch)
+    assert torch.allclose(sharp, plain**1.7 / (plain**1.7).sum(dim=1, keepdim=True), atol=1e-12)
+    assert torch.equal(sharp.argmax(dim=1), plain.argmax(dim=1))
+    found = committee.log_predictive(batch, labels_of(batch, 3))
+    assert torch.allclose(found, sharp.gather(1, labels_of(batch, 3)[:, None])[:, 0].log())
+    assert not torch.allclose(found, density)

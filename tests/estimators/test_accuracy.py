@@ -1,0 +1,57 @@
+"""Whole fits on real data reach what the manual says, with room for other machines' rounding."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from siggpde import SigGPClassifier, SigGPRegressor
+from siggpde.datasets import Dataset, load_dataset
+from siggpde.experiments.demo_training import train_demo
+
+
+def data_set(name: str) -> Dataset:
+    try:
+        return load_dataset(name, download=False)
+    except FileNotFoundError:
+        pytest.skip(f"{name} is not in SIGGPDE_DATA or the cache")
+
+
+@pytest.mark.slow
+def test_pendigits_is_better_than_the_paper_says():
+    facts, classifier = train_demo()
+    assert facts["accuracy"] > 0.986  # the paper: 0.9773
+    assert facts["nlpp"] < 0.050  # the paper: 0.085
+    assert len(classifier.committee_.members) == 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "least"),
+    [
+        ("BasicMotions", 0.975),
+        ("Epilepsy", 0.95),
+        ("UWaveGestureLibrary", 0.90),
+        ("FingerMovements", 0.58),
+        ("SelfRegulationSCP1", 0.86),
+        ("GunPoint", 0.93),
+        ("SpokenArabicDigits", 0.975),
+        ("Crop", 0.68),
+    ],
+)
+def test_defaults_are_accurate_and_calibrated(name: str, least: float):
+    data = data_set(name)
+    classifier = SigGPClassifier(n_jobs=-1).fit(data.X_train, data.y_train)
+    chances = classifier.predict_proba(data.X_test)
+    right = classifier.classes_[chances.argmax(axis=1)] == data.y_test
+    assert right.mean() >= least
+    assert abs(chances.max(axis=1).mean() - right.mean()) < 0.08  # as sure as right, on average
+
+
+@pytest.mark.slow
+def test_fat_is_read_off_spectra_with_intervals_that_hold():
+    data: Any = data_set("Tecator")
+    regressor = SigGPRegressor(n_jobs=-1).fit(data.X_train, data.y_train)
+    assert np.sqrt(np.mean((regressor.predict(data.X_test) - data.y_test) ** 2)) < 2.0
+    low, high = regressor.predict_interval(data.X_test, 0.9).T
+    assert 0.8 < np.mean((low <= data.y_test) & (data.y_test <= high)) <= 1.0

@@ -1,0 +1,191 @@
+"""Series and labels of every kind go in, and what comes out obeys the laws of probability."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from helpers.small_estimators import classifier, estimator, outputs, regressor, rising, walks
+from siggpde.paths import PathOptions, Spectrogram
+
+KINDS = ("classifier", "regressor")
+X, Y = rising(20)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.where(Y, "up", "down"),
+        np.where(Y, "up", "down").astype(object),
+        np.where(Y, 7, -3),
+        np.where(Y, 7, 3).astype(np.uint8),
+        Y.astype(bool),
+        np.where(Y, 2.0, 1.0),
+    ],
+    ids=lambda labels: str(labels.dtype),
+)
+def test_labels_come_back_as_they_were(labels: np.ndarray):
+    fitted = classifier().fit(X, labels)
+    assert fitted.classes_.tolist() == sorted(set(labels.tolist())) and fitted.n_classes_ == 2
+    assert fitted.predict(X).dtype == labels.dtype == fitted.classes_.dtype
+    assert (fitted.predict(X) == labels).mean() > 0.9
+    assert np.array_equal(classifier().fit(X, labels.tolist()).predict_proba(X), fitted.predict_proba(X))
+    assert fitted.summary_["labels"] == {str(label): 10 for label in fitted.classes_}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_layouts_of_the_same_series_are_the_same(kind: str):
+    expected = outputs(estimator(kind).fit(X, Y), X)
+    layouts = [X[:, 0], list(X), list(X[:, 0]), X.tolist(), torch.tensor(X), [torch.tensor(one) for one in X]]
+    layouts += [np.asfortranarray(X), X.astype(object), np.pad(X, ((0, 0), (0, 0), (0, 3)), constant_values=np.nan)]
+    for layout in layouts:
+        assert np.array_equal(outputs(estimator(kind).fit(layout, Y), layout), expected)
+    for targets in (Y.tolist(), torch.tensor(Y), Y.astype(float) if kind == "regressor" else Y.astype(np.int8)):
+        assert np.array_equal(outputs(estimator(kind).fit(X, targets), X), expected)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", ["float32", "int16", "int64", "bool", "float16"])
+def test_types_of_numbers(kind: str, dtype: str):
+    series = np.round(X).astype(dtype)
+    expected = outputs(estimator(kind).fit(series.astype(float), Y), series.astype(float))
+    assert np.array_equal(outputs(estimator(kind).fit(series, Y), series), expected)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_model_in_single_precision(kind: str):
+    double, single = (outputs(estimator(kind, dtype=dtype).fit(X, Y), X) for dtype in ("float64", "float32"))
+    assert single == pytest.approx(double, abs=0.02) and not np.array_equal(single, double)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_lengths_and_gaps(kind: str):
+    ragged = [series[:, : 5 + i % 8] for i, series in enumerate(X)]
+    fitted = estimator(kind).fit(ragged, Y)
+    assert fitted.length_range_ == (5, 12) and np.isfinite(outputs(fitted, ragged)).all()
+    assert np.isfinite(outputs(fitted, walks(3, 1, 40))).all()
+    gappy = X.copy()
+    gappy[:, :, 4] = np.nan
+    filled = X.copy()
+    filled[:, :, 4] = (X[:, :, 3] + X[:, :, 5]) / 2
+    found = outputs(estimator(kind).fit(gappy, Y), gappy)
+    assert found == pytest.approx(outputs(estimator(kind).fit(filled, Y), filled), abs=1e-9)
+    masked = outputs(estimator(kind, mask=True).fit(gappy, Y), gappy)
+    assert np.isfinite(masked).all() and not np.allclose(masked, found)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_time_stamps(kind: str):
+    stamps = np.random.default_rng(1).exponential(size=(20, 1, 12)).cumsum(axis=2)
+    noisy, _ = rising(20, noise=6.0)
+    timed = np.concatenate([stamps, noisy], axis=1)
+    fitted = estimator(kind, time_channel=0).fit(timed, Y)
+    assert fitted.n_channels_ == 2
+    expected = outputs(fitted, timed)
+    assert not np.allclose(expected, outputs(estimator(kind).fit(noisy, Y), noisy))
+    assert not np.allclose(expected, outputs(estimator(kind).fit(timed, Y), timed))
+    moved = timed + np.array([[[1000.0], [0.0]]])
+    assert outputs(fitted, moved) == pytest.approx(expected, abs=1e-6)
+    assert outputs(estimator(kind, time_channel=0).fit(moved, Y), moved) == pytest.approx(expected, abs=1e-6)
+    last = np.concatenate([noisy, stamps], axis=1)
+    assert np.array_equal(outputs(estimator(kind, time_channel=-1).fit(last, Y), last), expected)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_settings_that_change_the_paths(kind: str):
+    plain = outputs(estimator(kind).fit(X, Y), X)
+    wave = {"nfft": 4, "overlap": 2}
+    for given_settings in ({"max_points": 4}, {"spectrogram": wave}, {"transforms": {"lead_lag": True}}):
+        found = outputs(estimator(kind, **given_settings).fit(X, Y), X)
+        assert np.isfinite(found).all() and not np.allclose(found, plain)
+    same = [({"spectrogram": wave}, {"spectrogram": Spectrogram(**wave)})]
+    same.append(({"transforms": {"append": "arc"}}, {"transforms": PathOptions(append="arc")}))
+    same.append(({"max_points": None}, {"max_points": 12}))
+    for one, other in same:
+        found = (outputs(estimator(kind, **either).fit(X, Y), X) for either in (one, other))
+        assert np.array_equal(*found)
+    fitted = estimator(kind, transforms={"append": "arc"}, members=3).fit(X, Y)
+    assert {member.transform.options for member in fitted.committee_.members} == {PathOptions(append="arc")}
+
+
+def test_channel_names():
+    assert classifier().fit(X, Y).channel_names_ == ("channel 0",)
+    assert classifier(channel_names=np.array(["height"])).fit(X, Y).channel_names_ == ("height",)
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> tuple[list[np.ndarray], np.ndarray]:
+    """A few series of any lengths, with gaps, of a type, and labels of a type."""
+    random = np.random.default_rng(draw(st.integers(0, 2**32)))
+    n, channels = draw(st.integers(4, 9)), draw(st.integers(1, 3))
+    kind = draw(st.sampled_from([np.float64, np.float32, np.int32]))
+    gaps = kind is not np.int32 and draw(st.booleans())
+    series = []
+    for _ in range(n):
+        one = (10 * random.normal(size=(channels, draw(st.integers(1, 6))))).astype(kind)
+        if gaps:
+            one[random.random(one.shape) < 0.2] = np.nan
+            one[0, 0] = 1.0
+        series.append(one)
+    names = draw(st.sampled_from([np.array(["a", "b", "c"]), np.array([5, 1, 3]), np.array([False, True])]))
+    return series, names[np.arange(n) % draw(st.integers(2, len(names)))]
+
+
+@settings(max_examples=10, deadline=None)
+@given(problems(), st.integers(0, 3), st.sampled_from([1, 3]))
+def test_laws(problem: tuple[list[np.ndarray], np.ndarray], seed: int, members: int):
+    series, labels = problem
+    copies = [one.copy() for one in series]
+    chosen: dict[str, Any] = {"random_state": seed, "members": members, "n_features": 8}
+    generators = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002 - they are not to be used
+    threads = torch.get_num_threads()
+    fitted = classifier(**chosen).fit(series, labels)
+    chances = fitted.predict_proba(series)
+    assert ((chances >= 0) & (chances <= 1)).all() and np.allclose(chances.sum(axis=1), 1, atol=1e-12)
+    assert np.array_equal(fitted.predict(series), fitted.classes_[chances.argmax(axis=1)])
+    places = np.searchsorted(fitted.classes_, labels)
+    own = chances[np.arange(len(labels)), places]
+    assert np.exp(fitted.log_likelihood(series, labels)) == pytest.approx(own, abs=1e-8)
+    number = places + 0.5
+    mine = regressor(**chosen).fit(series, number)
+    for one, targets in ((fitted, labels), (mine, number)):
+        expected = outputs(one, series)
+        again = type(one)(**one.get_params()).fit(series, targets)
+        assert np.array_equal(outputs(again, series), expected)
+        order = np.random.default_rng(seed).permutation(len(series))
+        assert outputs(one, [series[i] for i in order]) == pytest.approx(expected[order], abs=1e-10)
+        assert outputs(one, series[:1]) == pytest.approx(expected[:1], abs=1e-8)
+    assert all(np.array_equal(one, copy, equal_nan=True) for one, copy in zip(series, copies, strict=True))
+    assert torch.get_num_threads() == threads
+    assert torch.equal(torch.get_rng_state(), generators[0])
+    assert np.array_equal(np.random.get_state()[1], generators[1])  # noqa: NPY002
+
+
+@pytest.mark.parametrize("kind", [pytest.param("classifier", marks=pytest.mark.slow), "regressor"])
+def test_threads(kind: str):
+    threads = torch.get_num_threads()
+    one, two = (estimator(kind, n_jobs=n_jobs).fit(X, Y) for n_jobs in (1, 2))
+    assert outputs(two, X) == pytest.approx(outputs(one, X), abs=1e-10)
+    assert torch.get_num_threads() == threads
+
+
+def test_threads_are_restored_after_an_error():
+    threads = torch.get_num_threads()
+    fitted = classifier().fit(X, Y).set_params(n_jobs=2)
+    with pytest.raises(ValueError, match="infinite"):
+        fitted.predict(np.full_like(X, np.inf))
+    with pytest.raises(ValueError, match="targets"):
+        classifier(n_jobs=2).fit(X, Y[:3])
+    assert torch.get_num_threads() == threads
+
+
+def test_generators_as_random_state():
+    chances = [
+        classifier(random_state=state).fit(X, Y).predict_proba(X)
+        for state in (None, 0, np.random.RandomState(5), np.random.default_rng(5), np.int64(0))
+    ]
+    assert np.array_equal(chances[0], chances[1]) and np.array_equal(chances[0], chances[4])
+    assert all(np.isfinite(one).all() for one in chances)

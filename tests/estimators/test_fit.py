@@ -1,0 +1,173 @@
+"""Estimators learn what there is to learn, by every likelihood, and say how sure they may be."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from helpers.small_estimators import classifier, estimator, regressor, rising, walks
+
+CLASSIFIERS = ("auto", "least_squares", "softmax", "bernoulli", "robustmax")
+REGRESSORS = ("auto", "gaussian", "student_t", "poisson")
+
+
+def noisy(n: int, seed: int, spread: float = 0.5) -> tuple[np.ndarray, np.ndarray]:
+    """Walks, and their last point with Gaussian noise."""
+    series = walks(n, 1, 8, seed)
+    return series, series[:, 0, -1] + spread * np.random.default_rng(seed + 1).normal(size=n)
+
+
+def test_classes_are_told_apart():
+    X, y = rising(60, classes=3, noise=0.5)
+    unseen, truth = rising(60, classes=3, seed=1, noise=0.5)
+    fitted = classifier(transforms="auto").fit(X, y)
+    assert fitted.score(unseen, truth) > 0.9
+    assert fitted.log_likelihood(unseen, truth).mean() > -0.4  # chance is -1.1
+
+
+@pytest.mark.parametrize("likelihood", CLASSIFIERS)
+def test_likelihoods_of_classes(likelihood: str):
+    X, y = rising(60)
+    fitted = classifier(likelihood=likelihood).fit(X, y)
+    unseen, truth = rising(40, seed=1)
+    chances = fitted.predict_proba(unseen)
+    assert ((chances >= 0) & (chances <= 1)).all() and np.allclose(chances.sum(axis=1), 1)
+    assert fitted.score(unseen, truth) > 0.85
+    own = np.log(chances[np.arange(40), truth])
+    assert fitted.log_likelihood(unseen, truth) == pytest.approx(own, abs=1e-6)
+    before = fitted.log_likelihood(unseen, truth).mean()
+    fitted.partial_fit(unseen, truth)
+    assert fitted.log_likelihood(unseen, truth).mean() > before - 0.01
+
+
+@pytest.mark.parametrize("likelihood", REGRESSORS)
+def test_likelihoods_of_numbers(likelihood: str):
+    X, y = noisy(60, 0)
+    y = np.round(np.exp(y / 2)) if likelihood == "poisson" else y
+    fitted = regressor(likelihood=likelihood, max_iter=60).fit(X, y)
+    assert fitted.score(X, y) > 0.5
+    mean, spread = fitted.predict(X, return_std=True)
+    assert np.array_equal(mean, fitted.predict(X)) and (spread > 0).all()
+    found = fitted.predict_quantiles(X, [0.05, 0.5, 0.95])
+    assert (np.diff(found, axis=1) >= 0).all() and found[:, 2].mean() > mean.mean() > found[:, 0].mean()
+    assert np.isfinite(fitted.partial_fit(X, y).log_likelihood(X, y)).all()
+
+
+@pytest.mark.parametrize("members", [1, 3])
+def test_intervals_hold_as_often_as_they_say(members: int):
+    X, y = noisy(150, 0)
+    fitted = regressor(members=members).fit(X, y)
+    unseen, truth = noisy(400, 7)
+    for level in (0.5, 0.9):
+        low, high = fitted.predict_interval(unseen, level).T
+        mean, spread = fitted.predict(unseen, return_std=True)
+        assert ((low < mean) & (mean < high)).all()
+        assert ((low <= truth) & (truth <= high)).mean() == pytest.approx(level, abs=0.08)
+    assert spread.mean() == pytest.approx(0.5, rel=0.2)  # the noise that there is
+    levels = np.array([0.01, 0.2, 0.5, 0.7, 0.99])
+    found = fitted.predict_quantiles(unseen, levels)
+    assert found.shape == (400, 5) and (np.diff(found, axis=1) > 0).all()
+    assert fitted.predict_interval(unseen, 0.98) == pytest.approx(found[:, [0, 4]], abs=1e-9)
+
+
+def test_quantiles_that_are_none():
+    fitted = regressor().fit(*noisy(20, 0))
+    wrong: list[Any] = [0.5, [], [0.0], [0.5, 1.0], [np.nan], "a"]
+    for quantiles in wrong:
+        with pytest.raises(ValueError, match="quantiles must be a list of numbers between 0 and 1, at least one, got"):
+            fitted.predict_quantiles(walks(2, 1, 8), quantiles)
+    for level in (0, 1, "a"):
+        with pytest.raises(ValueError, match="level must be between 0 and 1, got"):
+            fitted.predict_interval(walks(2, 1, 8), level)
+
+
+@pytest.mark.parametrize("likelihood", CLASSIFIERS)
+def test_class_weights_shift_predictions(likelihood: str):
+    X, y = rising(90, noise=6.0)
+    rare = np.concatenate([np.flatnonzero(y == 0), np.flatnonzero(y == 1)[:8]])
+    X, y = X[rare], y[rare]
+    plain = classifier(likelihood=likelihood).fit(X, y).predict_proba(X)[:, 1].mean()
+    for weight in ("balanced", {1: len(y) / 16, 0: len(y) / 2 / (len(y) - 8)}, {1: 10.0}):
+        shifted = classifier(likelihood=likelihood, class_weight=weight).fit(X, y).predict_proba(X)[:, 1].mean()
+        assert shifted > plain + 0.05
+    even = classifier(likelihood=likelihood, class_weight={0: 1.0, 1: 1.0}).fit(X, y).predict_proba(X)[:, 1].mean()
+    assert even == pytest.approx(plain, abs=1e-6)
+
+
+@pytest.mark.parametrize("members", [1, 2, 4, "auto"])
+@pytest.mark.parametrize("kind", ["classifier", "regressor"])
+def test_members(kind: str, members: Any):
+    X, y = rising(30)
+    fitted = estimator(kind, members=members, transforms="auto", n_features=15).fit(X, y)
+    committee = fitted.committee_
+    assert len(committee.members) == (4 if members == "auto" else members) == len(committee.weights)
+    assert float(committee.weights.sum()) == pytest.approx(1, abs=1e-12) and committee.weights.dtype.itemsize == 8
+    assert (np.round(fitted.predict(X)) == y).mean() > 0.8
+
+
+@pytest.mark.parametrize("kind", ["classifier", "regressor"])
+@pytest.mark.parametrize("likelihood", ["auto", "other"])
+def test_little_time_still_gives_a_model(kind: str, likelihood: str):
+    X, y = rising(30)
+    name = likelihood if likelihood == "auto" else {"classifier": "softmax", "regressor": "student_t"}[kind]
+    fitted = estimator(kind, transforms="auto", members=4, likelihood=name, time_limit=1e-3).fit(X, y)
+    assert len(fitted.committee_.members) == 1
+    assert (np.round(fitted.predict(X)) == y).mean() > 0.7
+
+
+def halves() -> tuple[np.ndarray, np.ndarray]:
+    return rising(160, noise=4.0)
+
+
+@pytest.mark.parametrize("kind", ["classifier", "regressor"])
+def test_partial_fit_is_what_all_the_series_would_give(kind: str):
+    """The features and the noise are those of the first half; the posterior in them is exact."""
+    X, y = halves()
+    targets = y if kind == "classifier" else X[:, 0, -1] + np.random.default_rng(0).normal(size=160)
+    unseen, labels = rising(200, noise=4.0, seed=1)
+    truth = labels if kind == "classifier" else unseen[:, 0, -1]
+    parts = estimator(kind).fit(X[:40], targets[:40])
+    few = parts.log_likelihood(unseen, truth).mean()
+    for start in (40, 80, 120):
+        assert parts.partial_fit(X[start : start + 40], targets[start : start + 40]) is parts
+    at_once = estimator(kind).fit(X[:40], targets[:40]).partial_fit(X[40:], targets[40:])
+    assert parts.n_series_ == at_once.n_series_ == 160
+    call = "predict_proba" if kind == "classifier" else "predict"
+    assert getattr(parts, call)(unseen) == pytest.approx(getattr(at_once, call)(unseen), abs=1e-6)
+    assert parts.log_likelihood(unseen, truth).mean() > few
+    whole = estimator(kind).fit(X, targets)
+    assert np.abs(getattr(parts, call)(unseen) - getattr(whole, call)(unseen)).mean() < 0.3 * np.std(truth)
+    assert parts.summary_ == whole.summary_ if kind == "classifier" else True
+    if kind == "regressor":
+        assert parts.summary_ == pytest.approx(whole.summary_)
+
+
+@pytest.mark.parametrize("kind", ["classifier", "regressor"])
+def test_the_first_partial_fit_is_fit(kind: str):
+    X, y = rising(24)
+    more = {"classes": [0, 1]} if kind == "classifier" else {}
+    first = estimator(kind).partial_fit(X, y, **more)
+    assert np.array_equal(first.predict(X), estimator(kind).fit(X, y).predict(X))
+
+
+@pytest.mark.parametrize("kind", ["classifier", "regressor"])
+def test_a_failed_partial_fit_changes_nothing(kind: str, monkeypatch: pytest.MonkeyPatch):
+    X, y = rising(24)
+    fitted = estimator(kind, members=2).fit(X, y)
+    assert len(fitted.committee_.members) == 2
+    before = fitted.log_likelihood(X, y)
+    facts = dict(vars(fitted))
+    from siggpde.estimators import base  # noqa: PLC0415
+
+    real, calls = base.absorb, []
+
+    def second_fails(*arguments: Any, **more: Any) -> None:
+        calls.append(1)
+        real(*arguments, **more)
+        if len(calls) == 2:
+            raise MemoryError("no more")
+
+    monkeypatch.setattr(base, "absorb", second_fails)
+    with pytest.raises(MemoryError):
+        fitted.partial_fit(X[:, :, :7], y)
+    assert np.array_equal(fitted.log_likelihood(X, y), before) and vars(fitted) == facts

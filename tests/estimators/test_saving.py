@@ -1,0 +1,217 @@
+"""Saved estimators predict bitwise as before, in this process and in others, today and with every later version."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+
+import siggpde
+from helpers.model_folders import reseal
+from helpers.processes import run
+from helpers.small_estimators import classifier, estimator, outputs, regressor, rising
+from siggpde.paths import PathOptions, Spectrogram
+from siggpde.persistence import ModelFileError
+
+KINDS = ("classifier", "regressor")
+X, Y = rising(24)
+TIMED = np.concatenate([np.random.default_rng(1).exponential(size=(24, 1, 12)).cumsum(axis=2), X], axis=1)
+RAGGED = [series[:, : 6 + i % 7] for i, series in enumerate(X)]
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+
+ELSEWHERE = """
+import sys, numpy as np
+import siggpde
+given = np.load(sys.argv[2])
+sys.modules["pickle"].loads = sys.modules["pickle"].load = None
+fitted = siggpde.load(sys.argv[1])
+found = fitted.predict_proba(given["X"]) if hasattr(fitted, "classes_") else fitted.predict(given["X"])
+assert np.array_equal(found, given["expected"]), abs(found - given["expected"]).max()
+print("the same")
+"""
+
+
+def same(one: Any, other: Any, series: Any) -> None:
+    assert type(one) is type(other)
+    assert np.array_equal(outputs(one, series), outputs(other, series))
+    for name in ("n_channels_", "channel_names_", "length_range_", "n_series_", "n_iter_", "summary_", "fingerprint_"):
+        assert getattr(one, name) == getattr(other, name)
+    if hasattr(one, "classes_"):
+        assert np.array_equal(one.classes_, other.classes_) and one.classes_.dtype == other.classes_.dtype
+        assert one.predict(series).dtype == other.predict(series).dtype
+        assert one._class_dictionary == other._class_dictionary
+
+
+@pytest.mark.parametrize(
+    ("kind", "likelihood"),
+    [("classifier", name) for name in ("auto", "least_squares", "softmax", "bernoulli", "robustmax")]
+    + [("regressor", name) for name in ("auto", "gaussian", "student_t", "poisson")],
+)
+def test_likelihoods(kind: str, likelihood: str, tmp_path: Path):
+    fitted = estimator(kind, likelihood=likelihood).fit(X, Y)
+    fitted.save(tmp_path / "m")
+    loaded = siggpde.load(tmp_path / "m")
+    same(fitted, loaded, X)
+    assert np.array_equal(fitted.log_likelihood(X, Y), loaded.log_likelihood(X, Y))
+    assert loaded.get_params() == fitted.get_params()
+
+
+@pytest.mark.parametrize("members", [1, 3])
+@pytest.mark.parametrize("kind", KINDS)
+def test_learning_on_and_saving_again(kind: str, members: int, tmp_path: Path):
+    fitted = estimator(kind, members=members, transforms="auto", n_features=12).fit(X[:16], Y[:16])
+    fitted.save(tmp_path / "m")
+    loaded = siggpde.load(tmp_path / "m")
+    for one in (fitted, loaded):
+        one.partial_fit(X[16:], Y[16:])
+    same(fitted, loaded, X)
+    with pytest.raises(FileExistsError, match="holds a saved model already; give force=True to replace it"):
+        loaded.save(tmp_path / "m")
+    loaded.save(tmp_path / "m", force=True)
+    same(fitted, siggpde.load(tmp_path / "m"), X)
+    assert np.array_equal(outputs(loaded.fit(X, Y), X), outputs(fitted.fit(X, Y), X))
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.where(Y, "hinauf ↑", "down"),
+        np.where(Y, "a", "b").astype(object),
+        np.where(Y, -7, 3),
+        Y.astype(bool),
+        Y / 1.0,
+    ],
+    ids=lambda labels: str(labels.dtype),
+)
+def test_labels(labels: np.ndarray, tmp_path: Path):
+    weight = {labels[0]: 2.0}
+    fitted = classifier(class_weight=weight).fit(X, labels)
+    fitted.save(tmp_path / "m")
+    loaded = siggpde.load(tmp_path / "m")
+    same(fitted, loaded, X)
+    assert loaded.get_params()["class_weight"] == weight
+    card = (tmp_path / "m" / "README.md").read_text()
+    assert all(str(label) in card for label in labels[:2]) and "SigGPClassifier" in card
+
+
+@pytest.mark.parametrize(
+    ("series", "settings"),
+    [
+        (RAGGED, {}),
+        (TIMED, {"time_channel": 0, "channel_names": ["day", "level"]}),
+        (np.where(np.arange(12) == 3, np.nan, X), {"mask": True, "max_points": 5}),
+        (X, {"spectrogram": {"nfft": 4, "overlap": 2}}),
+        (X, {"spectrogram": Spectrogram(nfft=4, overlap=2, log=True)}),
+        (X, {"transforms": PathOptions(append="variation")}),
+        (X, {"transforms": {"difference": 1}, "time_limit": np.inf, "dtype": "float32"}),
+        (X[:, 0], {"random_state": 4, "n_jobs": None, "members": "auto"}),
+    ],
+)
+@pytest.mark.parametrize("kind", KINDS)
+def test_settings(kind: str, series: Any, settings: dict[str, Any], tmp_path: Path):
+    fitted = estimator(kind, **settings).fit(series, Y)
+    fitted.save(tmp_path / "m")
+    loaded = siggpde.load(tmp_path / "m")
+    same(fitted, loaded, series)
+    assert loaded.get_params() == fitted.get_params()
+    assert getattr(loaded, "n_features_in_", None) == getattr(fitted, "n_features_in_", None)
+
+
+def test_what_cannot_be_written_down_is_left_out(tmp_path: Path):
+    fitted = regressor(random_state=np.random.RandomState(3), checkpoint=tmp_path / "kept").fit(X, Y)
+    fitted.save(tmp_path / "m")
+    loaded = siggpde.load(tmp_path / "m")
+    same(fitted, loaded, X)
+    assert loaded.random_state is None and loaded.checkpoint == str(tmp_path / "kept")
+
+
+def test_what_is_not_fitted_or_not_ours_is_not_saved(tmp_path: Path):
+    with pytest.raises(NotFittedError, match="call fit first"):
+        classifier().save(tmp_path / "m")
+
+    class Mine(siggpde.SigGPRegressor):
+        pass
+
+    with pytest.raises(ValueError, match="Mine is not an estimator of siggpde itself"):
+        Mine(n_features=5, transforms={}).fit(X, Y).save(tmp_path / "m")
+    assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_another_process_executes_nothing(kind: str, tmp_path: Path):
+    fitted = estimator(kind).fit(X, Y)
+    fitted.save(tmp_path / "m")
+    names = sorted(path.name for path in (tmp_path / "m").iterdir())
+    assert [name.split("-")[0] for name in names] == ["README.md", "model.json", "weights"]
+    assert names[2].endswith(".safetensors") and json.loads((tmp_path / "m" / "model.json").read_bytes())
+    expected = fitted.predict_proba(X) if kind == "classifier" else fitted.predict(X)
+    np.savez(tmp_path / "given.npz", X=X, expected=expected)
+    assert run(ELSEWHERE, str(tmp_path / "m"), str(tmp_path / "given.npz")).strip() == "the same"
+
+
+def damage(place: Path, what: str) -> str:
+    """Spoils a folder and returns what is to be said of it."""
+    facts = json.loads((place / "model.json").read_text())["facts"]
+    (weights,) = place.glob("weights-*")
+    if what == "cut":
+        weights.write_bytes(weights.read_bytes()[:-1])
+        return "bytes"
+    if what == "edited":
+        (place / "model.json").write_text((place / "model.json").read_text().replace('"down"', '"left"', 1))
+        return "edited or damaged"
+    if what == "newer":
+        reseal(place, format_version=99)
+        return "newer siggpde"
+    if what == "unknown":
+        reseal(place, facts=facts | {"estimator": "SigGPForecaster"})
+        return "'SigGPForecaster', which this version does not know; upgrade"
+    if what == "labels":
+        reseal(place, facts=facts | {"classes": {"dtype": "<i8", "values": [1, 2, 3]}})
+        return "3 labels but other classes"
+    if what == "members":
+        reseal(place, facts=facts | {"members": []})
+        return "0 members"
+    if what == "settings":
+        reseal(place, facts=facts | {"parameters": {"colour": "red"}})
+        return "holds no estimator that this version can read"
+    reseal(place, facts={})
+    return "holds no estimator that this version can read .*save it again"
+
+
+@pytest.mark.parametrize("what", ["cut", "edited", "newer", "unknown", "labels", "members", "settings", "nothing"])
+def test_spoilt_folders_are_refused(what: str, tmp_path: Path):
+    classifier().fit(X, np.where(Y, "up", "down")).save(tmp_path / "m")
+    match = damage(tmp_path / "m", what)
+    with pytest.raises(ModelFileError, match=match):
+        siggpde.load(tmp_path / "m")
+
+
+def test_no_folder(tmp_path: Path):
+    with pytest.raises(FileNotFoundError, match="there is no model folder"):
+        siggpde.load(tmp_path / "m")
+    with pytest.raises(ModelFileError, match="is not a saved model"):
+        siggpde.load(tmp_path)
+
+
+# The folders in fixtures/model-format-<n> were saved by the first version that wrote this format. They are never made
+# anew: a change after which they cannot be read, or predict otherwise, is a mistake. A new format adds a new folder.
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("form", [1])
+def test_models_saved_long_ago(form: int, kind: str, tmp_path: Path):
+    stored = FIXTURES / f"model-format-{form}"
+    expected = np.load(stored / f"{kind}.npz")
+    loaded = siggpde.load(stored / kind)
+    series = [one[:, :length] for one, length in zip(expected["X"], expected["lengths"], strict=True)]
+    assert outputs(loaded, series) == pytest.approx(expected["outputs"], rel=1e-6, abs=1e-9)
+    assert (
+        loaded.predict(series) == pytest.approx(expected["predict"])
+        if kind == "regressor"
+        else (loaded.predict(series).tolist() == expected["predict"].tolist())
+    )
+    assert loaded.log_likelihood(series, expected["y"]) == pytest.approx(expected["log_likelihood"], rel=1e-6)
+    shutil.copytree(stored / kind, tmp_path / "m")
+    loaded.partial_fit(series, expected["y"]).save(tmp_path / "m", force=True)
+    same(loaded, siggpde.load(tmp_path / "m"), series)

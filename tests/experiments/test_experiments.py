@@ -1,0 +1,191 @@
+"""Experiments: settings, results that resume, tables, and whole runs on small data."""
+
+import json
+import sys
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from siggpde.experiments.config import load_config, merged
+from siggpde.experiments.markdown import duration, markdown_table, spread
+from siggpde.experiments.preparation import prepare
+from siggpde.experiments.registry import NAMES, reproduce
+from siggpde.experiments.results import Results
+
+
+def square(number: int) -> dict:
+    return {"square": number * number}
+
+
+def fail() -> dict:
+    raise ValueError("no")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_experiment_has_settings_and_a_quick_form(name: str):
+    full, quick = load_config(name), load_config(name, quick=True)
+    assert full["title"] and "quick" not in full and "quick" not in quick
+    assert quick != full and set(full) <= set(quick)
+
+
+def test_quick_settings_change_single_entries():
+    assert merged({"a": {"b": 1, "c": 2}}, {"a": {"b": 3}, "d": 4}) == {"a": {"b": 3, "c": 2}, "d": 4}
+
+
+def test_wrong_files_of_settings(tmp_path: Path):
+    with pytest.raises(FileNotFoundError, match=r"none\.toml cannot be read"):
+        load_config("pendigits", path=tmp_path / "none.toml")
+    (tmp_path / "bad.toml").write_text("a = [")
+    with pytest.raises(ValueError, match=r"bad\.toml is no TOML file"):
+        load_config("pendigits", path=tmp_path / "bad.toml")
+    (tmp_path / "odd.toml").write_text("quick = 3")
+    with pytest.raises(ValueError, match="quick must be a table"):
+        load_config("pendigits", path=tmp_path / "odd.toml")
+
+
+def test_results_are_computed_once_and_kept(tmp_path: Path):
+    results = Results(tmp_path, {"a": 1})
+    assert results.once("x/1", partial(square, 3)) == {"square": 9}
+    again = Results(tmp_path, {"a": 1})
+    assert again.once("x/1", fail) == {"square": 9}
+    assert again.records("x/") == {"x/1": {"square": 9}} and again.records("y") == {}
+    with pytest.raises(ValueError, match="no"):
+        again.once("y", fail)
+    assert Results(tmp_path, {"a": 1}).get("y") is None
+
+
+def test_results_of_other_settings_are_refused(tmp_path: Path):
+    Results(tmp_path, {"a": 1}).put("x", {})
+    with pytest.raises(ValueError, match="made with other settings; choose another folder"):
+        Results(tmp_path, {"a": 2})
+    (tmp_path / "results.json").write_text("{")
+    with pytest.raises(ValueError, match="not a file of results"):
+        Results(tmp_path, {"a": 1})
+
+
+def test_results_from_several_processes(tmp_path: Path):
+    results = Results(tmp_path, {})
+    results.put("0", {"square": "kept"})
+    results.compute({str(number): partial(square, number) for number in range(3)}, jobs=2)
+    assert results.records() == {"0": {"square": "kept"}, "1": {"square": 1}, "2": {"square": 4}}
+    with pytest.raises(ValueError, match="no"):
+        results.compute({"bad": fail}, apart=True)
+
+
+def test_tables():
+    assert markdown_table(["a", "b"], [["1", "2"]]).splitlines() == ["| a | b |", "| :--- | ---: |", "| 1 | 2 |"]
+    assert spread([1.0, 3.0]) == "2.00 ± 1.41" and spread([]) == "–"
+    assert [duration(s) for s in (0.01, 2.0, 600.0)] == ["10.0 ms", "2.00 s", "10.0 min"]
+
+
+@pytest.fixture
+def small_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Three classes of noisy curves, 6 points and 2 channels, as PenDigits."""
+    rng = np.random.default_rng(0)
+    folder = tmp_path / "data"
+    folder.mkdir()
+    parts = {}
+    for part, n in (("train", 90), ("test", 60)):
+        y = np.arange(n) % 3
+        t = np.linspace(0, 1, 6)
+        x = np.stack([np.sin((1 + y)[:, None] * 3 * t), (y - 1)[:, None] * t], axis=1)
+        parts[f"X_{part}"] = (x + 0.1 * rng.standard_normal(x.shape)).astype(np.float32)
+        parts[f"y_{part}"] = y.astype(str)
+    np.savez(folder / "PenDigits.npz", **parts)
+    np.savez(folder / "Crop.npz", **parts)
+    monkeypatch.setenv("SIGGPDE_DATA", str(folder))
+    return folder
+
+
+def test_preparation_standardises_by_the_training_series(small_data: Path):
+    data = prepare({"data": "PenDigits", "series": 50})
+    assert data.x_train.shape == (50, 6, 3) and data.classes == 3 and len(data.x_test) == 60
+    assert np.allclose(data.x_train.mean(dim=(0, 1)), 0, atol=1e-12)
+    assert np.allclose(data.x_train.std(dim=(0, 1), correction=0), 1)
+    assert (data.x_train[:, :, 0].diff(dim=1) > 0).all()
+
+
+def test_every_series_can_be_standardised_by_itself(small_data: Path):
+    data = prepare({"data": "PenDigits", "each": True})
+    assert np.allclose(data.raw_train.mean(dim=1), 0, atol=1e-6) and np.allclose(
+        data.raw_train.std(dim=1, correction=0), 1
+    )
+
+
+def tiny(name: str, folder: Path) -> Path:
+    """The quick settings, smaller still, as a file."""
+    schedule = {"iterations": 6, "batch": 20, "evaluate_every": 3, "patience": 2}
+    changes: dict = {"budget": 5.0, "runs": 1, "inducing": 12, "schedule": schedule}
+    if name == "crops":
+        million = {"series": 300, "inducing": 10, "noise": 0.1, "iterations": 2}
+        changes |= {"sizes": [10, 12], "timing_iterations": 2, "million": million}
+    config = merged(load_config(name, quick=True), changes)
+    for method in config["methods"].values():
+        if "sizes" in method:
+            method["sizes"] = [10]
+        if method["kind"] == "screened":
+            method |= {"words": 40, "series": 60}
+    path = folder / f"{name}.toml"
+    path.write_text(_toml(config))
+    return path
+
+
+def _toml(config: dict) -> str:
+    """Settings as TOML: JSON values suffice."""
+    tables = {key: value for key, value in config.items() if isinstance(value, dict)}
+    lines = [f"{key} = {json.dumps(value)}" for key, value in config.items() if key not in tables]
+
+    def write(name: str, table: dict) -> None:
+        inner = {key: value for key, value in table.items() if isinstance(value, dict)}
+        lines.append(f"[{name}]")
+        lines.extend(f"{key} = {json.dumps(value)}" for key, value in table.items() if key not in inner)
+        for key, value in inner.items():
+            write(f"{name}.{key}", value)
+
+    for key, value in tables.items():
+        write(key, value)
+    return "\n".join(lines)
+
+
+def test_a_comparison_end_to_end_resumes_and_reports(small_data: Path, tmp_path: Path):
+    config, folder = tiny("pendigits", tmp_path), tmp_path / "out"
+    text = reproduce("pendigits", folder, runs=1, config=config)
+    names = {"results.json", "report.md", "training.png", "training.svg"}
+    assert names <= {path.name for path in folder.iterdir()}
+    kept = json.loads((folder / "results.json").read_text())["records"]
+    assert set(kept) == {f"{m}/0" for m in ("siggpde-paper", "siggpde-ours", "classifier", "gpsig-it", "gpsig-is")}
+    for record in kept.values():
+        assert 0 <= record["accuracy"] <= 100 and np.isfinite(record["nlpp"])
+    assert kept["gpsig-it/0"]["iterations"] == {"q": 6, "hyperparameters": 6, "all": 6}
+    assert "96.66 / 0.115" in text and "One rule for all" in text
+    before = (folder / "results.json").read_bytes()
+    assert reproduce("pendigits", folder, runs=1, config=config) == text
+    assert (folder / "results.json").read_bytes() == before
+
+
+def test_satellites_end_to_end(small_data: Path, tmp_path: Path):
+    text = reproduce("crops", tmp_path / "out", runs=1, config=tiny("crops", tmp_path))
+    kept = json.loads((tmp_path / "out" / "results.json").read_text())["records"]
+    assert {"fit/siggpde/10/0", "fit/gpsig-it/10/0", "time/gpsig-it-explicit/12", "million"} <= set(kept)
+    assert kept["million"]["series"] == 300 and kept["million"]["peak_gib"] > 0
+    assert "Synthetic: 300 series" in text and (tmp_path / "out" / "crops.svg").exists()
+
+
+def test_wrong_calls(tmp_path: Path):
+    with pytest.raises(ValueError, match="there is no experiment 'digits'; there are pendigits"):
+        reproduce("digits", tmp_path)
+    with pytest.raises(ValueError, match="runs must be at least 1"):
+        reproduce("pendigits", tmp_path, runs=0)
+    with pytest.raises(ValueError, match="jobs must be at least 1"):
+        reproduce("pendigits", tmp_path, jobs=0)
+
+
+def test_missing_figures_are_noticed_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    for name in [name for name in sys.modules if name.partition(".")[0] == "matplotlib"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ImportError, match="plots need matplotlib; install it with: pip install matplotlib"):
+        reproduce("complexity", tmp_path / "results", quick=True)
+    assert not (tmp_path / "results").exists()

@@ -1,0 +1,128 @@
+"""The weather experiment from files to report, on a made-up station."""
+
+import numpy as np
+import pytest
+
+from helpers.weather_station import write_station
+from siggpde.experiments.config import load_config, merged
+from siggpde.experiments.results import Results
+from siggpde.experiments.weather import rainiest, report, run, run_method
+from siggpde.experiments.weather_windows import Windows
+
+SMALL = {
+    "data": {"train": "Train", "test": "Test", "train_every": 30, "thinned_every": 30, "block_days": 3},
+    "logistic": {"strengths": [0.01]},
+    "signature": {
+        "words": 40, "members": 2, "append": ["none"], "degrees": [0, 1], "path_lengths": [4.0], "time_scales": [1.0],
+        "noises": [0.1, 1.0],
+    },
+    "bootstrap": {"samples": 50},
+    "figure": {"year": 2024, "features": 4},
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def config():
+    settings = merged(load_config("weather", quick=True), SMALL)
+    settings["methods"] = {k: v for k, v in settings["methods"].items() if v["kind"] != "classifier"}
+    settings.pop("runs", None)
+    return settings
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("stations")
+    write_station(folder / "Train.npz", days=24, seed=0, sentinels=[(500, "wv (m/s)")])
+    write_station(folder / "Test.npz", days=16, seed=1, first_day=19800, gap_at=700)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def results(config, data, tmp_path_factory):
+    patch = pytest.MonkeyPatch()
+    patch.setenv("SIGGPDE_DATA", str(data))
+    kept = Results(tmp_path_factory.mktemp("results"), config)
+    run(config, kept, 2)
+    yield kept
+    patch.undo()
+
+
+def test_records(config, results):
+    test = results.get("test")
+    assert test["windows"]["train"]["missing"] == 36
+    assert test["windows"]["test"]["crossing"] == 41
+    assert set(results.records("run/")) == {f"run/{name}/{seed}" for name in config["methods"] for seed in (0, 1)}
+    for name in config["methods"]:
+        first, second = results.get(f"run/{name}/0"), results.get(f"run/{name}/1")
+        assert len(first["natural"]) == len(test["wet"])
+        wet = np.array(first["thinned_wet"], dtype=bool)
+        assert (~wet).sum() == 3 * wet.sum()
+        total, rainy = first["train"]
+        assert total == 4 * rainy
+        assert 0 < first["kept"] < 1
+        assert first["thinned_day"] != second["thinned_day"]
+    letters = {"time", *config["data"]["channels"]}
+    for feature in results.get("run/committee/0")["features"]:
+        assert set(feature["letters"]) <= letters
+    assert len(results.get("run/plain/0")["facts"]["members"]) == 1
+
+
+def test_run_again_computes_nothing(config, results, monkeypatch):
+    monkeypatch.setattr("siggpde.experiments.weather.load_station", lambda name: pytest.fail("computed again"))
+    before = results.file.read_bytes()
+    run(config, results, 2)
+    assert results.file.read_bytes() == before
+
+
+def test_report(config, results, monkeypatch):
+    pytest.importorskip("matplotlib").use("Agg")
+    text = report(config, results)
+    for method in config["methods"].values():
+        assert f"| {method['name']} |" in text
+    assert "SigGPDE, committee minus logistic regression" in text
+    assert "Means over 2 runs" in text and "36 have a reading missing" in text
+    for name in ("weather-stretch", "weather-features-plain", "weather-features-committee"):
+        assert f"({name}.png)" in text
+        for ending in ("png", "svg"):
+            assert (results.folder / f"{name}.{ending}").stat().st_size > 1000
+
+
+def test_report_of_nothing(config, tmp_path):
+    with pytest.raises(ValueError, match="holds no results of the weather experiment"):
+        report(config, Results(tmp_path, config))
+
+
+def test_unknown_kind(config, data, monkeypatch):
+    monkeypatch.setenv("SIGGPDE_DATA", str(data))
+    with pytest.raises(ValueError, match="'tarot', which is none of climatology"):
+        run_method(config | {"methods": {"cards": {"name": "x", "kind": "tarot"}}}, "cards", 0)
+
+
+@pytest.mark.slow
+def test_defaults_of_the_classifier(config, data, monkeypatch):
+    monkeypatch.setenv("SIGGPDE_DATA", str(data))
+    methods = {"classifier": {"name": "x", "kind": "classifier"}}
+    record = run_method(config | {"methods": methods}, "classifier", 0)
+    assert np.isfinite(record["natural"]).all()
+
+
+def windows_at(days, wet_days):
+    minutes = np.concatenate([np.arange(24) * 60 + day * 1440 for day in days])
+    wet = np.isin(minutes // 1440, wet_days)
+    return Windows(np.zeros((1, 1)), np.zeros(len(minutes), dtype=int), minutes, wet * 2.0, wet, 1)
+
+
+@pytest.mark.parametrize(
+    ("wet_days", "year", "expected"),
+    [
+        ([19800, 19801, 19815], 2024, [19795, 19801]),  # the first stretch that holds both
+        ([19726, 19727, 19729, 19815], 2024, [19723, 19729]),  # 2024 begins on day 19723
+        ([19700, 19701], 1999, [19695, 19701]),  # there is no such year: all of it
+    ],
+)
+def test_rainiest_stretch(wet_days, year, expected):
+    assert rainiest(windows_at(range(19690, 19830), wet_days), year, 7) == expected
+
+
+def test_rainiest_of_a_short_record():
+    assert rainiest(windows_at(range(19800, 19803), [19801]), 2024, 7) == [19800, 19802]

@@ -1,0 +1,267 @@
+"""Explanations add up to what the model computes, are found by name, and follow finite differences."""
+
+import dataclasses
+import json
+
+import pytest
+import torch
+
+from helpers.small_committees import KINDS, batch_of, committee_of, ends, labels_of, latents, one_member
+from siggpde.explain import explain_series, global_importance, time_attribution
+from siggpde.explain.linear import word_features, word_weights
+from siggpde.gp.likelihoods import Bernoulli, Softmax
+from siggpde.paths import PathOptions, SeriesBatch
+
+NAMES = ["x", "y"]
+CLASSES = ["low", "middle", "high"]
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["equal", "ragged"])
+def batch(request):
+    return batch_of(ragged=request.param)
+
+
+@pytest.fixture(scope="module")
+def classifier(batch):
+    return committee_of(batch, labels_of(batch, 3))
+
+
+@pytest.fixture(scope="module")
+def regressor(batch):
+    return committee_of(batch, 10 + ends(batch), KINDS[:2])
+
+
+@pytest.mark.parametrize("rank", [None, 5])
+@pytest.mark.parametrize("normalized", [False, True])
+@pytest.mark.parametrize("depth", [None, 2, 3])
+def test_features_times_weights_are_the_latents(batch, rank, normalized, depth):
+    committee = one_member(batch, Softmax(3), rank=rank, normalized=normalized, depth=depth, amplitude=2.5)
+    (member,) = committee.members
+    with torch.no_grad():
+        found = word_features(member.model, *member.paths(batch)) @ word_weights(member.model).T
+    assert torch.allclose(found, latents(committee, batch)[0], rtol=1e-12, atol=1e-12)
+
+
+def test_features_of_a_float32_model_are_its_latents_to_float32(batch):
+    committee = one_member(batch, Softmax(3), dtype=torch.float32, normalized=True)
+    (member,) = committee.members
+    found = word_features(member.model, *member.paths(batch)) @ word_weights(member.model).T
+    assert torch.allclose(found, latents(committee, batch)[0], atol=1e-5)
+
+
+@pytest.mark.parametrize("rank", [None, 12])
+@pytest.mark.parametrize("background", [False, True])
+def test_contributions_to_classes_add_up(batch, rank, background):
+    committee = committee_of(batch, labels_of(batch, 3), rank=rank)
+    base = batch_of(20, seed=5) if background else None
+    found = explain_series(committee, batch, NAMES, CLASSES, background=base, top=5)
+    chances = committee.probabilities(batch)
+    means = torch.einsum("k,knc->nc", committee.weights, torch.stack(latents(committee, batch)))
+    for row, each in enumerate(found):
+        first, second = CLASSES.index(each.label), CLASSES.index(each.runner_up)
+        assert each.series == row
+        assert first == int(chances[row].argmax()) and first != second
+        assert each.probability == pytest.approx(float(chances[row, first]), abs=1e-12)
+        assert each.runner_up_probability == pytest.approx(float(chances[row].sort().values[-2]), abs=1e-12)
+        assert each.latent == pytest.approx(float(means[row, first] - means[row, second]), abs=1e-10)
+        parts = [contribution.value for contribution in each.contributions]
+        assert each.constant + each.rest + sum(parts) == pytest.approx(each.latent, abs=1e-10)
+        assert len(parts) == 5 and [abs(v) for v in parts] == sorted((abs(v) for v in parts), reverse=True)
+        assert each.mean is None and each.std is None
+
+
+def test_contributions_to_numbers_add_up(batch, regressor):
+    found = explain_series(regressor, batch, NAMES, top=1000)
+    mean, variance = regressor.mean_and_variance(batch)
+    for row, each in enumerate(found):
+        assert each.mean == pytest.approx(float(mean[row])) and each.std == pytest.approx(float(variance[row].sqrt()))
+        assert each.latent == pytest.approx(each.mean, abs=1e-9)
+        assert each.rest == pytest.approx(0.0, abs=1e-9)
+        assert each.constant + sum(c.value for c in each.contributions) == pytest.approx(each.mean, abs=1e-9)
+        assert each.label is None and each.probability is None
+
+
+def test_interactions_are_sums_over_the_words_of_a_set_of_channels(batch, classifier):
+    for each in explain_series(classifier, batch, NAMES, CLASSES, top=10**6)[:3]:
+        sums: dict[frozenset[str], float] = {}
+        for word in each.contributions:
+            key = frozenset(word.letters)
+            sums[key] = sums.get(key, 0.0) + word.value
+        assert {frozenset(found.letters): found.value for found in each.interactions} == pytest.approx(sums)
+        assert each.constant + sum(found.value for found in each.interactions) == pytest.approx(each.latent)
+        sizes = [abs(found.value) for found in each.interactions]
+        assert sizes == sorted(sizes, reverse=True)
+        assert {"time", "x", "time & x", "x & y"} <= {found.name for found in each.interactions}
+
+
+def test_one_latent_for_two_classes_speaks_for_either(batch):
+    committee = one_member(batch, Bernoulli())
+    found = explain_series(committee, batch, NAMES, [0, 1])
+    (latent,) = latents(committee, batch)
+    assert {each.label for each in found} == {0, 1}
+    for each, value in zip(found, latent[:, 0].tolist(), strict=True):
+        assert each.latent == pytest.approx(value if each.label == 1 else -value)
+        assert each.latent > 0
+
+
+def test_explanations_are_told_in_plain_english(batch, classifier, regressor):
+    each = explain_series(classifier, batch, NAMES, CLASSES, top=2)[3]
+    first, *others = each.sentences
+    assert first.startswith(f"series 3: {each.label} with probability 0.") or " probability 1" in first
+    assert others == [f"{c.name}: {c.value:+.3g}" for c in each.contributions]
+    assert str(each).count("\n") == 2
+    assert json.loads(json.dumps(each.to_dict()))["label"] == each.label
+    number = explain_series(regressor, batch, NAMES, top=1)[0]
+    assert str(number).startswith("series 0: ") and " ± " in str(number)
+
+
+def test_what_is_like_all_others_moves_into_the_constant(batch, regressor):
+    """Seen against themselves, the contributions of all series to a word are zero on average."""
+    found = explain_series(regressor, batch, NAMES, top=1000, background=batch)
+    sums: dict[str, float] = {}
+    for each in found:
+        for contribution in each.contributions:
+            sums[contribution.name] = sums.get(contribution.name, 0.0) + contribution.value
+    assert sums and max(abs(value) for value in sums.values()) < 1e-8
+
+
+def test_series_in_chunks_keep_their_numbers(classifier):
+    many = batch_of(300, seed=2)
+    found = explain_series(classifier, dataclasses.replace(many, first=40), NAMES, CLASSES, top=1)
+    assert [each.series for each in found] == list(range(40, 340))
+    few = explain_series(classifier, SeriesBatch(many.values[290:]), NAMES, CLASSES, top=1)
+    assert [e.contributions[0].name for e in few] == [e.contributions[0].name for e in found[290:]]
+
+
+def test_importance_is_the_spread_of_contributions(batch, classifier):
+    found = global_importance(classifier, batch, NAMES, top=10**6)
+    expected: dict[tuple[str, ...], float] = {}
+    for weight, member in zip(classifier.weights.tolist(), classifier.members, strict=True):
+        names = member.transform.names(NAMES)
+        features = word_features(member.model, *member.paths(batch)).detach()
+        each = features[:, None, :] * word_weights(member.model)
+        spread = each.std(dim=0, correction=0).sum(dim=0)
+        for word, value in zip(member.model.features.words, spread.tolist(), strict=True):
+            letters = tuple(names[letter] for letter in word)
+            expected[letters] = expected.get(letters, 0.0) + weight * value
+    del expected[()]
+    assert {each.letters: each.importance for each in found.words} == pytest.approx(expected)
+    assert found.all_words == len(expected) == len(found) and found.series == len(batch)
+    values = [each.importance for each in found]
+    assert values == sorted(values, reverse=True)
+    whole = sum(expected.values())
+    for part in (found.words, found.channels, found.lengths):
+        assert sum(each.share for each in part) == pytest.approx(1.0)
+        assert sum(each.importance for each in part) == pytest.approx(whole)
+    by_hand = sum(v * word.count("x") / len(word) for word, v in expected.items())
+    assert {each.name: each.importance for each in found.channels}["x"] == pytest.approx(by_hand)
+    pairs = sum(v for word, v in expected.items() if len(word) == 2)
+    assert {each.name: each.importance for each in found.lengths}["2 letters"] == pytest.approx(pairs)
+    assert found.lengths[0].name == "1 letter"
+    assert json.loads(json.dumps(found.to_dict()))["words"][0]["name"] == found.words[0].name
+
+
+def test_members_join_words_by_their_names(batch, classifier):
+    found = global_importance(classifier, batch, NAMES, top=10**6)
+    names = [each.name for each in found]
+    assert len(set(names)) == len(names)
+    assert "time–x" in names  # in the first and second member
+    channels = {each.name for each in found.channels}
+    assert {"time", "x", "y", "path length", "x before", "change of x", "variation of change of y"} <= channels
+
+
+def test_the_channel_that_decides_is_found():
+    batch = batch_of(60, seed=3)
+    committee = committee_of(batch, labels_of(batch, 2), [PathOptions(base_point=False)])
+    found = global_importance(committee, batch, NAMES)
+    share = {each.name: each.share for each in found.channels}
+    assert "x" in found.words[0].letters and "y" not in found.words[0].letters
+    assert share["x"] > 2 * share["y"]
+
+
+def test_importance_looks_at_evenly_spaced_series(classifier):
+    many = batch_of(610, seed=4)
+    found = global_importance(classifier, many, NAMES, max_series=61)
+    same = global_importance(classifier, SeriesBatch(many.values[::10]), NAMES)
+    assert found == same
+    assert found.series == 61
+    assert global_importance(classifier, many, NAMES).series == 500  # in two chunks
+
+
+def test_importance_of_many_series_is_that_of_all_at_once(batch, regressor):
+    """In chunks whose means differ."""
+    values = batch_of(600, seed=4).values
+    values[300:] *= 3
+    found = global_importance(regressor, SeriesBatch(values), NAMES, top=10**6, max_series=600)
+    total = 0.0
+    for weight, member in zip(regressor.weights.tolist(), regressor.members, strict=True):
+        spread = word_features(member.model, *member.paths(SeriesBatch(values))).detach().std(dim=0, correction=0)
+        constant = member.model.features.words.index(())
+        each = spread * word_weights(member.model)[0].abs()
+        total += weight * float(each.sum() - each[constant])
+    assert found.series == 600
+    assert sum(each.importance for each in found) == pytest.approx(total, rel=1e-10)
+
+
+def test_channels_named_as_what_paths_add_are_told_apart(batch, classifier):
+    found = global_importance(classifier, batch, ["time", "y"], top=10**6)
+    channels = {each.name for each in found.channels}
+    assert {"time", "time (channel 0)", "y"} <= channels
+    plain = global_importance(classifier, batch, NAMES, top=10**6)
+    renamed = {each.name.replace("time (channel 0)", "x"): each.importance for each in found}
+    assert renamed == pytest.approx({each.name: each.importance for each in plain})
+    twice = global_importance(classifier, batch, ["z", "z"], top=10**6)
+    assert {"z (channel 0)", "z (channel 1)"} <= {each.name for each in twice.channels}
+
+
+def test_time_stamps_are_used():
+    plain = batch_of(24)
+    stamps = torch.rand(24, 7, generator=torch.Generator().manual_seed(1), dtype=torch.float64).cumsum(dim=1)
+    batch = SeriesBatch(plain.values, times=stamps)
+    committee = committee_of(batch, ends(batch), [PathOptions()])
+    found = explain_series(committee, batch, NAMES, top=1000)
+    mean, _ = committee.mean_and_variance(batch)
+    assert [each.latent for each in found] == pytest.approx(mean.tolist())
+    assert global_importance(committee, batch, NAMES, max_series=10).series == 10
+    assert time_attribution(committee, batch, NAMES).values.shape == (24, 7, 3)
+
+
+def test_inputs_and_models_are_left_alone(batch, classifier):
+    values = batch.values.clone()
+    before = [member.model.variational.mean.clone() for member in classifier.members]
+    explain_series(classifier, batch, NAMES, CLASSES)
+    global_importance(classifier, batch, NAMES)
+    time_attribution(classifier, batch, NAMES)
+    assert torch.equal(values.nan_to_num(), batch.values.nan_to_num())
+    for member, mean in zip(classifier.members, before, strict=True):
+        assert torch.equal(member.model.variational.mean, mean)
+        assert all(parameter.grad is None for parameter in member.model.parameters())
+
+
+@pytest.mark.parametrize("function", [global_importance, explain_series, time_attribution])
+def test_wrong_names_and_series_are_refused(batch, regressor, function):
+    with pytest.raises(ValueError, match="each of the 2 channels of the series, got \\['x'\\]"):
+        function(regressor, batch, ["x"])
+    with pytest.raises(ValueError, match="each of the 2 channels"):
+        function(regressor, batch, "xy")
+    with pytest.raises(ValueError, match=r"no series to explain|0 series do not show"):
+        function(regressor, SeriesBatch(batch.values[:0]), NAMES)
+    with pytest.raises(ValueError, match="the series have 3 channels, but those of training had 2"):
+        function(regressor, batch_of(4, channels=3), ["x", "y", "z"])
+
+
+def test_wrong_settings_are_refused(batch, classifier, regressor):
+    with pytest.raises(ValueError, match="predicts numbers, not classes; leave classes out"):
+        explain_series(regressor, batch, NAMES, CLASSES)
+    with pytest.raises(ValueError, match="3 classes; give their labels as classes, got none"):
+        explain_series(classifier, batch, NAMES)
+    with pytest.raises(ValueError, match="3 classes; give their labels as classes, got 2"):
+        explain_series(classifier, batch, NAMES, ["a", "b"])
+    with pytest.raises(ValueError, match="top must be at least 1, got 0"):
+        explain_series(classifier, batch, NAMES, CLASSES, top=0)
+    with pytest.raises(ValueError, match="at least 1 and max_series at least 2, got 0 and 500"):
+        global_importance(classifier, batch, NAMES, top=0)
+    with pytest.raises(ValueError, match="got 10 and 1"):
+        global_importance(classifier, batch, NAMES, max_series=1)
+    with pytest.raises(ValueError, match="1 series do not show what varies; give at least 2"):
+        global_importance(classifier, batch_of(1), NAMES)

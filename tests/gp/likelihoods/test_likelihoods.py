@@ -1,0 +1,216 @@
+"""Likelihoods: what all of them promise, for every one of them."""
+
+import json
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from siggpde.gp.likelihoods import Bernoulli, Gaussian, LeastSquares, Likelihood, Poisson, RobustMax, Softmax, StudentT
+
+MAKERS = {
+    "gaussian": lambda: Gaussian(noise=0.3),
+    "student_t": lambda: StudentT(scale=0.5, df=4.5, learn_df=True),
+    "poisson": lambda: Poisson(offset=0.4),
+    "probit": Bernoulli,
+    "logit": lambda: Bernoulli(link="logit"),
+    "softmax": lambda: Softmax(classes=4),
+    "softmax_weighted": lambda: Softmax(classes=3, class_weight=[0.5, 1.0, 3.0]),
+    "robustmax": lambda: RobustMax(classes=4, class_weight=(1.0, 2.0, 0.5, 1.5)),
+    "least_squares": lambda: LeastSquares(classes=4, noise=0.3, lapse=0.02, class_weight=(1.0, 2.0, 0.5, 1.5)),
+}
+CLASSIFIERS = ["probit", "logit", "softmax", "robustmax", "least_squares"]
+# The predictive density is not that of training: of a weighted, or of another p(y | f).
+APART = ["softmax_weighted", "robustmax", "least_squares"]
+REGRESSORS = ["gaussian", "student_t", "poisson"]
+every = pytest.mark.parametrize("kind", MAKERS)
+
+
+def problem(likelihood, rows=6, dtype=torch.float64, seed=0, spread=1.0):
+    """Marginals with one row of variance 0, and targets."""
+    generator = torch.Generator().manual_seed(seed)
+    mean = torch.randn(rows, likelihood.latents, generator=generator, dtype=torch.float64)
+    variance = spread * torch.rand(rows, likelihood.latents, generator=generator, dtype=torch.float64)
+    variance[0] = 0
+    if hasattr(likelihood, "classes"):
+        y = torch.randint(likelihood.classes, (rows,), generator=generator)
+    elif isinstance(likelihood, Poisson):
+        y = torch.randint(6, (rows,), generator=generator)
+    else:
+        y = torch.randn(rows, generator=generator, dtype=torch.float64).to(dtype)
+    return mean.to(dtype), variance.to(dtype), y
+
+
+@every
+def test_gradients_are_those_of_the_value(kind):
+    likelihood = MAKERS[kind]()
+    mean, variance, y = problem(likelihood, rows=4)
+    variance += 0.05
+    parameters = [p for p in likelihood.parameters() if p.requires_grad]
+
+    def value(mean, variance, *_):
+        return likelihood.expected_log_prob(mean, variance, y)
+
+    inputs = (mean.requires_grad_(), variance.requires_grad_(), *parameters)
+    assert torch.autograd.gradcheck(value, inputs, eps=1e-6, atol=1e-6)
+
+
+@every
+def test_statistics_are_the_value_and_its_derivatives(kind):
+    likelihood = MAKERS[kind]()
+    mean, variance, y = problem(likelihood, rows=40, spread=0.5)
+    value, g, a = likelihood.statistics(mean, variance, y)
+    mean, variance = mean.requires_grad_(), variance.requires_grad_()
+    expected = likelihood.expected_log_prob(mean, variance, y)
+    slope, half = torch.autograd.grad(expected.sum(), [mean, variance])
+    assert not value.requires_grad and not g.requires_grad and not a.requires_grad
+    torch.testing.assert_close(value, expected.detach(), rtol=1e-12, atol=1e-12)
+    # Price's theorem holds for the integrals, and for sums over nodes as well as these approximate them.
+    torch.testing.assert_close(g, slope, rtol=0, atol=3e-3 if kind == "student_t" else 1e-6)
+    tolerance = {"softmax": 0.02, "softmax_weighted": 0.06, "student_t": 0.1, "probit": 1e-5, "logit": 1e-5}
+    torch.testing.assert_close(a, -2 * half, rtol=0, atol=tolerance.get(kind, 1e-6))
+    if likelihood.log_concave:
+        assert bool((a >= 0).all())
+
+
+@every
+def test_without_variance_they_are_log_p_and_its_derivatives(kind):
+    """At variance 0 the expectation is log p(y | mean); its gradient in the variance is half the second derivative."""
+    likelihood = MAKERS[kind]()
+    mean, variance, y = problem(likelihood)
+    if kind == "robustmax":
+        mean[:, 0] += 5  # away from ties, where p jumps
+    variance = torch.zeros_like(variance)
+    value, g, a = likelihood.statistics(mean, variance, y)
+    step = 1e-4
+    for latent in range(likelihood.latents):
+        move = step * torch.eye(likelihood.latents, dtype=torch.float64)[latent]
+        up, down = (likelihood.expected_log_prob(mean + sign * move, variance, y) for sign in (1, -1))
+        torch.testing.assert_close((up - down) / (2 * step), g[:, latent], rtol=0, atol=1e-5)
+        torch.testing.assert_close(-(up + down - 2 * value) / step**2, a[:, latent], rtol=0, atol=1e-4)
+    variance.requires_grad_()
+    (half,) = torch.autograd.grad(likelihood.expected_log_prob(mean, variance, y).sum(), variance)
+    torch.testing.assert_close(-2 * half, a, rtol=0, atol=2e-3)
+    if kind not in APART:
+        torch.testing.assert_close(likelihood.log_predictive(mean, variance.detach(), y), value, rtol=0, atol=1e-8)
+
+
+@every
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("size", [1.0, 1e3])
+def test_everything_is_finite_and_keeps_its_dtype(kind, dtype, size):
+    likelihood = MAKERS[kind]()
+    mean, variance, y = problem(likelihood, rows=9, dtype=dtype)
+    mean = size * mean.sign()
+    mean, variance = mean.requires_grad_(), variance.requires_grad_()
+    value = likelihood.expected_log_prob(mean, variance, y)
+    gradients = torch.autograd.grad(value.sum(), [mean, variance])
+    predicted = likelihood.predict(mean, variance)
+    found = [value, *gradients, *likelihood.statistics(mean, variance, y), likelihood.log_predictive(mean, variance, y)]
+    found += predicted if isinstance(predicted, tuple) else [predicted]
+    assert all(bool(torch.isfinite(tensor).all()) and tensor.dtype == dtype for tensor in found)
+    assert value.shape == (9,) and gradients[0].shape == mean.shape
+
+
+@every
+def test_the_two_dtypes_agree(kind):
+    likelihood = MAKERS[kind]()
+    wide = problem(likelihood, rows=20)
+    narrow = problem(likelihood, rows=20, dtype=torch.float32)
+    pairs = [
+        *zip(likelihood.statistics(*narrow), likelihood.statistics(*wide), strict=True),
+        (likelihood.log_predictive(*narrow), likelihood.log_predictive(*wide)),
+    ]
+    for single, double in pairs[1:] if kind == "robustmax" else pairs:
+        # RobustMax jumps where variances vanish, and the floor of the two dtypes is not the same.
+        rows = slice(1, None) if kind == "robustmax" else slice(None)
+        torch.testing.assert_close(single.double()[rows], double[rows], rtol=1e-4, atol=1e-4)
+
+
+@every
+def test_settings_rebuild_the_likelihood(kind):
+    likelihood = MAKERS[kind]()
+    with torch.no_grad():
+        for parameter in likelihood.parameters():
+            parameter.add_(0.25)
+    again = Likelihood.from_settings(json.loads(json.dumps(likelihood.settings())))
+    inputs = problem(likelihood)
+    assert type(again) is type(likelihood) and again.settings().keys() == likelihood.settings().keys()
+    for one, other in zip(again.statistics(*inputs), likelihood.statistics(*inputs), strict=True):
+        torch.testing.assert_close(one, other)
+    kept = ["calibration", "mixing", "offset"] if kind == "least_squares" else []
+    assert list(again.state_dict()) == [*(name for name, _ in likelihood.named_parameters()), *kept]
+    assert type(likelihood).__name__ in repr(likelihood)
+
+
+@pytest.mark.parametrize("kind", CLASSIFIERS)
+def test_probabilities_sum_to_one_and_agree_with_the_density(kind):
+    likelihood = MAKERS[kind]()
+    mean, variance, y = problem(likelihood, rows=30, spread=4.0)
+    probabilities = likelihood.predict(mean, variance)
+    assert probabilities.shape == (30, likelihood.classes) and bool((probabilities >= 0).all())
+    torch.testing.assert_close(probabilities.sum(1), torch.ones(30).double())
+    density = likelihood.log_predictive(mean, variance, y)
+    torch.testing.assert_close(probabilities.gather(1, y[:, None])[:, 0].log(), density)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("softmax", {"classes": 3}),
+        ("robustmax", {"classes": 3}),
+        ("least_squares", {"classes": 3}),
+        ("bernoulli", {}),
+    ],
+)
+def test_class_weights_multiply_training_and_leave_predictions(name, arguments):
+    plain = Likelihood.from_settings({"name": name, **arguments})
+    mean, variance, y = problem(plain, rows=12)
+    weights = torch.tensor([0.5, 2.0, 3.0])[: plain.classes]
+    weighted = Likelihood.from_settings({"name": name, **arguments, "class_weight": weights.tolist()})
+    factor = weights[y].double()
+    for one, other in zip(plain.statistics(mean, variance, y), weighted.statistics(mean, variance, y), strict=True):
+        torch.testing.assert_close(other, one * (factor if one.ndim == 1 else factor[:, None]))
+    expected = plain.expected_log_prob(mean, variance, y)
+    torch.testing.assert_close(weighted.expected_log_prob(mean, variance, y), expected * factor)
+    assert torch.equal(weighted.predict(mean, variance), plain.predict(mean, variance))
+    assert torch.equal(weighted.log_predictive(mean, variance, y), plain.log_predictive(mean, variance, y))
+
+
+@given(
+    kind=st.sampled_from(sorted(MAKERS)),
+    seed=st.integers(0, 2**20),
+    log_spread=st.floats(-12, 3),
+    log_size=st.floats(-3, 2),
+)
+@settings(max_examples=40, deadline=None)
+def test_jensen_holds_and_concave_ones_have_no_negative_a(kind, seed, log_spread, log_size):
+    """E[log p] <= log E[p], at any spread; the quadratures of the two sides may differ a little."""
+    likelihood = MAKERS[kind]()
+    mean, variance, y = problem(likelihood, rows=3, seed=seed, spread=10**log_spread)
+    mean = mean * 10**log_size
+    value, g, a = likelihood.statistics(mean, variance, y)
+    if kind not in APART:
+        slack = 0.05 * (1 + value.abs()) * (1 + variance.sqrt().amax(1))
+        assert bool((value <= likelihood.log_predictive(mean, variance, y) + slack).all())
+    assert bool(torch.isfinite(torch.cat([value, g.flatten(), a.flatten()])).all())
+    if likelihood.log_concave:
+        assert bool((a >= 0).all())
+
+
+@pytest.mark.parametrize("kind", ["softmax", "probit", "gaussian", "least_squares"])
+def test_an_empty_batch_gives_empty_results(kind):
+    likelihood = MAKERS[kind]()
+    mean, variance, y = (part[:0] for part in problem(likelihood))
+    assert [part.shape for part in likelihood.statistics(mean, variance, y)] == [(0,), mean.shape, mean.shape]
+    assert likelihood.log_predictive(mean, variance, y).shape == (0,)
+
+
+def test_the_global_random_state_is_left_alone():
+    torch.manual_seed(5)
+    before = torch.get_rng_state()
+    likelihood = Softmax(classes=5)
+    likelihood.statistics(*problem(likelihood))
+    assert torch.equal(before, torch.get_rng_state())
+    assert not torch.equal(Softmax(classes=5, seed=1)._train_points, likelihood._train_points)

@@ -1,0 +1,194 @@
+"""Orthogonal signature features: what they explain of the kernel, never more than there is."""
+
+import pytest
+import torch
+from hypothesis import given
+from torch import Tensor
+
+from helpers.random_paths import batches, few, generator
+from helpers.small_models import series
+from siggpde import signature
+from siggpde.datasets import load_dataset, load_pendigits
+from siggpde.gp import inducing
+from siggpde.gp.inducing import OrthogonalSignatureFeatures
+from siggpde.gp.kernel import SignatureKernel
+from siggpde.gp.word_choice import grow_pool, most_energetic, principal_directions
+from siggpde.paths import PathOptions, PathTransform
+from siggpde.word_sets import parents
+
+THETA = torch.tensor([0.7, 1.3], dtype=torch.float64)
+
+
+def real_paths(name: str, most: int, append: str = "none") -> Tensor:
+    try:
+        data = load_pendigits() if name == "PenDigits" else load_dataset(name)
+    except FileNotFoundError as error:
+        pytest.skip(f"{name} is not here: {str(error).splitlines()[0]}")
+    x = torch.from_numpy(data.X_train).mT[:most]
+    return PathTransform(PathOptions(append=append)).fit(x)(x)[0]
+
+
+def orthonormal(rows: int, columns: int, seed: int = 0) -> Tensor:
+    return torch.linalg.qr(torch.randn(rows, columns, generator=generator(seed), dtype=torch.float64))[0]
+
+
+@torch.no_grad()
+def test_inducing_variables_are_independent_and_covary_with_f_as_the_features():
+    """With u = <f, S^m>, E[u u^T] = I; and E[u f(X)] = S^m(X) makes k(X, Y) of all the words the features' product."""
+    x, y = series(4), series(3, seed=1)
+    for normalized in (False, True):
+        kernel = SignatureKernel(2, theta=THETA, amplitude=2.0, normalized=normalized, depth=3)
+        features = OrthogonalSignatureFeatures(2, 15)
+        left, right = features(kernel, x), features(kernel, y)
+        assert torch.equal(features.inducing_covariance(), torch.eye(15).double())
+        assert torch.allclose(left.features @ right.features.T, kernel(x, y), rtol=1e-12)
+        assert torch.equal(left.tail, torch.zeros(4).double()) and left.rounded == 0
+        features.rotate(orthonormal(15, 15))
+        turned = features(kernel, x)
+        assert torch.allclose(turned.features @ turned.features.T, kernel(x), rtol=1e-12)
+        assert turned.tail.abs().max() < 1e-12
+
+
+@few
+@given(batches(n=2, min_length=1, max_length=20, max_channels=4))
+@torch.no_grad()
+def test_features_are_scaled_signatures_and_the_tail_is_what_remains(x: Tensor):
+    channels = x.shape[2]
+    theta = torch.linspace(0.5, 1.2, channels).double()
+    kernel = SignatureKernel(channels, theta=theta, amplitude=3.0, tol=1e-10)
+    features = OrthogonalSignatureFeatures(channels, 9)
+    seen = features(kernel, x)
+    assert torch.allclose(seen.features, 3**0.5 * signature(x * theta, words=features.words), rtol=1e-12, atol=1e-14)
+    assert torch.allclose(seen.variance, kernel(x, diag=True), rtol=1e-12)
+    wanted = seen.variance - seen.features.square().sum(dim=1)
+    assert (seen.tail >= 0).all() and torch.allclose(seen.tail, wanted, atol=1e-8 * float(seen.variance.max()))
+    shares = SignatureKernel(channels, theta=theta, amplitude=3.0, normalized=True, tol=1e-10)
+    divided = features(shares, x)
+    assert torch.allclose(divided.features, seen.features * (3 / seen.variance).sqrt()[:, None], rtol=1e-12)
+    assert torch.allclose(divided.tail, seen.tail * 3 / seen.variance, atol=1e-7)
+
+
+@pytest.mark.parametrize("normalized", [False, True])
+@pytest.mark.parametrize(("name", "most"), [("PenDigits", 1000), ("Crop", 500), ("BasicMotions", 20), ("UWave", 20)])
+@torch.no_grad()
+def test_the_variance_left_over_is_never_negative_on_real_series(name: str, most: int, normalized: bool):
+    x = real_paths("UWaveGestureLibrary" if name == "UWave" else name, most, "none" if name == "Crop" else "variation")
+    for theta in (0.02, 0.1):
+        kernel = SignatureKernel(x.shape[2], theta=theta, normalized=normalized)
+        seen = OrthogonalSignatureFeatures(x.shape[2], 300)(kernel, x)
+        assert (seen.tail >= 0).all() and (seen.tail <= seen.variance).all()
+        assert torch.isfinite(seen.features).all()
+
+
+@pytest.mark.parametrize("name", ["PenDigits", "Crop", "BasicMotions"])
+@torch.no_grad()
+def test_words_by_energy_leave_at_most_as_much_as_the_first_words(name: str):
+    x = real_paths(name, 100)
+    kernel = SignatureKernel(x.shape[2], theta=0.3, normalized=True)
+    features = OrthogonalSignatureFeatures(x.shape[2], 30)
+    first = features(kernel, x)
+    pool = grow_pool(kernel, x, None, 400)
+    features.choose(sorted({*pool, *features.words}, key=lambda word: (len(word), word)))
+    energy = features(kernel, x).features.square().mean(dim=0)
+    features.choose(most_energetic(energy, features.words, 30))
+    chosen = features(kernel, x)
+    assert len(features.words) == 30 and features.words[0] == ()
+    assert chosen.tail.mean() <= first.tail.mean() + 1e-12
+
+
+@pytest.mark.parametrize(("channels", "limit"), [(1, 5), (1, 40), (2, 1), (2, 2), (2, 50), (3, 7), (5, 300)])
+@torch.no_grad()
+def test_a_pool_is_prefix_closed_and_within_its_limit(channels: int, limit: int):
+    x = series(6, channels=channels)
+    for normalized in (False, True):
+        pool = grow_pool(SignatureKernel(channels, normalized=normalized), x, None, limit)
+        assert len(set(pool)) == len(pool) <= limit
+        assert pool == sorted(pool, key=lambda word: (len(word), word)) and pool[0] == ()
+        parents(pool)  # raises where a prefix is missing
+        assert len(pool) == limit or (channels == 1 and len(pool) == 17)
+    ragged = grow_pool(SignatureKernel(channels), x, torch.tensor([6, 1, 3, 2, 6, 4]), limit)
+    assert ragged[0] == () and len(ragged) <= limit
+
+
+@torch.no_grad()
+def test_a_pool_of_loops_reaches_past_their_ends_and_leaves_out_channels_that_stand_still():
+    x = torch.cat([series(5, channels=3), series(5, channels=3).flip(1) * 0.5], dim=1)
+    x = torch.cat([x, x[:, :1]], dim=1)
+    x[:, :, 1] = 0.3
+    pool = grow_pool(SignatureKernel(3), x, None, 15)
+    assert len(pool) == 15 and not any(1 in word for word in pool)
+    assert {(0,), (2,), (0, 2), (2, 0)} < set(pool)
+    assert grow_pool(SignatureKernel(3), x[:, :1], None, 15) == [()]
+
+
+def test_the_most_energetic_words_keep_the_constant_and_break_ties_by_order():
+    pool = [(), (0,), (1,), (0, 0), (0, 1)]
+    energy = torch.tensor([0.0, 1.0, 5.0, 1.0, 7.0])
+    assert most_energetic(energy, pool, 1) == [()]
+    assert most_energetic(energy, pool, 3) == [(), (1,), (0, 1)]
+    assert most_energetic(energy, pool, 4) == [(), (0,), (1,), (0, 1)]
+    assert most_energetic(energy, pool, 9) == pool
+    with pytest.raises(ValueError, match="5 words but 2 energies"):
+        most_energetic(energy[:2], pool, 1)
+
+
+@pytest.mark.parametrize(
+    ("n", "count", "rank"), [(5, 12, 5), (5, 12, 9), (5, 12, 2), (20, 6, 6), (20, 6, 3), (1, 4, 1)]
+)
+def test_principal_directions(n: int, count: int, rank: int):
+    rows = torch.randn(n, count, generator=generator(n), dtype=torch.float64) * torch.linspace(3, 0.1, count).double()
+    basis = principal_directions(rows, rank)
+    size = min(rank, n, count)
+    assert basis.shape == (count, size)
+    assert torch.allclose(basis.T @ basis, torch.eye(size).double(), atol=1e-12)
+    left, values, right = torch.linalg.svd(rows, full_matrices=False)
+    assert torch.allclose((rows @ basis).norm(dim=0), values[:size], rtol=1e-8)
+    best = left[:, :size] * values[:size] @ right[:size]
+    assert torch.allclose(rows @ basis @ basis.T, best, atol=1e-7)
+
+
+def test_principal_directions_of_rows_that_repeat_and_of_nothing():
+    rows = torch.randn(2, 6, generator=generator(1), dtype=torch.float64)[[0, 1, 0, 1, 1]]
+    basis = principal_directions(rows, 5)
+    assert basis.shape == (6, 2) and torch.allclose(rows @ basis @ basis.T, rows, atol=1e-12)
+    with pytest.raises(ValueError, match="all rows are zero"):
+        principal_directions(torch.zeros(3, 2), 1)
+    for bad, rank in ((torch.zeros(0, 2), 1), (rows, 0)):
+        with pytest.raises(ValueError, match="at least one row and rank at least 1"):
+            principal_directions(bad, rank)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@torch.no_grad()
+def test_a_tail_negative_within_rounding_is_zero_and_counted(dtype: torch.dtype):
+    kernel, features = SignatureKernel(2, tol=1e-8), OrthogonalSignatureFeatures(2, 7)
+    scaled = features(kernel, series(4)).features.to(dtype)
+    norm = scaled.double().square().sum(dim=1)
+    unit = inducing._ROUNDINGS * max(torch.finfo(dtype).eps, 1e-8)
+    defect = torch.tensor([0.9, -0.5, 0.0, 0.1]).double() * unit
+    seen = features.project(kernel, scaled, norm * (1 - defect))
+    assert seen.rounded == 2
+    assert torch.equal(seen.tail[[0, 3]], torch.zeros(2).double()) and seen.tail[1] > 0
+    defect[2] = 2 * unit
+    with pytest.raises(ArithmeticError, match=r"series 2: its features are longer.*lower the kernel's tol"):
+        features.project(kernel, scaled, norm * (1 - defect))
+    with pytest.raises(ArithmeticError, match="series 1"):
+        features.project(kernel, scaled, norm * torch.tensor([1.1, float("nan"), 1.1, 1.1]))
+
+
+def test_errors_and_words_chosen_by_hand():
+    assert OrthogonalSignatureFeatures(2, 3, chosen=[(), (1,), (1, 0)]).words == [(), (1,), (1, 0)]
+    with pytest.raises(ValueError, match="order must be"):
+        OrthogonalSignatureFeatures(2, 3, "size")
+    for rank in (0, 4):
+        with pytest.raises(ValueError, match="rank must be from 1"):
+            OrthogonalSignatureFeatures(2, 3, rank=rank)
+    features = OrthogonalSignatureFeatures(2, 3)
+    with pytest.raises(ValueError, match=r"basis must have shape \(3, rank\)"):
+        features.rotate(torch.eye(4))
+    with pytest.raises(ValueError, match="orthonormal; they are off by"):
+        features.rotate(torch.ones(3, 2))
+    features.rotate(orthonormal(3, 2))
+    assert features.size == 2 and "2 directions" in repr(features)
+    features.rotate(None)
+    assert features.size == 3

@@ -1,0 +1,223 @@
+"""Fits that every rank runs with its part of the series, and the processes that run them."""
+
+from __future__ import annotations
+
+import datetime
+import multiprocessing
+import shutil
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch.multiprocessing.spawn import start_processes
+
+from helpers.small_estimators import estimator, outputs, rising
+from helpers.small_models import labels, series, small_gp, targets
+from siggpde.distributed.ranks import Ranks
+from siggpde.distributed.shard import all_labels
+from siggpde.gp.likelihoods import Bernoulli, Gaussian, LeastSquares, Likelihood, Softmax, StudentT
+from siggpde.gp.model import SignatureGP
+from siggpde.training import Exact, NaturalGradients, PaperSchedule, fit
+from siggpde.training.phases.natural import LearnHyperparameters
+from siggpde.training.phases.paper import NadamPhase
+from siggpde.training.schedules import Schedule
+
+N = 61
+CUTS = {1: [0, N], 2: [0, 17, N], 3: [0, 30, 33, N]}
+"""Where the parts of so many ranks begin and end: unequal, one with fewer series than a minibatch has by far."""
+
+
+def part(ranks: Ranks) -> slice:
+    start, stop = CUTS[ranks.count][ranks.rank : ranks.rank + 2]
+    return slice(start, stop)
+
+
+def data(kind: str) -> tuple[torch.Tensor, torch.Tensor]:
+    x = series(N, length=7, channels=2)
+    return x, {"classes": labels(x, 3), "two": labels(x, 2), "numbers": targets(x)}[kind]
+
+
+def fitted(
+    ranks: Ranks, kind: str, likelihood: Likelihood, schedule: Schedule, count: int = 9, **settings: Any
+) -> dict[str, Any]:
+    """What a fit leaves: the model's state, and the records and reasons of its history."""
+    more = {
+        key: settings.pop(key)
+        for key in ("validation", "checkpoint", "checkpoint_every", "resume", "lengths")
+        if key in settings
+    }
+    torch.manual_seed(0)
+    model = small_gp(likelihood, count, **settings)
+    x, y = data(kind)
+    mine = part(ranks)
+    if "lengths" in more:
+        more["lengths"] = more["lengths"][mine]
+    history = fit(model, (x[mine], y[mine]), schedule, ranks=ranks, progress=False, **more)
+    return facts_of(model, history)
+
+
+def facts_of(model: SignatureGP, history: Any) -> dict[str, Any]:
+    records = [(r.elbo, r.nlpp, r.accuracy, r.amplitude, r.theta) for r in history.records]
+    words = [list(word) for word in model.features.words]
+    return {"state": dict(model.state_dict()), "records": records, "stopped": history.stopped, "words": words}
+
+
+FAST = NaturalGradients(max_iter=9, inner=3, batch=10, settle=1e-9, patience=30)
+PAPER = PaperSchedule(iterations=17, batch=7, learning_rate=0.01, evaluate_every=5)
+FEW = PaperSchedule(iterations=6, batch=2, learning_rate=0.01)
+STOCHASTIC = NaturalGradients(max_iter=50, inner=2, batch=4, patience=20, max_joint=5)
+FITS: dict[str, Callable[..., dict[str, Any]]] = {
+    "paper": lambda r, **s: fitted(r, "classes", Softmax(3), PAPER, **s),
+    "natural": lambda r, **s: fitted(r, "classes", Softmax(3), FAST, order="energy", **s),
+    "exact": lambda r: fitted(r, "classes", LeastSquares(3), Exact(), covariance="shared", normalized=True),
+    "exact numbers": lambda r: fitted(r, "numbers", Gaussian(0.1), Exact(max_tuned=40), depth=3, count=15),
+}
+MORE: dict[str, Callable[..., dict[str, Any]]] = {
+    "paper diagonal": lambda r: fitted(r, "numbers", Gaussian(0.1), FEW, covariance="diagonal"),
+    "natural stochastic": lambda r: fitted(r, "two", Bernoulli(), STOCHASTIC),
+    "natural not concave": lambda r: fitted(r, "numbers", StudentT(), FAST, covariance="diagonal", validation=0.0),
+    "natural shared": lambda r: fitted(r, "classes", LeastSquares(3), FAST, covariance="shared", normalized=True),
+    "lengths": lambda r: fitted(r, "numbers", Gaussian(0.1), FAST, lengths=LENGTHS, order="energy", validation=0.0),
+}
+LENGTHS = torch.arange(N) % 4 + 4
+BY_TWO = ("paper", "natural", "exact")
+BROKEN = ("paper", "natural")
+
+
+class Interruption(Exception):
+    pass
+
+
+def interrupted(name: str, ranks: Ranks, state: Path) -> None:
+    """Runs a fit up to an iteration of its second phase, with a checkpoint after every one."""
+    kinds: tuple[Any, ...] = (LearnHyperparameters, NadamPhase)
+    kept = [kind.iterate for kind in kinds]
+
+    def stop(self: Any, trainer: Any) -> str | None:
+        if self.name == "hyperparameters" and trainer.iteration == 4:
+            raise Interruption
+        return kept[kinds.index(type(self))](self, trainer)
+
+    for kind in kinds:
+        kind.iterate = stop
+    try:
+        FITS[name](ranks, checkpoint=state, checkpoint_every=0.0)
+        raise AssertionError("the fit was not interrupted")
+    except Interruption:
+        pass
+    finally:
+        for kind, iterate in zip(kinds, kept, strict=True):
+            kind.iterate = iterate
+
+
+def estimated(ranks: Ranks, *kinds: tuple[str, str]) -> dict[str, Any]:
+    """What estimators fitted with parts of the series predict, and what they know of all."""
+    X, y = rising(40, classes=4)
+    names = np.array(["north", "east", "south", "west"])[np.sort(y)]  # no rank has all the classes
+    ragged = [one[:, : 12 - number % 3] for number, one in enumerate(X[np.argsort(y, kind="stable")])]
+    numbers = [one[0, -1] + number % 2 for number, one in enumerate(ragged)]
+    mine = slice(40 * ranks.rank // ranks.count, 40 * (ranks.rank + 1) // ranks.count)
+    found: dict[str, Any] = {}
+    for kind, likelihood in kinds or (("classifier", "auto"),):
+        weighted = {"class_weight": "balanced"} if kind == "classifier" else {}
+        members = 1 if likelihood == "student_t" else 2  # several have no quantiles with that likelihood
+        chosen = estimator(kind, likelihood=likelihood, members=members, **weighted)
+        trained = chosen.fit(ragged[mine], (names if weighted else numbers)[mine], ranks=ranks)
+        facts = [trained.fingerprint_, trained.n_series_, list(trained.length_range_)]
+        classes = getattr(trained, "classes_", np.empty(0)).tolist()
+        found[f"{kind} {likelihood}"] = [torch.from_numpy(outputs(trained, ragged)), facts, classes]
+    return found
+
+
+def failing(ranks: Ranks) -> list[str]:
+    """What is said on this rank when one of them cannot go on, or has other settings."""
+    x, y = data("numbers")
+    mine = part(ranks)
+    broken = x.clone()
+    broken[40, 2, 1] = torch.nan  # the third rank has it
+    trials: list[Callable[[], Any]] = [
+        lambda: fit(small_gp(), (broken[mine], y[mine]), Exact(), ranks=ranks),
+        lambda: fit(small_gp(), (x[mine], y[mine]), PaperSchedule(iterations=1 + ranks.rank), ranks=ranks),
+        lambda: fit(small_gp(), (x[mine][: ranks.rank], y[mine][: ranks.rank]), Exact(), ranks=ranks),
+        lambda: all_labels(np.array(["a"] if ranks.rank else [1]), ranks),
+        lambda: ranks.first(lambda: {}["nothing"]),
+    ]
+    said = []
+    for trial in trials:
+        try:
+            trial()
+            said.append("nothing")
+        except Exception as error:
+            said.append(f"{type(error).__name__}: {error}")
+    return said
+
+
+def tools(ranks: Ranks) -> dict[str, Any]:
+    own = torch.arange(ranks.rank + 1) + 10 * ranks.rank
+    parameter = torch.nn.Parameter(torch.zeros(2))
+    if ranks.rank:
+        parameter.grad = torch.ones(2)
+    ranks.sum_gradients([parameter])
+    return {
+        "sum": ranks.sum(torch.tensor([0.1, 1.0]), torch.tensor(ranks.rank)),
+        "most": ranks.most(torch.tensor([ranks.rank, -ranks.rank])),
+        "gather": ranks.gather(own),
+        "places": ranks.gather(own[:1], torch.tensor([2 - ranks.rank]), 3),
+        "first": ranks.first(lambda: {"rank": ranks.rank}),
+        "same": ranks.same(ranks.rank + 0.5),
+        "all": ranks.all([ranks.rank]),
+        "to_first": ranks.to_first(own),
+        "gradient": parameter.grad,
+    }
+
+
+def everything(ranks: Ranks, folder: Path) -> dict[str, Any]:
+    """All that the fast tests look at, by three ranks and by the first two of them."""
+    pair: Any = dist.new_group([0, 1])
+    found: dict[str, Any] = {"tools": tools(ranks), "failing": failing(ranks)}
+    found["fits"] = {name: run_fit(ranks) for name, run_fit in FITS.items()}
+    found["estimated"] = estimated(ranks)
+    found["pair"] = {}
+    if ranks.rank < 2:
+        two = Ranks(pair)
+        found["pair"] = {name: FITS[name](two) for name in BY_TWO}
+        for name in BROKEN:
+            interrupted(name, two, folder / f"{name}-by-two")
+    found["resumed"] = {}
+    for name in BROKEN:
+        if ranks.leads:
+            shutil.copy(folder / f"{name}-by-two", folder / f"{name}-by-three")
+        found["resumed"][name] = FITS[name](ranks, checkpoint=folder / f"{name}-by-three", resume=True)
+    return found
+
+
+def more(ranks: Ranks, folder: Path) -> dict[str, Any]:
+    """All that a slow test looks at."""
+    found: dict[str, Any] = {"fits": {name: run_fit(ranks) for name, run_fit in MORE.items()}}
+    kinds = [("classifier", "softmax"), ("regressor", "auto"), ("regressor", "student_t")]
+    return found | {"estimated": estimated(ranks, *kinds)}
+
+
+def run(count: int, job: str, folder: Path, *, seconds: float = 120.0) -> list[Any]:
+    """What the job, a function of this module, gives on each of `count` ranks; an exception is its text."""
+    address = folder / f"meet-{job}-{count}"
+    multiprocessing.set_forkserver_preload(["helpers.rank_jobs"])  # torch is imported once, not by each
+    start_processes(_work, (count, job, str(folder), str(address), seconds), count, start_method="forkserver")
+    return [torch.load(folder / f"{job}-{count}-{rank}.pt", weights_only=True) for rank in range(count)]
+
+
+def _work(rank: int, count: int, job: str, folder: str, address: str, seconds: float) -> None:
+    torch.set_num_threads(1)
+    limit = datetime.timedelta(seconds=seconds)
+    dist.init_process_group("gloo", init_method=f"file://{address}", rank=rank, world_size=count, timeout=limit)
+    work: Callable[[Ranks, Path], Any] = globals()[job]
+    try:
+        found = work(Ranks(dist.group.WORLD), Path(folder))
+    except Exception:
+        found = traceback.format_exc()
+    torch.save(found, Path(folder) / f"{job}-{count}-{rank}.pt")
+    dist.destroy_process_group()

@@ -1,0 +1,109 @@
+"""Small committees as the estimators build them: every member has its own way to make paths and is fitted exactly."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import siggpde
+from helpers.small_models import disturb
+from siggpde.ensemble.committee import Committee, Member
+from siggpde.gp.inducing import OrthogonalSignatureFeatures
+from siggpde.gp.kernel import SignatureKernel
+from siggpde.gp.likelihoods import LeastSquares, Likelihood
+from siggpde.gp.model import SignatureGP
+from siggpde.paths import PathOptions, PathTransform, SeriesBatch
+from siggpde.selection.screening import Candidate
+from siggpde.training import Exact
+from siggpde.word_sets import Word, words_up_to
+
+KINDS = [
+    PathOptions(),
+    PathOptions(base_point=False, append="arc"),
+    PathOptions(time=False, lead_lag=True),
+    PathOptions(append="variation", difference=1),
+]
+
+
+def batch_of(n: int = 36, length: int = 7, channels: int = 2, seed: int = 0, *, ragged: bool = False) -> SeriesBatch:
+    """Random walks; ragged ones have lengths from 4 on and NaN where they have ended."""
+    random = torch.Generator().manual_seed(seed)
+    values = torch.randn(n, length, channels, generator=random, dtype=torch.float64).cumsum(dim=1)
+    if not ragged:
+        return SeriesBatch(values)
+    lengths = torch.randint(4, length + 1, (n,), generator=random)
+    lengths[0] = length
+    values[torch.arange(length) >= lengths[:, None]] = torch.nan
+    return SeriesBatch(values, lengths)
+
+
+def ends(batch: SeriesBatch) -> Tensor:
+    """The change of channel 0 over every series, (n,)."""
+    rows = torch.arange(len(batch))
+    return batch.values[rows, batch.counts() - 1, 0] - batch.values[:, 0, 0]
+
+
+def labels_of(batch: SeriesBatch, classes: int) -> Tensor:
+    return ends(batch).argsort().argsort() * classes // len(batch)
+
+
+def committee_of(
+    batch: SeriesBatch,
+    y: Tensor,
+    kinds: list[PathOptions] | None = None,
+    *,
+    words: int = 40,
+    rank: int | None = None,
+    dtype: torch.dtype = torch.float64,
+) -> Committee:
+    """A member for each kind of path, with unequal weights."""
+    members = []
+    for options in kinds or KINDS:
+        found = siggpde.screen(
+            batch.values,
+            y,
+            lengths=batch.lengths,
+            times=batch.times,
+            candidates=[Candidate(options, 3.0, 1.0, words)],
+            max_words=words,
+        )
+        model = found.build(rank=rank, dtype=dtype)
+        member = Member(found.transform, model, {}, found.result.score)
+        paths, lengths = member.paths(batch)
+        siggpde.fit(model, (paths, y), Exact(), lengths=lengths, progress=False)
+        members.append(member)
+    weights = torch.arange(1.0, len(members) + 1, dtype=torch.float64)
+    return Committee(members, weights / weights.sum())
+
+
+def one_member(
+    batch: SeriesBatch,
+    likelihood: Likelihood,
+    *,
+    options: PathOptions | None = None,
+    rank: int | None = None,
+    dtype: torch.dtype = torch.float64,
+    own: list[Word] | None = None,
+    **kernel: Any,
+) -> Committee:
+    """A committee of one model whose q(u) is somewhere; `own` are its words."""
+    transform = PathTransform(options or PathOptions()).fit(batch.values, lengths=batch.lengths)
+    channels = transform.options.channels(batch.channels)
+    own = own or words_up_to(channels, 2)
+    features = OrthogonalSignatureFeatures(channels, len(own), "lexicographic", rank, chosen=own)
+    model = SignatureGP(SignatureKernel(channels, theta=0.3, **kernel), features, likelihood, dtype=dtype)
+    return Committee([Member(transform, disturb(model), {}, None)], torch.ones(1, dtype=torch.float64))
+
+
+def latents(committee: Committee, batch: SeriesBatch) -> list[Tensor]:
+    """Means of the latents of every member, a list of (n, latents); for least squares the logits made of them."""
+    found = []
+    for member in committee.members:
+        paths, lengths = member.paths(batch)
+        mean, likelihood = member.model.predict_f(paths, lengths=lengths)[0].double(), member.model.likelihood
+        if isinstance(likelihood, LeastSquares):
+            mean = likelihood.temperature * mean @ likelihood.mixing.T + likelihood.offset
+        found.append(mean)
+    return found

@@ -1,0 +1,146 @@
+"""What is said when the signature kernel cannot be computed: what was got, where, and the fix."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from helpers.random_paths import make
+from siggpde import (
+    signature_kernel,
+    signature_kernel_diag,
+    signature_kernel_diag_gradient,
+    signature_kernel_diag_scales,
+)
+
+OPERATIONS: dict[str, Callable[..., Any]] = {
+    "diagonal": signature_kernel_diag,
+    "gradient": signature_kernel_diag_gradient,
+    "gram": signature_kernel,
+    "scales": lambda x, **settings: signature_kernel_diag_scales(x, torch.ones(x.shape[-1]), **settings),
+    "variation": lambda x, **settings: signature_kernel_diag(x.requires_grad_(), gradient="variation", **settings),
+}
+operations = pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
+
+
+def good() -> Tensor:
+    return make("smooth", 0, 4, 6, 2)
+
+
+@operations
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+@pytest.mark.parametrize("place", [(0, 0, 0), (2, 3, 1), (3, 5, 0)])
+def test_numbers_that_are_not_finite_are_located(operation: Callable[..., Any], value: float, place: tuple[int, ...]):
+    x = good()
+    x[place] = value
+    series, time, channel = place
+    where = rf"x is not finite \({value}\) in series {series}, at time index {time}, channel {channel}"
+    with pytest.raises(ValueError, match=where):
+        operation(x)
+    with pytest.raises(ValueError, match=where):
+        operation(x.float(), solver="fd")
+
+
+@pytest.mark.parametrize("gradient", ["adjoint", "variation"])
+def test_numbers_that_are_not_finite_are_located_in_y(gradient: Any):
+    x, y = good().requires_grad_(), good()
+    y[1, 4, 1] = float("nan")
+    with pytest.raises(ValueError, match=r"y is not finite \(nan\) in series 1, at time index 4, channel 1"):
+        signature_kernel(x, y, gradient=gradient)
+    point = torch.tensor([[[0.0, float("inf")]]]).double()
+    with pytest.raises(ValueError, match=r"y is not finite \(inf\) in series 0, at time index 0, channel 1"):
+        signature_kernel(x, point, gradient=gradient)
+
+
+@operations
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        (torch.zeros(5, 2), r"x must have shape \(n, length, channels\), got \(5, 2\); for one series write x\[None\]"),
+        (torch.zeros(5), r"got \(5,\); for one series"),
+        (torch.zeros(1, 1, 5, 2), r"got \(1, 1, 5, 2\)$"),
+        (torch.zeros(3, 0, 2), "have no points; give at least one"),
+        (torch.zeros(3, 4, 0), "have no channels; give at least one"),
+    ],
+)
+def test_wrong_shapes(operation: Callable[..., Any], x: Tensor, message: str):
+    with pytest.raises(ValueError, match=message):
+        operation(x)
+
+
+@pytest.mark.parametrize("operation", [signature_kernel_diag, signature_kernel])
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        (torch.zeros(2, 3, 2, dtype=torch.int64), "must be float32 or float64, got torch.int64; convert it"),
+        (torch.zeros(2, 3, 2).half(), "must be float32 or float64, got torch.float16"),
+        (torch.zeros(2, 3, 2, dtype=torch.complex64), "pass two real channels"),
+        (np.zeros((2, 3, 2), np.int32), "must be float32 or float64, got torch.int32"),
+        (np.array(["a"]), "must be a float tensor, a numpy array or a list of them, got ndarray"),
+        ([], "x is an empty list, so its channels are unknown"),
+        ([torch.zeros(3, 2), torch.zeros(3)], r"x\[1\] must have shape \(length, channels\), got \(3,\)"),
+        ([torch.zeros(3, 2), torch.zeros(0, 2)], r"x\[1\] must have shape \(length, channels\), got \(0, 2\)"),
+        ([torch.zeros(3, 2), torch.zeros(3, 1)], r"x\[1\] has 1 channels of torch.float32, but x\[0\] has 2"),
+    ],
+)
+def test_wrong_types(operation: Callable[..., Any], x: Any, message: str):
+    with pytest.raises(ValueError, match=message):
+        operation(x)
+
+
+@operations
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"solver": "exact"}, "solver must be 'series' or 'fd', got 'exact'"),
+        ({"refine": 2}, "refine=2 is for solver='fd'; the series solver takes its accuracy from `tol`"),
+        ({"solver": "fd", "refine": -1}, "refine must be an integer from 0 to 12, got -1"),
+        ({"solver": "fd", "refine": 13}, "refine must be an integer from 0 to 12, got 13"),
+        ({"solver": "fd", "refine": 1.5}, "refine must be an integer from 0 to 12, got 1.5"),
+        ({"tol": 0.0}, "tol must be between 0 and 1, got 0.0"),
+        ({"tol": 1.0}, "tol must be between 0 and 1, got 1.0"),
+        ({"tol": float("nan")}, "tol must be between 0 and 1, got nan"),
+        ({"n_jobs": 0}, "n_jobs must be None, -1"),
+        ({"n_jobs": -2}, "n_jobs must be None, -1"),
+        ({"n_jobs": 1.5}, r"n_jobs must be None, -1 \(all cores\) or a positive integer, got 1.5"),
+        ({"lengths": [6, 6, 6]}, r"lengths must be integers of shape \(4,\), one for each series of x"),
+        ({"lengths": [6.0, 6.0, 6.0, 6.0]}, "lengths must be integers .* got torch.float32"),
+        ({"lengths": [6, 0, 6, 6]}, r"lengths\[1\] is 0, but series of x have between 1 and 6 points"),
+        ({"lengths": [6, 6, 6, 7]}, r"lengths\[3\] is 7, but series of x have between 1 and 6 points"),
+    ],
+)
+def test_wrong_settings(operation: Callable[..., Any], settings: dict[str, Any], message: str):
+    with pytest.raises(ValueError, match=message):
+        operation(good(), **settings)
+
+
+def test_wrong_gradient():
+    for operation in (signature_kernel_diag, signature_kernel):
+        with pytest.raises(ValueError, match="gradient must be 'adjoint', 'variation' or 'augmented', got 'tape'"):
+            operation(good(), gradient="tape")  # pyright: ignore[reportArgumentType]
+
+
+def test_lists_have_their_own_lengths():
+    with pytest.raises(ValueError, match="x is a list of series, which have their own lengths; leave `lengths` out"):
+        signature_kernel_diag([torch.zeros(3, 2)], lengths=[3])
+
+
+def test_pairs_that_do_not_fit():
+    x = good()
+    with pytest.raises(ValueError, match="x has 2 channels and y has 1; they need the same"):
+        signature_kernel(x, x[:, :, :1])
+    with pytest.raises(ValueError, match=r"x is torch.float64 on cpu and y is torch.float32 on cpu; convert one"):
+        signature_kernel(x, x.float())
+    with pytest.raises(ValueError, match="y_lengths is given, but y is not"):
+        signature_kernel(x, y_lengths=[6, 6, 6, 6])
+    with pytest.raises(ValueError, match=r"lengths\[0\] is 9, but series of y have between 1 and 6 points"):
+        signature_kernel(x, x, y_lengths=[9, 6, 6, 6])
+
+
+@pytest.mark.parametrize("theta", [torch.ones(3), torch.ones(1), torch.tensor([1.0, float("nan")]), torch.ones(1, 2)])
+def test_wrong_scales(theta: Tensor):
+    with pytest.raises(ValueError, match="theta must be 2 finite scales, one a channel of x"):
+        signature_kernel_diag_scales(good(), theta)

@@ -1,0 +1,182 @@
+"""The signature kernel has the properties the mathematics says, whatever the paths."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from helpers.random_paths import batches, brownian, few, generator, make, modest, smooth
+from siggpde import signature, signature_kernel, signature_kernel_diag
+from siggpde.word_sets import count_up_to
+
+PRECISE = 1e-12
+seeds = st.integers(0, 2**31)
+dtypes = st.sampled_from([torch.float64, torch.float32])
+
+
+def kernel(x: Tensor, y: Tensor) -> Tensor:
+    return signature_kernel(x, y, tol=PRECISE)
+
+
+def diag(x: Tensor) -> Tensor:
+    return signature_kernel_diag(x, tol=PRECISE)
+
+
+def sizes(x: Tensor, y: Tensor) -> Tensor:
+    """sqrt(k(X, X) k(Y, Y)), (n, m), what errors are measured against."""
+    return (diag(x)[:, None] * diag(y)[None, :]).sqrt()
+
+
+def close(got: Tensor, wanted: Tensor | float, scale: Tensor | float) -> bool:
+    allowed = 1e-10 if got.dtype == torch.float64 else 1e-4
+    return bool(((got.double() - wanted).abs() <= allowed * scale).all())
+
+
+def bessel(product: float) -> float:
+    """sum over n of product^n / n!^2: I_0(2 sqrt(product)), or J_0 for a negative product."""
+    terms, term = [1.0], 1.0
+    for n in range(1, 80):
+        term *= product / n**2
+        terms.append(term)
+    return math.fsum(terms)
+
+
+@modest
+@given(seeds, st.integers(1, 30), st.floats(0, 6), st.floats(0, 6), st.integers(2, 300), dtypes)
+def test_straight_lines_give_bessel_functions(
+    seed: int, channels: int, a: float, b: float, points: int, dtype: torch.dtype
+):
+    random = generator(seed)
+    ends = torch.randn(2, channels, generator=random).double()
+    ends = ends * torch.tensor([[a], [b]], dtype=torch.float64) / ends.norm(dim=1, keepdim=True)
+    shares = torch.cat([torch.zeros(1), torch.rand(points - 2, generator=random).sort().values, torch.ones(1)])
+    x, y = (shares[None, :, None] * ends[0]).to(dtype), torch.stack([torch.zeros(channels), ends[1]])[None].to(dtype)
+    product, size = float(ends[0] @ ends[1]), math.sqrt(bessel(a * a) * bessel(b * b))
+    assert close(kernel(x, y), bessel(product), size)
+    assert close(kernel(x, -y), bessel(-product), size)
+    assert close(diag(x), bessel(a * a), bessel(a * a))
+
+
+@modest
+@given(batches(), batches(), dtypes)
+def test_the_order_of_the_two_does_not_matter(x: Tensor, y: Tensor, dtype: torch.dtype):
+    channels = min(x.shape[2], y.shape[2])
+    x, y = x[:, :, :channels].to(dtype), y[:, :, :channels].to(dtype)
+    assert close(kernel(x, y), kernel(y, x).T, sizes(x, y))
+
+
+@modest
+@given(batches(max_length=100), dtypes)
+def test_time_reversal_and_translation(x: Tensor, dtype: torch.dtype):
+    y = make("smooth", 0, 3, 7, x.shape[2], 1.5).to(dtype)
+    x = x.to(dtype)
+    size = sizes(x, y)
+    assert close(kernel(x.flip(1), y.flip(1)), kernel(x, y), size)
+    assert close(kernel(x + 1.0, y - 2.0), kernel(x, y), size)
+    # The kernel of a reversed path with itself is that of the path: a fall along one is a rise along the other.
+    assert close(diag(x + 3.0), diag(x), diag(x))
+
+
+@modest
+@given(batches(min_length=2, max_length=300, max_channels=8), st.integers(1, 20), dtypes)
+def test_repeating_the_last_point_changes_nothing(x: Tensor, more: int, dtype: torch.dtype):
+    x = x.to(dtype)
+    padded = torch.cat([x, x[:, -1:].expand(-1, more, -1)], 1)
+    assert close(diag(padded), diag(x), diag(x))
+    y = make("drift", 1, 2, 5, x.shape[2]).to(dtype)
+    assert close(kernel(padded, y), kernel(x, y), sizes(x, y))
+
+
+def test_repeating_the_last_point_changes_no_bit_of_a_short_path():
+    x = make("smooth", 2, 5, 20, 3, 0.5)
+    padded = torch.cat([x, x[:, -1:].expand(-1, 9, -1)], 1)
+    assert torch.equal(diag(padded), diag(x))
+
+
+@modest
+@given(batches(min_length=2, max_length=100, max_channels=8), st.data())
+def test_a_point_on_a_segment_changes_nothing(x: Tensor, data: st.DataObject):
+    at, share = data.draw(st.integers(1, x.shape[1] - 1)), data.draw(st.floats(0, 1))
+    between = x[:, at - 1 : at] * (1 - share) + x[:, at : at + 1] * share
+    longer = torch.cat([x[:, :at], between, x[:, at:]], 1)
+    assert close(diag(longer), diag(x), diag(x))
+    y = make("brownian", 1, 2, 5, x.shape[2])
+    assert close(kernel(longer, y), kernel(x, y), sizes(x, y))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_paths_that_do_not_move_give_one(dtype: torch.dtype):
+    y = make("brownian", 0, 4, 9, 3).to(dtype)
+    for still in (torch.full((2, 1, 3), 5.0), torch.full((2, 30, 3), -1.5), torch.zeros(2, 2, 3)):
+        assert torch.equal(kernel(still.to(dtype), y), torch.ones(2, 4, dtype=dtype))
+        assert torch.equal(kernel(y, still.to(dtype)), torch.ones(4, 2, dtype=dtype))
+        assert torch.equal(signature_kernel(still.to(dtype)), torch.ones(2, 2, dtype=dtype))
+        assert torch.equal(diag(still.to(dtype)), torch.ones(2, dtype=dtype))
+        assert torch.equal(signature_kernel_diag(still.to(dtype), log=True), torch.zeros(2, dtype=dtype))
+
+
+@few
+@given(seeds, st.integers(1, 3), st.floats(0.1, 2))
+def test_deep_signatures_tend_to_the_kernel_from_below(seed: int, channels: int, size: float):
+    x = torch.stack([smooth(generator(seed + i), 15, channels, size) for i in range(4)])
+    k = diag(x)
+    for depth in (2, 5, 8):
+        coefficients = signature(x, depth=depth)
+        assert coefficients.shape[1] == count_up_to(channels, depth)
+        tail = k - coefficients.square().sum(1)
+        # A path of length L has |S_n| <= L^n / n!.
+        most = sum((size**n / math.factorial(n)) ** 2 for n in range(depth + 1, 60))
+        assert (tail >= -1e-13 * k).all()
+        assert (tail <= most + 1e-13 * k).all()
+    gram = coefficients @ coefficients.T
+    assert ((gram - kernel(x, x)).abs() <= most + 1e-11 * sizes(x, x)).all()
+
+
+@few
+@given(batches(n=12, max_length=40, max_channels=6))
+def test_gram_matrices_are_positive_and_their_diagonal_is_the_diagonal(x: Tensor):
+    x = torch.cat([x, x[:2], x[:1] * 0.99])
+    gram = signature_kernel(x, tol=PRECISE)
+    assert torch.equal(gram, gram.T)
+    assert close(gram.diagonal(), diag(x), diag(x))
+    assert close(gram, kernel(x, x), sizes(x, x))
+    eigenvalues = torch.linalg.eigvalsh(gram)
+    assert eigenvalues[0] >= -1e-10 * eigenvalues[-1]
+
+
+@modest
+@given(batches(max_length=100), dtypes)
+def test_logarithms_are_logarithms(x: Tensor, dtype: torch.dtype):
+    x = x.to(dtype)
+    got = signature_kernel_diag(x, log=True, tol=PRECISE)
+    assert got.dtype == dtype
+    assert close(got, diag(x.double()).log(), 1 + got.abs())
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("points", [2, 40])
+def test_logarithms_exist_where_the_kernel_overflows(dtype: torch.dtype, points: int):
+    x = (torch.linspace(0, 1, points)[:, None] * torch.tensor([300.0, 400.0])).to(dtype)[None]
+    got = signature_kernel_diag(x, log=True)
+    wanted = torch.special.i0e(torch.tensor([1000.0]).double()).log() + 1000
+    assert got.dtype == dtype
+    assert torch.allclose(got.double(), wanted, rtol=1e-10 if dtype == torch.float64 else 1e-6)
+
+
+def test_logarithms_grow_with_the_path_past_the_range_of_the_kernel():
+    x = make("brownian", 3, 3, 60, 3, 80.0)
+    logs = torch.stack([signature_kernel_diag(x * scale, log=True, tol=1e-10) for scale in (0.5, 0.7, 1.0)])
+    assert (logs[1:] > logs[:-1]).all()
+    assert (logs[-1] > 709).any()  # past what a float64 holds
+    assert (logs[-1] <= 2 * x.diff(dim=1).norm(dim=2).sum(1)).all()
+
+
+@modest
+@given(batches(max_length=100, max_channels=10, max_size=1.0))
+def test_float32_is_close_to_float64(x: Tensor):
+    assert close(signature_kernel_diag(x.float()), diag(x.float().double()), diag(x))
+    y = torch.stack([brownian(generator(7), 8, x.shape[2], 1.0)])
+    assert close(signature_kernel(x.float(), y.float()), kernel(x.float().double(), y.float().double()), sizes(x, y))

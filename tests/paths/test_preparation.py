@@ -1,0 +1,224 @@
+"""The whole way from series in any layout to a clean batch."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from helpers.random_paths import modest
+from helpers.series_batches import same, times_of
+from siggpde.datasets import load_pendigits
+from siggpde.paths import PathTransform, Preparation, SeriesBatch, Spectrogram, collect, fill_gaps, pool
+
+NAN, INF = float("nan"), float("inf")
+
+
+def timed(lengths: list[int], channels: int, gaps: float, seed: int) -> list[np.ndarray]:
+    """Series whose channel 1 has time stamps, with gaps in the others."""
+    random = np.random.default_rng(seed)
+    result = []
+    for length in lengths:
+        values = random.normal(size=(channels, length))
+        kept = values[0, 0], values[0, -1]
+        values[random.random(values.shape) < gaps] = NAN
+        values[0, 0], values[0, -1] = kept
+        times = 1e5 + random.random(length).cumsum()
+        result.append(np.insert(values, 1, times, axis=0))
+    return result
+
+
+SETTINGS = {
+    "plain": {"max_points": None},
+    "short": {"max_points": 5},
+    "mask": {"mask": True, "max_points": 7},
+    "time": {"time_channel": 1},
+    "time from the end": {"time_channel": -2, "mask": True, "max_points": 4},
+    "spectrogram": {"spectrogram": Spectrogram(nfft=4, overlap=2, log=True, standardise=True), "mask": True},
+}
+every_setting = pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+
+
+@every_setting
+@given(
+    lengths=st.lists(st.integers(4, 20), min_size=1, max_size=6),
+    gaps=st.sampled_from([0.0, 0.2, 0.9]),
+    seed=st.integers(0, 10**6),
+    piece=st.sampled_from([1, 40, 10**6]),
+)
+@modest
+def test_a_clean_batch_comes_out(settings: dict[str, Any], lengths: list[int], gaps: float, seed: int, piece: int):
+    x = timed(lengths, 2, gaps, seed)
+    copies = [series.copy() for series in x]
+    prepare = Preparation(**settings).fit(x)
+    whole = prepare(x)
+    assert whole.values.dtype == torch.float64 and len(whole) == len(x)
+    assert torch.isfinite(whole.values).all() and (whole.times is None or torch.isfinite(whole.times).all())
+    assert whole.channels == len(prepare.names(["a", "b", "c"]))
+    assert whole.values.shape[1] == int(whole.counts().max())
+    for number, (count, series) in enumerate(zip(whole.counts().tolist(), x, strict=True)):
+        rest = whole.values[number, count:]
+        assert torch.equal(rest, whole.values[number, count - 1].expand_as(rest)), "the last point is repeated"
+        alone = prepare([series])
+        close = {"rtol": 1e-12, "atol": 1e-12} if prepare.spectrogram else {"rtol": 0, "atol": 0}
+        assert alone.lengths is None
+        assert torch.allclose(alone.values[0], whole.values[number, :count], **close)
+        if whole.times is not None:
+            assert torch.equal(times_of(alone)[0], times_of(whole)[number, :count])
+    assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(x, copies, strict=True))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("siggpde.paths.preparation._PIECE", piece)
+        parts = Preparation(**settings).fit(x)
+        assert torch.allclose(parts.fill, prepare.fill, rtol=1e-9, atol=1e-9)
+        assert parts.gap_share == prepare.gap_share
+        again = prepare(x)
+    assert torch.allclose(again.values, whole.values, rtol=1e-12, atol=1e-12)
+    assert again.counts().tolist() == whole.counts().tolist()
+
+
+@every_setting
+def test_state_goes_through_json_and_back(settings: dict[str, Any]):
+    x = timed([20, 7, 9], 2, 0.3, 1)
+    prepare = Preparation(**settings)
+    assert Preparation.from_state(json.loads(json.dumps(prepare.state()))).fill is None
+    prepare.fit(x)
+    again = Preparation.from_state(json.loads(json.dumps(prepare.state())))
+    assert again.state() == prepare.state()
+    assert same(again(x), prepare(x))
+    assert again.names(["a", "b", "c"]) == prepare.names(["a", "b", "c"])
+
+
+def test_every_step_in_its_order():
+    x = timed([30, 12, 1], 3, 0.3, 5)
+    prepare = Preparation(time_channel=1, mask=True, max_points=10).fit(x)
+    raw = collect(x)
+    split = SeriesBatch(raw.values[:, :, [0, 2, 3]], raw.lengths, raw.values[:, :, 1])
+    wanted = pool(fill_gaps(split, prepare.fill, mask=True), 10)
+    got = prepare(x)
+    assert torch.equal(got.lengths, wanted.lengths) and got.lengths.tolist() == [10, 10, 1]
+    for number, count in enumerate(got.lengths.tolist()):
+        assert torch.equal(got.values[number, :count], wanted.values[number, :count])
+        assert torch.equal(times_of(got)[number, :count], times_of(wanted)[number, :count])
+
+
+def test_means_of_what_was_observed_fill_channels_that_were_not():
+    x = np.array([[[1.0, 3.0, NAN], [NAN, NAN, NAN], [5.0, 5.0, 5.0]], [[NAN, 8.0, NAN], [NAN] * 3, [NAN] * 3]])
+    prepare = Preparation(mask=True).fit(x)
+    assert prepare.fill.tolist() == [4.0, 0.0, 5.0]
+    assert prepare.raw_channels == 3
+    # The second series ends after its second point, for nothing is observed after it.
+    assert prepare.gap_share == (1 + 3 + 1 + 2 + 2) / 15
+    batch = prepare(x)
+    assert batch.values[1, :2].tolist() == [[8, 0, 5, 0, 0, 0], [8, 0, 5, 1, 0, 0]]
+    assert Preparation().fit(np.ones((2, 3, 4))).gap_share == 0.0
+
+
+def test_the_mask_of_a_spectrogram_is_of_the_channels_not_of_the_bins():
+    x = np.random.default_rng(0).normal(size=(2, 2, 64))
+    x[1, 1, 20] = NAN
+    transform = Spectrogram(rate=1000, nfft=16, overlap=0, low=125, high=250)
+    prepare = Preparation(mask=True, spectrogram=transform).fit(x)
+    batch = prepare(x)
+    assert prepare.names(["left", "right"]) == (
+        "left 125 Hz", "left 187.5 Hz", "left 250 Hz", "right 125 Hz", "right 187.5 Hz", "right 250 Hz",
+        "left observed", "right observed",
+    )  # fmt: skip
+    assert batch.values.shape == (2, 4, 8)
+    assert batch.values[1, :, 6:].T.tolist() == [[1, 1, 1, 1], [1, 0, 1, 1]]
+    raw = transform(collect(x)).values
+    assert torch.equal(batch.values[0, :, :6], raw[0])
+    assert torch.allclose(batch.values[1, 1, 3:6], (raw[1, 0, 3:] + raw[1, 2, 3:]) / 2)
+    assert times_of(batch)[0].tolist() == [0.008, 0.024, 0.04, 0.056]
+
+
+def test_names():
+    assert Preparation().names(["x", "y"]) == ("x", "y")
+    assert Preparation(time_channel=-1, mask=True).names(["x", "y", "t"]) == ("x", "y", "x observed", "y observed")
+
+
+def test_small_and_still_series():
+    for x in (np.ones((1, 1, 1)), np.full((3, 2, 4), 7.0), [[1.0], [2.0, 3.0]]):
+        batch = Preparation().fit(x)(x)
+        assert torch.equal(batch.values[0], collect(x).values[0, : batch.counts()[0]].expand_as(batch.values[0]))
+    with_time = Preparation(time_channel=0).fit([[[5.0], [1.0]]])
+    assert with_time([[[5.0], [1.0]]]).times.tolist() == [[5.0]]
+
+
+def test_a_thousand_points_are_kept_and_more_are_averaged():
+    x = np.random.default_rng(0).normal(size=(1, 1, 1001))
+    assert same(Preparation().fit(x)(x[:, :, :1000]), collect(x[:, :, :1000]))
+    assert Preparation().fit(x)(x).values.shape == (1, 1000, 1)
+    assert Preparation(max_points=None).fit(x)(x).values.shape == (1, 1001, 1)
+    assert Preparation(max_points=np.int64(7)).fit(x)(x).values.shape == (1, 7, 1)
+
+
+def test_paths_of_a_data_set():
+    data = load_pendigits()
+    batch = Preparation().fit(data.X_train)(data.X_test)
+    paths, lengths = PathTransform().fit(batch.values, lengths=batch.lengths)(batch.values, lengths=batch.lengths)
+    assert lengths is None and paths.isfinite().all() and len(paths) == 3498
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"time_channel": 0.0}, "time_channel must be a whole number or None, got 0.0"),
+        ({"time_channel": True}, "time_channel must be a whole number"),
+        ({"time_channel": "t"}, "time_channel must be a whole number"),
+        ({"max_points": 0}, "max_points must be at least 1, or None for never, got 0"),
+        ({"max_points": 1e3}, "max_points must be a whole number or None, got 1000.0"),
+        ({"spectrogram": 256}, "spectrogram must be a Spectrogram or None, got int"),
+        ({"spectrogram": Spectrogram(), "time_channel": 0}, "evenly sampled series; leave time_channel out"),
+    ],
+)
+def test_settings_that_make_no_sense(settings: dict[str, Any], message: str):
+    with pytest.raises(ValueError, match=message):
+        Preparation(**settings)
+
+
+def changed(series: int, channel: int, time: int | slice, value: float) -> np.ndarray:
+    x = np.stack([np.arange(12.0).reshape(2, 6)] * 3)
+    x[series, channel, time] = value
+    return x
+
+
+@pytest.mark.parametrize(
+    ("settings", "x", "message"),
+    [
+        ({}, changed(2, 1, 3, INF), "series 2 of X is infinite .inf. in channel 1 at time point 3"),
+        ({}, np.zeros((0, 2, 6)), "X has no series"),
+        ({}, [], "X is empty"),
+        ({"time_channel": 2}, changed(0, 0, 0, 0.0), "time_channel is 2, but X has 2 channels.*between -2 and 1"),
+        ({"time_channel": -3}, changed(0, 0, 0, 0.0), "time_channel is -3"),
+        ({"time_channel": 0}, np.ones((2, 1, 4)), "the only channel of X is the time channel"),
+        ({"time_channel": 0}, changed(1, 0, 2, NAN), "series 1 has no finite time stamp at time point 2"),
+        ({"time_channel": 0}, changed(1, 0, 5, NAN), "series 1 has no finite time stamp at time point 5"),
+        ({"time_channel": 0}, changed(1, 0, 4, 2.0), "series 1 goes back in time at time point 4, from 3.0 to 2.0"),
+        ({"time_channel": 0}, changed(2, 1, slice(None), NAN), "series 2 of X has time stamps but not a single value"),
+        ({"spectrogram": Spectrogram(nfft=8, overlap=0)}, changed(0, 0, 0, 1.0), "series 0 has 6 samples, fewer"),
+    ],
+)  # fmt: skip
+def test_errors_name_the_series(settings: dict[str, Any], x: Any, message: str):
+    with pytest.raises(ValueError, match=message):
+        Preparation(**settings).fit(x)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("siggpde.paths.preparation._PIECE", 1)
+        with pytest.raises(ValueError, match=message):
+            Preparation(**settings).fit(x)
+
+
+def test_errors_of_use():
+    with pytest.raises(ValueError, match="call fit first"):
+        Preparation()(np.ones((1, 1, 1)))
+    prepare = Preparation().fit(np.ones((1, 2, 3)))
+    with pytest.raises(
+        ValueError, match="the series of test have 3 channels, but those of fit had 2; hand in the same"
+    ):
+        prepare(np.ones((1, 3, 3)), "test")
+    with pytest.raises(ValueError, match="got 3 names for series of 2 channels"):
+        prepare.names(["a", "b", "c"])
+    with pytest.raises(ValueError, match="time_channel is 3, but channel_names has 2"):
+        Preparation(time_channel=3).names(["a", "b"])

@@ -1,0 +1,235 @@
+"""From series to paths: every option against plain loops."""
+
+import json
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from helpers.small_models import series
+from siggpde import signature
+from siggpde.paths import PathOptions, PathTransform
+
+LENGTHS = [7, 1, 4, 2]
+OPTIONS = [
+    PathOptions(time=time, base_point=base_point, append=append, lead_lag=lead_lag)
+    for time in (False, True)
+    for base_point in (False, True)
+    for append in ("none", "variation", "arc")
+    for lead_lag in (False, True)
+]
+every_option = pytest.mark.parametrize("options", OPTIONS, ids=str)
+
+
+def ragged() -> list[Tensor]:
+    return [3 + 10 * series(1, length=length, seed=length)[0] for length in LENGTHS]
+
+
+def running(points: list[list[float]], append: str) -> list[list[float]]:
+    """The running sums of absolute changes, or the running length, of one path."""
+    sums = [[0.0] * (len(points[0]) if append == "variation" else 1)]
+    for before, after in pairwise(points):
+        change = [abs(b - a) for a, b in zip(before, after, strict=True)]
+        step = change if append == "variation" else [sum(c * c for c in change) ** 0.5]
+        sums.append([total + s for total, s in zip(sums[-1], step, strict=True)])
+    return sums
+
+
+def spread_of(rows: list[list[float]]) -> np.ndarray:
+    return np.std(np.array(rows), axis=0)
+
+
+def by_loops(train: list[Tensor], options: PathOptions) -> list[np.ndarray]:
+    values = np.concatenate([x.numpy() for x in train])
+    mean, spread = values.mean(axis=0), values.std(axis=0)
+    standard = [((x.numpy() - mean) / spread).tolist() for x in train]
+    appended = [row for path in standard for row in running(path, options.append)] if options.append != "none" else []
+    result = []
+    for path in standard:
+        points = [[0.0] * len(path[0]), *path] if options.base_point else path
+        if options.append != "none":
+            more = np.array(running(points, options.append)) / spread_of(appended)
+            points = [[*point, *extra] for point, extra in zip(points, more.tolist(), strict=True)]
+        if options.lead_lag:
+            doubled = [[*points[0], *points[0]]]
+            for before, after in pairwise(points):
+                doubled += [[*after, *before], [*after, *after]]
+            points = doubled
+        if options.time:
+            last = max(1, len(points) - 1)
+            points = [[12**0.5 * i / last, *point] for i, point in enumerate(points)]
+        result.append(np.array(points))
+    return result
+
+
+@every_option
+def test_every_option_is_its_definition_on_ragged_series(options: PathOptions):
+    train = ragged()
+    kept = [x.clone() for x in train]
+    paths, lengths = PathTransform(options).fit(train)(train)
+    assert paths.dtype == torch.float64 and paths.shape[2] == options.channels(2)
+    assert lengths is not None
+    for path, length, wanted in zip(paths, lengths.tolist(), by_loops(train, options), strict=True):
+        assert wanted.shape == (length, paths.shape[2])
+        assert np.allclose(path[:length].numpy(), wanted, atol=1e-12)
+        assert torch.equal(path[length:], path[length - 1].expand_as(path[length:])), "the rest stands still"
+    assert all(torch.equal(x, y) for x, y in zip(train, kept, strict=True))
+    with_rest = signature(paths, depth=2)
+    assert torch.allclose(signature(paths, depth=2, lengths=lengths), with_rest, atol=1e-10)
+
+
+@every_option
+def test_padding_is_never_read_and_input_is_not_modified(options: PathOptions):
+    train = ragged()
+    padded = torch.full((4, 7, 2), float("nan")).double()
+    for row, x in zip(padded, train, strict=True):
+        row[: len(x)] = x
+    before = padded.clone()
+    transform = PathTransform(options).fit(padded, lengths=LENGTHS)
+    got, lengths = transform(padded, lengths=LENGTHS)
+    wanted, wanted_lengths = PathTransform(options).fit(train)(train)
+    assert torch.equal(got, wanted) and torch.equal(lengths, wanted_lengths)
+    assert torch.equal(padded.nan_to_num(9e9), before.nan_to_num(9e9))
+    equal = torch.stack([train[0], train[0].flip(0)])
+    assert transform(equal)[1] is None
+    assert torch.allclose(transform(equal)[0], transform(list(equal))[0])
+
+
+@every_option
+def test_state_goes_through_json_and_back(options: PathOptions):
+    transform = PathTransform(options).fit(ragged())
+    state = transform.state()
+    again = PathTransform.from_state(json.loads(json.dumps(state)))
+    assert again.options == options
+    assert torch.equal(again(ragged())[0], transform(ragged())[0])
+    state["options"]["time"] = "changed"
+    assert transform.options == options, "the state is a copy"
+
+
+def test_training_series_have_zero_mean_and_unit_spread_a_channel():
+    x = series(20, length=9) * torch.tensor([1e-9, 1e6]).double() + torch.tensor([0.0, -5e6]).double()
+    options = PathOptions(time=False, base_point=False, append="variation")
+    path, _ = PathTransform(options).fit(x)(x)
+    points = path.reshape(-1, 4)
+    assert torch.allclose(points[:, :2].mean(dim=0), torch.zeros(2).double(), atol=1e-9)
+    assert torch.allclose(points.std(dim=0, correction=0), torch.ones(4).double(), rtol=1e-9)
+    new = series(3, length=4, seed=5)
+    kept = new.clone()
+    PathTransform(options).fit(x)(new)
+    assert torch.equal(new, kept)
+
+
+@pytest.mark.parametrize("append", ["none", "variation", "arc"])
+def test_a_constant_channel_stays_at_zero(append: str):
+    x = series(5)
+    for constant in (0.0, 0.1, 12345.678):
+        x[:, :, 1] = constant
+        path, _ = PathTransform(PathOptions(time=False, append=append)).fit(x)(x)
+        assert torch.isfinite(path).all()
+        assert path[:, :, 1].abs().max() < 1e-9
+        if append == "variation":
+            assert path[:, :, 3].abs().max() < 1e-9
+
+
+@every_option
+def test_series_of_one_point(options: PathOptions):
+    x = series(3, length=1)
+    path, lengths = PathTransform(options).fit(x)(x)
+    assert lengths is None and torch.isfinite(path).all()
+    points = 2 if options.base_point else 1
+    assert path.shape == (3, 2 * points - 1 if options.lead_lag else points, options.channels(2))
+
+
+def test_one_series_of_one_point_is_a_constant():
+    path, _ = PathTransform(PathOptions(base_point=False)).fit(torch.ones(1, 1, 1))(torch.ones(1, 1, 1))
+    assert torch.equal(path, torch.zeros(1, 1, 2).double())
+
+
+def test_float32_and_numpy_series_become_float64_paths():
+    x = series(4).float()
+    path, _ = PathTransform().fit(x)(x)
+    assert path.dtype == torch.float64
+    assert torch.equal(PathTransform().fit(x.numpy())(x.numpy())[0], path)
+    assert torch.equal(PathTransform().fit(x.double())(x.double())[0], path)
+
+
+def test_differences_come_before_all_else():
+    train = [x for x in ragged() if len(x) > 2]
+    for count in (1, 2):
+        options = PathOptions(difference=count, append="arc")
+        changed = [x.diff(n=count, dim=0) for x in train]
+        wanted, wanted_lengths = PathTransform(PathOptions(append="arc")).fit(changed)(changed)
+        found, lengths = PathTransform(options).fit(train)(train)
+        assert torch.allclose(found, wanted, atol=1e-10) and torch.equal(lengths, wanted_lengths)
+        assert options.channels(2) == found.shape[2]
+    padded = torch.full((2, 9, 2), float("nan")).double()
+    for row, x in zip(padded, train, strict=True):
+        row[: len(x)] = x
+    found, lengths = PathTransform(options).fit(train)(padded, lengths=[len(x) for x in train])
+    assert found.isfinite().all() and torch.allclose(found[:, : wanted.shape[1]], wanted, atol=1e-10)
+
+
+@every_option
+@pytest.mark.parametrize("difference", [0, 2])
+def test_every_channel_has_a_name(options: PathOptions, difference: int):
+    options = replace(options, difference=difference)
+    names = PathTransform(options).names(["x", "y"])
+    assert len(names) == len(set(names)) == options.channels(2)
+    assert (names[0] == "time") == options.time
+    own = "change of change of x" if difference else "x"
+    assert names.index(own) == int(options.time)
+    if options.lead_lag:
+        before = names.index(f"{own} before")
+        x = series(3)
+        path, _ = PathTransform(options).fit(x)(x)
+        lead, lag = path[:, :, int(options.time)], path[:, :, before]
+        assert torch.equal(lead[:, :-1:2], lag[:, :-1:2]) and torch.equal(lead[:, :-2:2], lag[:, 1::2])
+    if options.append == "variation":
+        assert f"variation of {own}" in names
+    elif options.append == "arc":
+        assert "path length" in names
+
+
+def test_errors():
+    with pytest.raises(ValueError, match="append must be"):
+        PathOptions(append="length")
+    for wrong in (-1, 6, 1.0):
+        with pytest.raises(ValueError, match=f"difference must be an integer from 0 to 5, got {wrong}"):
+            PathOptions(difference=wrong)
+    with pytest.raises(ValueError, match="series 1 has too few points to take differences 2 times"):
+        PathTransform(PathOptions(difference=2)).fit(ragged())
+    with pytest.raises(ValueError, match="series 0 has too few points to take differences 3 times"):
+        PathTransform(PathOptions(difference=3)).fit(series(2, length=3))
+    with pytest.raises(ValueError, match="call fit first"):
+        PathTransform()(series(2))
+    with pytest.raises(ValueError, match="no series to learn"):
+        PathTransform().fit(series(2)[:0])
+    fitted = PathTransform().fit(series(2))
+    with pytest.raises(ValueError, match="3 channels, but those of fit had 2"):
+        fitted(series(2, channels=3))
+    x = series(3)
+    x[2, 4, 1] = float("nan")
+    for call in (PathTransform().fit, fitted):
+        with pytest.raises(ValueError, match=r"series is not finite .nan. in series 2, at time index 4, channel 1"):
+            call(x)
+    assert fitted(x, lengths=[6, 6, 4])[0].isfinite().all()
+    assert fitted(series(2)[:0])[0].shape[0] == 0
+
+
+@pytest.mark.parametrize("options", [{}, {"append": "variation", "difference": 1}, {"append": "arc", "lead_lag": True}])
+@pytest.mark.parametrize("ragged", [False, True])
+def test_pieces_make_no_difference(options: dict, ragged: bool, monkeypatch: pytest.MonkeyPatch):
+    series = torch.randn(7, 5, 2, generator=torch.Generator().manual_seed(0)).double()
+    times = torch.arange(5.0).double().expand(7, 5) * torch.arange(1, 8)[:, None]
+    lengths = torch.tensor([5, 3, 4, 5, 2, 5, 5]) if ragged else None
+    found = []
+    for piece in (10**6, 20, 1):
+        monkeypatch.setattr("siggpde.paths.transform._PIECE", piece)
+        transform = PathTransform(PathOptions(**options)).fit(series, lengths=lengths, times=times)
+        found.append(transform(series, lengths=lengths, times=times))
+    for paths, counts in found[1:]:
+        torch.testing.assert_close(paths, found[0][0], rtol=1e-13, atol=1e-14)
+        assert counts is None if not ragged else torch.equal(counts, found[0][1])

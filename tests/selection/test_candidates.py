@@ -1,0 +1,100 @@
+"""What the screening tries: words by brute force, scales that do what they say, kinds in order."""
+
+from itertools import product
+
+import pytest
+import torch
+
+from helpers.small_models import series
+from siggpde.paths import PathOptions, PathTransform
+from siggpde.selection.candidates import (
+    Candidate,
+    best_kinds,
+    choose_words,
+    first_round,
+    neighbours,
+    of_degree,
+    path_options,
+    scales,
+)
+from siggpde.word_sets import count_up_to, words_up_to
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 5])
+@pytest.mark.parametrize("degree", [0, 1, 2, 3])
+@pytest.mark.parametrize("most", [1, 7, 60, 400])
+def test_words_of_a_degree_by_brute_force(channels: int, degree: int, most: int):
+    found = of_degree(channels, degree, most)
+    wanted = [()]
+    for depth in range(1, 11 if channels == 1 else 8):
+        words = product(range(channels), repeat=depth)
+        level = [word for word in words if sum(letter > 0 for letter in word) <= degree]
+        if len(wanted) + len(level) > most or channels**depth > 500_000:
+            break
+        wanted += level
+    assert found[: len(wanted)] == wanted and len(found) <= max(1, most)
+    assert len(set(found)) == len(found) and found == sorted(found, key=lambda word: (len(word), word))
+    assert all(word[:-1] in set(found) for word in found[1:]), "prefixes are there too"
+    assert max(len(word) for word in found) <= 10
+
+
+@pytest.mark.parametrize("options", path_options(2), ids=str)
+@pytest.mark.parametrize("time_scale", [0.5, 4.0])
+def test_scales_give_the_median_length_and_weigh_time(options: PathOptions, time_scale: float):
+    x = [row[: 3 + i % 4] for i, row in enumerate(series(21, seed=2))]
+    paths, counts = PathTransform(options).fit(x)(x)
+    theta = scales(paths, Candidate(options, 5.0, time_scale))
+    assert counts is not None
+    lengths = [
+        float((path[:count] * theta).diff(dim=0).norm(dim=1).sum())
+        for path, count in zip(paths, counts.tolist(), strict=True)
+    ]
+    assert sorted(lengths)[10] == pytest.approx(5.0)
+    assert theta[0] / theta[1] == pytest.approx(time_scale) and len(theta[1:].unique()) == 1
+
+
+def test_paths_that_do_not_move_and_paths_without_time():
+    still = torch.ones(3, 4, 2).double()
+    assert scales(still, Candidate(PathOptions(time=False))).tolist() == [1.0, 1.0]
+    theta = scales(series(5), Candidate(PathOptions(time=False), time_scale=9.0))
+    assert theta[0] == theta[1]
+
+
+def test_words_are_whole_levels_where_these_fill_the_room_and_the_largest_otherwise():
+    paths = series(30, channels=3)
+    theta = torch.ones(3).double()
+    whole = choose_words(paths, None, theta, Candidate(words=count_up_to(3, 4) + 5))
+    assert whole == words_up_to(3, 4)
+    some = choose_words(paths, None, theta, Candidate(words=count_up_to(3, 4) * 2))
+    assert count_up_to(3, 4) < len(some) <= 2 * count_up_to(3, 4)
+    wide = choose_words(series(30, channels=40), None, torch.ones(40).double(), Candidate(words=30))
+    assert 2 <= len(wide) <= 30
+    bounded = choose_words(paths, None, theta, Candidate(words=50, degree=1))
+    assert bounded == of_degree(3, 1, 50)
+    no_time = Candidate(PathOptions(time=False), words=50, degree=1)
+    assert any(word[0] > 0 and word[1] > 0 for word in choose_words(paths, None, theta, no_time) if len(word) == 2)
+
+
+@pytest.mark.parametrize("channels", [1, 2, 7, 30])
+def test_the_first_round_has_every_kind_once_at_every_scale(channels: int):
+    tried = first_round(channels, 100)
+    assert len(set(tried)) == len(tried) and tried[0].options == PathOptions()
+    options = path_options(channels)
+    assert {candidate.kind for candidate in tried} == {(o, degree) for o in options for degree in (None, 1, 2)}
+    assert all(candidate.words == 100 for candidate in tried)
+    assert any(o.append == "variation" for o in options) == (1 < channels <= 12)
+    assert any(o.lead_lag for o in options) == (channels <= 6)
+
+
+def test_neighbours_are_of_the_same_kind_around_the_scales():
+    middle = Candidate(PathOptions(append="arc"), 10.0, 4.0, 50, degree=2)
+    near = neighbours(middle, 200)
+    assert len(set(near)) == len(near) == 5
+    assert {candidate.kind for candidate in near} == {middle.kind} and {c.words for c in near} == {200}
+    assert {c.path_length for c in near} == {6.0, 10.0, 16.0} and {c.time_scale for c in near} == {2.0, 4.0, 8.0}
+
+
+def test_the_best_of_each_kind_in_order():
+    a, b, c = (Candidate(path_length=length, degree=degree) for length, degree in ((4.0, None), (4.0, 2), (8.0, None)))
+    assert best_kinds([c, b, a], 5) == [c, b]
+    assert best_kinds([a, c, b], 1) == [a]

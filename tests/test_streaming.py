@@ -1,0 +1,202 @@
+"""`siggpde.predict_stream`: the same predictions, block by block, whole at the end, and resumable."""
+
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from helpers.small_estimators import estimator, rising, walks
+from siggpde import predict_stream, streaming
+from siggpde.io import read, stream
+from siggpde.streaming import Parts, prediction_table
+
+N = 2500
+BLOCK = 1024
+
+
+@pytest.fixture(scope="module", params=["classifier", "regressor", "words"])
+def fitted(request: pytest.FixtureRequest) -> Any:
+    X, labels = rising(40, classes=3)
+    if request.param == "regressor":
+        return estimator("regressor", members=2).fit(X, labels + 0.1 * X[:, 0, -1])
+    y = labels if request.param == "classifier" else np.array(["b", "a", "c"])[labels]
+    return estimator("classifier", members=2).fit(X, y)
+
+
+@pytest.fixture(scope="module")
+def model() -> Any:
+    return estimator("classifier").fit(*rising(40))
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    np.save(tmp_path / "new.npy", walks(N, 1, 12, seed=5).astype(np.float32))
+    return tmp_path / "new.npy"
+
+
+def expected(fitted: Any, source: Path) -> pl.DataFrame:
+    """What the model says when it is asked for everything at once."""
+    return prediction_table(fitted, read(source))
+
+
+@pytest.mark.parametrize("block", [None, BLOCK, 2 * BLOCK])
+def test_predictions_are_those_for_all_at_once(fitted: Any, source: Path, block: int | None):
+    output = source.with_name("out.parquet")
+    assert predict_stream(fitted, source, output, block=block, progress=False) == N
+    table = pl.read_parquet(output)
+    assert table.equals(expected(fitted, source)), "to the last bit"
+    assert table.schema == expected(fitted, source).schema
+    assert sorted(path.name for path in source.parent.iterdir()) == ["new.npy", "out.parquet"]
+
+
+def test_series_of_unequal_lengths(fitted: Any, tmp_path: Path):
+    """Long form: rows of a series may lie in two row groups, and their lengths differ from block to block."""
+    lengths = np.random.default_rng(0).integers(2, 12, size=N)
+    lengths[:BLOCK] = 6
+    X = walks(N, 1, 12, seed=6)
+    ids = [f"s{number}" for number in range(N)]
+    x = np.concatenate([one[0, :length] for one, length in zip(X, lengths, strict=True)])
+    table = pl.DataFrame({"who": np.repeat(ids, lengths), "x": x})
+    table.write_parquet(tmp_path / "long.parquet", row_group_size=1000)
+    predict_stream(fitted, stream(tmp_path / "long.parquet", series="who"), tmp_path / "out.parquet", block=BLOCK)
+    whole = read(tmp_path / "long.parquet", series="who")
+    assert pl.read_parquet(tmp_path / "out.parquet").equals(prediction_table(fitted, whole))
+
+
+def test_a_saved_model_will_do(model: Any, source: Path):
+    model.save(source.with_name("model"))
+    predict_stream(str(source.with_name("model")), str(source), str(source.with_name("out.parquet")))
+    assert pl.read_parquet(source.with_name("out.parquet")).equals(expected(model, source))
+
+
+def interrupted(model: Any, source: Path, blocks: int, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The output of a stream that ended by an error after so many blocks."""
+    output, calls = source.with_name("out.parquet"), []
+
+    def failing(*arguments: Any) -> pl.DataFrame:
+        calls.append(arguments)
+        if len(calls) > blocks:
+            raise MemoryError("the lights went out")
+        return prediction_table(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(streaming, "prediction_table", failing)
+        with pytest.raises(MemoryError, match="lights"):
+            predict_stream(model, source, output, block=BLOCK)
+    assert not output.exists()
+    assert len(list(Parts.of(output).folder.glob("block-*.parquet"))) == blocks
+    return output
+
+
+@pytest.mark.parametrize("blocks", [0, 1, 2])
+def test_an_interrupted_stream_goes_on(model: Any, source: Path, blocks: int, monkeypatch: pytest.MonkeyPatch):
+    output = interrupted(model, source, blocks, monkeypatch)
+    starts: list[int] = []
+
+    def noted(fitted: Any, data: Any, level: float) -> pl.DataFrame:
+        starts.append(int(data.ids[0]))
+        return prediction_table(fitted, data, level)
+
+    monkeypatch.setattr(streaming, "prediction_table", noted)
+    assert predict_stream(model, source, output, block=BLOCK, resume=True) == N
+    assert starts == [BLOCK * number for number in range(blocks, 3)]
+    assert pl.read_parquet(output).equals(expected(model, source))
+    assert not Parts.of(output).folder.exists()
+
+
+def test_resume_without_anything_to_go_on_from_starts(model: Any, source: Path):
+    output = source.with_name("out.parquet")
+    predict_stream(model, source, output, resume=True)
+    assert pl.read_parquet(output).equals(expected(model, source))
+
+
+@pytest.mark.parametrize("change", ["model", "file", "level", "block", "facts"])
+def test_other_blocks_are_not_mixed_in(model: Any, source: Path, change: str, monkeypatch: pytest.MonkeyPatch):
+    output = interrupted(model, source, 1, monkeypatch)
+    settings: dict[str, Any] = {"block": BLOCK}
+    if change == "model":
+        model = estimator("classifier").fit(*rising(40, seed=9))
+    elif change == "file":
+        np.save(source, walks(N + 1, 1, 12))
+    elif change == "facts":
+        (Parts.of(output).folder / "facts.json").write_text("{")
+    else:
+        settings[change] = {"level": 0.5, "block": 2 * BLOCK}[change]
+    with pytest.raises(ValueError, match="was made with another model, file or settings"):
+        predict_stream(model, source, output, resume=True, **settings)
+    with pytest.raises(FileExistsError, match="resume=True goes on, force=True starts anew"):
+        predict_stream(model, source, output, **settings)
+    predict_stream(model, source, output, force=True, **settings)
+    assert pl.read_parquet(output).equals(expected(model, source))
+
+
+def test_only_its_own_files_are_removed(model: Any, source: Path, monkeypatch: pytest.MonkeyPatch):
+    output = interrupted(model, source, 1, monkeypatch)
+    (Parts.of(output).folder / "notes.txt").write_text("mine")
+    predict_stream(model, source, output, block=BLOCK, resume=True)
+    assert [path.name for path in Parts.of(output).folder.iterdir()] == ["notes.txt"]
+
+
+def test_what_is_left_is_logged_where_there_is_no_terminal(
+    model: Any, source: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    monkeypatch.setattr(streaming, "_SAY_EVERY", 0.0)
+    with caplog.at_level(logging.INFO):
+        predict_stream(model, source, source.with_name("out.parquet"), block=BLOCK, progress=False)
+    lines = [record.getMessage() for record in caplog.records if "predicted, about" in record.getMessage()]
+    assert [line.split(" series")[0] for line in lines] == ["1024 of 2500", "2048 of 2500", "2500 of 2500"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        ({"output": "out.csv"}, ValueError, r"output must be a \.parquet file"),
+        ({"block": 1000}, ValueError, "block must be a multiple of 1024, got 1000"),
+        ({"block": 0}, ValueError, "block must be a multiple of 1024, got 0"),
+        ({"source": "new.csv"}, ValueError, r"only \.npy and \.parquet"),
+        ({"output": "new.parquet"}, FileExistsError, "force=True to replace it"),
+    ],
+)
+def test_wrong_calls(model: Any, source: Path, settings: dict[str, Any], error: type[Exception], message: str):
+    (source.parent / "new.parquet").touch()
+    (source.parent / "new.csv").write_text("x\n1\n")
+    given = {"source": "new.npy", "output": "out.parquet"} | settings
+    with pytest.raises(error, match=message):
+        predict_stream(model, source.parent / given.pop("source"), source.parent / given.pop("output"), **given)
+    assert not list(source.parent.glob("*.parts"))
+
+
+_KILLED = """
+import os, signal, sys
+from siggpde import streaming
+from siggpde.streaming import Parts, predict_stream
+
+write = Parts.write
+def killing(self, number, table):
+    if number == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    write(self, number, table)
+
+Parts.write = killing
+predict_stream(sys.argv[1], sys.argv[2], sys.argv[3], block=1024)
+"""
+
+
+def test_a_killed_stream_goes_on(model: Any, source: Path):
+    folder, output = source.with_name("model"), source.with_name("out.parquet")
+    model.save(folder)
+    command = [sys.executable, *["-S"] * sys.flags.no_site, "-c", _KILLED, str(folder), str(source), str(output)]
+    assert subprocess.run(command, check=False, timeout=120, env=os.environ).returncode == -signal.SIGKILL
+    assert not output.exists()
+    facts = json.loads((Parts.of(output).folder / "facts.json").read_text())
+    assert facts["block"] == 1024
+    predict_stream(folder, source, output, block=1024, resume=True)
+    assert pl.read_parquet(output).equals(expected(model, source))

@@ -1,0 +1,84 @@
+"""Words: order, names, counts, prefixes, and what is refused."""
+
+import itertools
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from siggpde.word_sets import count_up_to, letter_counts, parents, prefix_closure, word_names, words, words_up_to
+
+some_words = st.lists(st.lists(st.integers(0, 3), max_size=5).map(tuple), max_size=12, unique=True)
+
+
+def test_words_come_by_length_then_alphabet():
+    assert words(2, 8) == [(), (0,), (1,), (0, 0), (0, 1), (1, 0), (1, 1), (0, 0, 0)]
+    assert words(1, 4) == [(), (0,), (0, 0), (0, 0, 0)]
+    assert words(3, 1) == [()]
+
+
+@given(channels=st.integers(1, 6), count=st.integers(1, 200))
+def test_words_are_sorted_distinct_and_prefix_closed(channels, count):
+    listed = words(channels, count)
+    assert len(set(listed)) == len(listed) == count
+    assert listed == sorted(listed, key=lambda word: (len(word), word))
+    assert listed == prefix_closure(listed)
+    assert words(channels, count + 1)[:count] == listed
+
+
+@given(channels=st.integers(1, 4), depth=st.integers(0, 4))
+def test_words_up_to_has_every_word_once(channels, depth):
+    expected = [word for k in range(depth + 1) for word in itertools.product(range(channels), repeat=k)]
+    assert words_up_to(channels, depth) == expected
+    assert count_up_to(channels, depth) == len(expected)
+
+
+@given(some_words)
+def test_letter_counts_count(listed):
+    counts = letter_counts(listed, 4)
+    assert counts.dtype == torch.int64 and counts.shape == (len(listed), 4)
+    assert counts.tolist() == [[word.count(letter) for letter in range(4)] for word in listed]
+
+
+def test_names():
+    names = word_names([(0, 1, 0), (), (1,)], ["moisture", "humidity"])
+    assert names == ["moisture–humidity–moisture", "1", "humidity"]
+
+
+@given(some_words)
+def test_closure_is_the_smallest_prefix_closed_list(listed):
+    closure = prefix_closure(listed)
+    prefixes = {word[:k] for word in [*listed, ()] for k in range(len(word) + 1)}
+    assert closure == sorted(prefixes, key=lambda word: (len(word), word))
+
+
+@given(some_words, st.randoms())
+def test_parents_point_at_the_prefix_in_any_order(listed, random):
+    closure = prefix_closure(listed)
+    random.shuffle(closure)
+    for word, parent in zip(closure, parents(closure).tolist(), strict=True):
+        assert parent == -1 if word == () else closure[parent] == word[:-1]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: words(0, 3), "channels must be at least 1, got 0"),
+        (lambda: words(2, 0), "count must be at least 1, got 0"),
+        (lambda: words(2.5, 3), "channels must be an integer, got 2.5"),
+        (lambda: words_up_to(2, -1), "depth must be at least 0, got -1"),
+        (lambda: letter_counts([(0,), (2,)], 2), r"word 1 is \(2,\), but with 2 channels letters go from 0 to 1"),
+        (lambda: letter_counts([(-1,)], 2), "letters go from 0 to 1"),
+        (lambda: letter_counts([(0,), (0,)], 2), r"word \(0,\) comes more than once"),
+        (lambda: letter_counts(["ab"], 2), "a word is a tuple of integers"),
+        (lambda: prefix_closure([3]), "a word is a tuple of integers"),
+        (lambda: word_names([(0,)], []), "channels must be at least 1"),
+        (lambda: parents([(), (0, 1)]), r"not prefix-closed: \(0,\) is missing, the prefix of \(0, 1\)"),
+        (lambda: parents([(0,)]), r"not prefix-closed: \(\) is missing"),
+        (lambda: parents([(), (0,), (0,)]), "comes more than once"),
+    ],
+)
+def test_mistakes_are_explained(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

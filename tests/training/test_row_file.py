@@ -1,0 +1,225 @@
+"""Signatures in a folder that is kept: read again, continued after a crash, never trusted when damaged."""
+
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from siggpde.training.row_file import RowFile
+from siggpde.training.signature_cache import SignatureCache
+from siggpde.word_sets import words
+
+N, COUNT, BLOCK = 23, 3, 4
+
+
+def numbers(rows: slice) -> Tensor:
+    return torch.arange(rows.start * COUNT, rows.stop * COUNT, dtype=torch.float32).view(-1, COUNT)
+
+
+def counted(calls: list[int]) -> Callable[[slice], Tensor]:
+    """`numbers`, with the first rows of the blocks that it is asked for."""
+
+    def compute(rows: slice) -> Tensor:
+        calls.append(rows.start // BLOCK)
+        return numbers(rows)
+
+    return compute
+
+
+def row_file(folder: Path, key: str = "key") -> RowFile:
+    return RowFile(folder, key, N, COUNT, torch.float32, BLOCK)
+
+
+def check(folder: Path) -> list[int]:
+    """The blocks that had to be computed; what comes out is right whatever was in the folder before."""
+    calls: list[int] = []
+    found, read, computed = row_file(folder).filled(counted(calls))
+    assert torch.equal(found, numbers(slice(0, N)))
+    assert read + computed == N
+    return calls
+
+
+def test_rows_are_computed_once(tmp_path: Path):
+    folder = tmp_path / "made" / "when needed"
+    assert check(folder) == [0, 1, 2, 3, 4, 5]
+    assert check(folder) == []
+    assert row_file(folder, "other").filled(numbers)[1:] == (0, N)
+    assert sorted(path.name for path in folder.iterdir()) == ["key.journal", "key.rows", "other.journal", "other.rows"]
+
+
+def test_every_block_is_reported(tmp_path: Path):
+    steps: list[None] = []
+    row_file(tmp_path).filled(numbers, lambda: steps.append(None))
+    row_file(tmp_path).filled(numbers, lambda: steps.append(None))
+    assert len(steps) == 12
+
+
+@settings(max_examples=30, deadline=None)
+@given(place=st.integers(0, N * COUNT * 4 - 1), bit=st.integers(0, 7))
+def test_a_changed_bit_makes_its_block_be_computed_again(
+    tmp_path_factory: pytest.TempPathFactory, place: int, bit: int
+):
+    folder = tmp_path_factory.mktemp("cache")
+    check(folder)
+    content = bytearray((folder / "key.rows").read_bytes())
+    content[place] ^= 1 << bit
+    (folder / "key.rows").write_bytes(content)
+    assert check(folder) == [place // (BLOCK * COUNT * 4)]
+    assert check(folder) == []
+
+
+@settings(max_examples=30, deadline=None)
+@given(size=st.integers(0, N * COUNT * 4 - 1))
+def test_what_was_cut_off_is_computed_again(tmp_path_factory: pytest.TempPathFactory, size: int):
+    folder = tmp_path_factory.mktemp("cache")
+    check(folder)
+    os.truncate(folder / "key.rows", size)
+    assert check(folder) == list(range(size // (BLOCK * COUNT * 4), 6))
+
+
+@settings(max_examples=40, deadline=None)
+@given(size=st.integers(0, 400))
+def test_a_journal_cut_anywhere_is_gone_on_with(tmp_path_factory: pytest.TempPathFactory, size: int):
+    folder = tmp_path_factory.mktemp("cache")
+    check(folder)
+    journal = folder / "key.journal"
+    size = min(size, journal.stat().st_size)
+    os.truncate(journal, size)
+    missing = check(folder)
+    kept = 6 - len(missing)
+    assert missing == list(range(kept, 6))
+    assert check(folder) == []
+
+
+@pytest.mark.parametrize("content", [b"", b"nonsense\n", b'{"format": 99}\n', b"\x00\xff"])
+def test_a_journal_of_something_else_starts_anew(tmp_path: Path, content: bytes, caplog: pytest.LogCaptureFixture):
+    check(tmp_path)
+    (tmp_path / "key.journal").write_bytes(content)
+    assert check(tmp_path) == [0, 1, 2, 3, 4, 5]
+    assert ("is damaged" in caplog.text) == bool(content)
+
+
+@pytest.mark.parametrize("line", ['{"block": 7, "checksum": 1}', '{"block": -1, "checksum": 1}', '{"block": 1}', "[]"])
+def test_lines_that_say_nothing_are_passed_over(tmp_path: Path, line: str):
+    check(tmp_path)
+    with (tmp_path / "key.journal").open("a") as journal:
+        journal.write(line + "\n")
+    assert check(tmp_path) == []
+
+
+def test_missing_rows_are_computed_again(tmp_path: Path):
+    check(tmp_path)
+    (tmp_path / "key.rows").unlink()
+    assert check(tmp_path) == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_failing_computation_leaves_what_was_reached(tmp_path: Path):
+    def failing(rows: slice) -> Tensor:
+        if rows.start >= 2 * BLOCK:
+            raise ArithmeticError("too large")
+        return numbers(rows)
+
+    with pytest.raises(ArithmeticError, match="too large"):
+        row_file(tmp_path).filled(failing)
+    assert check(tmp_path) == [2, 3, 4, 5]
+
+
+def test_a_full_disk_is_found_before_anything_is_written(tmp_path: Path):
+    file = RowFile(tmp_path, "large", 2**40, 2**20, torch.float64, 2**38)
+    with pytest.raises(OSError, match=r"GB free; make room there, or choose another cache_dir"):
+        file.filled(numbers)
+    assert not (tmp_path / "large.rows").exists()
+
+
+_FILLING = """
+import os, signal, sys, torch
+from pathlib import Path
+from siggpde.training.row_file import RowFile
+
+def compute(rows):
+    if rows.start == 12:
+        {at_block_three}
+    return torch.arange(rows.start * 3, rows.stop * 3, dtype=torch.float32).view(-1, 3)
+
+RowFile(Path(sys.argv[1]), "key", 23, 3, torch.float32, 4).filled(compute)
+"""
+
+
+def started(at_block_three: str, folder: Path) -> subprocess.Popen[str]:
+    """A process that fills the file in the folder, and does something after three blocks."""
+    code = _FILLING.format(at_block_three=at_block_three)
+    command = [sys.executable, *["-S"] * sys.flags.no_site, "-c", code, str(folder)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def test_a_killed_writer_leaves_nothing_that_is_taken_for_whole(tmp_path: Path):
+    writer = started("os.kill(os.getpid(), signal.SIGKILL)", tmp_path)
+    writer.communicate(timeout=60)
+    assert writer.returncode == -signal.SIGKILL
+    assert (tmp_path / "key.rows").stat().st_size == N * COUNT * 4  # the size alone says nothing
+    assert check(tmp_path) == [3, 4, 5]
+
+
+def test_a_second_process_waits_for_the_first(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    first = started("print(flush=True); sys.stdin.readline()", tmp_path)
+    assert first.stdin is not None and first.stdout is not None
+    first.stdout.readline()  # now it holds the lock and has written three blocks
+    calls: list[int] = []
+    found: list[tuple[Tensor, int, int]] = []
+    caplog.set_level(logging.INFO)
+    second = threading.Thread(target=lambda: found.append(row_file(tmp_path).filled(counted(calls))))
+    second.start()
+    while "waiting for it" not in caplog.text and second.is_alive():
+        time.sleep(0.01)
+    assert second.is_alive() and not calls
+    first.communicate("go on\n", timeout=60)
+    second.join(60)
+    assert first.returncode == 0 and not calls
+    assert torch.equal(found[0][0], numbers(slice(0, N)))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("ragged", [False, True])
+def test_a_cache_is_found_again(tmp_path: Path, dtype: torch.dtype, ragged: bool, caplog: pytest.LogCaptureFixture):
+    caplog.set_level(logging.INFO)
+    x = torch.randn(9, 6, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).cumsum(dim=1)
+    lengths = torch.tensor([6, 5, 4, 3, 2, 6, 6, 6, 1]) if ragged else None
+    theta = torch.tensor([0.1, -0.2]).double()
+    plain = SignatureCache(x, lengths, words(2, 7), theta, dtype=dtype)
+    for expected in ("0 read, 9 computed", "9 read, 0 computed"):
+        kept = SignatureCache(x, lengths, words(2, 7), theta, dtype=dtype, folder=tmp_path)
+        assert torch.equal(kept.values, plain.values) and kept.values.dtype == dtype
+        assert expected in caplog.records[-1].getMessage()
+        assert not kept.on_disk
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_every_difference_has_a_file_of_its_own(tmp_path: Path):
+    x = torch.randn(5, 4, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    theta, lengths = torch.zeros(2).double(), torch.tensor([4, 4, 4, 3, 4])
+    nudged = x.clone()
+    nudged[4, 3, 1] += 1e-12
+    for arguments, dtype in (
+        ((x, None, words(2, 7), theta), torch.float64),
+        ((x, None, words(2, 7), theta), torch.float32),
+        ((nudged, None, words(2, 7), theta), torch.float64),
+        ((x, lengths, words(2, 7), theta), torch.float64),
+        ((x, None, words(2, 6), theta), torch.float64),
+        ((x, None, words(2, 7), theta + 0.1), torch.float64),
+    ):
+        kept = SignatureCache(*arguments, dtype=dtype, folder=tmp_path)
+        assert torch.equal(kept.values, SignatureCache(*arguments, dtype=dtype).values)
+    heads = [json.loads(path.read_text().splitlines()[0]) for path in tmp_path.glob("*.journal")]
+    assert len({head["key"] for head in heads}) == len(heads) == 6
