@@ -11,7 +11,7 @@ from . import word_sets as word_sets
 from .distributed.ranks import connect as connect
 from .estimators import SigGPClassifier as SigGPClassifier
 from .estimators import SigGPRegressor as SigGPRegressor
-from .estimators.saving import load as load
+from .estimators.loading import load as load
 from .gp.inducing import OrthogonalSignatureFeatures as OrthogonalSignatureFeatures
 from .gp.kernel import SignatureKernel as SignatureKernel
 from .gp.model import SignatureGP as SignatureGP

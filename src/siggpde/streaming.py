@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from siggpde.estimators.loading import Estimator, load
 from siggpde.estimators.regressor import SigGPRegressor
-from siggpde.estimators.saving import Estimator, load
 from siggpde.files import replacing
 from siggpde.hashing import digest
 from siggpde.io import SeriesData, SeriesStream, stream

@@ -144,7 +144,7 @@ def test_a_process_alone_sends_nothing(monkeypatch: pytest.MonkeyPatch):
         monkeypatch.delenv(name, raising=False)
     with connect() as ranks:
         assert ranks.alone and ranks.leads
-        assert ranks.all(3) == [3] and ranks.sizes(4) == [4]
+        assert ranks.all_gather(3) == [3] and ranks.all_gather_sizes(4) == [4]
         with pytest.raises(KeyError), ranks.together():
             raise KeyError
 

@@ -11,7 +11,7 @@ from torch.distributions import Normal
 from helpers.small_committees import batch_of, committee_of, labels_of
 from helpers.small_models import QUIET, labels, series, small_gp, targets
 from siggpde.ensemble import committee as module
-from siggpde.ensemble.committee import Committee, Member, chunks, sharpen, stack
+from siggpde.ensemble.committee import Committee, Member, sharpen, stack
 from siggpde.gp.likelihoods import Gaussian, LeastSquares, StudentT
 from siggpde.paths import PathOptions, PathTransform, SeriesBatch
 from siggpde.training import Exact, fit
@@ -81,7 +81,7 @@ def test_borders_of_chunks_change_nothing(classifier: Committee, regressor: Comm
 def test_chunks_hold_every_series_once():
     times = torch.arange(66, dtype=torch.float64).view(11, 6)
     batch = SeriesBatch(ragged().values, ragged().lengths, times, first=5)
-    pieces = list(chunks(batch, 4))
+    pieces = list(batch.split(4))
     assert [(len(piece), piece.first) for piece in pieces] == [(4, 5), (4, 9), (3, 13)]
     for name in ("values", "lengths", "times"):
         joined = torch.cat([getattr(piece, name) for piece in pieces])

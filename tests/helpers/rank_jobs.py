@@ -144,7 +144,7 @@ def failing(ranks: Ranks) -> list[str]:
         lambda: fit(small_gp(), (x[mine], y[mine]), PaperSchedule(iterations=1 + ranks.rank), ranks=ranks),
         lambda: fit(small_gp(), (x[mine][: ranks.rank], y[mine][: ranks.rank]), Exact(), ranks=ranks),
         lambda: all_labels(np.array(["a"] if ranks.rank else [1]), ranks),
-        lambda: ranks.first(lambda: {}["nothing"]),
+        lambda: ranks.broadcast(lambda: {}["nothing"]),
     ]
     said = []
     for trial in trials:
@@ -161,16 +161,16 @@ def tools(ranks: Ranks) -> dict[str, Any]:
     parameter = torch.nn.Parameter(torch.zeros(2))
     if ranks.rank:
         parameter.grad = torch.ones(2)
-    ranks.sum_gradients([parameter])
+    ranks.all_reduce_gradients([parameter])
     return {
-        "sum": ranks.sum(torch.tensor([0.1, 1.0]), torch.tensor(ranks.rank)),
-        "most": ranks.most(torch.tensor([ranks.rank, -ranks.rank])),
-        "gather": ranks.gather(own),
-        "places": ranks.gather(own[:1], torch.tensor([2 - ranks.rank]), 3),
-        "first": ranks.first(lambda: {"rank": ranks.rank}),
-        "same": ranks.same(ranks.rank + 0.5),
-        "all": ranks.all([ranks.rank]),
-        "to_first": ranks.to_first(own),
+        "sum": ranks.all_reduce_sum(torch.tensor([0.1, 1.0]), torch.tensor(ranks.rank)),
+        "most": ranks.all_reduce_max(torch.tensor([ranks.rank, -ranks.rank])),
+        "gather": ranks.all_gather_rows(own),
+        "places": ranks.all_gather_rows(own[:1], torch.tensor([2 - ranks.rank]), 3),
+        "first": ranks.broadcast(lambda: {"rank": ranks.rank}),
+        "same": ranks.broadcast_value(ranks.rank + 0.5),
+        "all": ranks.all_gather([ranks.rank]),
+        "to_first": ranks.gather_rows(own),
         "gradient": parameter.grad,
     }
 

@@ -11,7 +11,7 @@ from siggpde.cli.tables import column_table, fact_table
 from siggpde.ensemble.committee import Member
 from siggpde.estimators.classifier import SigGPClassifier
 from siggpde.estimators.fitting import describe
-from siggpde.estimators.saving import Estimator, load
+from siggpde.estimators.loading import Estimator, load
 from siggpde.paths import PathOptions
 from siggpde.persistence.folder import MANIFEST
 from siggpde.persistence.manifest import parse_manifest

@@ -15,7 +15,7 @@ from siggpde.cli.failures import WrongCall
 from siggpde.cli.options import Reading
 from siggpde.cli.predicting import open_model, series_for
 from siggpde.cli.tables import column_table, fact_table
-from siggpde.estimators.saving import Estimator
+from siggpde.estimators.loading import Estimator
 from siggpde.explain import Contribution, Importance
 from siggpde.io import SeriesData
 

@@ -49,7 +49,7 @@ def run_fit(
             raise WrongCall(f"{data} says no labels; name where they are with --target")
     if task == "auto":
         classes, places = all_labels(found.y, ranks)
-        task = ranks.first(lambda: choose_task(classes[places], settings["likelihood"]))
+        task = ranks.broadcast(lambda: choose_task(classes[places], settings["likelihood"]))
     log.info("%s: %s%s", task, _shown(found), "" if ranks.alone else f" (rank 0 of {ranks.count})")
     estimator = make_estimator(task, found, settings)
     with checkpoint.kept(fresh=not resume) if ranks.leads else nullcontext():

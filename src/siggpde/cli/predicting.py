@@ -12,7 +12,7 @@ from siggpde.cli.options import Reading
 from siggpde.cli.reading import read_series, stream_series
 from siggpde.cli.several import join_tables, threads_of
 from siggpde.distributed.ranks import ALONE, Ranks
-from siggpde.estimators.saving import Estimator, load
+from siggpde.estimators.loading import Estimator, load
 from siggpde.io import NotStreamable, SeriesData, SeriesStream
 from siggpde.streaming import Parts, predict_stream, prediction_table
 

@@ -85,7 +85,7 @@ def join_tables(table: pl.DataFrame, numbered: bool, ranks: Ranks) -> pl.DataFra
         return table
     room = io.BytesIO()
     table.write_ipc(room)
-    parts = ranks.to_first(torch.frombuffer(bytearray(room.getvalue()), dtype=torch.uint8))
+    parts = ranks.gather_rows(torch.frombuffer(bytearray(room.getvalue()), dtype=torch.uint8))
     if not parts:
         return table
     whole = pl.concat([pl.read_ipc(part.numpy().tobytes()) for part in parts], how="vertical_relaxed")

@@ -37,9 +37,9 @@ class Ranks:
 
     Examples:
         >>> alone = Ranks()
-        >>> alone.sum(torch.tensor([1.5, 2.0]))
+        >>> alone.all_reduce_sum(torch.tensor([1.5, 2.0]))
         [tensor([1.5000, 2.0000])]
-        >>> alone.first(lambda: {"noise": 0.1})
+        >>> alone.broadcast(lambda: {"noise": 0.1})
         {'noise': 0.1}
     """
 
@@ -70,7 +70,7 @@ class Ranks:
             dist.destroy_process_group(self._group)
         self._owner = False
 
-    def sum(self, *tensors: Tensor) -> list[Tensor]:
+    def all_reduce_sum(self, *tensors: Tensor) -> list[Tensor]:
         """Each of the tensors summed over the ranks, in one message and in float64; their dtypes come back."""
         if self.alone:
             return list(tensors)
@@ -79,15 +79,15 @@ class Ranks:
         parts = packed.split([tensor.numel() for tensor in tensors])
         return [part.view(tensor.shape).to(tensor.dtype) for part, tensor in zip(parts, tensors, strict=True)]
 
-    def sum_gradients(self, parameters: Sequence[Tensor]) -> None:
+    def all_reduce_gradients(self, parameters: Sequence[Tensor]) -> None:
         """Puts the sum over the ranks into every `.grad`; a rank without one counts as zero."""
         if self.alone or not parameters:
             return
         own = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
-        for parameter, total in zip(parameters, self.sum(*own), strict=True):
+        for parameter, total in zip(parameters, self.all_reduce_sum(*own), strict=True):
             parameter.grad = total
 
-    def most(self, values: Tensor) -> Tensor:
+    def all_reduce_max(self, values: Tensor) -> Tensor:
         """The largest value among the ranks, element by element."""
         if self.alone:
             return values
@@ -95,12 +95,12 @@ class Ranks:
         self._reduce(found, dist.ReduceOp.MAX)
         return found
 
-    def gather(self, values: Tensor, places: Tensor | None = None, total: int | None = None) -> Tensor:
+    def all_gather_rows(self, values: Tensor, places: Tensor | None = None, total: int | None = None) -> Tensor:
         """The rows that all ranks hold, (total, ...): this one's go to `places`, by default after those before it."""
         if self.alone and places is None:
             return values
         if places is None:
-            sizes = self.sizes(len(values))
+            sizes = self.all_gather_sizes(len(values))
             places, total = torch.arange(len(values)) + sum(sizes[: self.rank]), sum(sizes)
         assert total is not None
         whole = torch.zeros(total, *values.shape[1:], dtype=values.dtype, device=values.device)
@@ -109,9 +109,9 @@ class Ranks:
             self._reduce(whole)
         return whole
 
-    def to_first(self, values: Tensor) -> list[Tensor]:
+    def gather_rows(self, values: Tensor) -> list[Tensor]:
         """On rank 0 the rows of every rank, one rank after the other; nothing elsewhere."""
-        sizes = self.sizes(len(values))
+        sizes = self.all_gather_sizes(len(values))
         if not self.leads:
             with self._contact():
                 dist.send(values.contiguous(), group=self._group, group_dst=0)
@@ -124,7 +124,7 @@ class Ranks:
             found.append(room)
         return found
 
-    def sizes(self, size: int) -> list[int]:
+    def all_gather_sizes(self, size: int) -> list[int]:
         """The number that each rank gives."""
         counts = torch.zeros(self.count, dtype=torch.int64)
         counts[self.rank] = size
@@ -132,7 +132,7 @@ class Ranks:
             self._reduce(counts)
         return counts.tolist()
 
-    def first(self, make: Callable[[], Plain]) -> Plain:
+    def broadcast(self, make: Callable[[], Plain]) -> Plain:
         """What `make` gives on rank 0, which alone calls it: tensors, numbers, strings, lists and dictionaries.
 
         Where it fails, all ranks fail.
@@ -149,7 +149,7 @@ class Ranks:
         self._send(content)
         return _from_bytes(content)
 
-    def same(self, value: float) -> float:
+    def broadcast_value(self, value: float) -> float:
         """The number of rank 0: what decides the next step must not differ by a rounding or a clock."""
         if self.alone:
             return value
@@ -157,19 +157,19 @@ class Ranks:
         self._send(sent)
         return float(sent)
 
-    def all(self, facts: Plain) -> list[Plain]:
+    def all_gather(self, facts: Plain) -> list[Plain]:
         """What every rank gives, on all of them: tensors, numbers, strings, lists and dictionaries."""
         if self.alone:
             return [facts]
         content = _bytes_of(facts)
-        parts = self.gather(content).split(self.sizes(len(content)))
+        parts = self.all_gather_rows(content).split(self.all_gather_sizes(len(content)))
         return [_from_bytes(part) for part in parts]
 
     def check_same(self, what: str, facts: Any) -> None:
         """Refuses, on every rank, where one of them has other facts than rank 0."""
         if self.alone:
             return
-        marks = self.all(hashlib.sha256(repr(facts).encode()).hexdigest())
+        marks = self.all_gather(hashlib.sha256(repr(facts).encode()).hexdigest())
         other = next((rank for rank, mark in enumerate(marks) if mark != marks[0]), None)
         if other is not None:
             self.refuse(f"rank {other} has another {what} than rank 0; all ranks need the same")
@@ -189,7 +189,7 @@ class Ranks:
             yield
         except Exception as error:  # handed on below, to all
             trouble = error
-        messages = self.all("" if trouble is None else str(trouble) or type(trouble).__name__)
+        messages = self.all_gather("" if trouble is None else str(trouble) or type(trouble).__name__)
         if trouble is not None:
             raise trouble
         for rank, message in enumerate(messages):

@@ -17,12 +17,12 @@ class Shard:
 
     Examples:
         >>> shard = Shard(Ranks(), 5)
-        >>> shard.held(torch.tensor([4, 0]))
+        >>> shard.select(torch.tensor([4, 0]))
         tensor([4, 0])
     """
 
     def __init__(self, ranks: Ranks, size: int) -> None:
-        sizes = ranks.sizes(size)
+        sizes = ranks.all_gather_sizes(size)
         empty = [rank for rank, count in enumerate(sizes) if count == 0]
         if empty and sum(sizes):
             ranks.refuse(
@@ -31,29 +31,31 @@ class Shard:
         self.ranks, self.size, self.total = ranks, size, sum(sizes)
         self.first = sum(sizes[: ranks.rank])
 
-    def here(self, rows: Tensor) -> Tensor:
+    def mask(self, rows: Tensor) -> Tensor:
         """Which of the rows this rank holds, bool."""
         return (rows >= self.first) & (rows < self.first + self.size)
 
-    def held(self, rows: Tensor) -> Tensor:
+    def select(self, rows: Tensor) -> Tensor:
         """Those of the rows that this rank holds, in their order."""
-        return rows if self.ranks.alone else rows[self.here(rows)]
+        return rows if self.ranks.alone else rows[self.mask(rows)]
 
-    def local(self, rows: Tensor) -> Tensor:
+    def local_index(self, rows: Tensor) -> Tensor:
         """Where rows that this rank holds are in its own part."""
         return rows if self.ranks.alone else rows - self.first
 
-    def gather(self, rows: Tensor, values: Tensor) -> Tensor:
+    def all_gather(self, rows: Tensor, values: Tensor) -> Tensor:
         """Values (n, ...) of the n rows, on all ranks, from the values of those that each rank holds."""
-        return values if self.ranks.alone else self.ranks.gather(values, self.here(rows).nonzero()[:, 0], len(rows))
+        if self.ranks.alone:
+            return values
+        return self.ranks.all_gather_rows(values, self.mask(rows).nonzero()[:, 0], len(rows))
 
 
-def level(x: Tensor, lengths: Tensor | None, ranks: Ranks) -> tuple[Tensor, Tensor | None]:
+def pad_to_longest(x: Tensor, lengths: Tensor | None, ranks: Ranks) -> tuple[Tensor, Tensor | None]:
     """Series (n, length, ...) padded to the longest of all ranks; lengths where those of one rank are not all that."""
     if ranks.alone:
         return x, lengths
-    longest, ragged = ranks.most(torch.tensor([x.shape[1], int(lengths is not None)])).tolist()
-    least = -int(ranks.most(torch.tensor([-x.shape[1]])))
+    longest, ragged = ranks.all_reduce_max(torch.tensor([x.shape[1], int(lengths is not None)])).tolist()
+    least = -int(ranks.all_reduce_max(torch.tensor([-x.shape[1]])))
     if lengths is None and (ragged or least < longest):
         lengths = torch.full((len(x),), x.shape[1], device=x.device)
     if x.shape[1] < longest:  # the last point again and again: what is there is never read, but is finite
@@ -75,7 +77,7 @@ def fingerprint(shard: Shard, columns: list[Tensor | None], lengths: Tensor | No
             digest.update((array[row] if counts is None else array[row, : counts[row]]).data)
         digests += digest.digest()
     sums = np.frombuffer(digests, dtype=np.int64).reshape(-1, 4).sum(axis=0)
-    whole = hashlib.sha256(shard.ranks.gather(torch.from_numpy(sums)[None]).sum(dim=0).numpy().tobytes())
+    whole = hashlib.sha256(shard.ranks.all_gather_rows(torch.from_numpy(sums)[None]).sum(dim=0).numpy().tobytes())
     whole.update(repr([(array.dtype, array.shape[2:]) for array in arrays]).encode())
     for fact in facts:
         whole.update(fact.cpu().contiguous().numpy().tobytes() if isinstance(fact, Tensor) else repr(fact).encode())
@@ -89,7 +91,7 @@ def all_labels(labels: np.ndarray, ranks: Ranks) -> tuple[np.ndarray, np.ndarray
     if ranks.alone:
         return classes, places
     own = classes
-    parts = [np.array(values, dtype=kind) for kind, values in ranks.all((own.dtype.str, own.tolist()))]
+    parts = [np.array(values, dtype=kind) for kind, values in ranks.all_gather((own.dtype.str, own.tolist()))]
     kinds = ["number" if part.dtype.kind in "iuf" else part.dtype.kind for part in parts]
     other = next((rank for rank, kind in enumerate(kinds) if kind != kinds[0]), None)
     if other is not None:
@@ -98,4 +100,4 @@ def all_labels(labels: np.ndarray, ranks: Ranks) -> tuple[np.ndarray, np.ndarray
         )
     classes = np.unique(np.concatenate(parts))
     mine = np.searchsorted(classes, own)[places]
-    return classes, ranks.gather(torch.from_numpy(mine)).numpy()
+    return classes, ranks.all_gather_rows(torch.from_numpy(mine)).numpy()

@@ -83,7 +83,7 @@ class Committee:
     def probabilities(self, batch: SeriesBatch) -> Tensor:
         """Class probabilities (n, classes) in float64, rows summing to 1."""
         parts = []
-        for piece in chunks(batch, _CHUNK):
+        for piece in batch.split(_CHUNK):
             found = [weight * member.predict(piece).double() for weight, member in self._weighted()]
             parts.append(torch.stack(found).sum(dim=0))
         chances = torch.cat(parts)
@@ -94,7 +94,7 @@ class Committee:
     def moments(self, batch: SeriesBatch) -> tuple[Tensor, Tensor]:
         """Means and variances of y from every member, two (K, n) in float64."""
         means, variances = [], []
-        for piece in chunks(batch, _CHUNK):
+        for piece in batch.split(_CHUNK):
             found = [member.predict(piece) for member in self.members]
             means.append(torch.stack([mean.double() for mean, _ in found]))
             variances.append(torch.stack([variance.double() for _, variance in found]))
@@ -119,7 +119,7 @@ class Committee:
             z = deviations(y.double(), means, variances.sqrt(), self.weights)
             return self.recalibration.log_density(each.logsumexp(dim=0), z)
         parts = []
-        for start, piece in enumerate(chunks(batch, _CHUNK)):
+        for start, piece in enumerate(batch.split(_CHUNK)):
             own = y[start * _CHUNK : start * _CHUNK + len(piece)]
             found = []
             for weight, member in self._weighted():
@@ -140,7 +140,7 @@ class Committee:
         if len(self.members) > 1:
             raise NotImplementedError("quantiles of several members are there for the Gaussian likelihood only")
         parts = []
-        for piece in chunks(batch, _CHUNK):
+        for piece in batch.split(_CHUNK):
             paths, lengths = self.members[0].paths(piece)
             model = self.members[0].model
             latent = model.predict_f(paths, lengths=lengths)
@@ -150,18 +150,6 @@ class Committee:
 
     def _weighted(self) -> Iterator[tuple[Tensor, Member]]:
         return iter(zip(self.weights, self.members, strict=True))
-
-
-def chunks(batch: SeriesBatch, size: int) -> Iterator[SeriesBatch]:
-    """The batch in pieces of at most `size` series; one piece without series where there are none."""
-    for start in range(0, max(1, len(batch.values)), size):
-        rows = slice(start, start + size)
-        yield SeriesBatch(
-            batch.values[rows],
-            None if batch.lengths is None else batch.lengths[rows],
-            None if batch.times is None else batch.times[rows],
-            batch.first + start,
-        )
 
 
 def stack(log_densities: Tensor) -> Tensor:

@@ -17,7 +17,8 @@ from siggpde.distributed.shard import Shard
 from siggpde.ensemble.committee import Committee
 from siggpde.estimators._bases import AEON
 from siggpde.estimators.device import chosen_device, tell_copy, usable_device
-from siggpde.estimators.fitting import FitSettings, data_fingerprint, fit_committee, levelled
+from siggpde.estimators.fitting import FitSettings, data_fingerprint, fit_committee, padded_alike
+from siggpde.estimators.saving import save_estimator
 from siggpde.estimators.settings import (
     DTYPES,
     at_least,
@@ -93,9 +94,9 @@ class SeriesEstimator:
                 if len(y) < 2:
                     raise ValueError("one series is not enough to learn from (n_samples=1); give two or more")
                 found = self._facts(X, preparation)
-            batch = levelled(batch, shard)
+            batch = padded_alike(batch, shard)
             counts = batch.counts()
-            least, most = shard.ranks.most(torch.stack([-counts.min(), counts.max()])).tolist()
+            least, most = shard.ranks.all_reduce_max(torch.stack([-counts.min(), counts.max()])).tolist()
             found["length_range_"] = (-least, most)
             found["fingerprint_"] = data_fingerprint(batch, y, shard)
             found["committee_"] = fit_committee(batch.to(device), y.to(device), classes, settings, shard)
@@ -241,8 +242,6 @@ class SeriesEstimator:
 
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
         """Writes the estimator as a folder, to be read by `siggpde.load`; `force` replaces a model that is there."""
-        from siggpde.estimators.saving import save_estimator  # noqa: PLC0415 - it knows the estimators
-
         save_estimator(self, path, force=force)
 
 

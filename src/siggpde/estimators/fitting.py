@@ -10,8 +10,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from siggpde.distributed.shard import Shard, fingerprint, level
-from siggpde.ensemble.committee import Committee, Member, chunks, sharpen, stack
+from siggpde.distributed.shard import Shard, fingerprint, pad_to_longest
+from siggpde.ensemble.committee import Committee, Member, sharpen, stack
 from siggpde.ensemble.recalibration import deviations, recalibrate
 from siggpde.estimators.screening_file import as_screening, read_screening, write_screening
 from siggpde.gp.likelihoods import Bernoulli, Gaussian, LeastSquares, Likelihood, Poisson, RobustMax, Softmax, StudentT
@@ -63,7 +63,7 @@ def fit_committee(batch: SeriesBatch, y: Tensor, classes: int | None, settings: 
     wanted = settings.members or (MOST_MEMBERS if exact and shard.total <= _MANY else 1)
     members: list[Member] = []
     for place, choice in enumerate([found, *found.others][:wanted]):
-        spent = shard.ranks.same(time.perf_counter() - started)
+        spent = shard.ranks.broadcast_value(time.perf_counter() - started)
         if members and settings.time_limit is not None and spent > settings.time_limit:
             log.info("time limit: %d of %d members were trained", place, wanted)
             break
@@ -78,7 +78,7 @@ def _screening(batch: SeriesBatch, y: Tensor, settings: FitSettings, shard: Shar
     path = None if settings.checkpoint is None else settings.checkpoint / "screening.pt"
     mark = "" if path is None else data_fingerprint(batch, y, shard, settings)
     if path is not None and settings.resume:
-        state = shard.ranks.first(lambda: read_screening(path, mark) if path.exists() else None)
+        state = shard.ranks.broadcast(lambda: read_screening(path, mark) if path.exists() else None)
         if state is not None:
             return as_screening(state).to(batch.values.device)
     if (
@@ -177,16 +177,16 @@ def make_likelihood(settings: FitSettings, classes: int | None, choice: Screenin
 def _weighed(members: list[Member], batch: SeriesBatch, y: Tensor, shard: Shard) -> Committee:
     """Weights by stacking on left-out series, at most 2000 of them, evenly spaced; for numbers their tails too."""
     rows = torch.arange(0, len(y), max(1, -(-len(y) // _ROWS_FOR_WEIGHTS)))
-    held, targets = shard.held(rows), y[rows]
-    picked = sub_batch(batch, shard.local(held))
+    held, targets = shard.select(rows), y[rows]
+    picked = batch[shard.local_index(held)]
     densities, means, variances, chances = [], [], [], []
     for member in members:
         latents = []
-        for piece in chunks(picked, 512):
+        for piece in picked.split(512):
             own = y[held[piece.first : piece.first + len(piece)]]
             paths, lengths = member.paths(piece)
             latents.append(left_out_latents(member.model, paths, own, lengths))
-        mean, variance = (shard.gather(rows, torch.cat(parts)) for parts in zip(*latents, strict=True))
+        mean, variance = (shard.all_gather(rows, torch.cat(parts)) for parts in zip(*latents, strict=True))
         likelihood = member.model.likelihood
         densities.append(likelihood.log_predictive(mean, variance, targets).double())
         if isinstance(likelihood, Gaussian):
@@ -213,10 +213,10 @@ def data_fingerprint(batch: SeriesBatch, y: Tensor, shard: Shard, settings: FitS
     return fingerprint(shard, [batch.values, batch.times], batch.lengths, y, facts)
 
 
-def levelled(batch: SeriesBatch, shard: Shard) -> SeriesBatch:
+def padded_alike(batch: SeriesBatch, shard: Shard) -> SeriesBatch:
     """The series of this rank, as long as the longest of all ranks, and numbered among all."""
-    values, lengths = level(batch.values, batch.lengths, shard.ranks)
-    times = None if batch.times is None else level(batch.times, None, shard.ranks)[0]
+    values, lengths = pad_to_longest(batch.values, batch.lengths, shard.ranks)
+    times = None if batch.times is None else pad_to_longest(batch.times, None, shard.ranks)[0]
     return SeriesBatch(values, lengths, times, shard.first)
 
 
@@ -234,12 +234,3 @@ def describe(candidate: Candidate) -> str:
     parts += [f"difference {options.difference}"] if options.difference else []
     parts += [f"words of degree {candidate.degree}"] if candidate.degree else []
     return ", ".join([*parts, f"path length {candidate.path_length:.3g}", f"weight of time {candidate.time_scale:.3g}"])
-
-
-def sub_batch(batch: SeriesBatch, rows: Tensor) -> SeriesBatch:
-    """Some of the series."""
-    return SeriesBatch(
-        batch.values[rows],
-        None if batch.lengths is None else batch.lengths[rows],
-        None if batch.times is None else batch.times[rows],
-    )

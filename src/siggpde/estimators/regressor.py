@@ -33,7 +33,7 @@ class _RegressorMethods(SeriesEstimator):
         """Learns from series X and their targets y (n_cases,), finite numbers; `ranks` as for the classifier."""
         with ranks.together():
             own = self._targets(y)
-        shard, targets = Shard(ranks, len(own)), ranks.gather(own)
+        shard, targets = Shard(ranks, len(own)), ranks.all_gather_rows(own)
         mean, spread = float(targets.mean()), float(targets.std(correction=0))
         counts = self.likelihood == "poisson"
         # The prior has mean 0 and the noise is sought on a grid: targets in any unit, far from 0, are to fit alike.

@@ -24,7 +24,7 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
-from siggpde.ensemble.committee import Committee, Member, chunks, sharpen, stack
+from siggpde.ensemble.committee import Committee, Member, sharpen, stack
 from siggpde.ensemble.recalibration import mixture_quantile
 from siggpde.gp.inducing import OrthogonalSignatureFeatures
 from siggpde.gp.kernel import SignatureKernel
@@ -171,7 +171,7 @@ def logit_quantiles(committee: Committee, batch: SeriesBatch, levels: Sequence[f
         lapse = likelihood.lapse
         slope = likelihood.temperature * (likelihood.mixing[1] - likelihood.mixing[0])
         shift = likelihood.offset[1] - likelihood.offset[0]
-        latents = [member.model.predict_f(member.paths(piece)[0]) for piece in chunks(batch, 1024)]
+        latents = [member.model.predict_f(member.paths(piece)[0]) for piece in batch.split(1024)]
         mean, variance = (torch.cat(parts).double() for parts in zip(*latents, strict=True))
         means.append(mean @ slope + shift)
         spreads.append((variance @ slope.square()).sqrt())

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from siggpde.ensemble.committee import Committee, Member, chunks
-from siggpde.explain.linear import Letters, check, take, vocabulary, word_features, word_weights
+from siggpde.ensemble.committee import Committee, Member
+from siggpde.explain.linear import Letters, check, vocabulary, word_features, word_weights
 from siggpde.paths import SeriesBatch
 
 _CHUNK = 256
@@ -71,7 +71,7 @@ def global_importance(
     if top < 1 or max_series < 2:
         raise ValueError(f"top must be at least 1 and max_series at least 2, got {top} and {max_series}")
     if len(batch) > max_series:
-        batch = take(batch, torch.arange(max_series) * len(batch) // max_series)
+        batch = batch[torch.arange(max_series) * len(batch) // max_series]
     known = vocabulary(committee, names)
     total = torch.zeros(len(known.words), dtype=torch.float64, device=committee.device)
     for weight, member, places in zip(committee.weights, committee.members, known.places, strict=True):
@@ -108,7 +108,7 @@ def _spread(member: Member, batch: SeriesBatch) -> Tensor:
     """The standard deviation of every word's feature over the series, (M,), chunk by chunk."""
     seen, mean = 0, torch.zeros(1, dtype=torch.float64, device=batch.values.device)
     squares = mean
-    for piece in chunks(batch, _CHUNK):
+    for piece in batch.split(_CHUNK):
         values = word_features(member.model, *member.paths(piece))
         own = values.mean(dim=0)
         share = len(values) / (seen + len(values))

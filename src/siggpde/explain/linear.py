@@ -134,9 +134,3 @@ def directions(committee: Committee, pairs: Tensor | None, member: int, rows: sl
 def likeliest_two(chances: Tensor) -> Tensor:
     """The most probable class of every series and the runner-up, (n, 2), int64; of equals the first."""
     return chances.sort(dim=1, descending=True, stable=True).indices[:, :2]
-
-
-def take(batch: SeriesBatch, rows: Tensor) -> SeriesBatch:
-    """Some series of a batch."""
-    lengths = None if batch.lengths is None else batch.lengths[rows]
-    return SeriesBatch(batch.values[rows], lengths, None if batch.times is None else batch.times[rows], batch.first)

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from siggpde.ensemble.committee import Committee, Member, chunks
+from siggpde.ensemble.committee import Committee, Member
 from siggpde.explain.linear import check, classifies, directions, likeliest_two, path_names, word_features
 from siggpde.numerics.inputs import row_mask
 from siggpde.paths import PathOptions, SeriesBatch
@@ -65,7 +65,7 @@ def time_attribution(committee: Committee, batch: SeriesBatch, names: Sequence[s
     for k, (weight, member) in enumerate(zip(committee.weights.tolist(), committee.members, strict=True)):
         columns = torch.tensor([channels.index(name) for name in spelled[k]], device=place)
         start = 0
-        for piece in chunks(batch, _CHUNK):
+        for piece in batch.split(_CHUNK):
             rows = slice(start, start + len(piece))
             steps = _steps(member, piece, directions(committee, pairs, k, rows))
             laid = steps.new_zeros(len(piece), found.shape[1], steps.shape[2])

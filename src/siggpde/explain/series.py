@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from siggpde.ensemble.committee import Committee, Member, chunks
+from siggpde.ensemble.committee import Committee, Member
 from siggpde.explain.linear import (
     Letters,
     Vocabulary,
@@ -130,7 +130,7 @@ def explain_series(
     known = vocabulary(committee, names)
     usual = None if background is None else [_mean_features(member, background) for member in committee.members]
     found: list[SeriesExplanation] = []
-    for piece in chunks(batch, _CHUNK):
+    for piece in batch.split(_CHUNK):
         facts, pairs = _predictions(committee, piece, labels)
         values, constant = (part.cpu() for part in _contributions(committee, piece, pairs, known, usual))
         for row, fact in enumerate(facts):
@@ -214,7 +214,7 @@ def _contribution(between: str, letters: Letters, value: Tensor) -> Contribution
 
 
 def _mean_features(member: Member, batch: SeriesBatch) -> Tensor:
-    total = sum(word_features(member.model, *member.paths(piece)).sum(dim=0) for piece in chunks(batch, _CHUNK))
+    total = sum(word_features(member.model, *member.paths(piece)).sum(dim=0) for piece in batch.split(_CHUNK))
     return torch.as_tensor(total) / len(batch)
 
 

@@ -6,10 +6,10 @@ pandas. All give a `SeriesData`, which `write` writes back. `stream` reads ``.np
 memory, block by block. Nothing is ever unpickled.
 """
 
+from siggpde.io.data import NotStreamable as NotStreamable
 from siggpde.io.data import SeriesData as SeriesData
 from siggpde.io.reading import from_frame as from_frame
 from siggpde.io.reading import read as read
-from siggpde.io.streams import NotStreamable as NotStreamable
 from siggpde.io.streams import SeriesStream as SeriesStream
 from siggpde.io.streams import stream as stream
 from siggpde.io.writing import write as write

@@ -12,6 +12,10 @@ from numpy.typing import NDArray
 Series = NDArray[Any] | list[NDArray[np.float64]]
 
 
+class NotStreamable(ValueError):
+    """The file has to be read as a whole, with `siggpde.io.read`."""
+
+
 @dataclass(frozen=True, eq=False)
 class SeriesData:
     """Series of one file, with their labels.

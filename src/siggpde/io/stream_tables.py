@@ -9,8 +9,9 @@ import polars as pl
 
 from siggpde.io import columns as _columns
 from siggpde.io import tables
-from siggpde.io.data import SeriesData
-from siggpde.io.streams import _SLAB, NotStreamable
+from siggpde.io.data import NotStreamable, SeriesData
+
+_SLAB = 2**20  # rows of which the series are told apart at a time
 
 
 class _Table:

@@ -16,16 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siggpde.io.arrays import read_npy
-from siggpde.io.data import SeriesData
+from siggpde.io.data import NotStreamable, SeriesData
 from siggpde.io.reading import _check_file, _format, _names
 
 _NUMBERS = 2**22  # of a block: 32 MB
 _MULTIPLE = 1024
-_SLAB = 2**20  # rows of which the series are told apart at a time
-
-
-class NotStreamable(ValueError):
-    """The file has to be read as a whole, with `siggpde.io.read`."""
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,17 @@ class SeriesBatch:
     def __len__(self) -> int:
         return len(self.values)
 
+    def __getitem__(self, rows: slice | Tensor) -> SeriesBatch:
+        """Some of the series: a slice of them, which keeps their numbers, or those at row numbers (m,), int64."""
+        lengths, times = (None if part is None else part[rows] for part in (self.lengths, self.times))
+        first = self.first + rows.indices(len(self))[0] if isinstance(rows, slice) else 0
+        return SeriesBatch(self.values[rows], lengths, times, first)
+
+    def split(self, size: int) -> Iterator[SeriesBatch]:
+        """The batch in pieces of at most `size` series; one piece without series where there are none."""
+        for start in range(0, max(1, len(self)), size):
+            yield self[start : start + size]
+
     @property
     def channels(self) -> int:
         return self.values.shape[2]

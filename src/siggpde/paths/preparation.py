@@ -97,7 +97,7 @@ class Preparation:
                 total = total + torch.where(known, batch.values, 0.0).sum(dim=(0, 1))
                 count = count + known.sum(dim=(0, 1))
         ranks.check_same("number of channels", channels)
-        total, count, gaps = ranks.sum(total, count, torch.tensor([missing, points], dtype=torch.float64))
+        total, count, gaps = ranks.all_reduce_sum(total, count, torch.tensor([missing, points], dtype=torch.float64))
         self.raw_channels = channels
         self.fill = total / count.clamp_min(1)
         self.gap_share = float(gaps[0] / gaps[1])

@@ -30,8 +30,8 @@ def mean_and_spread(pieces: Callable[[], Iterable[Tensor]], ranks: Ranks = ALONE
         if len(part):
             count, total = count + len(part), total + part.sum(dim=0)
             largest = torch.maximum(largest, part.abs().amax(dim=0))
-    largest = ranks.most(largest)
-    total, number = ranks.sum(total, total.new_tensor(float(count)))
+    largest = ranks.all_reduce_max(largest)
+    total, number = ranks.all_reduce_sum(total, total.new_tensor(float(count)))
     mean = total / number
     # Exact powers of two, so that squares of the largest and smallest numbers stay in range and others do not change.
     powers = [math.ldexp(1.0, max(-1000, min(1000, math.frexp(x)[1]))) for x in largest.tolist()]
@@ -39,6 +39,6 @@ def mean_and_spread(pieces: Callable[[], Iterable[Tensor]], ranks: Ranks = ALONE
     centre, squares = mean / unit, torch.zeros_like(mean)
     for part in pieces():
         squares = squares + (part / unit - centre).square_().sum(dim=0)
-    (squares,) = ranks.sum(squares)
+    (squares,) = ranks.all_reduce_sum(squares)
     spread = (squares / number).sqrt() * unit
     return mean, torch.where(spread > 1e-12 * largest, spread, torch.ones_like(spread))

@@ -104,7 +104,7 @@ class PathTransform:
                 for _, own, clock in self._pieces(batch, counts, times)
                 if clock is not None
             ]
-            self.duration = ranks.gather(torch.cat(ends)).median()
+            self.duration = ranks.all_gather_rows(torch.cat(ends)).median()
             if not self.duration > 0:
                 self.duration = torch.ones((), dtype=torch.float64)
         if self.options.append != "none":

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from siggpde.distributed.ranks import ALONE, Ranks
-from siggpde.distributed.shard import Shard, level
+from siggpde.distributed.shard import Shard, pad_to_longest
 from siggpde.gp.inducing import OrthogonalSignatureFeatures
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.leave_one_out import LeaveOneOut
@@ -153,10 +153,11 @@ def screen(
         if times is not None and times.shape != batch.shape[:2]:
             raise ValueError(f"times must have shape {tuple(batch.shape[:2])}, got {tuple(times.shape)}")
         times = None if times is None else times.to(batch.device)
-    shard, target = Shard(ranks, len(batch)), ranks.gather(target)
+    shard, target = Shard(ranks, len(batch)), ranks.all_gather_rows(target)
     if shard.total < 2:
         raise ValueError(f"screening compares predictions of series left out: it needs two or more, got {shard.total}")
-    (batch, counts), times = level(batch, counts, ranks), None if times is None else level(times, None, ranks)[0]
+    batch, counts = pad_to_longest(batch, counts, ranks)
+    times = None if times is None else pad_to_longest(times, None, ranks)[0]
     classes, scale = None, 1.0
     if target.is_floating_point():
         target = targets.finite(target).double()
@@ -191,12 +192,12 @@ def _sample(
     shard: Shard, rows: Tensor, batch: Tensor, counts: Tensor | None, times: Tensor | None, y: Tensor
 ) -> Sample:
     """The series with these numbers, from all ranks."""
-    here = shard.local(shard.held(rows))
+    here = shard.local_index(shard.select(rows))
 
     def of(part: Tensor | None) -> Tensor | None:
-        return None if part is None else shard.gather(rows, part[here])
+        return None if part is None else shard.all_gather(rows, part[here])
 
-    return Sample(rows, shard.gather(rows, batch[here]), of(counts), of(times), y[rows])
+    return Sample(rows, shard.all_gather(rows, batch[here]), of(counts), of(times), y[rows])
 
 
 def _rounds(

@@ -76,7 +76,7 @@ class Judge:
                     break
         if not ranks.alone:
             states = [(place, found and found.state(), facts) for place, found, facts in tried]
-            every = [item for part in ranks.all(states) for item in part]
+            every = [item for part in ranks.all_gather(states) for item in part]
             own = self.sample.values.device
             tried = [
                 (place, Found.from_state(state).to(own) if state else None, facts) for place, state, facts in every

@@ -7,19 +7,19 @@ import time
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
+from torch import Tensor
 
 from siggpde.distributed.ranks import ALONE, Ranks
-from siggpde.distributed.shard import Shard, fingerprint, level
+from siggpde.distributed.shard import Shard, fingerprint, pad_to_longest
 from siggpde.gp.likelihoods import LeastSquares
 from siggpde.gp.likelihoods.base import Classification
 from siggpde.gp.model import AnyGP, SignatureGP
 from siggpde.numerics import inputs
 from siggpde.numerics.signature_kernel import Lengths
 from siggpde.progress import Progress
-from siggpde.selection.screening import Screening
 from siggpde.training.checkpoint import describe, read_checkpoint, restore, save_checkpoint
 from siggpde.training.history import History
 from siggpde.training.path_cache import PathStore
@@ -32,6 +32,18 @@ from siggpde.training.split import split_rows, word_pool
 from siggpde.training.trainer import Phase, Trainer
 
 _LOST = -1e6
+
+
+class StartingPoint(Protocol):
+    """What chose the settings of a model, as `siggpde.screen` does."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for `History.screening`."""
+        ...
+
+    def starting_mean(self, model: SignatureGP) -> Tensor | None:
+        """A mean of q(u), (latents, M), to start from; None where there is none for this model."""
+        ...
 
 
 def fit(
@@ -49,7 +61,7 @@ def fit(
     resume: bool = False,
     memory_budget: int = 2**31,
     cache_dir: str | os.PathLike[str] | None = None,
-    screening: Screening | None = None,
+    screening: StartingPoint | None = None,
     ranks: Ranks = ALONE,
 ) -> History:
     """Trains `model` in place on data = (x, y), x (n, length, channels) or a list of series, and returns the History.
@@ -65,7 +77,8 @@ def fit(
       on from it, with the same steps as if nothing had happened.
     - `memory_budget`: bytes of signatures kept in memory; above, they are kept in a temporary file.
     - `cache_dir`: a folder where signatures are kept, to be read by the next fit of the same series and words.
-    - `screening`: the `Screening` that built the model: its weights start q(u), its report goes into the History.
+    - `screening`: what chose the model's settings, such as a `Screening`: its weights start q(u), its report goes into
+      the History.
     - `ranks`: what `siggpde.connect` gave, where several processes train one model: each hands in the same model and
       settings and its own part of the series. Rows are numbered through all parts; rank 0 keeps the checkpoint.
     """
@@ -88,14 +101,14 @@ def fit(
     kinds = (x.dtype, y.dtype, x.device.type, y.device.type, model.device.type)
     ranks.check_same("model, schedule or kind of data", (settings, *kinds, x.shape[2], path is None, resume))
     shard = Shard(ranks, len(x))
-    (x, counts), y = level(x, counts, ranks), ranks.gather(y)
+    (x, counts), y = pad_to_longest(x, counts, ranks), ranks.all_gather_rows(y)
     generator = torch.Generator().manual_seed(seed)
     train, valid = split_rows(validation, y, isinstance(model.likelihood, Classification), generator)
     mark = "" if path is None else fingerprint(shard, [x], counts, y, *settings, train, valid)
     state = None
     if path is not None and resume:
         place = path
-        state = ranks.first(lambda: read_checkpoint(place, mark))
+        state = ranks.broadcast(lambda: read_checkpoint(place, mark))
 
     history = History(seed=seed, schedule=type(schedule).__name__)
     started = time.perf_counter()
@@ -179,7 +192,8 @@ def _run(
                 trainer.iteration += 1
                 if reason is None and trainer.iteration >= phase.most:
                     reason = f"{phase.most} iterations"
-                if reason is None and time_limit is not None and trainer.ranks.same(trainer.seconds > time_limit):
+                late = time_limit is not None and trainer.ranks.broadcast_value(trainer.seconds > time_limit)
+                if reason is None and late:
                     reason = "time limit"
                 bar.step(history.latest())
                 history.phase_seconds[phase.name] = spent + time.perf_counter() - since

@@ -66,7 +66,7 @@ class NaturalGradient:
             mean, variance = self.model.latent_marginals(seen.take(rows))
             parts.append((*self.model.likelihood.statistics(mean, variance, y[rows]), mean))
         value, g, a, mean = (torch.cat(columns) for columns in zip(*parts, strict=True))
-        total, series = self.ranks.sum(value.double().sum(), value.new_tensor(len(y), dtype=torch.float64))
+        total, series = self.ranks.all_reduce_sum(value.double().sum(), value.new_tensor(len(y), dtype=torch.float64))
         return Statistics(float(total), int(series), g, a, mean)
 
     @torch.no_grad()
@@ -100,7 +100,7 @@ class NaturalGradient:
         if self.ranks.alone:
             return precision, shift
         full = self.model.variational.full
-        sums = self.ranks.sum(pack_upper(precision) if full else precision, shift)
+        sums = self.ranks.all_reduce_sum(pack_upper(precision) if full else precision, shift)
         return unpack_upper(sums[0], precision.shape[1]) if full else sums[0], sums[1]
 
     @torch.no_grad()
@@ -108,7 +108,7 @@ class NaturalGradient:
         """A step towards the target; False, and nothing moved, where L would not be positive definite."""
         precision = torch.lerp(self.precision, target.precision, rho)
         shift = torch.lerp(self.shift, target.shift, rho)
-        if not self.ranks.same(self.model.variational.set_natural(precision, shift)):
+        if not self.ranks.broadcast_value(self.model.variational.set_natural(precision, shift)):
             return False
         self.precision, self.shift = precision, shift
         return True
@@ -133,7 +133,7 @@ class NaturalGradient:
 
     def elbo(self, at: Statistics, total: int) -> float:
         """The ELBO at q(u), from the statistics of a batch out of `total` series."""
-        return self.ranks.same(at.value * (total / at.series) - float(self.model.variational.kl().detach()))
+        return self.ranks.broadcast_value(at.value * (total / at.series) - float(self.model.variational.kl().detach()))
 
 
 class Climb:

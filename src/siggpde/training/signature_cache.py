@@ -122,7 +122,7 @@ class SignatureCache:
                 if model.kernel.normalized:
                     squares = squares / (squares.sum(dim=1) if norms is None else norms[place])[:, None]
                 energy += squares.sum(dim=0)
-        return most_energetic(ranks.sum(energy)[0], self.pool, count)
+        return most_energetic(ranks.all_reduce_sum(energy)[0], self.pool, count)
 
     def _holds(self, words: list[Word]) -> bool:
         return any(words is known for known, _ in self._known) or all(word in self._place for word in words)

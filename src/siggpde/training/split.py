@@ -24,11 +24,11 @@ def word_pool(model: SignatureGP, x: Tensor, lengths: Tensor | None, shard: Shar
     if features.order == "lexicographic":
         return features.words
     rows = torch.arange(0, shard.total, max(1, shard.total // _SERIES_FOR_POOL))
-    here = shard.local(shard.held(rows))
-    some = shard.gather(rows, x[here])
-    counts = None if lengths is None else shard.gather(rows, lengths[here])
+    here = shard.local_index(shard.select(rows))
+    some = shard.all_gather(rows, x[here])
+    counts = None if lengths is None else shard.all_gather(rows, lengths[here])
     count = len(features.words)
-    found = shard.ranks.first(lambda: [list(word) for word in grow_pool(kernel, some, counts, 4 * count)])
+    found = shard.ranks.broadcast(lambda: [list(word) for word in grow_pool(kernel, some, counts, 4 * count)])
     pool = [tuple(word) for word in found]
     if len(pool) < count:  # fewer words than wanted have any energy
         pool = sorted({*pool, *words(kernel.channels, count)}, key=lambda word: (len(word), word))

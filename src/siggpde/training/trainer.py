@@ -79,7 +79,7 @@ class Trainer:
     @torch.no_grad()
     def project(self, rows: Tensor) -> Projection:
         """What the model sees of those of the rows that are here, without gradients; rounded tails are counted."""
-        places = self.shard.local(self.shard.held(rows))
+        places = self.shard.local_index(self.shard.select(rows))
         seen = joined([self.cache.project(self.model, place) for place in places.split(_CHUNK)])
         self.history.rounded_tails = max(self.history.rounded_tails, seen.rounded)
         return seen._replace(rounded=0)
@@ -90,12 +90,12 @@ class Trainer:
         if len(self.valid) == 0:
             return None
         mean, variance = self.model.latent_marginals(self.project(self.valid))
-        y = self.y[self.shard.held(self.valid)]
+        y = self.y[self.shard.select(self.valid)]
         likelihood = self.model.likelihood
         found = [likelihood.log_predictive(mean, variance, y).double().sum()]
         if isinstance(likelihood, Classification):
             found.append((likelihood.predict(mean, variance).argmax(dim=1) == y).double().sum())
-        nlpp, *right = (float(total) / len(self.valid) for total in self.ranks.sum(*found))
+        nlpp, *right = (float(total) / len(self.valid) for total in self.ranks.all_reduce_sum(*found))
         return -nlpp, right[0] if right else None
 
     def batch(self, rows: Tensor, size: int) -> Tensor:
@@ -147,8 +147,8 @@ class Trainer:
         if rank is not None:
             every = max(1, len(self.y) // max(_ROWS_FOR_DIRECTIONS, 2 * rank))
             some = torch.arange(0, len(self.y), every)
-            rows = self.shard.gather(some, self.project(some).features)
-            features.rotate(self.ranks.first(lambda: principal_directions(rows, rank)))
+            rows = self.shard.all_gather(some, self.project(some).features)
+            features.rotate(self.ranks.broadcast(lambda: principal_directions(rows, rank)))
         if fresh or features.size != q.size or features.words != old_words or features.basis is not old_basis:
             if fresh:
                 self.model.reset_variational()

@@ -72,7 +72,7 @@ class ExactPosterior:
 
     def _tune(self, trainer: Trainer) -> None:
         model, rows = trainer.model, self._some(trainer, self.schedule.max_tuned)
-        features = trainer.shard.gather(rows, trainer.project(rows).features).double()
+        features = trainer.shard.all_gather(rows, trainer.project(rows).features).double()
         # Noise is tried relative to features of mean square 1, also where the kernel is not normalised.
         size = float(features.square().sum(dim=1).mean())
         features = features / math.sqrt(size)
@@ -80,7 +80,7 @@ class ExactPosterior:
         classes = likelihood.classes if isinstance(likelihood, LeastSquares) else None
         spread = 1.0 if classes is not None else float(y.double().std(correction=0)) or 1.0
         targets = y if classes is not None else y.double() / spread
-        amplitude, noise, temperature = trainer.ranks.first(lambda: _tuned(features, targets, classes))
+        amplitude, noise, temperature = trainer.ranks.broadcast(lambda: _tuned(features, targets, classes))
         amplitude = max(amplitude, 1e-12) * spread**2
         model.kernel.log_amplitude.add_(math.log(amplitude / size))
         assert isinstance(likelihood, Gaussian | LeastSquares)
@@ -93,14 +93,14 @@ class ExactPosterior:
         assert isinstance(likelihood, Gaussian | LeastSquares)
         precision = torch.zeros(q.size, q.size, dtype=torch.float64, device=q.mean.device)
         shift = torch.zeros_like(q.mean, dtype=torch.float64)
-        for place in trainer.bar.over(trainer.shard.held(self.rows).split(_CHUNK), "adding up"):
+        for place in trainer.bar.over(trainer.shard.select(self.rows).split(_CHUNK), "adding up"):
             features = trainer.project(place).features.double()
             targets, weights = _targets(likelihood, trainer.y[place])
             weights = weights / likelihood.noise
             precision += gram_upper(features, weights)
             shift += (weights[:, None] * targets).T @ features
         if not trainer.ranks.alone:
-            triangle, shift = trainer.ranks.sum(pack_upper(precision[None]), shift)
+            triangle, shift = trainer.ranks.all_reduce_sum(pack_upper(precision[None]), shift)
             precision = unpack_upper(triangle, q.size)[0]
         precision.diagonal().add_(1.0)
         exact = VariationalGaussian(q.latents, q.size, "shared", device=q.mean.device)
@@ -118,15 +118,15 @@ class ExactPosterior:
         likelihood = trainer.model.likelihood
         assert isinstance(likelihood, Gaussian | LeastSquares)
         rows = self._some(trainer, _ROWS_FOR_LINK)
-        y, seen = trainer.y[trainer.shard.held(rows)], trainer.project(rows)
+        y, seen = trainer.y[trainer.shard.select(rows)], trainer.project(rows)
         root, means = (trainer.scratch[name].to(seen.features.device) for name in ("root", "mean"))
         features = seen.features.double()
         variance = times_lower(features, root[0]).square().sum(dim=1, keepdim=True)
         left = left_out(likelihood, features @ means.T, variance, seen, y)
-        y, (mean, variance) = trainer.y[rows], (trainer.shard.gather(rows, part) for part in left)
+        y, (mean, variance) = trainer.y[rows], (trainer.shard.all_gather(rows, part) for part in left)
         if self.schedule.tune and isinstance(likelihood, LeastSquares):
             lapse = 1.0 / (len(self.rows) + 2)
-            link = trainer.ranks.first(lambda: _link(likelihood, lapse, mean, variance, y))
+            link = trainer.ranks.broadcast(lambda: _link(likelihood, lapse, mean, variance, y))
             likelihood.calibration, likelihood.mixing, likelihood.offset = (part.to(mean.device) for part in link)
         nlpp = -float(likelihood.log_predictive(mean, variance, y).mean())
         accuracy = None
@@ -137,10 +137,10 @@ class ExactPosterior:
 
     def _elbo(self, trainer: Trainer) -> float:
         model, total = trainer.model, 0.0
-        for place in trainer.bar.over(trainer.shard.held(self.rows).split(_CHUNK), "judging"):
+        for place in trainer.bar.over(trainer.shard.select(self.rows).split(_CHUNK), "judging"):
             mean, variance = model.latent_marginals(trainer.project(place))
             total += float(model.likelihood.expected_log_prob(mean, variance, trainer.y[place]).double().sum())
-        (whole,) = trainer.ranks.sum(torch.tensor(total, dtype=torch.float64))
+        (whole,) = trainer.ranks.all_reduce_sum(torch.tensor(total, dtype=torch.float64))
         return float(whole) - float(model.variational.kl())
 
 

@@ -44,7 +44,7 @@ class SettleQ:
 
     def prepare(self, trainer: Trainer) -> None:
         self.rows = self._rows(trainer)
-        self.held = trainer.shard.held(self.rows)
+        self.held = trainer.shard.select(self.rows)
         self.y = trainer.y[self.held]
         self.seen = trainer.project(self.rows) if len(self.rows) <= self.schedule.max_joint else None
         self.natural = restored(trainer)
@@ -78,7 +78,7 @@ class SettleQ:
 
     def _stochastic(self, trainer: Trainer, rho: float) -> float:
         rows = trainer.batch(self.rows, batch_size(trainer, self.schedule))
-        places = torch.searchsorted(self.held, trainer.shard.held(rows))
+        places = torch.searchsorted(self.held, trainer.shard.select(rows))
         seen = trainer.project(rows) if self.seen is None else self.seen.take(places)
         first = trainer.iteration == 0 and trainer.scratch["warm"] > 0
         curvature = _START_CURVATURE if first else None
@@ -147,14 +147,14 @@ class LearnHyperparameters:
     def _adam(self, trainer: Trainer) -> None:
         model = trainer.model
         size = min(512, len(trainer.train))
-        rows = trainer.shard.held(trainer.batch(trainer.train, size))
+        rows = trainer.shard.select(trainer.batch(trainer.train, size))
         with at_rest(model.variational):
             self.optimizer.zero_grad()
             if len(rows):  # the KL divergence is that of q(u), which rests
-                marginals = model.latent_marginals(trainer.cache.project(model, trainer.shard.local(rows)))
+                marginals = model.latent_marginals(trainer.cache.project(model, trainer.shard.local_index(rows)))
                 loss = -model.likelihood.expected_log_prob(*marginals, trainer.y[rows]).sum() / size
                 loss.backward()
-            trainer.ranks.sum_gradients(self.parameters)
+            trainer.ranks.all_reduce_gradients(self.parameters)
             self.optimizer.step()
 
     def _step_of_q(self, trainer: Trainer) -> float:
@@ -162,7 +162,7 @@ class LearnHyperparameters:
         rows = trainer.train
         if len(rows) > self.schedule.max_joint:
             rows = trainer.batch(rows, 4 * batch_size(trainer, self.schedule))
-        y, seen = trainer.y[trainer.shard.held(rows)], trainer.project(rows)
+        y, seen = trainer.y[trainer.shard.select(rows)], trainer.project(rows)
         if len(rows) < len(trainer.train):
             value = self.natural.step(seen, y, len(trainer.train), 0.3)
             elbo = value / len(rows) - float(trainer.model.variational.kl().detach()) / len(trainer.train)
@@ -181,7 +181,7 @@ class LearnHyperparameters:
         if elbo is not None:
             trainer.record(self.name, elbo=elbo, nlpp=nlpp, accuracy=accuracy)
         elif nlpp is None and len(trainer.train) <= self.schedule.max_joint:
-            y = trainer.y[trainer.shard.held(trainer.train)]
+            y = trainer.y[trainer.shard.select(trainer.train)]
             start = Climb(self.natural, trainer.project(trainer.train), y)
             elbo = start.elbo / len(trainer.train)
         score = nlpp if nlpp is not None else (-elbo if elbo is not None else math.inf)

@@ -44,7 +44,7 @@ class NadamPhase:
     def prepare(self, trainer: Trainer) -> None:
         both = torch.cat([trainer.train, trainer.valid]).sort().values
         self.rows = trainer.train if self.which == "train" else both
-        self.held = trainer.shard.held(self.rows)
+        self.held = trainer.shard.select(self.rows)
         model = trainer.model
         parts = (model.features, model.kernel, model.likelihood) if self.learn else (model.features,)
         self.moved: list[Tensor] = [parameter for part in parts for parameter in learned(part)]
@@ -70,7 +70,7 @@ class NadamPhase:
         scratch["optimizer"] = self.optimizer.state()
         budget = self.schedule.cpu_budget
         used = scratch["cpu"] + stepped - started
-        spent = budget is not None and bool(trainer.ranks.same(used > budget / 3))
+        spent = budget is not None and bool(trainer.ranks.broadcast_value(used > budget / 3))
         settled = False
         if spent or done % self.schedule.evaluate_every == 0 or done == self.most:
             self._judge(trainer)
@@ -87,7 +87,7 @@ class NadamPhase:
     def _step(self, trainer: Trainer, rows: Tensor) -> float:
         """One update of everything this phase moves; returns the estimate of the ELBO before it."""
         model, optimizer, total = trainer.model, self.optimizer, len(self.rows)
-        mine = trainer.shard.held(rows)
+        mine = trainer.shard.select(rows)
         y, moves = trainer.y[mine], self.seen is None
         for part in (model.likelihood, model.kernel, model.features) if moves else (model.likelihood,):
             part.zero_grad(set_to_none=True)
@@ -96,7 +96,7 @@ class NadamPhase:
             features, tail = self.seen.features[places], self.seen.tail[places]
         else:
             with torch.enable_grad(), nullcontext() if self.learn else at_rest(model.kernel):
-                features, _, tail, _ = trainer.cache.project(model, trainer.shard.local(mine))
+                features, _, tail, _ = trainer.cache.project(model, trainer.shard.local_index(mine))
         rates = optimizer.advance()
         found = q_step(
             model, optimizer, rates, features, tail, y, total, of_features=moves, batch=len(rows), ranks=trainer.ranks
@@ -107,7 +107,7 @@ class NadamPhase:
             pulled = [(tensor, grad) for tensor, grad in pulled if tensor.requires_grad]
             if pulled:
                 torch.autograd.backward([tensor for tensor, _ in pulled], [grad for _, grad in pulled])
-        trainer.ranks.sum_gradients(self.moved)
+        trainer.ranks.all_reduce_gradients(self.moved)
         for index, parameter in enumerate(self.moved, 2):
             grad = parameter.grad
             optimizer.update(index, torch.zeros_like(parameter) if grad is None else grad, rates)
