@@ -16,7 +16,7 @@ SOURCES := pyproject.toml CMakeLists.txt $(wildcard csrc/*)
 help:
 	@echo "make quickstart   install into $(VENV) and run the demo"
 	@echo "make test         run the tests; test-slow runs the long ones"
-	@echo "make lint         check format, lint and types; format rewrites"
+	@echo "make lint         check format, lint, types and layers; format rewrites"
 	@echo "make sanitize     run the native core's tests under ASan and UBSan"
 	@echo "make bench        time the operations; docs builds the manual; clean removes what was built"
 
@@ -24,7 +24,7 @@ quickstart: $(VENV)/.package
 	$(BIN)/siggpde demo --output quickstart --force
 
 test: $(VENV)/.dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" --numprocesses=auto --maxprocesses=4
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" --numprocesses=auto --maxprocesses=4 --dist=worksteal
 
 test-slow: $(VENV)/.dev
 	$(BIN)/python -m pytest -m slow

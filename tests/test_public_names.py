@@ -1,0 +1,78 @@
+"""The public surface: names that users import stay where they are."""
+
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+
+import siggpde
+
+PUBLIC = {
+    "siggpde": (
+        "Exact History NaturalGradients OrthogonalSignatureFeatures PaperSchedule SigGPClassifier SigGPRegressor "
+        "SignatureGP SignatureKernel connect extend fit likelihoods load paths predict_stream screen signature "
+        "signature_kernel signature_kernel_diag signature_kernel_diag_gradient signature_kernel_diag_scales words"
+    ),
+    "siggpde.likelihoods": (
+        "Bernoulli Gaussian LeastSquares Likelihood Poisson RobustMax Softmax StudentT from_gpytorch"
+    ),
+    "siggpde.paths": "PathOptions PathTransform Preparation SeriesBatch Spectrogram collect fill_gaps pool",
+    "siggpde.io": "NotStreamable SeriesData SeriesStream from_frame read stream write",
+    "siggpde.explain": (
+        "Contribution Importance Importances SeriesExplanation TimeAttribution explain_series global_importance "
+        "time_attribution"
+    ),
+    "siggpde.metrics": (
+        "CalibrationBins ClassificationMetrics RegressionMetrics calibration_bins classification_metrics "
+        "regression_metrics"
+    ),
+    "siggpde.plots": "plot_calibration plot_confusion plot_importance plot_intervals",
+    "siggpde.datasets": "Dataset data_folders find_dataset load_dataset load_pendigits read_dataset",
+    "siggpde.training": "Exact History NaturalGradients PaperSchedule Record fit",
+    "siggpde.baselines": "InducingSequences InducingTensors TruncatedKernel gpsig",
+    "siggpde.word_sets": "check_words count_up_to letter_counts parents prefix_closure word_names words words_up_to",
+}
+MODULES = {"likelihoods", "paths"}
+
+
+@pytest.mark.parametrize("module", PUBLIC)
+def test_public_names_are_where_they_were(module: str):
+    source = import_module(module)
+    for name in PUBLIC[module].split():
+        value = getattr(source, name)
+        if name not in MODULES:
+            assert callable(value), f"{module}.{name} is {value!r}, not what it is called after"
+
+
+def test_dir_lists_what_can_be_imported():
+    assert set(PUBLIC["siggpde"].split()) <= set(dir(siggpde))
+    for name in siggpde.__all__:
+        assert getattr(siggpde, name) is not None
+
+
+def test_a_name_that_is_not_there_says_so():
+    with pytest.raises(AttributeError, match="nonsense"):
+        _ = siggpde.nonsense  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_no_function_is_hidden_by_a_module_of_its_name():
+    """Whatever is imported first: names of functions and of modules differ."""
+    code = (
+        "import importlib, pkgutil, siggpde\n"
+        "for m in pkgutil.iter_modules(siggpde.__path__):\n"
+        "    if m.name not in ('__main__', '_core'): importlib.import_module(f'siggpde.{m.name}')\n"
+        "assert callable(siggpde.words) and callable(siggpde.signature) and callable(siggpde.fit)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, *["-S"] * sys.flags.no_site, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_importing_the_package_imports_nothing_heavy():
+    code = "import sys, siggpde; print([m for m in ('torch', 'numpy', 'sklearn', 'polars') if m in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, *["-S"] * sys.flags.no_site, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert done.stdout.strip() == "[]", done.stdout + done.stderr
