@@ -65,7 +65,7 @@ def draw(path: Path) -> None:
     figure.savefig(path, dpi=120)
 
 
-def _box(x: float, y: float, width: float, colour: str):  # noqa: ANN202
+def _box(x: float, y: float, width: float, colour: str):
     from matplotlib.patches import FancyBboxPatch  # noqa: PLC0415
 
     return FancyBboxPatch((x + 0.05, y - 0.76), width - 0.1, 0.68, boxstyle="round,pad=0.02", color=colour)
