@@ -1,0 +1,60 @@
+"""The map of the code in docs/design.md and the map from the paper to the code in docs/paper-map.md lead somewhere."""
+
+import re
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCES = ROOT / "src" / "siggpde"
+# A row of the paper's map: | in the paper | what it is | `file` `name` |, where the name may be dotted.
+ROW = re.compile(r"^\| (?P<paper>[^|]+) \| (?P<meaning>[^|]+) \| (?P<code>[^|]+) \|$", re.MULTILINE)
+LINK = re.compile(r"`(?P<file>[\w/]+\.py)` `(?P<name>[\w.]+)`")
+
+
+def paper_rows() -> list[tuple[str, str, str]]:
+    """Every (statement of the paper, file, name)."""
+    text = (ROOT / "docs" / "paper-map.md").read_text(encoding="utf-8")
+    rows = [row for row in ROW.finditer(text) if LINK.search(row["code"])]
+    return [(row["paper"].strip(), link["file"], link["name"]) for row in rows for link in LINK.finditer(row["code"])]
+
+
+def follow(file: str, name: str) -> tuple[ModuleType, Any]:
+    """The module of a file and the object of a dotted name in it."""
+    module = import_module("siggpde." + file.removesuffix(".py").removesuffix("/__init__").replace("/", "."))
+    target: Any = module
+    for part in name.split("."):
+        target = getattr(target, part)
+    return module, target
+
+
+def test_the_map_has_the_rows_a_reader_of_the_paper_looks_for():
+    text = (ROOT / "docs" / "paper-map.md").read_text(encoding="utf-8")
+    assert len({paper for paper, _, _ in paper_rows()}) >= 25
+    for word in ("Theorem 4.1", "Algorithm 1", "Algorithm 2", "GPSig-IT", "GPSig-IS", "ELBO", "localised impulse"):
+        assert word in text
+
+
+@pytest.mark.parametrize(("paper", "file", "name"), paper_rows())
+def test_every_row_of_the_paper_leads_to_a_function_that_names_it(paper: str, file: str, name: str):
+    assert (SOURCES / file).is_file()
+    module, target = follow(file, name)
+    assert getattr(target, "__module__", module.__name__) == module.__name__, f"{name} is only imported in {file}"
+    described = f"{target.__doc__} {module.__doc__}"
+    assert re.search(r"\bpaper\b|Lemercier|GPSig", described), f"neither {name} nor {file} names the paper"
+
+
+def test_files_of_the_design_exist():
+    text = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
+    files = set(re.findall(r"`((?:[\w]+/)+[\w]+\.(?:py|cpp|hpp))`", text))
+    assert len(files) > 30
+    assert [file for file in sorted(files) if not (SOURCES / file).is_file() and not (ROOT / file).is_file()] == []
+
+
+def test_every_package_is_on_the_map():
+    text = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
+    packages = [path.parent.name for path in SOURCES.glob("*/__init__.py")]
+    assert [name for name in packages if f"`{name}/`" not in text] == []
