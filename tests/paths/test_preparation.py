@@ -70,7 +70,7 @@ def test_a_clean_batch_comes_out(settings: dict[str, Any], lengths: list[int], g
             assert torch.equal(times_of(alone)[0], times_of(whole)[number, :count])
     assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(x, copies, strict=True))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("siggpde.paths.preparation._PIECE", piece)
+        patch.setattr("siggpde.paths.preparation._CHUNK_VALUES", piece)
         parts = Preparation(**settings).fit(x)
         assert torch.allclose(parts.fill, prepare.fill, rtol=1e-9, atol=1e-9)
         assert parts.gap_share == prepare.gap_share
@@ -205,7 +205,7 @@ def test_errors_name_the_series(settings: dict[str, Any], x: Any, message: str):
     with pytest.raises(ValueError, match=message):
         Preparation(**settings).fit(x)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("siggpde.paths.preparation._PIECE", 1)
+        patch.setattr("siggpde.paths.preparation._CHUNK_VALUES", 1)
         with pytest.raises(ValueError, match=message):
             Preparation(**settings).fit(x)
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from helpers.small_models import series
 from siggpde import signature
-from siggpde.paths import PathOptions, PathTransform
+from siggpde.paths import PathOptions, PathTransform, SeriesBatch
 
 LENGTHS = [7, 1, 4, 2]
 OPTIONS = [
@@ -221,15 +221,29 @@ def test_errors():
 
 @pytest.mark.parametrize("options", [{}, {"append": "variation", "difference": 1}, {"append": "arc", "lead_lag": True}])
 @pytest.mark.parametrize("ragged", [False, True])
-def test_pieces_make_no_difference(options: dict, ragged: bool, monkeypatch: pytest.MonkeyPatch):
+def test_chunks_make_no_difference(options: dict, ragged: bool, monkeypatch: pytest.MonkeyPatch):
     series = torch.randn(7, 5, 2, generator=torch.Generator().manual_seed(0)).double()
     times = torch.arange(5.0).double().expand(7, 5) * torch.arange(1, 8)[:, None]
     lengths = torch.tensor([5, 3, 4, 5, 2, 5, 5]) if ragged else None
     found = []
-    for piece in (10**6, 20, 1):
-        monkeypatch.setattr("siggpde.paths.transform._PIECE", piece)
+    for values in (10**6, 20, 1):
+        monkeypatch.setattr("siggpde.paths.transform._CHUNK_VALUES", values)
         transform = PathTransform(PathOptions(**options)).fit(series, lengths=lengths, times=times)
         found.append(transform(series, lengths=lengths, times=times))
     for paths, counts in found[1:]:
         torch.testing.assert_close(paths, found[0][0], rtol=1e-13, atol=1e-14)
         assert counts is None if not ragged else torch.equal(counts, found[0][1])
+
+
+def test_a_batch_whole_gives_the_paths_of_its_tensors():
+    values = torch.randn(7, 5, 2, generator=torch.Generator().manual_seed(0)).double()
+    times = torch.arange(5.0).double().expand(7, 5) * torch.arange(1, 8)[:, None]
+    batch = SeriesBatch(values, torch.tensor([5, 3, 4, 5, 2, 5, 5]), times, first=3)
+    transform = PathTransform().fit(batch)
+    assert transform.state() == PathTransform().fit(values, lengths=batch.lengths, times=times).state()
+    paths = transform.paths(batch)
+    expected, lengths = transform(values, lengths=batch.lengths, times=times)
+    assert torch.equal(paths.values, expected) and torch.equal(paths.lengths, lengths)
+    assert paths.times is None and paths.first == 3
+    with pytest.raises(ValueError, match="a SeriesBatch has its own lengths and times"):
+        transform.fit(batch, times=times)

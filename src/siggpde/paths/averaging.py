@@ -1,4 +1,4 @@
-"""Long series made short: consecutive points averaged."""
+"""Long series shortened by averaging consecutive points."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from siggpde.paths.batch import SeriesBatch
 
 
 def pool(batch: SeriesBatch, max_points: int | None) -> SeriesBatch:
-    """The batch with every series of more than `max_points` points shortened to exactly so many; None: as it is.
+    """The batch with every series of more than `max_points` points shortened to `max_points`; None changes nothing.
 
     A series of l points is cut into `max_points` bins of l / max_points consecutive points, rounded up or down, whose
-    values and time stamps are averaged; how depends on its own length alone. Shorter series are untouched. A straight
-    line stays on itself, and a constant stays constant.
+    values and time stamps are averaged, whatever the other series are. Shorter series are untouched. The points of a
+    straight line stay on it, and a constant stays constant.
 
     The first and the last point are averaged like all others: kept as they are they would stick out of a smoothed
     path by their whole noise, and a signature sees every such step. So a path runs from the mean of its first bin to

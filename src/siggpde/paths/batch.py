@@ -1,15 +1,10 @@
-"""From whatever holds series to one batch of them.
-
-Users hand in series as scikit-learn and aeon have them, channels before time: (n_cases, n_channels, n_timepoints), or
-a list of (n_channels, n_timepoints_i). The rest of this package wants time before channels, float64 and one tensor.
-NaN is a missing value, except at the end of a series in all its channels: that is the padding of a shorter one.
-"""
+"""SeriesBatch: series of unequal lengths in one tensor, the form in which all of this package passes series around."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence, Sized
+from collections.abc import Iterable, Iterator, Sized
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,8 +20,7 @@ class SeriesBatch:
     - `values`: (n, length, channels), float64; NaN where a value is missing.
     - `lengths`: (n,), int64; None when all series have all the points. Rows from lengths[i] on are never read.
     - `times`: (n, length), float64, the time stamps; None when points are evenly spaced.
-    - `first`: the number of the first series, where this is a piece of a larger set, so that messages name the right
-      one.
+    - `first`: the number of the first series, where this is part of a larger set: error messages count from it.
     """
 
     values: Tensor
@@ -38,13 +32,13 @@ class SeriesBatch:
         return len(self.values)
 
     def __getitem__(self, rows: slice | Tensor) -> SeriesBatch:
-        """Some of the series: a slice of them, which keeps their numbers, or those at row numbers (m,), int64."""
-        lengths, times = (None if part is None else part[rows] for part in (self.lengths, self.times))
+        """The series of a slice, numbered as before (`first`), or those with the indices `rows` (m,), int64."""
+        lengths, times = (None if x is None else x[rows] for x in (self.lengths, self.times))
         first = self.first + rows.indices(len(self))[0] if isinstance(rows, slice) else 0
         return SeriesBatch(self.values[rows], lengths, times, first)
 
     def split(self, size: int) -> Iterator[SeriesBatch]:
-        """The batch in pieces of at most `size` series; one piece without series where there are none."""
+        """Consecutive batches of at most `size` series each; a single empty one where there are no series."""
         for start in range(0, max(1, len(self)), size):
             yield self[start : start + size]
 
@@ -61,91 +55,47 @@ class SeriesBatch:
         """Which rows are points of a series and not padding, (n, length), bool."""
         return torch.arange(self.values.shape[1], device=self.values.device) < self.counts()[:, None]
 
+    def hold_last(self) -> SeriesBatch:
+        """The batch with the last point of every series, and its time, repeated to the end."""
+        if self.lengths is None:
+            return self
+        index = torch.arange(self.values.shape[1], device=self.values.device)
+        index = torch.minimum(index, self.lengths[:, None] - 1)
+        values = self.values.gather(1, index[:, :, None].expand_as(self.values))
+        times = None if self.times is None else self.times.gather(1, index)
+        return SeriesBatch(values, self.lengths, times, self.first)
+
     def to(self, device: torch.device) -> SeriesBatch:
         """The batch on a device: itself where it is there already."""
         if self.values.device == device:
             return self
-        lengths, times = (None if part is None else part.to(device) for part in (self.lengths, self.times))
+        lengths, times = (None if x is None else x.to(device) for x in (self.lengths, self.times))
         return SeriesBatch(self.values.to(device), lengths, times, self.first)
 
 
-def collect(X: Any, name: str = "X") -> SeriesBatch:
-    """One batch of the series in `X`, checked; `X` is not modified and shares no memory with the batch.
-
-    `X` is a numpy array or torch tensor (n_cases, n_channels, n_timepoints), or (n_cases, n_timepoints) for one
-    channel; or a list of arrays (n_channels, n_timepoints_i) or (n_timepoints_i,); or nested lists of numbers.
-
-    Examples:
-        >>> batch = collect([[1, 2, 3], [4, 5]])
-        >>> batch.values[..., 0]
-        tensor([[1., 2., 3.],
-                [4., 5., nan]], dtype=torch.float64)
-        >>> batch.lengths
-        tensor([3, 2])
-    """
-    return next(iter(pieces(X, name, most=None)))
-
-
-def pieces(X: Any, name: str = "X", *, most: int | None) -> Iterator[SeriesBatch]:
-    """What `collect` gives, piece by piece, with about `most` numbers in each (at least one series); None: one piece.
-
-    Long series that are shortened afterwards, or stored in a file larger than memory, then never are there all at once.
-    """
-    if isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 1 and len(X) and np.ndim(X[0]) > 0:
-        X = list(X)  # how numpy holds arrays of unequal lengths
-    if isinstance(X, list | tuple):
-        items = _items(X, name)
-        for start, stop in _groups([item.shape for item in items], most):
-            yield _batch(_padded(items[start:stop]), name, start)
-        return
-    array = _array(X, name)
-    if array.ndim == 2:
-        array = array[:, None, :]
-    if array.ndim != 3:
-        fix = {
-            0: "pass one array or a list of arrays",
-            1: "Reshape your data: for one series of one channel write X[None, None]",
-        }
-        raise ValueError(
-            f"{name} must have shape (n_cases, n_channels, n_timepoints), or (n_cases, n_timepoints) for one channel, "
-            f"got {array.shape}" + (f"; {fix[array.ndim]}" if array.ndim in fix else "")
-        )
-    n, channels, length = array.shape
-    for what, number in (("series", n), ("channels", channels), ("time points", length)):
-        if number == 0:
-            kind = "sample" if what == "series" else "feature"
-            raise ValueError(
-                f"{name} has no {what}: its shape (n_cases, n_channels, n_timepoints) is {array.shape}; give at least "
-                f"one of each (found 0 {kind}(s) (shape=({n}, {channels * length})) while a minimum of 1 is required)"
-            )
-    step = n if most is None else max(1, most // (channels * length))
-    for start in range(0, n, step):
-        part = array[start : start + step].transpose(0, 2, 1)
-        yield _batch(np.array(part, dtype=np.float64, order="C", copy=True), name, start)
-
-
 def join(batches: Iterable[SeriesBatch], of: Any) -> SeriesBatch:
-    """One batch of the series of several, padded with NaN to the longest; `of` is as long as all of them together.
+    """The series of all the batches in one, padded with NaN to the longest; `of` is what they were made of.
 
-    They are put into their place as they come, and so never are there twice.
+    len(of) is the number of series of all batches together, so that the result is allocated once and filled batch by
+    batch, without a second copy in memory.
     """
     batches = iter(batches)
     first = next(batches)
-    # Not asked before there is a batch: what is no set of series may have no length. What turns into an array has one.
+    # After the first batch is there: anything that is no set of series, and may have no length, was refused before.
     total = len(of) if isinstance(of, Sized) else len(np.asarray(of))
     if len(first) == total:
         return first
-    values = _room(first.values, total, first.values.shape[1])
-    times = None if first.times is None else _room(first.times, total, first.times.shape[1])
+    values = _enlarged(first.values, total, first.values.shape[1])
+    times = None if first.times is None else _enlarged(first.times, total, first.times.shape[1])
     counts, start = [], 0
     for batch in itertools.chain([first], batches):
         rows, points = slice(start, start + len(batch)), batch.values.shape[1]
-        values = _room(values, total, points)
+        values = _enlarged(values, total, points)
         values[rows, :points] = batch.values
         values[rows, points:] = math.nan
         if times is not None:
             assert batch.times is not None
-            times = _room(times, total, points)
+            times = _enlarged(times, total, points)
             times[rows, :points] = batch.times
             times[rows, points:] = math.nan
         counts.append(batch.counts())
@@ -154,122 +104,11 @@ def join(batches: Iterable[SeriesBatch], of: Any) -> SeriesBatch:
     return SeriesBatch(values, None if bool((lengths == values.shape[1]).all()) else lengths, times, first.first)
 
 
-def _room(values: Tensor, total: int, points: int) -> Tensor:
-    """A tensor for `total` series of `points` points, with what is there; the same one if it is large enough."""
+def _enlarged(values: Tensor, total: int, points: int) -> Tensor:
+    """A tensor for `total` series of at least `points` points that begins with `values`; itself if large enough."""
     if len(values) == total and values.shape[1] >= points:
         return values
     larger = values.new_full((total, max(points, values.shape[1]), *values.shape[2:]), math.nan)
     if len(values) == total:
         larger[:, : values.shape[1]] = values
     return larger
-
-
-def _items(X: Sequence[Any], name: str) -> list[np.ndarray]:
-    """The arrays (n_channels, n_timepoints_i) of a list, all with the same channels."""
-    if not X:
-        raise ValueError(f"{name} is empty: there are no series in it; give at least one")
-    items = []
-    for number, given in enumerate(X):
-        item = _array(given, f"series {number} of {name}")
-        if item.ndim == 1:
-            item = item[None]
-        if item.ndim != 2 or 0 in item.shape:
-            fix = "; a single series goes into a list of its own" if item.ndim == 0 else ""
-            raise ValueError(
-                f"series {number} of {name} must have shape (n_channels, n_timepoints), or (n_timepoints,) for one "
-                f"channel, with at least one of each, got {item.shape}{fix}"
-            )
-        if item.shape[0] != (items or [item])[0].shape[0]:
-            raise ValueError(
-                f"series {number} of {name} has {item.shape[0]} channels and {item.shape[1]} time points, but series 0 "
-                f"has {items[0].shape[0]} channels; all need the same channels, as (n_channels, n_timepoints): "
-                "transpose series that have time first"
-            )
-        items.append(item)
-    return items
-
-
-def _array(x: Any, name: str) -> np.ndarray:
-    """An array of real numbers; without a copy where possible."""
-    if isinstance(x, Tensor):
-        if x.layout != torch.strided:
-            raise ValueError(f"{name} is a sparse tensor; convert it with .to_dense()")
-        x = x.detach().cpu()
-        x = (x.double() if x.dtype == torch.bfloat16 else x).numpy()
-    elif isinstance(x, np.ma.MaskedArray):  # what is masked is missing
-        x = np.ma.filled(x.astype(np.float64), math.nan)
-    elif hasattr(x, "toarray") and hasattr(x, "nnz"):
-        raise TypeError(f"{name} is a sparse matrix, and sparse input is not supported; pass X.toarray()")
-    try:
-        array = np.asarray(x)
-    except ValueError as trouble:
-        raise ValueError(
-            f"{name} is not an array of numbers ({trouble}); the channels of a series need equally many time points: "
-            "put NaN where a value is missing"
-        ) from None
-    if array.dtype == object and array.ndim > 0:
-        array = _numbers(array)
-    if array.dtype.kind not in "fiub":
-        fix = {
-            "O": "pass series of unequal lengths as a list of arrays, and missing values as NaN, not None",
-            "c": "pass the real and the imaginary part as two channels",
-            "M": "convert time stamps to numbers, such as seconds since the first",
-        }.get(array.dtype.kind, "convert it to float")
-        raise ValueError(f"{name} must hold real numbers, got {type(x).__name__} of dtype {array.dtype}; {fix}")
-    return array
-
-
-def _numbers(array: np.ndarray) -> np.ndarray:
-    """An array of objects as floats where all are numbers, None being missing; else as it is."""
-    if any(isinstance(item, dict) for item in array.ravel()[:1000]):
-        raise TypeError("X holds a dictionary; its argument must be a string or a number: pass an array of numbers")
-    if any(isinstance(item, str | bytes) for item in array.ravel()):
-        return array
-    try:
-        return array.astype(np.float64)
-    except (TypeError, ValueError):
-        return array
-
-
-def _groups(shapes: Sequence[tuple[int, ...]], most: int | None) -> Iterator[tuple[int, int]]:
-    """Runs start:stop of series that take at most `most` numbers when padded together."""
-    start, longest = 0, 0
-    for number, (channels, length) in enumerate(shapes):
-        padded = (number + 1 - start) * channels * max(longest, length)
-        if most is not None and number > start and padded > most:
-            yield start, number
-            start, longest = number, 0
-        longest = max(longest, length)
-    yield start, len(shapes)
-
-
-def _padded(items: Sequence[np.ndarray]) -> np.ndarray:
-    longest = max(item.shape[1] for item in items)
-    values = np.full((len(items), longest, items[0].shape[0]), math.nan)
-    for row, item in zip(values, items, strict=True):
-        row[: item.shape[1]] = item.T
-    return values
-
-
-def _batch(values: np.ndarray, name: str, first: int) -> SeriesBatch:
-    """The batch of values (n, length, channels), whose lengths are read off the NaN at the ends."""
-    finite: np.ndarray = np.isfinite(values)
-    if finite.all():
-        return SeriesBatch(torch.from_numpy(values), first=first)
-    if np.isinf(values).any():
-        series, channel, time = np.argwhere(np.isinf(values).transpose(0, 2, 1))[0].tolist()
-        raise ValueError(
-            f"series {first + series} of {name} is infinite ({values[series, time, channel]}) in channel {channel} at "
-            f"time point {time}; put NaN there if the value is missing"
-        )
-    seen = np.any(finite, axis=2)
-    empty = ~seen.any(axis=1)
-    if empty.any():
-        raise ValueError(
-            f"series {first + int(empty.argmax())} of {name} is NaN everywhere; drop series without a single value"
-        )
-    lengths = values.shape[1] - seen[:, ::-1].argmax(axis=1)
-    longest = int(lengths.max())
-    values = np.ascontiguousarray(values[:, :longest])
-    equal = bool((lengths == longest).all())
-    return SeriesBatch(torch.from_numpy(values), None if equal else torch.from_numpy(lengths), first=first)

@@ -36,8 +36,8 @@ def fill_gaps(batch: SeriesBatch, fill: Tensor | Sequence[float], *, mask: bool 
     if len(broken):
         values = values.clone()
         times = None if batch.times is None else batch.times[broken].numpy()
-        part = _filled(values[broken].numpy(), times, batch.counts()[broken].numpy(), means)
-        values[broken] = torch.from_numpy(part)
+        filled = _filled(values[broken].numpy(), times, batch.counts()[broken].numpy(), means)
+        values[broken] = torch.from_numpy(filled)
     if mask:
         values = torch.cat([values, observed.double()], dim=2)
     return replace(batch, values=values)
@@ -68,11 +68,11 @@ def check_times(batch: SeriesBatch) -> None:
 def _filled(values: np.ndarray, times: np.ndarray | None, counts: np.ndarray, means: np.ndarray) -> np.ndarray:
     """values (n, length, channels) without the NaN of its first counts[i] points."""
     _, length, _ = values.shape
-    seen = np.isfinite(values)
-    place = np.arange(length)[None, :, None]
-    before = np.maximum.accumulate(np.where(seen, place, -1), axis=1)
-    after = np.minimum.accumulate(np.where(seen, place, length)[:, ::-1], axis=1)[:, ::-1]
-    series, time, channel = np.nonzero(~seen & (place < counts[:, None, None]))
+    observed = np.isfinite(values)
+    index = np.arange(length)[None, :, None]
+    before = np.maximum.accumulate(np.where(observed, index, -1), axis=1)
+    after = np.minimum.accumulate(np.where(observed, index, length)[:, ::-1], axis=1)[:, ::-1]
+    series, time, channel = np.nonzero(~observed & (index < counts[:, None, None]))
     left, right = before[series, time, channel], after[series, time, channel]
     never = (left < 0) & (right == length)
     # Where one side has nothing, both sides are the other one, and the line between them is level.

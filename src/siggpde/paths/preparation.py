@@ -1,4 +1,4 @@
-"""From what users hand in to a clean batch: the first half of the way to paths."""
+"""From the series that users hand in to a batch without gaps, from which `PathTransform` makes paths."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from torch import Tensor
 
 from siggpde.distributed.ranks import ALONE, Ranks
 from siggpde.paths.averaging import pool
-from siggpde.paths.batch import SeriesBatch, join, pieces
+from siggpde.paths.batch import SeriesBatch, join
+from siggpde.paths.collecting import collect_chunks
 from siggpde.paths.gaps import check_times, fill_gaps
 from siggpde.paths.spectrogram import Spectrogram
 
-_PIECE = 2**20  # numbers that are prepared at a time: 8 MB
+_CHUNK_VALUES = 2**20  # numbers prepared at a time: 8 MB
 
 
 class Preparation:
@@ -80,13 +81,13 @@ class Preparation:
         """Learns from the training series: their channels, the mean of each and the share of values that is missing.
 
         `fill` has the means over all observed points, 0 for a channel never observed; `gap_share` is the share of the
-        points inside the series, and `raw_channels` the number of channels handed in. With `ranks`, each hands in its
-        part of the series, and all learn the same.
+        points inside the series, and `raw_channels` the number of channels handed in. With `ranks`, each
+        rank passes its own series, and all learn the same.
         """
         total = count = torch.zeros(1, dtype=torch.float64)
         channels = points = missing = 0
         with ranks.together():
-            for raw in pieces(X, name, most=_PIECE):
+            for raw in collect_chunks(X, name, max_values=_CHUNK_VALUES):
                 channels = raw.channels
                 batch = self._split(raw, name)
                 inside = batch.inside()[:, :, None]
@@ -107,7 +108,7 @@ class Preparation:
         """The batch of `X`, all finite: rows after the end of a short series repeat its last point."""
         if self.fill is None:
             raise ValueError("this preparation has not seen training series yet; call fit first")
-        return _hold_last(join(self._prepared(X, name, self.fill), X))
+        return join(self._prepared(X, name, self.fill), X).hold_last()
 
     def names(self, channel_names: Sequence[str]) -> tuple[str, ...]:
         """The names of the channels that come out, given those of the channels that go in."""
@@ -115,7 +116,7 @@ class Preparation:
             raise ValueError(f"got {len(channel_names)} names for series of {self.raw_channels} channels")
         kept = list(channel_names)
         if self.time_channel is not None:
-            del kept[self._time_place(len(kept), "channel_names")]
+            del kept[self._time_index(len(kept), "channel_names")]
         values = kept
         if self.spectrogram is not None:
             values = [f"{name} {hertz:g} Hz" for name in kept for hertz in self.spectrogram.frequencies()]
@@ -147,7 +148,7 @@ class Preparation:
         return preparation
 
     def _prepared(self, X: Any, name: str, fill: Tensor) -> Iterator[SeriesBatch]:
-        for raw in pieces(X, name, most=_PIECE):
+        for raw in collect_chunks(X, name, max_values=_CHUNK_VALUES):
             if raw.channels != self.raw_channels:
                 raise ValueError(
                     f"the series of {name} have {raw.channels} channels, but those of fit had {self.raw_channels}; "
@@ -166,11 +167,11 @@ class Preparation:
         """The time channel taken out of the values."""
         if self.time_channel is None:
             return batch
-        place = self._time_place(batch.channels, name)
+        time = self._time_index(batch.channels, name)
         if batch.channels == 1:
             raise ValueError(f"the only channel of {name} is the time channel; there must be values too")
-        kept = [channel for channel in range(batch.channels) if channel != place]
-        split = replace(batch, values=batch.values[:, :, kept], times=batch.values[:, :, place].contiguous())
+        kept = [channel for channel in range(batch.channels) if channel != time]
+        split = replace(batch, values=batch.values[:, :, kept], times=batch.values[:, :, time].contiguous())
         check_times(split)
         empty = (~(torch.isfinite(split.values) & split.inside()[:, :, None]).any(dim=2).any(dim=1)).nonzero()
         if len(empty):
@@ -179,7 +180,7 @@ class Preparation:
             )
         return split
 
-    def _time_place(self, channels: int, name: str) -> int:
+    def _time_index(self, channels: int, name: str) -> int:
         assert self.time_channel is not None
         if not -channels <= self.time_channel < channels:
             raise ValueError(
@@ -199,13 +200,3 @@ def _whole(name: str, value: Any) -> int:
         return operator.index(value)
     except TypeError:
         raise ValueError(f"{name} must be a whole number or None, got {value!r}") from None
-
-
-def _hold_last(batch: SeriesBatch) -> SeriesBatch:
-    """The same batch, the last point of every series repeated to the end."""
-    if batch.lengths is None:
-        return batch
-    place = torch.minimum(torch.arange(batch.values.shape[1]), batch.lengths[:, None] - 1)
-    rows = torch.arange(len(batch))[:, None]
-    times = None if batch.times is None else batch.times[rows, place]
-    return replace(batch, values=batch.values[rows, place], times=times)

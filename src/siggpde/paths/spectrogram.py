@@ -1,4 +1,4 @@
-"""Sound and vibration: from thousands of samples to the power in a few bands of frequency, in steps of time."""
+"""Spectrograms of sound and vibration: the power in each frequency bin for segments of the samples."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import torch
 
 from siggpde.paths.batch import SeriesBatch
 
-_QUIETEST = 1e-12  # of the loudest: 120 dB below it
-_SILENCE = 1e-20
-_ROUNDING = 1e-14  # of the largest sample
+_FLOOR = 1e-12  # the lowest power of a series, relative to its highest: 120 dB below it
+_SILENCE = 1e-20  # the lowest power of a series that is zero throughout
+_ROUNDING = 1e-14  # rounding error of a sample, relative to the largest
 
 
 @dataclass(frozen=True)
@@ -60,9 +60,9 @@ class Spectrogram:
             object.__setattr__(self, name, value.item() if isinstance(value, np.integer) else value)
         if not (math.isfinite(self.rate) and self.rate > 0):
             raise ValueError(f"rate must be a positive number of samples a second, got {self.rate!r}")
-        for name, least, value in (("nfft", 2, self.nfft), ("overlap", 0, self.overlap)):
-            if type(value) is not int or value < least:
-                raise ValueError(f"{name} must be a whole number of samples, at least {least}, got {value!r}")
+        for name, minimum, value in (("nfft", 2, self.nfft), ("overlap", 0, self.overlap)):
+            if type(value) is not int or value < minimum:
+                raise ValueError(f"{name} must be a whole number of samples, at least {minimum}, got {value!r}")
         if self.overlap >= self.nfft:
             raise ValueError(
                 f"overlap must be less than nfft, the samples in a segment: got {self.overlap} of {self.nfft}"
@@ -76,7 +76,7 @@ class Spectrogram:
         return [bin * self.rate / self.nfft for bin in self._bins()]
 
     def segments(self, length: int) -> int:
-        """How many steps come of so many samples."""
+        """The number of segments of a series of `length` samples."""
         return max(0, (length - self.overlap) // (self.nfft - self.overlap)) if length >= self.nfft else 0
 
     def __call__(self, batch: SeriesBatch) -> SeriesBatch:
@@ -124,7 +124,7 @@ class Spectrogram:
         known = np.isfinite(values)
         if self.log:
             peak = np.where(known, values, 0.0).max(axis=(1, 2), keepdims=True)
-            values[:] = 10 * np.log10(np.maximum(values, np.maximum(_QUIETEST * peak, _SILENCE)))
+            values[:] = 10 * np.log10(np.maximum(values, np.maximum(_FLOOR * peak, _SILENCE)))
         if self.standardise:
             count = np.maximum(known.sum(axis=(1, 2), keepdims=True), 1)
             values -= np.where(known, values, 0.0).sum(axis=(1, 2), keepdims=True) / count
