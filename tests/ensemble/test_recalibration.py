@@ -45,7 +45,7 @@ def test_deviations_rise_without_a_jump_however_far_out():
 def test_what_many_series_show_is_found(degrees: float, scale: float):
     z = scale * torch.from_numpy(stats.t.rvs(degrees, size=20_000, random_state=0))
     found = recalibrate(z)
-    assert found.level(0.95) == pytest.approx(scale * stats.t.ppf(0.95, degrees), rel=0.04)
+    assert found.z_quantile(0.95) == pytest.approx(scale * stats.t.ppf(0.95, degrees), rel=0.04)
     assert found.spread == pytest.approx(scale * math.sqrt(degrees / (degrees - 2)), rel=0.06)
 
 
@@ -64,7 +64,7 @@ def test_densities_integrate_to_one_and_match_the_quantiles():
     step = float(y[1] - y[0])
     assert float(density.sum()) * step == pytest.approx(1.0, abs=1e-3)
     for level in (0.05, 0.5, 0.9):
-        at = float(mixture_quantile(change.level(level), means, spreads, WEIGHTS))
+        at = float(mixture_quantile(change.z_quantile(level), means, spreads, WEIGHTS))
         assert float(density[y <= at].sum()) * step == pytest.approx(level, abs=2e-3)
 
 

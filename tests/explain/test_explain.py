@@ -8,7 +8,7 @@ import torch
 
 from helpers.small_committees import KINDS, batch_of, committee_of, ends, labels_of, latents, one_member
 from siggpde.explain import explain_series, global_importance, time_attribution
-from siggpde.explain.linear import word_features, word_weights
+from siggpde.explain.word_terms import word_features, word_weights
 from siggpde.gp.likelihoods import Bernoulli, Softmax
 from siggpde.paths import PathOptions, SeriesBatch
 
@@ -38,14 +38,14 @@ def test_features_times_weights_are_the_latents(batch, rank, normalized, depth):
     committee = one_member(batch, Softmax(3), rank=rank, normalized=normalized, depth=depth, amplitude=2.5)
     (member,) = committee.members
     with torch.no_grad():
-        found = word_features(member.model, *member.paths(batch)) @ word_weights(member.model).T
+        found = word_features(member.model, member.paths(batch)) @ word_weights(member.model).T
     assert torch.allclose(found, latents(committee, batch)[0], rtol=1e-12, atol=1e-12)
 
 
 def test_features_of_a_float32_model_are_its_latents_to_float32(batch):
     committee = one_member(batch, Softmax(3), dtype=torch.float32, normalized=True)
     (member,) = committee.members
-    found = word_features(member.model, *member.paths(batch)) @ word_weights(member.model).T
+    found = word_features(member.model, member.paths(batch)) @ word_weights(member.model).T
     assert torch.allclose(found, latents(committee, batch)[0], atol=1e-5)
 
 
@@ -138,7 +138,7 @@ def test_importance_is_the_spread_of_contributions(batch, classifier):
     expected: dict[tuple[str, ...], float] = {}
     for weight, member in zip(classifier.weights.tolist(), classifier.members, strict=True):
         names = member.transform.names(NAMES)
-        features = word_features(member.model, *member.paths(batch)).detach()
+        features = word_features(member.model, member.paths(batch)).detach()
         each = features[:, None, :] * word_weights(member.model)
         spread = each.std(dim=0, correction=0).sum(dim=0)
         for word, value in zip(member.model.features.words, spread.tolist(), strict=True):
@@ -195,7 +195,7 @@ def test_importance_of_many_series_is_that_of_all_at_once(batch, regressor):
     found = global_importance(regressor, SeriesBatch(values), NAMES, top=10**6, max_series=600)
     total = 0.0
     for weight, member in zip(regressor.weights.tolist(), regressor.members, strict=True):
-        spread = word_features(member.model, *member.paths(SeriesBatch(values))).detach().std(dim=0, correction=0)
+        spread = word_features(member.model, member.paths(SeriesBatch(values))).detach().std(dim=0, correction=0)
         constant = member.model.features.words.index(())
         each = spread * word_weights(member.model)[0].abs()
         total += weight * float(each.sum() - each[constant])

@@ -61,18 +61,11 @@ def committee_of(
     """A member for each kind of path, with unequal weights."""
     members = []
     for options in kinds or KINDS:
-        found = siggpde.screen(
-            batch.values,
-            y,
-            lengths=batch.lengths,
-            times=batch.times,
-            candidates=[Candidate(options, 3.0, 1.0, words)],
-            max_words=words,
-        )
-        model = found.build(rank=rank, dtype=dtype)
-        member = Member(found.transform, model, {}, found.result.score)
-        paths, lengths = member.paths(batch)
-        siggpde.fit(model, (paths, y), Exact(), lengths=lengths, progress=False)
+        screening = siggpde.screen(batch, y, candidates=[Candidate(options, 3.0, 1.0, words)], max_words=words)
+        model = screening.build(rank=rank, dtype=dtype)
+        member = Member(screening.transform, model, {}, screening.result.score)
+        paths = member.paths(batch)
+        siggpde.fit(model, (paths.values, y), Exact(), lengths=paths.lengths, progress=False)
         members.append(member)
     weights = torch.arange(1.0, len(members) + 1, dtype=torch.float64)
     return Committee(members, weights / weights.sum())
@@ -89,7 +82,7 @@ def one_member(
     **kernel: Any,
 ) -> Committee:
     """A committee of one model whose q(u) is somewhere; `own` are its words."""
-    transform = PathTransform(options or PathOptions()).fit(batch.values, lengths=batch.lengths)
+    transform = PathTransform(options or PathOptions()).fit(batch)
     channels = transform.options.channels(batch.channels)
     own = own or words_up_to(channels, 2)
     features = OrthogonalSignatureFeatures(channels, len(own), "lexicographic", rank, chosen=own)
@@ -99,11 +92,11 @@ def one_member(
 
 def latents(committee: Committee, batch: SeriesBatch) -> list[Tensor]:
     """Means of the latents of every member, a list of (n, latents); for least squares the logits made of them."""
-    found = []
+    means = []
     for member in committee.members:
-        paths, lengths = member.paths(batch)
-        mean, likelihood = member.model.predict_f(paths, lengths=lengths)[0].double(), member.model.likelihood
+        paths, likelihood = member.paths(batch), member.model.likelihood
+        mean = member.model.predict_f(paths.values, lengths=paths.lengths)[0].double()
         if isinstance(likelihood, LeastSquares):
             mean = likelihood.temperature * mean @ likelihood.mixing.T + likelihood.offset
-        found.append(mean)
-    return found
+        means.append(mean)
+    return means

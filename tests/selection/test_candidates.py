@@ -6,16 +6,16 @@ import pytest
 import torch
 
 from helpers.small_models import series
-from siggpde.paths import PathOptions, PathTransform
+from siggpde.paths import PathOptions, PathTransform, SeriesBatch
 from siggpde.selection.candidates import (
     Candidate,
     best_kinds,
+    channel_scales,
     choose_words,
     first_round,
     neighbours,
-    of_degree,
     path_options,
-    scales,
+    words_of_degree,
 )
 from siggpde.word_sets import count_up_to, words_up_to
 
@@ -24,7 +24,7 @@ from siggpde.word_sets import count_up_to, words_up_to
 @pytest.mark.parametrize("degree", [0, 1, 2, 3])
 @pytest.mark.parametrize("most", [1, 7, 60, 400])
 def test_words_of_a_degree_by_brute_force(channels: int, degree: int, most: int):
-    found = of_degree(channels, degree, most)
+    found = words_of_degree(channels, degree, most)
     wanted = [()]
     for depth in range(1, 11 if channels == 1 else 8):
         words = product(range(channels), repeat=depth)
@@ -43,7 +43,7 @@ def test_words_of_a_degree_by_brute_force(channels: int, degree: int, most: int)
 def test_scales_give_the_median_length_and_weigh_time(options: PathOptions, time_scale: float):
     x = [row[: 3 + i % 4] for i, row in enumerate(series(21, seed=2))]
     paths, counts = PathTransform(options).fit(x)(x)
-    theta = scales(paths, Candidate(options, 5.0, time_scale))
+    theta = channel_scales(SeriesBatch(paths, counts), Candidate(options, 5.0, time_scale))
     assert counts is not None
     lengths = [
         float((path[:count] * theta).diff(dim=0).norm(dim=1).sum())
@@ -55,24 +55,24 @@ def test_scales_give_the_median_length_and_weigh_time(options: PathOptions, time
 
 def test_paths_that_do_not_move_and_paths_without_time():
     still = torch.ones(3, 4, 2).double()
-    assert scales(still, Candidate(PathOptions(time=False))).tolist() == [1.0, 1.0]
-    theta = scales(series(5), Candidate(PathOptions(time=False), time_scale=9.0))
+    assert channel_scales(SeriesBatch(still), Candidate(PathOptions(time=False))).tolist() == [1.0, 1.0]
+    theta = channel_scales(SeriesBatch(series(5)), Candidate(PathOptions(time=False), time_scale=9.0))
     assert theta[0] == theta[1]
 
 
-def test_words_are_whole_levels_where_these_fill_the_room_and_the_largest_otherwise():
-    paths = series(30, channels=3)
+def test_words_are_whole_levels_where_these_nearly_fill_the_number_and_those_of_most_energy_otherwise():
+    paths = SeriesBatch(series(30, channels=3))
     theta = torch.ones(3).double()
-    whole = choose_words(paths, None, theta, Candidate(words=count_up_to(3, 4) + 5))
+    whole = choose_words(paths, theta, Candidate(words=count_up_to(3, 4) + 5))
     assert whole == words_up_to(3, 4)
-    some = choose_words(paths, None, theta, Candidate(words=count_up_to(3, 4) * 2))
+    some = choose_words(paths, theta, Candidate(words=count_up_to(3, 4) * 2))
     assert count_up_to(3, 4) < len(some) <= 2 * count_up_to(3, 4)
-    wide = choose_words(series(30, channels=40), None, torch.ones(40).double(), Candidate(words=30))
+    wide = choose_words(SeriesBatch(series(30, channels=40)), torch.ones(40).double(), Candidate(words=30))
     assert 2 <= len(wide) <= 30
-    bounded = choose_words(paths, None, theta, Candidate(words=50, degree=1))
-    assert bounded == of_degree(3, 1, 50)
+    bounded = choose_words(paths, theta, Candidate(words=50, degree=1))
+    assert bounded == words_of_degree(3, 1, 50)
     no_time = Candidate(PathOptions(time=False), words=50, degree=1)
-    assert any(word[0] > 0 and word[1] > 0 for word in choose_words(paths, None, theta, no_time) if len(word) == 2)
+    assert any(word[0] > 0 and word[1] > 0 for word in choose_words(paths, theta, no_time) if len(word) == 2)
 
 
 @pytest.mark.parametrize("channels", [1, 2, 7, 30])

@@ -10,12 +10,11 @@ from rich.table import Table
 from siggpde.cli.tables import column_table, fact_table
 from siggpde.ensemble.committee import Member
 from siggpde.estimators.classifier import SigGPClassifier
-from siggpde.estimators.fitting import describe
 from siggpde.estimators.loading import Estimator, load
 from siggpde.paths import PathOptions
 from siggpde.persistence.folder import MANIFEST
 from siggpde.persistence.manifest import parse_manifest
-from siggpde.selection.candidates import Candidate
+from siggpde.selection.candidates import Candidate, describe
 
 _MOST_LABELS = 20
 _NOT_SETTINGS = ("channel_names", "verbose", "checkpoint", "resume")

@@ -1,1 +1,1 @@
-"""Several models of one data set: their weights, and how sure the average is of itself."""
+"""Committees: several models of one data set, the weights of their average, and its calibration."""

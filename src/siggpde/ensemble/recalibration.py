@@ -1,7 +1,7 @@
-"""Intervals that hold what they promise: the tails of a regression's predictive distribution, set by leave-one-out.
+"""The tails of a regression's predictive distribution, corrected by leave-one-out so that intervals cover as stated.
 
-A Gaussian mixture F(y) is seldom right about how often it is far off. With z = Phi^-1(F(y)), the deviation of y in
-units of the prediction's own spread, left-out series show how z is really distributed: as scale times a Student-t
+The tails of a Gaussian mixture F(y) are seldom right. With z = Phi^-1(F(y)), the deviation of y in units of the
+prediction's own spread, left-out series show how z is really distributed: it is modelled as scale times a Student-t
 variable. The recalibrated distribution is
 
     G(y) = T_df(Phi^-1(F(y)) / scale),    g(y) = f(y) t_df(z / scale) / (scale phi(z)),
@@ -26,7 +26,7 @@ _PRIOR_SERIES, _PRIOR_SPREAD = 30, 1.15
 
 @dataclass(frozen=True)
 class Recalibration:
-    """Degrees of freedom and scale; (1e6, 1) changes nothing to speak of."""
+    """Degrees of freedom and scale; (1e6, 1) is the identity but for rounding."""
 
     degrees: float
     scale: float
@@ -42,19 +42,19 @@ class Recalibration:
         normal = -0.5 * (z.square() + math.log(2 * math.pi))
         return log_density + t - math.log(self.scale) - normal
 
-    def level(self, level: float) -> float:
-        """The z below which y is with probability `level`."""
-        return self.scale * float(stats.t.ppf(level, self.degrees))
+    def z_quantile(self, probability: float) -> float:
+        """The z below which y lies with this probability."""
+        return self.scale * float(stats.t.ppf(probability, self.degrees))
 
 
 def recalibrate(z: Tensor) -> Recalibration:
-    """The most probable one for the deviations z (n,) of left-out series.
+    """The most probable recalibration for the deviations z (n,) of left-out series.
 
-    The prior counts as 30 series more, 1.15 times as far off as the prediction says: settings were chosen by the same
-    left-out series, which makes these look better than new ones.
+    The prior is worth 30 series whose deviations are 1.15 times as large as predicted, because settings were chosen by
+    the same left-out series, which makes these look better than new ones.
     """
-    imagined = _PRIOR_SPREAD * stats.norm.ppf((np.arange(_PRIOR_SERIES) + 0.5) / _PRIOR_SERIES)
-    values = np.concatenate([z.detach().double().cpu().numpy(), imagined])
+    prior = _PRIOR_SPREAD * stats.norm.ppf((np.arange(_PRIOR_SERIES) + 0.5) / _PRIOR_SERIES)
+    values = np.concatenate([z.detach().double().cpu().numpy(), prior])
     best, chosen = -math.inf, Recalibration(DEGREES[-1], 1.0)
     for degrees in DEGREES:
         for scale in _SCALES:
@@ -67,22 +67,22 @@ def recalibrate(z: Tensor) -> Recalibration:
 def deviations(y: Tensor, means: Tensor, spreads: Tensor, weights: Tensor) -> Tensor:
     """z = Phi^-1(F(y)), (n,), for y (n,) under mixtures of normals: means and spreads (K, n), weights (K,).
 
-    By logarithms of F and of 1 - F, whichever is smaller, so that it holds however far out y is.
+    From the logarithm of F or of 1 - F, whichever is smaller, so that it is accurate however far out y is.
     """
-    each = ((y - means) / spreads).detach().double().cpu().numpy()
-    shares = weights.detach().double().log().cpu().numpy()[:, None]
-    below = special.logsumexp(shares + special.log_ndtr(each), axis=0)
-    above = special.logsumexp(shares + special.log_ndtr(-each), axis=0)
-    found = np.where(below < above, special.ndtri_exp(below), -special.ndtri_exp(above))
-    return torch.from_numpy(found).to(means.device)
+    standardised = ((y - means) / spreads).detach().double().cpu().numpy()
+    log_weights = weights.detach().double().log().cpu().numpy()[:, None]
+    below = special.logsumexp(log_weights + special.log_ndtr(standardised), axis=0)
+    above = special.logsumexp(log_weights + special.log_ndtr(-standardised), axis=0)
+    z = np.where(below < above, special.ndtri_exp(below), -special.ndtri_exp(above))
+    return torch.from_numpy(z).to(means.device)
 
 
 def mixture_quantile(z: float, means: Tensor, spreads: Tensor, weights: Tensor) -> Tensor:
-    """The y (n,) with Phi^-1(F(y)) = z, by bisection between those of the mixture's normals."""
+    """The y (n,) with Phi^-1(F(y)) = z, by bisection between the quantiles of the single normals."""
     device = means.device
     means, spreads, weights = means.cpu(), spreads.cpu(), weights.cpu()  # once, for scipy
-    each = means + z * spreads
-    low, high = each.amin(dim=0), each.amax(dim=0)
+    single = means + z * spreads
+    low, high = single.amin(dim=0), single.amax(dim=0)
     for _ in range(60):
         middle = (low + high) / 2
         under = deviations(middle, means, spreads, weights) < z

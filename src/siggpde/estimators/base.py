@@ -1,4 +1,4 @@
-"""What the classifier and the regressor have in common: settings, checks, the way from X to a batch."""
+"""The base of the classifier and the regressor: settings, training, updates, explanations, and X to a batch."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import os
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,9 +16,9 @@ from torch import Tensor
 
 from siggpde.distributed.shard import Shard
 from siggpde.ensemble.committee import Committee
-from siggpde.estimators._bases import AEON
-from siggpde.estimators.device import chosen_device, tell_copy, usable_device
-from siggpde.estimators.fitting import FitSettings, data_fingerprint, fit_committee, padded_alike
+from siggpde.estimators.aeon_bases import AEON
+from siggpde.estimators.device import chosen_device, usable_device, warn_of_copy
+from siggpde.estimators.fitting import FitSettings, data_fingerprint, fit_committee
 from siggpde.estimators.saving import save_estimator
 from siggpde.estimators.settings import (
     DTYPES,
@@ -32,13 +33,14 @@ from siggpde.estimators.settings import (
 from siggpde.explain import Importances, SeriesExplanation, explain_series, global_importance
 from siggpde.numerics import inputs
 from siggpde.paths import PathOptions, Preparation, SeriesBatch, Spectrogram
+from siggpde.paths.sharding import pad_batch
 from siggpde.training.absorb import absorb
 
 _LARGEST = 1e300
 
 
 class SeriesEstimator:
-    """Settings are stored by the constructor of the estimator proper and looked at by `fit` only."""
+    """What classifier and regressor share. Their constructors only store the settings; `fit` checks them."""
 
     likelihoods: ClassVar[tuple[str, ...]]
 
@@ -75,7 +77,7 @@ class SeriesEstimator:
     def _train(
         self, X: Any, y: Tensor, classes: int | None, class_weight: tuple[float, ...] | None, shard: Shard
     ) -> dict[str, Any]:
-        """Everything that a fit finds, by the name of the attribute; nothing of the estimator changes here.
+        """The attributes of a fitted estimator, by name; the estimator itself is not changed.
 
         X are the series of this rank, y the targets of all ranks.
         """
@@ -85,7 +87,7 @@ class SeriesEstimator:
             device = chosen_device(self.device, X)
         shard.ranks.check_same("kind of device", device.type)
         preparation = self._preparation()
-        tell_copy(X)
+        warn_of_copy(X)
         with self._threads():
             preparation.fit(X, ranks=shard.ranks)
             with shard.ranks.together():
@@ -93,39 +95,40 @@ class SeriesEstimator:
                 _check_counts(batch, shard.size)
                 if len(y) < 2:
                     raise ValueError("one series is not enough to learn from (n_samples=1); give two or more")
-                found = self._facts(X, preparation)
-            batch = padded_alike(batch, shard)
+                attributes = self._channel_attributes(X, preparation)
+            batch = replace(pad_batch(batch, shard.ranks), first=shard.first)
             counts = batch.counts()
-            least, most = shard.ranks.all_reduce_max(torch.stack([-counts.min(), counts.max()])).tolist()
-            found["length_range_"] = (-least, most)
-            found["fingerprint_"] = data_fingerprint(batch, y, shard)
-            found["committee_"] = fit_committee(batch.to(device), y.to(device), classes, settings, shard)
-        found |= {"preparation_": preparation, "n_series_": len(y), "seconds_": time.perf_counter() - started}
-        return found
+            minus_shortest, longest = shard.ranks.all_reduce_max(torch.stack([-counts.min(), counts.max()])).tolist()
+            attributes["length_range_"] = (-minus_shortest, longest)
+            attributes["fingerprint_"] = data_fingerprint(batch, y, shard)
+            attributes["committee_"] = fit_committee(batch.to(device), y.to(device), classes, settings, shard)
+        return attributes | {
+            "preparation_": preparation, "n_series_": len(y), "seconds_": time.perf_counter() - started
+        }  # fmt: skip
 
-    def _become(self, found: Mapping[str, Any]) -> None:
-        """Takes over all that was found at once, so that an estimator is never half of one fit and half of another."""
-        members = found["committee_"].members
+    def _set_fitted(self, attributes: Mapping[str, Any]) -> None:
+        """Sets all attributes of a fit at once, so that an estimator never mixes those of two fits."""
+        members = attributes["committee_"].members
         steps = max([1, *(len(m.history.records) for m in members if m.history is not None)])
         vars(self).pop("n_features_in_", None)  # not every X has them
-        vars(self).update({"n_iter_": steps, **found}, **({"is_fitted": True} if AEON else {}))
+        vars(self).update({"n_iter_": steps, **attributes}, **({"is_fitted": True} if AEON else {}))
 
-    def _absorb(self, X: Any, y: Tensor) -> None:
-        """The whole committee takes the new series in, or none of it."""
+    def _update(self, X: Any, y: Tensor) -> None:
+        """Updates the posteriors of all members with new series; after an error all of them are as before."""
         batch = self._batch(X)
         _check_counts(batch, len(y))
-        kept = [{k: v.clone() for k, v in m.model.state_dict().items()} for m in self.committee_.members]
+        before = [{k: v.clone() for k, v in m.model.state_dict().items()} for m in self.committee_.members]
         try:
             with self._threads():
                 for member in self.committee_.members:
-                    paths, lengths = member.paths(batch)
-                    absorb(member.model, paths, y, lengths=lengths)
+                    paths = member.paths(batch)
+                    absorb(member.model, paths.values, y, lengths=paths.lengths)
         except BaseException:
-            for member, state in zip(self.committee_.members, kept, strict=True):
+            for member, state in zip(self.committee_.members, before, strict=True):
                 member.model.load_state_dict(state)
             raise
-        counts, (least, most) = batch.counts(), self.length_range_
-        self.length_range_ = (min(least, int(counts.min())), max(most, int(counts.max())))
+        counts, (shortest, longest) = batch.counts(), self.length_range_
+        self.length_range_ = (min(shortest, int(counts.min())), max(longest, int(counts.max())))
         self.n_series_ += len(batch)
 
     def importance(self, X: Any, top: int = 10) -> Importances:
@@ -137,13 +140,13 @@ class SeriesEstimator:
     def explain(self, X: Any, top: int = 10, background: Any = None) -> list[SeriesExplanation]:
         """Why each of the series X is predicted as it is (`siggpde.explain.explain_series`).
 
-        With `background`, some training series, words count by how far they are from their mean over these.
+        With `background`, some training series, words contribute by their difference from the mean over these.
         """
         batch = self._batch(X)
-        usual = None if background is None else self._batch(background)
+        reference = None if background is None else self._batch(background)
         with self._threads():
             labels = getattr(self, "classes_", None)
-            return explain_series(self.committee_, batch, self._names(), labels, top, background=usual)
+            return explain_series(self.committee_, batch, self._names(), labels, top, background=reference)
 
     def _names(self) -> tuple[str, ...]:
         return self.preparation_.names(self.channel_names_)
@@ -155,9 +158,9 @@ class SeriesEstimator:
             return self.committee_.log_predictive(batch, y).cpu().numpy()
 
     def _batch(self, X: Any) -> SeriesBatch:
-        """X as the members of the committee want it and where they are, checked against what `fit` saw."""
+        """X as a batch on the device of the committee, checked against the series of `fit`."""
         self._check_fitted()
-        tell_copy(X)
+        warn_of_copy(X)
         return _in_range(self.preparation_(X)).to(self.committee_.device)
 
     def to(self, device: str | torch.device) -> Any:
@@ -204,8 +207,8 @@ class SeriesEstimator:
             time_channel=self.time_channel, mask=self.mask, max_points=self.max_points, spectrogram=spectrogram
         )
 
-    def _facts(self, X: Any, preparation: Preparation) -> dict[str, Any]:
-        """What users ask for of the training series, and what models are saved with."""
+    def _channel_attributes(self, X: Any, preparation: Preparation) -> dict[str, Any]:
+        """The fitted attributes on the channels of X; the setting `channel_names` is checked."""
         channels = preparation.raw_channels
         assert channels is not None
         names = self.channel_names
@@ -215,10 +218,18 @@ class SeriesEstimator:
             raise ValueError(f"channel_names must be a list of names, got {names!r}")
         if len(names) != channels:
             raise ValueError(f"channel_names has {len(names)} names, but the series have {channels} channels")
-        found: dict[str, Any] = {"n_channels_": channels, "channel_names_": tuple(map(str, names))}
+        attributes: dict[str, Any] = {"n_channels_": channels, "channel_names_": tuple(map(str, names))}
         if isinstance(X, np.ndarray) and X.ndim == 2:
-            found["n_features_in_"] = X.shape[1]
-        return found
+            attributes["n_features_in_"] = X.shape[1]
+        return attributes
+
+    def _fit(self, X: Any, y: Any) -> Any:
+        """What the `fit` of aeon's base classes calls."""
+        return self.fit(X, y)  # pyright: ignore[reportAttributeAccessIssue]
+
+    def _predict(self, X: Any) -> np.ndarray:
+        """What the `predict` of aeon's base classes calls."""
+        return self.predict(X)  # pyright: ignore[reportAttributeAccessIssue]
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "committee_")
@@ -231,7 +242,7 @@ class SeriesEstimator:
 
     @contextlib.contextmanager
     def _threads(self) -> Iterator[None]:
-        """As many threads as `n_jobs` says, and as many as before afterwards."""
+        """Runs a block with the number of threads of `n_jobs`."""
         before = torch.get_num_threads()
         n_jobs = int(self.n_jobs) if isinstance(self.n_jobs, np.integer) else self.n_jobs
         torch.set_num_threads(inputs.thread_count(n_jobs))
@@ -246,9 +257,9 @@ class SeriesEstimator:
 
 
 def _in_range(batch: SeriesBatch) -> SeriesBatch:
-    """The same batch, if sums of its values can be."""
-    least, most = batch.values.aminmax()
-    if not (least >= -_LARGEST and most <= _LARGEST):
+    """The batch itself; a ValueError where its values are too large to be summed."""
+    low, high = batch.values.aminmax()
+    if not (low >= -_LARGEST and high <= _LARGEST):
         series, point, channel = (batch.values.abs() > _LARGEST).nonzero()[0].tolist()
         raise ValueError(
             f"series {series} of X has {batch.values[series, point, channel].item():.3g} in channel {channel}, which "

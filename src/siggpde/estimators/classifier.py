@@ -8,15 +8,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
-from torch import Tensor
 
 from siggpde.distributed.ranks import ALONE, Ranks
 from siggpde.distributed.shard import Shard, all_labels
-from siggpde.estimators._bases import TAGS, ClassifierBase
+from siggpde.estimators.aeon_bases import TAGS, ClassifierBase
 from siggpde.estimators.base import SeriesEstimator
 from siggpde.estimators.fitting import CLASSIFIERS
+from siggpde.estimators.targets import check_labels, class_indices, class_weights
 from siggpde.paths import PathOptions, Spectrogram
 
 
@@ -29,45 +27,43 @@ class _ClassifierMethods(SeriesEstimator):
     def fit(self, X: Any, y: Any, *, ranks: Ranks = ALONE) -> Any:
         """Learns from series X and their labels y (n_cases,): strings, integers or bools.
 
-        With `ranks` from `siggpde.connect`, each process hands in its own part of the series and their labels; all of
-        them then have the model of all the series, and rank 0 saves it.
+        With `ranks` from `siggpde.connect`, each process passes its own series and labels; all of them then have the
+        model of all the series, and rank 0 saves it.
         """
         with ranks.together():
-            labels = _check_labels(y)
+            labels = check_labels(y)
         shard = Shard(ranks, len(labels))
-        classes, places = all_labels(labels, ranks)
+        classes, indices = all_labels(labels, ranks)
         if len(classes) < 2:
             raise ValueError(f"y has only one class, {classes.tolist()[0]!r}; a classifier needs two or more")
-        weights = _class_weights(self.class_weight, classes, places)
-        found = self._train(X, torch.from_numpy(places), len(classes), weights, shard)
-        found |= {"classes_": classes, "n_classes_": len(classes)}
-        found["summary_"] = {"labels": dict(zip(map(str, classes), np.bincount(places).tolist(), strict=True))}
-        found["_class_dictionary"] = {label: place for place, label in enumerate(classes)}
-        self._become(found)
+        weights = class_weights(self.class_weight, classes, indices)
+        attributes = self._train(X, torch.from_numpy(indices), len(classes), weights, shard)
+        counts = np.bincount(indices).tolist()
+        attributes["summary_"] = {"labels": dict(zip(map(str, classes), counts, strict=True))}
+        self._set_fitted(attributes | class_attributes(classes))
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Any:
         """Learns from more series of the same classes; the first call is `fit`.
 
-        Paths, features, noise and temperature stay as they were; the posterior takes the new series in, exactly for
-        the default likelihood. `classes`, all there will ever be, is asked for by scikit-learn's convention and only
-        checked: the first call has to show them all.
+        Paths, features, noise and temperature stay as they are; the posterior is updated with the new series, exactly
+        for the default likelihood. `classes`, all there will ever be, is a parameter by scikit-learn's convention and
+        only checked: the y of the first call has to have them all.
         """
         if not hasattr(self, "committee_"):
             if classes is not None:
-                _places(_check_labels(classes), np.unique(_check_labels(y)), "classes")
+                class_indices(check_labels(classes), np.unique(check_labels(y)), "classes")
             return self.fit(X, y)
-        places = _places(_check_labels(y), self.classes_)
-        self._absorb(X, places)
-        new = np.bincount(places.numpy(), minlength=self.n_classes_).tolist()
+        indices = class_indices(check_labels(y), self.classes_)
+        self._update(X, indices)
+        new = np.bincount(indices.numpy(), minlength=self.n_classes_).tolist()
         labels = self.summary_["labels"].items()
         self.summary_ = {"labels": {label: old + more for (label, old), more in zip(labels, new, strict=True)}}
         return self
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable label of every series, (n_cases,), of the type that `fit` was given."""
-        places = self.predict_proba(X).argmax(axis=1)
-        return self.classes_[places]
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities (n_cases, n_classes), columns in the order of `classes_`."""
@@ -78,23 +74,23 @@ class _ClassifierMethods(SeriesEstimator):
     def log_likelihood(self, X: Any, y: Any) -> np.ndarray:
         """log p(y | X) of every series, (n_cases,); minus its mean is the NLPP."""
         self._check_fitted()
-        return self._log_predictive(X, _places(_check_labels(y), self.classes_))
-
-    def _fit(self, X: Any, y: Any) -> Any:
-        return self.fit(X, y)
-
-    def _predict(self, X: Any) -> np.ndarray:
-        return self.predict(X)
+        return self._log_predictive(X, class_indices(check_labels(y), self.classes_))
 
     def _predict_proba(self, X: Any) -> np.ndarray:
         return self.predict_proba(X)
+
+
+def class_attributes(classes: np.ndarray) -> dict[str, Any]:
+    """The attributes of a fitted classifier that follow from its classes."""
+    dictionary = {label: index for index, label in enumerate(classes)}  # of aeon's classifiers
+    return {"classes_": classes, "n_classes_": len(classes), "_class_dictionary": dictionary}
 
 
 class SigGPClassifier(_ClassifierMethods, ClassifierBase):
     """Gaussian processes with the signature kernel for classes of time series; the defaults need no tuning.
 
     X is (n_cases, n_channels, n_timepoints), 2-D for one channel, or a list of (n_channels, n_timepoints_i) arrays for
-    series of unequal lengths; NaN are gaps. `fit` tries ways to make paths, scales and words by exact leave-one-out,
+    series of unequal lengths; NaN are gaps. `fit` compares path transforms, scales and words by exact leave-one-out,
     trains the best of each kind and averages their probabilities.
 
     - `likelihood`: "auto" or "least_squares", in closed form; "softmax", "bernoulli" (two classes) or "robustmax", by
@@ -177,49 +173,3 @@ class SigGPClassifier(_ClassifierMethods, ClassifierBase):
     @classmethod
     def _get_test_params(cls, parameter_set: str = "default") -> dict[str, Any]:
         return {"n_features": 20, "members": 1, "transforms": {}}
-
-
-def _check_labels(y: Any) -> np.ndarray:
-    if y is None:
-        raise ValueError("requires y to be passed, but the target y is None")
-    values = np.asarray(y.detach().cpu() if isinstance(y, Tensor) else y)
-    if values.size == 0:
-        raise ValueError("y is empty: found 0 sample(s) while a minimum of 2 is required")
-    if values.dtype.kind == "O" and any(
-        label is None or (isinstance(label, float) and np.isnan(label)) for label in values.ravel()
-    ):
-        raise ValueError("y has missing labels (None or NaN); leave these series out")
-    labels = column_or_1d(values, warn=True)
-    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-        raise ValueError(f"y is not finite (NaN or infinity) for series {int((~np.isfinite(labels)).argmax())}")
-    check_classification_targets(labels)
-    return labels
-
-
-def _places(labels: np.ndarray, classes: np.ndarray, name: str = "y") -> Tensor:
-    """Labels as 0..C-1; those that `fit` has not seen are an error."""
-    known = {label: place for place, label in enumerate(classes.tolist())}
-    unknown = sorted({str(label) for label in labels.tolist() if label not in known})
-    if unknown:
-        raise ValueError(
-            f"{name} has labels that the training set had not: {', '.join(unknown[:5])}; known are "
-            f"{', '.join(str(label) for label in classes[:10])}. Fit again with all the classes"
-        )
-    return torch.tensor([known[label] for label in labels.tolist()], dtype=torch.int64)
-
-
-def _class_weights(wanted: Any, classes: np.ndarray, places: np.ndarray) -> tuple[float, ...] | None:
-    if wanted is None:
-        return None
-    if isinstance(wanted, str) and wanted == "balanced":
-        counts = np.bincount(places, minlength=len(classes))
-        return tuple((len(places) / (len(classes) * counts)).tolist())
-    if not isinstance(wanted, Mapping):
-        raise ValueError(f"class_weight must be None, 'balanced' or a dictionary, got {wanted!r}")
-    names = classes.tolist()
-    for label, weight in wanted.items():
-        if label not in names:
-            raise ValueError(f"class_weight names {label!r}, which is not among the labels {names[:10]}")
-        if not isinstance(weight, int | float | np.number) or not 0 < weight < np.inf:
-            raise ValueError(f"class_weight of {label!r} must be a positive number, got {weight!r}")
-    return tuple(float(wanted.get(label, 1.0)) for label in names)

@@ -1,4 +1,4 @@
-"""Where an estimator computes: the setting `device`, checked, and made out from the series where it is "auto"."""
+"""The device on which an estimator computes, from its setting `device` and the series."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FIX = "take device='cpu', or 'cuda' or 'cuda:1' where there are such"
 
 
 def chosen_device(device: Any, X: Any) -> torch.device:
-    """The device a fit runs on: that named, or for "auto" that of the tensors X, the CPU for anything else.
+    """The device a fit runs on: the one named; for "auto" that of the tensors X, or the CPU where X is anything else.
 
     Examples:
         >>> chosen_device("auto", [[0.0, 1.0]])
@@ -25,8 +25,8 @@ def chosen_device(device: Any, X: Any) -> torch.device:
     return usable_device(device)
 
 
-def tell_copy(X: Any) -> None:
-    """Says so where series have to be copied from another device to the CPU, for they are checked and filled there."""
+def warn_of_copy(X: Any) -> None:
+    """Logs a warning where series have to be copied from another device to the CPU, to be checked and filled there."""
     device = _device_of(X)
     if device.type != "cpu":
         log.warning("X is on %s and is copied to the CPU, where series are checked and filled", device)
@@ -38,9 +38,9 @@ def _device_of(X: Any) -> torch.device:
 
 
 def usable_device(device: Any) -> torch.device:
-    """The device of that name with its number, such as "cuda:0"; a ValueError where no float64 can be computed there.
+    """The device of a name, with its index such as "cuda:0"; a ValueError where float64 cannot be computed on it.
 
-    Where `torchrun` started several processes, "cuda" is the GPU of the number LOCAL_RANK.
+    Where `torchrun` started several processes, "cuda" is the GPU with the index LOCAL_RANK.
     """
     if not isinstance(device, str | torch.device):
         raise ValueError(

@@ -11,7 +11,7 @@ import torch
 
 from siggpde.ensemble.committee import Committee, Member
 from siggpde.ensemble.recalibration import Recalibration
-from siggpde.estimators.classifier import SigGPClassifier
+from siggpde.estimators.classifier import SigGPClassifier, class_attributes
 from siggpde.estimators.regressor import SigGPRegressor
 from siggpde.estimators.saving import STORED_ATTRIBUTES
 from siggpde.paths import PathOptions, PathTransform, Preparation, Spectrogram
@@ -28,9 +28,9 @@ def load(path: str | os.PathLike[str], device: str | torch.device = "cpu") -> Es
     Nothing in the folder is executed. A folder that is damaged, was changed, or was written by a newer version raises
     `siggpde.persistence.ModelFileError`.
     """
-    tensors, facts = read_folder(path)
+    tensors, manifest = read_folder(path)
     try:
-        estimator = _restored(tensors, facts)
+        estimator = _restored(tensors, manifest)
     except ModelFileError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
@@ -41,15 +41,15 @@ def load(path: str | os.PathLike[str], device: str | torch.device = "cpu") -> Es
     return estimator.to("cpu" if device == "auto" else device)
 
 
-def _restored(tensors: dict[str, torch.Tensor], facts: Mapping[str, Any]) -> Estimator:
-    name = facts["estimator"]
+def _restored(tensors: dict[str, torch.Tensor], manifest: Mapping[str, Any]) -> Estimator:
+    name = manifest["estimator"]
     if name not in _KINDS:
         raise ModelFileError(f"the model is a {name!r}, which this version does not know; upgrade siggpde")
-    parameters = {key: _from_plain(value) for key, value in facts["parameters"].items()}
+    parameters = {key: _from_plain(value) for key, value in manifest["parameters"].items()}
     estimator = _KINDS[name](**parameters)
     members = []
-    for place, stored in enumerate(facts["members"]):
-        prefix = f"member{place}."
+    for index, stored in enumerate(manifest["members"]):
+        prefix = f"member{index}."
         own = {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
         model = model_from_state(own, stored["model"])
         transform = PathTransform.from_state(stored["transform"])
@@ -57,20 +57,19 @@ def _restored(tensors: dict[str, torch.Tensor], facts: Mapping[str, Any]) -> Est
     weights = tensors["weights"]
     if len(members) == 0 or weights.shape != (len(members),):
         raise ModelFileError(f"there are {len(members)} members but weights of shape {tuple(weights.shape)}")
-    recalibration = facts.get("recalibration")
+    recalibration = manifest.get("recalibration")
     recalibration = None if recalibration is None else Recalibration(**recalibration)
-    found = {
-        key: tuple(v) if isinstance(v, list) else v for key, v in facts["facts"].items() if key in STORED_ATTRIBUTES
+    attributes = {
+        key: tuple(v) if isinstance(v, list) else v for key, v in manifest["facts"].items() if key in STORED_ATTRIBUTES
     }
-    found["committee_"] = Committee(members, weights, recalibration, float(facts.get("sharpness", 1.0)))
-    found["preparation_"] = Preparation.from_state(facts["preparation"])
+    attributes["committee_"] = Committee(members, weights, recalibration, float(manifest.get("sharpness", 1.0)))
+    attributes["preparation_"] = Preparation.from_state(manifest["preparation"])
     if isinstance(estimator, SigGPClassifier):
-        classes = np.array(facts["classes"]["values"], dtype=np.dtype(facts["classes"]["dtype"]))
+        classes = np.array(manifest["classes"]["values"], dtype=np.dtype(manifest["classes"]["dtype"]))
         if any(getattr(member.model.likelihood, "classes", None) != len(classes) for member in members):
             raise ModelFileError(f"there are {len(classes)} labels but other classes in the model")
-        found |= {"classes_": classes, "n_classes_": len(classes)}
-        found["_class_dictionary"] = {label: place for place, label in enumerate(classes)}
-    estimator._become(found)
+        attributes |= class_attributes(classes)
+    estimator._set_fitted(attributes)
     return estimator
 
 

@@ -8,19 +8,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-import torch
-from sklearn.utils.validation import column_or_1d
 from torch import Tensor
 
 from siggpde.distributed.ranks import ALONE, Ranks
 from siggpde.distributed.shard import Shard
-from siggpde.estimators._bases import TAGS, RegressorBase
+from siggpde.estimators.aeon_bases import TAGS, RegressorBase
 from siggpde.estimators.base import SeriesEstimator
 from siggpde.estimators.fitting import REGRESSORS
+from siggpde.estimators.targets import check_numbers
 from siggpde.explain import SeriesExplanation
 from siggpde.paths import PathOptions, Spectrogram
-
-_LARGEST = 1e150
 
 
 class _RegressorMethods(SeriesEstimator):
@@ -32,24 +29,24 @@ class _RegressorMethods(SeriesEstimator):
     def fit(self, X: Any, y: Any, *, ranks: Ranks = ALONE) -> Any:
         """Learns from series X and their targets y (n_cases,), finite numbers; `ranks` as for the classifier."""
         with ranks.together():
-            own = self._targets(y)
-        shard, targets = Shard(ranks, len(own)), ranks.all_gather_rows(own)
+            local = self._targets(y)
+        shard, targets = Shard(ranks, len(local)), ranks.all_gather_rows(local)
         mean, spread = float(targets.mean()), float(targets.std(correction=0))
         counts = self.likelihood == "poisson"
-        # The prior has mean 0 and the noise is sought on a grid: targets in any unit, far from 0, are to fit alike.
+        # Standardised, because the prior has mean 0 and the noise is searched on a grid: any unit and offset fit alike.
         shift, scale = (0.0, 1.0) if counts else (mean, spread if spread > 1e-12 * abs(mean) else 1.0)
-        found = self._train(X, (targets - shift) / scale, None, None, shard)
-        found |= {"target_shift_": shift, "target_scale_": scale}
-        found["summary_"] = {"target_mean": mean, "target_spread": spread}
-        self._become(found)
+        attributes = self._train(X, (targets - shift) / scale, None, None, shard)
+        attributes |= {"target_shift_": shift, "target_scale_": scale}
+        attributes["summary_"] = {"target_mean": mean, "target_spread": spread}
+        self._set_fitted(attributes)
         return self
 
     def partial_fit(self, X: Any, y: Any) -> Any:
-        """Learns from more series; the first call is `fit`. Paths, features and noise stay as they were."""
+        """Learns from more series; the first call is `fit`. Paths, features and noise stay as they are."""
         if not hasattr(self, "committee_"):
             return self.fit(X, y)
         targets, old = self._targets(y), self.summary_
-        self._absorb(X, (targets - self.target_shift_) / self.target_scale_)
+        self._update(X, (targets - self.target_shift_) / self.target_scale_)
         share = len(targets) / self.n_series_
         gap = float(targets.mean()) - old["target_mean"]
         spread = (1 - share) * old["target_spread"] ** 2 + share * float(targets.var(correction=0))
@@ -80,8 +77,8 @@ class _RegressorMethods(SeriesEstimator):
             raise ValueError(f"quantiles must be a list of numbers between 0 and 1, at least one, got {quantiles!r}")
         batch = self._batch(X)
         with self._threads():
-            found = self.committee_.quantiles(batch, levels.tolist())
-        return (self.target_shift_ + self.target_scale_ * found).cpu().numpy()
+            values = self.committee_.quantiles(batch, levels.tolist())
+        return (self.target_shift_ + self.target_scale_ * values).cpu().numpy()
 
     def log_likelihood(self, X: Any, y: Any) -> np.ndarray:
         """log p(y | X) of every series, (n_cases,); minus its mean is the NLPD."""
@@ -90,45 +87,11 @@ class _RegressorMethods(SeriesEstimator):
         return self._log_predictive(X, targets) - math.log(self.target_scale_)
 
     def explain(self, X: Any, top: int = 10, background: Any = None) -> list[SeriesExplanation]:
-        found = super().explain(X, top, background)
-        return [each.in_units(self.target_scale_, self.target_shift_) for each in found]
-
-    def _fit(self, X: Any, y: Any) -> Any:
-        return self.fit(X, y)
-
-    def _predict(self, X: Any) -> np.ndarray:
-        return self.predict(X)
+        explanations = super().explain(X, top, background)
+        return [each.in_units(self.target_scale_, self.target_shift_) for each in explanations]
 
     def _targets(self, y: Any) -> Tensor:
-        if y is None:
-            raise ValueError("requires y to be passed, but the target y is None")
-        values = column_or_1d(np.asarray(y.detach().cpu() if isinstance(y, Tensor) else y), warn=True)
-        if len(values) == 0:
-            raise ValueError("y is empty: found 0 sample(s) while a minimum of 2 is required")
-        if values.dtype.kind == "c":
-            raise ValueError(f"y must be real numbers, got {values.dtype}; Complex data not supported")
-        if values.dtype.kind not in "fiub":
-            try:
-                values = values.astype(np.float64)
-            except (TypeError, ValueError) as error:
-                raise ValueError(f"y must be numbers for a regression, got {values.dtype}") from error
-        values = values.astype(np.float64)
-        if not np.isfinite(values).all():
-            raise ValueError(f"y is not finite (NaN or infinity) for series {int((~np.isfinite(values)).argmax())}")
-        largest = np.abs(values).max(initial=0.0)
-        if largest > _LARGEST or 0 < largest < 1 / _LARGEST:
-            place = int(np.abs(values).argmax())
-            raise ValueError(
-                f"y is {values[place]} for series {place}, beyond what can be squared; give y in other units"
-            )
-        wrong = (values < 0) | (values != np.round(values))
-        if self.likelihood == "poisson" and wrong.any():
-            place = int(wrong.argmax())
-            raise ValueError(
-                f"likelihood='poisson' is for counts, whole numbers from 0, but y is {values[place]} for series "
-                f"{place}; take 'gaussian' for other numbers"
-            )
-        return torch.from_numpy(values)
+        return check_numbers(y, counts=self.likelihood == "poisson")
 
 
 class SigGPRegressor(_RegressorMethods, RegressorBase):

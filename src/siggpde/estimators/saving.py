@@ -42,9 +42,9 @@ def save_estimator(estimator: Any, path: str | os.PathLike[str], *, force: bool 
         raise ValueError(f"{name} is not an estimator of siggpde itself, so its code cannot be saved")
     tensors: dict[str, torch.Tensor] = {"weights": estimator.committee_.weights}
     members = []
-    for place, member in enumerate(estimator.committee_.members):
-        own, settings = model_state(member.model)
-        tensors |= {f"member{place}.{key}": value for key, value in own.items()}
+    for index, member in enumerate(estimator.committee_.members):
+        model_tensors, settings = model_state(member.model)
+        tensors |= {f"member{index}.{key}": value for key, value in model_tensors.items()}
         history = None if member.history is None else {"phases": member.history.phase_seconds}
         members.append(
             {
@@ -55,7 +55,7 @@ def save_estimator(estimator: Any, path: str | os.PathLike[str], *, force: bool 
                 "history": history,
             }
         )
-    facts = {
+    manifest = {
         "estimator": name,
         "parameters": {key: _plain(value) for key, value in estimator.get_params(deep=False).items()},
         "facts": {key: getattr(estimator, key) for key in STORED_ATTRIBUTES if hasattr(estimator, key)},
@@ -63,15 +63,15 @@ def save_estimator(estimator: Any, path: str | os.PathLike[str], *, force: bool 
         "members": members,
     }
     if estimator.committee_.recalibration is not None:
-        facts["recalibration"] = asdict(estimator.committee_.recalibration)
-    facts["sharpness"] = estimator.committee_.sharpness
+        manifest["recalibration"] = asdict(estimator.committee_.recalibration)
+    manifest["sharpness"] = estimator.committee_.sharpness
     if hasattr(estimator, "classes_"):
-        facts["classes"] = {"dtype": estimator.classes_.dtype.str, "values": estimator.classes_.tolist()}
-    write_folder(path, tensors, facts, _card(estimator, path), force=force)
+        manifest["classes"] = {"dtype": estimator.classes_.dtype.str, "values": estimator.classes_.tolist()}
+    write_folder(path, tensors, manifest, _card(estimator, path), force=force)
 
 
 def _plain(value: Any) -> Any:
-    """A setting as JSON can hold it; a random generator, which nothing but its own draws describes, as None."""
+    """A setting as JSON can hold it; None for a random generator, which has no such form."""
     if isinstance(value, PathOptions | Spectrogram):
         return {type(value).__name__: asdict(value)}
     if isinstance(value, Mapping):

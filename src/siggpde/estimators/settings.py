@@ -1,4 +1,4 @@
-"""Settings of the estimators as a fit wants them, and what is said when they cannot be used."""
+"""Checks of the estimators' settings; each returns the value as a fit takes it, or raises a ValueError."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def seed_of(random_state: Any) -> int:
     raise ValueError(f"random_state must be None, an integer from 0 or a numpy generator, got {random_state!r}")
 
 
-def at_least(name: str, value: Any, least: int) -> int:
-    """A whole number of Python or of numpy that is not too small."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")
+def at_least(name: str, value: Any, minimum: int) -> int:
+    """An integer of Python or numpy that is not below the minimum."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < minimum:
+        raise ValueError(f"{name} must be an integer of at least {minimum}, got {value!r}")
     return int(value)
 
 
@@ -47,7 +47,7 @@ def time_limit(value: Any) -> float | None:
 
 
 def checkpoint_folder(checkpoint: Any, resume: bool) -> Path | None:
-    """The folder, which need not be there yet; found to be a file before hours have gone into a fit."""
+    """The folder, which need not exist yet; that it is a file is noticed here and not after hours of a fit."""
     if checkpoint is None:
         if resume:
             raise ValueError("resume=True needs the folder to go on from: give checkpoint=")
@@ -56,7 +56,7 @@ def checkpoint_folder(checkpoint: Any, resume: bool) -> Path | None:
 
 
 def cache_folder(cache_dir: Any) -> Path | None:
-    """The folder for signatures, which need not be there yet."""
+    """The folder for signatures, which need not exist yet."""
     return None if cache_dir is None else _folder("cache_dir", cache_dir)
 
 
@@ -70,7 +70,7 @@ def _folder(name: str, given: Any) -> Path:
 
 
 def path_options(transforms: PathOptions | Mapping[str, Any] | str) -> PathOptions | None:
-    """How paths are made; None where that is to be found out."""
+    """The setting `transforms` as PathOptions; None for "auto", where the screening chooses."""
     if isinstance(transforms, PathOptions):
         return transforms
     if isinstance(transforms, Mapping):
@@ -81,7 +81,7 @@ def path_options(transforms: PathOptions | Mapping[str, Any] | str) -> PathOptio
 
 
 def from_fields(name: str, kind: type[Kind], values: Mapping[str, Any]) -> Kind:
-    """A dataclass from a dictionary; fields that it has not are named."""
+    """A dataclass from a dictionary of its fields; a ValueError names a key that is not a field."""
     known = [field.name for field in fields(kind)]  # pyright: ignore[reportArgumentType] - they are dataclasses
     unknown = [key for key in values if key not in known]
     if unknown:

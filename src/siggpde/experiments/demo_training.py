@@ -13,8 +13,7 @@ from torch import Tensor
 
 from siggpde.datasets import Dataset, load_pendigits
 from siggpde.estimators import SigGPClassifier
-from siggpde.estimators.fitting import describe
-from siggpde.selection.candidates import as_candidate
+from siggpde.selection.candidates import candidate_from_settings, describe
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +40,7 @@ def train_demo(series: int | None = None, seed: int = 0) -> tuple[dict[str, Any]
         "members": [
             {
                 "weight": weight,
-                "settings": describe(as_candidate(member.settings)),
+                "settings": describe(candidate_from_settings(member.settings)),
                 "words": len(member.model.features.words),
                 "left_out_nlpp": member.score,
                 "seconds": 0.0 if member.history is None else member.history.seconds,

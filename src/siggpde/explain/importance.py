@@ -1,4 +1,4 @@
-"""Which words, channels and orders of interaction the predictions of a committee rest on, over many series."""
+"""Global importance: which words, channels and word lengths the predictions of a committee rest on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from siggpde.ensemble.committee import Committee, Member
-from siggpde.explain.linear import Letters, check, vocabulary, word_features, word_weights
+from siggpde.explain.vocabulary import Letters, build_vocabulary
+from siggpde.explain.word_terms import check_inputs, word_features, word_weights
 from siggpde.paths import SeriesBatch
 
 _CHUNK = 256
@@ -18,9 +19,9 @@ _CHUNK = 256
 
 @dataclass(frozen=True)
 class Importance:
-    """How much of the variation of the latents something makes, and its share of the whole.
+    """The importance of a word, a channel or a length of words, and its share of the sum over all.
 
-    `letters` are the names of the channels of the word; of a channel only its own, of a length none.
+    `letters` are the names of the channels of a word; for a channel its own name alone, for a length none.
     """
 
     name: str
@@ -31,9 +32,9 @@ class Importance:
 
 @dataclass(frozen=True)
 class Importances:
-    """The most important `words`; all `channels` of the paths; all `lengths` of words. The first two best first.
+    """The most important `words` and all `channels` of the paths, largest first; all `lengths` of words, in order.
 
-    Going over it goes over the words. `series` is how many were looked at and `all_words` how many words there are.
+    Iteration goes over the words. `series` is the number of series used, `all_words` the number of distinct words.
     """
 
     words: list[Importance]
@@ -60,24 +61,24 @@ def global_importance(
     """The importance of words for a committee's predictions on a batch, whose channels have these `names`.
 
     A word's importance is the standard deviation over the series of what it contributes to a latent function, summed
-    over the classes and averaged over the members with their weights; the constant is no word. A channel has the sum
-    over the words that hold it, each divided equally over its letters. Of more than `max_series` series so many are
-    looked at, evenly spaced.
+    over the classes and averaged over the members with their weights; the constant does not count as a word. The
+    importance of a word is divided equally over its letters, and a channel has the sum of these shares. Of more than
+    `max_series` series that many are used, evenly spaced.
 
-    Words overlap, as correlated columns of a regression do: two may vary much and cancel. What is important here is
-    what the model uses, not what it could not do without.
+    Words are correlated, as columns of a regression may be: two can vary much and cancel. So this tells what the model
+    uses, not what it could not do without.
     """
-    check(committee, batch, names, least=2)
+    check_inputs(committee, batch, names, min_series=2)
     if top < 1 or max_series < 2:
         raise ValueError(f"top must be at least 1 and max_series at least 2, got {top} and {max_series}")
     if len(batch) > max_series:
         batch = batch[torch.arange(max_series) * len(batch) // max_series]
-    known = vocabulary(committee, names)
-    total = torch.zeros(len(known.words), dtype=torch.float64, device=committee.device)
-    for weight, member, places in zip(committee.weights, committee.members, known.places, strict=True):
+    vocabulary = build_vocabulary(committee, names)
+    total = torch.zeros(len(vocabulary.words), dtype=torch.float64, device=committee.device)
+    for weight, member, indices in zip(committee.weights, committee.members, vocabulary.word_indices, strict=True):
         spread = _spread(member, batch) * word_weights(member.model).abs().sum(dim=0)
-        total.index_add_(0, places, weight.double() * spread)
-    words = {word: value for word, value in zip(known.words, total.tolist(), strict=True) if word}
+        total.index_add_(0, indices, weight.double() * spread)
+    words = {word: value for word, value in zip(vocabulary.words, total.tolist(), strict=True) if word}
     channels: dict[Letters, float] = {}
     lengths: dict[int, float] = {}
     for word, value in words.items():
@@ -95,9 +96,9 @@ def global_importance(
     )
 
 
-def _ranked(found: Mapping[Letters, float], whole: float) -> list[Importance]:
-    order = sorted(found, key=lambda letters: (-found[letters], len(letters), letters))
-    return [Importance("–".join(letters), letters, found[letters], _share(found[letters], whole)) for letters in order]
+def _ranked(values: Mapping[Letters, float], whole: float) -> list[Importance]:
+    order = sorted(values, key=lambda letters: (-values[letters], len(letters), letters))
+    return [Importance("–".join(word), word, values[word], _share(values[word], whole)) for word in order]
 
 
 def _share(value: float, whole: float) -> float:
@@ -105,14 +106,14 @@ def _share(value: float, whole: float) -> float:
 
 
 def _spread(member: Member, batch: SeriesBatch) -> Tensor:
-    """The standard deviation of every word's feature over the series, (M,), chunk by chunk."""
-    seen, mean = 0, torch.zeros(1, dtype=torch.float64, device=batch.values.device)
+    """The standard deviation of every word's feature over the series, (M,), by the parallel update of Chan et al."""
+    count, mean = 0, torch.zeros(1, dtype=torch.float64, device=batch.values.device)
     squares = mean
-    for piece in batch.split(_CHUNK):
-        values = word_features(member.model, *member.paths(piece))
-        own = values.mean(dim=0)
-        share = len(values) / (seen + len(values))
-        squares = squares + (values - own).square().sum(dim=0) + (own - mean).square() * (seen * share)
-        mean = mean + (own - mean) * share
-        seen += len(values)
-    return (squares / seen).sqrt()
+    for chunk in batch.split(_CHUNK):
+        values = word_features(member.model, member.paths(chunk))
+        chunk_mean = values.mean(dim=0)
+        share = len(values) / (count + len(values))
+        squares = squares + (values - chunk_mean).square().sum(dim=0) + (chunk_mean - mean).square() * (count * share)
+        mean = mean + (chunk_mean - mean) * share
+        count += len(values)
+    return (squares / count).sqrt()

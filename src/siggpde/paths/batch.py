@@ -12,6 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from siggpde.numerics import inputs
+from siggpde.numerics.signature_kernel import Lengths
+
 
 @dataclass(frozen=True, eq=False)
 class SeriesBatch:
@@ -71,6 +74,20 @@ class SeriesBatch:
             return self
         lengths, times = (None if x is None else x.to(device) for x in (self.lengths, self.times))
         return SeriesBatch(self.values.to(device), lengths, times, self.first)
+
+
+def as_series_batch(
+    series: inputs.Series | SeriesBatch, lengths: Lengths = None, times: Tensor | None = None
+) -> SeriesBatch:
+    """The batch of series (n, length, channels) with their lengths and times (n, length); a SeriesBatch as it is."""
+    if isinstance(series, SeriesBatch):
+        if lengths is not None or times is not None:
+            raise ValueError("a SeriesBatch has its own lengths and times; leave `lengths` and `times` out")
+        return series
+    values, counts = inputs.as_batch(series, lengths, "series")
+    if times is not None and times.shape != values.shape[:2]:
+        raise ValueError(f"times must have shape {tuple(values.shape[:2])}, got {tuple(times.shape)}")
+    return SeriesBatch(values, counts, None if times is None else times.to(values.device))
 
 
 def join(batches: Iterable[SeriesBatch], of: Any) -> SeriesBatch:

@@ -16,7 +16,7 @@ from torch import Tensor
 from siggpde.distributed.ranks import ALONE, Ranks
 from siggpde.numerics import inputs
 from siggpde.numerics.signature_kernel import Lengths
-from siggpde.paths.batch import SeriesBatch
+from siggpde.paths.batch import SeriesBatch, as_series_batch
 from siggpde.paths.options import PathOptions
 from siggpde.paths.statistics import mean_and_spread
 
@@ -56,7 +56,7 @@ class PathTransform:
         With `ranks`, each rank passes its own series, and all learn the same.
         """
         with ranks.together():
-            batch = self._checked(_as_batch(series, lengths, times))
+            batch = self._checked(as_series_batch(series, lengths, times))
             if len(batch) == 0:
                 raise ValueError("there are no series to learn means and spreads from")
 
@@ -88,7 +88,7 @@ class PathTransform:
         self, series: inputs.Series, *, lengths: Lengths = None, times: Tensor | None = None
     ) -> tuple[Tensor, Tensor | None]:
         """Paths (n, length', channels') in float64, and their lengths (None when all are equally long)."""
-        paths = self.paths(_as_batch(series, lengths, times))
+        paths = self.paths(as_series_batch(series, lengths, times))
         return paths.values, paths.lengths
 
     def paths(self, batch: SeriesBatch) -> SeriesBatch:
@@ -163,9 +163,6 @@ class PathTransform:
         inputs.check_finite(values, lengths, "series")
         times = batch.times
         if times is not None:
-            if times.shape != values.shape[:2]:
-                raise ValueError(f"times must have shape {tuple(values.shape[:2])}, got {tuple(times.shape)}")
-            times = times.to(values.device)
             bad = (~torch.isfinite(times) & inputs.row_mask(values, lengths)).nonzero()
             if len(bad):
                 series, index = bad[0].tolist()
@@ -220,14 +217,6 @@ class PathTransform:
             [torch.zeros_like(size[:, :1]) if size.shape[1] else path[:, :1, : size.shape[2]] * 0, size.cumsum(dim=1)],
             dim=1,
         )
-
-
-def _as_batch(series: inputs.Series | SeriesBatch, lengths: Lengths, times: Tensor | None) -> SeriesBatch:
-    if isinstance(series, SeriesBatch):
-        if lengths is not None or times is not None:
-            raise ValueError("a SeriesBatch has its own lengths and times; leave `lengths` and `times` out")
-        return series
-    return SeriesBatch(*inputs.as_batch(series, lengths, "series"), times)
 
 
 def _zero_padding(batch: SeriesBatch) -> SeriesBatch:

@@ -1,1 +1,1 @@
-"""Settings without a human: candidates, their trials, and the screening that picks the best."""
+"""Automatic choice of settings: candidates, their trials by leave-one-out, and the screening that picks the best."""

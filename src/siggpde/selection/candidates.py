@@ -1,4 +1,4 @@
-"""What the screening tries: settings, the words and scales that follow from them, and in which order to try."""
+"""Candidate settings for the screening, and the words and channel scales that follow from them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from torch import Tensor
 
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.word_choice import grow_pool
-from siggpde.paths import PathOptions
+from siggpde.paths import PathOptions, SeriesBatch
 from siggpde.word_sets import Word, count_up_to, words_up_to
 
-_SERIES_FOR_POOL = 128
-_MOST_LETTERS = 10
+_SERIES_FOR_WORDS = 128
+_MAX_LETTERS = 10
 
 
 @dataclass(frozen=True)
@@ -25,9 +25,9 @@ class Candidate:
     - `options`: how a series becomes a path.
     - `path_length`: the median length of a path after scaling.
     - `time_scale`: the weight of the time channel against the others before scaling.
-    - `words`: the most words.
-    - `degree`: the most letters of a word that are not time; 1 makes predictions linear in the series, None sets no
-      bound. Words with much time and few others see *when* something happens in many channels.
+    - `words`: the maximum number of words.
+    - `degree`: the maximum number of letters of a word that are not time; 1 makes predictions linear in the series,
+      None sets no bound. Words of many time letters and few others tell *when* something happens in many channels.
     """
 
     options: PathOptions = field(default_factory=PathOptions)
@@ -38,97 +38,117 @@ class Candidate:
 
     @property
     def kind(self) -> tuple[PathOptions, int | None]:
-        """What makes candidates different in kind and not in a number."""
+        """Path options and degree; candidates of one kind differ in scales and number of words only."""
         return self.options, self.degree
 
 
-def as_candidate(facts: Mapping[str, Any]) -> Candidate:
-    """The candidate whose fields these are, among other things."""
-    own = {name: facts[name] for name in ("path_length", "time_scale", "words", "degree")}
-    return Candidate(PathOptions(**facts["options"]), **own)
+def candidate_from_settings(settings: Mapping[str, Any]) -> Candidate:
+    """The candidate whose fields are among these settings, which may have other keys too."""
+    fields = {name: settings[name] for name in ("path_length", "time_scale", "words", "degree")}
+    return Candidate(PathOptions(**settings["options"]), **fields)
 
 
 def path_options(channels: int) -> list[PathOptions]:
-    """The ways to make a path of a series with so many channels, the plain one first."""
-    found = [PathOptions(), PathOptions(base_point=False), PathOptions(append="arc")]
+    """The path options to try for series of this many channels, the default first."""
+    options = [PathOptions(), PathOptions(base_point=False), PathOptions(append="arc")]
     if 1 < channels <= 12:
-        found.append(PathOptions(append="variation"))
+        options.append(PathOptions(append="variation"))
     if channels <= 6:
-        found.append(PathOptions(lead_lag=True))
-    return found
+        options.append(PathOptions(lead_lag=True))
+    return options
 
 
 def first_round(channels: int, words: int) -> list[Candidate]:
-    """Every kind, at a few scales."""
-    found = []
+    """Candidates of every kind, at a few scales each."""
+    candidates = []
     for options in path_options(channels):
         for time_scale in (1.0, 4.0, 16.0):
             for length in (4.0, 12.0):
-                found.append(Candidate(options, length, time_scale, words))
-                found.append(Candidate(options, length, time_scale, words, degree=2))
-        found.append(Candidate(options, 8.0, 4.0, words, degree=1))
-    return found
+                candidates.append(Candidate(options, length, time_scale, words))
+                candidates.append(Candidate(options, length, time_scale, words, degree=2))
+        candidates.append(Candidate(options, 8.0, 4.0, words, degree=1))
+    return candidates
 
 
 def neighbours(candidate: Candidate, words: int) -> list[Candidate]:
     """The same kind with more words, at scales around those of the candidate."""
     base = replace(candidate, words=words)
-    found = [base]
-    found += [replace(base, path_length=base.path_length * factor) for factor in (0.6, 1.6)]
-    found += [replace(base, time_scale=base.time_scale * factor) for factor in (0.5, 2.0)]
-    return found
+    lengths = [replace(base, path_length=base.path_length * factor) for factor in (0.6, 1.6)]
+    times = [replace(base, time_scale=base.time_scale * factor) for factor in (0.5, 2.0)]
+    return [base, *lengths, *times]
 
 
 def best_kinds(ranked: Iterable[Candidate], count: int) -> list[Candidate]:
     """The best candidate of each of the `count` best kinds."""
-    found: dict[tuple[PathOptions, int | None], Candidate] = {}
+    best: dict[tuple[PathOptions, int | None], Candidate] = {}
     for candidate in ranked:
-        found.setdefault(candidate.kind, candidate)
-    return list(found.values())[:count]
+        best.setdefault(candidate.kind, candidate)
+    return list(best.values())[:count]
 
 
-def scales(paths: Tensor, candidate: Candidate) -> Tensor:
-    """Channel scales that give the paths the median length asked for; time, channel 0, weighs `time_scale`."""
-    weights = torch.ones(paths.shape[2], dtype=torch.float64, device=paths.device)
+def channel_scales(paths: SeriesBatch, candidate: Candidate) -> Tensor:
+    """Scales theta (channels,) at which the median length of the paths is the candidate's `path_length`.
+
+    All channels have the same scale but time, channel 0, whose scale is `time_scale` times that of the others.
+    """
+    values = paths.values
+    weights = torch.ones(paths.channels, dtype=torch.float64, device=values.device)
     if candidate.options.time:
         weights[0] = candidate.time_scale
-    steps = (paths * weights).diff(dim=1).norm(dim=2).sum(dim=1)
-    median = float(steps.median())
+    lengths = (values * weights).diff(dim=1).norm(dim=2).sum(dim=1)
+    median = float(lengths.median())
     return weights * (candidate.path_length / median if median > 0 else 1.0)
 
 
-def choose_words(paths: Tensor, counts: Tensor | None, theta: Tensor, candidate: Candidate) -> list[Word]:
-    """All words of the candidate's degree up to the deepest level that fits, or those with the most energy."""
-    channels, most = len(theta), candidate.words
+def choose_words(paths: SeriesBatch, theta: Tensor, candidate: Candidate) -> list[Word]:
+    """At most `candidate.words` words for paths scaled by theta (channels,).
+
+    Those of its degree, level by level; without a degree whole levels where they nearly fill the number, else the words
+    of the highest energy E[S(X)^a²].
+    """
+    channels, count = len(theta), candidate.words
     if candidate.degree is not None and candidate.options.time:
-        return of_degree(channels, candidate.degree, most)
+        return words_of_degree(channels, candidate.degree, count)
     depth = 1
-    while depth < 12 and count_up_to(channels, depth + 1) <= most:
+    while depth < 12 and count_up_to(channels, depth + 1) <= count:
         depth += 1
-    if depth >= 3 and count_up_to(channels, depth) >= 0.8 * most:
+    if depth >= 3 and count_up_to(channels, depth) >= 0.8 * count:
         return words_up_to(channels, depth)
-    rows = torch.arange(0, len(paths), max(1, len(paths) // _SERIES_FOR_POOL))
+    rows = torch.arange(0, len(paths), max(1, len(paths) // _SERIES_FOR_WORDS))
     kernel = SignatureKernel(channels, theta=theta)
-    return grow_pool(kernel, paths[rows], None if counts is None else counts[rows], most)
+    sample = paths[rows]
+    return grow_pool(kernel, sample.values, sample.lengths, count)
 
 
-def of_degree(channels: int, degree: int, most: int) -> list[Word]:
-    """All words with at most `degree` letters other than 0, level by level while at most `most` in all.
+def words_of_degree(channels: int, degree: int, count: int) -> list[Word]:
+    """The words with at most `degree` letters other than 0: as many whole levels as have `count` words in all.
 
     Examples:
-        >>> of_degree(2, 1, 7)
+        >>> words_of_degree(2, 1, 7)
         [(), (0,), (1,), (0, 0), (0, 1), (1, 0)]
     """
-    found: list[Word] = [()]
+    words: list[Word] = [()]
     level: list[tuple[Word, int]] = [((), 0)]
-    for _ in range(_MOST_LETTERS):
+    for _ in range(_MAX_LETTERS):
         level = [
             ((*word, letter), others + (letter > 0))
             for word, others in level
             for letter in range(channels)
             if others + (letter > 0) <= degree
         ]
-        if len(found) + len(level) > most:
+        if len(words) + len(level) > count:
             break
-        found += [word for word, _ in level]
-    return found
+        words += [word for word, _ in level]
+    return words
+
+
+def describe(candidate: Candidate) -> str:
+    """The settings of a candidate in plain English."""
+    options = candidate.options
+    parts = ["base point" if options.base_point else "no base point"]
+    parts += [f"{options.append} channels"] if options.append == "variation" else []
+    parts += ["arc-length channel"] if options.append == "arc" else []
+    parts += ["lead-lag"] if options.lead_lag else []
+    parts += [f"difference {options.difference}"] if options.difference else []
+    parts += [f"words of degree {candidate.degree}"] if candidate.degree else []
+    return ", ".join([*parts, f"path length {candidate.path_length:.3g}", f"weight of time {candidate.time_scale:.3g}"])

@@ -1,7 +1,7 @@
-"""Settings without a human: path transforms, scales and words, compared by leave-one-out before any variational fit.
+"""Automatic choice of path transform, scales and words, by leave-one-out before any variational fit.
 
-The stand-in is a regression on the features S_M/|S_M|, whose leave-one-out errors are known in closed form, so that
-a candidate costs a fraction of a second. Its settings carry over to the Gaussian process; its weights only start q(u).
+Candidates are compared by a regression on the features S_M/|S_M|, whose leave-one-out errors are known in closed form,
+so that one costs a fraction of a second. Its settings carry over to the Gaussian process; its weights only start q(u).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from siggpde.distributed.ranks import ALONE, Ranks
-from siggpde.distributed.shard import Shard, pad_to_longest
+from siggpde.distributed.shard import Shard
 from siggpde.gp.inducing import OrthogonalSignatureFeatures
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.leave_one_out import LeaveOneOut
@@ -25,21 +25,27 @@ from siggpde.gp.model import SignatureGP
 from siggpde.gp.variational import Covariance
 from siggpde.numerics import inputs
 from siggpde.numerics.signature_kernel import Lengths
-from siggpde.paths import PathTransform
+from siggpde.paths import PathTransform, SeriesBatch
+from siggpde.paths.batch import as_series_batch
+from siggpde.paths.sharding import gather_batch, pad_batch
 from siggpde.progress import Progress
 from siggpde.selection.candidates import Candidate as Candidate  # noqa: PLC0414 - part of this module
 from siggpde.selection.candidates import best_kinds, first_round, neighbours
-from siggpde.selection.trial import Judge, Sample
+from siggpde.selection.trials import Sample, Trials
 from siggpde.word_sets import Word
 
 _START_AMPLITUDE = 60.0
 _WORK = 4e9
-_MOST_BYTES = 2**27
+_COVARIANCE_BYTES = 2**27
 
 
 @dataclass
 class Screening:
-    """What the screening chose, and a report of everything it tried."""
+    """The settings that the screening chose, and a report of all that it tried.
+
+    `series` is the number of series that the transform and the result were learned from. `others` are the best of the
+    other kinds (other path options or another degree), the best first.
+    """
 
     candidate: Candidate
     transform: PathTransform
@@ -51,9 +57,7 @@ class Screening:
     seconds: float
     y_scale: float
     series: int
-    """How many series the transform and the result were learned from."""
     others: list[Screening] = field(default_factory=list)
-    """The best of other kinds (another way to make a path, another degree), the best first."""
 
     def build(
         self,
@@ -86,19 +90,21 @@ class Screening:
             rank = None
         elif rank == "auto":
             each = dtype.itemsize * {"full": likelihood.latents, "shared": 1, "diagonal": 0}[covariance]
-            rank = 500 if each == 0 else max(1, min(500, math.isqrt(_MOST_BYTES // each)))
-        kept = None if rank is None else min(rank, len(self.words))
-        features = OrthogonalSignatureFeatures(channels, len(self.words), "lexicographic", kept, chosen=self.words)
+            rank = 500 if each == 0 else max(1, min(500, math.isqrt(_COVARIANCE_BYTES // each)))
+        directions = None if rank is None else min(rank, len(self.words))
+        features = OrthogonalSignatureFeatures(
+            channels, len(self.words), "lexicographic", directions, chosen=self.words
+        )
         model = SignatureGP(kernel, features, likelihood, covariance=covariance, dtype=dtype)
         return model.to(self.theta.device)
 
     def to(self, device: torch.device) -> Screening:
-        """The same on a device, on which `build` then makes models."""
+        """The screening with its tensors on a device, on which `build` then makes models."""
         others = [other.to(device) for other in self.others]
         return replace(self, theta=self.theta.to(device), result=self.result.to(device), others=others)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain facts, for the History and for reports."""
+        """Plain values, for the History and for reports."""
         return {
             "chosen": asdict(self.candidate),
             "theta": self.theta.tolist(),
@@ -110,7 +116,7 @@ class Screening:
         }
 
     def starting_mean(self, model: SignatureGP) -> Tensor | None:
-        """The weights found, as a mean of q(u), (latents, M); None where the model has other words or latents."""
+        """The regression's weights as a mean of q(u), (latents, M); None where the model has other words or latents."""
         if model.features.words != self.words or self.result.weights.shape[1] != model.likelihood.latents:
             return None
         factor = self.y_scale if self.classes is None else self.result.temperature
@@ -121,7 +127,7 @@ class Screening:
 
 
 def screen(
-    series: inputs.Series,
+    series: inputs.Series | SeriesBatch,
     y: Any,
     *,
     lengths: Lengths = None,
@@ -136,28 +142,25 @@ def screen(
 ) -> Screening:
     """Compare settings for raw series (n, length, channels) and targets y, and return the best with a report.
 
-    y: integers 0..C-1 for classes, floats for regression. `times` (n, length) are time stamps. `candidates` are all
-    tried; by default a search of two rounds: every kind of path and of words at a few scales on few series, then scales
-    around the best four kinds on `max_series`. The work is bounded by the number of series tried, so that the same seed
-    finds the same on every machine; `time_limit` seconds end the search early besides, with the best so far.
-    `progress` shows a bar, by default on a terminal. With `ranks`, each hands in its part of the series and tries some
-    of the candidates; all return the same.
+    y: integers 0..C-1 for classes, floats for regression. `times` (n, length) are time stamps; a `SeriesBatch` brings
+    its own lengths and times. `candidates` are all tried; by default there are two rounds: every kind of path and of
+    words at a few scales on few series, then scales around the best four kinds on `max_series`. The work is bounded by
+    the number of series tried, so that the same seed chooses the same on every machine; after `time_limit` seconds the
+    search ends with the best so far. `progress` shows a bar; None does so on a terminal. With `ranks`, each rank passes
+    its own series and tries some of the candidates; all return the same.
     """
     started = time.perf_counter()
     with ranks.together():
-        batch, counts = inputs.as_batch(series, lengths, "series")
-        target = torch.as_tensor(y).to(batch.device)
+        batch = as_series_batch(series, lengths, times)
+        target = torch.as_tensor(y).to(batch.values.device)
         if target.shape != (len(batch),):
             raise ValueError(f"y must have shape ({len(batch)},), one target a series, got {tuple(target.shape)}")
-        inputs.check_finite(batch, counts, "series")  # errors name series by their place here, not among those tried
-        if times is not None and times.shape != batch.shape[:2]:
-            raise ValueError(f"times must have shape {tuple(batch.shape[:2])}, got {tuple(times.shape)}")
-        times = None if times is None else times.to(batch.device)
+        # Checked before a sample is taken: errors name series by their index among all.
+        inputs.check_finite(batch.values, batch.lengths, "series")
     shard, target = Shard(ranks, len(batch)), ranks.all_gather_rows(target)
     if shard.total < 2:
         raise ValueError(f"screening compares predictions of series left out: it needs two or more, got {shard.total}")
-    batch, counts = pad_to_longest(batch, counts, ranks)
-    times = None if times is None else pad_to_longest(times, None, ranks)[0]
+    batch = pad_batch(batch, ranks)
     classes, scale = None, 1.0
     if target.is_floating_point():
         target = targets.finite(target).double()
@@ -166,50 +169,42 @@ def screen(
     else:
         classes = max(2, int(target.max()) + 1)
         target = targets.labels(target, classes)
-    most = max(2, min(shard.total, max_series, int(_WORK / (batch.shape[1] * max_words))))
+    size = max(2, min(shard.total, max_series, int(_WORK / (batch.values.shape[1] * max_words))))
     order = torch.randperm(shard.total, generator=torch.Generator().manual_seed(seed))
-    judge = Judge(_sample(shard, order[:most].sort().values, batch, counts, times, target), order, classes)
+    indices = order[:size].sort().values
+    trials = Trials(Sample(indices, gather_batch(batch, indices, shard), target[indices]), order, classes)
     with Progress(progress if ranks.leads else False) as bar:
 
         def go_on() -> bool:
             bar.step()
             return time_limit is None or time.perf_counter() - started <= time_limit
 
-        for size, proposals in _rounds(judge, candidates, max_words):
+        for round_size, proposals in _rounds(trials, candidates, max_words):
             bar.start("screening", -(-len(proposals) // ranks.count))
-            judge.add(proposals, size, ranks, go_on)
-    tried = dict(judge.ranked())
+            trials.run(proposals, round_size, ranks, go_on)
+    ranked = dict(trials.ranked())
     seconds = time.perf_counter() - started
     best, *others = [
-        Screening(c, f.transform, f.theta, f.words, f.result, classes, judge.report, seconds, scale, judge.most)
-        for c, f in ((c, tried[c]) for c in best_kinds(tried, len(tried)))
-    ]
+        Screening(
+            candidate, trial.transform, trial.theta, trial.words, trial.result, classes, trials.report, seconds, scale,
+            trials.max_series,
+        )
+        for candidate, trial in ((candidate, ranked[candidate]) for candidate in best_kinds(ranked, len(ranked)))
+    ]  # fmt: skip
     best.others = others
     return best
 
 
-def _sample(
-    shard: Shard, rows: Tensor, batch: Tensor, counts: Tensor | None, times: Tensor | None, y: Tensor
-) -> Sample:
-    """The series with these numbers, from all ranks."""
-    here = shard.local_index(shard.select(rows))
-
-    def of(part: Tensor | None) -> Tensor | None:
-        return None if part is None else shard.all_gather(rows, part[here])
-
-    return Sample(rows, shard.all_gather(rows, batch[here]), of(counts), of(times), y[rows])
-
-
 def _rounds(
-    judge: Judge, candidates: Sequence[Candidate] | None, max_words: int
+    trials: Trials, candidates: Sequence[Candidate] | None, max_words: int
 ) -> Iterator[tuple[int, list[Candidate]]]:
-    """Rounds of (series, candidates). How many series there are follows from the work, never from the clock."""
-    most, length, channels = judge.sample.values.shape
+    """Rounds of (number of series, candidates). The number of series follows from the work, never from the clock."""
+    size, length, channels = trials.sample.batch.values.shape
     if candidates is not None:
-        yield most, list(candidates)
+        yield size, list(candidates)
         return
     coarse = min(max_words, 1200)
-    few = max(2, min(most, 500, int(_WORK / (10 * length * coarse))))
+    few = max(2, min(size, 500, int(_WORK / (10 * length * coarse))))
     yield few, first_round(channels, coarse)
-    kinds = best_kinds((candidate for candidate, _ in judge.ranked()), 4)
-    yield most, [near for candidate in kinds for near in neighbours(candidate, max_words)]
+    kinds = best_kinds((candidate for candidate, _ in trials.ranked()), 4)
+    yield size, [near for candidate in kinds for near in neighbours(candidate, max_words)]

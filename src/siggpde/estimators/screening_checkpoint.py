@@ -1,4 +1,4 @@
-"""What a screening found, in a file, so that an interrupted fit goes on with the same settings."""
+"""The result of a screening in a file, so that an interrupted fit is resumed with the same settings."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ import torch
 
 from siggpde.gp.leave_one_out import LeaveOneOut
 from siggpde.paths import PathTransform
-from siggpde.selection.candidates import as_candidate
+from siggpde.selection.candidates import candidate_from_settings
 from siggpde.selection.screening import Screening
 from siggpde.training.checkpoint import write_whole
 
 _FORMAT = 1
 
 
-def write_screening(path: Path, found: Screening, mark: str) -> None:
-    """Writes it whole or not at all; `mark` is the fingerprint of the data and settings it belongs to."""
-    state = {"format": _FORMAT, "fingerprint": mark, "found": [_state(one) for one in (found, *found.others)]}
-    state |= {"report": found.report, "seconds": found.seconds}
+def write_screening(path: Path, screening: Screening, fingerprint: str) -> None:
+    """Writes the screening, whole or not at all; `fingerprint` is that of its data and settings."""
+    results = [_state(result) for result in (screening, *screening.others)]
+    state = {"format": _FORMAT, "fingerprint": fingerprint, "found": results}
+    state |= {"report": screening.report, "seconds": screening.seconds}
     write_whole(path, state)
 
 
-def read_screening(path: Path, mark: str) -> dict[str, Any]:
-    """Reads the state back, executing nothing; other data, settings or a damaged file are a ValueError."""
+def read_screening(path: Path, fingerprint: str) -> dict[str, Any]:
+    """Reads the state without executing anything; a ValueError for other data or settings, or a damaged file."""
     try:
         state = torch.load(path, weights_only=True, map_location="cpu")
         known = state["format"] == _FORMAT
@@ -35,7 +36,7 @@ def read_screening(path: Path, mark: str) -> dict[str, Any]:
         ) from error
     if not known:
         raise ValueError(f"{path}: format {state['format']!r} is not the one of this version; start without resume")
-    if state["fingerprint"] != mark:
+    if state["fingerprint"] != fingerprint:
         raise ValueError(
             f"{path} was made with other series, targets or settings; give the same ones, or start without resume"
         )
@@ -43,28 +44,28 @@ def read_screening(path: Path, mark: str) -> dict[str, Any]:
 
 
 def as_screening(state: dict[str, Any]) -> Screening:
-    """The screening that was written."""
-    best, *others = [_from_state(one, state["report"], state["seconds"]) for one in state["found"]]
+    """The screening of a state that `read_screening` returned."""
+    best, *others = [_from_state(result, state["report"], state["seconds"]) for result in state["found"]]
     best.others = others
     return best
 
 
-def _state(found: Screening) -> dict[str, Any]:
+def _state(screening: Screening) -> dict[str, Any]:
     return {
-        "candidate": asdict(found.candidate),
-        "transform": found.transform.state(),
-        "theta": found.theta,
-        "words": [list(word) for word in found.words],
-        "result": dict(found.result.__dict__),
-        "classes": found.classes,
-        "y_scale": found.y_scale,
-        "series": found.series,
+        "candidate": asdict(screening.candidate),
+        "transform": screening.transform.state(),
+        "theta": screening.theta,
+        "words": [list(word) for word in screening.words],
+        "result": dict(screening.result.__dict__),
+        "classes": screening.classes,
+        "y_scale": screening.y_scale,
+        "series": screening.series,
     }
 
 
 def _from_state(state: dict[str, Any], report: list[dict[str, Any]], seconds: float) -> Screening:
     return Screening(
-        as_candidate(state["candidate"]),
+        candidate_from_settings(state["candidate"]),
         PathTransform.from_state(state["transform"]),
         state["theta"],
         [tuple(word) for word in state["words"]],

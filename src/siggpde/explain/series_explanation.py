@@ -1,4 +1,4 @@
-"""Why a series is predicted as it is, word by word."""
+"""The explanation of single predictions: the contributions of words and of sets of channels."""
 
 from __future__ import annotations
 
@@ -11,15 +11,13 @@ import torch
 from torch import Tensor
 
 from siggpde.ensemble.committee import Committee, Member
-from siggpde.explain.linear import (
-    Letters,
-    Vocabulary,
-    check,
+from siggpde.explain.vocabulary import Letters, Vocabulary, build_vocabulary
+from siggpde.explain.word_terms import (
+    check_inputs,
     classifies,
-    directions,
-    likeliest_two,
+    explained_weights,
     link_offset,
-    vocabulary,
+    top_two_classes,
     word_features,
 )
 from siggpde.paths import SeriesBatch
@@ -29,7 +27,7 @@ _CHUNK = 256
 
 @dataclass(frozen=True)
 class Contribution:
-    """What a word, or all the words of a set of channels, add to the latent function; `letters` are their names."""
+    """The term of a word, or of all words of a set of channels, in the latent function; `letters` name the channels."""
 
     name: str
     letters: Letters
@@ -41,15 +39,15 @@ class Contribution:
 
 @dataclass(frozen=True)
 class SeriesExplanation:
-    """The prediction of one series and what speaks for it (positive) or against it (negative).
+    """The prediction of one series, and what contributes to it (positive: for it, negative: against it).
 
-    - `series`: its number. For classes `label` and `runner_up` with their probabilities; for numbers `mean` and `std`.
+    - `series`: its index. For classes `label` and `runner_up` with their probabilities; for numbers `mean` and `std`.
     - `latent`: what is explained: the latent function of `label` minus that of `runner_up` (for least squares the
       difference of their logits), or that of the number, averaged over the members with their weights.
     - `contributions`: the words with the largest effect, largest first; `rest`: the sum of all other words;
-      `constant`: what is the same for every series. constant + contributions + rest = latent.
-    - `interactions`: the same, summed over all words of a set of channels: "time & x" has time–x, x–time, time–x–x, ..
-      Words often cancel, for they overlap; sums over such sets do so less. The largest of them, largest first.
+      `constant`: the part that is equal for all series. constant + contributions + rest = latent.
+    - `interactions`: contributions summed over all words of a set of channels: "time & x" is the sum of time–x, x–time,
+      time–x–x, .. Words are correlated and often cancel; these sums cancel less. The largest of them, largest first.
     """
 
     series: int
@@ -78,7 +76,7 @@ class SeriesExplanation:
         return asdict(self)
 
     def in_units(self, scale: float, shift: float) -> SeriesExplanation:
-        """The same of the number shift + scale y, where that of y is explained."""
+        """The explanation of the number shift + scale * y, from this one of y."""
         if self.mean is None or self.std is None:
             raise ValueError("classes have no units; only the explanation of a number can be shifted and scaled")
         return replace(
@@ -115,106 +113,106 @@ def explain_series(
 
     `classes` are the labels in the order of the model's classes; None for a regression. The latent function is a sum
     over words; for classes the difference between the most probable one and the runner-up is explained. With
-    `background`, some training series, every word counts by how far it is from its mean over them, and that mean is
-    part of the constant: words that are large for all series alike then make room for those that make this one
-    different.
+    `background`, some training series, a word contributes by the difference of its feature from the mean over them, and
+    that mean becomes part of the constant: then words that are equally large for all series do not hide those that make
+    this one different.
 
     A Poisson regression is explained on the scale of its latent function, the logarithm of the rate.
     """
-    check(committee, batch, names)
+    check_inputs(committee, batch, names)
     if background is not None:
-        check(committee, background, names)
+        check_inputs(committee, background, names)
     if top < 1:
         raise ValueError(f"top must be at least 1, got {top}")
     labels = _labels(committee, classes)
-    known = vocabulary(committee, names)
-    usual = None if background is None else [_mean_features(member, background) for member in committee.members]
-    found: list[SeriesExplanation] = []
-    for piece in batch.split(_CHUNK):
-        facts, pairs = _predictions(committee, piece, labels)
-        values, constant = (part.cpu() for part in _contributions(committee, piece, pairs, known, usual))
-        for row, fact in enumerate(facts):
-            found.append(_explanation(piece.first + row, fact, values[row], float(constant[row]), known, top))
-    return found
+    vocabulary = build_vocabulary(committee, names)
+    means = None if background is None else [_mean_features(member, background) for member in committee.members]
+    explanations: list[SeriesExplanation] = []
+    for chunk in batch.split(_CHUNK):
+        predictions, pairs = _predictions(committee, chunk, labels)
+        terms, constant = (tensor.cpu() for tensor in _word_terms(committee, chunk, pairs, vocabulary, means))
+        for row, prediction in enumerate(predictions):
+            index = chunk.first + row
+            explanations.append(_explanation(index, prediction, terms[row], float(constant[row]), vocabulary, top))
+    return explanations
 
 
 def _predictions(
     committee: Committee, batch: SeriesBatch, labels: list[Any] | None
 ) -> tuple[list[dict[str, Any]], Tensor | None]:
-    """What is predicted of every series, and the two classes to compare."""
+    """The predictions, as fields of SeriesExplanation, and the two classes (n, 2) to compare."""
     if labels is None:
         mean, variance = committee.mean_and_variance(batch)
         numbers = zip(mean.tolist(), variance.sqrt().tolist(), strict=True)
         return [{"mean": centre, "std": spread} for centre, spread in numbers], None
-    chances = committee.probabilities(batch)
-    pairs = likeliest_two(chances)
-    facts = [
+    probabilities = committee.probabilities(batch)
+    pairs = top_two_classes(probabilities)
+    predictions = [
         {
             "label": labels[first],
-            "probability": float(chance[first]),
+            "probability": float(row[first]),
             "runner_up": labels[second],
-            "runner_up_probability": float(chance[second]),
+            "runner_up_probability": float(row[second]),
         }
-        for (first, second), chance in zip(pairs.tolist(), chances, strict=True)
+        for (first, second), row in zip(pairs.tolist(), probabilities, strict=True)
     ]
-    return facts, pairs
+    return predictions, pairs
 
 
-def _contributions(
-    committee: Committee, batch: SeriesBatch, pairs: Tensor | None, known: Vocabulary, usual: list[Tensor] | None
+def _word_terms(
+    committee: Committee, batch: SeriesBatch, pairs: Tensor | None, vocabulary: Vocabulary, means: list[Tensor] | None
 ) -> tuple[Tensor, Tensor]:
-    """What every word (n, words) and the constant (n,) add to the latent, averaged over the members."""
-    values = batch.values.new_zeros(len(batch), len(known.words), dtype=torch.float64)
-    constant = values.new_zeros(len(batch))
+    """The terms of the words (n, words) and the constant (n,) of the latent, averaged over the members."""
+    terms = batch.values.new_zeros(len(batch), len(vocabulary.words), dtype=torch.float64)
+    constant = terms.new_zeros(len(batch))
     for k, (weight, member) in enumerate(zip(committee.weights.double(), committee.members, strict=True)):
-        features = word_features(member.model, *member.paths(batch))
-        towards = directions(committee, pairs, k, slice(None))
+        features = word_features(member.model, member.paths(batch))
+        word_weights = explained_weights(member.model, pairs)
         if pairs is not None:
             offset = link_offset(member.model)
             constant += weight * (offset[pairs[:, 0]] - offset[pairs[:, 1]])
-        if usual is not None:
-            constant += weight * (towards @ usual[k])
-            features = features - usual[k]
-        values.index_add_(1, known.places[k], weight * features * towards)
-    if () in known.words:
-        place = known.words.index(())
-        constant += values[:, place]
-        values[:, place] = 0.0
-    return values, constant
+        if means is not None:
+            constant += weight * (word_weights @ means[k])
+            features = features - means[k]
+        terms.index_add_(1, vocabulary.word_indices[k], weight * features * word_weights)
+    if () in vocabulary.words:
+        empty_word = vocabulary.words.index(())
+        constant += terms[:, empty_word]
+        terms[:, empty_word] = 0.0
+    return terms, constant
 
 
 def _explanation(
-    series: int, fact: dict[str, Any], values: Tensor, constant: float, known: Vocabulary, top: int
+    series: int, prediction: dict[str, Any], terms: Tensor, constant: float, vocabulary: Vocabulary, top: int
 ) -> SeriesExplanation:
-    together = torch.zeros(len(known.sets), dtype=torch.float64).index_add_(0, known.set_places, values)
-    kept = _largest(values, known.words, top)
-    others = torch.ones(len(values), dtype=torch.bool)
-    others[kept] = False
+    words, sets = vocabulary.words, vocabulary.channel_sets
+    set_terms = torch.zeros(len(sets), dtype=torch.float64).index_add_(0, vocabulary.set_indices, terms)
+    shown = _largest(terms, words, top)
+    others = torch.ones(len(terms), dtype=torch.bool)
+    others[shown] = False
     return SeriesExplanation(
         series=series,
-        latent=constant + float(values.sum()),
+        latent=constant + float(terms.sum()),
         constant=constant,
-        rest=float(values[others].sum()),
-        contributions=[_contribution("–", known.words[place], values[place]) for place in kept],
-        interactions=[
-            _contribution(" & ", known.sets[place], together[place]) for place in _largest(together, known.sets, top)
-        ],
-        **fact,
+        rest=float(terms[others].sum()),
+        contributions=[_contribution("–", words[index], terms[index]) for index in shown],
+        interactions=[_contribution(" & ", sets[index], set_terms[index]) for index in _largest(set_terms, sets, top)],
+        **prediction,
     )
 
 
 def _largest(values: Tensor, words: list[Letters], top: int) -> list[int]:
-    """The places of the `top` largest values, the constant left out."""
+    """The indices of the `top` values of largest size, without that of the empty word."""
     order = values.abs().sort(descending=True, stable=True).indices
-    return [place for place in order[: top + 1].tolist() if words[place]][:top]
+    return [index for index in order[: top + 1].tolist() if words[index]][:top]
 
 
-def _contribution(between: str, letters: Letters, value: Tensor) -> Contribution:
-    return Contribution(between.join(letters), letters, float(value))
+def _contribution(separator: str, letters: Letters, value: Tensor) -> Contribution:
+    return Contribution(separator.join(letters), letters, float(value))
 
 
 def _mean_features(member: Member, batch: SeriesBatch) -> Tensor:
-    total = sum(word_features(member.model, *member.paths(piece)).sum(dim=0) for piece in batch.split(_CHUNK))
+    total = sum(word_features(member.model, member.paths(chunk)).sum(dim=0) for chunk in batch.split(_CHUNK))
     return torch.as_tensor(total) / len(batch)
 
 

@@ -9,7 +9,7 @@ import torch
 from helpers.small_committees import KINDS, batch_of, committee_of, ends, labels_of, latents, one_member
 from siggpde.ensemble.committee import Committee
 from siggpde.explain import time_attribution
-from siggpde.explain.linear import directions, word_features
+from siggpde.explain.word_terms import explained_weights, word_features
 from siggpde.gp.likelihoods import Gaussian, Softmax
 from siggpde.paths import SeriesBatch
 from siggpde.word_sets import words_up_to
@@ -27,19 +27,19 @@ def stretched(paths, series, step, channel, share):
 @pytest.mark.parametrize("ragged", [False, True])
 @pytest.mark.parametrize("options", KINDS, ids=["plain", "arc", "lead-lag", "difference"])
 @pytest.mark.parametrize("kernel", [{"normalized": True}, {"depth": 2, "normalized": True}, {"depth": 3}], ids=str)
-def test_moments_follow_finite_differences(options, kernel, ragged):
+def test_attributions_are_finite_differences_of_the_latent(options, kernel, ragged):
     batch = batch_of(4, 5, ragged=ragged)
     committee = one_member(batch, Softmax(3), options=options, **kernel)
     (member,) = committee.members
     found = time_attribution(committee, batch, NAMES)
-    paths, lengths = member.paths(batch)
+    paths, lengths = member.paths(batch).values, member.paths(batch).lengths
     assert found.channels == member.transform.names(NAMES) and found.pairs is not None
     assert found.values.shape == (4, 5, paths.shape[2])
-    towards = directions(committee, torch.as_tensor(found.pairs), 0, slice(None))
+    towards = explained_weights(member.model, torch.as_tensor(found.pairs))
 
     def latent(points):
         with torch.no_grad():
-            return (word_features(member.model, points, lengths) * towards).sum(dim=1)
+            return (word_features(member.model, SeriesBatch(points, lengths)) * towards).sum(dim=1)
 
     expected = torch.zeros(4, 5, paths.shape[2], dtype=torch.float64)
     steps = paths.shape[1] - 1
@@ -55,7 +55,7 @@ def test_moments_follow_finite_differences(options, kernel, ragged):
 
 
 @pytest.mark.parametrize("letters", [1, 2, 3])
-def test_moments_of_words_of_one_length_add_up_to_so_many_times_the_latent(letters):
+def test_attributions_of_words_of_k_letters_add_up_to_k_times_the_latent(letters):
     """Euler: a word of k letters is homogeneous of degree k in the steps."""
     batch = batch_of(5, ragged=True)
     own = [word for word in words_up_to(3, letters) if len(word) == letters]
@@ -67,7 +67,7 @@ def test_moments_of_words_of_one_length_add_up_to_so_many_times_the_latent(lette
 
 
 @pytest.mark.parametrize("ragged", [False, True])
-def test_moments_of_members_are_averaged(ragged):
+def test_attributions_of_members_are_averaged(ragged):
     batch = batch_of(ragged=ragged)
     classifier = committee_of(batch, labels_of(batch, 3))
     found = time_attribution(classifier, batch, NAMES)
@@ -86,7 +86,7 @@ def test_moments_of_members_are_averaged(ragged):
     assert torch.allclose(torch.as_tensor(found.values)[agreed], expected[agreed], atol=1e-12)
 
 
-def test_moments_after_the_end_are_zero_and_chunks_do_not_matter():
+def test_attributions_after_the_end_are_zero_and_chunks_do_not_matter():
     batch = batch_of(140, ragged=True)
     committee = committee_of(batch, ends(batch), KINDS[:3], words=12)
     with torch.no_grad():

@@ -1,0 +1,89 @@
+"""The terms of the latent mean, one for each word: what explanations are made of.
+
+With a feature s_a(X) for each word a, and the mean m_c of q(u) rotated back to words, w_c = Q m_c, the latent function
+of class c has the mean
+
+    f_c(X) = sum over words a of s_a(X) w_ca,
+
+so that s_a(X) w_ca is the exact contribution of the word a.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from siggpde.ensemble.committee import Committee
+from siggpde.gp.likelihoods.base import Classification
+from siggpde.gp.likelihoods.bernoulli import Bernoulli
+from siggpde.gp.likelihoods.least_squares import LeastSquares
+from siggpde.gp.model import SignatureGP
+from siggpde.numerics.signature import signature
+from siggpde.paths import SeriesBatch
+
+
+def word_features(model: SignatureGP, paths: SeriesBatch) -> Tensor:
+    """s_a(X) of every path and word, (n, M), float64, before any rotation; differentiable in paths.values."""
+    kernel, words = model.kernel, model.features.words
+    values = signature(paths.values * kernel.theta.detach(), words=words, lengths=paths.lengths)
+    if kernel.normalized:
+        if kernel.words == words:
+            squared = values.square().sum(dim=1)
+        else:
+            squared = kernel.squared_norm(paths.values, lengths=paths.lengths)
+        values = values / squared.sqrt()[:, None]
+    return values * kernel.amplitude.detach().sqrt()
+
+
+def word_weights(model: SignatureGP) -> Tensor:
+    """w_ca, (classes, M) or for a regression (1, M), float64.
+
+    A Bernoulli likelihood has one latent for two classes: class 1 has its weights, and class 0 zeros. For least squares
+    these are the weights of the logits, temperature * mixing @ f + `link_offset`.
+    """
+    weights = model.variational.mean.detach().double()
+    if model.features.basis is not None:
+        weights = weights @ model.features.basis.T
+    if isinstance(model.likelihood, LeastSquares):
+        weights = model.likelihood.temperature * model.likelihood.mixing @ weights
+    if isinstance(model.likelihood, Bernoulli):
+        weights = torch.cat([torch.zeros_like(weights), weights])
+    return weights
+
+
+def link_offset(model: SignatureGP) -> Tensor:
+    """The constants that the link adds to the logits of the classes, (classes,); zero for likelihoods without."""
+    likelihood = model.likelihood
+    if isinstance(likelihood, LeastSquares):
+        return likelihood.offset
+    return torch.zeros(getattr(likelihood, "classes", 1), dtype=torch.float64, device=model.device)
+
+
+def classifies(committee: Committee) -> bool:
+    """Whether the committee predicts classes, not numbers."""
+    return isinstance(committee.members[0].model.likelihood, Classification)
+
+
+def check_inputs(committee: Committee, batch: SeriesBatch, names: Sequence[str], min_series: int = 1) -> None:
+    """A ValueError where there are too few series, or the names or channels do not fit the committee."""
+    if len(batch) < min_series:
+        what = "there are no series to explain" if min_series == 1 else f"{len(batch)} series do not show what varies"
+        raise ValueError(f"{what}; give at least {min_series}")
+    if isinstance(names, str) or len(names) != batch.channels:
+        raise ValueError(f"names must be one for each of the {batch.channels} channels of the series, got {names!r}")
+    mean = committee.members[0].transform.mean
+    if mean is not None and len(mean) != batch.channels:
+        raise ValueError(f"the series have {batch.channels} channels, but those of training had {len(mean)}")
+
+
+def explained_weights(model: SignatureGP, pairs: Tensor | None) -> Tensor:
+    """Weights of the latent to explain: of class pairs[:, 0] minus class pairs[:, 1], (n, M); of a number, (1, M)."""
+    weights = word_weights(model)
+    return weights if pairs is None else weights[pairs[:, 0]] - weights[pairs[:, 1]]
+
+
+def top_two_classes(probabilities: Tensor) -> Tensor:
+    """The most probable class of every series and the runner-up, (n, 2), int64; of equal ones the first."""
+    return probabilities.sort(dim=1, descending=True, stable=True).indices[:, :2]
