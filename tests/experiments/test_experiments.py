@@ -11,7 +11,7 @@ import pytest
 from siggpde.experiments.config import load_config, merged
 from siggpde.experiments.markdown import duration, markdown_table, spread
 from siggpde.experiments.preparation import prepare
-from siggpde.experiments.registry import NAMES, reproduce
+from siggpde.experiments.reproduction import NAMES, reproduce
 from siggpde.experiments.results import Results
 
 

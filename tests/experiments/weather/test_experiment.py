@@ -6,8 +6,8 @@ import pytest
 from helpers.weather_station import write_station
 from siggpde.experiments.config import load_config, merged
 from siggpde.experiments.results import Results
-from siggpde.experiments.weather import rainiest, report, run, run_method
-from siggpde.experiments.weather_windows import Windows
+from siggpde.experiments.weather.experiment import rainiest, report, run, run_method
+from siggpde.experiments.weather.windows import Windows
 
 SMALL = {
     "data": {"train": "Train", "test": "Test", "train_every": 30, "thinned_every": 30, "block_days": 3},
@@ -68,7 +68,9 @@ def test_records(config, results):
 
 
 def test_run_again_computes_nothing(config, results, monkeypatch):
-    monkeypatch.setattr("siggpde.experiments.weather.load_station", lambda name: pytest.fail("computed again"))
+    monkeypatch.setattr(
+        "siggpde.experiments.weather.experiment.load_station", lambda name: pytest.fail("computed again")
+    )
     before = results.file.read_bytes()
     run(config, results, 2)
     assert results.file.read_bytes() == before

@@ -1,7 +1,7 @@
 """Rain in the next hour at a weather station, from six hours of readings without the rain itself.
 
-Settings are chosen by weeks of the training year that are left out, never by the test. Every method of every run gives
-log-odds of rain, which are kept; scores and intervals are made of them in the report.
+Settings are chosen by leaving out weeks of the training year, never by the test. Every method of every run predicts
+log-odds of rain, which are stored; the report computes scores and intervals from them.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ import numpy as np
 from siggpde import SigGPClassifier
 from siggpde.ensemble.committee import Committee
 from siggpde.experiments.results import Record, Results
-from siggpde.experiments.weather_blocks import logit_quantiles
-from siggpde.experiments.weather_forecasters import Forecaster, as_batch, climatology, logistic, signature_gp
-from siggpde.experiments.weather_report import write_report
-from siggpde.experiments.weather_windows import Windows, cut_windows, load_station, thin
+from siggpde.experiments.weather.block_committee import logit_quantiles
+from siggpde.experiments.weather.forecasters import Forecaster, as_batch, climatology, logistic, signature_gp
+from siggpde.experiments.weather.report import write_report
+from siggpde.experiments.weather.windows import Windows, cut_windows, load_station, thin
 from siggpde.explain import Importance, global_importance
-from siggpde.explain.linear import word_features
+from siggpde.explain.word_terms import word_features
 from siggpde.paths import SeriesBatch
 
 _BAND = (0.05, 0.95)
 
 
 def run(config: dict[str, Any], results: Results, runs: int, jobs: int = 1) -> None:
-    """What the test holds, and the log-odds of every method for every thinning of the dry windows."""
+    """Stores a description of the test set, and the log-odds of every method for every thinning of the dry windows."""
     results.once("test", partial(describe_test, config))
     tasks = {
         f"run/{method}/{seed}": partial(run_method, config, method, seed)
@@ -68,9 +68,9 @@ def describe_test(config: dict[str, Any]) -> Record:
 
 
 def rainiest(windows: Windows, year: int, days: int) -> list[int]:
-    """First and last day of the stretch of `days` days in a year with the most wet windows; of equals the first.
+    """First and last of the `days` consecutive days of a year with the most wet windows; of equal ones the first.
 
-    Years without a window leave the choice to all of them.
+    Where the year has no window, all years count.
     """
     day, years = windows.day, windows.minutes.astype("datetime64[m]").astype("datetime64[Y]").astype(int) + 1970
     inside = years == year
@@ -84,7 +84,7 @@ def rainiest(windows: Windows, year: int, days: int) -> list[int]:
 
 
 def run_method(config: dict[str, Any], method: str, seed: int) -> Record:
-    """Log-odds of one method, trained with the thinning of `seed`, for both tests, as the thinned sample has them."""
+    """Log-odds of one method for both test sets, not corrected for the thinning of `seed` it was trained with."""
     data = config["data"]
     every = load_windows(config, "train").every(data["train_every"])
     train = every.take(thin(every.wet, data["ratio"], seed))
@@ -95,7 +95,7 @@ def run_method(config: dict[str, Any], method: str, seed: int) -> Record:
     forecaster = _fit(config, method, train, seed)
     seconds = time.process_time() - started
     record: Record = {
-        "facts": forecaster.facts,
+        "facts": forecaster.settings,
         "cpu_seconds": seconds,
         "kept": float((~train.wet).sum() / (~every.wet).sum()),
         "train": [len(train), int(train.wet.sum())],
@@ -114,37 +114,38 @@ def run_method(config: dict[str, Any], method: str, seed: int) -> Record:
 
 
 def _fit(config: dict[str, Any], method: str, train: Windows, seed: int) -> Forecaster:
-    own = config["methods"][method]
+    options = config["methods"][method]
     blocks = train.day // config["data"]["block_days"]
-    if own["kind"] == "climatology":
+    if options["kind"] == "climatology":
         return climatology(train.wet)
-    if own["kind"] == "logistic":
+    if options["kind"] == "logistic":
         return logistic(train.x, train.wet, blocks, config["logistic"]["strengths"])
-    if own["kind"] == "signature":
-        return signature_gp(train.x, train.wet, blocks, config["signature"] | own.get("settings", {}))
-    if own["kind"] == "classifier":
-        found = SigGPClassifier(n_features=config["signature"]["words"], random_state=seed).fit(train.x, train.wet)
-        return Forecaster(lambda x: _log_ratio(found.predict_proba(x)))
+    if options["kind"] == "signature":
+        return signature_gp(train.x, train.wet, blocks, config["signature"] | options.get("settings", {}))
+    if options["kind"] == "classifier":
+        classifier = SigGPClassifier(n_features=config["signature"]["words"], random_state=seed)
+        classifier.fit(train.x, train.wet)
+        return Forecaster(lambda x: _log_ratio(classifier.predict_proba(x)))
     known = "climatology, logistic, signature, classifier"
-    raise ValueError(f"the kind of the method {method!r} is {own['kind']!r}, which is none of {known}")
+    raise ValueError(f"the kind of the method {method!r} is {options['kind']!r}, which is none of {known}")
 
 
-def _log_ratio(chances: np.ndarray) -> np.ndarray:
-    return np.log(chances[:, 1]) - np.log(chances[:, 0])
+def _log_ratio(probabilities: np.ndarray) -> np.ndarray:
+    return np.log(probabilities[:, 1]) - np.log(probabilities[:, 0])
 
 
 def important(config: dict[str, Any], committee: Committee, train: Windows) -> list[Record]:
     """The most important signature features on the training windows, and how they differ before rain.
 
     `before_rain` is the mean of the feature before rain minus its mean otherwise, in standard deviations; None for one
-    that does not vary. Of members that have the same feature the first is looked at.
+    that does not vary. It is computed for the first member that has the feature.
     """
     batch, names = as_batch(train.x), config["data"]["channels"]
-    found = global_importance(committee, batch, names, config["figure"]["features"])
+    importances = global_importance(committee, batch, names, config["figure"]["features"])
     return [
         {"name": each.name, "letters": each.letters, "importance": each.importance, "share": each.share,
          "before_rain": _before_rain(committee, each, batch, names, train.wet)}
-        for each in found
+        for each in importances
     ]  # fmt: skip
 
 
@@ -155,9 +156,10 @@ def _before_rain(
         spelled = member.transform.names(names)
         words = [tuple(spelled[letter] for letter in word) for word in member.model.features.words]
         if feature.letters in words:
-            value = word_features(member.model, *member.paths(batch))[:, words.index(feature.letters)].detach().numpy()
+            features = word_features(member.model, member.paths(batch)).detach().numpy()
+            value = features[:, words.index(feature.letters)]
             spread = float(value.std())
-            if spread <= 1e-9 * float(np.abs(value).max()):  # it is the same for all, but for rounding
+            if spread <= 1e-9 * float(np.abs(value).max()):  # constant but for rounding
                 return None
             return float(value[wet].mean() - value[~wet].mean()) / spread
     raise ValueError(f"no member spells the feature {feature.name!r}")

@@ -1,9 +1,9 @@
-"""Windows of weather: some hours of readings, and how much rain the hour after them brought.
+"""Windows of weather: some hours of readings, and the rain of the hour after them.
 
 A station's file holds one row of readings every ten minutes, with gaps, repeated stamps and sentinels. A window is
 `length` rows that follow each other and `ahead` more, of which only the rain is looked at; all of them lie in one run
-of exact steps, so that no window crosses a gap. Windows in which a reading is missing are dropped, and counted: of a
-year it is a few dozen, and nothing is made up for them.
+of exact steps, so that no window crosses a gap. Windows in which a reading is missing are dropped and counted: it is a
+few dozen of a year.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import numpy as np
 
 from siggpde.datasets import find_dataset
 
-_NO_READING = -999.0  # below it: -9999 is written where nothing was read
+_NO_READING = -999.0  # readings below it are missing: they are written as -9999
 _KEYS = ("data", "columns", "time_minutes")
 _DAY = 24 * 60
 
 
 @dataclass(frozen=True)
 class Station:
-    """Readings (rows, columns), NaN where there was none; their names and stamps, in minutes; a number a segment."""
+    """Readings (rows, columns), NaN where missing; names of the columns; minutes and segment of every row (rows,)."""
 
     readings: np.ndarray
     columns: tuple[str, ...]
@@ -72,17 +72,17 @@ class Windows:
         return np.ascontiguousarray(self.readings[rows].swapaxes(1, 2))
 
     def take(self, rows: np.ndarray) -> Windows:
-        """Some of the windows, by a mask or by their places."""
-        parts = (self.start[rows], self.minutes[rows], self.rain[rows], self.wet[rows])
-        return Windows(self.readings, *parts, self.length, self.crossing, self.missing)
+        """The windows of a mask, or with these indices."""
+        columns = (self.start[rows], self.minutes[rows], self.rain[rows], self.wet[rows])
+        return Windows(self.readings, *columns, self.length, self.crossing, self.missing)
 
     def every(self, minutes: int) -> Windows:
-        """Those whose forecast is made at a multiple of so many minutes of the clock."""
+        """The windows whose forecast is made when the clock shows a multiple of `minutes`."""
         return self.take(self.minutes % minutes == 0)
 
 
 def load_station(name: str) -> Station:
-    """A station's file, ``<name>.npz`` in the places of `siggpde.datasets`, with readings below -999 as NaN."""
+    """A station's file, ``<name>.npz`` in the folders of `siggpde.datasets`, with readings below -999 as NaN."""
     try:
         path = find_dataset(name)
     except FileNotFoundError as error:
@@ -143,7 +143,7 @@ def cut_windows(
 
 
 def thin(wet: np.ndarray, ratio: float, seed: int) -> np.ndarray:
-    """Places, in order, of all wet windows and of `ratio` times as many dry ones, drawn without replacement.
+    """Sorted indices of all wet windows and of `ratio` times as many dry ones, drawn without replacement.
 
     Examples:
         >>> thin(np.array([True, False, False, False, False]), 2, seed=0)

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit
 
-from siggpde.experiments.weather_blocks import BlockRegression, candidates, logit_quantiles
-from siggpde.experiments.weather_forecasters import as_batch, climatology, logistic, signature_gp
+from siggpde.experiments.weather.block_committee import BlockRegression, candidates, logit_quantiles
+from siggpde.experiments.weather.forecasters import as_batch, climatology, logistic, signature_gp
 
 SETTINGS = {
     "words": 40,
@@ -85,11 +85,11 @@ def test_forecasters_beat_climatology():
     new, truth, _ = windows(400, 1)
     plain = nlpp(climatology(wet), new, truth)
     linear = logistic(x, wet, blocks, [0.001, 0.1, 10.0])
-    assert linear.facts["C"] in (0.001, 0.1, 10.0)
+    assert linear.settings["C"] in (0.001, 0.1, 10.0)
     assert nlpp(linear, new, truth) < plain - 0.1
     ours = signature_gp(x, wet, blocks, SETTINGS)
     assert nlpp(ours, new, truth) < plain - 0.1
-    members = ours.facts["members"]
+    members = ours.settings["members"]
     assert len(members) == 2 and sum(m["weight"] for m in members) == pytest.approx(1)
     assert {m["options"]["append"] for m in members} == {"none", "arc"}
 

@@ -1,7 +1,7 @@
-"""How good forecasts of rain are, with intervals by a bootstrap whose blocks are days.
+"""Scores of forecasts of rain, with intervals by a bootstrap over days.
 
-Dry windows are thinned: of the natural ones a share b is kept, of the wet ones all. By Bayes the odds of rain in the
-thinned sample are the natural ones divided by b, so that
+Dry windows are thinned: a share b of them is kept, and all wet ones. By Bayes' rule the odds of rain in the thinned
+sample are the natural ones divided by b, so that
 
     log-odds (natural) = log-odds (thinned) + log b,
 
@@ -21,7 +21,7 @@ MEASURES = ("accuracy", "nlpp", "auc", "brier")
 
 @dataclass(frozen=True)
 class Forecasts:
-    """Log-odds of rain (n,) of some windows, whether it came (n,), and the days they were made on (n,)."""
+    """Log-odds of rain (n,) for some windows, whether it rained (n,), and the day of the forecast (n,)."""
 
     log_odds: np.ndarray
     wet: np.ndarray
@@ -47,49 +47,52 @@ def to_natural(log_odds: np.ndarray, kept: float) -> np.ndarray:
 
 
 def scores(forecasts: Forecasts, counts: np.ndarray | None = None, days: np.ndarray | None = None) -> np.ndarray:
-    """Accuracy, NLPP, AUC and Brier score, (samples, 4).
+    """Accuracy, NLPP, AUC and Brier score of each bootstrap sample, (samples, 4).
 
-    Each of the `days` (D,) counts as often as `counts` (samples, D) says; by default all count once.
+    Sample s has day days[k] of the `days` (D,) counts[s, k] times; by default there is one sample, with all days once.
 
-    The Brier score is the mean of (p - wet)², half of that in `siggpde.metrics`, which sums over both classes. A sample
-    without rain, or without anything else, has no AUC: NaN.
+    The Brier score is the mean of (p - wet)², half of that in `siggpde.metrics`, which sums over both classes. The AUC
+    is NaN for a sample in which all windows are wet, or all are dry.
     """
     if days is None:
         days = np.unique(forecasts.day)
     if counts is None:
         counts = np.ones((1, len(days)))
-    place = np.searchsorted(days, forecasts.day)
+    day_index = np.searchsorted(days, forecasts.day)
     sign = np.where(forecasts.wet, 1.0, -1.0)
     each = np.stack([
         (forecasts.log_odds > 0) == forecasts.wet,
         -log_expit(sign * forecasts.log_odds),
         (expit(forecasts.log_odds) - forecasts.wet) ** 2,
-        np.ones(len(place)),
+        np.ones(len(day_index)),
     ])  # fmt: skip
-    daily = np.stack([np.bincount(place, row, len(days)) for row in each])
+    daily = np.stack([np.bincount(day_index, row, len(days)) for row in each])
     with np.errstate(invalid="ignore", divide="ignore"):  # samples of days without a window
         right, loss, square, number = (counts @ row for row in daily)
-        areas = _areas(forecasts, counts, place)
+        areas = _areas(forecasts, counts, day_index)
         return np.stack([right / number, loss / number, areas, square / number], axis=1)
 
 
-def _areas(forecasts: Forecasts, counts: np.ndarray, place: np.ndarray) -> np.ndarray:
-    """Areas under the receiver's curve, (samples,): how often a wet window has the higher log-odds; ties count half."""
+def _areas(forecasts: Forecasts, counts: np.ndarray, day_index: np.ndarray) -> np.ndarray:
+    """Areas under the ROC curve, (samples,): how often a wet window has the higher log-odds; ties count half.
+
+    scikit-learn's roc_auc_score with sample weights gives the same, but sorts again for each of thousands of samples.
+    """
     _, group = np.unique(forecasts.log_odds, return_inverse=True)
     size = int(group.max()) + 1
-    found = np.empty(len(counts))
+    areas = np.empty(len(counts))
     for sample, count in enumerate(counts):
-        weight = count[place]
+        weight = count[day_index]
         wet = np.bincount(group, weight * forecasts.wet, size)
         dry = np.bincount(group, weight * ~forecasts.wet, size)
         below = dry.cumsum() - dry / 2
-        found[sample] = (wet @ below) / (wet.sum() * dry.sum()) if wet.any() and dry.any() else np.nan
-    return found
+        areas[sample] = (wet @ below) / (wet.sum() * dry.sum()) if wet.any() and dry.any() else np.nan
+    return areas
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number with the ends of its interval."""
+    """A value with the ends of its interval."""
 
     value: float
     low: float
@@ -97,7 +100,7 @@ class Estimate:
 
 
 def draw_days(count: int, samples: int, seed: int) -> np.ndarray:
-    """How often each of `count` days comes in samples of as many days, drawn with replacement, (samples, count)."""
+    """How often each of `count` days is drawn in samples of `count` days with replacement, (samples, count)."""
     if count < 2 or samples < 1:
         raise ValueError(f"a bootstrap needs two days or more and a sample, got {count} days and {samples} samples")
     return np.random.default_rng(seed).multinomial(count, np.full(count, 1 / count), size=samples)
@@ -106,10 +109,10 @@ def draw_days(count: int, samples: int, seed: int) -> np.ndarray:
 def bootstrap(
     methods: Mapping[str, Sequence[Forecasts]], *, samples: int, level: float = 0.95, seed: int = 0
 ) -> tuple[dict[str, dict[str, Estimate]], dict[tuple[str, str], Estimate]]:
-    """Every measure of every method, the mean over its runs, and the differences in NLPP of every two methods.
+    """The measures of every method, averaged over its runs, and the differences in NLPP of every two methods.
 
-    Days are drawn for all methods and runs together, so that the differences are paired. Intervals are percentiles.
-    The first result is by method and measure, the second by (method, other) and says NLPP of the one minus the other's.
+    The same days are drawn for all methods and runs, so that the differences are paired. Intervals are percentiles. The
+    first result is by method and measure; the second by (method, other), the NLPP of the one minus that of the other.
     """
     days = np.unique(np.concatenate([run.day for runs in methods.values() for run in runs]))
     counts = draw_days(len(days), samples, seed)

@@ -1,4 +1,4 @@
-"""The two pictures of the weather experiment."""
+"""The two figures of the weather experiment."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def draw_stretch(
     more_than: float,
     folder: Path,
 ) -> list[str]:
-    """Probability of rain with its band, above the rain of the hour that was foretold; all (n,), stamps in minutes."""
+    """Probability of rain with its band, above the rain of the predicted hour; all (n,), stamps in minutes."""
     from matplotlib import dates, pyplot  # noqa: PLC0415 - not everybody has it
 
     figure, (top, bottom) = pyplot.subplots(
@@ -37,11 +37,11 @@ def draw_stretch(
     wet = rain > more_than
     for moment in when[wet]:
         top.axvspan(moment, moment + _HOUR, color=_WET, alpha=0.25, linewidth=0)
-    # A forecast stands in the middle of the hour it is for; where windows are missing the line is broken.
+    # A forecast is drawn in the middle of the hour it is for; the line breaks where windows are missing.
     middle, gaps = when + _HOUR // 2, np.diff(minutes) > 60
-    for piece in np.split(np.arange(len(when)), np.flatnonzero(gaps) + 1):
-        top.fill_between(middle[piece], expit(low[piece]), expit(high[piece]), color=_BLUE, alpha=0.25, linewidth=0)
-        top.plot(middle[piece], expit(log_odds[piece]), color=_BLUE, linewidth=1.4)
+    for run in np.split(np.arange(len(when)), np.flatnonzero(gaps) + 1):
+        top.fill_between(middle[run], expit(low[run]), expit(high[run]), color=_BLUE, alpha=0.25, linewidth=0)
+        top.plot(middle[run], expit(log_odds[run]), color=_BLUE, linewidth=1.4)
     top.set(ylim=(0, None), ylabel="probability of rain")
     top.legend(handles=_legend(more_than), frameon=False, loc="upper left", ncols=3, fontsize="small")
     top.set_ylim(top=top.get_ylim()[1] * 1.18)
@@ -71,5 +71,5 @@ def draw_features(features: Sequence[dict[str, Any]], title: str, folder: Path, 
     shown = [Importance(f["name"], tuple(f["letters"]), f["importance"], f["share"]) for f in features]
     ax = plot_importance(shown)
     ax.set_title(title, fontsize="medium", loc="left")
-    ax.locator_params(axis="x", nbins=5)  # room for percentages with decimals
+    ax.locator_params(axis="x", nbins=5)  # percentages with decimals are wide
     return save_figure(ax.figure, folder, name)

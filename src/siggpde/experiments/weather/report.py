@@ -8,11 +8,11 @@ import numpy as np
 
 from siggpde.experiments.markdown import duration, markdown_table
 from siggpde.experiments.results import Record, Results
-from siggpde.experiments.weather_figures import draw_features, draw_stretch
-from siggpde.experiments.weather_scores import MEASURES, Estimate, Forecasts, bootstrap, to_natural
+from siggpde.experiments.weather.figures import draw_features, draw_stretch
+from siggpde.experiments.weather.scores import MEASURES, Estimate, Forecasts, bootstrap, to_natural
 
 _HEADINGS = {"accuracy": "accuracy %", "nlpp": "NLPP", "auc": "AUC", "brier": "Brier"}
-_HUNDREDFOLD = {"accuracy"}
+_PERCENTAGES = {"accuracy"}
 _DAY = 24 * 60
 _READING = (
     "How to read features: one letter is the level of a channel at the end of the window (of a variation: how much the "
@@ -24,42 +24,40 @@ _READING = (
 
 
 def write_report(config: dict[str, Any], results: Results) -> str:
-    """Markdown; both figures are drawn into the folder."""
+    """The report in Markdown; the figures are written into the folder of the results."""
     test = results.get("test")
     runs = {name: list(results.records(f"run/{name}/").values()) for name in config["methods"]}
     runs = {name: records for name, records in runs.items() if records}
     if test is None or not runs:
         raise ValueError(f"{results.folder} holds no results of the weather experiment; run it first")
     names = {name: config["methods"][name]["name"] for name in runs}
-    parts = [_data(config, test, runs)]
+    sections = [_data(config, test, runs)]
     for title, sample in (
         (f"Thinned test, {config['data']['ratio']} dry windows for a wet one:", thinned_forecasts),
         ("Test at the natural rate, every hour foretold once, log-odds corrected for the thinning:", natural_forecasts),
     ):
         by_method = {name: [sample(record, test) for record in records] for name, records in runs.items()}
         single, pairs = bootstrap(by_method, **config["bootstrap"])
-        parts += [title, _scores(names, single), _differences(config, names, pairs)]
-    parts.append(_intervals(config, runs))
+        sections += [title, _scores(names, single), _differences(config, names, pairs)]
+    sections.append(_intervals(config, runs))
     ours = [name for name in names if config["methods"][name]["kind"] == "signature"]
     if ours:
-        parts.append(_stretch(config, results, runs[ours[-1]][0], test))
-    if ours:
-        parts.append(_READING)
+        sections += [_stretch(config, results, runs[ours[-1]][0], test), _READING]
     for name in ours:
-        parts += _features(names[name], name, results, runs[name][0])
-    parts.append(_costs(names, runs))
-    parts.append("\n".join(f"- {note}" for note in config.get("notes", [])))
-    return "\n\n".join(part for part in parts if part) + "\n"
+        sections += _features(names[name], name, results, runs[name][0])
+    sections.append(_costs(names, runs))
+    sections.append("\n".join(f"- {note}" for note in config.get("notes", [])))
+    return "\n\n".join(section for section in sections if section) + "\n"
 
 
 def thinned_forecasts(record: Record, _test: Record) -> Forecasts:
-    """Those of the test thinned as the training was: the log-odds are right as they are."""
+    """Forecasts for the test thinned as the training was, whose log-odds need no correction."""
     wet = np.array(record["thinned_wet"], dtype=bool)
     return Forecasts(np.array(record["thinned"]), wet, np.array(record["thinned_day"]))
 
 
 def natural_forecasts(record: Record, test: Record) -> Forecasts:
-    """Those at the natural rate, corrected for the dry windows that training left out."""
+    """Forecasts at the natural rate, corrected for the dry windows that training left out."""
     wet, day = np.array(test["wet"], dtype=bool), np.array(test["minutes"]) // _DAY
     return Forecasts(to_natural(np.array(record["natural"]), record["kept"]), wet, day)
 
@@ -85,22 +83,24 @@ def _data(config: dict[str, Any], test: Record, runs: dict[str, list[Record]]) -
 
 
 def _scores(names: dict[str, str], single: dict[str, dict[str, Estimate]]) -> str:
-    rows = [[names[name], *(_cell(found[m], m) for m in MEASURES)] for name, found in single.items()]
+    rows = [[names[name], *(_cell(estimates[m], m) for m in MEASURES)] for name, estimates in single.items()]
     return markdown_table(["method", *(_HEADINGS[m] for m in MEASURES)], rows)
 
 
 def _differences(config: dict[str, Any], names: dict[str, str], pairs: dict[tuple[str, str], Estimate]) -> str:
     rows = [
-        [f"{names[one]} minus {names[other]}", _cell(found, "nlpp", sign="+")]
-        for (one, other), found in pairs.items()
+        [f"{names[one]} minus {names[other]}", _cell(estimate, "nlpp", sign="+")]
+        for (one, other), estimate in pairs.items()
         if config["methods"][one]["kind"] == "signature" and config["methods"][other]["kind"] != "signature"
     ]
     return markdown_table(["difference in NLPP", "below 0: the first is better"], rows) if rows else ""
 
 
-def _cell(found: Estimate, measure: str, sign: str = "") -> str:
-    factor, digits = (100, 2) if measure in _HUNDREDFOLD else (1, 4)
-    value, low, high = (f"{factor * number:{sign}.{digits}f}" for number in (found.value, found.low, found.high))
+def _cell(estimate: Estimate, measure: str, sign: str = "") -> str:
+    factor, digits = (100, 2) if measure in _PERCENTAGES else (1, 4)
+    value, low, high = (
+        f"{factor * number:{sign}.{digits}f}" for number in (estimate.value, estimate.low, estimate.high)
+    )
     return f"{value} [{low}, {high}]"
 
 

@@ -1,0 +1,188 @@
+"""A committee of signature Gaussian processes whose settings are chosen by leaving out blocks, such as weeks.
+
+Windows of weather overlap: a window that is left out is almost contained in its neighbours, so that leave-one-out
+rewards memorising. Leaving out a block has a closed form as well. With features F (n, M), noise s,
+H = F (F^T F + s I)^-1 F^T and the fit mu = H t of the targets t, the latents of a block B without the targets of B have
+
+    mean t_B - (I - H_BB)^-1 (t_B - mu_B)    and    covariance s H_BB (I - H_BB)^-1,
+
+from one eigendecomposition of F^T F for all noise variances s. Words, scales, noise, temperature and the weights of the
+committee are all chosen by these; then every member is solved with all the windows.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import product
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.linear_model import LogisticRegression
+from torch import Tensor
+
+from siggpde.ensemble.committee import Committee, Member
+from siggpde.ensemble.recalibration import mixture_quantile
+from siggpde.ensemble.stacking import sharpen, stack
+from siggpde.gp.inducing import OrthogonalSignatureFeatures
+from siggpde.gp.kernel import SignatureKernel
+from siggpde.gp.likelihoods import LeastSquares
+from siggpde.gp.model import SignatureGP
+from siggpde.numerics.signature import signature
+from siggpde.paths import PathOptions, PathTransform, SeriesBatch
+from siggpde.selection.candidates import Candidate, best_kinds, channel_scales, choose_words
+from siggpde.training import Exact, fit
+from siggpde.training.class_link import best_temperature, mix
+from siggpde.word_sets import Word
+
+log = logging.getLogger(__name__)
+
+
+class BlockRegression:
+    """Regression of targets (n,) on features (n, M), and its predictions for each block from the other blocks.
+
+    `blocks` (n,) are the numbers of the blocks; rows with the same number are left out together.
+    """
+
+    def __init__(self, features: Tensor, targets: Tensor, blocks: np.ndarray) -> None:
+        self.targets = targets
+        self.block_rows = [torch.from_numpy(np.flatnonzero(blocks == number)) for number in np.unique(blocks)]
+        values, vectors = torch.linalg.eigh(features.T @ features)
+        self.eigenvalues, self.rotated = values.clamp_min(0.0), features @ vectors
+
+    def left_out(self, noise: float) -> tuple[Tensor, Tensor]:
+        """Mean and variance (n,) of the latents of every row from the other blocks, for a prior of variance |F_n|²."""
+        gain = 1 / (self.eigenvalues + noise)
+        residual = self.targets - self.rotated @ (gain * (self.rotated.T @ self.targets))
+        half = self.rotated * gain.sqrt()
+        mean, variance = torch.empty_like(residual), torch.empty_like(residual)
+        for rows in self.block_rows:
+            hat = half[rows] @ half[rows].T  # H_BB
+            complement = torch.eye(len(rows), dtype=hat.dtype) - hat
+            mean[rows] = self.targets[rows] - torch.linalg.solve(complement, residual[rows])
+            variance[rows] = noise * torch.linalg.solve(complement, hat).diagonal()
+        return mean, variance
+
+    def amplitude(self, noise: float) -> float:
+        """The factor of the prior variance under which the targets are most probable."""
+        fitted = self.rotated @ ((self.rotated.T @ self.targets) / (self.eigenvalues + noise))
+        return float(self.targets @ (self.targets - fitted) / (noise * len(self.targets)))
+
+
+@dataclass
+class _BlockTrial:
+    """A candidate with its best noise, and the latents (n,) of left-out blocks, whose amplitude is 1."""
+
+    candidate: Candidate
+    transform: PathTransform
+    theta: Tensor
+    words: list[Word]
+    score: float
+    noise: float
+    amplitude: float
+    mean: Tensor
+    variance: Tensor
+
+
+def candidates(settings: Mapping[str, Any]) -> list[Candidate]:
+    """All combinations of the lists in `settings`; a degree of 0 sets no bound."""
+    return [
+        Candidate(PathOptions(append=append), length, time, settings["words"], degree or None)
+        for append, degree, length, time in product(
+            settings["append"], settings["degrees"], settings["path_lengths"], settings["time_scales"]
+        )
+    ]
+
+
+def fit_by_blocks(batch: SeriesBatch, y: Tensor, blocks: np.ndarray, settings: Mapping[str, Any]) -> Committee:
+    """The best `members` kinds of candidates for labels y (n,) of 0 and 1, weighed by their left-out blocks."""
+    if len(np.unique(blocks)) < 2:
+        raise ValueError("leaving out blocks needs two or more of them; give more weeks, or shorter blocks")
+    trials = {each: _try_candidate(each, batch, y, blocks, settings["noises"]) for each in candidates(settings)}
+    ranked = sorted(trials, key=lambda each: trials[each].score)
+    members, densities, probabilities = [], [], []
+    for trial in (trials[each] for each in best_kinds(ranked, settings["members"])):
+        member, mean, variance = _train_member(trial, batch, y)
+        likelihood = member.model.likelihood
+        members.append(member)
+        densities.append(likelihood.log_predictive(mean, variance, y))
+        probabilities.append(likelihood.predict(mean, variance))
+        log.info("member %s: left-out NLPP %.4f", trial.candidate, -float(densities[-1].mean()))
+    weights = stack(torch.stack(densities))
+    average = (weights[:, None, None] * torch.stack(probabilities)).sum(dim=0)
+    return Committee(members, weights, None, sharpen(average, y, torch.ones(len(y), dtype=torch.float64)))
+
+
+def _try_candidate(
+    candidate: Candidate, batch: SeriesBatch, y: Tensor, blocks: np.ndarray, noises: Sequence[float]
+) -> _BlockTrial:
+    """The candidate with the best noise: the lowest NLPP of a logistic regression on the latents of left-out blocks."""
+    transform = PathTransform(candidate.options).fit(batch)
+    paths = transform.paths(batch)
+    theta = channel_scales(paths, candidate)
+    words = choose_words(paths, theta, candidate)
+    features = signature(paths.values * theta, words=words)
+    regression = BlockRegression(features / features.norm(dim=1, keepdim=True), 2.0 * y.double() - 1.0, blocks)
+    best: _BlockTrial | None = None
+    for noise in noises:
+        mean, variance = regression.left_out(noise)
+        score = _logistic_nlpp(mean.numpy(), y.numpy())
+        if best is None or score < best.score:
+            amplitude = regression.amplitude(noise)
+            best = _BlockTrial(candidate, transform, theta, words, score, noise, amplitude, mean, amplitude * variance)
+    assert best is not None
+    return best
+
+
+def _logistic_nlpp(latent: np.ndarray, y: np.ndarray) -> float:
+    column = latent[:, None]
+    return -float(LogisticRegression(C=1e3).fit(column, y).predict_log_proba(column)[np.arange(len(y)), y].mean())
+
+
+def _train_member(trial: _BlockTrial, batch: SeriesBatch, y: Tensor) -> tuple[Member, Tensor, Tensor]:
+    """The member, trained with all windows, and mean and variance (n, 2) of the left-out latents of both classes."""
+    channels = len(trial.theta)
+    kernel = SignatureKernel(channels, theta=trial.theta, amplitude=trial.amplitude, normalized=True, words=trial.words)
+    features = OrthogonalSignatureFeatures(channels, len(trial.words), "lexicographic", chosen=trial.words)
+    likelihood = LeastSquares(2, noise=trial.amplitude * trial.noise, lapse=1 / (len(y) + 2))
+    model = SignatureGP(kernel, features, likelihood, covariance="shared")
+    paths = trial.transform.paths(batch)
+    history = fit(model, (paths.values, y), Exact(tune=False), validation=0.0, progress=False)
+    mean = torch.stack([-trial.mean, trial.mean], dim=1)
+    variance = trial.variance[:, None].expand_as(mean)
+    likelihood.calibration[0] = best_temperature(likelihood, mean, variance, y)
+    mix(likelihood, mean, variance, y)
+    origin = {**asdict(trial.candidate), "used_words": len(trial.words), "noise": trial.noise}
+    return Member(trial.transform, model, origin, trial.score, history), mean, variance
+
+
+def logit_quantiles(committee: Committee, batch: SeriesBatch, levels: Sequence[float]) -> np.ndarray:
+    """Quantiles (n, levels) of the log-odds of class 1 under the posterior: a mixture of the members' Gaussians.
+
+    Lapse and sharpness are monotone in the log-odds, so that they can be applied to the quantiles. All members have the
+    same lapse.
+    """
+    means, spreads, lapse = [], [], 0.0
+    for member in committee.members:
+        likelihood = member.model.likelihood
+        assert isinstance(likelihood, LeastSquares)
+        lapse = likelihood.lapse
+        slope = likelihood.temperature * (likelihood.mixing[1] - likelihood.mixing[0])
+        shift = likelihood.offset[1] - likelihood.offset[0]
+        latents = [member.model.predict_f(member.paths(chunk).values) for chunk in batch.split(1024)]
+        mean, variance = (torch.cat(chunks).double() for chunks in zip(*latents, strict=True))
+        means.append(mean @ slope + shift)
+        spreads.append((variance @ slope.square()).sqrt())
+    mean, spread = torch.stack(means), torch.stack(spreads)
+    logits = [mixture_quantile(NormalDist().inv_cdf(level), mean, spread, committee.weights) for level in levels]
+    probabilities = (1 - lapse) * torch.sigmoid(torch.stack(logits, dim=1)) + lapse / 2
+    return committee.sharpness * torch.logit(probabilities).numpy()
+
+
+def log_odds(committee: Committee, batch: SeriesBatch) -> np.ndarray:
+    """Logarithm of p/(1 - p) for the probability p of class 1, (n,)."""
+    log_p = committee.probabilities(batch).log()
+    return (log_p[:, 1] - log_p[:, 0]).numpy()
