@@ -1,8 +1,11 @@
-"""How good predictions are, and how honest."""
+"""Metrics of predictions: from labels and probabilities, or from numbers and predictive distributions.
 
-from siggpde.metrics.measures import CalibrationBins as CalibrationBins
-from siggpde.metrics.measures import ClassificationMetrics as ClassificationMetrics
-from siggpde.metrics.measures import RegressionMetrics as RegressionMetrics
-from siggpde.metrics.measures import calibration_bins as calibration_bins
-from siggpde.metrics.measures import classification_metrics as classification_metrics
-from siggpde.metrics.measures import regression_metrics as regression_metrics
+Arrays in, plain floats out. scikit-learn's functions are used where they give the same number in every case.
+"""
+
+from siggpde.metrics.calibration import CalibrationBins as CalibrationBins
+from siggpde.metrics.calibration import calibration_bins as calibration_bins
+from siggpde.metrics.classification import ClassificationMetrics as ClassificationMetrics
+from siggpde.metrics.classification import classification_metrics as classification_metrics
+from siggpde.metrics.regression import RegressionMetrics as RegressionMetrics
+from siggpde.metrics.regression import regression_metrics as regression_metrics
