@@ -1,24 +1,108 @@
-"""Files that appear whole or not at all."""
+"""Writing files that survive crashes: atomic writes, durable folders, and one writer at a time."""
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+try:
+    import fcntl
+except ImportError:  # pragma: no cover  (not POSIX)
+    fcntl = None
+
+# What `atomic_write` appends to the name of a file while it writes it, as a regular expression. A process that is
+# killed leaves such a part file behind; whoever owns the folder may remove it.
+PART_SUFFIX = r"\.\d+-[0-9a-f]+\.part"
+
 
 @contextmanager
-def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A new file in the same folder, which takes the place of `path` once it is written, and goes if that fails."""
-    part = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
+def atomic_write(path: Path) -> Iterator[BinaryIO]:
+    """Opens a part file next to `path` for writing and renames it to `path` at the end of the `with` block.
+
+    Readers see the old file or the whole new one, also after a crash of the process or the machine: the content is on
+    disk before the renaming, and the new name is on disk before this returns. If the block raises, `path` stays as it
+    was and the part file is removed.
+    """
+    part = path.with_name(f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
     try:
-        with part.open("xb") as file:
+        with open(part, "xb") as file:
             yield file
-            file.flush()
-            os.fsync(file.fileno())
+            sync_file(file)
         os.replace(part, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(part)
+        raise
+    sync_folder(path.parent)
+
+
+def sync_file(file: BinaryIO) -> None:
+    """Writes what an open file has buffered to the disk."""
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def sync_folder(folder: Path) -> None:
+    """Writes the directory entries of a folder (names created, renamed or removed in it) to the disk."""
+    if fcntl is None:  # only POSIX systems can open a folder
+        return
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except PermissionError:  # a folder may be writable but not readable
+        return
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network drives cannot sync folders
+            raise
     finally:
-        part.unlink(missing_ok=True)
+        os.close(descriptor)
+
+
+def make_folder(folder: Path) -> None:
+    """Creates the folder and its missing parents, and syncs the folders they were created in."""
+    missing = [ancestor for ancestor in (folder, *folder.parents) if not ancestor.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for created in missing:
+        sync_folder(created.parent)
+
+
+@contextmanager
+def locked(path: Path, on_wait: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Holds an exclusive lock on a file, which is created if missing, or on an existing folder.
+
+    Other processes, and other threads of this one, wait; `on_wait` is called before this one has to. The system
+    releases the lock of a process that dies. Where there are no locks (no POSIX system, some network drives) nothing is
+    locked: writers must then be safe by themselves, as those that use `atomic_write` are.
+    """
+    if fcntl is None:  # pragma: no cover
+        yield
+        return
+    descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        with suppress(OSError):
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                on_wait()
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def read_regular(path: Path, limit: int | None = None) -> bytes:
+    """Returns the bytes of a regular file; OSError for anything else.
+
+    At most `limit` + 1 bytes are read: a file longer than `limit` is noticed by its length without reading all of it.
+    """
+    if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would wait for its writer
+        raise OSError("not a regular file")
+    with open(path, "rb") as file:
+        return file.read() if limit is None else file.read(limit + 1)

@@ -22,7 +22,7 @@ import polars as pl
 
 from siggpde.estimators.loading import Estimator, load
 from siggpde.estimators.regressor import SigGPRegressor
-from siggpde.files import replacing
+from siggpde.files import PART_SUFFIX, atomic_write
 from siggpde.hashing import digest
 from siggpde.io import SeriesData, SeriesStream, stream
 from siggpde.progress import Progress
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 _CHUNK = 1024  # blocks are multiples of what is predicted together, so that results are the same to the last bit
 _SAY_EVERY = 30.0
-_OURS = re.compile(r"block-\d{6,}\.parquet|facts\.json|\..*\.part")
+_OURS = re.compile(rf"(block-\d{{6,}}\.parquet|facts\.json)({PART_SUFFIX})?")
 
 
 def predict_stream(
@@ -137,18 +137,18 @@ class Parts:
             )
         self.remove()
         self.folder.mkdir(exist_ok=True)
-        with replacing(path) as file:
+        with atomic_write(path) as file:
             file.write((json.dumps(wanted, indent=1) + "\n").encode())
         return 0
 
     def write(self, number: int, table: pl.DataFrame) -> None:
-        with replacing(self._place(number)) as file:
+        with atomic_write(self._place(number)) as file:
             table.write_parquet(file)
 
     def join(self, output: Path) -> None:
         """All blocks in one file, without having them in memory; then they go."""
         paths = sorted(path for path in self._files() if path.suffix == ".parquet")
-        with replacing(output) as file:
+        with atomic_write(output) as file:
             pl.scan_parquet(paths).sink_parquet(Path(file.name))
         self.remove()
 

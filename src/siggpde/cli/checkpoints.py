@@ -8,8 +8,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from siggpde.files import PART_SUFFIX
+
 _FIRST = "screening.pt"
-_OURS = re.compile(r"(screening|member-\d+)\.pt(\.part)?")
+_OURS = re.compile(rf"(screening|member-\d+)\.pt({PART_SUFFIX})?")
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from siggpde.distributed.shard import all_labels
 from siggpde.estimators import SigGPClassifier, SigGPRegressor
 from siggpde.estimators.fitting import CLASSIFIERS, REGRESSORS
 from siggpde.io import SeriesData
-from siggpde.persistence.folder import MANIFEST, _check_free
+from siggpde.persistence.folder import MANIFEST, check_writable
 
 log = logging.getLogger(__name__)
 
@@ -100,7 +100,7 @@ def check_output(output: Path, force: bool) -> None:
         raise WrongCall(f"{output} holds a model already; --force replaces it")
     if output.is_dir():
         try:
-            _check_free(output, force=True)
+            check_writable(output, force=True)
         except FileExistsError as error:
             raise WrongCall(str(error)) from error
 

@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from siggpde.cli.failures import WrongCall
+from siggpde.files import atomic_write
 
 
 def fact_table(title: str, *sections: Iterable[tuple[str, Any]]) -> Table:
@@ -77,9 +78,7 @@ def check_free(output: Path, force: bool, suffixes: Sequence[str], option: str =
 
 def write_bytes(output: Path, content: bytes) -> None:
     """Writes a file whole or not at all."""
-    from siggpde.files import replacing  # noqa: PLC0415 - numpy takes long
-
-    with replacing(output) as file:
+    with atomic_write(output) as file:
         file.write(content)
 
 

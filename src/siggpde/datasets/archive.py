@@ -17,8 +17,8 @@ from typing import IO, Any
 
 import numpy as np
 
-from siggpde.datasets.checksums import locked, record, sha256
-from siggpde.files import replacing
+from siggpde.datasets.checksums import record, sha256
+from siggpde.files import atomic_write, locked
 from siggpde.io.data import SeriesData, pad
 from siggpde.io.ts import parse_ts
 
@@ -54,7 +54,7 @@ def download(name: str, cache: Path) -> Path:
     url = address(name)
     cache.mkdir(parents=True, exist_ok=True)
     path = cache / f"{name}.npz"
-    with locked(cache, name):
+    with locked(cache / f".{name}.lock"):
         if path.is_file():
             return path
         with tempfile.NamedTemporaryFile(dir=cache, prefix=f".{name}.", suffix=".part") as part:
@@ -63,7 +63,7 @@ def download(name: str, cache: Path) -> Path:
                 train, test = read_zip(Path(part.name), name, url)
             except (zipfile.BadZipFile, zlib.error, EOFError) as error:
                 raise DownloadError(f"{url} is not a zip file ({error}); there may be no such data set") from error
-        with replacing(path) as file:
+        with atomic_write(path) as file:
             np.savez_compressed(file, **_members(train, test, url))
             file.flush()
             # Written down before the file is there: whoever finds the file finds its sum.

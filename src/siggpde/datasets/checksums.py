@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-from siggpde.files import replacing
+from siggpde.files import atomic_write, locked
 
 log = logging.getLogger(__name__)
 
@@ -40,18 +37,10 @@ def verify(path: Path) -> None:
 
 def record(path: Path, digest: str) -> None:
     """Write down the SHA-256 of a file of the cache, next to those of others; several processes may do so at once."""
-    with locked(path.parent, "checksums"):
+    with locked(path.with_name(".checksums.lock")):
         known = _recorded(path.parent) | {path.name: digest}
-        with replacing(_file(path.parent)) as file:
+        with atomic_write(_file(path.parent)) as file:
             file.write(json.dumps(known, indent=1, sort_keys=True).encode())
-
-
-@contextmanager
-def locked(folder: Path, name: str) -> Iterator[None]:
-    """Only one process at a time; a lock goes with the process that holds it, so none is ever left behind."""
-    with (folder / f".{name}.lock").open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def _file(folder: Path) -> Path:

@@ -10,7 +10,7 @@ from typing import Any
 from siggpde.experiments.config import load_config
 from siggpde.experiments.markdown import machine_line
 from siggpde.experiments.results import Results
-from siggpde.files import replacing
+from siggpde.files import atomic_write
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ def reproduce(
     module.run(settings, results, wanted, jobs)
     text = _head(name, settings, results, quick, wanted) + module.report(settings, results)
     results.folder.mkdir(parents=True, exist_ok=True)
-    with replacing(results.folder / "report.md") as file:
+    with atomic_write(results.folder / "report.md") as file:
         file.write(text.encode())
     log.info("%s written", results.folder / "report.md")
     return text

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from siggpde.files import replacing
+from siggpde.files import atomic_write
 from siggpde.installation import installation
 
 log = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ class Results:
         """Keep a record and write the file, whole or not at all."""
         self._data["records"][key] = json.loads(json.dumps(record))
         self.folder.mkdir(parents=True, exist_ok=True)
-        with replacing(self.file) as file:
+        with atomic_write(self.file) as file:
             file.write((json.dumps(self._data, indent=1) + "\n").encode())
         return self._data["records"][key]
 

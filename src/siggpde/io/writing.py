@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from siggpde.files import replacing
+from siggpde.files import atomic_write
 from siggpde.io.data import SeriesData, pad
 
 FORMATS = ("npz", "csv", "parquet", "ts")
@@ -58,7 +58,7 @@ def write(
         raise FileExistsError(f"{path} exists already; choose another name, or force=True to replace it")
     if not len(data) or not data.lengths.all():
         raise ValueError("there must be at least one series, and every series needs at least one point")
-    with replacing(path) as file:
+    with atomic_write(path) as file:
         if kind == "npz":
             _write_npz(file, data)
         elif kind == "ts":

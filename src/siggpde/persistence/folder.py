@@ -19,7 +19,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from siggpde.persistence import _files
+from siggpde.files import PART_SUFFIX, atomic_write, locked, make_folder, read_regular, sync_file, sync_folder
 from siggpde.persistence.manifest import (
     DATA_NAME,
     FORMAT,
@@ -35,7 +35,7 @@ MANIFEST, CARD = "model.json", "README.md"
 
 _DTYPES = (torch.float32, torch.float64, torch.int64, torch.bool, torch.uint8)
 _OURS = re.compile(rf'"format"\s*:\s*"{FORMAT}"'.encode())  # also in a manifest that is damaged elsewhere
-_PART = re.compile(rf"({DATA_NAME.pattern}|{re.escape(MANIFEST)}|{re.escape(CARD)})\..*{re.escape(_files.PART)}")
+_PART = re.compile(rf"({DATA_NAME.pattern}|{re.escape(MANIFEST)}|{re.escape(CARD)}){PART_SUFFIX}")
 _ATTEMPTS = 5
 
 
@@ -54,37 +54,37 @@ def write_folder(
 
     Examples:
         >>> import tempfile
-        >>> place = tempfile.mkdtemp()
-        >>> write_folder(place, {"mean": torch.zeros(2)}, {"labels": ["a", "b"]}, "# A model")
-        >>> read_folder(place)
+        >>> path = tempfile.mkdtemp()
+        >>> write_folder(path, {"mean": torch.zeros(2)}, {"labels": ["a", "b"]}, "# A model")
+        >>> read_folder(path)
         ({'mean': tensor([0., 0.])}, {'labels': ['a', 'b']})
     """
     data = _packed(tensors)
     digest = hashlib.sha256(data).hexdigest()
     name = data_name(digest)
     manifest = manifest_bytes(facts, [DataFile(name, len(data), digest)])
-    readme = card.encode(errors="replace")
     folder = Path(path)
     if os.path.lexists(folder) and not folder.is_dir():
         raise FileExistsError(f"{folder} is a file, not a model folder; choose another path")
-    _files.make_folder(folder)
-    with _files.only_writer(folder) as descriptor:
-        _check_free(folder, force)
-        _clear(folder)
+    make_folder(folder)
+    with locked(folder):
+        check_writable(folder, force)
+        _remove_leftovers(folder)
         try:
-            weights_part = _files.write_part(folder / name, data)
-            # Before the data file has its name: a folder with this part in it is one whose first save was interrupted.
-            manifest_part = _files.write_part(folder / MANIFEST, manifest)
-            os.replace(weights_part, folder / name)
-            _files.sync_folder(descriptor)
-            os.replace(manifest_part, folder / MANIFEST)
-            _files.sync_folder(descriptor)
-            os.replace(_files.write_part(folder / CARD, readme), folder / CARD)
-            _clear(folder)
-            _files.sync_folder(descriptor)
+            with atomic_write(folder / MANIFEST) as manifest_file:
+                manifest_file.write(manifest)
+                # On disk before the data file has its name: a folder without a manifest but with a part file of one is
+                # known to be a first save that was interrupted (see check_writable).
+                sync_file(manifest_file)
+                with atomic_write(folder / name) as data_file:
+                    data_file.write(data)
+            with atomic_write(folder / CARD) as card_file:
+                card_file.write(card.encode(errors="replace"))
+            _remove_leftovers(folder)
+            sync_folder(folder)
         except BaseException:
             with suppress(OSError):  # what cannot be removed now, the next save removes
-                _clear(folder)
+                _remove_leftovers(folder)
             raise
 
 
@@ -159,9 +159,9 @@ def _manifest_of(folder: Path) -> bytes:
         ) from None
 
 
-def _read(path: Path, most: int | None = None) -> bytes:
+def _read(path: Path, limit: int | None = None) -> bytes:
     try:
-        return _files.read_regular(path, most)
+        return read_regular(path, limit)
     except FileNotFoundError:
         raise
     except OSError as error:
@@ -170,7 +170,7 @@ def _read(path: Path, most: int | None = None) -> bytes:
         ) from error
 
 
-def _check_free(folder: Path, force: bool) -> None:
+def check_writable(folder: Path, force: bool) -> None:
     """Refuses a folder that holds anything but a model or what an interrupted save of one left."""
     names = os.listdir(folder)
     fix = "choose another path: siggpde never writes into a folder that holds something else"
@@ -186,7 +186,7 @@ def _check_free(folder: Path, force: bool) -> None:
         raise FileExistsError(f"{folder} is not a model folder: it has no {MANIFEST} but {min(others)}; {fix}")
 
 
-def _clear(folder: Path) -> None:
+def _remove_leftovers(folder: Path) -> None:
     """Removes data files that the manifest does not name, and part files: under the lock, their writers are dead."""
     try:
         kept = {name.group() for name in re.finditer(DATA_NAME.pattern.encode(), (folder / MANIFEST).read_bytes())}

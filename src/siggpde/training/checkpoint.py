@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from siggpde.files import atomic_write
 from siggpde.gp.inducing import OrthogonalSignatureFeatures
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.model import AnyGP
@@ -67,12 +67,8 @@ def save_checkpoint(path: Path, trainer: Trainer, mark: str) -> None:
 def write_whole(path: Path, state: dict[str, Any]) -> None:
     """Writes a state so that the file is either the old one or the whole new one, whatever happens meanwhile."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
-    with part.open("wb") as file:
+    with atomic_write(path) as file:
         torch.save(state, file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(part, path)
 
 
 def read_checkpoint(path: Path, mark: str) -> dict[str, Any] | None:

@@ -13,19 +13,20 @@ process ends, however it ends: of two processes one writes, and the other waits 
 
 from __future__ import annotations
 
-import fcntl
 import json
 import logging
-import os
 import shutil
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import torch
 from torch import Tensor
+
+from siggpde.files import locked, sync_file
 
 log = logging.getLogger(__name__)
 
@@ -85,7 +86,7 @@ class RowFile:
                 file.flush()
                 _append(journal, {"block": place, "checksum": zlib.crc32(values.data)})
                 done()
-            os.fsync(file.fileno())
+            sync_file(file)
 
     def _whole_blocks(self, journal: BinaryIO) -> set[int]:
         """The blocks that are there as they were written. A journal of something else is emptied."""
@@ -131,13 +132,9 @@ class RowFile:
     @contextmanager
     def _locked(self) -> Iterator[BinaryIO]:
         """The journal, open for reading and appending, which no other process has meanwhile."""
-        with self.journal.open("a+b") as journal:
-            try:
-                fcntl.flock(journal, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                log.info("another process is writing %s; waiting for it", self.rows)
-                fcntl.flock(journal, fcntl.LOCK_EX)
-            yield journal  # closing it gives the lock back
+        waiting = partial(log.info, "another process is writing %s; waiting for it", self.rows)
+        with locked(self.journal, on_wait=waiting), self.journal.open("a+b") as journal:
+            yield journal
 
 
 def _append(journal: BinaryIO, entry: dict[str, Any]) -> None:
