@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from helpers.io_data import assert_equal, series_data
 from siggpde.datasets import find_dataset
 from siggpde.io import SeriesData, read, write
-from siggpde.io import writing as writing_module
+from siggpde.io.formats import WRITE_FORMATS
 
 FEW = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -144,7 +144,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path, suf
 def test_inputs_are_not_modified(tmp_path: Path):
     x = np.array([[[1.0, np.nan]]])
     x.flags.writeable = False
-    for suffix in writing_module.FORMATS:
+    for suffix in WRITE_FORMATS:
         write(tmp_path / f"a.{suffix}", SeriesData(x))
 
 

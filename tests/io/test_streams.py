@@ -97,7 +97,7 @@ def test_rows_that_are_points(
     ids = [f"w{9 - i}" if words else 100 - i for i in range(len(lengths))]
     long(lengths, ids).write_parquet(path, row_group_size=group)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("siggpde.io.stream_tables._SLAB", slab)
+        patch.setattr("siggpde.io.table_streams._SLAB", slab)
         same(path, size, series="who", time=time)
         same(path, size, series="who", time=time, channels=["y", "x"])
 
@@ -112,7 +112,7 @@ def test_dates_and_categories(tmp_path: Path):
 
 @pytest.mark.parametrize("slab", [1, 3, 100])
 def test_scattered_series_are_refused(tmp_path: Path, slab: int, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("siggpde.io.stream_tables._SLAB", slab)
+    monkeypatch.setattr("siggpde.io.table_streams._SLAB", slab)
     long([2, 1, 2, 3], ["a", "b", "c", "b"]).write_parquet(tmp_path / "long.parquet")
     with pytest.raises(
         NotStreamable, match=r"series 'b' do not stand together; sort the file by 'who', or read it as a"

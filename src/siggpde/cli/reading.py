@@ -14,7 +14,7 @@ from siggpde.datasets import Dataset, data_folders, find_dataset, load_dataset
 from siggpde.distributed.ranks import ALONE, Ranks
 from siggpde.io import NotStreamable, SeriesData, SeriesStream, stream
 from siggpde.io.data import cut
-from siggpde.io.reading import FORMATS
+from siggpde.io.formats import FORMATS
 
 _TABLES = ("csv", "parquet")
 _TABLE_OPTIONS = ("target", "series", "time", "channels", "ignore")

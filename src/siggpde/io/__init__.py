@@ -4,12 +4,11 @@
 ``.csv`` and ``.parquet`` (tables, long or wide). `from_frame` takes a table that is already in memory, of polars or
 pandas. All give a `SeriesData`, which `write` writes back. `stream` reads ``.npy`` and ``.parquet`` files larger than
 memory, block by block. Nothing is ever unpickled.
+
+The public names are those of `__init__.pyi`, imported when they are first asked for: the command line uses
+`siggpde.io.formats` without importing numpy.
 """
 
-from siggpde.io.data import NotStreamable as NotStreamable
-from siggpde.io.data import SeriesData as SeriesData
-from siggpde.io.reading import from_frame as from_frame
-from siggpde.io.reading import read as read
-from siggpde.io.streams import SeriesStream as SeriesStream
-from siggpde.io.streams import stream as stream
-from siggpde.io.writing import write as write
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

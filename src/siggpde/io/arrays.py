@@ -15,19 +15,19 @@ from numpy.typing import NDArray
 from siggpde.io.data import Series, SeriesData, cut, default_names, parse_labels
 from siggpde.io.train_test import as_dataset, read_members
 
-_TEXT = (".csv", ".txt")
+_TEXT_SUFFIXES = (".csv", ".txt")
 
 
 def read_npz(path: Path, *, part: str | None = None, target: str | None = None) -> SeriesData:
-    """Read an ``.npz`` file; `part` chooses of a train/test data set, `target` names the labels' member or file."""
+    """Read an ``.npz`` file; `part` is "train" or "test" of such a data set, `target` the labels' member or file."""
     arrays = read_members(path)
     if "X_train" in arrays and "X" not in arrays:
-        return _part(path, part, target, arrays)
+        return _read_part(path, part, target, arrays)
     if part is not None:
         raise ValueError(f"{path} is not a train/test data set, so part={part!r} has no meaning; leave it out")
     if "X" not in arrays:
-        found = ", ".join(arrays) or "nothing"
-        raise ValueError(f"{path} has neither X nor X_train, y_train, X_test, y_test; it holds {found}")
+        members = ", ".join(arrays) or "nothing"
+        raise ValueError(f"{path} has neither X nor X_train, y_train, X_test, y_test; it holds {members}")
     x = as_series(arrays["X"], f"{path}: X")
     lengths = arrays.get("lengths")
     names = arrays.get("channel_names")
@@ -60,15 +60,15 @@ def read_npy(path: Path, *, target: str | None = None, mmap: bool = False) -> Se
         raise ValueError(f"{path}: {error}") from error
 
 
-def as_series(x: NDArray[Any], place: str) -> NDArray[Any]:
+def as_series(x: NDArray[Any], source: str) -> NDArray[Any]:
     """Numbers (n_cases, n_channels, n_timepoints), from two axes or three."""
     if x.dtype.kind not in "fiub":
-        raise ValueError(f"{place} must hold numbers; got {x.dtype}")
+        raise ValueError(f"{source} must hold numbers; got {x.dtype}")
     if x.ndim == 2:
         x = x[:, None, :]
     if x.ndim != 3 or 0 in x.shape:
         raise ValueError(
-            f"{place} must have shape (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints), with at least "
+            f"{source} must have shape (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints), with at least "
             f"one of each; got {x.shape}"
         )
     return x
@@ -91,7 +91,7 @@ def _load(path: Path, mmap: bool = False) -> NDArray[Any]:
         raise ValueError(f"{path} is not a whole .npy file ({error}); copy or make it again") from error
 
 
-def _part(path: Path, part: str | None, target: str | None, arrays: dict[str, NDArray[Any]]) -> SeriesData:
+def _read_part(path: Path, part: str | None, target: str | None, arrays: dict[str, NDArray[Any]]) -> SeriesData:
     if part not in ("train", "test"):
         got = "it was left out" if part is None else f"got {part!r}"
         raise ValueError(f"{path} holds train and test series; choose with part='train' or part='test' ({got})")
@@ -118,25 +118,25 @@ def _cut(x: NDArray[Any], lengths: NDArray[Any], path: Path) -> Series:
 
 
 def _labels(path: Path, target: str, arrays: dict[str, NDArray[Any]]) -> NDArray[Any]:
-    """Labels from a member of the archive, or from a file: as it is called, or next to the series."""
+    """Labels from a member of the archive, or from a file given by its path or by its name next to the series."""
     if target in arrays:
         return arrays[target]
     candidates = [Path(target), path.parent / target]
-    found = next((candidate for candidate in candidates if candidate.is_file()), None)
-    if found is None:
+    file = next((candidate for candidate in candidates if candidate.is_file()), None)
+    if file is None:
         looked = " and ".join(dict.fromkeys(str(candidate) for candidate in candidates))
         members = f"; members of the archive: {', '.join(arrays)}" if arrays else ""
         raise FileNotFoundError(f"labels {target!r} not found; looked for {looked}{members}")
-    suffix = found.suffix.lower()
+    suffix = file.suffix.lower()
     if suffix == ".npy":
-        return _load(found)
-    if suffix not in _TEXT:
-        raise ValueError(f"labels are read from .npy, or from .csv or .txt with one label a line; got {found}")
-    lines = [line.strip() for line in found.read_text(encoding="utf-8-sig").splitlines()]
+        return _load(file)
+    if suffix not in _TEXT_SUFFIXES:
+        raise ValueError(f"labels are read from .npy, or from .csv or .txt with one label a line; got {file}")
+    lines = [line.strip() for line in file.read_text(encoding="utf-8-sig").splitlines()]
     while lines and not lines[-1]:
         lines.pop()
     texts = [line[1:-1] if len(line) > 1 and line[0] == line[-1] == '"' else line for line in lines]
     if not texts or "" in texts:
-        where = f"line {texts.index('') + 1} of {found} is" if texts else f"{found} is"
+        where = f"line {texts.index('') + 1} of {file} is" if texts else f"{file} is"
         raise ValueError(f"{where} empty; expected one label a line")
     return parse_labels(texts)

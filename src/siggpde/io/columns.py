@@ -1,4 +1,4 @@
-"""Columns of a table as numbers, times and labels, and what is said when they are not."""
+"""Columns of a table as arrays of numbers, times or labels, with errors that name the column and the row."""
 
 from __future__ import annotations
 
@@ -10,70 +10,70 @@ from numpy.typing import NDArray
 
 from siggpde.io.data import parse_labels
 
-_GAPS = ("", "na", "n/a", "nan", "null", "none", "?", "-")
+_MISSING_TEXTS = ("", "na", "n/a", "nan", "null", "none", "?", "-")
 
 
-def check_present(frame: pl.DataFrame, names: list[str], option: str, place: str) -> None:
-    """Raises ValueError for a column that is asked for but not there, listing those that are."""
+def check_present(frame: pl.DataFrame, names: list[str], option: str, source: str) -> None:
+    """Raises ValueError, listing the columns of the table, for a column that `option` names but that is not there."""
     for name in names:
         if name not in frame.columns:
-            raise ValueError(f"{place}: there is no column {name!r} for {option}; {listed(frame.columns)}")
+            raise ValueError(f"{source}: there is no column {name!r} for {option}; {listed(frame.columns)}")
 
 
 def listed(columns: list[str]) -> str:
-    """The columns of a table, as errors list them."""
+    """The names of columns, shortened for an error message."""
     shown = ", ".join(columns[:30]) + (", ..." if len(columns) > 30 else "")
     return f"the {len(columns)} columns are {shown}"
 
 
 def is_number(column: pl.Series) -> bool:
-    """Whether a column can be a channel: numbers, bools, nothing at all, or text with no other text than gaps'."""
+    """Whether a column can be a channel: numbers, bools, nulls, or text that holds numbers and missing values only."""
     if column.dtype.is_numeric() or column.dtype in (pl.Boolean, pl.Null):
         return True
-    return column.dtype == pl.String and _from_text(column).null_count() == _without_gaps(column).null_count()
+    return column.dtype == pl.String and _parse_numbers(column).null_count() == _missing_as_null(column).null_count()
 
 
 def has_number(column: pl.Series) -> bool:
-    """Whether any cell of a column of text is a number, be it one with a comma for its point."""
+    """Whether any cell of a column of text is a number, also one with a decimal comma."""
     if column.dtype != pl.String:
         return False
     with_comma = column.str.contains(r"^\s*[+-]?\d+,\d+\s*$").fill_null(False)
-    return _from_text(column).null_count() < len(column) or with_comma.any()
+    return _parse_numbers(column).null_count() < len(column) or with_comma.any()
 
 
-def as_numbers(column: pl.Series, place: str) -> NDArray[np.float64]:
-    """(n_rows,), float64, NaN for nulls; text other than numbers and the usual words for a gap is an error."""
+def as_numbers(column: pl.Series, source: str) -> NDArray[np.float64]:
+    """(n_rows,), float64, NaN for nulls; other text than numbers and words for a missing value raises ValueError."""
     dtype = column.dtype
     if dtype.is_numeric() or dtype in (pl.Boolean, pl.Null):
         return column.cast(pl.Float64).fill_null(np.nan).to_numpy().astype(np.float64)
     if dtype != pl.String:
-        raise ValueError(f"{place}: column {column.name!r} is {dtype}, not numbers; leave it out with ignore=")
-    values = _from_text(column)
-    bad = (values.is_null() & _without_gaps(column).is_not_null()).arg_max()
-    if bad is not None and values[bad] is None and _without_gaps(column)[bad] is not None:
+        raise ValueError(f"{source}: column {column.name!r} is {dtype}, not numbers; leave it out with ignore=")
+    values = _parse_numbers(column)
+    bad = (values.is_null() & _missing_as_null(column).is_not_null()).arg_max()
+    if bad is not None and values[bad] is None and _missing_as_null(column)[bad] is not None:
         raise ValueError(
-            f"{place}: column {column.name!r}, row {bad}: expected a number; got {column[bad]!r}. Correct it, or leave "
-            "the column out with ignore="
+            f"{source}: column {column.name!r}, row {bad}: expected a number; got {column[bad]!r}. Correct it, or "
+            "leave the column out with ignore="
         )
     return values.fill_null(np.nan).to_numpy().astype(np.float64)
 
 
-def as_times(column: pl.Series, place: str) -> NDArray[np.float64]:
+def as_times(column: pl.Series, source: str) -> NDArray[np.float64]:
     """(n_rows,), float64: numbers as they are; dates and times in seconds, since 1970 in UTC or since midnight."""
-    times = _seconds(column, place)
+    times = _seconds(column, source)
     missing = times.is_null() | ~times.is_finite().fill_null(False)
     if missing.any():
         row = missing.arg_max()
-        raise ValueError(f"{place}: column {column.name!r}, row {row}: expected a time; got {column[row or 0]!r}")
+        raise ValueError(f"{source}: column {column.name!r}, row {row}: expected a time; got {column[row or 0]!r}")
     return times.to_numpy().astype(np.float64)
 
 
-def as_labels(column: pl.Series, place: str) -> NDArray[Any]:
+def as_labels(column: pl.Series, source: str) -> NDArray[Any]:
     """(n_rows,): bools, integers and floats as they are, all else as strings. There must be no nulls."""
     missing = column.is_null() | (column.is_nan() if column.dtype.is_float() else False)
     if missing.any():
         raise ValueError(
-            f"{place}: column {column.name!r}, row {missing.arg_max()} has no value; every series needs one"
+            f"{source}: column {column.name!r}, row {missing.arg_max()} has no value; every series needs one"
         )
     if column.dtype == pl.Boolean or column.dtype.is_integer() or column.dtype.is_float():
         return column.to_numpy().copy()
@@ -82,8 +82,8 @@ def as_labels(column: pl.Series, place: str) -> NDArray[Any]:
     return np.array(column.cast(pl.String).to_list(), dtype=str)
 
 
-def typed(column: pl.Series) -> pl.Series:
-    """A column that was read as text, as bools, integers or floats if all its cells are written so."""
+def parse_text_column(column: pl.Series) -> pl.Series:
+    """Converts a column of text to bools, integers or floats if all of its cells are written as such."""
     texts = column.drop_nulls().unique().to_list()
     if not texts:
         return column
@@ -93,30 +93,30 @@ def typed(column: pl.Series) -> pl.Series:
     return column.cast({"i": pl.Int64, "f": pl.Float64}[kind]) if kind in "if" else column
 
 
-def _without_gaps(column: pl.Series) -> pl.Series:
+def _missing_as_null(column: pl.Series) -> pl.Series:
     text = column.str.strip_chars()
-    return text.set(text.str.to_lowercase().is_in(_GAPS).fill_null(False), None)
+    return text.set(text.str.to_lowercase().is_in(_MISSING_TEXTS).fill_null(False), None)
 
 
-def _from_text(column: pl.Series) -> pl.Series:
-    return _without_gaps(column).cast(pl.Float64, strict=False)
+def _parse_numbers(column: pl.Series) -> pl.Series:
+    return _missing_as_null(column).cast(pl.Float64, strict=False)
 
 
-def _seconds(column: pl.Series, place: str) -> pl.Series:
+def _seconds(column: pl.Series, source: str) -> pl.Series:
     dtype = column.dtype
     if dtype.is_numeric():
         return column.cast(pl.Float64)
     if dtype == pl.String:
-        values = _from_text(column)
+        values = _parse_numbers(column)
         if values.null_count() == column.null_count():
             return values
         try:
             column = column.str.strip_chars().str.to_datetime(strict=True)
         except pl.exceptions.PolarsError as error:
-            seen = column.drop_nulls()
+            first = column.drop_nulls()[0]
             raise ValueError(
-                f"{place}: column {column.name!r} is neither numbers nor dates such as 2020-01-31 or "
-                f"2020-01-31 12:00:00; it starts with {seen[0]!r}"
+                f"{source}: column {column.name!r} is neither numbers nor dates such as 2020-01-31 or "
+                f"2020-01-31 12:00:00; it starts with {first!r}"
             ) from error
         dtype = column.dtype
     if dtype == pl.Date:
@@ -125,4 +125,4 @@ def _seconds(column: pl.Series, place: str) -> pl.Series:
         return column.to_physical().cast(pl.Float64) / {"ms": 1e3, "us": 1e6, "ns": 1e9}[dtype.time_unit]
     if dtype == pl.Time:
         return column.to_physical().cast(pl.Float64) / 1e9
-    raise ValueError(f"{place}: column {column.name!r} is {dtype}; a time must be a number or a date")
+    raise ValueError(f"{source}: column {column.name!r} is {dtype}; a time must be a number or a date")

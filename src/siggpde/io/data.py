@@ -1,4 +1,4 @@
-"""What reading gives and writing takes: series, labels, and the names that go with them."""
+"""`SeriesData`, which reading returns and writing takes, and helpers for arrays of series and labels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Series = NDArray[Any] | list[NDArray[np.float64]]
 
 
 class NotStreamable(ValueError):
-    """The file has to be read as a whole, with `siggpde.io.read`."""
+    """A file that cannot be read block by block, only as a whole with `siggpde.io.read`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,9 +62,9 @@ class SeriesData:
         lengths = self.lengths
         shortest, longest = (int(lengths.min()), int(lengths.max())) if len(lengths) else (0, 0)
         length = f"length {longest}" if shortest == longest else f"lengths {shortest} to {longest}"
-        parts = [f"{len(self)} series", f"{self.n_channels} channels", length]
-        parts += ["time stamps"] * (self.time_channel is not None) + ["labels"] * (self.y is not None)
-        return f"SeriesData({self.name!r}: {', '.join(parts)})"
+        items = [f"{len(self)} series", f"{self.n_channels} channels", length]
+        items += ["time stamps"] * (self.time_channel is not None) + ["labels"] * (self.y is not None)
+        return f"SeriesData({self.name!r}: {', '.join(items)})"
 
     @property
     def n_channels(self) -> int:
@@ -93,14 +93,14 @@ def stack(series: Sequence[NDArray[np.float64]]) -> Series:
 
 
 def cut(x: NDArray[Any], lengths: NDArray[Any]) -> Series:
-    """Series of their true lengths, from an array (n_cases, n_channels, longest) padded at the end."""
+    """Removes the padding at the end of an array (n_cases, n_channels, longest): a series i keeps lengths[i] points."""
     if len(x) and (lengths == lengths[0]).all():
         return np.ascontiguousarray(x[:, :, : lengths[0]], dtype=np.float64)
     return [np.ascontiguousarray(one[:, :length], dtype=np.float64) for one, length in zip(x, lengths, strict=True)]
 
 
 def pad(series: Series) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """The way back: (n_cases, n_channels, longest) with NaN after the end of a short series, and the lengths."""
+    """The inverse of `cut`: (n_cases, n_channels, longest) with NaN after the end of short series, and the lengths."""
     lengths = np.array([one.shape[1] for one in series], dtype=np.int64)
     padded = np.full((len(series), series[0].shape[0], lengths.max()), np.nan)
     for row, one, length in zip(padded, series, lengths, strict=True):
@@ -136,7 +136,7 @@ def parse_labels(texts: Sequence[str]) -> NDArray[Any]:
 
 
 def _check_series(x: Any) -> int:
-    """The number of channels of series that are as `SeriesData` wants them."""
+    """Checks the series of a `SeriesData` and returns their number of channels."""
     if isinstance(x, np.ndarray):
         if x.ndim != 3:
             raise ValueError(f"X must have shape (n_cases, n_channels, n_timepoints) or be a list; got {x.shape}")

@@ -1,58 +1,11 @@
-"""Tables from files and from pandas, as polars holds them."""
+"""Tables of pandas and lazy tables of polars as polars tables in memory."""
 
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Any
 
 import polars as pl
-
-from siggpde.io import columns as _columns
-
-
-def read_csv(path: Path, texts: list[str], separator: str) -> pl.DataFrame:
-    """Read a ``.csv`` file with a header; the columns of `texts` (names, labels) keep their leading zeros."""
-    try:
-        header = pl.read_csv(path, n_rows=0, separator=separator).columns
-        doubled = [column for column in header if column.endswith("_duplicated_0")]
-        if doubled:
-            raise ValueError(f"{path}: two columns are called {doubled[0].removesuffix('_duplicated_0')!r}; rename one")
-        overrides = {column: pl.String for column in texts if column in header}
-        frame = _typed_by_rows(path, separator, overrides)
-    except pl.exceptions.NoDataError as error:
-        raise ValueError(f"{path} is empty; expected a header and rows") from error
-    except pl.exceptions.PolarsError as error:
-        reason = str(error).strip().splitlines()[0]
-        raise ValueError(f"{path} is not a readable .csv file with a header ({reason})") from error
-    if not len(frame):
-        raise ValueError(f"{path} has a header but no rows, so there are no series")
-    if len(header) == 1 and any(mark in header[0] for mark in ";\t|"):
-        mark = next(mark for mark in ";\t|" if mark in header[0])
-        raise ValueError(
-            f"{path} has one column, {header[0][:60]!r}; is its separator {mark!r}? Say separator={mark!r}"
-        )
-    return frame.with_columns(_columns.typed(frame[column]) for column in overrides)
-
-
-def _typed_by_rows(path: Path, separator: str, overrides: dict[str, Any]) -> pl.DataFrame:
-    """Types of columns from the first rows, or from all of them where later rows do not fit: that is far slower."""
-    try:
-        return pl.read_csv(path, separator=separator, infer_schema_length=1000, schema_overrides=overrides)
-    except pl.exceptions.PolarsError:
-        return pl.read_csv(path, separator=separator, infer_schema_length=None, schema_overrides=overrides)
-
-
-def read_parquet(path: Path) -> pl.DataFrame:
-    """Read a ``.parquet`` file."""
-    try:
-        frame = pl.read_parquet(path)
-    except pl.exceptions.PolarsError as error:
-        reason = str(error).strip().splitlines()[0]
-        raise ValueError(f"{path} is not a whole .parquet file ({reason}); copy or make it again") from error
-    if not len(frame):
-        raise ValueError(f"{path} has no rows, so there are no series")
-    return frame
 
 
 def as_polars(frame: Any) -> pl.DataFrame:

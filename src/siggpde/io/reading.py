@@ -1,4 +1,4 @@
-"""One function to read them all: by suffix, with options checked against the format."""
+"""`read` and `from_frame`: the reader is chosen by the format, and options are checked against it."""
 
 from __future__ import annotations
 
@@ -7,26 +7,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from siggpde.io.aeon_reader import read_by_aeon
 from siggpde.io.arff import read_arff
 from siggpde.io.arrays import read_npy, read_npz
 from siggpde.io.data import SeriesData
-from siggpde.io.through_aeon import read_through_aeon
+from siggpde.io.formats import check_column_names, check_file, check_options, format_of
 from siggpde.io.ts import read_ts
 
 if TYPE_CHECKING:
     import pandas
     import polars
 
-_TABLE = {"target", "series", "time", "channels", "ignore"}
-_OPTIONS = {
-    "ts": {"reader"},
-    "arff": {"reader", "target"},
-    "npz": {"part", "target"},
-    "npy": {"target", "mmap"},
-    "csv": _TABLE | {"separator"},
-    "parquet": _TABLE,
-}
-FORMATS = tuple(_OPTIONS)
+    from siggpde.io.table_file import TableFile
 
 
 def read(
@@ -74,34 +66,41 @@ def read(
                [7. , 7.5]])
     """
     path = Path(path)
-    kind = _format(path, format)
+    kind = format_of(path, format)
     options = {"target": target, "series": series, "time": time, "channels": channels, "part": part, "ignore": ignore}
     options |= {"separator": separator, "reader": None if reader == "auto" else reader, "mmap": mmap or None}
-    for option, value in options.items():
-        if value is not None and option not in _OPTIONS[kind]:
-            fitting = ", ".join(name for name in FORMATS if option in _OPTIONS[name])
-            raise ValueError(f"{option}={value!r} has no meaning for .{kind} files (only for {fitting}); leave it out")
+    check_options(kind, options)
     if reader not in ("auto", "own", "aeon"):
         raise ValueError(f"reader must be 'auto', 'own' or 'aeon'; got {reader!r}")
-    _check_file(path)
+    check_file(path)
     if kind in ("ts", "arff"):
         if reader == "aeon":
             if target is not None:
                 raise ValueError("aeon takes the last attribute as label; leave target out, or choose reader='own'")
-            return read_through_aeon(path, kind)
+            return read_by_aeon(path, kind)
         return read_ts(path) if kind == "ts" else read_arff(path, target)
     if kind == "npz":
         return read_npz(path, part=part, target=target)
     if kind == "npy":
         return read_npy(path, target=target, mmap=mmap)
-    from siggpde.io import frames  # noqa: PLC0415  polars takes a while to import, and other formats need none
+    from siggpde.io.table_file import open_table  # noqa: PLC0415 - polars takes long to import
 
-    if kind == "csv":
-        texts = [column for column in (series, target) if column is not None]
-        frame = frames.read_csv(path, texts, "," if separator is None else separator)
-    else:
-        frame = frames.read_parquet(path)
-    return _from_table(frame, target, series, time, channels, ignore, path.stem, str(path))
+    with open_table(path, kind, separator) as table:
+        return read_table(table, target=target, series=series, time=time, channels=channels, ignore=ignore)
+
+
+def read_table(
+    table: TableFile,
+    *,
+    target: str | None = None,
+    series: str | None = None,
+    time: str | None = None,
+    channels: Sequence[str] | None = None,
+    ignore: Sequence[str] | None = None,
+) -> SeriesData:
+    """Read series from a table that `open_table` opened, with the options of `read`."""
+    frame = table.read([column for column in (series, target) if column is not None])
+    return _from_table(frame, target, series, time, channels, ignore, table.path.stem, str(table.path))
 
 
 def from_frame(
@@ -134,13 +133,18 @@ def _from_table(
     channels: Sequence[str] | None,
     ignore: Sequence[str] | None,
     name: str,
-    place: str,
+    source: str,
 ) -> SeriesData:
     from siggpde.io import columns, tables  # noqa: PLC0415
 
-    common: dict[str, Any] = {"target": target, "channels": _names(channels, "channels"), "name": name, "place": place}
-    common["ignore"] = _names(ignore, "ignore") or []
-    columns.check_present(frame, common["ignore"], "ignore=", place)
+    common: dict[str, Any] = {
+        "target": target,
+        "channels": check_column_names(channels, "channels"),
+        "name": name,
+        "source": source,
+    }
+    common["ignore"] = check_column_names(ignore, "ignore") or []
+    columns.check_present(frame, common["ignore"], "ignore=", source)
     if series is not None:
         return tables.from_long(frame, series=series, time=time, **common)
     if time is not None:
@@ -148,32 +152,3 @@ def _from_table(
             f"time={time!r} is for tables with one row a point; name the column that tells series apart with series="
         )
     return tables.from_wide(frame, **common)
-
-
-def _names(given: Sequence[str] | None, option: str) -> list[str] | None:
-    if given is None:
-        return None
-    if isinstance(given, str) or not all(isinstance(name, str) for name in given):
-        raise ValueError(f"{option} must be a list of names; got {given!r}")
-    if option == "channels" and not given:
-        raise ValueError("channels must name at least one column; leave it out for all columns of numbers")
-    return list(given)
-
-
-def _format(path: Path, chosen: str | None) -> str:
-    kind = path.suffix.removeprefix(".").lower() if chosen is None else chosen.removeprefix(".").lower()
-    if kind not in FORMATS:
-        known = ", ".join(f".{name}" for name in FORMATS)
-        what = f"the suffix of {path}" if chosen is None else f"format={chosen!r}"
-        raise ValueError(f"{what} is not a known format; known are {known} (say which with format=)")
-    return kind
-
-
-def _check_file(path: Path) -> None:
-    if path.is_dir():
-        raise IsADirectoryError(f"{path} is a folder; give the path of a file")
-    if not path.is_file():
-        near = f"; the folder {path.parent} does not exist either" if not path.parent.is_dir() else ""
-        raise FileNotFoundError(f"there is no file {path}{near}")
-    if path.stat().st_size == 0:
-        raise ValueError(f"{path} is empty; expected series")

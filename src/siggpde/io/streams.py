@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from siggpde.io.arrays import read_npy
 from siggpde.io.data import NotStreamable, SeriesData
-from siggpde.io.reading import _check_file, _format, _names
+from siggpde.io.formats import STREAM_OPTIONS, check_column_names, check_file, check_options, format_of
 
-_NUMBERS = 2**22  # of a block: 32 MB
+_BLOCK_NUMBERS = 2**22  # float64 values in a block: 32 MB
 _MULTIPLE = 1024
 
 
@@ -29,7 +29,7 @@ class SeriesStream:
 
     - `total`: how many there are; `channel_names`, `time_channel` and `name` as in `SeriesData`.
     - `points`: how many points the longest has.
-    - `identity`: what tells the file from another or a changed one, and how it is read.
+    - `identity`: name, size and time of change of the file, and the options it is read with.
     """
 
     name: str
@@ -45,16 +45,16 @@ class SeriesStream:
 
     def block_size(self) -> int:
         """How many series make a block of some 32 MB: a multiple of 1024."""
-        fitting = _NUMBERS // (self.points * len(self.channel_names))
+        fitting = _BLOCK_NUMBERS // (self.points * len(self.channel_names))
         return _MULTIPLE * max(1, fitting // _MULTIPLE)
 
     def block(self, start: int, stop: int) -> SeriesData:
-        """Series start to stop - 1; ids are those of the file, or numbers from 0 over the whole of it."""
-        found = self._load(start, min(stop, self.total))
-        return found if found.ids is not None else replace(found, ids=np.arange(start, start + len(found)))
+        """Series start to stop - 1; ids are those of the file, or the positions of the series in the file."""
+        data = self._load(start, min(stop, self.total))
+        return data if data.ids is not None else replace(data, ids=np.arange(start, start + len(data)))
 
     def blocks(self, size: int | None = None) -> Iterator[SeriesData]:
-        """All of them in order, `size` at a time."""
+        """All series in order, `size` at a time."""
         size = self.block_size() if size is None else size
         for start in range(0, self.total, size):
             yield self.block(start, start + size)
@@ -81,25 +81,23 @@ def stream(
         [[0, 1], [2, 3], [4]]
     """
     path = Path(path)
-    kind = _format(path, format)
-    if kind not in ("npy", "parquet"):
+    kind = format_of(path, format)
+    if kind not in STREAM_OPTIONS:
         raise NotStreamable(f"{path} is a .{kind} file; only .npy and .parquet files are read block by block")
-    _check_file(path)
+    check_file(path)
     options = {"series": series, "time": time, "channels": channels, "ignore": ignore}
+    check_options(kind, options, STREAM_OPTIONS)
     status = path.stat()
     identity = {"file": path.name, "bytes": status.st_size, "changed": status.st_mtime_ns, **options}
     if kind == "npy":
-        given = next((key for key, value in options.items() if value is not None), None)
-        if given is not None:
-            raise ValueError(f"{given}={options[given]!r} has no meaning for .npy files; leave it out")
-        return _of_array(path, identity)
-    from siggpde.io.stream_tables import RowsOfPoints, RowsOfSeries  # noqa: PLC0415 - polars takes long to import
+        return _array_stream(path, identity)
+    from siggpde.io.table_streams import LongTableStream, WideTableStream  # noqa: PLC0415 - polars takes long to import
 
-    named, left_out = _names(channels, "channels"), _names(ignore, "ignore") or []
+    channel_list, ignored = check_column_names(channels, "channels"), check_column_names(ignore, "ignore") or []
     if series is not None:
-        table = RowsOfPoints(path, series, time, named, left_out)
+        table = LongTableStream(path, series, time, channel_list, ignored)
     elif time is None:
-        table = RowsOfSeries(path, named, left_out)
+        table = WideTableStream(path, channel_list, ignored)
     else:
         raise ValueError(f"time={time!r} is for tables with one row a point; name the column of series with series=")
     first = table.load(0, 1)
@@ -108,7 +106,7 @@ def stream(
     )
 
 
-def _of_array(path: Path, identity: dict[str, Any]) -> SeriesStream:
+def _array_stream(path: Path, identity: dict[str, Any]) -> SeriesStream:
     data = read_npy(path, mmap=True)
     assert isinstance(data.X, np.ndarray)
     x: NDArray[Any] = data.X

@@ -1,4 +1,4 @@
-"""Tables as series: the long form has one row a point, the wide form one row a series."""
+"""Series from tables: the long form has one row for every point, the wide form one row for every series."""
 
 from __future__ import annotations
 
@@ -25,42 +25,42 @@ def from_long(
     target: str | None,
     ignore: list[str],
     name: str,
-    place: str,
+    source: str,
 ) -> SeriesData:
-    """Series from a table with one row a point, in the order in which they first occur."""
-    _columns.check_present(frame, [series], "series=", place)
-    _columns.check_present(frame, [time] if time is not None else [], "time=", place)
-    _columns.check_present(frame, [target] if target is not None else [], "target=", place)
+    """Series from a table in long form (one row for every point), in the order in which they first occur."""
+    _columns.check_present(frame, [series], "series=", source)
+    _columns.check_present(frame, [time] if time is not None else [], "time=", source)
+    _columns.check_present(frame, [target] if target is not None else [], "target=", source)
     taken = [column for column in (series, time, target) if column is not None]
     if channels is None:
-        channels = _number_columns(frame, taken + ignore, place)
-    _columns.check_present(frame, channels, "channels=", place)
+        channels = _number_columns(frame, taken + ignore, source)
+    _columns.check_present(frame, channels, "channels=", source)
     doubled = sorted({column for column in channels + taken if (channels + taken).count(column) > 1})
     if doubled:
-        raise ValueError(f"{place}: column {doubled[0]!r} is asked for twice; a column has one part to play")
+        raise ValueError(f"{source}: column {doubled[0]!r} is asked for twice; a column has one part to play")
     if frame[series].null_count():
         row = frame[series].is_null().arg_max()
-        raise ValueError(f"{place}: row {row} does not say which series it belongs to (column {series!r} is empty)")
+        raise ValueError(f"{source}: row {row} does not say which series it belongs to (column {series!r} is empty)")
 
     ids = frame[series].unique(maintain_order=True)
     codes = _codes(frame[series], ids)
-    values = [_columns.as_numbers(frame[channel], place) for channel in channels]
-    y = None if target is None else _constant(frame[target], codes, ids, place)
+    values = [_columns.as_numbers(frame[channel], source) for channel in channels]
+    y = None if target is None else _label_of_each_series(frame[target], codes, ids, source)
     if time is None:
         order = np.argsort(codes, kind="stable")
     else:
-        times = _columns.as_times(frame[time], place)
+        times = _columns.as_times(frame[time], source)
         order = np.lexsort((times, codes))
-        _check_times(frame[time], times, codes, order, ids, place)
+        _check_times(frame[time], times, codes, order, ids, source)
         values.insert(0, times)
     matrix = np.stack(values, axis=1)[order]
     counts = np.bincount(codes)
-    parts = np.split(matrix, np.cumsum(counts)[:-1])
-    x = np.stack(parts).transpose(0, 2, 1).copy() if len(set(counts)) == 1 else [part.T.copy() for part in parts]
+    pieces = np.split(matrix, np.cumsum(counts)[:-1])  # each (n_timepoints, n_channels)
+    x = np.stack(pieces).transpose(0, 2, 1).copy() if len(set(counts)) == 1 else [piece.T.copy() for piece in pieces]
     return SeriesData(
         X=x,
         y=y,
-        ids=_columns.as_labels(ids, place),
+        ids=_columns.as_labels(ids, source),
         channel_names=(*([] if time is None else [time]), *channels),
         time_channel=None if time is None else 0,
         name=name,
@@ -74,94 +74,94 @@ def from_wide(
     target: str | None,
     ignore: list[str],
     name: str,
-    place: str,
+    source: str,
 ) -> SeriesData:
-    """Series from a table with one row a series and one column a point; nothing at the end: a shorter series."""
-    _columns.check_present(frame, [target] if target is not None else [], "target=", place)
+    """Series from a table in wide form (one row for every series); empty cells at the end make a series shorter."""
+    _columns.check_present(frame, [target] if target is not None else [], "target=", source)
     taken = [*ignore] if target is None else [*ignore, target]
-    grid = [_number_columns(frame, taken, place)] if channels is None else wide_columns(frame, channels, taken, place)
+    grid = [_number_columns(frame, taken, source)] if channels is None else wide_columns(frame, channels, taken, source)
     x = np.empty((len(frame), len(grid), len(grid[0])))
     lengths = np.zeros(len(frame), dtype=np.int64)
-    for row, found in enumerate(grid):  # column by column, so that the numbers are there only once
-        for point, column in enumerate(found):
-            values = _columns.as_numbers(frame[column], place)
-            x[:, row, point] = values
+    for channel, names in enumerate(grid):  # column by column: no second copy of the whole table in memory
+        for point, column in enumerate(names):
+            values = _columns.as_numbers(frame[column], source)
+            x[:, channel, point] = values
             np.maximum(lengths, point + 1, out=lengths, where=~np.isnan(values))
     if (lengths == 0).any():
-        raise ValueError(f"{place}: row {np.argmin(lengths)} has no values, so there is no series")
+        raise ValueError(f"{source}: row {np.argmin(lengths)} has no values, so there is no series")
     return SeriesData(
         X=cut(x, lengths),
-        y=None if target is None else _columns.as_labels(frame[target], place),
+        y=None if target is None else _columns.as_labels(frame[target], source),
         channel_names=() if channels is None else tuple(channels),
         name=name,
     )
 
 
-def wide_columns(frame: pl.DataFrame, channels: list[str], taken: list[str], place: str) -> list[list[str]]:
-    """For every channel the columns of its points."""
-    grid = [_numbered(channel, [c for c in frame.columns if c not in taken], place) for channel in channels]
-    for channel, found in zip(channels, grid, strict=True):
-        if len(found) != len(grid[0]):
+def wide_columns(frame: pl.DataFrame, channels: list[str], taken: list[str], source: str) -> list[list[str]]:
+    """For every channel of `channels`, the names of the columns that hold its points, in their order."""
+    grid = [_point_columns(channel, [c for c in frame.columns if c not in taken], source) for channel in channels]
+    for channel, names in zip(channels, grid, strict=True):
+        if len(names) != len(grid[0]):
             raise ValueError(
-                f"{place}: channel {channel!r} has {len(found)} columns ({found[0]} to {found[-1]}), but "
+                f"{source}: channel {channel!r} has {len(names)} columns ({names[0]} to {names[-1]}), but "
                 f"{channels[0]!r} has {len(grid[0])}; every channel needs as many"
             )
     return grid
 
 
-def holds_numbers(column: pl.Series, place: str) -> bool:
-    """Whether a column is a channel; one of words is none, but one of both is a mistake."""
+def holds_numbers(column: pl.Series, source: str) -> bool:
+    """Whether a column is a channel: true for numbers, false for words only; ValueError for a mixture of both."""
     if _columns.is_number(column):
         return True
     if _columns.has_number(column):
-        _columns.as_numbers(column, place)  # raises, naming the row
-    log.info("%s: column %r holds no numbers and is left out", place, column.name)
+        _columns.as_numbers(column, source)  # raises, naming the row
+    log.info("%s: column %r holds no numbers and is left out", source, column.name)
     return False
 
 
-def _number_columns(frame: pl.DataFrame, taken: list[str], place: str) -> list[str]:
-    """The columns that are left and hold numbers."""
-    found = [column for column in frame.columns if column not in taken and holds_numbers(frame[column], place)]
-    if not found:
-        raise ValueError(f"{place}: there are no columns of numbers for channels; {_columns.listed(frame.columns)}")
-    return found
+def _number_columns(frame: pl.DataFrame, taken: list[str], source: str) -> list[str]:
+    """The columns that are not in `taken` and hold numbers."""
+    names = [column for column in frame.columns if column not in taken and holds_numbers(frame[column], source)]
+    if not names:
+        raise ValueError(f"{source}: there are no columns of numbers for channels; {_columns.listed(frame.columns)}")
+    return names
 
 
-def _numbered(channel: str, present: list[str], place: str) -> list[str]:
+def _point_columns(channel: str, present: list[str], source: str) -> list[str]:
     """The columns channel_0, channel_1, ... (or channel.0, or channel0) by number, from 0 or 1 without holes."""
-    found: dict[int, str] = {}
+    by_number: dict[int, str] = {}
     for pattern in (rf"{re.escape(channel)}[_.](\d+)", rf"{re.escape(channel)}(\d+)"):
         for column in present:
             if match := re.fullmatch(pattern, column):
                 number = int(match[1])
-                if number in found:
-                    raise ValueError(f"{place}: columns {found[number]!r} and {column!r} are both point {number}")
-                found[number] = column
-        if found:
+                if number in by_number:
+                    raise ValueError(f"{source}: columns {by_number[number]!r} and {column!r} are both point {number}")
+                by_number[number] = column
+        if by_number:
             break
-    if not found:
+    if not by_number:
         raise ValueError(
-            f"{place}: there are no columns {channel}_0, {channel}_1, ... for channel {channel!r}; "
+            f"{source}: there are no columns {channel}_0, {channel}_1, ... for channel {channel!r}; "
             f"{_columns.listed(present)}. If every row is a point, not a series, name the series' column with series="
         )
-    start = min(found)
-    holes = set(range(start, start + len(found))) - set(found)
+    start = min(by_number)
+    holes = set(range(start, start + len(by_number))) - set(by_number)
     if start > 1 or holes:
         missing = min(holes) if holes else 0
-        raise ValueError(f"{place}: channel {channel!r} has no column for point {missing}; {_columns.listed(present)}")
-    return [found[number] for number in sorted(found)]
+        raise ValueError(f"{source}: channel {channel!r} has no column for point {missing}; {_columns.listed(present)}")
+    return [by_number[number] for number in sorted(by_number)]
 
 
 def _codes(column: pl.Series, ids: pl.Series) -> NDArray[np.int64]:
-    """(n_rows,): the place in `ids` of every row's series."""
+    """(n_rows,): the index in `ids` of the series of every row."""
     rows = pl.DataFrame({"id": column}).with_row_index("row")
-    places = pl.DataFrame({"id": ids}).with_row_index("code")
-    joined = rows.join(places, on="id", how="inner").sort("row")
+    codes = pl.DataFrame({"id": ids}).with_row_index("code")
+    joined = rows.join(codes, on="id", how="inner").sort("row")
     return joined["code"].to_numpy().astype(np.int64)
 
 
-def _constant(column: pl.Series, codes: NDArray[np.int64], ids: pl.Series, place: str) -> NDArray[Any]:
-    """(n_series,): the label of every series, which may be left out in some of its rows but not differ."""
+def _label_of_each_series(column: pl.Series, codes: NDArray[np.int64], ids: pl.Series, source: str) -> NDArray[Any]:
+    """(n_series,): the label of every series; cells of its rows may be empty, but the others must agree."""
     if column.dtype.is_float():
         column = column.fill_nan(None)
     pairs = pl.DataFrame({"code": codes, "label": column}).drop_nulls().unique(maintain_order=True)
@@ -170,11 +170,11 @@ def _constant(column: pl.Series, codes: NDArray[np.int64], ids: pl.Series, place
         code = int(np.argmax(counts > 1))
         labels = pairs.filter(pl.col("code") == code)["label"].to_list()
         raise ValueError(
-            f"{place}: series {ids[code]!r} has several labels in column {column.name!r}: {labels[0]!r}, {labels[1]!r}"
+            f"{source}: series {ids[code]!r} has several labels in column {column.name!r}: {labels[0]!r}, {labels[1]!r}"
         )
     if (counts == 0).any():
-        raise ValueError(f"{place}: series {ids[int(np.argmin(counts))]!r} has no label in column {column.name!r}")
-    return _columns.as_labels(pairs.sort("code")["label"], place)
+        raise ValueError(f"{source}: series {ids[int(np.argmin(counts))]!r} has no label in column {column.name!r}")
+    return _columns.as_labels(pairs.sort("code")["label"], source)
 
 
 def _check_times(
@@ -183,11 +183,11 @@ def _check_times(
     codes: NDArray[np.int64],
     order: NDArray[np.int64],
     ids: pl.Series,
-    place: str,
+    source: str,
 ) -> None:
-    again = (np.diff(times[order]) == 0) & (np.diff(codes[order]) == 0)
-    if again.any():
-        row = int(order[np.argmax(again)])
+    repeated = (np.diff(times[order]) == 0) & (np.diff(codes[order]) == 0)
+    if repeated.any():
+        row = int(order[np.argmax(repeated)])
         raise ValueError(
-            f"{place}: series {ids[int(codes[row])]!r} has time {column[row]} twice; keep one of the rows, or average"
+            f"{source}: series {ids[int(codes[row])]!r} has time {column[row]} twice; keep one of the rows, or average"
         )

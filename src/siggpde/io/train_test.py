@@ -48,7 +48,7 @@ def read_dataset(path: str | os.PathLike[str]) -> Dataset:
 
 
 def as_dataset(path: Path, arrays: dict[str, np.ndarray]) -> Dataset:
-    """Check the members of a file and put them together."""
+    """Check the arrays of a file (by member name) and make a `Dataset` of them."""
     missing = [key for key in _REQUIRED if key not in arrays]
     if missing:
         raise ValueError(f"{path} is not a train/test data set: it lacks {', '.join(missing)}")
@@ -108,10 +108,10 @@ def _series(path: Path, key: str, values: np.ndarray) -> NDArray[np.float32]:
 
 
 def _lengths(path: Path, key: str, stated: np.ndarray | None, x: NDArray[np.float32]) -> NDArray[np.int32]:
-    """The stated lengths, checked, or those read off the NaN at the ends: up to the last number."""
+    """The stated lengths, checked; without them, the length up to the last number before the NaN at the end."""
     if stated is None:
-        places = np.arange(1, x.shape[2] + 1)
-        return np.where(np.isnan(x), 0, places).max(axis=(1, 2), initial=0).astype(np.int32)
+        lengths = np.arange(1, x.shape[2] + 1)
+        return np.where(np.isnan(x), 0, lengths).max(axis=(1, 2), initial=0).astype(np.int32)
     if stated.shape != (len(x),):
         raise ValueError(f"{path}: {key} must have shape ({len(x)},), one length a series; got {stated.shape}")
     return stated.astype(np.int32, copy=False)

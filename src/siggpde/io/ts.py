@@ -1,11 +1,11 @@
-"""The ``.ts`` text files of the UEA and UCR archives: one series a line, channels parted by colons, the label last.
+"""The ``.ts`` text files of the UEA and UCR archives: one series a line, channels separated by colons, the label last.
 
-The header counts for what the lines cannot say themselves: the name, whether there are time stamps and labels, and
-whether labels are classes or targets. Files of the archives differ in the rest (``@dimension`` or ``@dimensions``,
-capitals, blank lines, comments, wrong ``@missing``), so the number of channels and points is read off the lines.
+The header gives what the lines cannot: the name, whether there are time stamps and labels, and whether labels are
+classes or targets. Headers of the archives are not reliable about the rest (``@dimension`` or ``@dimensions``,
+capitals, blank lines, comments, wrong ``@missing``), so the numbers of channels and points are counted in the lines.
 
-There is a reader of our own and one through aeon. Ours is the default whether aeon is there or not, for the two differ
-where aeon loses something: it writes labels in small letters, and drops time stamps, and with them signs and exponents.
+This reader is the default even where aeon is installed, because aeon's loses information: it turns labels into lower
+case, and drops time stamps together with signs and exponents.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siggpde.io.data import SeriesData, default_names, stack
-from siggpde.io.stamps import read_stamped
+from siggpde.io.timestamps import read_stamped
 
 _YES = {"true": True, "false": False}
 
 
 @dataclass
 class Header:
-    """What the lines before ``@data`` say; None where they say nothing."""
+    """The lines before ``@data``; None where a line is missing."""
 
     name: str | None = None
-    stamps: bool = False
-    equal: bool | None = None
+    timestamps: bool = False
+    equal_length: bool | None = None
     classes: bool | None = None
     targets: bool | None = None
     class_values: list[str] = field(default_factory=list)
@@ -41,7 +41,7 @@ class Header:
         """Whether lines end in a label: by the header or, where it is silent, by the first line."""
         if self.classes is not None or self.targets is not None:
             return bool(self.classes or self.targets)
-        if self.stamps:
+        if self.timestamps:
             return not first.endswith((")", "):"))
         return first.count(":") + 1 > (self.dimension or 1)
 
@@ -52,38 +52,38 @@ def read_ts(path: str | os.PathLike[str]) -> SeriesData:
         return parse_ts(file, str(path), Path(path).stem)
 
 
-def parse_ts(file: BinaryIO | Iterable[bytes], place: str, stem: str) -> SeriesData:
-    """Parse the lines of a ``.ts`` file; `place` is what errors call it, `stem` its name if the header gives none."""
-    lines = lines_of(file)
-    header = _header(lines, place)
+def parse_ts(file: BinaryIO | Iterable[bytes], source: str, stem: str) -> SeriesData:
+    """Parse the lines of a ``.ts`` file; `source` is what errors call it, `stem` its name if the header gives none."""
+    lines = numbered_lines(file)
+    header = _header(lines, source)
     rows: list[tuple[int, NDArray[np.float64]]] = []
     labels: list[str] = []
     labelled: bool | None = None
     for number, line in lines:
-        where = f"{place}, line {number}"
+        where = f"{source}, line {number}"
         if labelled is None:
             labelled = header.labelled(line)
-        series, label = (read_stamped if header.stamps else _read_plain)(line, labelled, where)
+        series, label = (read_stamped if header.timestamps else _read_plain)(line, labelled, where)
         rows.append((number, series))
         if label is not None:
             _check_label(label, header, where)
             labels.append(label)
-        _check_row(rows, header, place)
+        _check_row(rows, header, source)
     if not rows:
-        raise ValueError(f"{place}: there are no series after @data")
+        raise ValueError(f"{source}: there are no series after @data")
     arrays = [series for _, series in rows]
-    time_channel = 0 if header.stamps else None
+    time_channel = 0 if header.timestamps else None
     return SeriesData(
         X=stack(arrays),
-        y=_targets(labels, header, place) if labels else None,
+        y=_targets(labels, header, source) if labels else None,
         channel_names=default_names(len(arrays[0]), time_channel),
         time_channel=time_channel,
         name=header.name or stem,
     )
 
 
-def lines_of(file: Iterable[bytes]) -> Iterator[tuple[int, str]]:
-    """Numbered lines that hold something, comments left out."""
+def numbered_lines(file: Iterable[bytes]) -> Iterator[tuple[int, str]]:
+    """Line numbers (from 1) and stripped lines, without blank lines and comments."""
     for number, raw in enumerate(file, start=1):
         try:
             line = raw.decode("utf-8-sig" if number == 1 else "utf-8").strip()
@@ -93,12 +93,12 @@ def lines_of(file: Iterable[bytes]) -> Iterator[tuple[int, str]]:
             yield number, line
 
 
-def _header(lines: Iterator[tuple[int, str]], place: str) -> Header:
+def _header(lines: Iterator[tuple[int, str]], source: str) -> Header:
     header = Header()
     for number, line in lines:
         if not line.startswith("@"):
             raise ValueError(
-                f"{place}, line {number}: expected a line that starts with @ before @data; got {line[:40]!r}"
+                f"{source}, line {number}: expected a line that starts with @ before @data; got {line[:40]!r}"
             )
         key, *values = line[1:].split() or [""]
         key = key.lower()
@@ -109,18 +109,18 @@ def _header(lines: Iterator[tuple[int, str]], place: str) -> Header:
             header.name = " ".join(values) or None
         elif key in ("timestamps", "equallength", "classlabel", "targetlabel"):
             if first not in _YES:
-                raise ValueError(f"{place}, line {number}: {line.split()[0]} must be true or false; got {line[:60]!r}")
+                raise ValueError(f"{source}, line {number}: {line.split()[0]} must be true or false; got {line[:60]!r}")
             _set(header, key, _YES[first], values[1:])
         elif key in ("dimension", "dimensions") and first.isdigit():
             header.dimension = int(first)
-    raise ValueError(f"{place}: there is no @data line, so this is not a .ts file, or it is cut off")
+    raise ValueError(f"{source}: there is no @data line, so this is not a .ts file, or it is cut off")
 
 
 def _set(header: Header, key: str, value: bool, rest: list[str]) -> None:
     if key == "timestamps":
-        header.stamps = value
+        header.timestamps = value
     elif key == "equallength":
-        header.equal = value
+        header.equal_length = value
     elif key == "targetlabel":
         header.targets = value
     else:
@@ -141,7 +141,7 @@ def _read_plain(line: str, labelled: bool, where: str) -> tuple[NDArray[np.float
 
 def _channels(tokens: list[str], where: str) -> NDArray[np.float64]:
     """(n_channels, n_timepoints), from one text of numbers a channel."""
-    channels = [numbers(token, f"{where}, channel {index}") for index, token in enumerate(tokens)]
+    channels = [parse_numbers(token, f"{where}, channel {index}") for index, token in enumerate(tokens)]
     for index, channel in enumerate(channels):
         if len(channel) != len(channels[0]):
             raise ValueError(
@@ -151,47 +151,47 @@ def _channels(tokens: list[str], where: str) -> NDArray[np.float64]:
     return np.array(channels)
 
 
-def numbers(text: str, where: str) -> NDArray[np.float64]:
-    """Numbers parted by commas; ``?`` and ``NaN`` are gaps."""
+def parse_numbers(text: str, where: str) -> NDArray[np.float64]:
+    """(n,) from n numbers separated by commas; ``?`` and ``NaN`` are missing values."""
     if "?" in text:
         text = text.replace("?", "nan")
-    parts = text.split(",")
+    fields = text.split(",")
     try:
-        return np.array(parts, dtype=np.float64)
+        return np.array(fields, dtype=np.float64)
     except ValueError:
-        for point, part in enumerate(parts):
+        for point, field_text in enumerate(fields):
             try:
-                float(part)
+                float(field_text)
             except ValueError:
                 raise ValueError(
-                    f"{where}, point {point}: expected a number, ? or NaN; got {part.strip()[:40]!r}"
+                    f"{where}, point {point}: expected a number, ? or NaN; got {field_text.strip()[:40]!r}"
                 ) from None
         raise
 
 
-def _check_row(rows: list[tuple[int, NDArray[np.float64]]], header: Header, place: str) -> None:
+def _check_row(rows: list[tuple[int, NDArray[np.float64]]], header: Header, source: str) -> None:
     (start, first), (number, last) = rows[0], rows[-1]
     if len(last) != len(first):
         raise ValueError(
-            f"{place}, line {number}: {len(last)} channels, but line {start} has {len(first)}; is the file cut off, "
+            f"{source}, line {number}: {len(last)} channels, but line {start} has {len(first)}; is the file cut off, "
             "or a label missing?"
         )
-    if header.equal and not header.stamps and last.shape != first.shape:
+    if header.equal_length and not header.timestamps and last.shape != first.shape:
         raise ValueError(
-            f"{place}, line {number}: {last.shape[1]} points, but line {start} has {first.shape[1]} and the header "
+            f"{source}, line {number}: {last.shape[1]} points, but line {start} has {first.shape[1]} and the header "
             "says @equalLength true; is the file cut off? If not, write @equalLength false"
         )
 
 
 def _check_label(label: str, header: Header, where: str) -> None:
-    """A label that the header does not list is most often one cut off."""
+    """Raises ValueError for a label that the header does not list: most often the line is cut off."""
     if not label:
         raise ValueError(f"{where}: there is no label after the series; is the file cut off?")
     known = header.class_values
     if not known or label in known or header.targets:
         return
-    small = {value.lower() for value in known}
-    if label.lower() in small or set(label.lower().split()) <= small:
+    lower_case = {value.lower() for value in known}
+    if label.lower() in lower_case or set(label.lower().split()) <= lower_case:
         return
     number = _number(label)
     if number is None or all(_number(value) != number for value in known):
@@ -206,10 +206,10 @@ def _number(text: str) -> float | None:
         return None
 
 
-def _targets(labels: list[str], header: Header, place: str) -> NDArray[Any]:
+def _targets(labels: list[str], header: Header, source: str) -> NDArray[Any]:
     if not header.targets:
         return np.array(labels)
     for index, label in enumerate(labels):
         if _number(label.replace("?", "nan")) is None:
-            raise ValueError(f"{place}: the target of series {index} must be a number (@targetLabel); got {label!r}")
+            raise ValueError(f"{source}: the target of series {index} must be a number (@targetLabel); got {label!r}")
     return np.array([float(label.replace("?", "nan")) for label in labels])

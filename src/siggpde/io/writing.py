@@ -1,4 +1,4 @@
-"""Writing series back: arrays of numpy, tables in long form, and ``.ts`` files."""
+"""`write`: series to ``.npz`` and ``.ts`` files and to tables in long form."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ import numpy as np
 
 from siggpde.files import atomic_write
 from siggpde.io.data import SeriesData, pad
-
-FORMATS = ("npz", "csv", "parquet", "ts")
+from siggpde.io.formats import WRITE_FORMATS
 
 
 def write(
@@ -25,7 +24,7 @@ def write(
     series: str = "series",
     target: str = "target",
 ) -> None:
-    """Write series to a ``.npz``, ``.csv``, ``.parquet`` or ``.ts`` file, whole or not at all.
+    """Write series to a ``.npz``, ``.csv``, ``.parquet`` or ``.ts`` file, atomically.
 
     An existing file is replaced only with `force`. What comes back by `read`:
 
@@ -35,7 +34,7 @@ def write(
       columns other names. Series without ids get numbers. Cells of ``.csv`` have no types: labels and ids that look
       like numbers come back as such.
     - ``.ts``: series, time stamps, labels and the name. Labels that are not floats are classes, which come back as
-      strings; floats are targets. Names of channels and ids have no place in the format.
+      strings; floats are targets. The format cannot hold names of channels and ids.
 
     Examples:
         >>> import tempfile, pathlib
@@ -49,8 +48,8 @@ def write(
     if not isinstance(data, SeriesData):
         raise ValueError(f"expected SeriesData, as `read` gives it; got {type(data).__name__}")
     kind = (path.suffix if format is None else format).removeprefix(".").lower()
-    if kind not in FORMATS:
-        known = ", ".join(f".{name}" for name in FORMATS)
+    if kind not in WRITE_FORMATS:
+        known = ", ".join(f".{name}" for name in WRITE_FORMATS)
         raise ValueError(f"series are written as {known}; got {path.name if format is None else format!r}")
     if not path.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {path.parent} to write {path.name} to")
@@ -78,7 +77,7 @@ def _write_npz(file: BinaryIO, data: SeriesData) -> None:
     for key in ("y", "ids"):
         values = getattr(data, key)
         if values is not None:
-            members[key] = _plain(values, key)
+            members[key] = _without_objects(values, key)
     np.savez_compressed(file, **members)
 
 
@@ -86,18 +85,18 @@ def _write_table(file: BinaryIO, data: SeriesData, kind: str, series: str, targe
     import polars as pl  # noqa: PLC0415  takes a while to import, and other formats need none
 
     names = [series, *data.channel_names, *([] if data.y is None else [target])]
-    doubled = {name for name in names if names.count(name) > 1}
-    if doubled:
-        raise ValueError(f"two columns would be called {doubled.pop()!r}; give others with series= or target=")
+    repeated = {name for name in names if names.count(name) > 1}
+    if repeated:
+        raise ValueError(f"two columns would be called {repeated.pop()!r}; give others with series= or target=")
     lengths = data.lengths
-    ids = np.arange(len(data)) if data.ids is None else _plain(data.ids, "ids")
+    ids = np.arange(len(data)) if data.ids is None else _without_objects(data.ids, "ids")
     if len(set(ids.tolist())) < len(ids):
         raise ValueError("ids must all be different, for rows are put together by them")
     table: dict[str, Any] = {series: np.repeat(ids, lengths)}
     for index, name in enumerate(data.channel_names):
         table[name] = np.concatenate([np.asarray(one[index], dtype=np.float64) for one in data.X])
     if data.y is not None:
-        table[target] = np.repeat(_plain(data.y, "y"), lengths)
+        table[target] = np.repeat(_without_objects(data.y, "y"), lengths)
     frame = pl.DataFrame({name: pl.Series(values) for name, values in table.items()}, nan_to_null=False)
     frame = frame.with_columns(pl.col(list(data.channel_names)).fill_nan(None))
     if kind == "csv":
@@ -164,8 +163,8 @@ def _label(label: Any, index: int) -> str:
     return text
 
 
-def _plain(values: np.ndarray, key: str) -> np.ndarray:
-    """Labels of a type that needs no pickle."""
+def _without_objects(values: np.ndarray, key: str) -> np.ndarray:
+    """The labels or ids with strings instead of objects, which could only be saved by pickle."""
     values = np.asarray(values)
     if values.dtype.kind == "O":
         if not all(isinstance(value, str) for value in values):

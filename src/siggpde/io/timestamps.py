@@ -1,6 +1,7 @@
 """Lines of ``.ts`` files with time stamps: ``(2007-01-01 00:00:00,2.5),(2007-01-01 00:01:00,?):(...),(...):label``.
 
-The channels of a series may have stamps of their own; a series then has all the stamps of all its channels, with gaps.
+Channels of a series may have different time stamps. The series then has the union of them, with NaN where a channel has
+no value.
 """
 
 from __future__ import annotations
@@ -17,30 +18,30 @@ _POINT = re.compile(r"\(\s*([^(),]*?)\s*,\s*([^(),]*?)\s*\)\s*")
 def read_stamped(line: str, labelled: bool, where: str) -> tuple[NDArray[np.float64], str | None]:
     """A series (1 + n_channels, n_timepoints), times in channel 0, sorted, and its label."""
     channels: list[dict[float, float]] = [{}]
-    place, label = 0, None
+    position, label = 0, None
     while True:
-        point = _POINT.match(line, place)
+        point = _POINT.match(line, position)
         if point is None:
-            raise ValueError(f"{where}: expected a point (time,value) at {line[place : place + 40]!r}")
+            raise ValueError(f"{where}: expected a point (time,value) at {line[position : position + 40]!r}")
         time, value = _time(point[1], where), _value(point[2], where)
         if time in channels[-1]:
             raise ValueError(f"{where}: time {point[1]} occurs twice in channel {len(channels) - 1}")
         channels[-1][time] = value
-        place = point.end()
-        after, place = line[place : place + 1], place + 1
+        position = point.end()
+        after, position = line[position : position + 1], position + 1
         if after == ",":
             continue
-        if after == ":" and line[place:].lstrip().startswith("("):
+        if after == ":" and line[position:].lstrip().startswith("("):
             channels.append({})
-            place += len(line[place:]) - len(line[place:].lstrip())
+            position += len(line[position:]) - len(line[position:].lstrip())
             continue
-        rest = line[place:].strip()
+        rest = line[position:].strip()
         if after == ":" and rest and labelled:
             label = rest
         elif labelled:
             raise ValueError(f"{where}: there is no label after the series; is the file cut off?")
         elif rest or after not in ("", ":"):
-            raise ValueError(f"{where}: expected the end of the line; got {line[place - 1 :][:40]!r}")
+            raise ValueError(f"{where}: expected the end of the line; got {line[position - 1 :][:40]!r}")
         break
     times = sorted(set().union(*channels))
     values = [[channel.get(time, np.nan) for time in times] for channel in channels]

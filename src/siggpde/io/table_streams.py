@@ -1,4 +1,4 @@
-"""Tables of a ``.parquet`` file by rows, without ever having all of them in memory."""
+"""Blocks of series from a ``.parquet`` file; only the rows of one block are in memory at a time."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from siggpde.io import columns as _columns
 from siggpde.io import tables
 from siggpde.io.data import NotStreamable, SeriesData
 
-_SLAB = 2**20  # rows of which the series are told apart at a time
+_SLAB = 2**20  # rows read at a time to find where series begin and end
 
 
 class _Table:
-    """The columns of a file, and its rows by number."""
+    """A ``.parquet`` file: its schema, its number of rows, and any range of its rows."""
 
     def __init__(self, path: Path, taken: list[tuple[str, str | None]], ignore: list[str]) -> None:
-        self.path, self.place = path, str(path)
+        self.path, self.source = path, str(path)
         self.scan = pl.scan_parquet(path)
         try:
             self.schema = dict(self.scan.collect_schema())
@@ -30,29 +30,29 @@ class _Table:
             raise ValueError(f"{path} has no rows, so there are no series")
         nothing = pl.DataFrame(schema=self.schema)
         for option, column in [*taken, *(("ignore=", column) for column in ignore)]:
-            _columns.check_present(nothing, [] if column is None else [column], option, self.place)
+            _columns.check_present(nothing, [] if column is None else [column], option, self.source)
 
     def number_columns(self, taken: list[str]) -> list[str]:
-        """The columns that hold numbers in all rows, as `read` chooses them. Text is looked at as a whole."""
+        """The columns that hold numbers in all rows, as `read` chooses them; columns of text are read to decide."""
         rest = [column for column in self.schema if column not in taken]
         texts = [column for column in rest if self.schema[column] == pl.String]
-        sure = [column for column in rest if column not in texts]
-        found = set()
+        others = [column for column in rest if column not in texts]
+        numeric = set()
         for column in texts:
-            if tables.holds_numbers(pl.read_parquet(self.path, columns=[column])[column], self.place):
-                found.add(column)
-        empty = pl.DataFrame(schema={column: self.schema[column] for column in sure})
-        found |= {column for column in sure if tables.holds_numbers(empty[column], self.place)}
-        if not found:
-            raise ValueError(f"{self.place}: there are no columns of numbers; {_columns.listed(list(self.schema))}")
-        return [column for column in rest if column in found]
+            if tables.holds_numbers(pl.read_parquet(self.path, columns=[column])[column], self.source):
+                numeric.add(column)
+        empty = pl.DataFrame(schema={column: self.schema[column] for column in others})
+        numeric |= {column for column in others if tables.holds_numbers(empty[column], self.source)}
+        if not numeric:
+            raise ValueError(f"{self.source}: there are no columns of numbers; {_columns.listed(list(self.schema))}")
+        return [column for column in rest if column in numeric]
 
     def frame(self, columns: list[str], start: int, stop: int) -> pl.DataFrame:
         return self.scan.select(columns).slice(start, stop - start).collect()
 
 
-class RowsOfSeries(_Table):
-    """One row a series."""
+class WideTableStream(_Table):
+    """Wide form: one row for every series."""
 
     def __init__(self, path: Path, channels: list[str] | None, ignore: list[str]) -> None:
         super().__init__(path, [], ignore)
@@ -62,7 +62,7 @@ class RowsOfSeries(_Table):
             self.columns = self.number_columns(ignore)
             self.points = len(self.columns)
         else:
-            grid = tables.wide_columns(nothing, channels, [], self.place)
+            grid = tables.wide_columns(nothing, channels, [], self.source)
             self.columns = [column for row in grid for column in row]
             self.points = len(grid[0])
 
@@ -73,12 +73,12 @@ class RowsOfSeries(_Table):
             target=None,
             ignore=[],
             name=self.path.stem,
-            place=f"{self.place}, from row {start} on",
+            source=f"{self.source}, from row {start} on",
         )
 
 
-class RowsOfPoints(_Table):
-    """One row a point; the rows of a series stand together, so that a block of series is a block of rows."""
+class LongTableStream(_Table):
+    """Long form: one row for every point. Rows of a series are adjacent, so a block of series is a range of rows."""
 
     def __init__(
         self, path: Path, series: str, time: str | None, channels: list[str] | None, ignore: list[str]
@@ -91,7 +91,7 @@ class RowsOfPoints(_Table):
         self.series, self.time = series, time
         taken = [series] if time is None else [series, time]
         self.channels = self.number_columns(taken + ignore) if channels is None else channels
-        _columns.check_present(pl.DataFrame(schema=self.schema), self.channels, "channels=", self.place)
+        _columns.check_present(pl.DataFrame(schema=self.schema), self.channels, "channels=", self.source)
         self.columns = list(dict.fromkeys([*taken, *self.channels]))
         counts = self._counts()
         self.total, self.points = len(counts), int(counts.max())
@@ -106,18 +106,19 @@ class RowsOfPoints(_Table):
             target=None,
             ignore=[],
             name=self.path.stem,
-            place=f"{self.place}, from row {int(self.ends[start])} on",
+            source=f"{self.source}, from row {int(self.ends[start])} on",
         )
 
     def _counts(self) -> np.ndarray:
-        """The rows of every series, (total,). Of the names only hashes are kept, to see that none comes back."""
+        """(total,): the number of rows of every series. Hashes of ids are kept to check that no series comes twice."""
         counts, hashes = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.uint64)]
         for start in range(0, self.rows, _SLAB):
             column = self.frame([self.series], start, min(self.rows, start + _SLAB))[self.series]
             if column.null_count():
                 row = start + int(column.is_null().arg_max() or 0)
                 raise ValueError(
-                    f"{self.place}: row {row} does not say which series it belongs to (column {self.series!r} is empty)"
+                    f"{self.source}: row {row} does not say which series it belongs to "
+                    f"(column {self.series!r} is empty)"
                 )
             runs = column.rle().struct.unnest()
             lengths, names = runs["len"].to_numpy().astype(np.int64), runs["value"]
@@ -128,14 +129,14 @@ class RowsOfPoints(_Table):
             if len(names):
                 counts.append(lengths.copy())
                 hashes.append(names)
-        every = np.concatenate(hashes)
-        if len(np.unique(every)) < len(every):
-            _, first, again = np.unique(every, return_index=True, return_counts=True)
-            code = int(first[again > 1].min())
+        all_hashes = np.concatenate(hashes)
+        if len(np.unique(all_hashes)) < len(all_hashes):
+            _, first, occurrences = np.unique(all_hashes, return_index=True, return_counts=True)
+            code = int(first[occurrences > 1].min())
             row = int(np.concatenate(counts)[:code].sum())
             name = self.frame([self.series], row, row + 1)[self.series][0]
             raise NotStreamable(
-                f"{self.place}: the rows of series {name!r} do not stand together; sort the file by "
+                f"{self.source}: the rows of series {name!r} do not stand together; sort the file by "
                 f"{self.series!r}, or read it as a whole"
             )
         return np.concatenate(counts)

@@ -1,4 +1,4 @@
-"""Text files of the archives read by aeon, to compare with; see `siggpde.io.ts` for what it loses."""
+"""``.ts`` and ``.arff`` files read by aeon, for comparison; `siggpde.io.ts` says what aeon loses."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 from siggpde.io.data import SeriesData, stack
 
 
-def read_through_aeon(path: Path, kind: str) -> SeriesData:
-    """Read a ``.ts`` or ``.arff`` file by aeon: labels of ``.ts`` in small letters, time stamps dropped."""
+def read_by_aeon(path: Path, kind: str) -> SeriesData:
+    """Read a ``.ts`` or ``.arff`` file by aeon: it turns labels of ``.ts`` into lower case and drops time stamps."""
     try:
         from aeon.datasets import load_from_arff_file, load_from_ts_file  # noqa: PLC0415
     except ImportError as error:
