@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 from helpers.cli_data import LONG, command, loaded, long_table, run, write
-from siggpde.cli.several import bounds, rows_of
+from siggpde.cli.processes import shard_bounds, shard_of
 from siggpde.distributed.ranks import Ranks
 from siggpde.io import SeriesData
 
@@ -40,7 +40,7 @@ def torchrun(count: int, *arguments: Any) -> subprocess.CompletedProcess[str]:
 def test_parts_are_all_the_series(count: int, ragged: bool):
     X = [np.full((1, 3 + ragged * (n % 2)), float(n)) for n in range(7)]
     data = SeriesData(X if ragged else np.stack(X), y=np.arange(7), ids=np.arange(7) + 100)
-    parts = [rows_of(data, Part(rank, count)) for rank in range(count)]
+    parts = [shard_of(data, Part(rank, count)) for rank in range(count)]
     assert [int(one[0, 0]) for part in parts for one in part.X] == list(range(7))
     assert [label for part in parts for label in np.asarray(part.y)] == list(range(7))
     assert [number for part in parts for number in np.asarray(part.ids)] == list(range(100, 107))
@@ -48,12 +48,12 @@ def test_parts_are_all_the_series(count: int, ragged: bool):
 
 def test_there_must_be_a_series_for_every_rank():
     with pytest.raises(ValueError, match="there are 2 series for 3 ranks, but each needs one"):
-        bounds(2, Part(0, 3))
+        shard_bounds(2, Part(0, 3))
 
 
 @pytest.mark.parametrize("kind", ["npy", "parquet"])
 def test_only_its_own_rows_are_read(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    from siggpde.cli import several  # noqa: PLC0415
+    from siggpde.cli import processes  # noqa: PLC0415
 
     X, y = np.arange(40.0).reshape(10, 4), np.arange(10)
     path, seen = tmp_path / f"data.{kind}", []
@@ -64,11 +64,11 @@ def test_only_its_own_rows_are_read(kind: str, tmp_path: Path, monkeypatch: pyte
     else:
         pl.DataFrame(X, schema=["x_0", "x_1", "x_2", "x_3"]).with_columns(kind=y).write_parquet(path)
         options = {"target": "kind", "channels": ["x"]}
-        whole = several.from_frame
+        whole = processes.from_frame
         monkeypatch.setattr(
-            several, "from_frame", lambda frame, **rest: seen.append(frame.collect().height) or whole(frame, **rest)
+            processes, "from_frame", lambda frame, **rest: seen.append(frame.collect().height) or whole(frame, **rest)
         )
-    part = several.read_rows(path, kind, options, Part(1, 3))
+    part = processes.read_shard(path, kind, options, Part(1, 3))
     assert np.array(part.X).tolist() == X[3:6, None].tolist()
     assert part.y is not None and part.y.tolist() == [3, 4, 5]
     assert seen == ([3] if kind == "parquet" else [])

@@ -1,6 +1,7 @@
 """The command line: results on stdout, logs on stderr; exit code 0 is success, 1 a failure, 2 a wrong call.
 
-Nothing here imports torch or scikit-learn: what a command does is in a module of its own, imported when it is called.
+Every command has a module of its own with its options, which imports neither torch nor numpy: help comes at once. What
+the commands do is in `siggpde.cli.work`, imported when a command is called.
 """
 
 import os
@@ -9,11 +10,8 @@ from typing import Annotated
 
 import typer
 
-from siggpde.cli.about import demo, info
-from siggpde.cli.commands import evaluate, explain, predict
-from siggpde.cli.failures import WrongCall, failures, set_up_logs
-from siggpde.cli.fit_command import fit
-from siggpde.cli.reproduce_command import reproduce
+from siggpde.cli import demo, evaluate, explain, fit, info, predict, reproduce
+from siggpde.cli.console import WrongCall, one_line_errors, set_up_logging
 
 app = typer.Typer(
     help="Predict from time series, and say how sure you are, with signature-kernel Gaussian processes.",
@@ -37,17 +35,19 @@ def main(
     ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log more, on stderr.")] = False,
 ) -> None:
-    set_up_logs(verbose)
-    started = int(os.environ.get("WORLD_SIZE") or 1)
-    if started > 1 and ctx.invoked_subcommand not in ("fit", "predict"):
-        with failures():
-            raise WrongCall(f"{ctx.invoked_subcommand} is for one process, but there are {started}; leave out torchrun")
+    set_up_logging(verbose)
+    processes = int(os.environ.get("WORLD_SIZE") or 1)
+    if processes > 1 and ctx.invoked_subcommand not in ("fit", "predict"):
+        with one_line_errors():
+            raise WrongCall(
+                f"{ctx.invoked_subcommand} is for one process, but there are {processes}; leave out torchrun"
+            )
 
 
-app.command(epilog="Example: siggpde fit pendigits --output digits --time-limit 5 --n-features 100")(fit)
-app.command(epilog="Example: siggpde predict digits pendigits --output digits.csv")(predict)
-app.command(epilog="Example: siggpde evaluate digits pendigits")(evaluate)
-app.command(epilog="Example: siggpde explain digits pendigits --top 5")(explain)
-app.command(epilog="Example: siggpde info --json")(info)
-app.command(epilog="Example: siggpde reproduce complexity --quick --output complexity")(reproduce)
-app.command(epilog="Example: siggpde demo --output results")(demo)
+app.command(epilog="Example: siggpde fit pendigits --output digits --time-limit 5 --n-features 100")(fit.fit)
+app.command(epilog="Example: siggpde predict digits pendigits --output digits.csv")(predict.predict)
+app.command(epilog="Example: siggpde evaluate digits pendigits")(evaluate.evaluate)
+app.command(epilog="Example: siggpde explain digits pendigits --top 5")(explain.explain)
+app.command(epilog="Example: siggpde info --json")(info.info)
+app.command(epilog="Example: siggpde reproduce complexity --quick --output complexity")(reproduce.reproduce)
+app.command(epilog="Example: siggpde demo --output results")(demo.demo)

@@ -1,16 +1,20 @@
-"""Options that several commands have in common: how DATA is read."""
+"""Options that commands have in common, first of all those that say how DATA is read."""
 
 from __future__ import annotations
 
 import csv
+import functools
+import inspect
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from inspect import Parameter
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from siggpde.cli.failures import WrongCall, set_up_logs
+from siggpde.cli.console import WrongCall, one_line_errors, set_up_logging
 
 
 class Part(StrEnum):
@@ -29,7 +33,7 @@ class Format(StrEnum):
 
 def _verbose(wanted: bool) -> bool:
     if wanted:
-        set_up_logs(True)
+        set_up_logging(True)
     return wanted
 
 
@@ -90,8 +94,8 @@ Verbose = Annotated[bool, typer.Option("--verbose", "-v", callback=_verbose, hel
 
 
 @dataclass(frozen=True)
-class Reading:
-    """How DATA is read; None is what was not said."""
+class ReadOptions:
+    """How DATA is read; None for an option that was not given."""
 
     target: str | None = None
     series: str | None = None
@@ -103,35 +107,69 @@ class Reading:
     format: str | None = None
 
     @staticmethod
-    def of(
-        target: str | None,
-        series: str | None,
-        time: str | None,
-        channels: str | None,
-        ignore: str | None,
-        separator: str | None,
-        part: Part | None,
-        form: Format | None,
-    ) -> Reading:
-        """From what the command line has."""
-        return Reading(
-            target,
-            series,
-            time,
-            split_names(channels, "--channels"),
-            split_names(ignore, "--ignore"),
-            separator,
+    def from_command_line(values: dict[str, Any]) -> ReadOptions:
+        """From the values of the parameters that `reads_data` adds to a command."""
+        part, form = values["part"], values["form"]
+        return ReadOptions(
+            values["target"],
+            values["series"],
+            values["time"],
+            split_names(values["channels"], "--channels"),
+            split_names(values["ignore"], "--ignore"),
+            values["separator"],
             None if part is None else part.value,
             None if form is None else form.value,
         )
 
     def given(self) -> dict[str, Any]:
-        """What was said."""
+        """The options that were given."""
         return {key: value for key, value in asdict(self).items() if value is not None}
 
 
+NOT_GIVEN = ReadOptions()
+
+_READ_PARAMETERS = {
+    "target": Target,
+    "series": Series,
+    "time": Time,
+    "channels": Channels,
+    "ignore": Ignore,
+    "separator": Separator,
+    "part": PartOption,
+    "form": FormatOption,
+}
+
+
+def reads_data(command: Callable[..., None]) -> Callable[..., None]:
+    """Decorates a command that has a parameter `read_options`: on the command line it has the options of `ReadOptions`.
+
+    Typer makes the options of a command from its signature, so the decorated one has a signature in which a parameter
+    for each of these options stands in place of `read_options`.
+    """
+    parameters: list[Parameter] = []
+    for parameter in inspect.signature(command, eval_str=True).parameters.values():
+        if parameter.name == "read_options":
+            kind = Parameter.POSITIONAL_OR_KEYWORD
+            parameters += [
+                Parameter(name, kind, default=None, annotation=annotation)
+                for name, annotation in _READ_PARAMETERS.items()
+            ]
+        else:
+            parameters.append(parameter)
+
+    @functools.wraps(command)
+    def decorated(**values: Any) -> None:
+        with one_line_errors():
+            read_options = ReadOptions.from_command_line({name: values.pop(name) for name in _READ_PARAMETERS})
+        command(read_options=read_options, **values)
+
+    vars(decorated)["__signature__"] = inspect.Signature(parameters)
+    decorated.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return decorated
+
+
 def split_names(text: str | None, option: str) -> list[str] | None:
-    """Names between commas; one with a comma in it stands in double quotes.
+    """Names separated by commas; a name with a comma in it must be in double quotes.
 
     Examples:
         >>> split_names('x, y,"a,b"', "--channels")
@@ -146,5 +184,5 @@ def split_names(text: str | None, option: str) -> list[str] | None:
 
 
 def join_names(names: list[str]) -> str:
-    """The way back from `split_names`."""
+    """The inverse of `split_names`."""
     return ",".join(f'"{name}"' if "," in name else name for name in names)

@@ -9,22 +9,21 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-TABLE_FORMATS = ("csv", "parquet")
-_TABLE_OPTIONS = ("target", "series", "time", "channels", "ignore")
+TABLE_OPTIONS = ("target", "series", "time", "channels", "ignore")
 
 READ_OPTIONS: dict[str, tuple[str, ...]] = {
     "ts": ("reader",),
     "arff": ("reader", "target"),
     "npz": ("part", "target"),
     "npy": ("target", "mmap"),
-    "csv": (*_TABLE_OPTIONS, "separator"),
-    "parquet": _TABLE_OPTIONS,
+    "csv": (*TABLE_OPTIONS, "separator"),
+    "parquet": TABLE_OPTIONS,
 }
 """Options of `siggpde.io.read` besides `format`, by format."""
 
 STREAM_OPTIONS: dict[str, tuple[str, ...]] = {
     "npy": (),
-    "parquet": tuple(option for option in _TABLE_OPTIONS if option != "target"),  # labels are not streamed
+    "parquet": tuple(option for option in TABLE_OPTIONS if option != "target"),  # labels are not streamed
 }
 """Options of `siggpde.io.stream` besides `format`, by format."""
 

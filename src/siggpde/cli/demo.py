@@ -1,4 +1,4 @@
-"""`siggpde info` and `siggpde demo`."""
+"""`siggpde demo`: training on the data set inside the package."""
 
 from __future__ import annotations
 
@@ -10,39 +10,9 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from siggpde.cli.failures import WrongCall, failures
-from siggpde.cli.tables import fact_table, print_json, print_table
+from siggpde.cli.console import WrongCall, one_line_errors, print_tables, summary_table
 
 log = logging.getLogger(__name__)
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-
-
-def info(
-    model: Annotated[Path | None, typer.Argument(help="A model folder to describe, not this installation.")] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Print versions, the instruction set picked, threads, and which backends work and why one does not.
-
-    With a MODEL, print what it was trained on, its settings, scores and versions.
-    """
-    with failures():
-        if model is not None:
-            from siggpde.cli.describing import describe_model, model_tables  # noqa: PLC0415 - torch takes long
-
-            facts = describe_model(model)
-            if as_json:
-                print_json(facts)
-            else:
-                print_table(*model_tables(facts, str(model)))
-            return
-        from siggpde.installation import installation  # noqa: PLC0415 - torch takes long
-
-        facts = installation()
-        if as_json:
-            print_json(facts)
-        else:
-            print_table(_installation_table(facts))
 
 
 def demo(
@@ -55,34 +25,24 @@ def demo(
 
     Signatures and kernels of the data set are computed and checked first.
     """
-    with failures():
+    with one_line_errors():
         if output is not None and not force:
-            for there in (output / name for name in ("demo.json", "report.md", "model")):
-                if there.exists():
-                    raise WrongCall(f"{there} exists; --force overwrites it")
+            for path in (output / name for name in ("demo.json", "report.md", "model")):
+                if path.exists():
+                    raise WrongCall(f"{path} exists; --force overwrites it")
         from siggpde.experiments.demo_numerics import run_demo  # noqa: PLC0415 - torch takes long
         from siggpde.experiments.demo_training import train_demo, write_training  # noqa: PLC0415
 
         if output is not None:
             output.mkdir(parents=True, exist_ok=True)
         result = run_demo()
-        facts, model = train_demo(series, seed)
-        result["training"] = facts
+        training, model = train_demo(series, seed)
+        result["training"] = training
         if output is not None:
-            write_training(output, facts, model)
+            write_training(output, training, model)
             (output / "demo.json").write_text(json.dumps(result, indent=2) + "\n")
             log.info("model and report written to %s", output)
-        print_table(_demo_table(result))
-
-
-def _installation_table(facts: dict[str, Any]) -> Table:
-    machine = facts["machine"]
-    rows = [*facts["versions"].items()]
-    rows += [("processor", f"{machine['architecture']}, {machine['processors']} usable")]
-    rows += [("threads", machine["threads"]), ("SIMD", facts["simd"] or "none (no native core)")]
-    for name, backend in facts["backends"].items():
-        rows.append((f"{name} backend", "available" if backend["available"] else f"no: {backend['reason']}"))
-    return fact_table("siggpde", rows)
+        print_tables(_demo_table(result))
 
 
 def _demo_table(result: dict[str, Any]) -> Table:
@@ -92,13 +52,13 @@ def _demo_table(result: dict[str, Any]) -> Table:
     eigenvalue, relative_eigenvalue = checks["smallest_eigenvalue"], checks["smallest_relative_eigenvalue"]
     trained = result["training"]
     used, seconds = trained["data"], trained["seconds"]
-    return fact_table(
+    return summary_table(
         "siggpde demo",
         [
             ("data", f"{data['name']}: {data['series']} series, {data['points']} points, {data['channels']} channels"),
-            (f"signatures, depth {signature['depth']}", _work(signature, "series")),
-            ("k(X, X)", _work(diagonal, "series")),
-            ("Gram matrix", _work(gram, "pairs")),
+            (f"signatures, depth {signature['depth']}", _step(signature, "series")),
+            ("k(X, X)", _step(diagonal, "series")),
+            ("Gram matrix", _step(gram, "pairs")),
         ],
         [
             ("range of k(X, X)", f"{diagonal['smallest']:.4g} to {diagonal['largest']:.4g}"),
@@ -114,6 +74,6 @@ def _demo_table(result: dict[str, Any]) -> Table:
     )
 
 
-def _work(step: dict[str, Any], unit: str) -> str:
+def _step(step: dict[str, Any], unit: str) -> str:
     shape = " x ".join(map(str, step["shape"]))
     return f"{shape} in {step['seconds'] * 1e3:.1f} ms, {step['per_second']:,.0f} {unit} a second"

@@ -1,4 +1,4 @@
-"""The folder MODEL.checkpoint, which is there while a fit is under way."""
+"""The folder MODEL.checkpoint, which exists while a fit runs and after one that was interrupted."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pathlib import Path
 
 from siggpde.files import PART_SUFFIX
 
-_FIRST = "screening.pt"
+_SCREENING = "screening.pt"
 _OURS = re.compile(rf"(screening|member-\d+)\.pt({PART_SUFFIX})?")
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a fit has reached, beside the model it will be."""
+    """The checkpoint files of a fit, next to the model that it will save."""
 
     folder: Path
 
@@ -25,12 +25,12 @@ class Checkpoint:
         return Checkpoint(output.with_name(f"{output.name}.checkpoint"))
 
     def exists(self) -> bool:
-        """Whether there is anything to go on from."""
+        """Whether there is a checkpoint to resume from."""
         return any(path.suffix == ".pt" for path in self._files())
 
     @contextmanager
-    def kept(self, *, fresh: bool) -> Iterator[None]:
-        """Makes the folder, so that one that cannot be written fails now; an empty one goes again."""
+    def created(self, *, fresh: bool) -> Iterator[None]:
+        """Creates the folder before any work, so that errors show at once; removes it at the end if it is empty."""
         if fresh:
             self.remove()
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -41,11 +41,11 @@ class Checkpoint:
                 self.folder.rmdir()
 
     def remove(self) -> None:
-        """Removes it, and nothing that is not of it.
+        """Removes the files of the checkpoint and no others.
 
-        The screening goes last: members without the screening that they come from would stop a later --resume.
+        The screening is removed last: members without the screening they come from would make a later --resume fail.
         """
-        for path in sorted(self._files(), key=lambda path: path.name == _FIRST):
+        for path in sorted(self._files(), key=lambda path: path.name == _SCREENING):
             path.unlink(missing_ok=True)
         with suppress(OSError):
             self.folder.rmdir()

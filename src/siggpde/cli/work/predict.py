@@ -7,10 +7,10 @@ from pathlib import Path
 
 import polars as pl
 
-from siggpde.cli.failures import Interrupted, WrongCall, again
-from siggpde.cli.options import Reading
-from siggpde.cli.reading import read_series, stream_series
-from siggpde.cli.several import join_tables, threads_of
+from siggpde.cli.console import Interrupted, WrongCall, resume_command
+from siggpde.cli.data import read_series, stream_series
+from siggpde.cli.options import ReadOptions
+from siggpde.cli.processes import gather_table, threads_per_rank
 from siggpde.distributed.ranks import ALONE, Ranks
 from siggpde.estimators.loading import Estimator, load
 from siggpde.io import NotStreamable, SeriesData, SeriesStream
@@ -20,7 +20,7 @@ from siggpde.streaming import Parts, predict_stream, prediction_table
 def run_predict(
     model: Path,
     data: str,
-    reading: Reading,
+    read_options: ReadOptions,
     level: float,
     ranks: Ranks = ALONE,
     device: str = "cpu",
@@ -29,17 +29,17 @@ def run_predict(
     """One row a series: id, prediction, then a probability a class, or std, lower and upper; of all ranks on rank 0."""
     with ranks.together():
         estimator = open_model(model, device, jobs)
-        estimator.n_jobs = threads_of(estimator.n_jobs, ranks)
-        found = series_for(estimator, data, reading, labels=False, ranks=ranks)
-        table = prediction_table(estimator, found, level)
-    return join_tables(table, found.ids is None, ranks)
+        estimator.n_jobs = threads_per_rank(estimator.n_jobs, ranks)
+        series = series_for(estimator, data, read_options, labels=False, ranks=ranks)
+        table = prediction_table(estimator, series, level)
+    return gather_table(table, series.ids is None, ranks)
 
 
 def run_predict_stream(
     model: Path,
     data: str,
     output: Path,
-    reading: Reading,
+    read_options: ReadOptions,
     level: float,
     *,
     resume: bool,
@@ -47,7 +47,7 @@ def run_predict_stream(
     device: str,
     jobs: int | None,
 ) -> int | None:
-    """Predictions go to a .parquet file block by block; how many. None where DATA has to be read as a whole."""
+    """Predicts into a .parquet file block by block; returns their number, or None if DATA must be read as a whole."""
     parts = Parts.of(output)
     if parts.exists() and not resume and not force:
         raise WrongCall(
@@ -55,20 +55,22 @@ def run_predict_stream(
         )
     estimator = open_model(model, device, jobs)
     try:
-        found = stream_series(data, reading, getattr(estimator, "reading_", {}))
+        series = stream_series(data, read_options, getattr(estimator, "reading_", {}))
     except NotStreamable as error:
         if resume:
             raise WrongCall(f"--resume cannot be: {error}") from error
         return None
-    _check_layout(estimator, data, found)
+    _check_layout(estimator, data, series)
     try:
-        return predict_stream(estimator, found, output, level=level, resume=resume, force=force or resume)
+        return predict_stream(estimator, series, output, level=level, resume=resume, force=force or resume)
     except KeyboardInterrupt:
-        raise Interrupted(f"interrupted; what was predicted is in {parts.folder}. To go on: {again()}") from None
+        raise Interrupted(
+            f"interrupted; what was predicted is in {parts.folder}. To go on: {resume_command()}"
+        ) from None
 
 
 def open_model(path: Path, device: str, jobs: int | None) -> Estimator:
-    """The model on its device, with `jobs` threads, or those it was fitted with."""
+    """Loads the model onto the device, with `jobs` threads, by default those it was fitted with."""
     if jobs is not None and jobs < 1 and jobs != -1:
         raise WrongCall(f"--jobs must be a positive number, or -1 for one a core; got {jobs}")
     estimator = load(path, device)
@@ -77,31 +79,33 @@ def open_model(path: Path, device: str, jobs: int | None) -> Estimator:
     return estimator
 
 
-def series_for(estimator: Estimator, data: str, reading: Reading, *, labels: bool, ranks: Ranks = ALONE) -> SeriesData:
-    """The series of DATA, read as the model remembers."""
+def series_for(
+    estimator: Estimator, data: str, read_options: ReadOptions, *, labels: bool, ranks: Ranks = ALONE
+) -> SeriesData:
+    """The series of DATA, read with the options that the model remembers, and checked to have its channels."""
     remembered = getattr(estimator, "reading_", {})
-    found = read_series(data, reading, "test", remembered, labels=labels, ranks=ranks)
-    _check_layout(estimator, data, found)
-    return found
+    series = read_series(data, read_options, "test", remembered, labels=labels, ranks=ranks)
+    _check_layout(estimator, data, series)
+    return series
 
 
-def _check_layout(estimator: Estimator, data: str, found: SeriesData | SeriesStream) -> None:
-    names = tuple(found.channel_names)
+def _check_layout(estimator: Estimator, data: str, series: SeriesData | SeriesStream) -> None:
+    names = tuple(series.channel_names)
     if len(names) != estimator.n_channels_:
         wanted = ", ".join(estimator.channel_names_)
         raise ValueError(
             f"{data} has {len(names)} channels ({', '.join(names)}), but the model was fitted with "
             f"{estimator.n_channels_} ({wanted})"
         )
-    if (found.time_channel is None) != (estimator.time_channel is None):
+    if (series.time_channel is None) != (estimator.time_channel is None):
         has = (
-            "no time stamps, but the model was" if found.time_channel is None else "time stamps, but the model was not"
+            "no time stamps, but the model was" if series.time_channel is None else "time stamps, but the model was not"
         )
         raise ValueError(f"{data} is read with {has} fitted with them; give the --time of the fit")
 
 
 def table_bytes(table: pl.DataFrame, suffix: str) -> bytes:
-    """The table as a file of this suffix has it; JSON is a list of rows."""
+    """The content of a file with this suffix that holds the table; in JSON it is a list of rows."""
     if suffix == ".csv":
         return table.write_csv().encode()
     if suffix == ".json":

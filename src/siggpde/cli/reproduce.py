@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from siggpde.cli.failures import Interrupted, failures
+from siggpde.cli.console import Interrupted, one_line_errors
 
 
 class Experiment(StrEnum):
@@ -44,7 +44,7 @@ def reproduce(
     Called again with the same folder it goes on where it was.
     """
     folder = output or Path("results") / (f"{name}-quick" if quick else name)
-    with failures():
+    with one_line_errors():
         from siggpde.experiments import reproduce as run  # noqa: PLC0415 - torch takes long
 
         try:

@@ -10,8 +10,7 @@ import typer
 
 from siggpde.cli import options
 from siggpde.cli.config import read_config
-from siggpde.cli.failures import WrongCall, failures
-from siggpde.cli.tables import print_json, print_table
+from siggpde.cli.console import WrongCall, one_line_errors, print_json, print_tables
 
 
 class Task(StrEnum):
@@ -45,17 +44,11 @@ _MODEL = "The model"
 _RUN = "The run"
 
 
+@options.reads_data
 def fit(
     data: options.Data,
     output: Annotated[Path, typer.Option(metavar="MODEL", help="The folder to save the model in.")],
-    target: options.Target = None,
-    series: options.Series = None,
-    time: options.Time = None,
-    channels: options.Channels = None,
-    ignore: options.Ignore = None,
-    separator: options.Separator = None,
-    part: options.PartOption = None,
-    form: options.FormatOption = None,
+    read_options: options.ReadOptions = options.NOT_GIVEN,
     task: Annotated[
         Task,
         typer.Option(
@@ -134,37 +127,36 @@ def fit(
 
     Until the model is saved, MODEL.checkpoint has what was reached; after an interruption --resume goes on from there.
     """
-    with failures():
-        reading = options.Reading.of(target, series, time, channels, ignore, separator, part, form)
+    with one_line_errors():
         settings = {
             "likelihood": likelihood.value,
-            "members": _members(members),
+            "members": _parse_members(members),
             "n_features": n_features,
             "class_weight": None if class_weight is None else class_weight.value,
             "mask": mask,
             "max_points": max_points or None,
             "max_iter": max_iter,
-            "time_limit": _limit(time_limit),
+            "time_limit": _check_time_limit(time_limit),
             "random_state": seed,
             "device": device,
             "dtype": dtype.value,
             "n_jobs": jobs,
             "cache_dir": cache_dir,
         }
-        from siggpde.cli.fitting import run_fit, summary_tables  # noqa: PLC0415 - torch takes long to import
-        from siggpde.cli.several import several  # noqa: PLC0415
+        from siggpde.cli.processes import connected_ranks  # noqa: PLC0415 - torch takes long to import
+        from siggpde.cli.work.fit import fit_tables, run_fit  # noqa: PLC0415
 
-        with several() as ranks:
-            facts = run_fit(data, output, reading, task.value, settings, resume=resume, force=force, ranks=ranks)
+        with connected_ranks() as ranks:
+            summary = run_fit(data, output, read_options, task.value, settings, resume=resume, force=force, ranks=ranks)
         if not ranks.leads:
             return
         if as_json:
-            print_json(facts)
+            print_json(summary)
         else:
-            print_table(*summary_tables(facts))
+            print_tables(*fit_tables(summary))
 
 
-def _members(text: str) -> int | str:
+def _parse_members(text: str) -> int | str:
     if text == "auto":
         return text
     if not text.isdecimal() or int(text) < 1:
@@ -172,7 +164,7 @@ def _members(text: str) -> int | str:
     return int(text)
 
 
-def _limit(seconds: float | None) -> float | None:
+def _check_time_limit(seconds: float | None) -> float | None:
     if seconds is not None and not 0 < seconds < float("inf"):
         raise WrongCall(f"--time-limit takes seconds above 0; got {seconds:g}")
     return seconds

@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from siggpde.cli.checkpoints import Checkpoint
-from siggpde.cli.describing import data_rows, estimator_facts, member_table
-from siggpde.cli.failures import Interrupted, WrongCall, again
-from siggpde.cli.options import Reading
-from siggpde.cli.reading import read_series, to_remember
-from siggpde.cli.several import threads_of
-from siggpde.cli.tables import fact_table
+from siggpde.cli.console import Interrupted, WrongCall, resume_command, summary_table
+from siggpde.cli.data import options_to_remember, read_series
+from siggpde.cli.options import ReadOptions
+from siggpde.cli.processes import threads_per_rank
+from siggpde.cli.work.checkpoint import Checkpoint
+from siggpde.cli.work.describe import data_rows, estimator_summary, member_table
 from siggpde.distributed.ranks import ALONE, Ranks
 from siggpde.distributed.shard import all_labels
 from siggpde.estimators import SigGPClassifier, SigGPRegressor
@@ -31,7 +30,7 @@ log = logging.getLogger(__name__)
 def run_fit(
     data: str,
     output: Path,
-    reading: Reading,
+    read_options: ReadOptions,
     task: str,
     settings: dict[str, Any],
     *,
@@ -39,59 +38,59 @@ def run_fit(
     force: bool,
     ranks: Ranks = ALONE,
 ) -> dict[str, Any]:
-    """Reads, fits, saves; what was fitted as plain facts. Each rank reads its part; rank 0 keeps what is written."""
+    """Reads, fits and saves; returns a summary of the model. Every rank reads its own series; rank 0 writes."""
     checkpoint = Checkpoint.of(output)
     with ranks.together():
         if ranks.leads:
             _check_start(output, checkpoint, resume, force)
-        found = read_series(data, reading, "train", ranks=ranks)
-        if found.y is None:
+        series = read_series(data, read_options, "train", ranks=ranks)
+        if series.y is None:
             raise WrongCall(f"{data} says no labels; name where they are with --target")
     if task == "auto":
-        classes, places = all_labels(found.y, ranks)
-        task = ranks.broadcast(lambda: choose_task(classes[places], settings["likelihood"]))
-    log.info("%s: %s%s", task, _shown(found), "" if ranks.alone else f" (rank 0 of {ranks.count})")
-    estimator = make_estimator(task, found, settings)
-    with checkpoint.kept(fresh=not resume) if ranks.leads else nullcontext():
+        classes, codes = all_labels(series.y, ranks)
+        task = ranks.broadcast(lambda: choose_task(classes[codes], settings["likelihood"]))
+    log.info("%s: %s%s", task, _shown(series), "" if ranks.alone else f" (rank 0 of {ranks.count})")
+    estimator = make_estimator(task, series, settings)
+    with checkpoint.created(fresh=not resume) if ranks.leads else nullcontext():
         try:
-            threads = threads_of(settings["n_jobs"], ranks)
+            threads = threads_per_rank(settings["n_jobs"], ranks)
             estimator.set_params(checkpoint=str(checkpoint.folder), resume=resume, verbose=1, n_jobs=threads)
-            estimator.fit(found.X, found.y, ranks=ranks)
+            estimator.fit(series.X, series.y, ranks=ranks)
             # Settings of this run, not of the model.
             estimator.set_params(checkpoint=None, resume=False, verbose=0, n_jobs=settings["n_jobs"])
-            estimator.reading_ = to_remember(found, reading)  # pyright: ignore[reportAttributeAccessIssue]
+            estimator.reading_ = options_to_remember(series, read_options)  # pyright: ignore[reportAttributeAccessIssue]
             with ranks.together():
                 if ranks.leads:
                     estimator.save(output, force=force)
         except KeyboardInterrupt:
-            raise Interrupted(_how_to_go_on(checkpoint, ranks)) from None
+            raise Interrupted(_interruption_message(checkpoint, ranks)) from None
     if ranks.leads:
         checkpoint.remove()
-    return {"data": found.name, **estimator_facts(estimator), "output": os.fspath(output)}
+    return {"data": series.name, **estimator_summary(estimator), "output": os.fspath(output)}
 
 
-def summary_tables(facts: dict[str, Any]) -> list[Table]:
-    """What was fitted, for people."""
+def fit_tables(summary: dict[str, Any]) -> list[Table]:
+    """The summary of a fit as tables."""
     rows: list[tuple[str, Any]] = [
-        ("data", facts["data"]),
-        ("task", f"{facts['task']}, {facts['likelihood']}"),
-        *data_rows(facts),
-        ("seconds", f"{facts['seconds']:.1f}"),
-        ("saved in", facts["output"]),
+        ("data", summary["data"]),
+        ("task", f"{summary['task']}, {summary['likelihood']}"),
+        *data_rows(summary),
+        ("seconds", f"{summary['seconds']:.1f}"),
+        ("saved in", summary["output"]),
     ]
-    return [fact_table("siggpde fit", rows), member_table(facts)]
+    return [summary_table("siggpde fit", rows), member_table(summary)]
 
 
 def _check_start(output: Path, checkpoint: Checkpoint, resume: bool, force: bool) -> None:
-    check_output(output, force)
+    check_model_folder(output, force)
     if checkpoint.exists() and not resume and not force:
         raise WrongCall(f"{checkpoint.folder} holds a fit that was interrupted; --resume goes on, --force starts anew")
     if resume and not checkpoint.exists():
         log.info("there is no checkpoint %s, so the fit starts from the beginning", checkpoint.folder)
 
 
-def check_output(output: Path, force: bool) -> None:
-    """Before any work: the model can be saved there."""
+def check_model_folder(output: Path, force: bool) -> None:
+    """Checks, before any work, that the model can be saved there."""
     if output.name in ("", ".."):
         raise WrongCall(f"--output must name a folder for the model; got {output}")
     if os.path.lexists(output) and not output.is_dir():
@@ -106,7 +105,7 @@ def check_output(output: Path, force: bool) -> None:
 
 
 def choose_task(y: np.ndarray, likelihood: str = "auto") -> str:
-    """Classes for strings, bools and integers, a regression for numbers with fractions; or as the likelihood says."""
+    """Classification for strings, bools and integers, regression for fractions; for numbers a likelihood decides."""
     if y.dtype.kind not in "fiu":
         return "classification"
     if likelihood != "auto":
@@ -139,9 +138,9 @@ def _shown(data: SeriesData) -> str:
     return repr(data).removeprefix("SeriesData(").removesuffix(")")
 
 
-def _how_to_go_on(checkpoint: Checkpoint, ranks: Ranks) -> str:
+def _interruption_message(checkpoint: Checkpoint, ranks: Ranks) -> str:
     if not checkpoint.exists():
         return "interrupted before there was anything to keep"
     if not ranks.alone:
         return f"interrupted; what was reached is in {checkpoint.folder}. To go on: the same command with --resume"
-    return f"interrupted; what was reached is in {checkpoint.folder}. To go on: {again()}"
+    return f"interrupted; what was reached is in {checkpoint.folder}. To go on: {resume_command()}"

@@ -1,0 +1,172 @@
+"""What commands print: tables and JSON on stdout, logs and one-line errors on stderr; and their exit codes."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import re
+import shlex
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.logging import RichHandler
+from rich.table import Table
+from rich.text import Text
+
+from siggpde.files import atomic_write
+from siggpde.io.formats import READ_OPTIONS
+
+log = logging.getLogger("siggpde")
+
+# Arguments in messages of the library that are options of the command line. It does not offer `reader` and `mmap`.
+_ARGUMENTS = {option for options in READ_OPTIONS.values() for option in options} - {"reader", "mmap"}
+_ARGUMENTS |= {"format", "likelihood", "members", "device", "dtype", "checkpoint"}
+_IN_PYTHON = re.compile(rf"(?<![\w.-])({'|'.join(sorted(_ARGUMENTS))})=(?=(['\[\w]?))")
+
+
+class WrongCall(Exception):
+    """The command line itself is wrong: exit code 2."""
+
+
+class Interrupted(Exception):
+    """Ctrl-C, with what to do next: exit code 1."""
+
+
+@contextmanager
+def one_line_errors() -> Iterator[None]:
+    """Prints expected errors (of options, data, files) as one line on stderr and exits with code 1 or 2.
+
+    The traceback is logged with --verbose. Other exceptions are defects of the program and pass through.
+    """
+    try:
+        yield
+    except (typer.Exit, typer.Abort, BrokenPipeError):
+        raise
+    except KeyboardInterrupt:
+        _print_error("interrupted")
+        raise typer.Exit(1) from None
+    except Interrupted as error:
+        _print_error(str(error))
+        raise typer.Exit(1) from None
+    except WrongCall as error:
+        _print_error(f"Error: {as_cli_options(str(error))}")
+        raise typer.Exit(2) from error
+    except (OSError, ValueError, RuntimeError, ArithmeticError, ImportError, MemoryError) as error:
+        log.debug("where it failed:", exc_info=True)
+        _print_error(f"Error: {as_cli_options(str(error)) or type(error).__name__}")
+        raise typer.Exit(1) from error
+
+
+def as_cli_options(message: str) -> str:
+    """A message of the library on one line, with its arguments written as options of the command line.
+
+    Examples:
+        >>> as_cli_options("there is no column 'x' for target=;\\nleave it out with ignore=")
+        "there is no column 'x' for --target; leave it out with --ignore"
+    """
+    return _IN_PYTHON.sub(lambda match: f"--{match[1]}" + (" " if match[2] else ""), " ".join(message.split()))
+
+
+def resume_command() -> str:
+    """The command line of this process with --resume, to go on after an interruption."""
+    arguments = [argument for argument in sys.argv[1:] if argument != "--resume"]
+    return f"{shlex.join(['siggpde', *arguments])} --resume"
+
+
+def note(message: str) -> None:
+    """Logs a line, which goes to stderr."""
+    log.info("%s", message)
+
+
+def set_up_logging(verbose: bool) -> None:
+    """Sends logs to stderr: in colours on a terminal, as plain lines elsewhere."""
+    on_terminal = sys.stderr.isatty()
+    console = Console(stderr=True)
+    handler = RichHandler(console=console, show_path=False, show_time=False) if on_terminal else logging.StreamHandler()
+    logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[handler], force=True)
+    log.setLevel(logging.DEBUG if verbose else logging.INFO)
+
+
+def summary_table(title: str, *sections: Iterable[tuple[str, Any]]) -> Table:
+    """Names and values in two columns, with a line between sections. Text such as "[red]" is not taken for markup."""
+    table = Table(title=Text(title), show_header=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for rows in sections:
+        for name, value in rows:
+            table.add_row(Text(name), Text(str(value)))
+        table.add_section()
+    return table
+
+
+def column_table(title: str, header: Sequence[str], rows: Iterable[Sequence[Any]], *, text_columns: int = 1) -> Table:
+    """A table with a header; the first `text_columns` columns are text, the others numbers."""
+    table = Table(title=Text(title))
+    for index, name in enumerate(header):
+        table.add_column(Text(name), justify="left" if index < text_columns else "right", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(str(value)) for value in row))
+    return table
+
+
+def print_tables(*tables: Table) -> None:
+    """Prints tables, each below its title, which may be wider than the table."""
+    console = Console()
+    for index, table in enumerate(tables):
+        title, table.title = table.title, None
+        if index:
+            console.print()
+        console.print(title, style="italic")
+        console.print(table)
+
+
+def fits_terminal(table: Table) -> bool:
+    """Whether the table can be shown without breaking its cells."""
+    return Console(width=10_000).measure(table).maximum <= Console().width
+
+
+def as_json(values: Any) -> str:
+    """JSON text of plain values; infinity and NaN, which JSON does not have, become null."""
+    return json.dumps(_without_nan(values), indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def print_json(values: Any) -> None:
+    typer.echo(as_json(values))
+
+
+def check_output_file(output: Path, force: bool, suffixes: Sequence[str], option: str = "--output") -> None:
+    """Checks, before any work, the suffix and folder of an output file, and without --force that it does not exist."""
+    if output.suffix.lower() not in suffixes:
+        raise WrongCall(f"{option} must end in {', '.join(suffixes)}; got {output}")
+    if output.is_dir():
+        raise WrongCall(f"{output} is a folder; name a file")
+    if not output.parent.is_dir():
+        raise WrongCall(f"the folder {output.parent} of {output.name} does not exist; make it first")
+    if output.exists() and not force:
+        raise WrongCall(f"{output} exists; --force overwrites it")
+
+
+def write_bytes(output: Path, content: bytes) -> None:
+    """Writes a file atomically."""
+    with atomic_write(output) as file:
+        file.write(content)
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _without_nan(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nan(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def _print_error(line: str) -> None:
+    typer.echo(line, err=True)

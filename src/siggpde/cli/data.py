@@ -1,0 +1,187 @@
+"""The series of the argument DATA: of a file, with the options given and those a model remembers, or of a data set."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from siggpde.cli.console import WrongCall
+from siggpde.cli.options import ReadOptions
+from siggpde.cli.processes import read_shard, shard_of
+from siggpde.datasets import Dataset, data_folders, find_dataset, load_dataset
+from siggpde.distributed.ranks import ALONE, Ranks
+from siggpde.io import NotStreamable, SeriesData, SeriesStream, stream
+from siggpde.io.data import cut
+from siggpde.io.formats import (
+    FORMATS,
+    READ_OPTIONS,
+    STREAM_OPTIONS,
+    TABLE_OPTIONS,
+    check_file,
+    check_options,
+    suffix_of,
+)
+from siggpde.io.reading import read_table
+
+
+def read_series(
+    data: str,
+    read_options: ReadOptions,
+    part: str,
+    remembered: dict[str, Any] | None = None,
+    *,
+    labels: bool = True,
+    ranks: Ranks = ALONE,
+) -> SeriesData:
+    """Reads the series of DATA, with `ranks` only those of this rank.
+
+    - `part`: "train" or "test", the one read of data with both unless --part says otherwise.
+    - `remembered`: the options that the file of the fit was read with.
+    - `labels`: without them the target is not read, and need not be there.
+    """
+    path = Path(data)
+    if not _is_file(path, data, read_options):
+        return shard_of(_read_dataset(data, read_options, read_options.part or part), ranks)
+    _check_is_file(path)
+    kind = _format(path, read_options, remembered or {})
+    if kind == "csv":
+        return shard_of(_read_csv(path, read_options, remembered or {}, labels), ranks)
+    options = _file_options(path, kind, read_options, remembered or {}, labels)
+    if kind == "npz" and "part" not in options and _has_parts(path):
+        options["part"] = part
+    options["format"] = kind or None
+    return read_shard(path, kind, options, ranks)
+
+
+def stream_series(data: str, read_options: ReadOptions, remembered: dict[str, Any]) -> SeriesStream:
+    """The same series without labels, to be read block by block; `NotStreamable` where that is impossible."""
+    path = Path(data)
+    if not _is_file(path, data, read_options):
+        raise NotStreamable(f"{data} is a data set by name; only files are read block by block")
+    _check_is_file(path)
+    kind = _format(path, read_options, remembered)
+    if kind not in STREAM_OPTIONS:
+        raise NotStreamable(f"{data} is no .npy or .parquet file, and only these are read block by block")
+    options = _file_options(path, kind, read_options, remembered, labels=False)
+    if "part" in options or "separator" in options:
+        raise NotStreamable(f"{data} is read with options that streams have not")  # reading it as a whole says more
+    return stream(path, **{key: value for key, value in options.items() if key != "format"}, format=kind)
+
+
+def _read_csv(path: Path, read_options: ReadOptions, remembered: dict[str, Any], labels: bool) -> SeriesData:
+    """Reads a ``.csv`` file, which is opened once: options depend on its columns, which come with it."""
+    from siggpde.io.table_file import open_table  # noqa: PLC0415 - polars takes long to import
+
+    check_options("csv", {key: value for key, value in read_options.given().items() if key != "format"})
+    check_file(path)
+    separator = remembered.get("separator") if read_options.separator is None else read_options.separator
+    with open_table(path, "csv", separator) as table:
+        options = _table_options("csv", table.columns, read_options, remembered, labels)
+        return read_table(table, **{key: options.get(key) for key in TABLE_OPTIONS})
+
+
+def _file_options(
+    path: Path, kind: str, read_options: ReadOptions, remembered: dict[str, Any], labels: bool
+) -> dict[str, Any]:
+    """The options to read a file with: those given, and those remembered that its format takes."""
+    if kind == "parquet":
+        return _table_options(kind, _parquet_columns(path), read_options, remembered, labels)
+    options = {key: value for key, value in remembered.items() if key in READ_OPTIONS.get(kind, ())}
+    options |= read_options.given()
+    if not labels and kind in ("npz", "npy"):
+        options.pop("target", None)
+    return options
+
+
+def _table_options(
+    kind: str, columns: list[str], read_options: ReadOptions, remembered: dict[str, Any], labels: bool
+) -> dict[str, Any]:
+    """The options to read a table with: those given, and those remembered, as far as it has the columns."""
+    options = {key: value for key, value in remembered.items() if key in READ_OPTIONS[kind]}
+    if "ignore" in options:  # columns left out when fitting need not be in this file
+        options["ignore"] = [name for name in options["ignore"] if name in columns]
+    options |= read_options.given()
+    if not labels:
+        target = options.pop("target", None)
+        if target in columns:
+            options["ignore"] = [*(options.get("ignore") or []), target]
+    return options
+
+
+def options_to_remember(data: SeriesData, read_options: ReadOptions) -> dict[str, Any]:
+    """The options that a model keeps, so that files of the same layout are read in the same way.
+
+    Channels of a table in long form are kept by name: another file may have them in another order.
+    """
+    options = {key: value for key, value in read_options.given().items() if key != "part"}
+    if read_options.series is not None:
+        options["channels"] = list(data.channel_names[0 if data.time_channel is None else 1 :])
+    return options
+
+
+def _is_file(path: Path, data: str, read_options: ReadOptions) -> bool:
+    """Whether DATA means a file, existing or not, rather than the name of a data set."""
+    return path.is_file() or path.name != data or suffix_of(path) in FORMATS or read_options.format is not None
+
+
+def _check_is_file(path: Path) -> None:
+    if path.is_dir():
+        raise WrongCall(f"{path} is a folder; DATA is a file or the name of a data set")
+    if not path.is_file():
+        near = "" if path.parent.is_dir() else f", nor a folder {path.parent}"
+        raise WrongCall(f"there is no file {path}{near}")
+
+
+def _format(path: Path, read_options: ReadOptions, remembered: dict[str, Any]) -> str:
+    suffix = suffix_of(path)
+    return read_options.format or (suffix if suffix in FORMATS else remembered.get("format") or "")
+
+
+def _parquet_columns(path: Path) -> list[str]:
+    """The names of its columns; none where it cannot be read, for reading it then raises an error that says why."""
+    import polars  # noqa: PLC0415 - it takes long to import, and other formats do not need it
+
+    try:
+        return list(polars.read_parquet_schema(path))
+    except (polars.exceptions.PolarsError, OSError, ValueError):
+        return []
+
+
+def _has_parts(path: Path) -> bool:
+    """Whether an ``.npz`` file has train and test series; false where it cannot be read, for reading it says why."""
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            return "X_train" in archive.files and "X" not in archive.files
+    except Exception:  # numpy raises many kinds
+        return False
+
+
+def _read_dataset(name: str, read_options: ReadOptions, part: str) -> SeriesData:
+    meaningless = [key for key in read_options.given() if key != "part"]
+    if meaningless:
+        raise WrongCall(f"--{meaningless[0]} has no meaning for a data set by name ({name}), only for files")
+    dataset = _load_dataset(name)
+    train = part == "train"
+    return SeriesData(
+        X=cut(dataset.X_train, dataset.lengths_train) if train else cut(dataset.X_test, dataset.lengths_test),
+        y=dataset.y_train if train else dataset.y_test,
+        channel_names=dataset.channel_names,
+        name=dataset.name,
+    )
+
+
+def _load_dataset(name: str) -> Dataset:
+    try:
+        find_dataset(name)
+    except FileNotFoundError:  # then it is downloaded, if it can be
+        try:
+            return load_dataset(name)
+        except (FileNotFoundError, ValueError) as error:
+            folders = ", ".join(map(str, data_folders()))
+            raise WrongCall(
+                f"{name!r} is neither a file nor a known data set: it is not in {folders}, and could not be downloaded "
+                f"({error.__cause__ or error})"
+            ) from error
+    return load_dataset(name)

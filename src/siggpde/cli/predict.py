@@ -1,0 +1,69 @@
+"""`siggpde predict`: its options."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from siggpde.cli import options
+from siggpde.cli.console import WrongCall, check_output_file, note, one_line_errors, write_bytes
+
+
+@options.reads_data
+def predict(
+    model: options.Model,
+    data: options.Data,
+    output: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A .csv, .parquet or .json file; without it CSV is printed.")
+    ] = None,
+    level: Annotated[
+        float, typer.Option(metavar="SHARE", help="Regression: how often intervals hold the number.")
+    ] = 0.9,
+    read_options: options.ReadOptions = options.NOT_GIVEN,
+    device: options.Device = "cpu",
+    jobs: options.Jobs = None,
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="Go on with predictions that were interrupted (.npy or .parquet to .parquet)."),
+    ] = False,
+    force: options.Force = False,
+    as_json: options.AsJson = False,
+    verbose: options.Verbose = False,
+) -> None:
+    """Predict new series: a class and its probabilities, or a number and its interval.
+
+    DATA is read as it was for the fit, unless options say otherwise. It needs no labels; those it has are not read.
+    From .npy or .parquet to .parquet, series are read, predicted and written block by block, however many there are.
+    """
+    with one_line_errors():
+        if not 0 < level < 1:
+            raise WrongCall(f"--level must be between 0 and 1, such as 0.9; got {level:g}")
+        if output is not None and os.environ.get("RANK", "0") == "0":  # other ranks write nothing
+            check_output_file(output, force, (".csv", ".parquet", ".json"))
+        streamed = output is not None and output.suffix.lower() == ".parquet" and not as_json
+        if resume and not streamed:
+            raise WrongCall("--resume is for predictions that go to a .parquet file; name it with --output")
+        from siggpde.cli.processes import connected_ranks  # noqa: PLC0415 - torch takes long to import
+        from siggpde.cli.work import predict as work  # noqa: PLC0415
+
+        with connected_ranks() as ranks:
+            if resume and not ranks.alone:
+                raise WrongCall("--resume is for one process; several predict their parts and join them at the end")
+            if output is not None and streamed and ranks.alone:
+                count = work.run_predict_stream(
+                    model, data, output, read_options, level, resume=resume, force=force, device=device, jobs=jobs
+                )
+                if count is not None:
+                    note(f"{count} predictions are in {output}")
+                    return
+            table = work.run_predict(model, data, read_options, level, ranks, device, jobs)
+        if not ranks.leads:
+            return
+        if output is not None:
+            write_bytes(output, work.table_bytes(table, output.suffix.lower()))
+            note(f"{len(table)} predictions are in {output}")
+        if as_json or output is None:
+            typer.echo(work.table_bytes(table, ".json" if as_json else ".csv").decode(), nl=False)

@@ -1,0 +1,90 @@
+"""A command run by several processes that `torchrun` started: every rank has a shard of the series, rank 0 prints."""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import torch
+import typer
+
+from siggpde.distributed.ranks import Ranks, StoppedElsewhere, connect
+from siggpde.io import SeriesData, from_frame, read
+
+
+@contextmanager
+def connected_ranks() -> Iterator[Ranks]:
+    """Connects the processes of this command; ranks other than 0 log warnings and their own errors only."""
+    with connect() as ranks:
+        if not ranks.leads:
+            logging.getLogger("siggpde").setLevel(logging.WARNING)
+        try:
+            yield ranks
+        except StoppedElsewhere as error:
+            if ranks.leads:
+                raise
+            raise typer.Exit(1) from error
+
+
+def threads_per_rank(jobs: Any, ranks: Ranks) -> Any:
+    """The threads of this rank: `jobs`, or for -1 (one a core) an equal share of the cores of its machine."""
+    if jobs != -1 or ranks.alone:
+        return jobs
+    return max(1, (os.cpu_count() or 1) // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
+
+
+def read_shard(path: Path, kind: str, options: dict[str, Any], ranks: Ranks) -> SeriesData:
+    """Reads the series of this rank from a file that is no ``.csv``.
+
+    Only these series are read from ``.npy`` and from ``.parquet`` with one row a series; other files are read whole.
+    """
+    if kind == "parquet" and not ranks.alone and options.get("series") is None and options.get("time") is None:
+        table = pl.scan_parquet(path)
+        start, stop = shard_bounds(int(table.select(pl.len()).collect().item()), ranks)
+        columns = {key: options.get(key) for key in ("target", "channels", "ignore")}
+        return from_frame(table.slice(start, stop - start), name=path.stem, **columns)
+    if kind == "npy":
+        options = {**options, "mmap": True}  # converted piece by piece by its users, so it is never in memory twice
+    return shard_of(read(path, **options), ranks)
+
+
+def shard_of(data: SeriesData, ranks: Ranks) -> SeriesData:
+    """The series of this rank, from all the series."""
+    if ranks.alone:
+        return data
+    shard = slice(*shard_bounds(len(data), ranks))
+    return SeriesData(
+        X=np.array(data.X[shard], dtype=np.float64) if isinstance(data.X, np.ndarray) else data.X[shard],
+        y=None if data.y is None else data.y[shard],
+        ids=None if data.ids is None else data.ids[shard],
+        channel_names=data.channel_names,
+        time_channel=data.time_channel,
+        name=data.name,
+    )
+
+
+def shard_bounds(total: int, ranks: Ranks) -> tuple[int, int]:
+    """(start, stop): this rank has the series start to stop - 1 of `total`."""
+    if total < ranks.count:
+        raise ValueError(f"there are {total} series for {ranks.count} ranks, but each needs one; start fewer ranks")
+    return total * ranks.rank // ranks.count, total * (ranks.rank + 1) // ranks.count
+
+
+def gather_table(table: pl.DataFrame, renumber: bool, ranks: Ranks) -> pl.DataFrame:
+    """On rank 0 the rows of all ranks in the order of ranks; `renumber` makes the ids their row numbers."""
+    if ranks.alone:
+        return table
+    buffer = io.BytesIO()
+    table.write_ipc(buffer)
+    gathered = ranks.gather_rows(torch.frombuffer(bytearray(buffer.getvalue()), dtype=torch.uint8))
+    if not gathered:
+        return table
+    whole = pl.concat([pl.read_ipc(each.numpy().tobytes()) for each in gathered], how="vertical_relaxed")
+    return whole.with_columns(id=pl.int_range(len(whole), dtype=pl.Int64)) if renumber else whole

@@ -1,0 +1,105 @@
+"""What `siggpde evaluate` does."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.table import Table
+
+from siggpde.cli.console import WrongCall, column_table, fits_terminal, summary_table
+from siggpde.cli.options import ReadOptions
+from siggpde.cli.work.predict import open_model, series_for
+from siggpde.estimators.classifier import SigGPClassifier
+from siggpde.estimators.regressor import SigGPRegressor
+from siggpde.metrics import classification_metrics, regression_metrics
+
+_COVERAGES = (0.5, 0.9, 0.95)
+_MAX_MISTAKES = 10
+
+
+def run_evaluate(
+    model: Path, data: str, read_options: ReadOptions, device: str = "cpu", jobs: int | None = None
+) -> dict[str, Any]:
+    """The metrics of a model on labelled series, as plain values."""
+    estimator = open_model(model, device, jobs)
+    series = series_for(estimator, data, read_options, labels=True)
+    if series.y is None:
+        raise WrongCall(f"{data} says no labels; name where they are with --target")
+    if isinstance(estimator, SigGPRegressor):
+        values = _regression(estimator, series.X, series.y)
+    else:
+        values = _classification(estimator, series.X, series.y)
+    return {"data": series.name, "model": str(model), **values}
+
+
+def metric_tables(metrics: dict[str, Any]) -> list[Table]:
+    """The metrics as tables."""
+    title = f"{metrics['model']} on {metrics['data']}"
+    if metrics["task"] == "regression":
+        return _regression_tables(title, metrics)
+    rows = [("series", metrics["n"]), ("accuracy", _percent(metrics["accuracy"]))]
+    rows += [("balanced accuracy", _percent(metrics["balanced_accuracy"])), ("NLPP", f"{metrics['nlpp']:.4f}")]
+    rows += [("Brier score", f"{metrics['brier']:.4f}"), ("ECE (calibration error)", f"{metrics['ece']:.4f}")]
+    return [summary_table(title, rows), _confusion_table(metrics)]
+
+
+def as_labels(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Labels as strings if the model's are: a file whose labels all look like numbers is read as numbers."""
+    return np.array([str(label) for label in y.tolist()]) if classes.dtype.kind == "U" and y.dtype.kind != "U" else y
+
+
+def _classification(estimator: SigGPClassifier, X: Any, y: np.ndarray) -> dict[str, Any]:
+    labels = as_labels(y, estimator.classes_)
+    values = classification_metrics(labels, estimator.predict_proba(X), estimator.classes_).to_dict()
+    if not math.isfinite(values["nlpp"]):  # a probability too small for a number has a logarithm all the same
+        values["nlpp"] = -float(estimator.log_likelihood(X, labels).mean())
+    return {"task": "classification", **values}
+
+
+def _regression(estimator: SigGPRegressor, X: Any, y: np.ndarray) -> dict[str, Any]:
+    density = estimator.log_likelihood(X, y)
+    mean, std = estimator.predict(X, return_std=True)
+    ends = [end for coverage in _COVERAGES for end in ((1 - coverage) / 2, (1 + coverage) / 2)]
+    quantiles = estimator.predict_quantiles(X, ends)
+    lower, upper = quantiles[:, 0::2].T, quantiles[:, 1::2].T
+    intervals = dict(zip(_COVERAGES, zip(lower, upper, strict=True), strict=True))
+    return {"task": "regression", **regression_metrics(y, mean, std, density, intervals).to_dict()}
+
+
+def _confusion_table(metrics: dict[str, Any]) -> Table:
+    """The whole confusion matrix if it fits the terminal, otherwise the most frequent mistakes."""
+    labels, counts = [str(label) for label in metrics["classes"]], metrics["confusion"]
+    rows = [
+        [label, *("." if count == 0 else count for count in row), _percent(recall)]
+        for label, row, recall in zip(labels, counts, metrics["recall"], strict=True)
+    ]
+    table = column_table("True labels (rows) and predictions (columns)", ["", *labels, "recall"], rows)
+    if fits_terminal(table):
+        return table
+    pairs = [(count, i, j) for i, row in enumerate(counts) for j, count in enumerate(row) if i != j and count]
+    pairs.sort(key=lambda pair: (-pair[0], pair[1:]))
+    mistakes = [(labels[i], labels[j], count) for count, i, j in pairs[:_MAX_MISTAKES]]
+    shown = f"the {len(mistakes)} most frequent of {len(pairs)} kinds" if len(pairs) > len(mistakes) else "all"
+    return column_table(
+        f"Mistakes ({shown}; --json has the whole matrix)", ["true", "predicted", "series"], mistakes, text_columns=2
+    )
+
+
+def _regression_tables(title: str, metrics: dict[str, Any]) -> list[Table]:
+    rows = [("series", metrics["n"]), ("RMSE", f"{metrics['rmse']:.6g}"), ("MAE", f"{metrics['mae']:.6g}")]
+    rows += [("R²", "" if metrics["r2"] is None else f"{metrics['r2']:.4f}"), ("NLPD", f"{metrics['nlpd']:.4f}")]
+    intervals = [
+        (f"{100 * float(level):g} %", _percent(coverage), f"{metrics['width'][level]:.6g}")
+        for level, coverage in metrics["coverage"].items()
+    ]
+    return [
+        summary_table(title, rows),
+        column_table("Intervals", ["level", "hold the number", "mean width"], intervals),
+    ]
+
+
+def _percent(value: float | None) -> str:
+    return "" if value is None else f"{100 * value:.2f} %"
