@@ -1,9 +1,9 @@
 // k(X, y) for a vector of series X, one a lane, and one series y: the whole grid.
 #pragma once
 
-#include "channels.hpp"
-#include "goursat.hpp"
-#include "segments.hpp"
+#include "channel_products.hpp"
+#include "goursat_loops.hpp"
+#include "checkpoints.hpp"
 
 namespace siggpde::SIGGPDE_ISA {
 
@@ -47,7 +47,7 @@ struct CrossGrid {
         }
     }
 
-    // U at the far corner: along the top, which rows of zeros, padding of a shorter lane, leave as it is to the last bit.
+    // U at the far corner, as a sum along the top edge, which zero rows that pad a shorter lane do not change.
     void write_value(const V* bottom) const {
         V value = broadcast<T>(1);
         for (long j = 0; j < columns; ++j) value += bottom[j * M];
@@ -90,16 +90,16 @@ struct CrossGrid {
         V *bottom, *bottom_bar, *rho, *rho_bar, *gradient_y, *store, *states, *gradient_x;
         V end_bar;
 
-        static long size(long columns, int channels, const Cuts& cuts) {
-            return columns * (2 * M + 2 * rows_together + channels) + cuts.leaf * columns * stored +
-                   cuts.slots() * columns * M;
+        static long size(long columns, int channels, const Checkpoints& checkpoints) {
+            return columns * (2 * M + 2 * rows_together + channels) + checkpoints.leaf * columns * stored +
+                   checkpoints.count() * columns * M;
         }
 
-        Reversal(const CrossGrid& grid, const Cuts& cuts, V* memory) : grid(grid) {
+        Reversal(const CrossGrid& grid, const Checkpoints& checkpoints, V* memory) : grid(grid) {
             const long columns = grid.columns;
             bottom = memory, bottom_bar = bottom + columns * M, rho = bottom_bar + columns * M;
             rho_bar = rho + columns * rows_together, gradient_y = rho_bar + columns * rows_together;
-            store = gradient_y + columns * grid.channels, states = store + cuts.leaf * columns * stored;
+            store = gradient_y + columns * grid.channels, states = store + checkpoints.leaf * columns * stored;
             gradient_x = reinterpret_cast<V*>(grid.task.gradient_x);
             end_bar = *reinterpret_cast<const V*>(grid.task.weight);
             for (long j = 0; j < columns * M; ++j) bottom[j] = bottom_bar[j] = V{};
@@ -107,12 +107,12 @@ struct CrossGrid {
             for (long i = 0; i < grid.rows * grid.channels; ++i) gradient_x[i] = V{};
         }
 
-        void save(long slot, long) const {
-            for (long j = 0; j < grid.columns * M; ++j) states[slot * grid.columns * M + j] = bottom[j];
+        void save(long index, long) const {
+            for (long j = 0; j < grid.columns * M; ++j) states[index * grid.columns * M + j] = bottom[j];
         }
 
-        void restore(long slot, long) const {
-            for (long j = 0; j < grid.columns * M; ++j) bottom[j] = states[slot * grid.columns * M + j];
+        void restore(long index, long) const {
+            for (long j = 0; j < grid.columns * M; ++j) bottom[j] = states[index * grid.columns * M + j];
         }
 
         bool forward(long begin, long end, bool) const {
@@ -140,11 +140,11 @@ struct CrossGrid {
     };
 
     bool differentiate() const {
-        const Cuts cuts(rows, columns * stored * long(sizeof(V)));
-        Vectors<V> memory(Reversal::size(columns, channels, cuts));
+        const Checkpoints checkpoints(rows, columns * stored * long(sizeof(V)));
+        Vectors<V> memory(Reversal::size(columns, channels, checkpoints));
         if (!memory.data) return false;
-        Reversal reversal(*this, cuts, memory.data);
-        reverse_rows(reversal, cuts, cuts.levels, 0, rows, true);
+        Reversal reversal(*this, checkpoints, memory.data);
+        reverse_rows(reversal, checkpoints, checkpoints.levels, 0, rows, true);
         for (long j = 0; j < columns * channels; ++j) task.gradient_y[j] += sum_of_lanes<T>(reversal.gradient_y[j]);
         return true;
     }

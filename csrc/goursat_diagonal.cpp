@@ -5,26 +5,19 @@
 #include <cmath>
 #include <limits>
 
-#include "blocks.hpp"
+#include "lane_blocks.hpp"
 #include "parallel.hpp"
-#include "planning.hpp"
+#include "batch_plans.hpp"
 
 namespace siggpde {
 
 namespace {
 
-// A path that goes out and comes back has U(i, i) fall along the diagonal. The error of a cell beside k is then larger
-// by up to the square of that fall, and the bound is tightened by as much. Beyond this, rounding is all there is.
-constexpr double most_inflation = 1e12;
-constexpr int most_passes = 6;
-// Falls as small as those of a random walk are within the slack of the bound.
-constexpr double ordinary_fall = 10;
-
 template <class T>
 class DiagonalRun {
 public:
     DiagonalRun(const SeriesBatch<T>& batch, const DiagonalRequest<T>& request)
-        : batch_(batch), request_(request), kernels_(goursat_kernels()), plans_(batch.count),
+        : batch_(batch), request_(request), loops_(goursat_loops()), plans_(batch.count),
           inflation_(batch.count),
           allowed_(batch.count, 1) {}
 
@@ -36,15 +29,14 @@ public:
                 return failure;
             solve(all_members(batch_.count));
         }
-        // A rough pass sees only part of the fall; a better one sees more of it.
-        for (int pass = 0; pass < most_passes && request_.plan.refine < 0 && solve_inflated_again(); ++pass) continue;
+        // An inaccurate pass underestimates the fall, so passes are repeated until the plans allow for all of it.
+        for (int pass = 0; pass < max_passes && request_.plan.refine < 0 && solve_inflated_again(); ++pass) continue;
         if (out_of_memory_) return {Failure::memory};
         if (request_.inflation) std::copy(inflation_.begin(), inflation_.end(), request_.inflation);
         for (long i = 0; i < batch_.count; ++i)
             if (!std::isfinite(request_.value[i])) return {Failure::overflow, i};
-        // Measured on paths that come back: up to about five roundings, times the square of the fall.
-        const double rounding = 5 * ordinary_fall * std::numeric_limits<T>::epsilon();
-        const double worst_rounding = sizeof(T) == 8 ? 1e-6 : 1e-2;
+        const double rounding = roundings * ordinary_fall * std::numeric_limits<T>::epsilon();
+        const double worst_rounding = sizeof(T) == 8 ? inaccurate_above_f64 : inaccurate_above_f32;
         for (long i = 0; i < batch_.count; ++i)
             if (const double error = rounding * inflation_[i]; error > std::max(worst_rounding, request_.plan.tol))
                 return {error > 1 ? Failure::lost : Failure::inaccurate, i};
@@ -53,7 +45,7 @@ public:
 
 private:
     void solve(std::vector<long> members) {
-        const int width = kernels_.width<T>();
+        const int width = loops_.width<T>();
         const Blocks blocks(plans_, std::move(members), width);
         double total = 0;
         for (const Block& block : blocks.blocks) total += work(block.scheme, block.steps);
@@ -67,15 +59,15 @@ private:
         });
     }
 
-    // Where all series take the same scheme and have the same length, they need no sorting, and planning leaves their
-    // increments where the grid wants them.
+    // Finite differences on series of equal length: no sorting is needed, and planning writes the increments directly
+    // to the memory that the grid reads.
     Failure solve_as_they_come() {
-        const int width = kernels_.width<T>();
+        const int width = loops_.width<T>();
         const long vectors = (batch_.count + width - 1) / width, steps = batch_.points - 1;
         std::vector<Failure> failures(vectors);
         const double total = double(vectors) * work(finite_differences, steps);
         parallel_for(useful_threads(request_.threads, total), vectors, [&](long v) {
-            long members[most_lanes];
+            long members[max_lanes];
             const int count = int(std::min<long>(width, batch_.count - v * width));
             for (int lane = 0; lane < count; ++lane) members[lane] = v * width + lane;
             solve_lanes(finite_differences, members, count, steps, width, [&](T* x) {
@@ -113,7 +105,7 @@ private:
         task.log = request_.log;
         task.gradient_x = request_.gradient ? gradient : nullptr;
         task.scales = scales;
-        if (!kernels_.of<T>().diagonal[scheme](task)) {
+        if (!loops_.of<T>().diagonal[scheme](task)) {
             out_of_memory_ = true;
             return;
         }
@@ -132,7 +124,7 @@ private:
                     request_.gradient[members[lane] * channels + c] = gradient[c * width + lane];
             return;
         }
-        T* rows[most_lanes];
+        T* rows[max_lanes];
         std::vector<T> increments;
         long longest = 0;
         for (int lane = 0; lane < count; ++lane) {
@@ -140,19 +132,20 @@ private:
             const long segments = batch_.length(members[lane]) - 1;
             longest = std::max(longest, segments);
             if (!plans_[members[lane]].splits()) continue;
-            // Pieces back to segments, in the place where those of a series that is not split are.
+            // Gradients of pieces become gradients of segments, as they are for a series that is not split.
             increments.assign(segments * channels, T(0));
             batch_.add_unpacked(members[lane], plans_[members[lane]], gradient + lane, width, increments.data());
             for (long i = 0; i < segments * channels; ++i) gradient[i * width + lane] = increments[i];
         }
-        kernels_.of<T>().give_back(batch_.lanes(members, count, width), gradient, longest, rows, batch_.points);
+        loops_.of<T>().store_point_gradients(batch_.lanes(members, count, width), gradient, longest, rows,
+                                             batch_.points);
     }
 
     // False if the plans already allow for all the inflation there is.
     bool solve_inflated_again() {
         std::vector<long> members;
         for (long i = 0; i < batch_.count; ++i) {
-            const double ratio = std::min(inflation_[i], most_inflation);
+            const double ratio = std::min(inflation_[i], max_inflation);
             if (!(ratio > 1 && plans_[i].estimate * ratio > request_.plan.tol && ratio > allowed_[i])) continue;
             allowed_[i] = ratio;
             const std::vector<double> squared = batch_.squared_segments(i);
@@ -163,7 +156,7 @@ private:
                 size.fourth += r * r;
                 size.eighth += r * r * r * r;
             }
-            Request sharper = request_.plan;
+            PlanRequest sharper = request_.plan;
             sharper.tol /= ratio;
             if (make_plan(size, sharper, plans_[i]) == Verdict::cut) make_cuts(size, squared, sharper, plans_[i]);
             members.push_back(i);
@@ -175,7 +168,7 @@ private:
 
     const SeriesBatch<T>& batch_;
     const DiagonalRequest<T>& request_;
-    const GoursatKernels& kernels_;
+    const GoursatLoops& loops_;
     std::vector<Plan> plans_;
     std::vector<double> inflation_;
     std::vector<double> allowed_;  // what the plans were tightened by
@@ -184,7 +177,7 @@ private:
 
 constexpr long series_per_chunk = 1024;
 
-// Large batches go through in chunks, one a thread at a time: what a thread has measured it then finds in its cache.
+// Large batches are solved in chunks, each by one thread, so that what planning has read is still in its cache.
 template <class T>
 Failure solve_in_chunks(const SeriesBatch<T>& batch, const DiagonalRequest<T>& request) {
     const long chunks = (batch.count + series_per_chunk - 1) / series_per_chunk;

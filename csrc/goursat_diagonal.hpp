@@ -6,9 +6,9 @@
 
 #include <cmath>
 
-#include "channels.hpp"
-#include "goursat.hpp"
-#include "segments.hpp"
+#include "channel_products.hpp"
+#include "goursat_loops.hpp"
+#include "checkpoints.hpp"
 
 namespace siggpde::SIGGPDE_ISA {
 
@@ -155,7 +155,7 @@ struct DiagonalGrid {
         return lc;
     }
 
-    // Gradients of rows i .. i + count - 1. Their sensitivities left of the diagonal count for nothing.
+    // Gradients of rows i .. i + count - 1. Cells left of the diagonal have sensitivity zero.
     void pull_back(long i, long count, V* rho_bar, V* of_rows, V* gradient) const {
         const VectorColumns<T> columns{x};
         const V* first = x + i * channels;
@@ -181,35 +181,35 @@ struct DiagonalGrid {
 
         static long state_size(long rows) { return rows * M + 1; }
 
-        static long size(long rows, int channels, const Cuts& cuts) {
-            return rows * (2 * M + 1 + 2 * rows_together) + rows_together * channels + cuts.leaf * rows * stored +
-                   cuts.slots() * state_size(rows);
+        static long size(long rows, int channels, const Checkpoints& checkpoints) {
+            return rows * (2 * M + 1 + 2 * rows_together) + rows_together * channels + checkpoints.leaf * rows * stored +
+                   checkpoints.count() * state_size(rows);
         }
 
-        Reversal(const DiagonalGrid& grid, const Cuts& cuts, V* memory) : grid(grid) {
+        Reversal(const DiagonalGrid& grid, const Checkpoints& checkpoints, V* memory) : grid(grid) {
             const long rows = grid.rows;
             bottom = memory, bottom_bar = bottom + rows * M, rho = bottom_bar + rows * M;
             rho_bar = rho + rows * rows_together, scale = rho_bar + rows * rows_together, of_rows = scale + rows;
-            store = of_rows + rows_together * grid.channels, states = store + cuts.leaf * rows * stored;
+            store = of_rows + rows_together * grid.channels, states = store + checkpoints.leaf * rows * stored;
             gradient = reinterpret_cast<V*>(grid.task.gradient_x);
             for (long j = 0; j < rows * M; ++j) bottom[j] = bottom_bar[j] = V{};
             for (long c = 0; c < (grid.task.scales ? 1 : rows) * grid.channels; ++c) gradient[c] = V{};
         }
 
-        void save(long slot, long row) const {
-            V* state = states + slot * state_size(grid.rows);
+        void save(long index, long row) const {
+            V* state = states + index * state_size(grid.rows);
             for (long j = row * M; j < grid.rows * M; ++j) state[j] = bottom[j];
             state[grid.rows * M] = corner;
         }
 
-        void restore(long slot, long row) {
-            const V* state = states + slot * state_size(grid.rows);
+        void restore(long index, long row) {
+            const V* state = states + index * state_size(grid.rows);
             for (long j = row * M; j < grid.rows * M; ++j) bottom[j] = state[j];
             corner = state[grid.rows * M];
         }
 
-        // Rows [begin, end). What is only to be noticed once, how far U falls and how often it was rescaled, is noticed
-        // when they are swept for the first time.
+        // Rows [begin, end). The fall of U and the number of rescalings are recorded only in the first sweep over them
+        // (`fresh`).
         template <bool Store>
         void advance(long begin, long end, bool fresh) {
             V* fall = reinterpret_cast<V*>(grid.task.fall);
@@ -254,11 +254,11 @@ struct DiagonalGrid {
     };
 
     bool differentiate() const {
-        const Cuts cuts(rows, rows * stored * long(sizeof(V)));
-        Vectors<V> memory(Reversal::size(rows, channels, cuts));
+        const Checkpoints checkpoints(rows, rows * stored * long(sizeof(V)));
+        Vectors<V> memory(Reversal::size(rows, channels, checkpoints));
         if (!memory.data) return false;
-        Reversal reversal(*this, cuts, memory.data);
-        reverse_rows(reversal, cuts, cuts.levels, 0, rows, true);
+        Reversal reversal(*this, checkpoints, memory.data);
+        reverse_rows(reversal, checkpoints, checkpoints.levels, 0, rows, true);
         return true;
     }
 };

@@ -1,13 +1,13 @@
 // The two calls of the signature kernel on whole batches.
 #pragma once
 
-#include "series.hpp"
+#include "series_batch.hpp"
 
 namespace siggpde {
 
 template <class T>
 struct DiagonalRequest {
-    Request plan;
+    PlanRequest plan;
     bool log = false;
     T* value = nullptr;     // [series]
     T* gradient = nullptr;  // null; [series][point][channel]; or [series][channel] if `scales`
@@ -21,7 +21,7 @@ Failure solve_diagonal(const SeriesBatch<T>& batch, const DiagonalRequest<T>& re
 
 template <class T>
 struct GramRequest {
-    Request plan;
+    PlanRequest plan;
     T* value = nullptr;          // [x][y]; not written if a gradient is wanted
     const T* weight = nullptr;   // [x][y]: sensitivity of every value
     T* gradient_x = nullptr;     // [x][point][channel]

@@ -4,16 +4,16 @@
 #include <algorithm>
 #include <atomic>
 
-#include "blocks.hpp"
+#include "lane_blocks.hpp"
 #include "parallel.hpp"
-#include "planning.hpp"
+#include "batch_plans.hpp"
 
 namespace siggpde {
 
 namespace {
 
 constexpr long others_per_task = 64;  // how many Y a block of X meets in one task
-constexpr long tasks_per_wave = 32;   // the gradients of so many tasks are held, then summed in order
+constexpr long tasks_per_wave = 32;   // the gradients of so many tasks are kept, then summed in order
 
 // One side of the matrix: how each series is split, and with which degree.
 template <class T>
@@ -24,16 +24,16 @@ struct Side {
 
     explicit Side(const SeriesBatch<T>& batch) : batch(batch), plans(batch.count) {}
 
-    Failure prepare(const Request& request, int threads) {
+    Failure prepare(const PlanRequest& request, int threads) {
         std::vector<double> inflation(batch.count, 1);
         if (request.refine < 0) {
-            // Does the path come back on itself? A rough solution tells: only the magnitude matters. Finite differences
+            // A rough solution tells whether the path comes back on itself: only the magnitude matters. Finite differences
             // are too rough, they may miss a fall of a thousand where segments are long.
             std::vector<T> value(batch.count);
             DiagonalRequest<T> coarse;
             coarse.plan = request;
-            coarse.plan.tol = std::max(request.tol, 1e-2);
-            coarse.plan.alone = true;
+            coarse.plan.tol = std::max(request.tol, rough_tol);
+            coarse.plan.diagonal_only = true;
             coarse.value = value.data();
             coarse.inflation = inflation.data();
             coarse.threads = threads;
@@ -41,7 +41,7 @@ struct Side {
             if (failure.code == Failure::not_finite || failure.code == Failure::memory) return failure;
             if (failure.code == Failure::inaccurate || failure.code == Failure::lost) rounding = failure;
         }
-        for (double& ratio : inflation) ratio = std::min(ratio, 1e12);
+        for (double& ratio : inflation) ratio = std::min(ratio, max_inflation);
         return plan_all(batch, request, inflation.data(), threads, plans);
     }
 };
@@ -50,8 +50,8 @@ template <class T>
 class GramRun {
 public:
     GramRun(const Side<T>& x, const Side<T>& y, bool symmetric, const GramRequest<T>& request)
-        : x_(x), y_(y), symmetric_(symmetric), request_(request), kernels_(goursat_kernels()),
-          width_(kernels_.width<T>()),
+        : x_(x), y_(y), symmetric_(symmetric), request_(request), loops_(goursat_loops()),
+          width_(loops_.width<T>()),
           rows_(x.plans, all_members(x.batch.count), width_), columns_(y.plans, all_members(y.batch.count), 1) {
         offsets_.reserve(y.batch.count + 1);
         long offset = 0;
@@ -103,7 +103,7 @@ private:
         parallel_for(useful_threads(request_.threads, operations), end - begin, [&](long t) { work(begin + t); });
     }
 
-    const GridFunctions<T>& functions() const { return kernels_.of<T>(); }
+    const GridFunctions<T>& functions() const { return loops_.of<T>(); }
 
     std::size_t packed_size(const Block& block) const {
         return std::size_t(block.steps + 1) * x_.batch.channels * width_;
@@ -216,7 +216,7 @@ private:
     const Side<T>&x_, &y_;
     const bool symmetric_;
     const GramRequest<T>& request_;
-    const GoursatKernels& kernels_;
+    const GoursatLoops& loops_;
     const int width_;
     const Blocks rows_, columns_;
     std::vector<long> offsets_;  // of each Y, in the order of columns_, in increments_

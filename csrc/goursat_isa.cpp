@@ -1,21 +1,21 @@
 // The grids for one instruction set.
 #include "goursat_cross.hpp"
 #include "goursat_diagonal.hpp"
-#include "series_lanes.hpp"
+#include "lane_increments.hpp"
 
 namespace siggpde::SIGGPDE_ISA {
 
 template <class T>
 constexpr GridFunctions<T> functions() {
-    return {take_in<T>,
-            give_back<T>,
+    return {load_increments<T>,
+            store_point_gradients<T>,
             {solve_diagonal<T, 1, 2>, solve_diagonal<T, 2, 0>, solve_diagonal<T, 3, 0>, solve_diagonal<T, 4, 0>,
              solve_diagonal<T, 5, 0>, solve_diagonal<T, 6, 0>, solve_diagonal<T, 8, 0>},
             {solve_cross<T, 1, 2>, solve_cross<T, 2, 0>, solve_cross<T, 3, 0>, solve_cross<T, 4, 0>,
              solve_cross<T, 5, 0>, solve_cross<T, 6, 0>, solve_cross<T, 8, 0>}};
 }
 
-extern const GoursatKernels goursat_kernels;
-const GoursatKernels goursat_kernels = {width<double>, width<float>, functions<double>(), functions<float>()};
+extern const GoursatLoops goursat_loops;
+const GoursatLoops goursat_loops = {width<double>, width<float>, functions<double>(), functions<float>()};
 
 }  // namespace siggpde::SIGGPDE_ISA

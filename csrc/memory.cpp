@@ -7,18 +7,18 @@ namespace siggpde {
 namespace {
 
 constexpr std::size_t largest_kept = 8 << 20;
-constexpr int pieces_kept = 2;  // the drivers' and the grids'
+constexpr int buffers_kept = 2;  // one for the drivers, one for the grids
 
-struct Kept {
+struct Buffer {
     void* memory = nullptr;
     std::size_t bytes = 0;
     bool used = false;
 };
 
 struct ThreadMemory {
-    Kept kept[pieces_kept];
+    Buffer kept[buffers_kept];
     ~ThreadMemory() {
-        for (Kept& piece : kept) std::free(piece.memory);
+        for (Buffer& buffer : kept) std::free(buffer.memory);
     }
 };
 
@@ -26,28 +26,28 @@ thread_local ThreadMemory of_thread;
 
 }  // namespace
 
-void* take_memory(std::size_t bytes) {
+void* acquire_memory(std::size_t bytes) {
     bytes = (bytes + 127) / 64 * 64;
     if (bytes <= largest_kept) {
-        for (Kept& piece : of_thread.kept) {
-            if (piece.used) continue;
-            if (piece.bytes < bytes) {
-                std::free(piece.memory);
-                piece.bytes = bytes + bytes / 2 / 64 * 64;
-                piece.memory = std::aligned_alloc(64, piece.bytes);
-                if (!piece.memory) piece.bytes = 0;
+        for (Buffer& buffer : of_thread.kept) {
+            if (buffer.used) continue;
+            if (buffer.bytes < bytes) {
+                std::free(buffer.memory);
+                buffer.bytes = bytes + bytes / 2 / 64 * 64;
+                buffer.memory = std::aligned_alloc(64, buffer.bytes);
+                if (!buffer.memory) buffer.bytes = 0;
             }
-            piece.used = piece.memory != nullptr;
-            return piece.memory;
+            buffer.used = buffer.memory != nullptr;
+            return buffer.memory;
         }
     }
     return std::aligned_alloc(64, bytes);
 }
 
-void return_memory(void* memory) {
-    for (Kept& piece : of_thread.kept)
-        if (piece.memory == memory && piece.used) {
-            piece.used = false;
+void release_memory(void* memory) {
+    for (Buffer& buffer : of_thread.kept)
+        if (buffer.memory == memory && buffer.used) {
+            buffer.used = false;
             return;
         }
     std::free(memory);

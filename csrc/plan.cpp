@@ -7,11 +7,6 @@ namespace siggpde {
 
 namespace {
 
-constexpr int first_series_scheme = 1;
-constexpr double longest_piece = 1.5;
-// Floating-point operations of a cell, about; the planner only compares them.
-constexpr double work[schemes] = {14, 36, 80, 150, 245, 375, 760};
-
 // C_m of every scheme.
 struct Bounds {
     std::array<double, schemes> of;
@@ -41,17 +36,18 @@ double power_sum(int m, double fourth, double eighth, double longest) {
 // times a factor where pieces are long, for the powers of rho left out, which grow faster than the rest (measured: they
 // matter from degree 4 on as soon as pieces exceed 1, below only when they do so by far); and for a series that meets
 // only itself times what levels m and m + 1 can be of its signature, `length` bounding its length.
-int cheapest_scheme(double fourth, double eighth, double longest, double length, const Request& request, double& value) {
+int cheapest_scheme(double fourth, double eighth, double longest, double length, const PlanRequest& request,
+                    double& value) {
     const double excess = longest > 1 ? longest : 1;
     const double excess_squared = excess * excess;
     double large = excess_squared * excess_squared * excess_squared, level = length * length / 2;
-    for (int scheme = first_series_scheme, m = scheme_degree[scheme];; ++scheme) {
+    for (int scheme = first_legendre_scheme, m = scheme_degree[scheme];; ++scheme) {
         for (; m < scheme_degree[scheme]; ++m) {
             large *= m == 3 && longest > 1 ? 10 / excess : excess;
             level *= length / (m + 1);
         }
         value = bounds.of[scheme] * power_sum(m, fourth, eighth, longest) * large;
-        if (request.alone) value *= std::min(1.0, level) * std::min(1.0, level * length / (m + 1));
+        if (request.diagonal_only) value *= std::min(1.0, level) * std::min(1.0, level * length / (m + 1));
         if (value <= request.tol || scheme + 1 == schemes) return scheme;
     }
 }
@@ -65,7 +61,7 @@ Cut cut_path(const std::vector<double>& squared, double piece) {
     Cut cut;
     for (double square : squared) {
         const double r = std::sqrt(square);
-        const double count = double(pieces_of(r, piece)), part = r / count;
+        const double count = double(piece_count(r, piece)), part = r / count;
         cut.steps += count;
         const double power = part * part * part * part;
         cut.fourth += count * power;
@@ -77,7 +73,7 @@ Cut cut_path(const std::vector<double>& squared, double piece) {
 
 }  // namespace
 
-Verdict make_plan(const PathSize& path, const Request& request, Plan& plan) {
+Verdict make_plan(const PathSize& path, const PlanRequest& request, Plan& plan) {
     plan = Plan{};
     plan.steps = path.segments;
     if (!(path.largest <= request.too_long * request.too_long)) return Verdict::too_large;
@@ -86,7 +82,7 @@ Verdict make_plan(const PathSize& path, const Request& request, Plan& plan) {
         plan.steps = path.segments * plan.uniform;
         return Verdict::done;
     }
-    plan.scheme = first_series_scheme;
+    plan.scheme = first_legendre_scheme;
     if (path.largest == 0) return Verdict::done;
     const double longest = std::sqrt(path.largest), length = std::sqrt(double(path.segments) * path.sum);
     if (longest > longest_piece) return Verdict::cut;
@@ -95,24 +91,24 @@ Verdict make_plan(const PathSize& path, const Request& request, Plan& plan) {
     return cheap ? Verdict::done : Verdict::cut;
 }
 
-void make_cuts(const PathSize& path, const std::vector<double>& squared, const Request& request, Plan& plan) {
+void make_cuts(const PathSize& path, const std::vector<double>& squared, const PlanRequest& request, Plan& plan) {
     const double longest = std::sqrt(path.largest), length = std::sqrt(double(path.segments) * path.sum);
-    bool found = longest <= longest_piece && plan.estimate <= request.tol;
-    double best = longest <= longest_piece ? work[plan.scheme] * double(path.segments) * double(path.segments) : 0;
-    for (int cut : {1, 2, 3, 4, 6, 8, 12, 16}) {
-        const double piece = std::min(longest, longest_piece) / cut;
+    bool within_tol = longest <= longest_piece && plan.estimate <= request.tol;
+    double best = longest <= longest_piece ? cell_work[plan.scheme] * double(path.segments) * double(path.segments) : 0;
+    for (int factor : cut_factors) {
+        const double piece = std::min(longest, longest_piece) / factor;
         if (piece >= longest) continue;
         const Cut split = cut_path(squared, piece);
         // More cuts only cost more: stop where even the cheapest scheme would.
-        if (found && work[first_series_scheme] * split.steps * split.steps >= best) break;
+        if (within_tol && cell_work[first_legendre_scheme] * split.steps * split.steps >= best) break;
         double value;
         const int scheme = cheapest_scheme(split.fourth, split.eighth, split.longest, length, request, value);
-        const double cost = work[scheme] * split.steps * split.steps;
+        const double cost = cell_work[scheme] * split.steps * split.steps;
         const bool meets = value <= request.tol;
-        if (best > 0 && (found ? !meets || cost >= best : !meets && value >= plan.estimate)) continue;
+        if (best > 0 && (within_tol ? !meets || cost >= best : !meets && value >= plan.estimate)) continue;
         plan = Plan{scheme, 1, piece, value, long(split.steps)};
         best = cost;
-        found = meets;
+        within_tol = meets;
     }
 }
 

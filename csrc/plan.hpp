@@ -9,7 +9,7 @@
 #include <cmath>
 #include <vector>
 
-#include "goursat.hpp"
+#include "goursat_loops.hpp"
 
 namespace siggpde {
 
@@ -22,22 +22,23 @@ struct Plan {
     bool splits() const { return longest > 0 || uniform > 1; }
 };
 
-struct Request {
+struct PlanRequest {
     int refine = -1;           // >= 0: finite differences with 2^refine pieces a segment; -1: Legendre edges to `tol`
     double tol = 1e-8;
-    bool alone = true;         // the series meets only itself, so that a short path makes high levels small
+    bool diagonal_only = true;  // only k(X, X) is wanted: the high levels of a short path are then small twice
     double too_long = 700;     // a segment longer than this overflows for certain
 };
 
-// The least number of equal pieces no longer than `piece`.
-inline int pieces_of(double length, double piece) {
+// The smallest number of equal pieces no longer than `piece`.
+inline int piece_count(double length, double piece) {
     if (length <= piece) return 1;
     const int count = int(length / piece);
     return count * piece < length ? count + 1 : count;
 }
 
-inline int pieces(const Plan& plan, double length) {
-    return plan.longest > 0 ? pieces_of(length, plan.longest) : plan.uniform;
+// The number of pieces that a plan splits a segment of this length into.
+inline int piece_count(const Plan& plan, double length) {
+    return plan.longest > 0 ? piece_count(length, plan.longest) : plan.uniform;
 }
 
 // What planning needs to know of a path: sums over its segments.
@@ -52,9 +53,9 @@ struct PathSize {
 enum class Verdict { done, cut, too_large };
 
 // A plan that splits no segment, if that is good; Verdict::cut asks for make_cuts.
-Verdict make_plan(const PathSize& path, const Request& request, Plan& plan);
+Verdict make_plan(const PathSize& path, const PlanRequest& request, Plan& plan);
 
 // The best plan that may split segments; `squared` has every |dx|^2.
-void make_cuts(const PathSize& path, const std::vector<double>& squared, const Request& request, Plan& plan);
+void make_cuts(const PathSize& path, const std::vector<double>& squared, const PlanRequest& request, Plan& plan);
 
 }  // namespace siggpde

@@ -11,10 +11,10 @@ namespace siggpde {
 template <class T>
 class Scratch {
 public:
-    explicit Scratch(std::size_t count) : data_(static_cast<T*>(take_memory(count * sizeof(T)))) {
+    explicit Scratch(std::size_t count) : data_(static_cast<T*>(acquire_memory(count * sizeof(T)))) {
         if (!data_) throw std::bad_alloc();
     }
-    ~Scratch() { return_memory(data_); }
+    ~Scratch() { release_memory(data_); }
     Scratch(const Scratch&) = delete;
     Scratch& operator=(const Scratch&) = delete;
     T* get() const { return data_; }

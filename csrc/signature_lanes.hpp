@@ -12,7 +12,7 @@
 #pragma once
 
 #include "lanes.hpp"
-#include "signature.hpp"
+#include "signature_loops.hpp"
 
 namespace siggpde::SIGGPDE_ISA {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "lanes.hpp"
-#include "signature.hpp"
+#include "signature_loops.hpp"
 #include "transpose.hpp"
 
 namespace siggpde::SIGGPDE_ISA {
@@ -93,11 +93,11 @@ vec<T> unpack(const Lanes<T>& lanes, const TileView& tile, const vec<T>* state, 
     for (int i = 0; i < tile.n_filled;) {
         if (is_run(lanes, tile, i)) {
             vec<T> block[width<T>];
-            for (int j = 0; j < width<T>; ++j) block[j] = state[tile.slot[i + j]];
+            for (int j = 0; j < width<T>; ++j) block[j] = state[tile.position[i + j]];
             store_block<T>(out + lanes.first * columns + tile.filled[i], columns, block);
             i += width<T>;
         } else {
-            store_column<T>(lanes, out, columns, tile.filled[i], state[tile.slot[i]]);
+            store_column<T>(lanes, out, columns, tile.filled[i], state[tile.position[i]]);
             ++i;
         }
     }
@@ -113,10 +113,10 @@ void load_bar(const Lanes<T>& lanes, const TileView& tile, const T* grad_out, lo
         if (is_run(lanes, tile, i)) {
             vec<T> block[width<T>];
             load_block<T>(grad_out + lanes.first * columns + tile.filled[i], columns, block);
-            for (int j = 0; j < width<T>; ++j) bar[tile.slot[i + j]] = block[j];
+            for (int j = 0; j < width<T>; ++j) bar[tile.position[i + j]] = block[j];
             i += width<T>;
         } else {
-            bar[tile.slot[i]] = load_column<T>(lanes, grad_out, columns, tile.filled[i]);
+            bar[tile.position[i]] = load_column<T>(lanes, grad_out, columns, tile.filled[i]);
             ++i;
         }
     }

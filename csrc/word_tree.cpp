@@ -48,7 +48,7 @@ struct Builder {
     }
 
     void store(Tile& tile, int i) {
-        if (!claimed[i] && column[i] >= 0) tile.slot.push_back(int(tile.start.size()));
+        if (!claimed[i] && column[i] >= 0) tile.position.push_back(int(tile.start.size()));
         tile.start.push_back(column[i]);
         if (children[i]) tile.inner_start.push_back(column[i]);
         claimed[i] = true;
@@ -174,8 +174,9 @@ void WordTree::build(const std::vector<int>& parent, const std::vector<int>& let
     for (int c : column) columns += c >= 0;
     for (Tile& tile : tiles) {
         prune(tile.ops, 0, int(tile.ops.size()), tile.inner);
-        std::sort(tile.slot.begin(), tile.slot.end(), [&](int a, int b) { return tile.start[a] < tile.start[b]; });
-        for (int slot : tile.slot) tile.filled.push_back(tile.start[slot]);
+        std::sort(tile.position.begin(), tile.position.end(),
+                  [&](int a, int b) { return tile.start[a] < tile.start[b]; });
+        for (int position : tile.position) tile.filled.push_back(tile.start[position]);
         max_size = std::max(max_size, int(tile.start.size()));
         max_inner = std::max(max_inner, int(tile.inner_start.size()));
         work += multiply_adds(tile.ops, channels);

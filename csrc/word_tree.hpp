@@ -32,7 +32,7 @@ struct Tile {
     std::vector<int> start;        // for each word, in storage order, its column or -1
     std::vector<int> inner_start;  // the same for the words of `inner`
     std::vector<int> filled;       // the output columns that this tile fills, ascending
-    std::vector<int> slot;         // the position in storage of the word of each of them
+    std::vector<int> position;     // for each of them, the position of its word in storage
 };
 
 struct WordTree {

@@ -1,7 +1,7 @@
 // The signature operation as Python sees it: a compiled word tree with forward and backward.
 //
 // Buffers are passed as addresses of contiguous CPU memory; the caller has checked shapes and types.
-#include "signature.hpp"
+#include "signature_loops.hpp"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/vector.h>
@@ -68,8 +68,8 @@ public:
     explicit SignatureTree(WordTree tree) : tree_(std::move(tree)) {
         for (const Tile& tile : tree_.tiles)
             tiles_.push_back({tile.ops.data(), int(tile.ops.size()), tile.inner.data(), int(tile.inner.size()),
-                              tile.start.data(), tile.inner_start.data(), tile.filled.data(), tile.slot.data(),
-                              int(tile.slot.size()), int(tile.start.size()), int(tile.inner_start.size())});
+                              tile.start.data(), tile.inner_start.data(), tile.filled.data(), tile.position.data(),
+                              int(tile.position.size()), int(tile.start.size()), int(tile.inner_start.size())});
         view_ = {tiles_.data(),      int(tiles_.size()), tree_.channels,  tree_.depth,
                  tree_.root_column, tree_.max_size,     tree_.max_inner, tree_.columns};
     }
@@ -84,8 +84,8 @@ public:
         threads = useful_threads(threads, operations(batch));
         for_blocks(batch.n, run.width, threads, bytes, [&](long block, void* memory) {
             const int mine = run.forward(view_, batch, block, start, out, memory);
-            int seen = status.load();
-            while (mine != ok && (seen == ok || mine < seen) && !status.compare_exchange_weak(seen, mine)) {}
+            int current = status.load();
+            while (mine != ok && (current == ok || mine < current) && !status.compare_exchange_weak(current, mine)) {}
         });
         return status;
     }

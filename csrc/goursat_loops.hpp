@@ -1,14 +1,10 @@
-// What the drivers ask of the loops compiled for each instruction set.
+// The functions that solve the Goursat problem on a grid, compiled once for each instruction set.
 #pragma once
 
 #include "isa.hpp"
+#include "plan_constants.hpp"
 
 namespace siggpde {
-
-// Schemes, in order of cost: finite differences, then Legendre edges of so many coefficients.
-inline constexpr int schemes = 7;
-inline constexpr int scheme_degree[schemes] = {1, 2, 3, 4, 5, 6, 8};
-inline constexpr int finite_differences = 0;
 
 // One grid for a vector of series, or its derivative. Increments are packed [step][channel][lane].
 template <class T>
@@ -27,13 +23,13 @@ struct GridTask {
     T* gradient_y = nullptr;    // [step][channel], summed over lanes and added to what is there
 };
 
-inline constexpr int most_lanes = 16;
+inline constexpr int max_lanes = 16;
 
 // The series of a vector's lanes, by address. Lanes past `count` repeat lane 0.
 template <class T>
 struct LaneSeries {
-    const T* rows[most_lanes];
-    long points[most_lanes];
+    const T* rows[max_lanes];
+    long points[max_lanes];
     int count = 0;
     int channels = 0;
     const T* scale = nullptr;  // [channel], or null
@@ -42,19 +38,19 @@ struct LaneSeries {
 // Sums over the segments of each lane: the largest |dx|^2, the sum of |dx|^2, of |dx|^4 and of |dx|^8.
 template <class T>
 struct LaneSizes {
-    T largest[most_lanes], sum[most_lanes], fourth[most_lanes], eighth[most_lanes];
+    T largest[max_lanes], sum[max_lanes], fourth[max_lanes], eighth[max_lanes];
 };
 
-// Grids return false if memory ran out, take_in if a point is not finite.
+// diagonal and cross return false if memory ran out, load_increments if a point is not finite.
 template <class T>
 struct GridFunctions {
-    bool (*take_in)(const LaneSeries<T>&, T* increments, LaneSizes<T>*);  // room for one step more than there are
-    void (*give_back)(const LaneSeries<T>&, T* gradient, long steps, T* const* rows, long row_points);
+    bool (*load_increments)(const LaneSeries<T>&, T* increments, LaneSizes<T>*);  // a buffer of steps + 1
+    void (*store_point_gradients)(const LaneSeries<T>&, T* gradient, long steps, T* const* rows, long row_points);
     bool (*diagonal[schemes])(const GridTask<T>&);
     bool (*cross[schemes])(const GridTask<T>&);
 };
 
-struct GoursatKernels {
+struct GoursatLoops {
     int width64, width32;
     GridFunctions<double> f64;
     GridFunctions<float> f32;
@@ -71,24 +67,24 @@ struct GoursatKernels {
 };
 
 namespace baseline {
-extern const GoursatKernels goursat_kernels;
+extern const GoursatLoops goursat_loops;
 }
 #if defined(SIGGPDE_X86)
 namespace avx2 {
-extern const GoursatKernels goursat_kernels;
+extern const GoursatLoops goursat_loops;
 }
 namespace avx512 {
-extern const GoursatKernels goursat_kernels;
+extern const GoursatLoops goursat_loops;
 }
 #endif
 
-inline const GoursatKernels& goursat_kernels() {
+inline const GoursatLoops& goursat_loops() {
     switch (best_isa()) {
 #if defined(SIGGPDE_X86)
-        case Isa::avx512: return avx512::goursat_kernels;
-        case Isa::avx2: return avx2::goursat_kernels;
+        case Isa::avx512: return avx512::goursat_loops;
+        case Isa::avx2: return avx2::goursat_loops;
 #endif
-        default: return baseline::goursat_kernels;
+        default: return baseline::goursat_loops;
     }
 }
 

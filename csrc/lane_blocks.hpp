@@ -16,9 +16,11 @@ struct Block {
     long steps;         // of its longest series
 };
 
-struct Key {
-    long rank, series;
-    bool operator<(const Key& other) const { return rank != other.rank ? rank < other.rank : series < other.series; }
+struct SortKey {
+    long cost, series;  // the costliest first, then by index
+    bool operator<(const SortKey& other) const {
+        return cost != other.cost ? cost > other.cost : series < other.series;
+    }
 };
 
 struct Blocks {
@@ -27,10 +29,10 @@ struct Blocks {
 
     // Sorted by scheme, then from long to short, then by index.
     Blocks(const std::vector<Plan>& plans, std::vector<long> members, int width) : order(std::move(members)) {
-        std::vector<Key> keys(order.size());
+        std::vector<SortKey> keys(order.size());
         for (std::size_t k = 0; k < keys.size(); ++k) {
             const Plan& plan = plans[order[k]];
-            keys[k] = {-(long(plan.scheme) << 48) - plan.steps, order[k]};
+            keys[k] = {(long(plan.scheme) << 48) + plan.steps, order[k]};
         }
         if (!std::is_sorted(keys.begin(), keys.end())) {
             std::sort(keys.begin(), keys.end());

@@ -16,19 +16,20 @@ T* at(std::uintptr_t address) {
     return reinterpret_cast<T*>(address);
 }
 
-// None, or (what, series, time, channel, side).
-nb::object report(const Failure& failure) {
+// None, or (code, series, index, channel, side).
+nb::object as_tuple(const Failure& failure) {
     if (!failure) return nb::none();
-    return nb::make_tuple(int(failure.code), failure.series, failure.time, failure.channel, failure.side);
+    return nb::make_tuple(int(failure.code), failure.series, failure.index, failure.channel, failure.side);
 }
 
 template <class T>
-Request plan_request(int refine, double tol, bool alone, bool log) {
-    Request request;
+PlanRequest make_plan_request(int refine, double tol, bool diagonal_only, bool log) {
+    PlanRequest request;
     request.refine = refine;
     request.tol = tol;
-    request.alone = alone;
-    request.too_long = log ? 1e4 : overflowing_segment<T>();
+    request.diagonal_only = diagonal_only;
+    const double of_value = sizeof(T) == 8 ? overflowing_segment_f64 : overflowing_segment_f32;
+    request.too_long = log ? overflowing_segment_log : of_value;
     return request;
 }
 
@@ -38,7 +39,7 @@ nb::object diagonal(std::uintptr_t x, long count, long points, int channels, std
                     int threads) {
     const SeriesBatch<T> batch{at<const T>(x), count, points, channels, at<const long>(lengths), at<const T>(scale)};
     DiagonalRequest<T> request;
-    request.plan = plan_request<T>(refine, tol, true, log);
+    request.plan = make_plan_request<T>(refine, tol, true, log);
     request.log = log;
     request.value = at<T>(value);
     request.gradient = at<T>(gradient);
@@ -49,7 +50,7 @@ nb::object diagonal(std::uintptr_t x, long count, long points, int channels, std
         nb::gil_scoped_release unlocked;
         failure = solve_diagonal(batch, request);
     }
-    return report(failure);
+    return as_tuple(failure);
 }
 
 template <class T>
@@ -59,7 +60,7 @@ nb::object gram(std::uintptr_t x, long x_count, long x_points, std::uintptr_t x_
     const SeriesBatch<T> xs{at<const T>(x), x_count, x_points, channels, at<const long>(x_lengths), nullptr};
     const SeriesBatch<T> ys{at<const T>(y), y_count, y_points, channels, at<const long>(y_lengths), nullptr};
     GramRequest<T> request;
-    request.plan = plan_request<T>(refine, tol, false, false);
+    request.plan = make_plan_request<T>(refine, tol, false, false);
     request.value = at<T>(value);
     request.weight = at<const T>(weight);
     request.gradient_x = at<T>(gradient_x);
@@ -70,7 +71,7 @@ nb::object gram(std::uintptr_t x, long x_count, long x_points, std::uintptr_t x_
         nb::gil_scoped_release unlocked;
         failure = solve_gram(xs, y ? &ys : nullptr, request);
     }
-    return report(failure);
+    return as_tuple(failure);
 }
 
 // Row i times factor[i * stride], in place.
@@ -83,9 +84,49 @@ void scale_rows(std::uintptr_t rows, long count, long size, std::uintptr_t facto
     }
 }
 
+nb::dict failure_codes() {
+    nb::dict codes;
+    codes["not_finite"] = int(Failure::not_finite);
+    codes["overflow"] = int(Failure::overflow);
+    codes["memory"] = int(Failure::memory);
+    codes["inaccurate"] = int(Failure::inaccurate);
+    codes["lost"] = int(Failure::lost);
+    return codes;
+}
+
+template <class T, std::size_t count>
+nb::tuple as_tuple(const T (&numbers)[count]) {
+    nb::list list;
+    for (const T number : numbers) list.append(number);
+    return nb::tuple(list);
+}
+
+nb::dict plan_constants() {
+    nb::dict constants;
+    constants["scheme_degree"] = as_tuple(scheme_degree);
+    constants["finite_differences"] = finite_differences;
+    constants["first_legendre_scheme"] = first_legendre_scheme;
+    constants["cell_work"] = as_tuple(cell_work);
+    constants["longest_piece"] = longest_piece;
+    constants["cut_factors"] = as_tuple(cut_factors);
+    constants["overflowing_segment_f64"] = overflowing_segment_f64;
+    constants["overflowing_segment_f32"] = overflowing_segment_f32;
+    constants["overflowing_segment_log"] = overflowing_segment_log;
+    constants["max_inflation"] = max_inflation;
+    constants["max_passes"] = max_passes;
+    constants["ordinary_fall"] = ordinary_fall;
+    constants["roundings"] = roundings;
+    constants["inaccurate_above_f64"] = inaccurate_above_f64;
+    constants["inaccurate_above_f32"] = inaccurate_above_f32;
+    constants["rough_tol"] = rough_tol;
+    return constants;
+}
+
 }  // namespace
 
 void bind_goursat(nb::module_& module) {
+    module.attr("failure_codes") = failure_codes();
+    module.attr("plan_constants") = plan_constants();
     module.def("diagonal_f64", &diagonal<double>);
     module.def("diagonal_f32", &diagonal<float>);
     module.def("scale_rows_f64", &scale_rows<double>);

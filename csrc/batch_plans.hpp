@@ -5,27 +5,27 @@
 
 #include "parallel.hpp"
 #include "scratch.hpp"
-#include "series.hpp"
+#include "series_batch.hpp"
 
 namespace siggpde {
 
 // Plans of the series of one vector.
 template <class T>
-Failure plan_lanes(const SeriesBatch<T>& batch, const Request& request, const double* tighten, long first, T* increments,
-                   std::vector<Plan>& plans) {
-    const GoursatKernels& kernels = goursat_kernels();
-    const int width = kernels.width<T>();
-    long members[most_lanes];
+Failure plan_lanes(const SeriesBatch<T>& batch, const PlanRequest& request, const double* tighten, long first,
+                   T* increments, std::vector<Plan>& plans) {
+    const GoursatLoops& loops = goursat_loops();
+    const int width = loops.width<T>();
+    long members[max_lanes];
     const int count = int(std::min<long>(width, batch.count - first));
     for (int lane = 0; lane < count; ++lane) members[lane] = first + lane;
     const LaneSeries<T> lanes = batch.lanes(members, count, width);
     LaneSizes<T> sizes;
-    if (!kernels.of<T>().take_in(lanes, increments, &sizes))
+    if (!loops.of<T>().load_increments(lanes, increments, &sizes))
         for (int lane = 0; lane < count; ++lane)
             if (const Failure failure = batch.find_not_finite(first + lane)) return failure;
     for (int lane = 0; lane < count; ++lane) {
         const long series = first + lane;
-        Request own = request;
+        PlanRequest own = request;
         if (tighten && tighten[series] > 1) own.tol /= tighten[series];
         const PathSize size{lanes.points[lane] - 1, double(sizes.largest[lane]), double(sizes.sum[lane]),
                             double(sizes.fourth[lane]), double(sizes.eighth[lane])};
@@ -36,13 +36,13 @@ Failure plan_lanes(const SeriesBatch<T>& batch, const Request& request, const do
     return {};
 }
 
-// `tighten` [series], or null: the tolerance of a series is divided by it where it exceeds 1. Of several failures the
-// one of the first series is reported.
+// `tighten` [series], or null: the tolerance of a series is divided by it where it exceeds 1. If several series
+// fail, the first one is returned.
 template <class T>
-Failure plan_all(const SeriesBatch<T>& batch, const Request& request, const double* tighten, int threads,
+Failure plan_all(const SeriesBatch<T>& batch, const PlanRequest& request, const double* tighten, int threads,
                  std::vector<Plan>& plans) {
     constexpr long vectors_per_task = 64;
-    const int width = goursat_kernels().width<T>();
+    const int width = goursat_loops().width<T>();
     const long per_task = vectors_per_task * width, tasks = (batch.count + per_task - 1) / per_task;
     const double size = double(batch.points) * batch.channels;
     std::vector<Failure> failures(tasks);
@@ -61,9 +61,9 @@ Failure plan_all(const SeriesBatch<T>& batch, const Request& request, const doub
 template <class T>
 void pack_block(const SeriesBatch<T>& batch, const std::vector<Plan>& plans, const long* members, int count, long steps,
                 T* out) {
-    const GoursatKernels& kernels = goursat_kernels();
-    const int width = kernels.width<T>();
-    kernels.of<T>().take_in(batch.lanes(members, count, width), out, nullptr);
+    const GoursatLoops& loops = goursat_loops();
+    const int width = loops.width<T>();
+    loops.of<T>().load_increments(batch.lanes(members, count, width), out, nullptr);
     long taken = 0;
     for (int lane = 0; lane < count; ++lane) taken = std::max(taken, batch.length(members[lane]) - 1);
     std::fill(out + taken * batch.channels * width, out + steps * batch.channels * width, T(0));

@@ -1,6 +1,7 @@
 // The signature of a batch of paths: what the loops compiled for each instruction set offer to the rest.
 #pragma once
 
+#include "failure.hpp"
 #include "word_tree.hpp"
 
 namespace siggpde {
@@ -14,7 +15,7 @@ struct TileView {
     const int* start;
     const int* inner_start;
     const int* filled;
-    const int* slot;
+    const int* position;
     int n_filled;
     int size;
     int inner_size;
@@ -41,9 +42,10 @@ struct Batch {
     bool increments;  // the rows are increments of the path, not its points
 };
 
-enum Status : int { ok = 0, input_not_finite = 1, overflow = 2 };
+// Of the codes of Failure those that a signature can have.
+enum Status : int { ok = Failure::none, input_not_finite = Failure::not_finite, overflow = Failure::overflow };
 
-// The loops for one instruction set and one number type. A block is `width` consecutive series; `memory` is room for
+// The loops for one instruction set and one number type. A block is `width` consecutive series; `memory` has
 // as many vectors as forward_memory or backward_memory says, aligned to 64 bytes.
 template <class T>
 struct SignatureLoops {

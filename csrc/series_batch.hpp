@@ -1,22 +1,13 @@
-// A batch of series as it comes from the caller, how each is planned, and how it is laid out for the vector lanes.
+// A batch of series as it comes from the caller, and its increments, split as planned, in the layout of the lanes.
 #pragma once
 
 #include <cmath>
 #include <vector>
 
+#include "failure.hpp"
 #include "plan.hpp"
 
 namespace siggpde {
-
-// What went wrong, and where.
-struct Failure {
-    // `inaccurate`: the result is there, but rounding has taken most of its digits; `lost`: all of them.
-    enum Code { none = 0, not_finite = 1, overflow = 2, memory = 3, inaccurate = 4, lost = 5 };
-    Code code = none;
-    long series = -1, time = -1, channel = -1;
-    int side = 0;  // 0: x, 1: y
-    explicit operator bool() const { return code != none; }
-};
 
 template <class T>
 struct SeriesBatch {
@@ -60,7 +51,7 @@ struct SeriesBatch {
         return squared;
     }
 
-    // Where the first number that is not finite stands, if it is in this series.
+    // The first number of this series that is not finite, if there is one.
     Failure find_not_finite(long series) const {
         const T* at = begin(series);
         for (long i = 0; i < length(series) * channels; ++i)
@@ -74,7 +65,7 @@ struct SeriesBatch {
         const T* at = begin(series);
         long written = 0;
         for (long i = 0; i < segments; ++i, at += channels) {
-            const int count = parts(at, plan);
+            const int count = segment_pieces(at, plan);
             for (int c = 0; c < channels; ++c) {
                 T d = at[channels + c] - at[c];
                 if (scale) d *= scale[c];
@@ -93,7 +84,7 @@ struct SeriesBatch {
         const T* at = begin(series);
         long piece = 0;
         for (long i = 0; i < segments; ++i, at += channels) {
-            const int count = parts(at, plan);
+            const int count = segment_pieces(at, plan);
             for (int c = 0; c < channels; ++c) {
                 double sum = 0;
                 for (int p = 0; p < count; ++p) sum += double(of_pieces[((piece + p) * channels + c) * stride]);
@@ -104,8 +95,8 @@ struct SeriesBatch {
     }
 
 private:
-    int parts(const T* at, const Plan& plan) const {
-        return plan.longest > 0 ? pieces(plan, std::sqrt(squared_segment(at))) : plan.uniform;
+    int segment_pieces(const T* at, const Plan& plan) const {
+        return plan.longest > 0 ? piece_count(plan, std::sqrt(squared_segment(at))) : plan.uniform;
     }
 };
 
@@ -118,12 +109,6 @@ void increments_to_knots(const In* increments, long segments, long points, int c
             In after = i < segments ? increments[i * channels + c] : In(0);
             knots[i * channels + c] = T(before - after);
         }
-}
-
-// A segment so long that the kernel of some part of the path exceeds the type's range.
-template <class T>
-constexpr double overflowing_segment() {
-    return sizeof(T) == 8 ? 700.0 : 87.0;
 }
 
 }  // namespace siggpde

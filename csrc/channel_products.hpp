@@ -72,15 +72,15 @@ template <class T, int Rows, bool WithY, class Columns>
             vec<T> bar[Rows];
             unroll<0, Rows>([&](auto r) { bar[r] = rho_bar[r * stride + j]; });
             unroll<0, count>([&](auto c) {
-                const long place = j * channels + first + c;
-                const vec<T> other = y[place];
+                const long index = j * channels + first + c;
+                const vec<T> other = y[index];
                 vec<T> back{};
-                if constexpr (WithY) back = gradient_y[place];
+                if constexpr (WithY) back = gradient_y[index];
                 unroll<0, Rows>([&](auto r) {
                     sum[r][c] += bar[r] * other;
                     if constexpr (WithY) back += bar[r] * at[r][c];
                 });
-                if constexpr (WithY) gradient_y[place] = back;
+                if constexpr (WithY) gradient_y[index] = back;
             });
         }
         unroll<0, Rows>([&](auto r) {

@@ -1,7 +1,8 @@
-// Series from rows of memory to lanes, as increments, and gradients back, for series that are not split.
+// Points in rows of memory become increments in the lanes, and gradients in the lanes become gradients of points in
+// memory, for series that are not split.
 #pragma once
 
-#include "goursat.hpp"
+#include "goursat_loops.hpp"
 #include "transpose.hpp"
 
 namespace siggpde::SIGGPDE_ISA {
@@ -9,7 +10,7 @@ namespace siggpde::SIGGPDE_ISA {
 // Points become increments, zero after the end of a series; sizes are summed up on the way. False if a point is not
 // finite.
 template <class T>
-bool take_in(const LaneSeries<T>& lanes, T* increments, LaneSizes<T>* sizes) {
+bool load_increments(const LaneSeries<T>& lanes, T* increments, LaneSizes<T>* sizes) {
     using V = vec<T>;
     constexpr int W = width<T>;
     V* out = reinterpret_cast<V*>(increments);
@@ -19,7 +20,7 @@ bool take_in(const LaneSeries<T>& lanes, T* increments, LaneSizes<T>* sizes) {
         longest = lanes.points[lane] > longest ? lanes.points[lane] : longest;
         common = lanes.points[lane] < common ? lanes.points[lane] : common;
     }
-    // The points themselves first, in the same place: [point][channel], one more row than there will be increments.
+    // The points are written to the same memory first, [point][channel]: one row more than there will be increments.
     const long size = longest * channels, whole = common * channels / W * W;
     for (long i = 0; i < whole; i += W) {
         V block[W];
@@ -62,12 +63,12 @@ bool take_in(const LaneSeries<T>& lanes, T* increments, LaneSizes<T>* sizes) {
 // Gradients of increments, [steps + 1][channel] with the last row free, become gradients of points, in place, and go to
 // the rows of memory, `row_points` each; zero after the end of a series.
 template <class T>
-void give_back(const LaneSeries<T>& lanes, T* gradient, long steps, T* const* rows, long row_points) {
+void store_point_gradients(const LaneSeries<T>& lanes, T* gradient, long steps, T* const* rows, long row_points) {
     using V = vec<T>;
     constexpr int W = width<T>;
     const int channels = lanes.channels;
     const long size = (steps + 1) * channels, whole = size / W * W;
-    for (int lane = 0; lane < W; ++lane)  // increments after the end are not there to be moved
+    for (int lane = 0; lane < W; ++lane)  // increments after the end of a series have no gradient
         for (long i = (lanes.points[lane] - 1) * channels; i < size; ++i) gradient[i * W + lane] = 0;
     V* g = reinterpret_cast<V*>(gradient);
     for (long i = size - 1; i >= channels; --i) g[i] = g[i - channels] - g[i];
