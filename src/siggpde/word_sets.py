@@ -2,7 +2,15 @@
 
 A word over d channels is a tuple of letters 0..d-1; the word (a1, .., aj) names the iterated integral over
 s1 < .. < sj of dX^(a1) .. dX^(aj), and the empty word () names the constant 1. Words are ordered by length, then
-lexicographically. A list of words is prefix-closed when it holds, with every word, the word without its last letter.
+lexicographically. A list of words is prefix-closed if it contains, with every word, the word without its last letter.
+
+- `words`, `words_up_to`, `count_up_to`: the first words in this order, and all words up to a length;
+- `letter_counts`: how often each channel occurs in each word, which is how channel scales act on a signature;
+- `word_names`: words in the names of their channels;
+- `prefix_closure`, `parents`: the words with all their prefixes, and the position of each word's longest one;
+- `check_words`: words as tuples of integers, or an error that names the first one that is wrong.
+
+Lists have thousands of words, and loops here run inside `itertools`, `set`, `sorted` and numpy.
 """
 
 from __future__ import annotations
@@ -11,6 +19,7 @@ import itertools
 import operator
 from collections.abc import Iterable, Sequence
 
+import numpy as np
 import torch
 
 Word = tuple[int, ...]
@@ -52,11 +61,11 @@ def letter_counts(words: Iterable[Sequence[int]], channels: int) -> torch.Tensor
     With channel scales theta, S_theta = S * exp(counts @ log theta).
     """
     checked = check_words(words, channels)
-    counts = torch.zeros(len(checked), channels, dtype=torch.int64)
-    for row, word in enumerate(checked):
-        for letter in word:
-            counts[row, letter] += 1
-    return counts
+    lengths = np.fromiter(map(len, checked), np.int64, len(checked))
+    letters = np.fromiter(itertools.chain.from_iterable(checked), np.int64, int(lengths.sum()))
+    rows = np.repeat(np.arange(len(checked)), lengths)
+    counts = np.bincount(rows * channels + letters, minlength=len(checked) * channels)
+    return torch.from_numpy(counts.astype(np.int64, copy=False).reshape(len(checked), channels))
 
 
 def word_names(words: Iterable[Sequence[int]], channel_names: Sequence[str]) -> list[str]:
@@ -78,41 +87,55 @@ def prefix_closure(words: Iterable[Sequence[int]]) -> list[Word]:
         [(), (1,), (1, 0)]
     """
     closure: set[Word] = {()}
-    for word in words:
-        prefix = _as_word(word)
-        while prefix not in closure:
-            closure.add(prefix)
-            prefix = prefix[:-1]
-    return sorted(closure, key=lambda word: (len(word), word))
+    new = set(_as_words(words)) - closure
+    while new:
+        closure |= new
+        new = {word[:-1] for word in new} - closure
+    return sorted(sorted(closure), key=len)
 
 
 def parents(words: Iterable[Sequence[int]]) -> torch.Tensor:
     """For each word, the position of the word without its last letter, (M,), int64; -1 for the empty word."""
-    listed = [_as_word(word) for word in words]
+    listed = _as_words(words)
     position = {word: index for index, word in enumerate(listed)}
     _refuse_duplicates(listed, position)
-    missing = () if () not in position else next((word for word in listed if word and word[:-1] not in position), None)
-    if missing is not None:
-        lacking = missing[:-1]
+    missing = -2
+    positions = [position.get(word[:-1], missing) if word else -1 for word in listed]
+    if () not in position or missing in positions:
+        child = listed[positions.index(missing)] if () in position else ()
         raise ValueError(
-            f"the words are not prefix-closed: {lacking} is missing"
-            + (f", the prefix of {missing}" if missing else "")
+            f"the words are not prefix-closed: {child[:-1]} is missing"
+            + (f", the prefix of {child}" if child else "")
             + "; pass prefix_closure(words)"
         )
-    return torch.tensor([position[word[:-1]] if word else -1 for word in listed], dtype=torch.int64)
+    return torch.tensor(positions, dtype=torch.int64)
 
 
 def check_words(words: Iterable[Sequence[int]], channels: int) -> list[Word]:
     """The words as a list of tuples, after checking that letters are in range and that no word comes twice."""
     channels = _at_least(1, "channels", channels)
-    listed = [_as_word(word) for word in words]
-    for index, word in enumerate(listed):
-        if word and not 0 <= min(word) <= max(word) < channels:
-            raise ValueError(
-                f"word {index} is {word}, but with {channels} channels letters go from 0 to {channels - 1}"
-            )
-    _refuse_duplicates(listed, {word: index for index, word in enumerate(listed)})
+    listed = _as_words(words)
+    letters = set(itertools.chain.from_iterable(listed))
+    if letters and not 0 <= min(letters) <= max(letters) < channels:
+        index, word = next(
+            (i, word) for i, word in enumerate(listed) if word and not 0 <= min(word) <= max(word) < channels
+        )
+        raise ValueError(f"word {index} is {word}, but with {channels} channels letters go from 0 to {channels - 1}")
+    if len(set(listed)) != len(listed):
+        _refuse_duplicates(listed, {word: index for index, word in enumerate(listed)})
     return listed
+
+
+def _as_words(words: Iterable[Sequence[int]]) -> list[Word]:
+    """The words as tuples of int; anything else that counts as an integer, such as numpy's, is converted."""
+    given = list(words)
+    try:
+        listed = list(map(tuple, given))
+    except TypeError:
+        listed = [_as_word(word) for word in given]
+    if set(map(type, itertools.chain.from_iterable(listed))) <= {int}:
+        return listed
+    return [_as_word(word) for word in given]
 
 
 def _as_word(word: Sequence[int]) -> Word:
@@ -128,11 +151,11 @@ def _refuse_duplicates(listed: list[Word], position: dict[Word, int]) -> None:
         raise ValueError(f"word {first} comes more than once; pass each word once")
 
 
-def _at_least(least: int, name: str, value: int) -> int:
+def _at_least(minimum: int, name: str, value: int) -> int:
     try:
         number = operator.index(value)
     except TypeError:
         raise ValueError(f"{name} must be an integer, got {value!r}") from None
-    if number < least:
-        raise ValueError(f"{name} must be at least {least}, got {number}")
+    if number < minimum:
+        raise ValueError(f"{name} must be at least {minimum}, got {number}")
     return number
