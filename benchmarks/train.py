@@ -21,7 +21,7 @@ import _train_natural
 import torch
 from _train_cases import Grid
 
-from siggpde.numerics.backend import core
+from siggpde.numerics.core import core
 
 # Each takes (rounds, quick) and gives one table. Only accuracy needs data, and ten minutes: it runs when it is named.
 GROUPS: dict[str, Callable[[int, bool], Grid]] = {

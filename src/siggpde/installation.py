@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from siggpde.numerics import triton
-from siggpde.numerics.backend import core, core_error
+from siggpde.numerics.core import core, core_error
 
 
 def installation() -> dict[str, Any]:

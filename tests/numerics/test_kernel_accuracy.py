@@ -7,8 +7,8 @@ from torch import Tensor
 from helpers.random_paths import FAMILIES, make
 from siggpde import signature_kernel, signature_kernel_diag
 from siggpde.numerics.reference import kernel as reference
-from siggpde.numerics.reference.goursat import empty_cells, goursat
-from siggpde.numerics.reference.kernel import SERIES, scheme_of
+from siggpde.numerics.reference.goursat import empty_cells, solve_goursat
+from siggpde.numerics.reference.kernel import LEGENDRE, scheme_of
 
 # Family and size: from hardly any movement to kernels of about a thousand, or falls of U(i, i) of as much.
 CASES = [
@@ -25,10 +25,10 @@ TOLERANCES = [1e-4, 1e-8, 1e-12]
 
 def rounding(x: Tensor) -> float:
     """What rounding leaves beside k: more where U(i, i) falls along the way, as it does when a path comes back."""
-    steps = reference.pieces(x, None, SERIES)
+    steps = reference.split_increments(x, None, LEGENDRE)
     rho = steps @ steps.transpose(1, 2)
-    cells = empty_cells(rho, SERIES.degree)
-    end = goursat(rho, SERIES.degree, SERIES.powers, cells=cells)
+    cells = empty_cells(rho, LEGENDRE.degree)
+    end = solve_goursat(rho, LEGENDRE.degree, LEGENDRE.powers, cells=cells)
     along = torch.cat([cells.corner.diagonal(dim1=1, dim2=2), end[:, None]], 1)
     return 1e-13 + 1e-15 * float((along.cummax(1).values / along).max()) ** 2
 
@@ -37,7 +37,7 @@ def rounding(x: Tensor) -> float:
 def test_the_tolerance_is_kept_on_the_diagonal(family: str, size: float):
     for seed, (length, channels) in enumerate([(6, 2), (22, 1), (13, 12)]):
         x = make(family, seed, 3, length, channels, size)
-        wanted, allowed = reference.diagonal(x, None, SERIES), rounding(x)
+        wanted, allowed = reference.diagonal(x, None, LEGENDRE), rounding(x)
         for tol in TOLERANCES:
             error = (signature_kernel_diag(x, tol=tol) - wanted).abs() / wanted
             assert error.max() <= tol + allowed
@@ -51,8 +51,8 @@ def test_the_tolerance_is_kept_by_gram_matrices(family: str, size: float):
     for seed, (length, channels) in enumerate([(5, 2), (18, 1), (12, 3)]):
         x = make(family, seed, 2, length, channels, size)
         y = torch.cat([make(name, seed + 9, 1, 7, channels, scale) for name, scale in others])
-        own, cross = reference.gram(x, None, x, None, SERIES), reference.gram(x, None, y, None, SERIES)
-        of_x, of_y = own.diagonal().sqrt(), reference.diagonal(y, None, SERIES).sqrt()
+        own, cross = reference.gram(x, None, x, None, LEGENDRE), reference.gram(x, None, y, None, LEGENDRE)
+        of_x, of_y = own.diagonal().sqrt(), reference.diagonal(y, None, LEGENDRE).sqrt()
         allowed = max(rounding(x), rounding(y))
         for tol in TOLERANCES:
             error = (signature_kernel(x, y, tol=tol) - cross).abs() / torch.outer(of_x, of_y)
@@ -63,7 +63,7 @@ def test_the_tolerance_is_kept_by_gram_matrices(family: str, size: float):
 
 def test_a_smaller_tolerance_is_not_for_nothing():
     x = make("brownian", 0, 20, 30, 2, 3.0)
-    wanted = reference.diagonal(x, None, SERIES)
+    wanted = reference.diagonal(x, None, LEGENDRE)
     coarse, fine = ((signature_kernel_diag(x, tol=tol) - wanted).abs().max() for tol in (1e-2, 1e-10))
     assert coarse > 1e-9
     assert fine < coarse / 100
@@ -72,7 +72,7 @@ def test_a_smaller_tolerance_is_not_for_nothing():
 @pytest.mark.parametrize("family", sorted(FAMILIES))
 @pytest.mark.parametrize("refine", [0, 1, 2, 3])
 def test_finite_differences_are_those_of_the_reference(family: str, refine: int):
-    scheme = scheme_of("fd", refine)
+    scheme = scheme_of(refine)
     x, y = make(family, 1, 3, 17, 3, 1.0), make("brownian", 2, 4, 9, 3, 1.0)
     wanted = reference.diagonal(x, None, scheme)
     assert torch.allclose(signature_kernel_diag(x, solver="fd", refine=refine), wanted, rtol=1e-13, atol=1e-13)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from helpers.random_paths import make
 from siggpde import signature_kernel, signature_kernel_diag, signature_kernel_diag_scales
-from siggpde.numerics.autograd import TWICE
+from siggpde.numerics.autograd import SECOND_DERIVATIVE_MESSAGE
 
 OPERATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "diagonal": signature_kernel_diag,
@@ -63,7 +63,7 @@ def test_there_is_no_second_derivative_and_it_says_so(operation: Callable[[Tenso
         # With another term that does have a second derivative, to be silently wrong would be easy.
         with pytest.raises(RuntimeError) as caught:
             torch.autograd.grad(first.square().sum() + x.square().sum(), x)
-        assert TWICE in str(caught.value)
+        assert SECOND_DERIVATIVE_MESSAGE in str(caught.value)
 
 
 @operations

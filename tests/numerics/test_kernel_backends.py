@@ -14,7 +14,7 @@ import torch
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     import siggpde
-    from siggpde.numerics.backend import core
+    from siggpde.numerics.core import core
     x = (torch.arange(2 * 9 * 3).double() * 0.7).sin().reshape(2, 9, 3).requires_grad_()
     y = (torch.arange(3 * 6 * 3).double() * 0.3).cos().reshape(3, 6, 3)
     theta = torch.tensor([0.5, 1.0, 2.0]).double()

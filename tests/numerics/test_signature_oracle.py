@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from helpers.random_paths import paths
 from siggpde.numerics import inputs
-from siggpde.numerics.backend import core
+from siggpde.numerics.core import core
 from siggpde.numerics.reference import signature as reference
 from siggpde.numerics.signature import extend, signature
 from siggpde.word_sets import prefix_closure, words, words_up_to
@@ -142,7 +142,7 @@ def test_other_instruction_sets_and_the_reference_backend(isa, tmp_path):
     torch.save((x.detach(), lengths, out.detach(), x.grad), tmp_path / "expected.pt")
     code = f"""
 import torch
-from siggpde.numerics.backend import core
+from siggpde.numerics.core import core
 from siggpde.numerics.signature import signature
 x, lengths, expected, gradient = torch.load({str(tmp_path / "expected.pt")!r})
 assert core is None if {isa!r} == "reference" else core.isa() <= {isa!r}, core

@@ -10,7 +10,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from helpers.random_paths import numbers_from
 from siggpde.installation import installation
-from siggpde.numerics import triton
+from siggpde.numerics import backend, triton
 
 
 def cuda_batch(dtype: torch.dtype = torch.float64) -> torch.Tensor:
@@ -21,7 +21,7 @@ def cuda_batch(dtype: torch.dtype = torch.float64) -> torch.Tensor:
 
 @pytest.fixture
 def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    monkeypatch.setattr(triton, "backend", "")
+    monkeypatch.setattr(backend, "requested_backend", "")
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
     return monkeypatch
 
@@ -32,31 +32,31 @@ def missing(environment: pytest.MonkeyPatch, reason: str | None) -> None:
 
 def test_cuda_tensors_take_triton_and_cpu_tensors_do_not(environment: pytest.MonkeyPatch):
     missing(environment, None)
-    assert triton.wanted(cuda_batch())
-    assert triton.wanted(cuda_batch(torch.float32))
-    assert not triton.wanted(torch.zeros(2, 3, 2))
-    assert not triton.wanted(torch.zeros(2, 3, 2, device="meta"))
+    assert backend.uses_triton(cuda_batch())
+    assert backend.uses_triton(cuda_batch(torch.float32))
+    assert not backend.uses_triton(torch.zeros(2, 3, 2))
+    assert not backend.uses_triton(torch.zeros(2, 3, 2, device="meta"))
 
 
 def test_the_reference_can_be_insisted_on(environment: pytest.MonkeyPatch):
     missing(environment, "triton is not installed")
-    environment.setattr(triton, "backend", "reference")
-    assert not triton.wanted(cuda_batch())
+    environment.setattr(backend, "requested_backend", "reference")
+    assert not backend.uses_triton(cuda_batch())
 
 
 def test_without_triton_a_cuda_tensor_is_refused_and_not_moved(environment: pytest.MonkeyPatch):
     missing(environment, "triton is not installed")
     with pytest.raises(RuntimeError, match=r'triton is not installed; pip install "triton>=3.5", or set SIGGPDE_'):
-        triton.wanted(cuda_batch())
+        backend.uses_triton(cuda_batch())
 
 
 def test_triton_on_the_cpu_is_the_interpreter_or_nothing(environment: pytest.MonkeyPatch):
     missing(environment, None)
-    environment.setattr(triton, "backend", "triton")
+    environment.setattr(backend, "requested_backend", "triton")
     with pytest.raises(RuntimeError, match=r"only in Triton's interpreter, TRITON_INTERPRET=1"):
-        triton.wanted(torch.zeros(2, 3, 2))
+        backend.uses_triton(torch.zeros(2, 3, 2))
     environment.setenv("TRITON_INTERPRET", "1")
-    assert triton.wanted(torch.zeros(2, 3, 2))
+    assert backend.uses_triton(torch.zeros(2, 3, 2))
 
 
 @pytest.mark.parametrize("operation", ["gram", "diag", "scales", "gradient", "signature", "extend"])

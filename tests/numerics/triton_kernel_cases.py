@@ -23,9 +23,9 @@ from siggpde import (
 )
 from siggpde.numerics.native import kernel as native_kernel
 from siggpde.numerics.reference import kernel as reference
-from siggpde.numerics.reference.goursat import goursat
+from siggpde.numerics.reference.goursat import solve_goursat
 from siggpde.numerics.triton import kernel, launch, solve
-from siggpde.numerics.triton.cell_polynomials import DEGREES
+from siggpde.numerics.triton.plan_constants import SCHEME_DEGREE
 
 EPS = {torch.float64: 1e-13, torch.float32: 1e-5}
 dtypes = pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
@@ -55,7 +55,7 @@ def leaf(x: Tensor, dtype: torch.dtype = torch.float64) -> Tensor:
 
 
 def scheme_of(settings: dict[str, Any]) -> reference.Scheme:
-    return reference.scheme_of(settings.get("solver", "series"), settings.get("refine", 0))
+    return reference.scheme_of(settings.get("refine", 0) if settings.get("solver") == "fd" else -1)
 
 
 @dtypes
@@ -115,19 +115,21 @@ def one_grid(scheme: int, dtype: torch.dtype) -> tuple[tuple[Tensor, ...], tuple
     x, y = (solve.Steps(v.transpose(1, 2).contiguous(), torch.tensor([v.shape[1]])) for v in (dx, dy))
     value, of_x, of_y = solve.Grids(x, y, scheme, False).differentiate(torch.full((1,), 0.5, dtype=dtype), True)
     a, b = leaf(dx), leaf(dy)
-    degree = DEGREES[scheme]
-    exact = goursat(a @ b.transpose(1, 2), degree, 2 if scheme == 0 else 2 * degree + 4)
+    degree = SCHEME_DEGREE[scheme]
+    exact = solve_goursat(a @ b.transpose(1, 2), degree, 2 if scheme == 0 else 2 * degree + 4)
     assert of_y is not None
     return (value, of_x.transpose(1, 2), of_y.transpose(1, 2)), with_gradients(exact, a, b)
 
 
 def small_tail(scheme: int) -> float:
     """What the powers left out of the polynomials may change beside the error of the degree itself."""
-    return 1e-14 if scheme == 0 else 10.0 ** (-2 * DEGREES[scheme])
+    return 1e-14 if scheme == 0 else 10.0 ** (-2 * SCHEME_DEGREE[scheme])
 
 
 @dtypes
-@pytest.mark.parametrize("scheme", [1, *(pytest.param(s, marks=pytest.mark.slow) for s in range(2, len(DEGREES)))])
+@pytest.mark.parametrize(
+    "scheme", [1, *(pytest.param(s, marks=pytest.mark.slow) for s in range(2, len(SCHEME_DEGREE)))]
+)
 def test_every_degree_has_its_cell_and_adjoint(dtype: torch.dtype, scheme: int):
     assert worst(*one_grid(scheme, dtype)) < max(EPS[dtype], small_tail(scheme))
 
@@ -135,7 +137,7 @@ def test_every_degree_has_its_cell_and_adjoint(dtype: torch.dtype, scheme: int):
 @pytest.mark.parametrize("log", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_grids_of_several_bands_and_segments(monkeypatch: pytest.MonkeyPatch, log: bool):
     """Rows come in bands and, for the gradient, in segments: here of four rows each, as if memory were small."""
-    monkeypatch.setattr(launch, "MOST_ROWS", 4)
+    monkeypatch.setattr(launch, "MAX_ROWS", 4)
     assert solve.rows_per_segment(6, 1, launch.tile(6)[1]) == 4
     x = leaf(make("brownian", 6, 2, 7, 2))
     got = with_gradients(signature_kernel_diag(x, lengths=[7, 5], log=log, **FD), x)
@@ -188,7 +190,7 @@ OPERATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "diagonal": lambda x: signature_kernel_diag(x[:1, :2], tol=0.1),
     "gradient": lambda x: weighted(signature_kernel_diag(x, solver="fd", refine=1), x),
     "gram": lambda x: weighted(signature_kernel(x, solver="fd"), x),
-    "scales": lambda x: kernel.diagonal_with_scale_gradient(x.detach(), None, x.detach()[0, 1], 0, 0.1, False)[1],
+    "scales": lambda x: kernel.diagonal_with_scale_gradient(x.detach(), None, x.detach()[0, 1], 0, 0.1, False, 1)[1],
 }
 
 
@@ -206,7 +208,7 @@ def test_nothing_is_made_on_the_default_device(operation: Callable[[Tensor], Ten
 @given(st.integers(0, 999), st.sampled_from(["spiky", "heavy-tailed", "out-and-back"]), st.integers(1, 4))
 def test_the_tolerance_holds(seed: int, family: str, channels: int):
     x = make(family, seed, 2, 4, channels, 1.0)
-    exact = reference.diagonal(x, None, reference.SERIES)
+    exact = reference.diagonal(x, None, reference.LEGENDRE)
     assert ((signature_kernel_diag(x, tol=1e-2) - exact).abs() <= 1e-2 * exact).all()
 
 

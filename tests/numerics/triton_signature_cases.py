@@ -101,7 +101,7 @@ def test_chunks_change_no_bit(monkeypatch: pytest.MonkeyPatch):
 def test_words_too_long_for_a_lane_are_left_to_the_reference(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(fast, "run", None)  # nothing is launched
     x = make("smooth", 3, 2, 3, 1)
-    depth = fast.MOST_LETTERS + 1
+    depth = fast.MAX_LETTERS + 1
     assert close(signature(x, depth), by_reference(x, torch.tensor([3, 3]), words_up_to(1, depth)))
 
 

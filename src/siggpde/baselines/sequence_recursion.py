@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 from siggpde.baselines.exclusive_sums import earlier, earlier_rows, later, later_rows
-from siggpde.numerics.autograd import once
+from siggpde.numerics.autograd import once_differentiable
 
 
 def check_order(level: int, order: int | None) -> int:
@@ -73,7 +73,7 @@ class _SequenceLevels(Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return once(_pull_back, *ctx.saved_tensors, grad, ctx.steps, ctx.last), None, None
+        return once_differentiable(_pull_back, *ctx.saved_tensors, grad, ctx.steps, ctx.last), None, None
 
 
 def _pull_back(d: Tensor, grad: Tensor, steps: list[_Step], last: _LastStep) -> Tensor:

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 from siggpde.baselines.exclusive_sums import earlier, later
-from siggpde.numerics.autograd import once
+from siggpde.numerics.autograd import once_differentiable
 
 
 def slot_count(level: int) -> int:
@@ -66,7 +66,7 @@ class _TensorLevels(Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return once(_pull_back, *ctx.saved_tensors, grad, ctx.sums, ctx.nests), None, None
+        return once_differentiable(_pull_back, *ctx.saved_tensors, grad, ctx.sums, ctx.nests), None, None
 
 
 def _run(slots: Tensor, level: int, order: int) -> tuple[Tensor, list[Tensor], list[list[Tensor | None]]]:

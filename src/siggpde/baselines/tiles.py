@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from siggpde.numerics.autograd import once
+from siggpde.numerics.autograd import once_differentiable
 
 Compute = Callable[..., Tensor]
 
@@ -65,7 +65,7 @@ class _Tiles(Function):
     def backward(ctx: Any, grad: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         x, y = ctx.saved_tensors
         wanted = ctx.needs_input_grad[2], y is not None and ctx.needs_input_grad[3] and not ctx.same
-        found = once(_pull_back, ctx.compute, ctx.tile, ctx.same, wanted, x, y, grad)
+        found = once_differentiable(_pull_back, ctx.compute, ctx.tile, ctx.same, wanted, x, y, grad)
         return None, None, *found, None
 
 

@@ -13,7 +13,7 @@ from siggpde.baselines.truncated_kernel import TruncatedKernel, inverse_roots
 from siggpde.gp.inducing import InducingFeatures, Projection, positive_tail
 from siggpde.gp.kernel import PathKernel
 from siggpde.numerics import inputs
-from siggpde.numerics.autograd import once
+from siggpde.numerics.autograd import once_differentiable
 from siggpde.numerics.signature import signature
 from siggpde.numerics.signature_kernel import Lengths
 
@@ -146,7 +146,7 @@ class _Whiten(Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        found = once(_pull_back, *ctx.saved_tensors, grad, ctx.needs_input_grad[0])
+        found = once_differentiable(_pull_back, *ctx.saved_tensors, grad, ctx.needs_input_grad[0])
         return *found, None
 
 

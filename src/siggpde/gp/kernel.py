@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.autograd import Function
 
 from siggpde.numerics import inputs
-from siggpde.numerics.autograd import once
+from siggpde.numerics.autograd import once_differentiable
 from siggpde.numerics.signature import signature
 from siggpde.numerics.signature_kernel import (
     Lengths,
@@ -81,7 +81,7 @@ class PathKernel(nn.Module):
         What is on the CPU is copied to the device of the kernel; nothing is copied from another device.
         """
         batch, counts = self.checked_paths(x, lengths, name)
-        return inputs.moved(batch, counts, self.device)
+        return inputs.to_device(batch, counts, self.device)
 
     def checked_paths(self, x: inputs.Series, lengths: Any = None, name: str = "x") -> tuple[Tensor, Tensor | None]:
         """The same where it is: for many series, of which parts are copied to the kernel's device one by one."""
@@ -218,9 +218,9 @@ class _ScaledDiagonal(Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return once(_pull_back, *ctx.saved_tensors, grad), None, None, None
+        return once_differentiable(_pull_back, *ctx.saved_tensors, grad), None, None, None
 
 
 def _pull_back(_log_theta: Tensor, slope: Tensor, grad: Tensor) -> Tensor:
-    """The slope depends on log theta, though it is not computed from it here: `once` has to know."""
+    """The slope depends on log theta, though it is not computed from it here: `once_differentiable` has to know."""
     return grad @ slope

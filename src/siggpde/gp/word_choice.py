@@ -58,7 +58,7 @@ def grow_pool(
     Every level extends the words of the level before by every letter, at first all of them, later those of the largest
     mean S_theta(X)²: a word whose prefix is small is seldom large. Channels that never move give no words.
     """
-    x, lengths = inputs.moved(x, lengths, kernel.device)
+    x, lengths = inputs.to_device(x, lengths, kernel.device)
     pool: list[Word] = [()]
     front: list[Word] = [()]
     steps = torch.where(inputs.row_mask(x, lengths)[:, 1:, None], x.diff(dim=1), 0.0)

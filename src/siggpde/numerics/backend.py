@@ -1,42 +1,97 @@
-"""The native core, or None where it cannot be used.
+"""Which implementation of the operations computes for a tensor: the only place where that is decided.
 
-`core` is the compiled module `siggpde._core`. It is None, and the reference implementations run instead, when the
-module cannot be imported (one warning says so) or when the environment variable SIGGPDE_BACKEND is "reference";
-`core_error` then says why. With SIGGPDE_BACKEND=triton the core is loaded as usual, but
-`siggpde.numerics.triton` goes first. The variable counts as it is when siggpde is imported.
+There are three, each a module `operations` with the functions of `Operations`:
+
+- `siggpde.numerics.native`, the compiled core: tensors on the CPU;
+- `siggpde.numerics.triton`, kernels for GPUs: CUDA tensors, and with SIGGPDE_BACKEND=triton also tensors on the CPU,
+  in Triton's interpreter (TRITON_INTERPRET=1), which is slow and how the kernels are tested without a GPU;
+- `siggpde.numerics.reference`, plain torch: any other device, the CPU without the core, and every tensor with
+  SIGGPDE_BACKEND=reference.
+
+No tensor is moved from one device to another, and Triton is imported only when it computes.
 """
 
 from __future__ import annotations
 
-import importlib
-import os
-import warnings
-from types import ModuleType
-from typing import Any
+from typing import Protocol
 
-backend = os.environ.get("SIGGPDE_BACKEND", "")  # read once: looking it up takes a tenth of a small call
+from torch import Tensor
+
+from siggpde.numerics import triton
+from siggpde.numerics.core import core, requested_backend
+from siggpde.numerics.native import operations as native
+from siggpde.numerics.reference import operations as reference
+from siggpde.numerics.requested_words import RequestedWords
 
 
-def _load() -> tuple[ModuleType | None, str | None]:
-    if backend == "reference":
-        return None, "SIGGPDE_BACKEND=reference"
-    if backend not in ("", "native", "triton"):
-        raise ValueError(f"SIGGPDE_BACKEND is {backend!r}; set it to 'native', 'reference' or 'triton', or unset it")
-    try:
-        return importlib.import_module("siggpde._core"), None
-    except ImportError as error:
-        if backend == "native":
-            raise
-        warnings.warn(
-            f"siggpde runs without its native core ({error}) and is many times slower. To get it, install "
-            "siggpde anew with a C++20 compiler at hand: `pip install --force-reinstall .` in its sources. Set "
-            "SIGGPDE_BACKEND=reference to run without it and without this warning.",
-            UserWarning,
-            stacklevel=2,
+class Operations(Protocol):
+    """What every backend computes. Arguments have been checked, except that numbers may not be finite.
+
+    x (n, length, channels) is contiguous, float32 or float64; lengths (n,) int64, or None if all points count.
+    `refine` is the number of dyadic refinements of finite differences, or -1 for polynomial edges accurate to `tol`.
+    Results have the dtype of x. Where `differentiable` is true they carry a graph; other results do not.
+    """
+
+    def diagonal(
+        self, x: Tensor, lengths: Tensor | None, refine: int, tol: float, log: bool, threads: int, differentiable: bool
+    ) -> Tensor:
+        """k(X_i, X_i) (n,), or its logarithm."""
+        ...
+
+    def diagonal_with_gradient(
+        self, x: Tensor, lengths: Tensor | None, refine: int, tol: float, log: bool, threads: int
+    ) -> tuple[Tensor, Tensor]:
+        """k(X_i, X_i) (n,), or its logarithm, and its gradient in the points (n, length, channels)."""
+        ...
+
+    def diagonal_with_scale_gradient(
+        self, x: Tensor, lengths: Tensor | None, theta: Tensor, refine: int, tol: float, log: bool, threads: int
+    ) -> tuple[Tensor, Tensor]:
+        """k (n,), or log k, of the paths scaled by theta (d,), and its gradient in log theta (n, d)."""
+        ...
+
+    def gram(
+        self,
+        x: Tensor,
+        x_lengths: Tensor | None,
+        y: Tensor | None,
+        y_lengths: Tensor | None,
+        refine: int,
+        tol: float,
+        threads: int,
+        differentiable: bool,
+    ) -> Tensor:
+        """k(X_i, Y_j) (n, m); y None means x."""
+        ...
+
+    def signature(self, x: Tensor, lengths: Tensor | None, words: RequestedWords, threads: int) -> Tensor:
+        """S(X_i) (n, M), with a graph if x requires a gradient."""
+        ...
+
+    def extend(self, start: Tensor, increments: Tensor, words: RequestedWords, threads: int) -> Tensor:
+        """The signature after increments (n, steps, channels): start (n, M) over prefix-closed words -> (n, M)."""
+        ...
+
+
+def backend_for(x: Tensor) -> Operations:
+    """The implementation that computes for this tensor; raises RuntimeError where it should be Triton but cannot."""
+    if uses_triton(x):
+        from siggpde.numerics.triton import operations  # noqa: PLC0415 - Triton is imported only where it computes
+
+        return operations
+    return native if core is not None and x.is_cpu else reference
+
+
+def uses_triton(x: Tensor) -> bool:
+    """Whether Triton computes for this tensor; raises RuntimeError where it should but cannot."""
+    if requested_backend == "reference" or not (x.is_cuda or (requested_backend == "triton" and x.is_cpu)):
+        return False
+    reason = triton.why_not_importable()
+    if reason is None and x.is_cpu and not triton.interpreted():
+        reason = "SIGGPDE_BACKEND=triton computes on CPU tensors only in Triton's interpreter, TRITON_INTERPRET=1"
+    if reason is not None:
+        raise RuntimeError(
+            f"x is on {x.device}, where siggpde computes by Triton, which cannot be used: {reason}; "
+            'pip install "triton>=3.5", or set SIGGPDE_BACKEND=reference for plain torch, which is slow'
         )
-        return None, str(error)
-
-
-_loaded = _load()
-core: Any = _loaded[0]
-core_error = _loaded[1]
+    return True

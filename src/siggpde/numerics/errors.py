@@ -1,4 +1,9 @@
-"""What is said when a signature kernel cannot be had."""
+"""Errors and warnings of the signature kernel, from the failures that the backends return.
+
+A failure is (code, series, index, channel, side): `index` is the time index of a number that is not finite, or the
+second series of a pair whose kernel overflows; `side` is 0 for series of x, 1 for those of y. The codes are those of
+`csrc/failure.hpp`.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +18,7 @@ from siggpde.numerics.inputs import raise_not_finite
 NOT_FINITE, OVERFLOW, MEMORY, INACCURATE, LOST = 1, 2, 3, 4, 5
 
 
-def report(
+def raise_or_warn(
     failure: tuple[int, ...],
     x: Tensor,
     x_lengths: Tensor | None,
@@ -21,7 +26,7 @@ def report(
     y_lengths: Tensor | None,
     log: bool,
 ) -> None:
-    """Raises what a failure of the core means, or warns: (code, series, time or other series, channel, side)."""
+    """Raises the error that a failure stands for, or warns of a result that is inaccurate."""
     code, series, other, _, side = failure
     name = "y" if side else "x"
     if code in (INACCURATE, LOST):
@@ -50,7 +55,7 @@ def report(
 
 
 def raise_overflow(dtype: torch.dtype, which: str, diagonal: bool, log: bool) -> NoReturn:
-    """Says which kernel value left the range of its type, and what to do."""
+    """Raises OverflowError for a kernel value, described by `which`, that is out of the range of its type."""
     if log:
         raise OverflowError(f"the signature kernel {which} is beyond even its logarithm; rescale the series")
     fixes = ["rescale the series"] + ["use float64"] * (dtype != torch.float64)

@@ -1,8 +1,8 @@
-"""Batches of series as the numerical operations want them, and what is said when they are not.
+"""Checks of the batches of series that the operations take, and the errors where a check fails.
 
 A batch is a float tensor (n, length, channels) and, for series of unequal lengths, an int64 tensor (n,) of lengths:
-rows of series i from lengths[i] on are never read. Whether numbers are finite is left to the operation, which meets
-every number anyway; `raise_not_finite` then says where the first bad one is.
+points of series i from lengths[i] on are never used. Whether numbers are finite is checked by the operations, which
+read every number anyway, and which call `raise_not_finite` to name the first that is not.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 FLOATS = (torch.float64, torch.float32)
-_ROWS = 4096  # looked at together, so that what is computed of them stays in the processor's cache
+_CHUNK = 4096  # series checked at a time, so that temporary results stay in the processor's cache
 Series = torch.Tensor | np.ndarray | Sequence[torch.Tensor | np.ndarray]
 
 
@@ -23,7 +23,7 @@ def as_batch(x: Series, lengths: Any = None, name: str = "x") -> tuple[torch.Ten
     """Checks and returns (x, lengths): x contiguous, (n, length, channels); lengths int64, contiguous, or None.
 
     `x` may also be a numpy array, or a list of (length_i, channels) tensors or arrays: these are padded into one
-    tensor, differentiably, and their lengths returned. A good tensor comes back as it is.
+    tensor, differentiably, and their lengths returned. A contiguous tensor comes back as it is.
     """
     if lengths is None and isinstance(x, torch.Tensor) and x.dtype in FLOATS:
         shape = x.shape
@@ -50,10 +50,10 @@ def as_batch(x: Series, lengths: Any = None, name: str = "x") -> tuple[torch.Ten
     return x.contiguous(), lengths
 
 
-def moved(
+def to_device(
     x: torch.Tensor, lengths: torch.Tensor | None, device: torch.device
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """A batch and its lengths on a device: themselves where they are there already."""
+    """A batch and its lengths on a device; the same tensors if they are there already."""
     return (x, lengths) if x.device == device else (x.to(device), None if lengths is None else lengths.to(device))
 
 
@@ -67,24 +67,27 @@ def thread_count(n_jobs: int | None) -> int:
 
 
 def row_mask(x: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
-    """Which rows count, (n, length), bool."""
+    """Whether each point is before the end of its series, (n, length), bool."""
     if lengths is None:
         return torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)
     return torch.arange(x.shape[1], device=x.device) < lengths[:, None]
 
 
 def check_finite(x: torch.Tensor, lengths: torch.Tensor | None, name: str = "x") -> None:
-    """Raises ValueError where a number that counts is not finite: for batches that are about to be cut in pieces."""
-    for start, part in enumerate(x.detach().split(_ROWS)):
-        finite = torch.isfinite(part)
+    """Raises ValueError if a number before the end of a series is not finite.
+
+    For batches that are split before an operation sees them, so that the error names the index in the whole batch.
+    """
+    for index, chunk in enumerate(x.detach().split(_CHUNK)):
+        finite = torch.isfinite(chunk)
         if not bool(finite.all()):
-            counts = None if lengths is None else lengths[start * _ROWS : (start + 1) * _ROWS]
-            if bool((~finite & row_mask(part, counts)[:, :, None]).any()):
+            counts = None if lengths is None else lengths[index * _CHUNK : (index + 1) * _CHUNK]
+            if bool((~finite & row_mask(chunk, counts)[:, :, None]).any()):
                 raise_not_finite(x, lengths, name)
 
 
 def raise_not_finite(x: torch.Tensor, lengths: torch.Tensor | None, name: str = "x") -> NoReturn:
-    """Raises ValueError for the first number of the batch that counts and is not finite."""
+    """Raises ValueError for the first number of the batch, before the end of its series, that is not finite."""
     bad = (~torch.isfinite(x.detach()) & row_mask(x, lengths)[:, :, None]).nonzero()
     series, time, channel = bad[0].tolist()
     value = x[series, time, channel].item()

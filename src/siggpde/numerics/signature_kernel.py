@@ -1,8 +1,9 @@
 """The signature kernel k(X, Y) = <S(X), S(Y)>, exact and differentiable.
 
-It is the value at the far corner of the solution of U_st = <X'_s, Y'_t> U with U = 1 on the axes. Two solvers:
-`"series"`, accurate to a tolerance with degree and splitting chosen for each series, and `"fd"`, the finite differences
-of the SigGPDE paper with `refine` dyadic refinements.
+It is U(T, T), where U solves the Goursat problem U_st = <X'_s, Y'_t> U with boundary conditions U(0, .) = U(., 0) = 1
+(the signature kernel PDE; Lemercier et al., 2021). Two solvers: `"series"`, polynomial edges accurate to a tolerance
+with degree and splitting chosen for each series, and `"fd"`, the finite differences of the paper with `refine` dyadic
+refinements.
 """
 
 from __future__ import annotations
@@ -14,16 +15,15 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from siggpde.numerics import inputs, triton
-from siggpde.numerics.backend import core
-from siggpde.numerics.native import kernel as native_kernel
-from siggpde.numerics.reference import operations
+from siggpde.numerics import inputs
+from siggpde.numerics.backend import backend_for
+from siggpde.numerics.gradients import kernel as gradients
 
 Solver = Literal["series", "fd"]
 Gradient = Literal["adjoint", "variation", "augmented"]
 Lengths = Tensor | Sequence[int] | None
 
-_MOST_REFINE = 12
+_MAX_REFINE = 12
 
 
 def signature_kernel(
@@ -38,7 +38,9 @@ def signature_kernel(
     y_lengths: Lengths = None,
     n_jobs: int | None = None,
 ) -> Tensor:
-    """Gram matrix (n, m) of signature kernels k(X_i, Y_j), symmetric (n, n) when y is None.
+    """Gram matrix (n, m) of signature kernels k(X_i, Y_j) = <S(X_i), S(Y_j)>, symmetric (n, n) when y is None.
+
+    k(X, Y) = U(T, T), where U_st = <X'_s, Y'_t> U and U(0, .) = U(., 0) = 1.
 
     x (n, length, channels) and y (m, length', channels), float32 or float64, or lists of (length_i, channels);
     `lengths` and `y_lengths` as for `signature`.
@@ -47,8 +49,8 @@ def signature_kernel(
     `solver="fd"` uses `refine` dyadic refinements. No value depends on the rest of the batch.
 
     Gradients flow to both x and y: by the exact reverse sweep of the solver (`"adjoint"`), by variation of the PDE
-    (`"variation"`, Algorithm 2 of the paper) or by the augmented PDE (`"augmented"`, Algorithm 1). The last two are
-    there for comparison: slow, in plain torch, and always at full accuracy.
+    (`"variation"`, Algorithm 2 of Lemercier et al., 2021) or by the augmented PDE (`"augmented"`, their Algorithm 1).
+    The last two are there for comparison: slow, in plain torch, and always at full accuracy.
 
     Examples:
         >>> x = torch.tensor([[[0.0], [1.0]], [[0.0], [2.0]]]).double()
@@ -58,22 +60,16 @@ def signature_kernel(
     """
     threads = inputs.thread_count(n_jobs)
     xs, x_counts = inputs.as_batch(x, lengths)
-    steps, tol = _settings(solver, refine, tol, gradient, xs.dtype)
+    refinement, tol = _settings(solver, refine, tol, gradient, xs.dtype)
     ys, y_counts = (None, None) if y is None else inputs.as_batch(y, y_lengths, "y")
     if ys is not None:
         _check_pair(xs, ys)
     elif y_lengths is not None:
         raise ValueError("y_lengths is given, but y is not; for the Gram matrix of x alone give `lengths`")
     differentiable = torch.is_grad_enabled() and (xs.requires_grad or (ys is not None and ys.requires_grad))
-    fast = gradient == "adjoint" or not differentiable
-    if fast and triton.wanted(xs):
-        from siggpde.numerics.triton import kernel  # noqa: PLC0415 - Triton is imported only where it computes
-
-        return kernel.gram(xs, x_counts, ys, y_counts, steps, tol, differentiable)
-    if fast and core is not None and xs.is_cpu:
-        return native_kernel.gram(xs, x_counts, ys, y_counts, steps, tol, threads, differentiable)
-    others = (xs, x_counts) if ys is None else (ys, y_counts)
-    return operations.gram(xs, x_counts, *others, solver, refine, gradient)
+    if differentiable and gradient != "adjoint":
+        return gradients.gram(xs, x_counts, ys, y_counts, refinement, gradient)
+    return backend_for(xs).gram(xs, x_counts, ys, y_counts, refinement, tol, threads, differentiable)
 
 
 def signature_kernel_diag(
@@ -89,7 +85,8 @@ def signature_kernel_diag(
 ) -> Tensor:
     """k(X_i, X_i), (n,), or with `log=True` its logarithm, which exists where k itself would overflow.
 
-    Half the work of the diagonal of `signature_kernel`: the problem is symmetric. The other arguments are the same.
+    This is the diagonal of the covariance C_ff of the paper, the only part of it that training needs. It takes half
+    the work of the diagonal of `signature_kernel`, because U is symmetric. The other arguments are the same.
 
     Examples:
         >>> signature_kernel_diag(torch.tensor([[[0.0], [1.0]]]).double())
@@ -97,19 +94,11 @@ def signature_kernel_diag(
     """
     threads = inputs.thread_count(n_jobs)
     xs, counts = inputs.as_batch(x, lengths)
-    steps, tol = _settings(solver, refine, tol, gradient, xs.dtype)
+    refinement, tol = _settings(solver, refine, tol, gradient, xs.dtype)
     differentiable = torch.is_grad_enabled() and xs.requires_grad
-    if gradient == "adjoint" or not differentiable:
-        wide = xs.double() if log else xs
-        if triton.wanted(xs):
-            from siggpde.numerics.triton import kernel  # noqa: PLC0415
-
-            value = kernel.diagonal(wide, counts, steps, tol, log, differentiable)
-            return value.to(xs.dtype) if log else value
-        if core is not None and xs.is_cpu:
-            value = native_kernel.diagonal(wide, counts, steps, tol, log, threads, differentiable)
-            return value.to(xs.dtype) if log else value
-    return operations.diagonal(xs, counts, solver, refine, gradient, log)
+    if differentiable and gradient != "adjoint":
+        return gradients.diagonal(xs, counts, refinement, log, gradient)
+    return backend_for(xs).diagonal(xs, counts, refinement, tol, log, threads, differentiable)
 
 
 def signature_kernel_diag_scales(
@@ -125,8 +114,9 @@ def signature_kernel_diag_scales(
 ) -> tuple[Tensor, Tensor]:
     """k(X_i, X_i) of the paths with channels scaled by theta (d,), and its gradient in log theta, in one pass.
 
-    Returns (k (n,), dk/dlog theta (n, d)); with `log=True` both of log k. Neither carries a graph. This is what
-    training needs: there are d numbers a series to learn from, not one for every knot.
+    These are the gradients of automatic relevance determination (ARD), which learns one scale for each channel:
+    dk/dlog theta_c = 2 sum_ij (dk/drho_ij) theta_c² dx_i^c dx_j^c, with rho_ij = sum_c theta_c² dx_i^c dx_j^c.
+    Returns (k (n,), dk/dlog theta (n, d)); with `log=True` both of log k. Neither carries a graph.
 
     Examples:
         >>> x, theta = torch.tensor([[[0.0], [2.0]]]).double(), torch.tensor([0.5]).double()
@@ -136,26 +126,12 @@ def signature_kernel_diag_scales(
     """
     threads = inputs.thread_count(n_jobs)
     xs, counts = inputs.as_batch(x, lengths)
-    steps, tol = _settings(solver, refine, tol, "adjoint", xs.dtype)
-    xs, by_triton = xs.detach(), triton.wanted(xs)
-    scale = torch.as_tensor(theta).detach().to(dtype=xs.dtype, device=xs.device).contiguous()
-    if scale.shape != xs.shape[2:] or not torch.isfinite(scale).all():
+    refinement, tol = _settings(solver, refine, tol, "adjoint", xs.dtype)
+    backend, xs = backend_for(xs), xs.detach()
+    scales = torch.as_tensor(theta).detach().to(dtype=xs.dtype, device=xs.device).contiguous()
+    if scales.shape != xs.shape[2:] or not torch.isfinite(scales).all():
         raise ValueError(f"theta must be {xs.shape[2]} finite scales, one a channel of x, got {theta}")
-    wide = (xs.double(), counts, scale.double()) if log else (xs, counts, scale)
-    if by_triton:
-        from siggpde.numerics.triton import kernel  # noqa: PLC0415
-
-        value, slope = kernel.diagonal_with_scale_gradient(*wide, steps, tol, log)
-        return value.to(xs.dtype), slope.to(xs.dtype)
-    if core is not None and xs.is_cpu:
-        value, slope = native_kernel.diagonal_with_scale_gradient(*wide, steps, tol, log, threads)
-        return value.to(xs.dtype), slope.to(xs.dtype)
-    logarithm = torch.zeros_like(scale).expand(len(xs), -1).clone().requires_grad_()
-    with torch.enable_grad():
-        scaled = torch.where(inputs.row_mask(xs, counts)[:, :, None], xs, 0.0) * (scale * logarithm.exp())[:, None, :]
-        value = signature_kernel_diag(scaled, lengths=counts, log=log, solver=solver, refine=refine, tol=tol)
-        (slope,) = torch.autograd.grad(value.sum(), logarithm)
-    return value.detach(), slope
+    return backend.diagonal_with_scale_gradient(xs, counts, scales, refinement, tol, log, threads)
 
 
 def signature_kernel_diag_gradient(
@@ -170,8 +146,8 @@ def signature_kernel_diag_gradient(
 ) -> tuple[Tensor, Tensor]:
     """k(X_i, X_i), (n,), and its gradient in the points of X_i, (n, length, channels), in one pass.
 
-    With `log=True` both of log k. The same numbers as autograd's of `signature_kernel_diag`, without a graph: for small
-    batches autograd costs more than the gradient. Zero after the end of a series.
+    With `log=True` both of log k. These are the gradients that autograd computes from `signature_kernel_diag`, without
+    a graph: for small batches autograd costs more than the gradient. They are zero after the end of a series.
 
     Examples:
         >>> k, slope = signature_kernel_diag_gradient(torch.tensor([[[0.0], [1.0]]]).double())
@@ -180,34 +156,21 @@ def signature_kernel_diag_gradient(
     """
     threads = inputs.thread_count(n_jobs)
     xs, counts = inputs.as_batch(x, lengths)
-    steps, tol = _settings(solver, refine, tol, "adjoint", xs.dtype)
-    wide = xs.double() if log else xs
-    if triton.wanted(xs):
-        from siggpde.numerics.triton import kernel  # noqa: PLC0415
-
-        value, slope = kernel.diagonal_with_gradient(wide.detach(), counts, steps, tol, log)
-    elif core is not None and xs.is_cpu:
-        value, slope = native_kernel.diagonal_with_gradient(wide, counts, steps, tol, log, threads)
-    else:
-        leaf = xs.detach().requires_grad_()
-        with torch.enable_grad():
-            graph = signature_kernel_diag(leaf, lengths=counts, log=log, solver=solver, refine=refine, tol=tol)
-            (slope,) = torch.autograd.grad(graph.sum(), leaf)
-        value = graph.detach()
-    return (value.to(xs.dtype), slope.to(xs.dtype)) if log else (value, slope)
+    refinement, tol = _settings(solver, refine, tol, "adjoint", xs.dtype)
+    return backend_for(xs).diagonal_with_gradient(xs, counts, refinement, tol, log, threads)
 
 
 @lru_cache(maxsize=256)
 def _settings(solver: str, refine: int, tol: float, gradient: str, dtype: torch.dtype) -> tuple[int, float]:
-    """Checks them; returns the refinement as the core wants it, -1 for the series solver, and the tolerance."""
+    """Checks the settings; returns the refinements as the backends take them, -1 for "series", and the tolerance."""
     if solver not in ("series", "fd"):
         raise ValueError(f"solver must be 'series' or 'fd', got {solver!r}")
     if gradient not in ("adjoint", "variation", "augmented"):
         raise ValueError(f"gradient must be 'adjoint', 'variation' or 'augmented', got {gradient!r}")
     if refine != 0 and solver == "series":
         raise ValueError(f"refine={refine} is for solver='fd'; the series solver takes its accuracy from `tol`")
-    if not isinstance(refine, int) or not 0 <= refine <= _MOST_REFINE:
-        raise ValueError(f"refine must be an integer from 0 to {_MOST_REFINE}, got {refine!r}")
+    if not isinstance(refine, int) or not 0 <= refine <= _MAX_REFINE:
+        raise ValueError(f"refine must be an integer from 0 to {_MAX_REFINE}, got {refine!r}")
     if not 0 < tol < 1:
         raise ValueError(f"tol must be between 0 and 1, got {tol!r}")
     return (-1 if solver == "series" else refine), max(float(tol), 16 * torch.finfo(dtype).eps)

@@ -23,7 +23,7 @@ from siggpde.distributed.ranks import ALONE, Ranks
 from siggpde.gp.model import AnyGP
 from siggpde.gp.triangular import add_times_upper, lower_products, pack_upper, times_lower, unpack_upper
 from siggpde.numerics import inputs
-from siggpde.numerics.backend import core
+from siggpde.numerics.core import core
 
 _BETA1, _BETA2, _EPS, _DECAY = 0.9, 0.999, 1e-8, 4e-3
 

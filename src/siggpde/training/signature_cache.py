@@ -165,7 +165,7 @@ class SignatureCache:
         for start in range(0, len(into), _CHUNK):
             part = slice(first + start, first + min(start + _CHUNK, len(into)))
             counts = None if self.lengths is None else self.lengths[part]
-            paths, counts = inputs.moved(self.x[part], counts, self.device)
+            paths, counts = inputs.to_device(self.x[part], counts, self.device)
             found = signature(paths * scale, words=self.pool, lengths=counts)
             into[start : start + _CHUNK] = found
         return into

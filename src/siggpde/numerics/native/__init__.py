@@ -1,1 +1,1 @@
-"""The operations by the native core, `siggpde._core`."""
+"""The operations by the native core `siggpde._core`, compiled from csrc/."""

@@ -1,4 +1,7 @@
-"""The signature kernel by the native core: addresses in, errors out, gradients through autograd."""
+"""The signature kernel by the native core: tensors passed by address, failures raised, gradients through autograd.
+
+Logarithms are computed in float64 whatever the dtype of x, because k itself may be out of the range of float32.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from siggpde.numerics.autograd import once
-from siggpde.numerics.backend import core
-from siggpde.numerics.errors import report
+from siggpde.numerics.autograd import once_differentiable
+from siggpde.numerics.core import core
+from siggpde.numerics.errors import raise_or_warn
 
 
 def diagonal(
@@ -22,11 +25,14 @@ def diagonal(
     threads: int,
     differentiable: bool,
 ) -> Tensor:
-    """k(X_i, X_i) (n,), or its logarithm; refine < 0 means the series solver."""
+    """k(X_i, X_i) (n,), or its logarithm; refine < 0 means polynomial edges accurate to `tol`."""
+    wide = x.double() if log else x
     if differentiable:
         apply = _Diagonal.apply if _transforms_active() else _apply_diagonal
-        return apply(x, lengths, (refine, tol, log, threads))  # pyright: ignore[reportReturnType]
-    return _run_diagonal(x, lengths, None, refine, tol, log, None, False, threads)
+        value = apply(wide, lengths, (refine, tol, log, threads))
+    else:
+        value = _run_diagonal(wide, lengths, None, refine, tol, log, None, False, threads)
+    return value.to(x.dtype) if log else value  # pyright: ignore[reportReturnType, reportAttributeAccessIssue]
 
 
 def diagonal_with_scale_gradient(
@@ -39,17 +45,20 @@ def diagonal_with_scale_gradient(
     threads: int,
 ) -> tuple[Tensor, Tensor]:
     """k of the paths scaled by theta (d,), and its gradient in log theta (n, d), in one pass."""
-    gradient = x.new_empty(x.shape[0], x.shape[2])
-    value = _run_diagonal(x, lengths, theta, refine, tol, log, gradient, True, threads)
-    return value, gradient
+    wide, scales = (x.double(), theta.double()) if log else (x, theta)
+    gradient = wide.new_empty(x.shape[0], x.shape[2])
+    value = _run_diagonal(wide, lengths, scales, refine, tol, log, gradient, True, threads)
+    return value.to(x.dtype), gradient.to(x.dtype)
 
 
 def diagonal_with_gradient(
     x: Tensor, lengths: Tensor | None, refine: int, tol: float, log: bool, threads: int
 ) -> tuple[Tensor, Tensor]:
     """k and its gradient in the points (n, length, channels), in one pass."""
-    gradient = torch.empty_like(x)
-    return _run_diagonal(x, lengths, None, refine, tol, log, gradient, False, threads), gradient
+    wide = x.double() if log else x
+    gradient = torch.empty_like(wide)
+    value = _run_diagonal(wide, lengths, None, refine, tol, log, gradient, False, threads)
+    return (value.to(x.dtype), gradient.to(x.dtype)) if log else (value, gradient)
 
 
 def gram(
@@ -90,12 +99,12 @@ def _run_diagonal(
         _address(gradient), scales, threads,
     )  # fmt: skip
     if failure is not None:
-        report(failure, x, lengths, None, None, log)
+        raise_or_warn(failure, x, lengths, None, None, log)
     return value
 
 
 class _Diagonal(torch.autograd.Function):
-    """Value and gradient come from one pass, so the gradient is taken at once and kept for the first backward."""
+    """One pass computes value and gradient, so the forward pass keeps the gradient for the first backward pass."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, lengths: Tensor | None, settings: tuple[int, float, bool, int]) -> Tensor:
@@ -109,10 +118,10 @@ class _Diagonal(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         try:
             gradient = ctx.kept.pop()
-        except IndexError:  # given away by an earlier backward: compute it again
+        except IndexError:  # an earlier backward pass has used it: compute it again
             gradient = _diagonal_gradient(ctx.saved_tensors, ctx.settings)
         if torch.is_grad_enabled():  # a second derivative may be asked for
-            return once(_scaled, ctx.saved_tensors[0], gradient, grad), None, None
+            return once_differentiable(_scaled, ctx.saved_tensors[0], gradient, grad), None, None
         try:
             address = grad.data_ptr()
         except RuntimeError:  # many gradients at once (is_grads_batched) have no address
@@ -124,19 +133,18 @@ class _Diagonal(torch.autograd.Function):
 
 
 def _diagonal_gradient(saved: tuple[Any, ...], settings: tuple[int, float, bool, int]) -> Tensor:
-    with warnings.catch_warnings():  # what there was to say has been said
+    with warnings.catch_warnings():  # the forward pass has warned already
         warnings.simplefilter("ignore")
         x, lengths = saved
         return diagonal_with_gradient(x, lengths, *settings)[1]
 
 
 def _scaled(_x: Tensor | None, gradient: Tensor, grad: Tensor) -> Tensor:
-    """The gradient depends on x, though it is not computed from it here: `once` has to know."""
+    """gradient * grad; `_x` tells `once_differentiable` that the gradient depends on x."""
     return gradient.mul(grad.view(-1, 1, 1))
 
 
-# What `_Diagonal.apply` comes down to where no functorch transform is active, without its preparations, which would
-# take a twentieth of a small call.
+# `_Diagonal.apply` without the checks that only functorch transforms need, which take a twentieth of a small call.
 _apply_diagonal: Any = super(torch.autograd.Function, _Diagonal).apply  # pyright: ignore[reportAttributeAccessIssue]
 _transforms_active: Any = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 
@@ -155,7 +163,7 @@ def _run_gram(
 ) -> Tensor:
     other = x if y is None else y
     value = x.new_empty((len(x), len(other)) if weight is None else 0)
-    if len(x) == 0 or len(other) == 0:  # a tensor without numbers has no address, which would mean that there is no y
+    if len(x) == 0 or len(other) == 0:  # the address of an empty tensor is 0, which would mean y None
         for gradient in (gradient_x, gradient_y):
             if gradient is not None:
                 gradient.zero_()
@@ -168,7 +176,7 @@ def _run_gram(
         _address(gradient_y), threads,
     )  # fmt: skip
     if failure is not None:
-        report(failure, x, x_lengths, y, y_lengths, False)
+        raise_or_warn(failure, x, x_lengths, y, y_lengths, False)
     return value
 
 
@@ -190,7 +198,7 @@ class _Gram(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        of_x, of_y = once(_gram_gradients, grad, *ctx.saved_tensors, ctx.settings)
+        of_x, of_y = once_differentiable(_gram_gradients, grad, *ctx.saved_tensors, ctx.settings)
         return of_x, None, of_y, None, None, None, None
 
 

@@ -1,1 +1,1 @@
-"""Slow, obvious implementations of the numerical operations, in plain torch: the oracles of the fast ones."""
+"""The operations in plain torch, slow and obvious: the oracles of the fast ones, and the backend of last resort."""

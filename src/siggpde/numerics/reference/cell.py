@@ -68,8 +68,17 @@ def cell_tables(degree: int, powers: int) -> tuple[Tensor, Tensor, Tensor]:
 def cell_matrices(rho: Tensor, degree: int, powers: int) -> tuple[Tensor, Tensor, Tensor]:
     """E (..., m, m), F (..., m, m) and g (..., m) at every rho (...)."""
     exponents = torch.arange(powers + 1, device=rho.device)
-    monomials = rho.unsqueeze(-1) ** exponents
-    keep, swap, lift = (table.to(rho) for table in cell_tables(degree, powers))
+    return _combine(rho.unsqueeze(-1) ** exponents, degree, powers)
+
+
+def cell_matrix_slopes(rho: Tensor, degree: int, powers: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The derivatives of E, F and g in rho, in the same shapes."""
+    exponents = torch.arange(powers + 1, device=rho.device)
+    return _combine(exponents * rho.unsqueeze(-1) ** (exponents - 1).clamp(min=0), degree, powers)
+
+
+def _combine(monomials: Tensor, degree: int, powers: int) -> tuple[Tensor, Tensor, Tensor]:
+    keep, swap, lift = (table.to(monomials) for table in cell_tables(degree, powers))
     return (
         torch.einsum("...n,njk->...jk", monomials, keep),
         torch.einsum("...n,njk->...jk", monomials, swap),

@@ -1,7 +1,7 @@
-r"""The signature kernel by torch alone: the oracle of the native core, and what computes where there is none.
+r"""The signature kernel in plain torch: the oracle of the native core, and what computes where there is none.
 
-Paths are cut into short pieces, which changes no kernel, and solved at a degree that leaves nothing but rounding; so
-no tolerance has to be weighed. The finite-difference scheme is the cell of degree 1 with two powers of rho.
+Segments are split into short pieces, which changes no kernel, and solved at a degree whose error is below rounding, so
+that no tolerance is needed. The finite differences of the paper are the cell of degree 1 with two powers of rho.
 """
 
 from collections.abc import Callable
@@ -11,30 +11,30 @@ import torch
 from torch import Tensor
 
 from siggpde.numerics.inputs import row_mask
-from siggpde.numerics.reference.goursat import goursat
+from siggpde.numerics.reference.goursat import solve_goursat
 
-LONGEST_PIECE = 1.0
-MOST_PIECES = 20_000  # a segment: beyond this the kernel overflows anyway
+MAX_PIECE_LENGTH = 1.0
+MAX_PIECES = 20_000  # of a segment: with more the kernel overflows anyway
 CELLS_AT_ONCE = 2_000_000
 
 
 class Scheme(NamedTuple):
-    """Degree of the edges, powers of rho kept, and uniform splitting (0: split to short pieces)."""
+    """Degree of the edges, powers of rho kept, and pieces of every segment (0: as many as make them short)."""
 
     degree: int
     powers: int
     pieces: int
 
 
-SERIES = Scheme(12, 18, 0)
+LEGENDRE = Scheme(12, 18, 0)
 
 
-def scheme_of(solver: str, refine: int) -> Scheme:
-    """The scheme of a solver's name: "series", or "fd" with 2^refine pieces a segment."""
-    return SERIES if solver == "series" else Scheme(1, 2, 2**refine)
+def scheme_of(refine: int) -> Scheme:
+    """Finite differences with 2^refine pieces a segment; the Legendre scheme for refine = -1."""
+    return LEGENDRE if refine < 0 else Scheme(1, 2, 2**refine)
 
 
-def pieces(x: Tensor, lengths: Tensor | None, scheme: Scheme) -> Tensor:
+def split_increments(x: Tensor, lengths: Tensor | None, scheme: Scheme) -> Tensor:
     """Increments (n, pieces, channels) of the paths x (n, length, channels), split; short series end in zeros."""
     inside = row_mask(x, lengths)[:, 1:, None]
     # Masked on both sides, so that padding may hold anything and still gets no gradient.
@@ -42,8 +42,8 @@ def pieces(x: Tensor, lengths: Tensor | None, scheme: Scheme) -> Tensor:
     increments = end - start
     if scheme.pieces:
         return increments.repeat_interleave(scheme.pieces, 1) / scheme.pieces
-    longest = increments.detach().norm(dim=2) / LONGEST_PIECE
-    counts = longest.ceil().nan_to_num(nan=1.0, posinf=MOST_PIECES).clamp(1, MOST_PIECES).long()
+    longest = increments.detach().norm(dim=2) / MAX_PIECE_LENGTH
+    counts = longest.ceil().nan_to_num(nan=1.0, posinf=MAX_PIECES).clamp(1, MAX_PIECES).long()
     if bool((counts == 1).all()):
         return increments
     split = [
@@ -54,8 +54,8 @@ def pieces(x: Tensor, lengths: Tensor | None, scheme: Scheme) -> Tensor:
 
 def diagonal(x: Tensor, lengths: Tensor | None, scheme: Scheme, log: bool = False) -> Tensor:
     """k(X_i, X_i), (n,)."""
-    dx = pieces(x, lengths, scheme)
-    return in_chunks(lambda a, b: solve(a, b, scheme, log), dx, dx)
+    dx = split_increments(x, lengths, scheme)
+    return solve_in_chunks(lambda a, b: solve_pairs(a, b, scheme, log), dx, dx)
 
 
 def gram(
@@ -66,29 +66,30 @@ def gram(
     scheme: Scheme,
 ) -> Tensor:
     """k(X_i, Y_j), (n, m)."""
-    return gram_by(
-        lambda a, b: solve(a, b, scheme, False),
-        pieces(x, x_lengths, scheme),
-        pieces(y, y_lengths, scheme),
+    return solve_all_pairs(
+        lambda a, b: solve_pairs(a, b, scheme, False),
+        split_increments(x, x_lengths, scheme),
+        split_increments(y, y_lengths, scheme),
     )
 
 
-def gram_by(solve: Callable[[Tensor, Tensor], Tensor], dx: Tensor, dy: Tensor) -> Tensor:
-    """All pairs (n, m) by a function of paired increments."""
+def solve_all_pairs(solve: Callable[[Tensor, Tensor], Tensor], dx: Tensor, dy: Tensor) -> Tensor:
+    """solve(dx_i, dy_j) for all pairs, (n, m); dx (n, I, d), dy (m, J, d); solve takes paired increments."""
     n, m = len(dx), len(dy)
     if n == 0 or m == 0:
-        return dx.new_zeros(n, m) * (dx.sum() + dy.sum())  # in the graph, as any other
+        return dx.new_zeros(n, m) * (dx.sum() + dy.sum())  # zero, but in the graph as every other result
     left = dx.repeat_interleave(m, 0)
     right = dy.repeat(n, 1, 1)
-    return in_chunks(solve, left, right).reshape(n, m)
+    return solve_in_chunks(solve, left, right).reshape(n, m)
 
 
-def in_chunks(solve: Callable[[Tensor, Tensor], Tensor], dx: Tensor, dy: Tensor) -> Tensor:
+def solve_in_chunks(solve: Callable[[Tensor, Tensor], Tensor], dx: Tensor, dy: Tensor) -> Tensor:
     """solve(dx, dy) -> (n,), a bounded number of grid cells at a time."""
     size = max(1, CELLS_AT_ONCE // max(1, dx.shape[1] * dy.shape[1]))
-    parts = [solve(a, b) for a, b in zip(dx.split(size), dy.split(size), strict=True)]
-    return torch.cat(parts) if parts else dx.new_zeros(0)
+    values = [solve(a, b) for a, b in zip(dx.split(size), dy.split(size), strict=True)]
+    return torch.cat(values) if values else dx.new_zeros(0)
 
 
-def solve(dx: Tensor, dy: Tensor, scheme: Scheme, log: bool) -> Tensor:
-    return goursat(dx @ dy.transpose(1, 2), scheme.degree, scheme.powers, log=log)
+def solve_pairs(dx: Tensor, dy: Tensor, scheme: Scheme, log: bool) -> Tensor:
+    """k of paired increments, (n,), or its logarithm; dx (n, I, d), dy (n, J, d)."""
+    return solve_goursat(dx @ dy.transpose(1, 2), scheme.degree, scheme.powers, log=log)

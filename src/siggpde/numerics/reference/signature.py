@@ -1,13 +1,24 @@
-"""The signature by Chen's identity, one step at a time."""
+"""The signature by Chen's identity, one increment at a time, in plain torch.
+
+`extend` and `signature` are the oracle: they check nothing. `signature_by` and `extend_by` add the checks, and take the
+function that applies Chen's identity, so that the Triton backend can use them with its own.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
 import torch
+from torch import Tensor
+
+from siggpde.numerics import inputs
+from siggpde.numerics.requested_words import RequestedWords, word_list
+from siggpde.word_sets import prefix_closure
+
+Extend = Callable[[Tensor, Tensor, Sequence[tuple[int, ...]]], Tensor]
 
 
-def extend(start: torch.Tensor, increments: torch.Tensor, words: Sequence[tuple[int, ...]]) -> torch.Tensor:
+def extend(start: Tensor, increments: Tensor, words: Sequence[tuple[int, ...]]) -> Tensor:
     """The signature after straight increments, S <- S ⊗ exp(v) for each v in turn.
 
     In coefficients, with |w| letters in w: S_w <- sum over j <= |w| of S_(w without its last j letters) times
@@ -22,13 +33,7 @@ def extend(start: torch.Tensor, increments: torch.Tensor, words: Sequence[tuple[
     for j in range(1, depth + 1):
         prefix = [position[word[:-j]] if len(word) >= j else absent for word in words]
         letter = [word[-j] if len(word) >= j else 0 for word in words]
-        terms.append(
-            (
-                j,
-                torch.tensor(prefix, device=start.device),
-                torch.tensor(letter, device=start.device),
-            )
-        )
+        terms.append((j, torch.tensor(prefix, device=start.device), torch.tensor(letter, device=start.device)))
     state = start
     for v in increments.unbind(1):
         padded = torch.cat([state, state.new_zeros(len(state), 1)], 1)
@@ -39,19 +44,41 @@ def extend(start: torch.Tensor, increments: torch.Tensor, words: Sequence[tuple[
     return state
 
 
-def signature(
-    x: torch.Tensor,
-    counts: torch.Tensor,
-    words: Sequence[tuple[int, ...]],
-    by: Callable[[torch.Tensor, torch.Tensor, Sequence[tuple[int, ...]]], torch.Tensor] = extend,
-) -> torch.Tensor:
+def signature(x: Tensor, mask: Tensor, words: Sequence[tuple[int, ...]], by: Extend = extend) -> Tensor:
     """The signature of piecewise-linear paths.
 
-    x (n, length, channels), finite; counts (n, length) bool, the rows that count; prefix-closed words, the empty
-    word first; returns (n, M). `by` is what applies Chen's identity.
+    x (n, length, channels), finite; mask (n, length) bool, the points that count; prefix-closed words, the empty
+    word first; returns (n, M). `by` is the function that applies Chen's identity.
     """
-    before = torch.cat([x[:, :1], x[:, :-1]], 1)  # the path starts where it is: a zero increment, which changes nothing
-    increments = torch.where(counts[:, :, None], x - before, 0.0)
+    before = torch.cat([x[:, :1], x[:, :-1]], 1)  # the first increment is zero, which changes nothing
+    increments = torch.where(mask[:, :, None], x - before, 0.0)
     start = torch.zeros(len(x), len(words), dtype=x.dtype, device=x.device)
     start[:, 0] = 1
     return by(start, increments, words)
+
+
+def signature_by(by: Extend, x: Tensor, lengths: Tensor | None, words: RequestedWords) -> Tensor:
+    """S(X_i) (n, M) on any words, computed on their prefix closure; raises if an input or a result is not finite."""
+    listed = word_list(x.shape[2], words)
+    mask = inputs.row_mask(x, lengths)
+    x = torch.where(mask[:, :, None], x, 0.0)
+    if not torch.isfinite(x).all():
+        inputs.raise_not_finite(x, lengths)
+    closure = prefix_closure(listed)
+    position = {word: index for index, word in enumerate(closure)}
+    columns = torch.tensor([position[word] for word in listed], dtype=torch.int64, device=x.device)
+    return _check_range(signature(x, mask, closure, by)[:, columns])
+
+
+def extend_by(by: Extend, start: Tensor, increments: Tensor, words: RequestedWords) -> Tensor:
+    """Chen's identity on prefix-closed words; raises if an input or a result is not finite."""
+    listed = word_list(increments.shape[2], words)
+    if not torch.isfinite(increments).all():
+        inputs.raise_not_finite(increments, None, "increments")
+    return _check_range(by(start, increments, listed))
+
+
+def _check_range(result: Tensor) -> Tensor:
+    if not torch.isfinite(result).all():
+        inputs.raise_overflow(result, "the signature")
+    return result

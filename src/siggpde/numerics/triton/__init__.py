@@ -1,8 +1,6 @@
-"""The numerical operations on a GPU, by Triton: which tensors take this path, and why it may be missing.
+"""The operations by Triton, for tensors on a GPU. This module says whether Triton can be used, without importing it.
 
-A CUDA tensor takes it, unless SIGGPDE_BACKEND is "reference". With SIGGPDE_BACKEND=triton and Triton's interpreter
-(TRITON_INTERPRET=1) so does a CPU tensor: slow, and how the kernels are tested without a GPU. No tensor is moved from
-one device to another. Triton itself is imported only when it is needed.
+Which tensors it computes for is decided in `siggpde.numerics.backend`.
 """
 
 from __future__ import annotations
@@ -13,23 +11,6 @@ from functools import cache
 
 import torch
 
-from siggpde.numerics.backend import backend
-
-
-def wanted(x: torch.Tensor) -> bool:
-    """Whether Triton computes for this tensor; raises RuntimeError where it should but cannot."""
-    if backend == "reference" or not (x.is_cuda or (backend == "triton" and x.is_cpu)):
-        return False
-    reason = why_not_importable()
-    if reason is None and x.is_cpu and not interpreted():
-        reason = "SIGGPDE_BACKEND=triton computes on CPU tensors only in Triton's interpreter, TRITON_INTERPRET=1"
-    if reason is not None:
-        raise RuntimeError(
-            f"x is on {x.device}, where siggpde computes by Triton, which cannot be used: {reason}; "
-            'pip install "triton>=3.5", or set SIGGPDE_BACKEND=reference for plain torch, which is slow'
-        )
-    return True
-
 
 def interpreted() -> bool:
     """Whether kernels run in Triton's interpreter."""
@@ -38,7 +19,7 @@ def interpreted() -> bool:
 
 @cache
 def why_not_importable() -> str | None:
-    """None if Triton is there."""
+    """The reason that Triton cannot be imported, or None if it can."""
     if importlib.util.find_spec("triton") is None:
         return "triton is not installed"
     try:
@@ -49,7 +30,7 @@ def why_not_importable() -> str | None:
 
 
 def why_not() -> str | None:
-    """None if CUDA tensors can be used here, else the reason that they cannot."""
+    """The reason that CUDA tensors cannot be used here, or None if they can."""
     reason = why_not_importable()
     if reason is None and not torch.cuda.is_available() and not interpreted():
         reason = "torch sees no CUDA device"

@@ -1,7 +1,7 @@
-"""A batch of series as the grids want it: increments, plans, pieces in groups, and gradients on the way back.
+"""A batch of series prepared for the grids: increments, plans, pieces in groups; and gradients of pieces added up.
 
-Everything stays on the device of the series. What goes to the host is a few integers a series, scheme and number of
-pieces, because launches have to be told their sizes.
+Everything stays on the device of the series, except scheme and number of pieces of each series, which the host needs
+as sizes of launches.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import Tensor
 from siggpde.numerics.errors import NOT_FINITE, OVERFLOW
 from siggpde.numerics.inputs import row_mask
 from siggpde.numerics.triton.launch import cdiv, run
-from siggpde.numerics.triton.plan import Plans, Request, make_plans
+from siggpde.numerics.triton.plan import PlanRequest, Plans, make_plans
 from siggpde.numerics.triton.pull_back import collect
 from siggpde.numerics.triton.solve import Steps
 
@@ -23,9 +23,9 @@ Failure = tuple[int, int, int, int, int]
 _BLOCK = 128
 
 
-def failure(code: int, series: int, other: int = -1, side: int = 0) -> Failure:
-    """As the native core reports it: (code, series, other series, channel, side)."""
-    return code, series, other, -1, side
+def failure(code: int, series: int, index: int = -1, side: int = 0) -> Failure:
+    """A failure in the form of `siggpde.numerics.errors`: (code, series, index, channel, side)."""
+    return code, series, index, -1, side
 
 
 @dataclass
@@ -52,7 +52,7 @@ class Batch:
         self.shape, self.dtype, self.device = x.shape, x.dtype, x.device
         self.plans: Plans
 
-    def check(self, request: Request) -> Failure | None:
+    def check(self, request: PlanRequest) -> Failure | None:
         """The first series that is not finite, or has a segment so long that k is out of range for certain."""
         largest = self.squared.amax(1) if self.squared.shape[1] else self.squared.sum(1)
         bad = ~self.finite | ~(largest <= request.too_long**2)
@@ -62,13 +62,13 @@ class Batch:
             return failure(NOT_FINITE, int((~self.finite).nonzero()[0]))
         return failure(OVERFLOW, int(bad.nonzero()[0]))
 
-    def plan(self, request: Request, tighten: Tensor | None = None) -> None:
+    def plan(self, request: PlanRequest, tighten: Tensor | None = None) -> None:
         tol = torch.full_like(self.squared[:, :1].sum(1), request.tol)
         if tighten is not None:
             tol = tol / tighten.clamp(min=1)
         self.plans = make_plans(self.squared, self.segments, request, tol)
 
-    def plan_again(self, members: Tensor, request: Request, tighten: Tensor) -> None:
+    def plan_again(self, members: Tensor, request: PlanRequest, tighten: Tensor) -> None:
         tol = request.tol / tighten
         self.plans.replace(members, make_plans(self.squared[members], self.segments[members], request, tol))
 

@@ -1,10 +1,10 @@
 """One cell of the Goursat problem for a tile of grids: the step and its exact adjoint.
 
-Edges are tuples of tiles, one for each Legendre coefficient; loops over them are unrolled by the compiler. The numbers
-of the cell are constants of the compiled code, in the precision of rho.
+Edges are tuples of tiles, one for each Legendre coefficient; loops over them are unrolled by the compiler. The
+coefficients of the cell are constants of the compiled code, in the precision of rho.
 """
 
-# The kernel language is not quite Python, and Triton need not be there to check the rest.
+# Triton's language is not quite Python, and Triton need not be installed to check the types of the rest.
 # pyright: reportGeneralTypeIssues=false, reportMissingImports=false, reportPossiblyUnboundVariable=false
 # pyright: reportOperatorIssue=false
 
@@ -14,17 +14,18 @@ import triton
 import triton.language as tl
 
 from siggpde.numerics.triton import cell_polynomials
+from siggpde.numerics.triton.plan_constants import SCHEME_DEGREE
 
 KEEP = tl.constexpr(cell_polynomials.KEEP)
 SWAP = tl.constexpr(cell_polynomials.SWAP)
 LIFT = tl.constexpr(cell_polynomials.LIFT)
-DEGREES, ENTRIES = cell_polynomials.DEGREES, cell_polynomials.ENTRIES
+ENTRIES = cell_polynomials.ENTRIES
 
 
 @triton.constexpr_function
 def degree(scheme):
     """Coefficients of an edge."""
-    return DEGREES[scheme]
+    return SCHEME_DEGREE[scheme]
 
 
 @triton.constexpr_function

@@ -1,7 +1,7 @@
-r"""The numbers of one cell of the Goursat problem as the kernels want them: short polynomials in rho.
+r"""The coefficients of one cell of the Goursat problem as constants of compiled code: short polynomials in rho.
 
 In orthonormal shifted Legendre polynomials a step of the cell is :math:`a' = E a + F b + g c`, :math:`b' = E b + F a +
-g c`, with the exact series of `siggpde.numerics.reference.cell`, :math:`\rho^n` for :math:`n` from 1 (E less the
+g c`, with the exact power series of `siggpde.numerics.reference.cell`, :math:`\rho^n` for :math:`n` from 1 (E less the
 identity). Two facts save work: the means of both edges grow alike, so that row 0 of E is row 0 of F, and
 :math:`E_{kj} = (-1)^{j+k} E_{jk}`. Powers that do not matter beside the error of the degree at :math:`|\rho| \le 1` are
 left out, as in the native core.
@@ -14,11 +14,9 @@ from math import factorial, sqrt
 from typing import NamedTuple
 
 from siggpde.numerics.reference.cell import cell_tables
+from siggpde.numerics.triton.plan_constants import FINITE_DIFFERENCES, SCHEME_DEGREE
 
-# Degrees of the edges, in order of cost. Scheme 0 is that of finite differences: two powers of rho.
-DEGREES = (1, 2, 3, 4, 5, 6, 8)
-FINITE_DIFFERENCES, FIRST_SERIES = 0, 1
-# What the entries are: E less the identity, F and g.
+# The families of entries: E less the identity, F and g.
 KEEP, SWAP, LIFT = 0, 1, 2
 
 
@@ -51,7 +49,7 @@ def _trimmed(scheme: int, family: int, j: int, k: int) -> Polynomial:
 
 
 def _coefficients(scheme: int, family: int, j: int, k: int) -> list[float]:
-    degree = DEGREES[scheme]
+    degree = SCHEME_DEGREE[scheme]
     keep, swap, lift = cell_tables(degree, 2 * degree + 4)
     if family == LIFT:
         return [value / sqrt(2 * j + 1) for value in lift[:, j].tolist()]
@@ -61,7 +59,7 @@ def _coefficients(scheme: int, family: int, j: int, k: int) -> list[float]:
 
 def _high(scheme: int, family: int, j: int, k: int) -> int:
     """The last power that matters."""
-    degree = DEGREES[scheme]
+    degree = SCHEME_DEGREE[scheme]
     if scheme == FINITE_DIFFERENCES:
         return 2
     threshold = 0.1 * _edge_size(degree - 1) * _edge_size(degree) / (2 * (2 * degree - 1))
@@ -87,5 +85,5 @@ ENTRIES = tuple(
         tuple(tuple(entry(scheme, family, j, k) for k in range(degree if family != LIFT else 1)) for j in range(degree))
         for family in (KEEP, SWAP, LIFT)
     )
-    for scheme, degree in enumerate(DEGREES)
+    for scheme, degree in enumerate(SCHEME_DEGREE)
 )

@@ -6,7 +6,7 @@ and the increments v_1 .. v_D of its letters a step is
 States are [word][series], increments [step][channel][series].
 """
 
-# The kernel language is not quite Python, and Triton need not be there to check the rest.
+# Triton's language is not quite Python, and Triton need not be installed to check the types of the rest.
 # pyright: reportGeneralTypeIssues=false, reportMissingImports=false, reportPossiblyUnboundVariable=false
 # pyright: reportOperatorIssue=false
 
@@ -21,7 +21,7 @@ SIZES = ("n", "words", "lanes", "channels", "begin", "end")
 
 @triton.jit
 def load_rows(memory, rows, series, n, active, FIRST: tl.constexpr, LAST: tl.constexpr, lanes, lane):
-    """Numbers of the series at the places that a table (FIRST .. LAST - 1, lanes) names; zero where it names none."""
+    """memory[row][series] for the rows of a table (FIRST .. LAST - 1, lanes); zero where the row is -1."""
     out = ()
     for k in tl.static_range(FIRST, LAST):
         row = tl.load(rows + k * lanes + lane, mask=lane < lanes, other=-1)
@@ -39,10 +39,10 @@ def store_owned(memory, owned, series, n, active, values, DEPTH: tl.constexpr, l
 @triton.jit
 def partial_sums(r, v, K: tl.constexpr):
     """acc_0 .. acc_(K-1) of the step of r_K: acc_q = r_q + acc_(q-1) v_q / (K - q + 1), acc_0 = r_0."""
-    sums = (r[0],)
+    partial = (r[0],)
     for q in tl.static_range(1, K):
-        sums = sums + (r[q] + sums[q - 1] * (v[q - 1] * (1.0 / (K - q + 1))),)  # noqa: RUF005
-    return sums
+        partial = partial + (r[q] + partial[q - 1] * (v[q - 1] * (1.0 / (K - q + 1))),)  # noqa: RUF005
+    return partial
 
 
 @triton.jit(do_not_specialize=SIZES)
@@ -100,14 +100,14 @@ def retreat(
             for _ in tl.static_range(DEPTH):
                 vbar = vbar + (tl.zeros([WORDS, SERIES], bar.dtype.element_ty),)  # noqa: RUF005
             for k in tl.static_range(1, DEPTH + 1):
-                sums = partial_sums(r, v, k)
+                partial = partial_sums(r, v, k)
                 of_r = ()
-                of_v = (rbar[k] * sums[k - 1],)
+                of_v = (rbar[k] * partial[k - 1],)
                 down = rbar[k] * v[k - 1]
                 for p in tl.static_range(1, k):  # q = k - p from k - 1 to 1
                     of_r = (down,) + of_r  # noqa: RUF005
                     share = down * (1.0 / (p + 1))
-                    of_v = (share * sums[k - p - 1],) + of_v  # noqa: RUF005
+                    of_v = (share * partial[k - p - 1],) + of_v  # noqa: RUF005
                     down = share * v[k - p - 1]
                 of_r = (down,) + of_r  # noqa: RUF005
                 more_r = ()
@@ -119,13 +119,13 @@ def retreat(
                 before = more_r
                 vbar = more_v
             rbar = before
-            place = of_increments + ((group * (end - begin) + (t - begin)) * channels) * n + own
+            address = of_increments + ((group * (end - begin) + (t - begin)) * channels) * n + own
             for channel in range(channels):
                 total = tl.zeros([WORDS, SERIES], bar.dtype.element_ty)
                 for k in tl.static_range(DEPTH):
                     mine = tl.load(letter + k * lanes + lane, mask=lane < lanes, other=-1) == channel
                     total += tl.where(mine, vbar[k], 0.0)
-                at = place + channel * n
+                at = address + channel * n
                 before_this = tl.load(at, mask=own < n, other=0.0)
                 tl.store(at, before_this + tl.sum(total, 0), mask=own < n)
         for k in tl.static_range(DEPTH + 1):

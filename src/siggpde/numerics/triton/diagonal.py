@@ -8,22 +8,16 @@ import torch
 from torch import Tensor
 
 from siggpde.numerics.errors import INACCURATE, LOST, OVERFLOW
+from siggpde.numerics.triton import plan_constants
 from siggpde.numerics.triton.batch import Batch, Failure, Part, failure
-from siggpde.numerics.triton.plan import Request
+from siggpde.numerics.triton.plan import PlanRequest
 from siggpde.numerics.triton.solve import Grids, pairs_at_once
-
-# A path that goes out and comes back has U(i, i) fall along the diagonal. The error of a cell beside k is then larger
-# by up to the square of that fall, and the bound is tightened by as much. Beyond this, rounding is all there is.
-MOST_INFLATION = 1e12
-_MOST_PASSES = 6
-# Falls as small as those of a random walk are within the slack of the bound.
-_ORDINARY_FALL = 10.0
 
 Wanted = Literal["value", "points", "scales"]
 
 
 class Solved(NamedTuple):
-    """k or log k (n,), its gradient if wanted, by how much errors may exceed the plan (n,), and what went wrong."""
+    """k or log k (n,), its gradient if wanted, by how much errors may exceed the plan (n,), and the failure if any."""
 
     value: Tensor
     gradient: Tensor | None
@@ -31,13 +25,18 @@ class Solved(NamedTuple):
     failure: Failure | None
 
 
-def request_of(refine: int, tol: float, alone: bool, log: bool, dtype: torch.dtype) -> Request:
-    """As the native core asks for plans; a segment that is too long overflows for certain."""
-    too_long = 1e4 if log else 700.0 if dtype == torch.float64 else 87.0
-    return Request(refine, tol, alone, too_long)
+def plan_request(refine: int, tol: float, diagonal_only: bool, log: bool, dtype: torch.dtype) -> PlanRequest:
+    """The request as the native core makes it; a segment longer than `too_long` overflows for certain."""
+    if log:
+        too_long = plan_constants.OVERFLOWING_SEGMENT_LOG
+    elif dtype == torch.float64:
+        too_long = plan_constants.OVERFLOWING_SEGMENT_F64
+    else:
+        too_long = plan_constants.OVERFLOWING_SEGMENT_F32
+    return PlanRequest(refine, tol, diagonal_only, too_long)
 
 
-def solve_diagonal(batch: Batch, request: Request, log: bool, wanted: Wanted) -> Solved:
+def solve_diagonal(batch: Batch, request: PlanRequest, log: bool, wanted: Wanted) -> Solved:
     """k of every series; the gradient `wanted` is none, of points (n, length, channels) or of log scales (n, d)."""
     n, _, channels = batch.shape
     value = torch.ones(n, dtype=batch.dtype, device=batch.device)
@@ -50,11 +49,11 @@ def solve_diagonal(batch: Batch, request: Request, log: bool, wanted: Wanted) ->
     batch.plan(request)
     members = torch.arange(n, device=batch.device)
     allowed = torch.ones_like(inflation)
-    # A rough pass sees only part of the fall; a better one sees more of it.
-    for _ in range(_MOST_PASSES + 1):
+    # An inaccurate pass underestimates the fall, so passes are repeated until the plans allow for all of it.
+    for _ in range(plan_constants.MAX_PASSES + 1):
         for part in _chunks(batch, members, wanted != "value"):
             _solve_part(batch, part, log, wanted, value, inflation, gradient)
-        ratio = inflation.clamp(max=MOST_INFLATION)
+        ratio = inflation.clamp(max=plan_constants.MAX_INFLATION)
         again = (ratio > 1) & (batch.plans.estimate * ratio > request.tol) & (ratio > allowed)
         members = again.nonzero()[:, 0]
         if request.refine >= 0 or len(members) == 0:
@@ -63,7 +62,7 @@ def solve_diagonal(batch: Batch, request: Request, log: bool, wanted: Wanted) ->
         batch.plan_again(members, request, ratio[members])
     if wanted == "points" and gradient is not None:
         gradient = batch.of_knots(gradient)
-    return Solved(value, gradient, inflation, _judge(value, inflation, request.tol))
+    return Solved(value, gradient, inflation, _failure_of(value, inflation, request.tol))
 
 
 def _chunks(batch: Batch, members: Tensor, gradient: bool):
@@ -89,7 +88,7 @@ def _solve_part(
             gradient[part.members] = batch.of_increments(part, of_rows + of_columns)
         else:
             gradient[part.members] = 2 * (of_rows * part.steps.values).sum(2)
-    inflation[part.members] = _fall(grids.diagonal(), part.steps.rows, log) ** 2 / _ORDINARY_FALL
+    inflation[part.members] = _fall(grids.diagonal(), part.steps.rows, log) ** 2 / plan_constants.ORDINARY_FALL
 
 
 def _fall(diagonal: Tensor, rows: Tensor, log: bool) -> Tensor:
@@ -105,13 +104,13 @@ def _fall(diagonal: Tensor, rows: Tensor, log: bool) -> Tensor:
     return ratio.clamp(min=1)
 
 
-def _judge(value: Tensor, inflation: Tensor, tol: float) -> Failure | None:
+def _failure_of(value: Tensor, inflation: Tensor, tol: float) -> Failure | None:
     wrong = ~torch.isfinite(value)
     if bool(wrong.any()):
         return failure(OVERFLOW, int(wrong.nonzero()[0]))
-    # Measured on paths that come back: up to about five roundings, times the square of the fall.
-    error = 5 * _ORDINARY_FALL * torch.finfo(value.dtype).eps * inflation
-    worst = 1e-6 if value.dtype == torch.float64 else 1e-2
+    error = plan_constants.ROUNDINGS * plan_constants.ORDINARY_FALL * torch.finfo(value.dtype).eps * inflation
+    double = value.dtype == torch.float64
+    worst = plan_constants.INACCURATE_ABOVE_F64 if double else plan_constants.INACCURATE_ABOVE_F32
     lost = error > max(worst, tol)
     if not bool(lost.any()):
         return None

@@ -1,4 +1,4 @@
-"""k(X_i, Y_j) for all pairs on the GPU, and its gradients: rectangles of pairs of one scheme, one after the other."""
+"""k(X_i, Y_j) for all pairs on the GPU, and its gradients, in rectangles of pairs that share a scheme."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from torch import Tensor
 
 from siggpde.numerics.errors import INACCURATE, LOST, MEMORY, NOT_FINITE, OVERFLOW
 from siggpde.numerics.triton.batch import Batch, Failure, Part, failure
-from siggpde.numerics.triton.diagonal import MOST_INFLATION, request_of, solve_diagonal
+from siggpde.numerics.triton.diagonal import plan_request, solve_diagonal
 from siggpde.numerics.triton.launch import cdiv
-from siggpde.numerics.triton.plan import Request
+from siggpde.numerics.triton.plan import PlanRequest
+from siggpde.numerics.triton.plan_constants import MAX_INFLATION, ROUGH_TOL
 from siggpde.numerics.triton.solve import Grids, pairs_at_once
 
 _LOWEST_BLOCK = 16
@@ -27,18 +28,18 @@ class Side(NamedTuple):
 
 def prepare(x: Tensor, lengths: Tensor | None, refine: int, tol: float) -> Side | Failure:
     """Plans a side, tightened where paths come back on themselves: a rough solution of k(X, X) tells."""
-    request = request_of(refine, tol, False, False, x.dtype)
+    request = plan_request(refine, tol, False, False, x.dtype)
     batch = Batch(x, lengths)
     inflation, rounding = None, None
     if refine < 0:
-        coarse = Request(refine, max(tol, 1e-2), True, request.too_long)
+        coarse = PlanRequest(refine, max(tol, ROUGH_TOL), True, request.too_long)
         rough = solve_diagonal(batch, coarse, False, "value")
         if rough.failure is not None:
             if rough.failure[0] in (NOT_FINITE, MEMORY):
                 return rough.failure
             if rough.failure[0] in (INACCURATE, LOST):
                 rounding = rough.failure
-        inflation = rough.inflation.clamp(max=MOST_INFLATION)
+        inflation = rough.inflation.clamp(max=MAX_INFLATION)
     bad = batch.check(request)
     if bad is not None:
         return bad
@@ -51,9 +52,8 @@ def solve_gram(x: Side, y: Side | None) -> tuple[Tensor, Failure | None]:
     other = x if y is None else y
     value = torch.ones(x.batch.shape[0], other.batch.shape[0], dtype=x.batch.dtype, device=x.batch.device)
     for rows, columns, scheme in _rectangles(x.batch, other.batch, y is None, False):
-        found = Grids(rows.steps, columns.steps, scheme, False).solve()
-        found = found.reshape(len(rows.members), -1)
-        value[rows.members[:, None], columns.members] = found
+        values = Grids(rows.steps, columns.steps, scheme, False).solve()
+        value[rows.members[:, None], columns.members] = values.reshape(len(rows.members), -1)
     if y is None:
         # Each pair was solved at least once, by the later of the two in the common order; pairs solved twice, inside a
         # block, agree to rounding: one of them is taken for both.
@@ -79,15 +79,15 @@ def differentiate_gram(x: Side, y: Side | None, weight: Tensor) -> tuple[Tensor,
         grids = Grids(rows.steps, columns.steps, scheme, False)
         share = weight[rows.members[:, None], columns.members].flatten().contiguous()
         _, of_rows, of_columns = grids.differentiate(share, True)
-        # Members of a part are all different: no two numbers are added to the same place at once.
+        # Members of a part are all different: no index occurs twice, so that += adds every number.
         of_x[rows.members] += x.batch.of_increments(rows, of_rows)
         if of_columns is not None:
             of_y[columns.members] += other.batch.of_increments(columns, of_columns)
     return x.batch.of_knots(of_x), None if y is None else other.batch.of_knots(of_y)
 
 
-def _order(batch: Batch) -> Tensor:
-    """The rank (n,) of every series in the common order: by scheme, then by number of pieces."""
+def _positions(batch: Batch) -> Tensor:
+    """The position (n,) of every series in the common order: by scheme, then by number of pieces."""
     groups = [members for members, _, _ in batch.groups(torch.arange(batch.shape[0], device=batch.device))]
     order = torch.cat(groups) if groups else torch.zeros(0, dtype=torch.int64, device=batch.device)
     return torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=batch.device))
@@ -95,8 +95,8 @@ def _order(batch: Batch) -> Tensor:
 
 def _owned(batch: Batch) -> Tensor:
     """Which pairs (i, j) of a symmetric matrix are solved: i is not before j in the common order."""
-    rank = _order(batch)
-    return rank[:, None] >= rank
+    position = _positions(batch)
+    return position[:, None] >= position
 
 
 def _rectangles(x: Batch, y: Batch, symmetric: bool, gradient: bool) -> Iterator[tuple[Part, Part, int]]:
@@ -112,15 +112,15 @@ def _rectangles(x: Batch, y: Batch, symmetric: bool, gradient: bool) -> Iterator
             if symmetric and h > g:
                 continue
             scheme = max(x_scheme, y_scheme)
-            room = pairs_at_once(max(1, x_steps[-1]), max(1, y_steps[-1]), scheme, element, gradient)
-            tall = max(1, min(len(x_members), int(room**0.5)))
+            capacity = pairs_at_once(max(1, x_steps[-1]), max(1, y_steps[-1]), scheme, element, gradient)
+            tall = max(1, min(len(x_members), int(capacity**0.5)))
             if symmetric and g == h:  # the lower the blocks, the less is solved twice
                 tall = min(tall, max(_LOWEST_BLOCK, cdiv(len(x_members), 8)))
             for top in range(0, len(x_members), tall):
                 bottom = min(top + tall, len(x_members))
                 rows = x.part(x_members[top:bottom], x_scheme, x_steps[bottom - 1])
                 last = bottom if symmetric and g == h else len(y_members)
-                wide = max(1, room // (bottom - top))
+                wide = max(1, capacity // (bottom - top))
                 for left in range(0, last, wide):
                     right = min(left + wide, last)
                     yield rows, y.part(y_members[left:right], y_scheme, y_steps[right - 1]), scheme

@@ -12,7 +12,7 @@ Layouts, the last index being contiguous: increments [series][channel][step]; `b
 [pair][U (and E)][row]; `store`, the inputs of all cells of some rows, [pair][row][2 M + 1 (+ E)][column].
 """
 
-# The kernel language is not quite Python, and Triton need not be there to check the rest.
+# Triton's language is not quite Python, and Triton need not be installed to check the types of the rest.
 # pyright: reportGeneralTypeIssues=false, reportMissingImports=false, reportPossiblyUnboundVariable=false
 # pyright: reportOperatorIssue=false
 
@@ -39,7 +39,7 @@ def power_of_two(exponent):
 
 @triton.jit
 def inner_product(x, y, x_at, y_at, x_steps, y_steps, channels, active):
-    """rho of the cells: x_at and y_at are the places of channel 0."""
+    """rho of the cells: x_at and y_at are the offsets of channel 0."""
     total = tl.load(x + x_at, mask=active, other=0.0) * tl.load(y + y_at, mask=active, other=0.0)
     for channel in range(1, channels):
         of_x = tl.load(x + x_at + channel * x_steps, mask=active, other=0.0)
@@ -104,7 +104,7 @@ def sweep(
     iy = pair if SYMMETRIC else pair % others
     rows = tl.load(x_rows + ix, mask=here, other=0)
     columns = tl.load(y_rows + iy, mask=here, other=0)
-    most_columns = tl.max(columns)
+    max_columns = tl.max(columns)
     last = tl.minimum(end, tl.max(rows))
     own = tl.arange(0, ROWS)[None, :]
     bottom_at = pair * ((M + LOG) * y_steps)
@@ -117,7 +117,7 @@ def sweep(
         a = zero_edge(zero, M)
         c = zero + 1.0
         e = zero
-        for turn in range(most_columns - first + ROWS - 1):
+        for turn in range(max_columns - first + ROWS - 1):
             j = first + turn - own
             active = (i < rows) & (j < columns) & (j >= (i if SYMMETRIC else 0)) & (i < end)
             x_at = ix * channels * x_steps + i
@@ -173,8 +173,8 @@ def reverse(
 ):  # fmt: skip
     """The reverse of rows [begin, end), from the inputs of their cells in `store`: sensitivities of the coefficients.
 
-    Turns the sensitivities of what the rows leave (`bottom_bar`, as `bottom`, and `corner_bar`, as `corner`, or the
-    `weight` [pair] of the value) into those of what they found, and writes `rho_bar` [pair][row][column].
+    Turns the sensitivities of their outputs (`bottom_bar`, as `bottom`, and `corner_bar`, as `corner`, or the
+    `weight` [pair] of the value) into those of their inputs, and writes `rho_bar` [pair][row][column].
     """
     M: tl.constexpr = degree(SCHEME)
     FIELDS: tl.constexpr = 2 * M + 1 + LOG
@@ -184,7 +184,7 @@ def reverse(
     iy = pair if SYMMETRIC else pair % others
     rows = tl.load(x_rows + ix, mask=here, other=0)
     columns = tl.load(y_rows + iy, mask=here, other=0)
-    most_columns = tl.max(columns)
+    max_columns = tl.max(columns)
     last = tl.minimum(end, tl.max(rows))
     own = tl.arange(0, ROWS)[None, :]
     bottom_at = pair * ((M + LOG) * y_steps)
@@ -202,7 +202,7 @@ def reverse(
         la = zero_edge(zero, M)
         lc = zero
         to_right = zero + FAR
-        turns = most_columns - first + ROWS - 1
+        turns = max_columns - first + ROWS - 1
         for back_turn in range(turns):
             j = first + turns - 1 - back_turn - own
             active = (i < rows) & (j < columns) & (j >= (i if SYMMETRIC else 0)) & (i < end)
@@ -237,10 +237,10 @@ def reverse(
             of_c, left, below, of_rho = adjoint(rho, c, a, b, changed, lb, SCHEME)
             out = ()
             for k in tl.static_range(M):
-                moved = below[k] + lc if k == 0 else below[k]
+                of_bottom = below[k] + lc if k == 0 else below[k]
                 if SYMMETRIC:
-                    moved = tl.where(starts, moved + left[k], moved)
-                out = out + (moved,)  # noqa: RUF005
+                    of_bottom = tl.where(starts, of_bottom + left[k], of_bottom)
+                out = out + (of_bottom,)  # noqa: RUF005
             store_edge(bottom_bar, bottom_at + j, y_steps, active, out, M)
             lc = tl.where(active, lc + of_c, lc)
             la = chosen(active, left, changed, M)

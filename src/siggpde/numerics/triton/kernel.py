@@ -1,4 +1,7 @@
-"""The signature kernel by Triton: the same three calls as `siggpde.numerics.native.kernel`, for tensors on a GPU."""
+"""The signature kernel by Triton: the same functions as `siggpde.numerics.native.kernel`, for tensors on a GPU.
+
+Logarithms are computed in float64 whatever the dtype of x. `threads` is part of the common interface and not used.
+"""
 
 from __future__ import annotations
 
@@ -8,42 +11,57 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from siggpde.numerics.autograd import once
-from siggpde.numerics.errors import report
+from siggpde.numerics.autograd import once_differentiable
+from siggpde.numerics.errors import raise_or_warn
 from siggpde.numerics.triton.batch import Batch
-from siggpde.numerics.triton.diagonal import Wanted, request_of, solve_diagonal
+from siggpde.numerics.triton.diagonal import Wanted, plan_request, solve_diagonal
 from siggpde.numerics.triton.gram import Side, differentiate_gram, prepare, solve_gram
 
 Settings = tuple[int, float, bool]
 
 
 def diagonal(
-    x: Tensor, lengths: Tensor | None, refine: int, tol: float, log: bool, differentiable: bool
-) -> Tensor:  # fmt: skip
-    """k(X_i, X_i) (n,), or its logarithm; refine < 0 means the series solver."""
+    x: Tensor, lengths: Tensor | None, refine: int, tol: float, log: bool, threads: int, differentiable: bool
+) -> Tensor:
+    """k(X_i, X_i) (n,), or its logarithm; refine < 0 means polynomial edges accurate to `tol`."""
+    wide = x.double() if log else x
     if differentiable:
-        return _Diagonal.apply(x, lengths, (refine, tol, log))  # pyright: ignore[reportReturnType]
-    return _run_diagonal(x, lengths, None, (refine, tol, log), "value")[0]
+        value: Any = _Diagonal.apply(wide, lengths, (refine, tol, log))
+    else:
+        value = _run_diagonal(wide, lengths, None, (refine, tol, log), "value")[0]
+    return value.to(x.dtype) if log else value
 
 
 def diagonal_with_scale_gradient(
-    x: Tensor, lengths: Tensor | None, theta: Tensor, refine: int, tol: float, log: bool
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+    x: Tensor, lengths: Tensor | None, theta: Tensor, refine: int, tol: float, log: bool, threads: int
+) -> tuple[Tensor, Tensor]:
     """k of the paths scaled by theta (d,), and its gradient in log theta (n, d), in one pass."""
-    return _run_diagonal(x, lengths, theta, (refine, tol, log), "scales")  # pyright: ignore[reportReturnType]
+    wide, scales = (x.double(), theta.double()) if log else (x, theta)
+    value, gradient = _run_diagonal(wide, lengths, scales, (refine, tol, log), "scales")
+    assert gradient is not None
+    return value.to(x.dtype), gradient.to(x.dtype)
 
 
 def diagonal_with_gradient(
-    x: Tensor, lengths: Tensor | None, refine: int, tol: float, log: bool
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+    x: Tensor, lengths: Tensor | None, refine: int, tol: float, log: bool, threads: int
+) -> tuple[Tensor, Tensor]:
     """k and its gradient in the points (n, length, channels), in one pass."""
-    return _run_diagonal(x, lengths, None, (refine, tol, log), "points")  # pyright: ignore[reportReturnType]
+    wide = (x.double() if log else x).detach()
+    value, gradient = _run_diagonal(wide, lengths, None, (refine, tol, log), "points")
+    assert gradient is not None
+    return value.to(x.dtype), gradient.to(x.dtype)
 
 
 def gram(
-    x: Tensor, x_lengths: Tensor | None, y: Tensor | None, y_lengths: Tensor | None, refine: int, tol: float,
+    x: Tensor,
+    x_lengths: Tensor | None,
+    y: Tensor | None,
+    y_lengths: Tensor | None,
+    refine: int,
+    tol: float,
+    threads: int,
     differentiable: bool,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """k(X_i, Y_j) (n, m); y None means x."""
     run = _Gram.apply if differentiable else _run_gram
     return run(x, x_lengths, y, y_lengths, refine, tol)  # pyright: ignore[reportReturnType]
@@ -53,14 +71,14 @@ def _run_diagonal(
     x: Tensor, lengths: Tensor | None, theta: Tensor | None, settings: Settings, wanted: Wanted
 ) -> tuple[Tensor, Tensor | None]:
     refine, tol, log = settings
-    solved = solve_diagonal(Batch(x, lengths, theta), request_of(refine, tol, True, log, x.dtype), log, wanted)
+    solved = solve_diagonal(Batch(x, lengths, theta), plan_request(refine, tol, True, log, x.dtype), log, wanted)
     if solved.failure is not None:
-        report(solved.failure, x, lengths, None, None, log)
+        raise_or_warn(solved.failure, x, lengths, None, None, log)
     return solved.value, solved.gradient
 
 
 class _Diagonal(torch.autograd.Function):
-    """Value and gradient come from one pass, so the gradient is taken at once and kept for the first backward."""
+    """One pass computes value and gradient, so the forward pass keeps the gradient for the first backward pass."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, lengths: Tensor | None, settings: Settings) -> Tensor:
@@ -75,27 +93,27 @@ class _Diagonal(torch.autograd.Function):
         x, lengths = ctx.saved_tensors
         if ctx.kept:
             gradient = ctx.kept.pop()
-        else:  # given away by an earlier backward: compute it again
-            with warnings.catch_warnings():  # what there was to say has been said
+        else:  # an earlier backward pass has used it: compute it again
+            with warnings.catch_warnings():  # the forward pass has warned already
                 warnings.simplefilter("ignore")
                 gradient = _run_diagonal(x, lengths, None, ctx.settings, "points")[1]
-        return once(_scaled, x, gradient, grad), None, None
+        return once_differentiable(_scaled, x, gradient, grad), None, None
 
 
 def _scaled(_x: Tensor, gradient: Tensor, grad: Tensor) -> Tensor:
-    """The gradient depends on x, though it is not computed from it here: `once` has to know."""
+    """gradient * grad; `_x` tells `once_differentiable` that the gradient depends on x."""
     return gradient * grad[:, None, None]
 
 
 def _sides(
     x: Tensor, x_lengths: Tensor | None, y: Tensor | None, y_lengths: Tensor | None, refine: int, tol: float
 ) -> tuple[Side, Side | None]:
-    """Both sides, planned; what is wrong with one of them is raised."""
+    """Both sides, planned; raises if one of them cannot be."""
     rows = prepare(x, x_lengths, refine, tol)
     columns = None if y is None else prepare(y, y_lengths, refine, tol)
-    for found, side in ((rows, 0), (columns, 1)):
-        if isinstance(found, tuple) and not isinstance(found, Side):
-            report((*found[:4], side), x, x_lengths, y, y_lengths, False)
+    for result, side in ((rows, 0), (columns, 1)):
+        if isinstance(result, tuple) and not isinstance(result, Side):
+            raise_or_warn((*result[:4], side), x, x_lengths, y, y_lengths, False)
     return rows, columns  # pyright: ignore[reportReturnType]
 
 
@@ -104,7 +122,7 @@ def _run_gram(
 ) -> Tensor:
     value, bad = solve_gram(*_sides(x, x_lengths, y, y_lengths, refine, tol))
     if bad is not None:
-        report(bad, x, x_lengths, y, y_lengths, False)
+        raise_or_warn(bad, x, x_lengths, y, y_lengths, False)
     return value
 
 
@@ -117,14 +135,14 @@ class _Gram(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        of_x, of_y = once(_gram_gradients, grad, *ctx.saved_tensors, ctx.settings)
+        of_x, of_y = once_differentiable(_gram_gradients, grad, *ctx.saved_tensors, ctx.settings)
         return of_x, None, of_y, None, None, None
 
 
 def _gram_gradients(
     grad: Tensor, x: Tensor, x_lengths: Any, y: Tensor | None, y_lengths: Any, settings: tuple[int, float]
 ) -> tuple[Tensor, Tensor | None]:
-    with warnings.catch_warnings():  # what there was to say has been said
+    with warnings.catch_warnings():  # the forward pass has warned already
         warnings.simplefilter("ignore")
         sides = _sides(x, x_lengths, y, y_lengths, *settings)
     return differentiate_gram(*sides, grad)

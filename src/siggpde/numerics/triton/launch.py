@@ -1,4 +1,4 @@
-"""How kernels are started: the same options everywhere, tiles from shapes, scratch memory within bounds."""
+"""Launching compiled kernels: the same options everywhere, tile sizes from shapes, bounded scratch memory."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-# Lanes of a program, and the most rows of one grid among them.
+# Lanes of a program, and the largest number of rows of one grid among them.
 LANES = 64
-MOST_ROWS = 32
-# Scratch memory of one launch; batches that need more go through in chunks.
+MAX_ROWS = 32
+# Scratch memory of one launch; batches that need more are computed in chunks.
 SCRATCH_BYTES = 1 << 29
 
 
 def run(kernel: Any, programs: int, like: Tensor, *args: Any, **constants: Any) -> None:
     """kernel[(programs,)](*args) on the device and the current stream of `like`.
 
-    Multiply-adds are fused whatever TRITON_DEFAULT_FP_FUSION says, so that results do not depend on it; and loads are
-    not moved from one turn of a loop to another, because turns hand numbers on through memory.
+    Multiply-adds are fused whatever TRITON_DEFAULT_FP_FUSION says, so that results do not depend on it. Loads are not
+    moved from one iteration of a loop to another (num_stages=1), because an iteration reads what the last one stored.
     """
     if programs == 0:
         return
@@ -28,9 +28,9 @@ def run(kernel: Any, programs: int, like: Tensor, *args: Any, **constants: Any) 
 
 
 def tile(rows: int) -> tuple[int, int]:
-    """(SERIES, ROWS) of a program for grids of so many rows: few rows make room for more series."""
+    """(SERIES, ROWS) of a program for grids of so many rows: the fewer rows, the more series."""
     own = 4
-    while own < min(rows, MOST_ROWS):
+    while own < min(rows, MAX_ROWS):
         own *= 2
     return LANES // own, own
 
@@ -41,5 +41,5 @@ def cdiv(a: int, b: int) -> int:
 
 
 def at_once(bytes_each: int) -> int:
-    """How many fit the scratch memory, at least one."""
+    """The number of items of this size that fit the scratch memory, at least one."""
     return max(1, SCRATCH_BYTES // max(1, bytes_each))

@@ -13,21 +13,22 @@ from math import factorial
 import torch
 from torch import Tensor
 
-from siggpde.numerics.triton.cell_polynomials import DEGREES, FIRST_SERIES
-
-LONGEST_PIECE = 1.5
-CUTS = (1, 2, 3, 4, 6, 8, 12, 16)
-# Floating-point operations of a cell, about.
-WORK = (14, 36, 80, 150, 245, 375, 760)
+from siggpde.numerics.triton.plan_constants import (
+    CELL_WORK,
+    CUT_FACTORS,
+    FIRST_LEGENDRE_SCHEME,
+    LONGEST_PIECE,
+    SCHEME_DEGREE,
+)
 
 
 @dataclass(frozen=True)
-class Request:
-    """What is asked of a plan; `alone`: the series meets only itself."""
+class PlanRequest:
+    """What a plan has to achieve; `diagonal_only`: only k(X, X) is wanted."""
 
     refine: int
     tol: float
-    alone: bool
+    diagonal_only: bool
     too_long: float
 
 
@@ -46,7 +47,7 @@ class Plans:
             getattr(self, name)[members] = getattr(other, name)
 
 
-def make_plans(squared: Tensor, segments: Tensor, request: Request, tol: Tensor) -> Plans:
+def make_plans(squared: Tensor, segments: Tensor, request: PlanRequest, tol: Tensor) -> Plans:
     """squared (n, most segments): |dx|^2, float64, zero after the end; segments (n,); tol (n,)."""
     n = len(squared)
     longest = squared.amax(1).sqrt() if squared.shape[1] else squared.new_zeros(n)
@@ -57,51 +58,51 @@ def make_plans(squared: Tensor, segments: Tensor, request: Request, tol: Tensor)
         )  # fmt: skip
     length = (segments * squared.sum(1)).sqrt()
     fourth, eighth = (squared**2).sum(1), (squared**4).sum(1)
-    scheme, estimate = _cheapest(fourth, eighth, longest, length, tol, request.alone)
+    scheme, estimate = _cheapest(fourth, eighth, longest, length, tol, request.diagonal_only)
     still = longest == 0
-    scheme = torch.where(still, FIRST_SERIES, scheme)
+    scheme = torch.where(still, FIRST_LEGENDRE_SCHEME, scheme)
     estimate = torch.where(still, 0.0, estimate)
     piece = torch.zeros_like(longest)
     short = longest <= LONGEST_PIECE
-    four = DEGREES.index(4)
+    four = SCHEME_DEGREE.index(4)
     cut = ~still & ~(short & (scheme <= four) & (estimate <= tol))
     if bool(cut.any()):
         at = cut.nonzero()[:, 0]
         scheme[at], piece[at], estimate[at] = _cut(
-            squared[at], segments[at], scheme[at], estimate[at], longest[at], length[at], tol[at], request.alone
+            squared[at], segments[at], scheme[at], estimate[at], longest[at], length[at], tol[at], request.diagonal_only
         )
-    counts = torch.where(piece[:, None] > 0, pieces_of(squared.sqrt(), piece[:, None]), 1)
+    counts = torch.where(piece[:, None] > 0, piece_count(squared.sqrt(), piece[:, None]), 1)
     inside = torch.arange(squared.shape[1], device=squared.device) < segments[:, None]
     return Plans(scheme, piece, estimate, counts, torch.where(inside, counts, 0).sum(1))
 
 
-def pieces_of(length: Tensor, piece: Tensor) -> Tensor:
-    """The least number of equal pieces no longer than `piece`, int64."""
+def piece_count(length: Tensor, piece: Tensor) -> Tensor:
+    """The smallest number of equal pieces no longer than `piece`, int64."""
     whole = torch.where(piece > 0, length / piece, 0.0).floor()
     count = torch.where(whole * piece < length, whole + 1, whole)
     return torch.where(length <= piece, 1, count).long()
 
 
 def _cheapest(
-    fourth: Tensor, eighth: Tensor, longest: Tensor, length: Tensor, tol: Tensor, alone: bool
+    fourth: Tensor, eighth: Tensor, longest: Tensor, length: Tensor, tol: Tensor, diagonal_only: bool
 ) -> tuple[Tensor, Tensor]:
     """The first scheme whose bound meets the tolerance, or the last; and its bound.
 
-    Where pieces are long a factor stands for the powers of rho left out; and for a series that meets only itself one
-    for what levels m and m + 1 can be of its signature.
+    Long pieces get a factor for the powers of rho left out. For k(X, X) alone the bound is multiplied by what levels m
+    and m + 1 of the signature can be.
     """
     excess = longest.clamp(min=1)
     large, level = excess**6, length**2 / 2
     scheme = torch.zeros_like(fourth, dtype=torch.int64)
     estimate = torch.zeros_like(fourth)
-    m = DEGREES[FIRST_SERIES]
-    for candidate in range(FIRST_SERIES, len(DEGREES)):
-        while m < DEGREES[candidate]:
+    m = SCHEME_DEGREE[FIRST_LEGENDRE_SCHEME]
+    for candidate in range(FIRST_LEGENDRE_SCHEME, len(SCHEME_DEGREE)):
+        while m < SCHEME_DEGREE[candidate]:
             large = large * (torch.where(longest > 1, 10 / excess, excess) if m == 3 else excess)
             level = level * (length / (m + 1))
             m += 1
         value = _bound(m) * _power_sum(m, fourth, eighth, longest) * large
-        if alone:
+        if diagonal_only:
             value = value * level.clamp(max=1) * (level * length / (m + 1)).clamp(max=1)
         better = (scheme == 0) | (estimate > tol)
         scheme, estimate = torch.where(better, candidate, scheme), torch.where(better, value, estimate)
@@ -124,29 +125,29 @@ def _power_sum(m: int, fourth: Tensor, eighth: Tensor, longest: Tensor) -> Tenso
 
 def _cut(
     squared: Tensor, segments: Tensor, scheme: Tensor, estimate: Tensor, longest: Tensor, length: Tensor, tol: Tensor,
-    alone: bool,
+    diagonal_only: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """The best plans that may split segments: (scheme, longest piece, bound)."""
     r = squared.sqrt()
     whole = longest <= LONGEST_PIECE
-    found = whole & (estimate <= tol)
-    work = torch.tensor(WORK, dtype=r.dtype, device=r.device)
+    within_tol = whole & (estimate <= tol)
+    work = torch.tensor(CELL_WORK, dtype=r.dtype, device=r.device)
     best = torch.where(whole, work[scheme] * segments.double() ** 2, 0.0)
-    piece, stopped = torch.zeros_like(longest), torch.zeros_like(found)
+    piece, stopped = torch.zeros_like(longest), torch.zeros_like(within_tol)
     inside = torch.arange(r.shape[1], device=r.device) < segments[:, None]
-    for cut in CUTS:
-        candidate = longest.clamp(max=LONGEST_PIECE) / cut
-        count = pieces_of(r, candidate[:, None]).double()
+    for factor in CUT_FACTORS:
+        candidate = longest.clamp(max=LONGEST_PIECE) / factor
+        count = piece_count(r, candidate[:, None]).double()
         part = r / count
         steps = torch.where(inside, count, 0.0).sum(1)
-        stopped = stopped | ((candidate < longest) & found & (work[FIRST_SERIES] * steps**2 >= best))
+        stopped = stopped | ((candidate < longest) & within_tol & (work[FIRST_LEGENDRE_SCHEME] * steps**2 >= best))
         new, value = _cheapest(
-            (count * part**4).sum(1), (count * part**8).sum(1), part.amax(1), length, tol, alone
+            (count * part**4).sum(1), (count * part**8).sum(1), part.amax(1), length, tol, diagonal_only
         )  # fmt: skip
         cost, meets = work[new] * steps**2, value <= tol
-        improves = torch.where(found, meets & (cost < best), meets | (value < estimate)) | (best == 0)
+        improves = torch.where(within_tol, meets & (cost < best), meets | (value < estimate)) | (best == 0)
         take = improves & (candidate < longest) & ~stopped
         scheme, piece = torch.where(take, new, scheme), torch.where(take, candidate, piece)
         estimate, best = torch.where(take, value, estimate), torch.where(take, cost, best)
-        found = torch.where(take, meets, found)
+        within_tol = torch.where(take, meets, within_tol)
     return scheme, piece, estimate

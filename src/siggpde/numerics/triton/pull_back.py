@@ -1,6 +1,6 @@
 """From sensitivities of the grid's coefficients to gradients of increments: sums in a fixed order, without atomics."""
 
-# The kernel language is not quite Python, and Triton need not be there to check the rest.
+# Triton's language is not quite Python, and Triton need not be installed to check the types of the rest.
 # pyright: reportGeneralTypeIssues=false, reportMissingImports=false, reportPossiblyUnboundVariable=false
 # pyright: reportOperatorIssue=false
 
@@ -14,7 +14,7 @@ SIZES = (
     "channels", "own_steps", "other_steps", "others", "out_steps", "partner_steps", "own_stride", "other_stride",
     "row_stride", "column_stride", "partner_own_stride", "partner_other_stride",
 )  # fmt: skip
-PIECES = ("size", "segments", "channels", "steps", "most")
+PIECES = ("size", "segments", "channels", "steps", "max_count")
 
 
 @triton.jit(do_not_specialize=SIZES)
@@ -42,16 +42,16 @@ def pull_back(
             inside = (i < own_steps) & (j < other_steps)
             bar = tl.load(rho_bar + bar_at + j * column_stride, mask=inside, other=0.0)
             total += bar * tl.load(partner + partner_at + j, mask=j < other_steps, other=0.0)
-    sums = tl.sum(total, 1)
+    row_total = tl.sum(total, 1)
     step = (program % blocks) * OWN + tl.arange(0, OWN)
-    place = out + (series * channels + channel) * out_steps + step
+    address = out + (series * channels + channel) * out_steps + step
     if ADD:
-        sums += tl.load(place, mask=step < own_steps, other=0.0)
-    tl.store(place, sums, mask=step < own_steps)
+        row_total += tl.load(address, mask=step < own_steps, other=0.0)
+    tl.store(address, row_total, mask=step < own_steps)
 
 
 @triton.jit(do_not_specialize=PIECES)
-def collect(pieces, starts, counts, out, size, segments, channels, steps, most, BLOCK: tl.constexpr):
+def collect(pieces, starts, counts, out, size, segments, channels, steps, max_count, BLOCK: tl.constexpr):
     """out[s][i][c]: the sum of pieces[s][c] over the pieces of segment i, divided by their number."""
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     here = at < size
@@ -62,6 +62,6 @@ def collect(pieces, starts, counts, out, size, segments, channels, steps, most, 
     count = tl.load(counts + segment, mask=here, other=1)
     first = (series * channels + channel) * steps + start
     total = tl.zeros([BLOCK], out.dtype.element_ty)
-    for piece in range(most):
+    for piece in range(max_count):
         total += tl.load(pieces + first + piece, mask=here & (piece < count), other=0.0)
     tl.store(out + at, total / count.to(out.dtype.element_ty), mask=here)

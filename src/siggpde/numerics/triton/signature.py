@@ -2,28 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import isqrt
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from siggpde.numerics.autograd import once
+from siggpde.numerics.autograd import once_differentiable
+from siggpde.numerics.reference import signature as reference
+from siggpde.numerics.requested_words import RequestedWords
 from siggpde.numerics.triton.chen import advance, collect_words, retreat
 from siggpde.numerics.triton.launch import LANES, at_once, cdiv, run
 from siggpde.numerics.triton.tree import Chains, chains
 from siggpde.word_sets import Word
 
-# Lanes carry so many letters at most; longer words are left to the reference.
-MOST_LETTERS = 12
-_MOST_SERIES = 32
-# Gradients are sums over lanes: in so many groups and by tiles that do not depend on the batch, nor do then its bits.
+# The longest word that a lane can carry; sets with longer words are computed by the reference.
+MAX_LETTERS = 12
+_MAX_SERIES = 32
+# Gradients are sums over lanes. Groups and tiles of a sum do not depend on the batch, so its bits do not either.
 _GROUPS = 16
 _TILE = (LANES // 16, 16)
 
 
-def extend(start: Tensor, increments: Tensor, words: list[Word]) -> Tensor:
-    """The signature after straight increments: start (n, M) over prefix-closed words, () first -> (n, M)."""
+def signature(x: Tensor, lengths: Tensor | None, words: RequestedWords, threads: int) -> Tensor:
+    """S(X_i) (n, M), with a graph if x requires a gradient."""
+    return reference.signature_by(apply_chen, x, lengths, words)
+
+
+def extend(start: Tensor, increments: Tensor, words: RequestedWords, threads: int) -> Tensor:
+    """The signature after increments (n, steps, channels): start (n, M) over prefix-closed words -> (n, M)."""
+    return reference.extend_by(apply_chen, start, increments, words)
+
+
+def apply_chen(start: Tensor, increments: Tensor, words: Sequence[Word]) -> Tensor:
+    """Chen's identity for each increment: start (n, M) over prefix-closed words, () first -> (n, M)."""
+    if max(map(len, words)) > MAX_LETTERS:
+        return reference.extend(start, increments, words)
     table = chains(tuple(words), increments.device)
     return _Extend.apply(start, increments, table)  # pyright: ignore[reportReturnType]
 
@@ -39,7 +54,7 @@ def _in_chunks(start: Tensor, increments: Tensor, numbers: int):
 def _tile(n: int) -> tuple[int, int]:
     """(WORDS, SERIES) of a program."""
     series = 1
-    while series < min(n, _MOST_SERIES):
+    while series < min(n, _MAX_SERIES):
         series *= 2
     return LANES // series, series
 
@@ -123,4 +138,4 @@ class _Extend(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         start, increments = ctx.saved_tensors
-        return *once(_backward, start, increments, grad, ctx.table), None
+        return *once_differentiable(_backward, start, increments, grad, ctx.table), None

@@ -1,8 +1,8 @@
-"""Grids of prepared increments, solved and differentiated: what runs between one plan and its gradients.
+"""Grids of prepared increments, solved and differentiated.
 
-Increments are [series][channel][step], contiguous; `rows` (series,) int64 says how many steps count. All series of a
-call share the scheme. The reverse sweep keeps the state at the start of every segment of about sqrt(steps) rows and
-solves a segment again with all its cells stored: memory grows as steps^1.5.
+Increments are [series][channel][step], contiguous; `rows` (series,) int64 is the number of steps of each series. All
+series of a call share the scheme. The reverse sweep keeps the state at the start of every segment of about sqrt(steps)
+rows and solves a segment again with all its cells stored: memory grows as steps^1.5.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from math import isqrt, log
 import torch
 from torch import Tensor
 
-from siggpde.numerics.triton.cell_polynomials import DEGREES
 from siggpde.numerics.triton.grid import FAR, reverse, sweep
 from siggpde.numerics.triton.launch import at_once, cdiv, run, tile
+from siggpde.numerics.triton.plan_constants import SCHEME_DEGREE
 from siggpde.numerics.triton.pull_back import pull_back
 
 _OWN, _OTHER = 16, 32
@@ -23,7 +23,7 @@ _OWN, _OTHER = 16, 32
 
 @dataclass(frozen=True)
 class Steps:
-    """Increments [series][channel][step] and the number of steps that count."""
+    """Increments [series][channel][step], and the number of steps of each series; those after it are padding."""
 
     values: Tensor
     rows: Tensor
@@ -48,7 +48,7 @@ class Grids:
         self.x, self.y, self.scheme, self.log = x, x if y is None else y, scheme, log_value
         self.symmetric = y is None
         self.pairs = x.count if y is None else x.count * y.count
-        self.degree = DEGREES[scheme]
+        self.degree = SCHEME_DEGREE[scheme]
         self.series_in_tile, self.rows_in_tile = tile(x.longest)
         self.bottom = x.values.new_zeros(self.pairs, self.degree + log_value, self.y.longest)
         self.corner = x.values.new_zeros(
@@ -166,7 +166,7 @@ def rows_per_segment(steps: int, degree: int, rows_in_tile: int) -> int:
 
 def pairs_at_once(x_steps: int, y_steps: int, scheme: int, element: int, gradient: bool) -> int:
     """How many grids fit the scratch memory."""
-    degree = DEGREES[scheme]
+    degree = SCHEME_DEGREE[scheme]
     numbers = (degree + 1) * y_steps + 2 * (x_steps + 1)
     if gradient:
         size = rows_per_segment(x_steps, degree, tile(x_steps)[1])

@@ -1,4 +1,4 @@
-"""A set of words as chains: what a lane of the signature kernels carries.
+"""A set of words as chains of prefixes, one chain for each lane of the compiled signature kernels.
 
 A step of a path changes the coefficient of a word by those of its prefixes alone. So a lane takes one word that is no
 prefix of another, carries the coefficients of all its prefixes, and needs nothing from other lanes. Of the lanes that

@@ -1,0 +1,6 @@
+"""The operations by Triton (`siggpde.numerics.backend.Operations`). Importing this module imports Triton."""
+
+from siggpde.numerics.triton.kernel import diagonal, diagonal_with_gradient, diagonal_with_scale_gradient, gram
+from siggpde.numerics.triton.signature import extend, signature
+
+__all__ = ["diagonal", "diagonal_with_gradient", "diagonal_with_scale_gradient", "extend", "gram", "signature"]
