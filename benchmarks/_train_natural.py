@@ -33,15 +33,17 @@ def _parts(size: int, dtype: torch.dtype, rounds: int) -> dict:
     model = model_of(SetUp("natural", _BATCH, 8, 3, _CLASSES, size), dtype)
     steps, seen = NaturalGradient(model), projection(size, _BATCH, dtype)
     y = torch.randint(_CLASSES, (_BATCH,), generator=torch.Generator().manual_seed(2))
-    steps.step(seen, y, _BATCH, 0.5)
-    at = steps.statistics(seen, y)
-    target = steps.target(seen, at, _BATCH)
+    steps.step([(seen, y)], _BATCH, 0.5)
+    at = steps.statistics([(seen, y)])
+    target = steps.target(at, _BATCH)
     calls = {
-        "whole step": lambda: steps.step(seen, y, _BATCH, _RHO),
-        "marginals and likelihood": lambda: steps.statistics(seen, y),
-        "weighted Gram matrices": lambda: steps.target(seen, at, _BATCH),
-        "move: interpolation and set_natural": lambda: steps.move(target, _RHO),
-        "set_natural: factorisation and inverse": lambda: model.variational.set_natural(steps.precision, steps.shift),
+        "whole step": lambda: steps.step([(seen, y)], _BATCH, _RHO),
+        "marginals and likelihood": lambda: steps.statistics([(seen, y)]),
+        "weighted Gram matrices": lambda: steps.target(at, _BATCH),
+        "move: interpolation and q(u) from natural parameters": lambda: steps.move(target, _RHO),
+        "q(u) from natural parameters: factorisation and inverse": lambda: model.variational.set_natural_parameters(
+            steps.natural
+        ),
     }
     return by_turns(calls, rounds)
 
@@ -56,12 +58,12 @@ def state(rounds: int, quick: bool) -> Grid:
         x, generator = series(_BATCH, 8, 3)
         y = torch.randint(_CLASSES, (_BATCH,), generator=generator)
         calls = {
-            "step": lambda s=steps, p=seen, t=y: s.step(p, t, _BATCH, _RHO),
+            "step": lambda s=steps, p=seen, t=y: s.step([(p, t)], _BATCH, _RHO),
             "predict": lambda m=model, b=x: m.predict(b),
         }
         seconds = by_turns(calls, rounds)
         held = _bytes(model.variational.mean, model.variational.root)
-        own = _bytes(steps.precision, steps.shift)
+        own = _bytes(*steps.natural)
         each = seconds["predict"] / _BATCH
         cells = [str(size), _megabytes(held), _megabytes(own), show_seconds(seconds["step"]), show_seconds(each)]
         grid.add(cells, size=size, bytes=held, step_bytes=own, step_seconds=seconds["step"], predict_seconds=each)

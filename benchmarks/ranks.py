@@ -27,7 +27,7 @@ from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.likelihoods import LeastSquares, Softmax
 from siggpde.gp.model import SignatureGP
 from siggpde.gp.triangular import gram_upper
-from siggpde.gp.variational import VariationalGaussian
+from siggpde.gp.variational import NaturalParameters, VariationalGaussian
 from siggpde.numerics.signature import signature
 from siggpde.training.phases.exact import _link, _tuned
 from siggpde.training.posterior_update import NaturalGradient
@@ -91,11 +91,11 @@ def exact(series: int, size: int, sample: int = 512) -> Case:
 
     q = VariationalGaussian(CLASSES, size, "shared")
     precision = torch.eye(size, dtype=torch.float64)[None] * 2
-    shift = torch.ones(CLASSES, size, dtype=torch.float64)
+    natural = NaturalParameters(precision, torch.ones(CLASSES, size, dtype=torch.float64))
     sent = 8 * (triangle(size) + CLASSES * size + TUNED * size + 2 * LINKED * CLASSES)
     features, y = torch.randn(TUNED, size, dtype=torch.float64), torch.arange(TUNED) % CLASSES
     mean, variance = torch.randn(2, LINKED, CLASSES, dtype=torch.float64)
-    alone = best(lambda: q.set_natural(precision, shift), 3)
+    alone = best(lambda: q.set_natural_parameters(natural), 3)
     alone += best(lambda: _tuned(features, y, CLASSES), 1)
     alone += best(lambda: _link(LeastSquares(CLASSES), 1e-3, mean, variance.square(), y[:LINKED]), 1)
     return Case(f"Exact, {series:,} series, M = {size}", series, best(work) / sample, alone, sent, 5, 2)
@@ -109,10 +109,10 @@ def natural(series: int, size: int, name: str, sample: int = 1024) -> Case:
     one = torch.ones(sample, dtype=torch.float64)
     seen, y = Projection(features, one, 0.5 * one, 0), torch.arange(sample) % CLASSES
     steps = NaturalGradient(model)
-    target = steps.target(seen, steps.statistics(seen, y), sample)
+    target = steps.target(steps.statistics([(seen, y)]), sample)
 
     def work() -> None:
-        steps.target(seen, steps.statistics(seen, y), sample)
+        steps.target(steps.statistics([(seen, y)]), sample)
 
     sent = 8 * CLASSES * (triangle(size) + size)
     alone = best(lambda: steps.move(target, 0.5), 3)

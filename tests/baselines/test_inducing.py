@@ -158,7 +158,7 @@ def test_explicit_recursion_and_kept_signatures_agree_with_gradients(kind, norma
             seen = features(kernel, x)
         total = seen.features.sin().sum() + seen.tail.sum() + seen.variance.cos().sum()
         grads = torch.autograd.grad(total, [*kernel.parameters(), *features.parameters()])
-        found.append([*seen[:3], *grads])
+        found.append([seen.features, seen.variance, seen.tail, *grads])
     for other in found[1:]:
         for one, two in zip(found[0], other, strict=True):
             assert torch.allclose(one, two, rtol=1e-7, atol=1e-8)

@@ -159,7 +159,7 @@ def test_a_failed_partial_fit_changes_nothing(kind: str, monkeypatch: pytest.Mon
     facts = dict(vars(fitted))
     from siggpde.estimators import base  # noqa: PLC0415
 
-    real, calls = base.absorb, []
+    real, calls = base.update_posterior, []
 
     def second_fails(*arguments: Any, **more: Any) -> None:
         calls.append(1)
@@ -167,7 +167,7 @@ def test_a_failed_partial_fit_changes_nothing(kind: str, monkeypatch: pytest.Mon
         if len(calls) == 2:
             raise MemoryError("no more")
 
-    monkeypatch.setattr(base, "absorb", second_fails)
+    monkeypatch.setattr(base, "update_posterior", second_fails)
     with pytest.raises(MemoryError):
         fitted.partial_fit(X[:, :, :7], y)
     assert np.array_equal(fitted.log_likelihood(X, y), before) and vars(fitted) == facts

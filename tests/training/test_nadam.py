@@ -1,5 +1,7 @@
 """The paper's optimiser: torch.optim.NAdam, autograd of the ELBO, and the native step against the plain one."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -84,7 +86,7 @@ def test_native_step_is_the_plain_one(size, dtype):
 def test_gradient_is_that_of_autograd(covariance, normalized, likelihood):
     model, x, y = small_model(covariance, normalized, likelihood)
     seen = model.project(x)
-    cut = seen._replace(features=seen.features.detach().requires_grad_(), tail=seen.tail.detach().requires_grad_())
+    cut = replace(seen, features=seen.features.detach().requires_grad_(), tail=seen.tail.detach().requires_grad_())
     q, theta = model.variational, model.kernel.log_theta
     loss = -model.elbo_of(cut, y, 60)
     expected = torch.autograd.grad(loss, [q.mean, q.root, cut.features, cut.tail])

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from helpers.small_models import QUIET, dense_covariance, labels, same_state, series, small_gp, targets, whole_gp
-from siggpde.gp.inducing import Projection
 from siggpde.gp.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson, Softmax, StudentT
 from siggpde.gp.model import SignatureGP
 from siggpde.training import NaturalGradients, fit
@@ -84,11 +83,9 @@ def test_minibatch_targets_average_to_the_whole_one():
             model.variational.mean.normal_(generator=torch.Generator().manual_seed(0))
             seen = model.project(x)
         natural = NaturalGradient(model)
-        whole = natural.target(seen, natural.statistics(seen, y), 40)
-        parts = []
-        for rows in torch.arange(40).split(8):
-            part = Projection(seen.features[rows], seen.variance[rows], seen.tail[rows], 0)
-            parts.append(natural.target(part, natural.statistics(part, y[rows]), 40))
+        whole = natural.target(natural.statistics([(seen, y)]), 40)
+        chunks = torch.arange(40).split(8)
+        parts = [natural.target(natural.statistics([(seen[rows], y[rows])]), 40) for rows in chunks]
         assert torch.allclose(sum(p.precision for p in parts) / 5, whole.precision, atol=1e-10)
         assert torch.allclose(sum(p.shift for p in parts) / 5, whole.shift, atol=1e-10)
 
@@ -99,7 +96,7 @@ def test_joint_steps_never_lower_the_elbo():
         model = small_gp(likelihood, 15, theta=1.5)
         with torch.no_grad():
             seen = model.project(x)
-        climb = Climb(NaturalGradient(model), seen, likelihood.check_targets(y), 1.0)
+        climb = Climb(NaturalGradient(model), [(seen, likelihood.check_targets(y))], 1.0)
         elbos = [climb.elbo]
         for _ in range(15):
             gain = climb.step()
@@ -117,7 +114,7 @@ def test_with_more_words_than_series_the_rotated_posterior_is_the_same(kind: str
     rotated, plain = (small_gp(likelihood, 63, theta=0.7, normalized=normalized) for _ in range(2))
     fit(rotated, (x, y), EXACT, validation=0, **QUIET)
     assert rotated.features.size <= 9 and len(rotated.features.words) == 63
-    climb = Climb(NaturalGradient(plain), plain.project(x), likelihood.check_targets(y), 0.5)
+    climb = Climb(NaturalGradient(plain), [(plain.project(x), likelihood.check_targets(y))], 0.5)
     while climb.step() > 1e-11:
         pass
     assert plain.features.size == 63

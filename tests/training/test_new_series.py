@@ -10,9 +10,8 @@ from torch import Tensor
 from helpers.small_models import QUIET, labels, same_state, series, small_gp, targets
 from siggpde.gp.likelihoods import Bernoulli, Gaussian, LeastSquares, Poisson, Softmax, StudentT
 from siggpde.gp.model import SignatureGP
-from siggpde.training import Exact, NaturalGradients, fit
-from siggpde.training import absorb as module
-from siggpde.training.absorb import absorb
+from siggpde.training import Exact, NaturalGradients, fit, new_series
+from siggpde.training.new_series import update_posterior
 
 X = series(120)
 A, B = slice(0, 80), slice(80, 120)
@@ -49,7 +48,7 @@ def test_a_regression_is_that_of_old_and_new_series(case: str, covariance: Any, 
     model, y = problem(case, covariance, dtype)
     joint = copy.deepcopy(model)
     fit(model, (X[A], y[A]), Exact(tune=False), **QUIET)
-    absorb(model, X[B], y[B])
+    update_posterior(model, X[B], y[B])
     fit(joint, (X, y), Exact(tune=False), **QUIET)
     close = 1e-10 if dtype == torch.float64 else 1e-4
     for one, other in zip(model.predict_f(X), joint.predict_f(X), strict=True):
@@ -63,10 +62,10 @@ def test_the_order_and_the_number_of_portions_do_not_matter(case: str, covarianc
     model, y = problem(case, covariance)
     fit(model, (X[A], y[A]), Exact(), **QUIET)
     first, second, third = (copy.deepcopy(model) for _ in range(3))
-    absorb(first, X[B], y[B])
+    update_posterior(first, X[B], y[B])
     for rows in (slice(100, 120), slice(90, 100), slice(80, 81), slice(81, 90)):
-        absorb(second, X[rows], y[rows])
-    absorb(third, X[B].flip(0), y[B].flip(0))
+        update_posterior(second, X[rows], y[rows])
+    update_posterior(third, X[B].flip(0), y[B].flip(0))
     for other in (second, third):
         assert torch.allclose(first.variational.mean, other.variational.mean, atol=1e-8)
         assert torch.allclose(first.predict_f(X)[1], other.predict_f(X)[1], atol=1e-10)
@@ -77,10 +76,10 @@ def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch):
         model, y = problem(case)
         fit(model, (X[A], y[A]), STEPS, **QUIET)
         other = copy.deepcopy(model)
-        absorb(model, X[B], y[B])
+        update_posterior(model, X[B], y[B])
         with monkeypatch.context() as patch:
-            patch.setattr(module, "_CHUNK", 7)
-            absorb(other, X[B], y[B])
+            patch.setattr(new_series, "_CHUNK", 7)
+            update_posterior(other, X[B], y[B])
         assert torch.allclose(model.variational.mean, other.variational.mean, atol=1e-9)
 
 
@@ -94,9 +93,9 @@ def test_new_series_are_learned_about_as_in_a_joint_fit(case: str, covariance: A
     fit(joint, (X, y), STEPS, **QUIET)
     before, old = expected(model, X[B], y[B]), model.elbo(X, y).item()
     apart = float((model.predict_f(X)[0] - joint.predict_f(X)[0]).norm())
-    absorb(model, X[B], y[B])
+    update_posterior(model, X[B], y[B])
     assert expected(model, X[B], y[B]) > before + 0.5, "the new series are likelier than before"
-    if covariance == "diagonal":  # what a diagonal has forgotten of the old series, no absorbing brings back
+    if covariance == "diagonal":  # what a diagonal has forgotten of the old series, no update brings back
         return
     assert old < model.elbo(X, y).item() <= joint.elbo(X, y).item() + 1e-3
     left = float((model.predict_f(X)[0] - joint.predict_f(X)[0]).norm())
@@ -110,7 +109,7 @@ def test_nothing_near_is_better(case: str, covariance: Any):
     model, y = problem(case, covariance)
     fit(model, (X[A], y[A]), STEPS, **QUIET)
     old = copy.deepcopy(model.variational)
-    absorb(model, X[B], y[B])
+    update_posterior(model, X[B], y[B])
 
     def bound() -> float:
         return expected(model, X[B], y[B]) - divergence(model, old)
@@ -142,7 +141,7 @@ def test_a_portion_that_surprises_does_not_throw_it_off():
     model, y = problem("poisson")
     fit(model, (X[A], y[A]), STEPS, **QUIET)
     before = expected(model, X[B], 3000 + y[B])
-    absorb(model, X[B], 3000 + y[B])
+    update_posterior(model, X[B], 3000 + y[B])
     assert expected(model, X[B], 3000 + y[B]) > before
     assert torch.isfinite(model.predict_f(X)[0]).all()
 
@@ -155,12 +154,12 @@ def test_ragged_series_lists_and_nothing_at_all():
     padded = X[B].clone()
     for row, count in zip(padded, counts.tolist(), strict=True):
         row[count:] = float("nan")
-    absorb(model, padded, y[B], lengths=counts)
-    absorb(other, [x[:count] for x, count in zip(X[B], counts.tolist(), strict=True)], y[B].tolist())
+    update_posterior(model, padded, y[B], lengths=counts)
+    update_posterior(other, [x[:count] for x, count in zip(X[B], counts.tolist(), strict=True)], y[B].tolist())
     assert torch.allclose(model.variational.mean, other.variational.mean, atol=1e-5)
     assert padded[0].isnan().any()
     kept = copy.deepcopy(same)
-    absorb(same, X[:0], y[:0])
+    update_posterior(same, X[:0], y[:0])
     assert same_state(same, kept)
 
 
@@ -182,7 +181,7 @@ def test_a_failure_changes_nothing(case: str, covariance: Any, monkeypatch: pyte
         (series(40, channels=3), y[B], "channels"),
     ):
         with pytest.raises(ValueError, match=message):
-            absorb(model, x, given)
+            update_posterior(model, x, given)
         assert same_state(model, kept)
     statistics = model.likelihood.statistics
 
@@ -195,10 +194,10 @@ def test_a_failure_changes_nothing(case: str, covariance: Any, monkeypatch: pyte
 
     if case == "gaussian" and covariance != "diagonal":
         monkeypatch.setattr(model.likelihood, "statistics", broken)
-        with pytest.raises(ArithmeticError, match="could not be absorbed"):
-            absorb(model, X[B], y[B])
+        with pytest.raises(ArithmeticError, match="could not be updated"):
+            update_posterior(model, X[B], y[B])
         assert same_state(model, kept)
     monkeypatch.setattr(model.likelihood, "statistics", stopped)
     with pytest.raises(KeyboardInterrupt):
-        absorb(model, X[B], y[B])
+        update_posterior(model, X[B], y[B])
     assert same_state(model, kept)

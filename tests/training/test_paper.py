@@ -2,6 +2,7 @@
 
 import copy
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -37,7 +38,7 @@ def test_the_gradient_by_hand_is_that_of_autograd(covariance: str, kind: str, co
     with torch.no_grad():
         seen = model.project(x)
     features, tail = seen.features.clone().requires_grad_(), seen.tail.clone().requires_grad_()
-    loss = -model.elbo_of(seen._replace(features=features, tail=tail), y, 50)
+    loss = -model.elbo_of(replace(seen, features=features, tail=tail), y, 50)
     q, others = model.variational, [p for p in likelihood.parameters() if p.requires_grad]
     wanted = torch.autograd.grad(loss, [q.mean, q.root, features, tail, *others])
     for of_features in (False, True):

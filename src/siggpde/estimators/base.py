@@ -34,7 +34,7 @@ from siggpde.explain import Importances, SeriesExplanation, explain_series, glob
 from siggpde.numerics import inputs
 from siggpde.paths import PathOptions, Preparation, SeriesBatch, Spectrogram
 from siggpde.paths.sharding import pad_batch
-from siggpde.training.absorb import absorb
+from siggpde.training.new_series import update_posterior
 
 _LARGEST = 1e300
 
@@ -122,7 +122,7 @@ class SeriesEstimator:
             with self._threads():
                 for member in self.committee_.members:
                     paths = member.paths(batch)
-                    absorb(member.model, paths.values, y, lengths=paths.lengths)
+                    update_posterior(member.model, paths.values, y, lengths=paths.lengths)
         except BaseException:
             for member, state in zip(self.committee_.members, before, strict=True):
                 member.model.load_state_dict(state)

@@ -8,7 +8,8 @@ be the principal directions of the training series, so that few of them stand fo
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -26,11 +27,14 @@ Order = Literal["energy", "lexicographic"]
 _ROUNDINGS = 64.0
 
 
-class Projection(NamedTuple):
-    """What the model sees of a batch: features (n, M) = Kuf^T, and in float64 k(X, X) (n,) and the tail (n,).
+@dataclass(frozen=True, eq=False)
+class Projection:
+    """n series projected on the inducing variables.
 
-    The tail, k(X, X) - |features|², is the variance that no inducing variable explains; `rounded` counts the
-    series whose tail was negative within rounding and was set to zero.
+    - `features`: C_fu, (n, M): covariances of f(X) with whitened inducing variables.
+    - `variance`: the diagonal of C_ff, k(X, X), (n,), float64.
+    - `tail`: k(X, X) - |features|², (n,), float64: the variance that no inducing variable explains.
+    - `rounded`: how many tails were negative within rounding and were set to zero.
     """
 
     features: Tensor
@@ -38,9 +42,16 @@ class Projection(NamedTuple):
     tail: Tensor
     rounded: int
 
-    def take(self, rows: Tensor | slice) -> Projection:
-        """The same of some of the series; what was rounded has been counted."""
+    def __len__(self) -> int:
+        return len(self.features)
+
+    def __getitem__(self, rows: Tensor | slice) -> Projection:
+        """The projection of the series at `rows`; `rounded` is 0, for those of all have been counted."""
         return Projection(self.features[rows], self.variance[rows], self.tail[rows], 0)
+
+    def to_dtype(self, dtype: torch.dtype) -> Projection:
+        """The same with features of a dtype; variance and tail stay float64."""
+        return replace(self, features=self.features.to(dtype))
 
 
 class InducingFeatures(nn.Module):

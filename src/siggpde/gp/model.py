@@ -71,8 +71,7 @@ class SparseGP(nn.Module, Generic[AnyKernel, AnyFeatures]):
 
     def project(self, x: inputs.Series, *, lengths: Lengths = None) -> Projection:
         """What the model sees of x: features in the model's dtype, k(X, X) and tail in float64."""
-        seen = self.features(self.kernel, x, lengths=lengths)
-        return seen._replace(features=seen.features.to(self.dtype))
+        return self.features(self.kernel, x, lengths=lengths).to_dtype(self.dtype)
 
     def latent_marginals(self, seen: Projection) -> tuple[Tensor, Tensor]:
         """Mean and variance of the latents at a projection, two (n, latents) of the model's dtype."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -10,6 +10,16 @@ from torch import Tensor, nn
 from siggpde.gp.triangular import times_lower
 
 Covariance = Literal["full", "shared", "diagonal"]
+
+
+class NaturalParameters(NamedTuple):
+    """Sigma^-1, shaped as the root of q(u), and Sigma^-1 m (latents, M), in float64.
+
+    Of matrices the upper triangle counts; below the diagonal there may be anything.
+    """
+
+    precision: Tensor
+    shift: Tensor
 
 
 class VariationalGaussian(nn.Module):
@@ -92,23 +102,24 @@ class VariationalGaussian(nn.Module):
                 return bool((self.root == 1).all())
             return bool((self.root == _identity(self.root)).all())
 
-    def natural(self) -> tuple[Tensor, Tensor]:
-        """Sigma^-1 and Sigma^-1 m in float64: shaped as `root`, whole, and (latents, M)."""
+    def natural_parameters(self) -> NaturalParameters:
+        """Sigma^-1, both triangles of it, and Sigma^-1 m."""
         with torch.no_grad():
             if not self.full:
                 precision = self.root.double().square().reciprocal()
-                return precision, precision * self.mean.double()
+                return NaturalParameters(precision, precision * self.mean.double())
             root = self.root.double()
             inverse = torch.linalg.solve_triangular(root, _identity(root).expand_as(root), upper=False)
             precision = inverse.mT @ inverse
-            return precision, _times_rows(precision, self.mean.double())
+            return NaturalParameters(precision, _times_rows(precision, self.mean.double()))
 
-    def set_natural(self, precision: Tensor, shift: Tensor) -> bool:
-        """Sets Sigma^-1 and Sigma^-1 m; returns False, changing nothing, if `precision` is not positive definite.
+    def set_natural_parameters(self, natural: NaturalParameters) -> bool:
+        """Sets Sigma^-1 and Sigma^-1 m; returns False, changing nothing, if Sigma^-1 is not positive definite.
 
         With J the reversal of rows, J precision J = G G^T gives precision = U U^T with U = J G J upper triangular,
         hence Sigma = U^-T U^-1 and the lower triangular root U^-T: one factorisation, one triangular inverse.
         """
+        precision, shift = natural
         with torch.no_grad():
             if not self.full:
                 if not bool((precision > 0).all()):

@@ -33,10 +33,14 @@ class PathStore:
         else:
             counts = None if self.lengths is None else self.lengths[places]
             seen = model.features(model.kernel, self.x[places], lengths=counts)
-        return seen._replace(features=seen.features.to(model.dtype))
+        return seen.to_dtype(model.dtype)
 
 
 def joined(parts: list[Projection]) -> Projection:
     """One projection of all the series of the parts."""
-    columns = [torch.cat(column) for column in zip(*(part[:3] for part in parts), strict=True)]
-    return Projection(*columns, rounded=sum(part.rounded for part in parts))
+    return Projection(
+        torch.cat([part.features for part in parts]),
+        torch.cat([part.variance for part in parts]),
+        torch.cat([part.tail for part in parts]),
+        sum(part.rounded for part in parts),
+    )

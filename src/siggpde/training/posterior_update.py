@@ -1,12 +1,14 @@
-"""Natural gradients for q(u).
+"""The update of q(u), in natural parameters; natural gradients, new series and closed forms all use it.
 
-In natural parameters L = Sigma^-1 and L m, with g = dE/dmean and a = -2 dE/dvariance of every series, a step rho is
+With the prior N(m_0, S_0), the marginal mean mu_n of every series under q(u) and the derivatives g_n = dE_n/dmu_n,
+a_n = -2 dE_n/dnu_n of its expected log likelihood E_n, the parameters L = Sigma^-1 and L m take a step rho to
 
-    L   <- (1 - rho) L   + rho (I + (N/B) sum a_n s_n s_n^T)
-    L m <- (1 - rho) L m + rho (N/B) sum s_n (g_n + a_n mean_n).
+    L   <- (1 - rho) L   + rho (S_0^-1     + (N/B) sum a_n s_n s_n^T)
+    L m <- (1 - rho) L m + rho (S_0^-1 m_0 + (N/B) sum s_n (g_n + a_n mu_n))
 
-For a Gaussian likelihood one step rho = 1 on all the data is the optimum. Where log p is not concave a_n may be
-negative and L lose positive definiteness; then the step is halved, which moves no fixed point.
+from a batch of B out of N series. For a Gaussian likelihood one step rho = 1 on all the data is the optimum. Where
+log p is not concave a_n may be negative and L lose positive definiteness; then the step is halved, which moves no fixed
+point.
 
 The sums over series are also sums over ranks, each of which has its part of the batch: a step sends one message with
 the upper triangles of sum a_n s_n s_n^T and the vectors L m, besides single numbers. Every rank then takes the step.
@@ -14,157 +16,216 @@ the upper triangles of sum a_n s_n s_n^T and the vectors L m, besides single num
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from siggpde.distributed.ranks import ALONE, Ranks
 from siggpde.gp.inducing import Projection
+from siggpde.gp.likelihoods import Likelihood
 from siggpde.gp.model import AnyGP
+from siggpde.gp.prior import Prior, StandardNormal
 from siggpde.gp.triangular import gram_upper, pack_upper, unpack_upper
+from siggpde.gp.variational import NaturalParameters, VariationalGaussian
 
 _CHUNK = 8192
+_SMALLEST_RHO = 1e-4
+
+STANDARD_NORMAL = StandardNormal()
+Batch = tuple[Projection, Tensor]
+"""The projection of some series and their targets (n,)."""
 
 
-@dataclass
-class Statistics:
-    """At the present q(u): the expected log likelihood, summed over the batch's `series`, on whichever rank they are,
-    and g, a, means (n, latents) of those that are here."""
+class Sites(NamedTuple):
+    """Of a batch of series: features (n, M), and g, a and the marginal means mu, each (n, latents)."""
 
-    value: float
-    series: int
+    features: Tensor
     g: Tensor
     a: Tensor
     mean: Tensor
 
 
-@dataclass
-class Target:
-    """The natural parameters to which a step with rho = 1 goes. `precision` holds its upper triangle only."""
+def sum_sites(
+    q: VariationalGaussian, sites: Iterable[Sites], *, dtype: torch.dtype = torch.float64, ranks: Ranks = ALONE
+) -> NaturalParameters:
+    """sum a_n s_n s_n^T (upper triangle, shaped as the root of q) and sum s_n (g_n + a_n mu_n) over all ranks.
 
-    precision: Tensor
-    shift: Tensor
+    Products are of `dtype`, their sums over batches float64.
+    """
+    precision, shift = torch.zeros_like(q.root, dtype=torch.float64), torch.zeros_like(q.mean, dtype=torch.float64)
+    for batch in sites:
+        features, g, a, mean = (part.to(dtype) for part in batch)
+        if q.shared:  # the best covariance for all is that of their average curvature
+            a = a.mean(dim=1, keepdim=True)
+        if q.full:
+            for latent, curvature in enumerate(a.T):
+                precision[latent] += gram_upper(features, curvature)
+            shift += (g + a * mean).T @ features
+        else:
+            diagonal = (a.T @ features.square()).double()
+            precision += diagonal
+            shift += g.T @ features + diagonal * q.mean
+    if ranks.alone:
+        return NaturalParameters(precision, shift)
+    packed, shift = ranks.all_reduce_sum(pack_upper(precision) if q.full else precision, shift)
+    return NaturalParameters(unpack_upper(packed, q.size) if q.full else packed, shift)
+
+
+@torch.no_grad()
+def solve_gaussian(
+    q: VariationalGaussian,
+    likelihood: Likelihood,
+    batches: Iterable[tuple[Tensor, Tensor]],
+    *,
+    prior: Prior = STANDARD_NORMAL,
+    ranks: Ranks = ALONE,
+) -> bool:
+    """Sets q(u) to the posterior under a Gaussian likelihood, given features (n, M) and targets (n,) batch by batch.
+
+    g_n + a_n mu_n and a_n do not depend on q(u) then; at mu_n = 0 nothing is lost to rounding. Returns False, changing
+    nothing, where the precision is not positive definite. Not for diagonal covariances.
+    """
+    assert likelihood.is_gaussian and q.full
+
+    def sites() -> Iterator[Sites]:
+        for features, y in batches:
+            zeros = features.new_zeros(len(features), q.latents, dtype=torch.float64)
+            _, g, a = likelihood.statistics(zeros, zeros, y)
+            yield Sites(features, g, a, zeros)
+
+    natural = sum_sites(q, sites(), ranks=ranks)
+    prior.add_natural_parameters(*natural)
+    return q.set_natural_parameters(natural)
+
+
+def in_batches(projection: Projection, y: Tensor, size: int = _CHUNK) -> list[Batch]:
+    """The series of a projection and their targets, `size` at a time."""
+    parts = [slice(start, start + size) for start in range(0, len(y), size)]
+    return [(projection[rows], y[rows]) for rows in parts]
+
+
+@dataclass
+class Statistics:
+    """At the present q(u): the expected log likelihood, summed over the `series` of a batch on all ranks, and the
+    sites of those that are here."""
+
+    value: float
+    series: int
+    sites: list[Sites]
 
 
 class NaturalGradient:
-    """Steps of q(u) of a model; keeps L (its upper triangle) and L m in float64 whatever the model's dtype."""
+    """Steps of q(u) of a model; keeps L (its upper triangle) and L m in float64 whatever the model's dtype.
 
-    def __init__(self, model: AnyGP, natural: tuple[Tensor, Tensor] | None = None, ranks: Ranks = ALONE) -> None:
-        """`natural` is L and L m where they are known already."""
-        self.model, self.ranks = model, ranks
-        precision, shift = model.variational.natural() if natural is None else natural
-        self.precision, self.shift = precision.double(), shift.double()
+    `natural` is L and L m where they are known already; `dtype` is that of products, by default the model's.
+    """
 
-    @torch.no_grad()
-    def statistics(self, seen: Projection, y: Tensor) -> Statistics:
-        """Everything that a step needs of the likelihood, `_CHUNK` series at a time."""
-        empty = seen.features.new_empty(0, self.model.variational.latents)
-        parts = [(empty[:, 0], empty, empty, empty)]
-        for start in range(0, len(y), _CHUNK):
-            rows = slice(start, start + _CHUNK)
-            mean, variance = self.model.latent_marginals(seen.take(rows))
-            parts.append((*self.model.likelihood.statistics(mean, variance, y[rows]), mean))
-        value, g, a, mean = (torch.cat(columns) for columns in zip(*parts, strict=True))
-        total, series = self.ranks.all_reduce_sum(value.double().sum(), value.new_tensor(len(y), dtype=torch.float64))
-        return Statistics(float(total), int(series), g, a, mean)
+    def __init__(
+        self,
+        model: AnyGP,
+        natural: NaturalParameters | None = None,
+        *,
+        prior: Prior = STANDARD_NORMAL,
+        dtype: torch.dtype | None = None,
+        ranks: Ranks = ALONE,
+    ) -> None:
+        self.model, self.prior, self.ranks, self.dtype = model, prior, ranks, dtype or model.dtype
+        self.natural = model.variational.natural_parameters() if natural is None else natural
 
     @torch.no_grad()
-    def target(self, seen: Projection, at: Statistics, total: int, curvature: float | None = None) -> Target:
-        """The target of a step from a batch out of `total` series.
+    def statistics(self, batches: Iterable[Batch]) -> Statistics:
+        """Everything that a step needs of the likelihood, batch by batch."""
+        model, sites = self.model, []
+        values = [torch.empty(0, dtype=model.dtype, device=model.device)]
+        for projection, y in batches:
+            mean, variance = model.latent_marginals(projection)
+            value, g, a = model.likelihood.statistics(mean, variance, y)
+            values.append(value)
+            sites.append(Sites(projection.features, g, a, mean))
+        value = torch.cat(values).double()
+        total, series = self.ranks.all_reduce_sum(value.sum(), value.new_tensor(len(value)))
+        return Statistics(float(total), int(series), sites)
 
-        `curvature` puts one number in the place of every a_n: steps that are shorter, and safe far from the optimum.
+    @torch.no_grad()
+    def target(self, at: Statistics, total: int, curvature: float | None = None) -> NaturalParameters:
+        """The natural parameters to which a step rho = 1 goes, from a batch out of `total` series.
+
+        `curvature` replaces every a_n by one number: steps that are shorter, and safe far from the optimum.
         """
-        q, n = self.model.variational, len(at.g)
-        a = at.a if curvature is None else torch.full_like(at.a, curvature)
-        if q.shared:  # the best covariance for all is that of their average curvature
-            a = a.mean(dim=1, keepdim=True)
-        pull = at.g + a * at.mean
-        precision = torch.zeros_like(self.precision)
-        if q.full:
-            for start in range(0, n, _CHUNK):
-                rows = slice(start, start + _CHUNK)
-                for place in range(len(precision)):
-                    precision[place] += gram_upper(seen.features[rows], a[rows, place])
-            shift = pull.T @ seen.features
-        else:
-            precision = (a.T @ seen.features.square()).double()
-            shift = at.g.T @ seen.features + precision * q.mean
-        precision, shift = self._summed(precision, shift.double())
+        sites = at.sites
+        if curvature is not None:
+            sites = [batch._replace(a=torch.full_like(batch.a, curvature)) for batch in sites]
+        precision, shift = sum_sites(self.model.variational, sites, dtype=self.dtype, ranks=self.ranks)
         precision *= total / at.series
-        (precision.diagonal(dim1=1, dim2=2) if q.full else precision).add_(1.0)
-        return Target(precision, shift * (total / at.series))
-
-    def _summed(self, precision: Tensor, shift: Tensor) -> tuple[Tensor, Tensor]:
-        """Both, over all ranks."""
-        if self.ranks.alone:
-            return precision, shift
-        full = self.model.variational.full
-        sums = self.ranks.all_reduce_sum(pack_upper(precision) if full else precision, shift)
-        return unpack_upper(sums[0], precision.shape[1]) if full else sums[0], sums[1]
+        shift *= total / at.series
+        self.prior.add_natural_parameters(precision, shift)
+        return NaturalParameters(precision, shift)
 
     @torch.no_grad()
-    def move(self, target: Target, rho: float) -> bool:
+    def move(self, target: NaturalParameters, rho: float) -> bool:
         """A step towards the target; False, and nothing moved, where L would not be positive definite."""
-        precision = torch.lerp(self.precision, target.precision, rho)
-        shift = torch.lerp(self.shift, target.shift, rho)
-        if not self.ranks.broadcast_value(self.model.variational.set_natural(precision, shift)):
+        new = NaturalParameters(*(torch.lerp(a, b, rho) for a, b in zip(self.natural, target, strict=True)))
+        if not self.ranks.broadcast_value(self.model.variational.set_natural_parameters(new)):
             return False
-        self.precision, self.shift = precision, shift
+        self.natural = new
         return True
 
-    def step(self, seen: Projection, y: Tensor, total: int, rho: float, curvature: float | None = None) -> float:
-        """One step from a batch, halved until L is positive definite; returns the expected log likelihood before it.
+    def step(self, batches: list[Batch], total: int, rho: float, curvature: float | None = None) -> float:
+        """One step from batches out of `total` series, halved until L is positive definite.
 
-        A step with a given `curvature` is taken back where it lowers the ELBO of the batch; then the true one is used.
+        Returns the expected log likelihood before it. A step with a given `curvature` is taken back where it lowers the
+        ELBO of the batches; then the true one is used.
         """
-        at = self.statistics(seen, y)
+        at = self.statistics(batches)
         if curvature is not None:
-            kept, before = (self.precision, self.shift), self.elbo(at, total)
-            if self.move(self.target(seen, at, total, curvature), rho):
-                if self.elbo(self.statistics(seen, y), total) >= before:
+            before, elbo = self.natural, self.elbo(at, total)
+            if self.move(self.target(at, total, curvature), rho):
+                if self.elbo(self.statistics(batches), total) >= elbo:
                     return at.value
-                self.model.variational.set_natural(*kept)
-                self.precision, self.shift = kept
-        target = self.target(seen, at, total)
+                self.model.variational.set_natural_parameters(before)
+                self.natural = before
+        target = self.target(at, total)
         while rho > 1e-6 and not self.move(target, rho):
             rho /= 2
         return at.value
 
     def elbo(self, at: Statistics, total: int) -> float:
         """The ELBO at q(u), from the statistics of a batch out of `total` series."""
-        return self.ranks.broadcast_value(at.value * (total / at.series) - float(self.model.variational.kl().detach()))
+        kl = self.prior.kl(self.model.variational)
+        return self.ranks.broadcast_value(at.value * (total / at.series) - kl)
 
 
 class Climb:
     """Steps on all the data, none of which lowers the ELBO: a step that would is halved until it does not."""
 
-    def __init__(self, natural: NaturalGradient, seen: Projection, y: Tensor, rho: float = 0.5) -> None:
-        self.natural, self.seen, self.y, self.rho = natural, seen, y, rho
-        self.at = natural.statistics(seen, y)
+    def __init__(self, natural: NaturalGradient, batches: list[Batch], rho: float = 0.5) -> None:
+        self.natural, self.batches, self.rho = natural, batches, rho
+        self.at = natural.statistics(batches)
         self.total = self.at.series
         self.elbo = natural.elbo(self.at, self.total)
 
     def step(self) -> float:
         """One step; returns by how much the ELBO rose, 0 when no step raises it any more."""
         natural, q = self.natural, self.natural.model.variational
-        kept = natural.precision, natural.shift, q.root.detach().clone(), q.mean.detach().clone()
-        target = natural.target(self.seen, self.at, self.total)
+        before, root, mean = natural.natural, q.root.detach().clone(), q.mean.detach().clone()
+        target = natural.target(self.at, self.total)
         rho = self.rho
         rounding = torch.finfo(natural.model.dtype).eps * (abs(self.elbo) + self.total)
-        slack = 0.01 * rounding
-        while rho > 1e-4:
+        while rho > _SMALLEST_RHO:
             if natural.move(target, rho):
-                at = natural.statistics(self.seen, self.y)
+                at = natural.statistics(self.batches)
                 elbo = natural.elbo(at, self.total)
-                if elbo >= self.elbo - slack:
+                if elbo >= self.elbo - 0.01 * rounding:  # never where it is NaN
                     gain, self.at, self.elbo = elbo - self.elbo, at, elbo
                     self.rho = min(1.0, 1.5 * rho)
                     return gain if gain > 4 * rounding else 0.0
             with torch.no_grad():
-                natural.precision, natural.shift = kept[:2]
-                q.root.copy_(kept[2])
-                q.mean.copy_(kept[3])
+                natural.natural = before
+                q.root.copy_(root)
+                q.mean.copy_(mean)
             rho /= 2
         self.rho = 1e-3
         return 0.0

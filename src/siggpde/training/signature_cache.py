@@ -106,8 +106,7 @@ class SignatureCache:
         else:
             paths, lengths = self._paths(rows)
             norms = kernel.squared_norm(paths, lengths=lengths)
-        seen = features.project(kernel, scaled, norms, rows)
-        return seen._replace(features=seen.features.to(model.dtype))
+        return features.project(kernel, scaled, norms, rows).to_dtype(model.dtype)
 
     def choose_words(self, model: AnyGP, count: int, ranks: Ranks = ALONE) -> list[Word]:
         """The `count` words of the pool with the largest mean S_theta(X)², or share of k(X, X) when normalised."""

@@ -82,7 +82,7 @@ class Trainer:
         places = self.shard.local_index(self.shard.select(rows))
         seen = joined([self.cache.project(self.model, place) for place in places.split(_CHUNK)])
         self.history.rounded_tails = max(self.history.rounded_tails, seen.rounded)
-        return seen._replace(rounded=0)
+        return seen
 
     @torch.no_grad()
     def validate(self) -> tuple[float, float | None] | None:

@@ -20,9 +20,10 @@ from siggpde.gp.inducing import Projection
 from siggpde.gp.leave_one_out import leave_one_out
 from siggpde.gp.likelihoods import Gaussian, LeastSquares
 from siggpde.gp.model import AnyGP
-from siggpde.gp.triangular import gram_upper, pack_upper, times_lower, unpack_upper
+from siggpde.gp.triangular import times_lower
 from siggpde.gp.variational import VariationalGaussian
 from siggpde.training.class_link import best_temperature, mix
+from siggpde.training.posterior_update import solve_gaussian
 from siggpde.training.schedules import Exact
 from siggpde.training.trainer import Trainer
 
@@ -90,21 +91,10 @@ class ExactPosterior:
 
     def _solve(self, trainer: Trainer) -> None:
         q, likelihood = trainer.model.variational, trainer.model.likelihood
-        assert isinstance(likelihood, Gaussian | LeastSquares)
-        precision = torch.zeros(q.size, q.size, dtype=torch.float64, device=q.mean.device)
-        shift = torch.zeros_like(q.mean, dtype=torch.float64)
-        for place in trainer.bar.over(trainer.shard.select(self.rows).split(_CHUNK), "adding up"):
-            features = trainer.project(place).features.double()
-            targets, weights = _targets(likelihood, trainer.y[place])
-            weights = weights / likelihood.noise
-            precision += gram_upper(features, weights)
-            shift += (weights[:, None] * targets).T @ features
-        if not trainer.ranks.alone:
-            triangle, shift = trainer.ranks.all_reduce_sum(pack_upper(precision[None]), shift)
-            precision = unpack_upper(triangle, q.size)[0]
-        precision.diagonal().add_(1.0)
         exact = VariationalGaussian(q.latents, q.size, "shared", device=q.mean.device)
-        if not exact.set_natural(precision[None], shift):
+        chunks = trainer.bar.over(trainer.shard.select(self.rows).split(_CHUNK), "adding up")
+        batches = ((trainer.project(rows).features, trainer.y[rows]) for rows in chunks)
+        if not solve_gaussian(exact, likelihood, batches, ranks=trainer.ranks):
             raise ArithmeticError(
                 "the posterior could not be solved: the noise is too small beside the features for double precision; "
                 "give the likelihood more noise and Exact(tune=False)"

@@ -9,8 +9,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from siggpde.gp.variational import NaturalParameters
 from siggpde.training.parameters import at_rest, learned
-from siggpde.training.posterior_update import Climb, NaturalGradient
+from siggpde.training.posterior_update import Climb, NaturalGradient, in_batches
 from siggpde.training.schedules import NaturalGradients
 from siggpde.training.trainer import Trainer
 
@@ -35,8 +36,8 @@ class SettleQ:
         natural = NaturalGradient(trainer.model, ranks=trainer.ranks)
         first = math.ceil(len(rows) / size)  # one pass over the data in small steps, where that is cheaper
         trainer.scratch = {
-            "precision": natural.precision,
-            "shift": natural.shift,
+            "precision": natural.natural.precision,
+            "shift": natural.natural.shift,
             "rho": 1.0 if trainer.model.likelihood.is_gaussian else 0.5,
             "warm": 0 if not fresh or trainer.model.likelihood.is_gaussian else (2 * first if first > 2 else 1),
             "settled": 0,
@@ -58,9 +59,13 @@ class SettleQ:
         if self.seen is None:
             return self._stochastic_only(trainer)
         if self.climb is None:
-            self.climb = Climb(self.natural, self.seen, self.y, scratch["rho"])
+            self.climb = Climb(self.natural, in_batches(self.seen, self.y), scratch["rho"])
         gain = self.climb.step() / len(self.rows)
-        scratch |= {"precision": self.natural.precision, "shift": self.natural.shift, "rho": self.climb.rho}
+        scratch |= {
+            "precision": self.natural.natural.precision,
+            "shift": self.natural.natural.shift,
+            "rho": self.climb.rho,
+        }
         trainer.record(self.name, elbo=self.climb.elbo / len(self.rows), step=self.climb.rho)
         # Before the hyperparameters move, q(u) need not be exact.
         enough = self.schedule.settle * (5 if self.schedule.learn and self.which == "train" else 1)
@@ -79,12 +84,13 @@ class SettleQ:
     def _stochastic(self, trainer: Trainer, rho: float) -> float:
         rows = trainer.batch(self.rows, batch_size(trainer, self.schedule))
         places = torch.searchsorted(self.held, trainer.shard.select(rows))
-        seen = trainer.project(rows) if self.seen is None else self.seen.take(places)
+        seen = trainer.project(rows) if self.seen is None else self.seen[places]
+        batches = in_batches(seen, self.y[places])
         first = trainer.iteration == 0 and trainer.scratch["warm"] > 0
         curvature = _START_CURVATURE if first else None
-        value = self.natural.step(seen, self.y[places], len(self.rows), 1.0 if first else rho, curvature)
+        value = self.natural.step(batches, len(self.rows), 1.0 if first else rho, curvature)
         elbo = value / len(rows) - float(trainer.model.variational.kl().detach()) / len(self.rows)
-        trainer.scratch |= {"precision": self.natural.precision, "shift": self.natural.shift}
+        trainer.scratch |= {"precision": self.natural.natural.precision, "shift": self.natural.natural.shift}
         trainer.record(self.name, elbo=elbo, step=rho)
         return elbo
 
@@ -107,8 +113,8 @@ class LearnHyperparameters:
     def begin(self, trainer: Trainer) -> None:
         natural = NaturalGradient(trainer.model, ranks=trainer.ranks)
         trainer.scratch = {
-            "precision": natural.precision,
-            "shift": natural.shift,
+            "precision": natural.natural.precision,
+            "shift": natural.natural.shift,
             "rho": 1.0 if trainer.model.likelihood.is_gaussian else 0.5,
             "optimizer": None,
             "best": None,
@@ -162,16 +168,16 @@ class LearnHyperparameters:
         rows = trainer.train
         if len(rows) > self.schedule.max_joint:
             rows = trainer.batch(rows, 4 * batch_size(trainer, self.schedule))
-        y, seen = trainer.y[trainer.shard.select(rows)], trainer.project(rows)
+        batches = in_batches(trainer.project(rows), trainer.y[trainer.shard.select(rows)])
         if len(rows) < len(trainer.train):
-            value = self.natural.step(seen, y, len(trainer.train), 0.3)
+            value = self.natural.step(batches, len(trainer.train), 0.3)
             elbo = value / len(rows) - float(trainer.model.variational.kl().detach()) / len(trainer.train)
         else:
-            climb = Climb(self.natural, seen, y, trainer.scratch["rho"])
+            climb = Climb(self.natural, batches, trainer.scratch["rho"])
             climb.step()
             trainer.scratch["rho"] = climb.rho
             elbo = climb.elbo / len(rows)
-        trainer.scratch |= {"precision": self.natural.precision, "shift": self.natural.shift}
+        trainer.scratch |= {"precision": self.natural.natural.precision, "shift": self.natural.natural.shift}
         return elbo
 
     def _judge(self, trainer: Trainer, elbo: float | None) -> None:
@@ -182,7 +188,7 @@ class LearnHyperparameters:
             trainer.record(self.name, elbo=elbo, nlpp=nlpp, accuracy=accuracy)
         elif nlpp is None and len(trainer.train) <= self.schedule.max_joint:
             y = trainer.y[trainer.shard.select(trainer.train)]
-            start = Climb(self.natural, trainer.project(trainer.train), y)
+            start = Climb(self.natural, in_batches(trainer.project(trainer.train), y))
             elbo = start.elbo / len(trainer.train)
         score = nlpp if nlpp is not None else (-elbo if elbo is not None else math.inf)
         scratch = trainer.scratch
@@ -195,7 +201,7 @@ class LearnHyperparameters:
 def restored(trainer: Trainer) -> NaturalGradient:
     """Natural gradients that go on where the scratch says."""
     precision, shift = (trainer.scratch[name].to(trainer.model.device) for name in ("precision", "shift"))
-    return NaturalGradient(trainer.model, (precision, shift), trainer.ranks)
+    return NaturalGradient(trainer.model, NaturalParameters(precision, shift), ranks=trainer.ranks)
 
 
 def batch_size(trainer: Trainer, schedule: NaturalGradients) -> int:

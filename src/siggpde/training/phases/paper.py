@@ -96,7 +96,8 @@ class NadamPhase:
             features, tail = self.seen.features[places], self.seen.tail[places]
         else:
             with torch.enable_grad(), nullcontext() if self.learn else at_rest(model.kernel):
-                features, _, tail, _ = trainer.cache.project(model, trainer.shard.local_index(mine))
+                projection = trainer.cache.project(model, trainer.shard.local_index(mine))
+                features, tail = projection.features, projection.tail
         rates = optimizer.advance()
         found = q_step(
             model, optimizer, rates, features, tail, y, total, of_features=moves, batch=len(rows), ranks=trainer.ranks
