@@ -10,7 +10,7 @@ import pytest
 from helpers.small_estimators import classifier, estimator, outputs, rising
 from siggpde.estimators import fitting
 
-training = sys.modules["siggpde.training.fitting"]  # the module; the package has the function by this name
+training = sys.modules["siggpde.training.run"]
 KINDS = ("classifier", "regressor")
 X, Y = rising(24)
 

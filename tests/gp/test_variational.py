@@ -125,7 +125,7 @@ def test_carried_over_to_other_words_is_the_dense_marginal(covariance: str, dtyp
     """Words that stay keep their joint marginal, words that go are integrated out, new ones are at the prior."""
     old, new = [(), (0,), (1,), (0, 0)], [(), (1,), (0, 0), (1, 1), (1, 0)]
     q = somewhere(2, 4, covariance, dtype)
-    carried = q.carried(_overlap(old, None, new, None))
+    carried = q.carried_over(_overlap(old, None, new, None))
     assert (carried.size, carried.covariance, carried.mean.dtype) == (5, covariance, dtype)
     kept, stay = [0, 2, 3], [0, 1, 2]
     wanted_mean, wanted = torch.zeros(2, 5).double(), torch.eye(5).double().repeat(2, 1, 1)
@@ -144,7 +144,7 @@ def test_carried_over_to_other_directions_is_the_dense_marginal(covariance: str)
     mean = q.mean.detach() @ old.T
     sigma = torch.eye(8).double() + old @ (dense(q) - torch.eye(5).double()) @ old.T
     for basis in (new, None):
-        carried = q.carried(_overlap(words, old, words, basis))
+        carried = q.carried_over(_overlap(words, old, words, basis))
         turn = torch.eye(8).double() if basis is None else basis
         wanted = turn.T @ sigma @ turn
         assert torch.allclose(carried.mean.detach(), mean @ turn, atol=1e-12)
@@ -152,7 +152,7 @@ def test_carried_over_to_other_directions_is_the_dense_marginal(covariance: str)
             assert torch.allclose(dense(carried), wanted, atol=1e-12)
         else:
             assert torch.allclose(carried.root.square(), wanted.diagonal(dim1=1, dim2=2), atol=1e-12)
-    assert torch.allclose(q.carried(torch.eye(5).double()).root, q.root, atol=1e-12)
+    assert torch.allclose(q.carried_over(torch.eye(5).double()).root, q.root, atol=1e-12)
 
 
 @dtypes
@@ -163,8 +163,8 @@ def test_one_covariance_for_all_is_the_same_one_for_each(dtype: torch.dtype):
     s = (normal(6, 130, seed=4) / 11).to(dtype)
     with torch.no_grad():
         assert all(torch.equal(one, other) for one, other in zip(shared(s), full(s), strict=True))
-        again = own_covariances(shared.carried(torch.eye(130).double()[:50]))
-        assert same_state(again, full.carried(torch.eye(130).double()[:50]))
+        again = own_covariances(shared.carried_over(torch.eye(130).double()[:50]))
+        assert same_state(again, full.carried_over(torch.eye(130).double()[:50]))
     assert torch.allclose(shared.covariances(s), full.covariances(s), **tolerance(dtype))
     assert shared.kl().item() == pytest.approx(full.kl().item(), rel=1e-6 if dtype == torch.float32 else 1e-13)
     assert not shared.covariance_is_prior() and VariationalGaussian(3, 5, "shared").covariance_is_prior()
@@ -215,7 +215,7 @@ def test_a_narrow_posterior_is_carried_over(dtype: torch.dtype):
     with torch.no_grad():
         q.root.mul_(1e-4)
     turn = torch.linalg.qr(normal(40, 40))[0]
-    carried = q.carried(turn)
+    carried = q.carried_over(turn)
     assert torch.allclose(dense(carried), 1e-8 * torch.eye(40).double(), atol=1e-9)
 
 

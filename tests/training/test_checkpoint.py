@@ -66,8 +66,8 @@ def test_a_resumed_fit_ends_bitwise_as_an_uninterrupted_one(
 
 def test_a_process_that_is_killed_goes_on(tmp_path: Path):
     code = (
-        "import sys; sys.path.insert(0, 'tests')\n"
-        "import test_training_checkpoint as t, torch\n"
+        "import sys; sys.path[:0] = ['tests', 'tests/training']\n"
+        "import test_checkpoint as t\n"
         "model, y = t.CASES['energy']()\n"
         "t.fit(model, (t.X, y), t.PaperSchedule(iterations=100000, batch=8), checkpoint=sys.argv[1], "
         "checkpoint_every=0.02, progress=False)\n"
@@ -80,6 +80,7 @@ def test_a_process_that_is_killed_goes_on(tmp_path: Path):
     while not path.exists() and time.monotonic() < deadline and child.poll() is None:
         time.sleep(0.05)
     time.sleep(0.2)
+    assert path.exists() and child.poll() is None, "it was killed in the middle of a fit"
     child.kill()
     child.wait()
     model, y = CASES["energy"]()

@@ -11,7 +11,7 @@ from siggpde.gp.leave_one_out import NOISES
 from siggpde.gp.likelihoods import Gaussian, LeastSquares
 from siggpde.gp.model import SignatureGP
 from siggpde.training import Exact, fit
-from siggpde.training.phases.exact import left_out_latents
+from siggpde.training.left_out import left_out_latents
 
 X, NEW = series(40), series(9, seed=7)
 

@@ -13,7 +13,7 @@ from helpers.random_paths import generator
 from helpers.small_models import QUIET, labels, same_state, series, small_gp, targets
 from siggpde.gp.likelihoods import Gaussian, Softmax
 from siggpde.training import History, NaturalGradients, PaperSchedule, Record, fit
-from siggpde.training.fitting import _warn_if_lost
+from siggpde.training.fitting import _warn_if_diverged
 from siggpde.training.signature_cache import SignatureCache
 from siggpde.training.split import split_rows
 
@@ -157,8 +157,8 @@ def test_a_defect_is_named_by_the_number_of_its_series(monkeypatch: pytest.Monke
 def test_a_fit_that_is_lost_says_so():
     history = History(records=[Record("all", 0, 1.0, elbo=-1e22)])
     with pytest.warns(RuntimeWarning, match="the fit is lost"):
-        _warn_if_lost(history)
+        _warn_if_diverged(history)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        _warn_if_lost(History(records=[Record("all", 0, 1.0, elbo=-3.0)]))
-        _warn_if_lost(History())
+        _warn_if_diverged(History(records=[Record("all", 0, 1.0, elbo=-3.0)]))
+        _warn_if_diverged(History())

@@ -248,4 +248,4 @@ def test_the_same_seed_gives_bitwise_the_same_and_the_global_generator_is_left_a
     assert torch.equal(state, torch.get_rng_state())
     assert same_state(models[0], models[1]) and not same_state(models[0], models[2])
     assert [r.elbo for r in histories[0].records] == [r.elbo for r in histories[1].records]
-    assert LearnHyperparameters(schedule).most == 3
+    assert LearnHyperparameters(schedule).max_steps == 3

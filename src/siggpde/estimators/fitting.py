@@ -24,7 +24,7 @@ from siggpde.selection.candidates import Candidate, describe, first_round
 from siggpde.selection.screening import Screening, screen
 from siggpde.training import Exact, NaturalGradients, fit
 from siggpde.training.class_link import class_weights
-from siggpde.training.phases.exact import left_out_latents
+from siggpde.training.left_out import left_out_latents
 
 log = logging.getLogger(__name__)
 

@@ -136,7 +136,7 @@ class VariationalGaussian(nn.Module):
             self.mean.copy_(_times_rows(root, _times_rows(root.mT, shift)))
             return True
 
-    def carried(self, overlap: Tensor) -> VariationalGaussian:
+    def carried_over(self, overlap: Tensor) -> VariationalGaussian:
         """q of other inducing variables u' = Q'^T u, where these are Q^T u and `overlap` (M', M) is Q'^T Q.
 
         Its mean is overlap m and its covariance I + overlap (Sigma - I) overlap^T: what both have in common is kept,

@@ -15,7 +15,7 @@ from siggpde.gp.variational import VariationalGaussian
 from siggpde.training.history import History
 from siggpde.training.trainer import Trainer
 
-_FORMAT = 2
+_FORMAT = 3
 
 
 def describe(model: AnyGP) -> tuple[Any, ...]:
@@ -44,18 +44,21 @@ def _settings_of(part: Any) -> tuple[Any, ...]:
     return type(part).__name__, part.extra_repr()
 
 
-def save_checkpoint(path: Path, trainer: Trainer, mark: str) -> None:
-    """Writes the state of the fit, whole or not at all: a crash meanwhile leaves the checkpoint before."""
+def save_checkpoint(path: Path, trainer: Trainer, phase_state: dict[str, Any], fingerprint: str) -> None:
+    """Writes the state of the fit, whole or not at all: a crash meanwhile leaves the checkpoint before.
+
+    `phase_state` is the state of the phase that runs, and `fingerprint` that of data and settings.
+    """
     model = trainer.model
     state = {
         "format": _FORMAT,
-        "fingerprint": mark,
+        "fingerprint": fingerprint,
         "words": [list(word) for word in getattr(model.features, "words", ())],
         "model": model.state_dict(),
         "phase": trainer.phase,
         "iteration": trainer.iteration,
-        "scratch": trainer.scratch,
-        "generator": trainer.generator.get_state(),
+        "phase_state": phase_state,
+        "minibatches": trainer.minibatches.state_dict(),
         "history": trainer.history.to_dict(),
         "seconds": trainer.seconds,
         "reference": trainer.cache.reference,
@@ -71,7 +74,7 @@ def write_whole(path: Path, state: dict[str, Any]) -> None:
         torch.save(state, file)
 
 
-def read_checkpoint(path: Path, mark: str) -> dict[str, Any] | None:
+def read_checkpoint(path: Path, fingerprint: str) -> dict[str, Any] | None:
     """Reads a checkpoint, None where there is none, without executing anything, and checks that it is of this fit.
 
     Its tensors come to the CPU, whatever device they were on, and are copied from there to that of the model.
@@ -85,9 +88,9 @@ def read_checkpoint(path: Path, mark: str) -> dict[str, Any] | None:
             f"{path} is not a readable checkpoint ({type(error).__name__}); start without resume"
         ) from error
     if not isinstance(state, dict) or state.get("format") != _FORMAT:
-        found = state.get("format") if isinstance(state, dict) else type(state).__name__
-        raise ValueError(f"{path}: format {found!r} is not the one of this version, {_FORMAT}; start without resume")
-    if state["fingerprint"] != mark:
+        version = state.get("format") if isinstance(state, dict) else type(state).__name__
+        raise ValueError(f"{path}: format {version!r} is not the one of this version, {_FORMAT}; start without resume")
+    if state["fingerprint"] != fingerprint:
         raise ValueError(
             f"{path} was made with other series, targets or settings; give the same ones, or start without resume"
         )
@@ -95,7 +98,7 @@ def read_checkpoint(path: Path, mark: str) -> dict[str, Any] | None:
 
 
 def restore(trainer: Trainer, state: dict[str, Any]) -> None:
-    """Puts the state of a checkpoint into a trainer made with the same arguments."""
+    """Puts the state of a checkpoint, but for that of its phase, into a trainer made with the same arguments."""
     model, values = trainer.model, state["model"]
     if isinstance(model.features, OrthogonalSignatureFeatures):
         model.features.choose([tuple(word) for word in state["words"]])
@@ -104,7 +107,7 @@ def restore(trainer: Trainer, state: dict[str, Any]) -> None:
     size = values["variational.mean"].shape[1]
     model.variational = VariationalGaussian(old.latents, size, old.covariance, model.dtype, model.device)
     model.load_state_dict(values)
-    trainer.phase, trainer.iteration, trainer.scratch = state["phase"], state["iteration"], state["scratch"]
-    trainer.generator.set_state(state["generator"])
+    trainer.phase, trainer.iteration = state["phase"], state["iteration"]
+    trainer.minibatches.load_state_dict(state["minibatches"])
     trainer.history.__dict__.update(History.from_dict(state["history"]).__dict__)
     trainer.earlier_seconds = state["seconds"]

@@ -19,19 +19,20 @@ from siggpde.gp.likelihoods.base import Classification
 from siggpde.gp.model import AnyGP, SignatureGP
 from siggpde.numerics import inputs
 from siggpde.numerics.signature_kernel import Lengths
-from siggpde.progress import Progress
-from siggpde.training.checkpoint import describe, read_checkpoint, restore, save_checkpoint
+from siggpde.training.checkpoint import describe, read_checkpoint, restore
 from siggpde.training.history import History
 from siggpde.training.path_cache import PathStore
+from siggpde.training.phases.base import Phase
 from siggpde.training.phases.exact import ExactPosterior
 from siggpde.training.phases.natural import natural_phases
 from siggpde.training.phases.paper import paper_phases
+from siggpde.training.run import Checkpoint, run_phases
 from siggpde.training.schedules import Exact, NaturalGradients, PaperSchedule, Schedule
 from siggpde.training.signature_cache import SignatureCache
 from siggpde.training.split import split_rows, word_pool
-from siggpde.training.trainer import Phase, Trainer
+from siggpde.training.trainer import Trainer
 
-_LOST = -1e6
+_LOWEST_ELBO = -1e6
 
 
 class StartingPoint(Protocol):
@@ -84,7 +85,7 @@ def fit(
     """
     if schedule is None:
         schedule = Exact() if isinstance(model.likelihood, LeastSquares) else NaturalGradients()
-    phases: list[Phase] = [*_phases(schedule, model)]
+    phases = _phases(schedule, model)
     path = None if checkpoint is None else Path(checkpoint)
     if resume and path is None:
         raise ValueError("resume=True needs the checkpoint to go on from: give checkpoint=")
@@ -126,7 +127,7 @@ def fit(
     made = time.perf_counter() - started
     trainer = Trainer(model, cache, y, train, valid, history, generator, shard)
     if state is None:
-        trainer.place_features(wanted)
+        trainer.choose_features(wanted)
         if screening is not None and isinstance(model, SignatureGP):
             history.screening = screening.to_dict()
             start = screening.starting_mean(model)
@@ -137,19 +138,24 @@ def fit(
         trainer.earlier_seconds = made
     else:
         restore(trainer, state)
-    if not ranks.leads:
-        progress, path = False, None
-    _run(trainer, phases, state is not None, wanted, time_limit, progress, path, checkpoint_every, mark)
-    if ranks.leads and not isinstance(
-        schedule, Exact
-    ):  # what is exact cannot be lost: little noise alone makes its ELBO low
-        _warn_if_lost(history)
+    run_phases(
+        trainer,
+        phases,
+        count=wanted,
+        saved=None if state is None else state["phase_state"],
+        time_limit=time_limit,
+        progress=progress if ranks.leads else False,
+        checkpoint=None if path is None or not ranks.leads else Checkpoint(path, checkpoint_every, mark),
+    )
+    # The closed form cannot diverge: its ELBO may be that low where there is hardly any noise.
+    if ranks.leads and not isinstance(schedule, Exact):
+        _warn_if_diverged(history)
     return history
 
 
-def _warn_if_lost(history: History) -> None:
-    """An ELBO no data has means that q(u) was thrown far off and did not come back."""
-    if history.elbo is not None and not history.elbo > _LOST:
+def _warn_if_diverged(history: History) -> None:
+    """Warns of an ELBO, in nats a series, that no data have: steps have led q(u) far off and not back."""
+    if history.elbo is not None and not history.elbo > _LOWEST_ELBO:
         warnings.warn(
             f"the fit is lost: its ELBO is {history.elbo:.1e} a series. Predictions mean nothing; scale the series or "
             "the targets down, or take covariance='diagonal'",
@@ -158,63 +164,13 @@ def _warn_if_lost(history: History) -> None:
         )
 
 
-def _run(
-    trainer: Trainer,
-    phases: list[Phase],
-    resumed: bool,
-    wanted: int,
-    time_limit: float | None,
-    progress: bool | None,
-    path: Path | None,
-    every: float,
-    mark: str,
-) -> None:
-    saved = time.perf_counter()
-    history = trainer.history
-    with Progress(progress) as bar:
-        trainer.bar = bar
-        while trainer.phase < len(phases):
-            phase = phases[trainer.phase]
-            if not resumed:
-                trainer.iteration = 0
-                if trainer.phase > 0:
-                    trainer.place_features(wanted)
-                phase.begin(trainer)
-                if path is not None:
-                    save_checkpoint(path, trainer, mark)
-            resumed = False
-            bar.start(phase.name, phase.most)
-            spent, since = history.phase_seconds.get(phase.name, 0.0), time.perf_counter()
-            phase.prepare(trainer)
-            reason = None
-            while reason is None:
-                reason = phase.iterate(trainer)
-                trainer.iteration += 1
-                if reason is None and trainer.iteration >= phase.most:
-                    reason = f"{phase.most} iterations"
-                late = time_limit is not None and trainer.ranks.broadcast_value(trainer.seconds > time_limit)
-                if reason is None and late:
-                    reason = "time limit"
-                bar.step(history.latest())
-                history.phase_seconds[phase.name] = spent + time.perf_counter() - since
-                if path is not None and reason is None and time.perf_counter() - saved > every:
-                    save_checkpoint(path, trainer, mark)
-                    saved = time.perf_counter()
-            phase.finish(trainer)
-            history.phase_seconds[phase.name] = spent + time.perf_counter() - since
-            history.stopped[phase.name] = reason
-            trainer.phase += 1
-    if path is not None:
-        save_checkpoint(path, trainer, mark)
-
-
-def _phases(schedule: Schedule, model: AnyGP) -> Sequence[Phase]:
+def _phases(schedule: Schedule, model: AnyGP) -> list[Phase]:
     if isinstance(schedule, NaturalGradients):
-        return natural_phases(schedule)
+        return [*natural_phases(schedule)]
     if isinstance(schedule, PaperSchedule):
         if model.variational.shared:
             raise ValueError("the paper's schedule has no covariance='shared'; take 'full' or 'diagonal'")
-        return paper_phases(schedule)
+        return [*paper_phases(schedule)]
     if isinstance(schedule, Exact):
         if not model.likelihood.is_gaussian:
             name = type(model.likelihood).__name__

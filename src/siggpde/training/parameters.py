@@ -1,4 +1,4 @@
-"""Which parameters training moves, and how to keep some of them still."""
+"""Which parameters of a module training may change, and how to keep them fixed for a while."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from contextlib import contextmanager
 from torch import nn
 
 
-def learned(part: nn.Module) -> list[nn.Parameter]:
-    """The parameters of a part of the model that training may move."""
-    return [parameter for parameter in part.parameters() if parameter.requires_grad]
+def trainable(module: nn.Module) -> list[nn.Parameter]:
+    """The parameters of a module that require a gradient."""
+    return [parameter for parameter in module.parameters() if parameter.requires_grad]
 
 
 @contextmanager
-def at_rest(part: nn.Module) -> Iterator[None]:
-    """Inside, the part's parameters need no gradient."""
-    parameters = learned(part)
+def frozen(module: nn.Module) -> Iterator[None]:
+    """Inside, the module's parameters require no gradient."""
+    parameters = trainable(module)
     for parameter in parameters:
         parameter.requires_grad_(False)
     try:
