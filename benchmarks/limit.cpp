@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <initializer_list>
 
-#include "goursat_diagonal.hpp"
+#include "diagonal_grid.hpp"
 
 using namespace siggpde;
 

@@ -27,8 +27,8 @@ struct Side {
     Failure prepare(const PlanRequest& request, int threads) {
         std::vector<double> inflation(batch.count, 1);
         if (request.refine < 0) {
-            // A rough solution tells whether the path comes back on itself: only the magnitude matters. Finite differences
-            // are too rough, they may miss a fall of a thousand where segments are long.
+            // A rough solution tells whether the path comes back on itself: only the magnitude matters. Finite
+            // differences are too rough: where segments are long they may miss a fall of a thousand.
             std::vector<T> value(batch.count);
             DiagonalRequest<T> coarse;
             coarse.plan = request;

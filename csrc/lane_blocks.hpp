@@ -1,4 +1,4 @@
-// Series that take the same scheme and about the same number of steps advance together, one a lane.
+// Blocks of series that advance together, one in each lane: they have the same scheme and about as many steps.
 #pragma once
 
 #include <algorithm>

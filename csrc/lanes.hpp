@@ -30,7 +30,7 @@ inline vec<T> broadcast(T value) {
 
 // Whether no lane holds a finite number.
 template <class T>
-inline bool all_lost(vec<T> v) {
+inline bool none_finite(vec<T> v) {
     const vec<T> difference = v - v;  // zero, or NaN
     for (int lane = 0; lane < width<T>; ++lane)
         if (difference[lane] == 0) return false;

@@ -1,4 +1,13 @@
 // The Python module siggpde._core: plain buffers in, plain buffers out, no torch header.
+//
+// Signature: word_tree.* (words cut into tiles), chen_step.hpp and chen_adjoint.hpp (one step and its reverse),
+//     signature_layout.hpp (series to lanes), signature_isa.cpp (forward and backward), signature_bindings.cpp.
+// Signature kernel: cell_tables.hpp and cell.hpp (one cell), diagonal_grid.hpp and cross_grid.hpp (all cells of k(X, X)
+//     and of k(X, y)), channel_products.hpp (coefficients), checkpoints.hpp (the reverse sweep), goursat_isa.cpp;
+//     plan.* (degree and splitting of a series), batch_plans.hpp, lane_blocks.hpp, series_batch.hpp (batches);
+//     goursat_diagonal.cpp and goursat_gram.cpp (whole batches), goursat_bindings.cpp.
+// Optimiser: nadam.*, nadam_isa.cpp.
+// Files named *_isa.cpp are compiled once for each instruction set, with lanes.hpp; isa.* picks one at run time.
 #include <nanobind/nanobind.h>
 
 #include "isa.hpp"

@@ -73,18 +73,18 @@ nb::object step(std::uintptr_t value, std::uintptr_t gradient, std::uintptr_t fi
                                     reinterpret_cast<T*>(first), reinterpret_cast<T*>(second), size, begin};
         const std::vector<long> cut = cuts(begin, end);
         const long tasks = long(cut.size()) - 1;
-        std::vector<double> sums(2 * tasks);
+        std::vector<double> totals(2 * tasks);
         const double operations = 4.0 * double(end - begin) * double(end + begin);
         parallel_for(useful_threads(threads, operations), tasks, [&](long task) {
             double logarithms = 0;
             for (long i = cut[task]; i < cut[task + 1]; ++i)
                 logarithms += std::log(std::abs(double(matrix.value[i * (size + 1)])));
-            sums[2 * task] = rows(matrix, rates, cut[task], cut[task + 1]);
-            sums[2 * task + 1] = logarithms;
+            totals[2 * task] = rows(matrix, rates, cut[task], cut[task + 1]);
+            totals[2 * task + 1] = logarithms;
         });
         for (long task = 0; task < tasks; ++task) {
-            squares += sums[2 * task];
-            logs += sums[2 * task + 1];
+            squares += totals[2 * task];
+            logs += totals[2 * task + 1];
         }
     }
     return nb::make_tuple(squares, logs);

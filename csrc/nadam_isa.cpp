@@ -12,15 +12,15 @@ inline double root(double x) { return __builtin_sqrt(x); }
 template <class T>
 double sum_of_squares(const T* __restrict value, long count) {
     constexpr long step = 2 * width<T>;
-    vec<T> sums[2] = {};
+    vec<T> totals[2] = {};
     long j = 0;
     for (; j + step <= count; j += step)
         for (int half = 0; half < 2; ++half) {
             vec<T> part;
             __builtin_memcpy(&part, value + j + half * width<T>, sizeof part);
-            sums[half] += part * part;
+            totals[half] += part * part;
         }
-    double total = double(sum_of_lanes<T>(sums[0] + sums[1]));
+    double total = double(sum_of_lanes<T>(totals[0] + totals[1]));
     for (; j < count; ++j) total += double(value[j]) * double(value[j]);
     return total;
 }

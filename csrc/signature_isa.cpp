@@ -1,8 +1,8 @@
 // The signature of one block of series, forward and backward, compiled once for each instruction set.
 #include "lanes.hpp"
-#include "signature_adjoint.hpp"
-#include "signature_lanes.hpp"
-#include "signature_pack.hpp"
+#include "chen_adjoint.hpp"
+#include "chen_step.hpp"
+#include "signature_layout.hpp"
 
 namespace siggpde::SIGGPDE_ISA {
 
@@ -67,7 +67,7 @@ struct Backward : Forward<T> {
     Backward(const TreeView& tree, const Batch<T>& batch, Memory<T>& memory) : Forward<T>(tree, batch, memory) {
         bar = memory.take(tree.max_size);
         rows_bar = memory.take(this->tables.rows_stride);
-        vbar = memory.take(long(vbar_sums) * tree.channels);
+        vbar = memory.take(long(vbar_accumulators) * tree.channels);
         grad_path = memory.take(batch.length * tree.channels);
         root_bar = memory.take(1);
         segment = segment_of(batch.length, tree.max_inner);
@@ -80,9 +80,11 @@ struct Backward : Forward<T> {
         const int d = tree.channels;
         const long row = this->tables.row_stride;
         const long n = tile.inner_size;
-        int sums = 4;
-        for (int o = 0; o < tile.n_ops; ++o)
-            if (tile.ops[o].kind == TreeOp::full && tile.ops[o].levels + 3 > sums) sums = tile.ops[o].levels + 3;
+        int accumulators = 4;
+        for (int o = 0; o < tile.n_ops; ++o) {
+            const int needed = tile.ops[o].kind == TreeOp::full ? tile.ops[o].levels + 3 : 0;
+            if (needed > accumulators) accumulators = needed;
+        }
         for (long i = 0; i < n; ++i) checkpoints[i] = this->state[i];
         const long final_segment = (steps - 1) / segment * segment;
         for (long at = 0; at < final_segment; ++at) {
@@ -101,7 +103,7 @@ struct Backward : Forward<T> {
             }
             for (long at = last - 1; at >= first; --at) {
                 this->divide(tree, at);
-                for (int i = 0; i < sums * d; ++i) vbar[i] = vec<T>{};
+                for (int i = 0; i < accumulators * d; ++i) vbar[i] = vec<T>{};
                 for (long i = 0; i < row; ++i) rows_bar[i] = vec<T>{};
                 Walk<T> walk{states + (at - first) * n, bar, this->tables.q, this->inverse, vbar, d, d < 8 ? 3 : 0};
                 step_adjoint<T>(walk, tile.ops, 0, tile.n_ops, this->tables.rows, rows_bar, row);
@@ -109,7 +111,7 @@ struct Backward : Forward<T> {
                 vec<T>* out = grad_path + at * d;
                 for (int c = 0; c < d; ++c) {
                     vec<T> total = vbar[c];
-                    for (int i = 1; i < sums; ++i) total += vbar[i * d + c];
+                    for (int i = 1; i < accumulators; ++i) total += vbar[i * d + c];
                     out[c] += total;
                 }
             }

@@ -97,7 +97,7 @@ struct DiagonalGrid {
                 corner = row<Store, false>(i, corner, bottom, rho + turn * rows, store, largest);
             }
             if constexpr (Store) store += (rows - i) * stored;
-            if (all_lost<T>(corner + largest)) return broadcast<T>(T(NAN));
+            if (none_finite<T>(corner + largest)) return broadcast<T>(T(NAN));
         }
         return corner;
     }
@@ -221,7 +221,7 @@ struct DiagonalGrid {
 
         bool forward(long begin, long end, bool fresh) {
             advance<false>(begin, end, fresh);
-            if (!fresh || !all_lost<T>(corner)) return true;
+            if (!fresh || !none_finite<T>(corner)) return true;
             grid.write_value(corner, shift);
             return false;
         }
@@ -231,7 +231,7 @@ struct DiagonalGrid {
             advance<true>(begin, end, fresh);
             if (fresh) {  // the last rows of all
                 grid.write_value(corner, shift);
-                if (all_lost<T>(corner)) return false;
+                if (none_finite<T>(corner)) return false;
                 if (grid.task.log) corner_bar = corner_bar / corner;
             }
             const V* cells = store;

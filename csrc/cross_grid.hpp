@@ -43,7 +43,7 @@ struct CrossGrid {
                 for (int k = 0; k < M; ++k) bottom[j * M + k] = b[k];
                 c = right;
             }
-            if (all_lost<T>(c + a[0])) return;
+            if (none_finite<T>(c + a[0])) return;
         }
     }
 

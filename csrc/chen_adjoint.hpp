@@ -1,4 +1,4 @@
-// The adjoint of one step of Chen's identity on a tile (see signature_lanes.hpp for the step and its notation).
+// The adjoint of one step of Chen's identity on a tile (see chen_step.hpp for the step and its notation).
 //
 // With a bar for the derivative of the result, and u's parent p, children w and last letter c:
 //
@@ -8,25 +8,25 @@
 // One depth-first walk does it all: R on the way down, Rbar on the way up. A word without descendants is only read.
 #pragma once
 
-#include "signature_lanes.hpp"
+#include "chen_step.hpp"
 
 namespace siggpde::SIGGPDE_ISA {
 
-// What the walk carries along.
+// The state of the walk.
 template <class T>
 struct Walk {
     const vec<T>* old;  // the next coefficient, before the step, of a word with descendants
     vec<T>* bar;        // the next derivative with respect to a coefficient, of any word
     const vec<T>* q;
     const T* inverse;  // 1, 1/2, 1/3, ...
-    // Partial sums of vbar: several, so that one addition need not wait for the last. [0..3] for words without
-    // descendants, [levels + 2] for the roots of complete subtrees of 2 levels and more.
+    // Partial sums of vbar: more than one, so that an addition need not wait for the one before. [0..3] for words
+    // without descendants, [levels + 2] for the roots of complete subtrees of 2 levels and more.
     vec<T>* vbar;
     int d;
     int spread;  // 3: use all four of [0..3]; 0: only the first
 };
 
-inline constexpr int vbar_sums = max_full_levels + 3;
+inline constexpr int vbar_accumulators = max_full_levels + 3;
 
 // Children without descendants of a word whose R and Rbar for their length are r and rbar.
 template <class T>
@@ -50,14 +50,14 @@ struct FullAdjoint {
         const int d = fixed<channels>(walk.d);
         const vec<T>* q = walk.q;
         vec<T>* vbar = walk.vbar + (levels + 2) * d;
-        vec<T> parent[levels], scaled[levels], parent_bar[levels], sums[channels + 1];
+        vec<T> parent[levels], scaled[levels], parent_bar[levels], leaf_totals[channels + 1];
         for (int i = 0; i < levels; ++i) {
             parent[i] = r[i];
             scaled[i] = r[i] * (T(1) / T(i + 1));
             parent_bar[i] = rbar[i];
         }
         if constexpr (levels == 2 && channels > 0)
-            for (int c = 0; c < channels; ++c) sums[c] = leaf_vbar[c];
+            for (int c = 0; c < channels; ++c) leaf_totals[c] = leaf_vbar[c];
 #pragma GCC unroll 8
         for (int c = 0; c < d; ++c) {
             const vec<T> s = *walk.old++;
@@ -69,7 +69,7 @@ struct FullAdjoint {
             vec<T>* bar = walk.bar++;
             if constexpr (levels == 2)
                 leaves_adjoint<T>(walk, q, d, child[1], child_bar[1],
-                                  channels > 0 ? sums : walk.vbar + (c & walk.spread) * d);
+                                  channels > 0 ? leaf_totals : walk.vbar + (c & walk.spread) * d);
             else if constexpr (small(levels - 1, channels))
                 FullAdjoint<T, levels - 1, channels>::inlined(walk, child + 1, child_bar + 1,
                                                               walk.vbar + (c & walk.spread) * d);
@@ -88,7 +88,7 @@ struct FullAdjoint {
             vbar[c] += product;
         }
         if constexpr (levels == 2 && channels > 0)
-            for (int c = 0; c < channels; ++c) leaf_vbar[c] = sums[c];
+            for (int c = 0; c < channels; ++c) leaf_vbar[c] = leaf_totals[c];
         for (int i = 0; i < levels; ++i) rbar[i] = parent_bar[i];
     }
     static __attribute__((noinline)) void called(Walk<T>& walk, const vec<T>* r, vec<T>* rbar, vec<T>* leaf_vbar) {
