@@ -1,8 +1,7 @@
-"""A plugin for tests in Triton's interpreter, which makes it a third faster and keeps its memory bounded.
+"""A pytest plugin that makes Triton's interpreter a third faster and keeps its memory bounded.
 
-At every call of a function within a kernel the interpreter puts its own operations in place of the language's, which it
-searches for them; those of the last call it keeps. Once a launch is enough. Where Triton's inside looks different from
-what this expects, nothing is changed.
+The interpreter patches Triton's language, replacing its operations by its own, at every call of a function within a
+kernel. Here that is done once for each launch. If the internals of Triton are not as expected, nothing is changed.
 """
 
 from __future__ import annotations
@@ -12,39 +11,39 @@ from typing import Any
 import triton.language as tl
 from triton.runtime import interpreter
 
-_put_in_place: Any = getattr(interpreter, "_patch_lang", None)
-_in_place: set[str] = set()
+_patch_language: Any = getattr(interpreter, "_patch_lang", None)
+_patched: set[str] = set()
 _needed: dict[Any, frozenset[str]] = {}
 
 
 class _Launch:
-    """What restores the language at the end of a launch."""
+    """The scope of the first patch of a launch: restores the language at the end of it."""
 
     def __init__(self, scope: Any) -> None:
         self.scope = scope
 
     def restore(self) -> None:
-        _in_place.clear()
+        _patched.clear()
         self.scope.restore()
 
 
-class _Nothing:
+class _NothingToRestore:
     def restore(self) -> None:
         pass
 
 
-def _once(function: Any) -> Any:
+def _patch_once(function: Any) -> Any:
     if function not in _needed:
         modules = function.__globals__.values()
         names = {"language": any(m is tl for m in modules), "core": any(m is tl.core for m in modules)}
         _needed[function] = frozenset(name for name, there in names.items() if there)
-    needed, launch = _needed[function], not _in_place
-    if not launch and needed <= _in_place:
-        return _Nothing()
-    _in_place.update(needed)
-    scope = _put_in_place(function)
+    needed, launch = _needed[function], not _patched
+    if not launch and needed <= _patched:
+        return _NothingToRestore()
+    _patched.update(needed)
+    scope = _patch_language(function)
     return _Launch(scope) if launch else scope
 
 
-if _put_in_place is not None and hasattr(interpreter, "_LangPatchScope"):
-    interpreter._patch_lang = _once  # pyright: ignore[reportPrivateImportUsage, reportAttributeAccessIssue]
+if _patch_language is not None and hasattr(interpreter, "_LangPatchScope"):
+    interpreter._patch_lang = _patch_once  # pyright: ignore[reportPrivateImportUsage, reportAttributeAccessIssue]

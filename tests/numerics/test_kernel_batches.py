@@ -123,8 +123,10 @@ def test_python_threads_do_not_disturb_each_other():
 
 
 def test_threads_are_those_of_torch_unless_stated(monkeypatch: pytest.MonkeyPatch):
-    seen: list[int] = []
-    monkeypatch.setattr(native_kernel, "core", SimpleNamespace(diagonal_f64=lambda *given: seen.append(given[-1])))
+    thread_counts: list[int] = []
+    monkeypatch.setattr(
+        native_kernel, "core", SimpleNamespace(diagonal_f64=lambda *given: thread_counts.append(given[-1]))
+    )
     x, before = make("smooth", 0, 2, 5, 1), torch.get_num_threads()
     try:
         for threads in (1, 2):
@@ -133,7 +135,7 @@ def test_threads_are_those_of_torch_unless_stated(monkeypatch: pytest.MonkeyPatc
         signature_kernel_diag(x, n_jobs=5)
     finally:
         torch.set_num_threads(before)
-    assert seen == [1, 2, 5]
+    assert thread_counts == [1, 2, 5]
 
 
 def test_it_works_after_a_fork():

@@ -13,7 +13,7 @@ SCALES = (0.1, 0.5, 1.0)
 LARGEST_LOGARITHM = 709.78  # of a float64
 
 
-def paths(name: str, most: int | None, part: str) -> Tensor:
+def paths(name: str, max_series: int | None, part: str) -> Tensor:
     """Series with time i/l in front, every channel standardised on the training set: (n, length, channels)."""
     try:
         data = load_dataset(name)
@@ -28,7 +28,7 @@ def paths(name: str, most: int | None, part: str) -> Tensor:
     test = with_time(torch.from_numpy(data.X_test).double().transpose(1, 2))
     mean, spread = train.mean((0, 1)), train.std((0, 1))
     chosen = {"train": train, "test": test, "all": torch.cat([train, test])}[part]
-    return ((chosen - mean) / spread)[:most]
+    return ((chosen - mean) / spread)[:max_series]
 
 
 def check_tails(x: Tensor) -> int:
@@ -51,7 +51,7 @@ def check_tails(x: Tensor) -> int:
 
 @pytest.mark.parametrize("theta", SCALES)
 @pytest.mark.parametrize(
-    ("name", "most", "part"),
+    ("name", "max_series", "part"),
     [
         ("PenDigits", None, "all"),
         ("Crop", 400, "train"),
@@ -59,8 +59,8 @@ def check_tails(x: Tensor) -> int:
         ("UWaveGestureLibrary", None, "train"),
     ],
 )
-def test_tails_are_not_negative(name: str, most: int | None, part: str, theta: float):
-    assert check_tails(theta * paths(name, most, part)) == 0
+def test_tails_are_not_negative(name: str, max_series: int | None, part: str, theta: float):
+    assert check_tails(theta * paths(name, max_series, part)) == 0
 
 
 def test_tails_are_not_negative_where_some_kernels_overflow():

@@ -32,11 +32,13 @@ def good() -> Tensor:
 
 @operations
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
-@pytest.mark.parametrize("place", [(0, 0, 0), (2, 3, 1), (3, 5, 0)])
-def test_numbers_that_are_not_finite_are_located(operation: Callable[..., Any], value: float, place: tuple[int, ...]):
+@pytest.mark.parametrize("position", [(0, 0, 0), (2, 3, 1), (3, 5, 0)])
+def test_numbers_that_are_not_finite_are_located(
+    operation: Callable[..., Any], value: float, position: tuple[int, ...]
+):
     x = good()
-    x[place] = value
-    series, time, channel = place
+    x[position] = value
+    series, time, channel = position
     where = rf"x is not finite \({value}\) in series {series}, at time index {time}, channel {channel}"
     with pytest.raises(ValueError, match=where):
         operation(x)

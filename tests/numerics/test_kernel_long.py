@@ -56,8 +56,8 @@ def test_the_gradient_of_a_gram_matrix_is_the_slope_of_its_values(length: int):
     assert a.grad is not None and b.grad is not None
     h = 1e-5
     high, low = (siggpde.signature_kernel(x + s * h * there, y + s * h * back, tol=1e-12).sum() for s in (1, -1))
-    found = (a.grad * there).sum() + (b.grad * back).sum()
-    torch.testing.assert_close(found, (high - low) / (2 * h), rtol=1e-6, atol=1e-8)
+    derivative = (a.grad * there).sum() + (b.grad * back).sum()
+    torch.testing.assert_close(derivative, (high - low) / (2 * h), rtol=1e-6, atol=1e-8)
 
 
 @pytest.mark.parametrize("length", [100, 600, 1500])

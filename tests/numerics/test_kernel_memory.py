@@ -30,7 +30,7 @@ DIAGONAL, GRAM = "siggpde.signature_kernel_diag(x)", "siggpde.signature_kernel(x
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak is read from /proc")
 @pytest.mark.parametrize(
-    ("shape", "operation", "most"),
+    ("shape", "operation", "max_bytes"),
     [
         ((16, 1000, 5), DIAGONAL, 50 * MB),
         ((1, 10_000, 3), DIAGONAL, GIB),
@@ -38,5 +38,5 @@ DIAGONAL, GRAM = "siggpde.signature_kernel_diag(x)", "siggpde.signature_kernel(x
         ((60, 200, 5), GRAM, 50 * MB),
     ],
 )
-def test_the_peak_stays_low(shape: tuple[int, ...], operation: str, most: float):
-    assert numbers_from(CODE.format(shape=shape, size=1.5, operation=operation)) < most
+def test_the_peak_stays_low(shape: tuple[int, ...], operation: str, max_bytes: float):
+    assert numbers_from(CODE.format(shape=shape, size=1.5, operation=operation)) < max_bytes

@@ -128,11 +128,11 @@ def test_deep_signatures_tend_to_the_kernel_from_below(seed: int, channels: int,
         assert coefficients.shape[1] == count_up_to(channels, depth)
         tail = k - coefficients.square().sum(1)
         # A path of length L has |S_n| <= L^n / n!.
-        most = sum((size**n / math.factorial(n)) ** 2 for n in range(depth + 1, 60))
+        bound = sum((size**n / math.factorial(n)) ** 2 for n in range(depth + 1, 60))
         assert (tail >= -1e-13 * k).all()
-        assert (tail <= most + 1e-13 * k).all()
+        assert (tail <= bound + 1e-13 * k).all()
     gram = coefficients @ coefficients.T
-    assert ((gram - kernel(x, x)).abs() <= most + 1e-11 * sizes(x, x)).all()
+    assert ((gram - kernel(x, x)).abs() <= bound + 1e-11 * sizes(x, x)).all()
 
 
 @few

@@ -41,9 +41,9 @@ def test_chen_concatenation_is_the_tensor_product(shape, first, second, dtype, s
 
 def shuffles(u, v):
     """Every word made of the letters of u and of v, both in order, with repetition."""
-    for places in itertools.combinations(range(len(u) + len(v)), len(u)):
+    for positions in itertools.combinations(range(len(u) + len(v)), len(u)):
         left, right = iter(u), iter(v)
-        yield tuple(next(left) if place in places else next(right) for place in range(len(u) + len(v)))
+        yield tuple(next(left) if position in positions else next(right) for position in range(len(u) + len(v)))
 
 
 @settings(max_examples=25, deadline=None)

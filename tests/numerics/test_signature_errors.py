@@ -13,12 +13,12 @@ from siggpde.word_sets import words_up_to
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-@pytest.mark.parametrize("place", [(0, 0, 0), (17, 5, 1), (9, 2, 0), (19, 8, 1)])
-def test_the_first_bad_number_is_named(value, dtype, place):
+@pytest.mark.parametrize("position", [(0, 0, 0), (17, 5, 1), (9, 2, 0), (19, 8, 1)])
+def test_the_first_bad_number_is_named(value, dtype, position):
     x = paths(20, 9, 2, dtype)
-    x[place] = value
+    x[position] = value
     x[19, 8, 1] = value
-    message = f"in series {place[0]}, at time index {place[1]}, channel {place[2]}; drop or interpolate"
+    message = f"in series {position[0]}, at time index {position[1]}, channel {position[2]}; drop or interpolate"
     with pytest.raises(ValueError, match=message):
         signature(x, 2)
     with pytest.raises(ValueError, match=message):

@@ -170,9 +170,9 @@ def test_chunks_change_no_bit(monkeypatch: pytest.MonkeyPatch):
 
     monkeypatch.setattr(solve, "run", counted)
     monkeypatch.setattr(launch, "SCRATCH_BYTES", 1)
-    parts = everything()
+    chunked = everything()
     assert launches.count("sweep") == 4  # one series, one pair at a time
-    for a, b in zip(whole, parts, strict=True):
+    for a, b in zip(whole, chunked, strict=True):
         assert torch.equal(a, b)
 
 

@@ -92,10 +92,10 @@ def test_chunks_change_no_bit(monkeypatch: pytest.MonkeyPatch):
 
     monkeypatch.setattr(fast, "run", counted)
     monkeypatch.setattr(launch, "SCRATCH_BYTES", 1)
-    parts = signature(x, 2)
+    chunked = signature(x, 2)
     assert launches.count("advance") == 3  # one series at a time
-    assert torch.equal(whole, parts)
-    assert torch.equal(of_whole, gradients(parts, x)[0])
+    assert torch.equal(whole, chunked)
+    assert torch.equal(of_whole, gradients(chunked, x)[0])
 
 
 def test_words_too_long_for_a_lane_are_left_to_the_reference(monkeypatch: pytest.MonkeyPatch):

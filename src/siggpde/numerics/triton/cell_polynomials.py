@@ -2,7 +2,7 @@ r"""The coefficients of one cell of the Goursat problem as constants of compiled
 
 In orthonormal shifted Legendre polynomials a step of the cell is :math:`a' = E a + F b + g c`, :math:`b' = E b + F a +
 g c`, with the exact power series of `siggpde.numerics.reference.cell`, :math:`\rho^n` for :math:`n` from 1 (E less the
-identity). Two facts save work: the means of both edges grow alike, so that row 0 of E is row 0 of F, and
+identity). Two identities save work: the means of both edges grow alike, so that row 0 of E is row 0 of F, and
 :math:`E_{kj} = (-1)^{j+k} E_{jk}`. Powers that do not matter beside the error of the degree at :math:`|\rho| \le 1` are
 left out, as in the native core.
 """

@@ -1,4 +1,4 @@
-"""Chen's identity for many series and words: S <- S ⊗ exp(v), and its exact reverse.
+"""Compiled kernels of Chen's identity, S <- S ⊗ exp(v), for many series and words, and of its exact reverse.
 
 A tile has WORDS lanes (chains of prefixes, see `tree`) by SERIES series. With the coefficients r_0 .. r_D of a chain
 and the increments v_1 .. v_D of its letters a step is

@@ -1,12 +1,13 @@
-"""The grids of many pairs of paths, swept forwards and backwards.
+"""Compiled kernels of the Goursat problem for many pairs of paths: the sweep over the grid and its reverse.
 
-A program has SERIES pairs, and of each ROWS rows of the grid at a time: a band. Row r of a band is at column t - r in
-turn t, so that the cells of an anti-diagonal advance together; what a row leaves on its top edges the next one finds
-in global memory one turn later. Nothing limits lengths. The state between bands is the bottom edge of every cell to
-come, and for k(X, X), where only cells on and above the diagonal are solved, the corner values U(i, i) on it.
+A program advances SERIES pairs, and of each ROWS rows of the grid at a time: a band. Row r of a band is at column t - r
+in turn t, so that the cells of an anti-diagonal advance together, as in the parallel solver of the paper. A row stores
+its top edges in global memory, where the next row loads them one turn later. Nothing limits lengths. The state between
+bands is the bottom edge of every cell to come, and for k(X, X), where only cells on and above the diagonal are solved,
+the corner values U(i, i) on it.
 
-With LOG a cell has its own power of two, E: its numbers are the true ones divided by 2^E. It goes along with the edges,
-and back in the reverse sweep: so no number leaves its range as long as the logarithm of k exists.
+With LOG a cell has its own power of two, E: its numbers are the true ones divided by 2^E. It is stored with the
+edges and used again by the reverse sweep, so that no number overflows as long as log k is finite.
 
 Layouts, the last index being contiguous: increments [series][channel][step]; `bottom` [pair][M (+ E)][column]; `corner`
 [pair][U (and E)][row]; `store`, the inputs of all cells of some rows, [pair][row][2 M + 1 (+ E)][column].

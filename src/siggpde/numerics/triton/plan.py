@@ -48,7 +48,7 @@ class Plans:
 
 
 def make_plans(squared: Tensor, segments: Tensor, request: PlanRequest, tol: Tensor) -> Plans:
-    """squared (n, most segments): |dx|^2, float64, zero after the end; segments (n,); tol (n,)."""
+    """squared (n, length - 1): |dx|^2, float64, zero after the end of a series; segments (n,); tol (n,)."""
     n = len(squared)
     longest = squared.amax(1).sqrt() if squared.shape[1] else squared.new_zeros(n)
     if request.refine >= 0:

@@ -70,8 +70,8 @@ class Grids:
     def differentiate(self, weight: Tensor | None, of_columns: bool) -> tuple[Tensor, Tensor, Tensor | None]:
         """Values, and the gradients [series][channel][step] of the weighted sum by rows and by columns.
 
-        `weight` (pairs,) for pairs; none, that is one, for k(X, X), whose gradient is the sum of both parts, which are
-        equal if only the scales are of interest: `of_columns` false leaves the second out.
+        `weight` (pairs,) is for pairs; for k(X, X) it is None, which means one. The gradient of k(X, X) is the sum of
+        both results. For scales they contribute equally, so that the second need not be computed: `of_columns` false.
         """
         x, y = self.x, self.y
         size = rows_per_segment(x.longest, self.degree, self.rows_in_tile)
@@ -159,13 +159,13 @@ class Grids:
 
 
 def rows_per_segment(steps: int, degree: int, rows_in_tile: int) -> int:
-    """So many whole bands that stored cells and checkpoints take about the least memory."""
+    """The number of rows, in whole bands, that about minimises the memory of stored cells and checkpoints."""
     best = isqrt(max(1, steps * degree // (2 * degree + 2)))
     return rows_in_tile * max(1, (best + rows_in_tile // 2) // rows_in_tile)
 
 
 def pairs_at_once(x_steps: int, y_steps: int, scheme: int, element: int, gradient: bool) -> int:
-    """How many grids fit the scratch memory."""
+    """The number of grids that fit the scratch memory."""
     degree = SCHEME_DEGREE[scheme]
     numbers = (degree + 1) * y_steps + 2 * (x_steps + 1)
     if gradient:
