@@ -212,5 +212,5 @@ def test_bad_settings():
         InducingTensors(2, 3).inducing_covariance()
     with pytest.raises(ValueError, match="not a product of signatures"):
         InducingTensors(2, 3, 3).project_signatures(kernel_of(static="rbf"), torch.zeros(1, 1), torch.zeros(2))
-    with pytest.raises(ValueError, match="places 1 to 2, got place 3"):
+    with pytest.raises(ValueError, match="positions 1 to 2, got position 3"):
         slot_index(3, 2, 4)

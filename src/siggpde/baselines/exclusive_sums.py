@@ -1,4 +1,4 @@
-"""Sums over all earlier and over all later times, the time itself left out."""
+"""Exclusive cumulative sums: over all earlier, or over all later times, without the time itself."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def later(values: Tensor) -> Tensor:
 
 
 def earlier_rows(values: Tensor) -> Tensor:
-    """The same along the last axis but two, of contiguous values (..., s, m, t)."""
+    """Sums of earlier values along the last axis but two, of contiguous values (..., s, m, t)."""
     if values.shape[-3] <= _SHORT:
         triangle = _triangle(values.shape[-3], values.dtype, values.device)
         return (triangle @ values.flatten(-2)).view(values.shape)

@@ -1,4 +1,4 @@
-"""Inducing sequences: values of the process at short series of its own choice."""
+"""Inducing sequences, of GPSig-IS: the inducing variables are values of the process at short series."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from siggpde.baselines.whitening import WhitenedFeatures
 
 
 class InducingSequences(WhitenedFeatures):
-    """`count` series Z (count, length, channels), whose values f(Z) are the inducing variables.
+    """GPSig-IS: `count` learned series Z (count, length, channels), whose values f(Z) are the inducing variables.
 
-    `values` are the series to begin with; theta scales them as it scales the series.
+    `values` are the initial Z; theta scales them as it scales the series.
 
     Examples:
         >>> InducingSequences(channels=2, count=3).values.shape
@@ -44,8 +44,8 @@ class InducingSequences(WhitenedFeatures):
     def cross(self, kernel: TruncatedKernel, xs: Tensor, norms: Tensor) -> Tensor:
         levels = kernel.pair_levels(self.values, xs)
         if kernel.normalized:
-            own = inverse_roots(kernel.squared_norms(self.values))
-            levels = levels * own[:, :, None] * inverse_roots(norms)[:, None, :]
+            unit = inverse_roots(kernel.squared_norms(self.values))
+            levels = levels * unit[:, :, None] * inverse_roots(norms)[:, None, :]
         return kernel.combine(levels)
 
     def extra_repr(self) -> str:

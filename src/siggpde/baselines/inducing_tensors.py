@@ -1,4 +1,4 @@
-"""Inducing tensors: inner products of the process with rank-one tensors."""
+"""Inducing tensors, of GPSig-IT: the inducing variables are inner products of the process with rank-one tensors."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _CELLS = 2**15  # pairs and times of a tile, for every slot
 
 
 class InducingTensors(WhitenedFeatures):
-    """`count` tensors, each with a rank-one tensor z_1 x .. x z_m of its own in every level m = 1 .. `level`.
+    """GPSig-IT: `count` tensors, each with a rank-one tensor z_1 x .. x z_m in every level m = 1 .. `level`.
 
-    `values` (count, slots, 2, channels) holds two points for every slot, whose difference it is ("increments"); without
-    `increments`, (count, slots, channels). Slots are ordered by place and then by level (`slots.slot_index`).
-    `constants` (count,) are the tensors' levels 0, 1 by default; they are not learned. Both live in the space of
-    the series, and theta scales them as it scales the series.
+    A slot is one of the vectors z_k. `values` (count, slots, 2, channels) has two points for every slot, which is their
+    difference; without `increments` it has the slots themselves, (count, slots, channels). Slots are ordered by their
+    position k and then by level (`tensor_recursion.slot_index`). `constants` (count,) are the tensors' levels 0, 1 by
+    default; they are not learned. Slots are vectors of the space of the series, and theta scales them likewise.
 
     Examples:
         >>> InducingTensors(channels=2, count=5, level=3).values.shape
@@ -57,7 +57,7 @@ class InducingTensors(WhitenedFeatures):
 
     @classmethod
     def from_words(cls, words: Iterable[Sequence[int]], channels: int, level: int) -> InducingTensors:
-        """One tensor for every word, which holds the unit vectors of its letters: then Kuf are signatures.
+        """One tensor for every word, whose slots are the unit vectors of its letters: then Kuf are signatures.
 
         All slots of other levels are zero, and so is level 0 but for the empty word.
 
@@ -73,8 +73,8 @@ class InducingTensors(WhitenedFeatures):
         for row, word in enumerate(listed):
             if len(word) > level:
                 raise ValueError(f"word {word} has {len(word)} letters, but the tensors have {level} levels")
-            for place, letter in enumerate(word, 1):
-                values[row, slot_index(place, len(word), level), letter] = 1.0
+            for position, letter in enumerate(word, 1):
+                values[row, slot_index(position, len(word), level), letter] = 1.0
         constants = torch.tensor([float(not word) for word in listed], dtype=torch.float64)
         return cls(channels, len(listed), level, increments=False, values=values, constants=constants)
 
@@ -93,8 +93,8 @@ class InducingTensors(WhitenedFeatures):
         levels = [self.constants[:, None]]
         for of_level in range(1, self.level + 1):
             product = slots[:, slot_index(1, of_level, self.level)]
-            for place in range(2, of_level + 1):
-                following = slots[:, slot_index(place, of_level, self.level)]
+            for position in range(2, of_level + 1):
+                following = slots[:, slot_index(position, of_level, self.level)]
                 product = (product[:, :, None] * following[:, None, :]).flatten(1)
             levels.append(product)
         zero = torch.zeros_like(kernel.log_theta)
@@ -124,7 +124,7 @@ class InducingTensors(WhitenedFeatures):
         return kernel.combine(at_unit_levels(kernel, values, norms), self.constants[:, None])
 
     def _points(self, static: Static) -> Tensor:
-        """What stands in a slot, (M, slots, points, channels): one vector, or two points, or one."""
+        """The points of every slot, (M, slots, points, channels): the slot for "linear", else two points or one."""
         if static == "linear":
             return self.slots[:, :, None]
         return self.values if self.increments else self.values[:, :, None]
@@ -139,7 +139,7 @@ class InducingTensors(WhitenedFeatures):
 def _slot_grams(static: Static, left: Tensor, right: Tensor) -> Tensor:
     """Inner products of slots (slots, M, M') of points (M, slots, points, channels)."""
     (rows, slots, points, channels), columns = left.shape, len(right)
-    left, right = (part.transpose(0, 1).reshape(slots, -1, channels) for part in (left, right))
+    left, right = (tensors.transpose(0, 1).reshape(slots, -1, channels) for tensors in (left, right))
     values = point_kernel(static, left, right).view(slots, rows, points, columns, points)
     if points == 1:
         return values[:, :, 0, :, 0]

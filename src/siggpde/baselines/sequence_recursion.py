@@ -1,8 +1,8 @@
 """Levels of truncated signature kernels of pairs of series, by recursion over levels, for all times at once.
 
-With D_ij of two series (see `static`), level m sums products of m factors D over times i_1 <= .. <= i_m of one series
-and j_1 <= .. <= j_m of the other. A time that occurs p times in a row divides the product by p!, on either side; no
-time occurs more than `order` times. Order 1 keeps strictly increasing times only; with the linear static kernel and
+With D_ij of two series (see `static_kernels`), level m sums products of m factors D over times i_1 <= .. <= i_m of one
+series and j_1 <= .. <= j_m of the other. A time that occurs p times in a row divides the product by p!, on either side;
+no time occurs more than `order` times. Order 1 keeps strictly increasing times only; with the linear static kernel and
 order m, level m is the inner product of the levels m of the two signatures.
 """
 
@@ -39,7 +39,7 @@ def sequence_levels(increments: Tensor, level: int, order: int) -> Tensor:
         R'_11 = D C_s C_t sum_pq R_pq/(p! q!),  R'_1q = D C_s sum_p R_p,q-1/p!,  R'_p1 = D C_t sum_q R_p-1,q/q!,
         R'_pq = D R_p-1,q-1.
 
-    The last level is only summed: there sums come before cumulative sums, and R' is never formed.
+    Of the last level only the sum is needed, so that sums are taken before cumulative sums and R' is never formed.
     """
     cells = increments[:, None] if increments.ndim == 3 else increments
     levels: Tensor = _SequenceLevels.apply(cells.transpose(1, 2).contiguous(), level, order)  # pyright: ignore[reportAssignmentType]
@@ -88,7 +88,7 @@ def _pull_back(d: Tensor, grad: Tensor, steps: list[_Step], last: _LastStep) -> 
 
 
 class _Step:
-    """R of the next level, `ends` (then, then, n, s, m, t), from R (now, now, ...) of this one, and the way back."""
+    """R of the next level, `ends` (then, then, n, s, m, t), from R (now, now, ...) of this one; and the reverse."""
 
     def __init__(self, d: Tensor, before: Tensor, then: int) -> None:
         now, cells = len(before), d.shape
@@ -108,7 +108,7 @@ class _Step:
             torch.mul(before[: then - 1, : then - 1], d, out=self.ends[1:, 1:])
 
     def pull_back(self, grad: Tensor, each: Tensor, slope: Tensor) -> Tensor:
-        """From the gradient in `ends` and `each`, that in the sum of this level, that in R; adds that in D to slope."""
+        """The gradient in R, from those in `ends` and in the sum of this level, `each`; adds that in D to `slope`."""
         d, then, now = self.d, self.then, len(self.before)
         slope += (grad[0] * self.top).sum(dim=0)
         if then > 1:
@@ -152,7 +152,7 @@ class _LastStep:
                 self.factor += sums[3]
 
     def pull_back(self, last: Tensor, each: Tensor) -> Tensor:
-        """From the gradients in the last level and in the sum of the one before, that in R."""
+        """The gradient in R, from those in the last level, `last`, and in the sum of the level before, `each`."""
         both = self.d * last
         columns = later_rows(both)
         sums = [later(columns) + each]

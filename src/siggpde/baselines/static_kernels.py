@@ -1,6 +1,6 @@
-"""Static kernels on points, and what they make of the increments of series.
+"""Static kernels on points, and the kernels of increments of series that follow from them.
 
-A static kernel kap on points turns increments of two series into the numbers
+A static kernel kap on points gives, for the increments of two series, the numbers
 
     D_ij = kap(x_{i+1}, y_{j+1}) + kap(x_i, y_j) - kap(x_i, y_{j+1}) - kap(x_{i+1}, y_j),
 
@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-import torch
 from torch import Tensor
 
 from siggpde.numerics import inputs
+from siggpde.paths import SeriesBatch
 
 Static = Literal["linear", "rbf"]
 
@@ -51,6 +51,7 @@ def increment_kernel(static: Static, x: Tensor, y: Tensor) -> Tensor:
     """D of all pairs of series of x (n, l, channels) and y (m, l', channels): (n, m, l-1, l'-1).
 
     Examples:
+        >>> import torch
         >>> increment_kernel("linear", torch.tensor([[[0.0], [2.0]]]), torch.tensor([[[1.0], [2.0], [5.0]]]))
         tensor([[[[2., 6.]]]])
     """
@@ -74,16 +75,8 @@ def second_differences(values: Tensor) -> Tensor:
     return values.diff(dim=-1).diff(dim=-2)
 
 
-def hold_last(x: Tensor, lengths: Tensor | None) -> Tensor:
-    """Series that stand still after their end: padding becomes the last point, whose increments are zero."""
-    if lengths is None:
-        return x
-    places = torch.minimum(torch.arange(x.shape[1], device=x.device), lengths[:, None] - 1)
-    return x.gather(1, places[:, :, None].expand_as(x))
-
-
 def checked_series(x: Tensor, lengths: Tensor | None, name: str = "x") -> Tensor:
-    """Finite series that stand still after their end; a single point becomes a series that stands still."""
+    """Series x (n, length, channels) of two points or more, checked to be finite, padded by their last points."""
     inputs.check_finite(x, lengths, name)
-    held = hold_last(x, lengths)
-    return held if held.shape[1] > 1 else held.expand(-1, 2, -1)
+    series = SeriesBatch(x, lengths).hold_last().values
+    return series if series.shape[1] > 1 else series.expand(-1, 2, -1)

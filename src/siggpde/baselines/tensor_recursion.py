@@ -1,8 +1,8 @@
 """Levels of rank-one tensors against series: the recursion of inducing tensors.
 
-A tensor of `level` levels has in level m its own slots z_1 x .. x z_m. Slots are ordered by place and then by level:
-first those at place 1 of levels 1 .. n, then those at place 2 of levels 2 .. n, and so on. Hence the slots of one
-place follow each other, and one operation serves all levels that have it.
+A tensor of `level` levels has in level m the rank-one tensor z_1 x .. x z_m, whose vectors are its slots. Slots are
+ordered by position and then by level: first those at position 1 of levels 1 .. n, then those at position 2 of levels
+2 .. n, and so on. So the slots of one position are consecutive, and one operation serves all levels that have it.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ def slot_count(level: int) -> int:
     return level * (level + 1) // 2
 
 
-def slot_index(place: int, of_level: int, level: int) -> int:
-    """Where the slot at `place` (from 1) of one level is among the slots of a tensor of `level` levels.
+def slot_index(position: int, of_level: int, level: int) -> int:
+    """The index of the slot at `position` (from 1) of one level among the slots of a tensor of `level` levels.
 
     Examples:
-        >>> [slot_index(place, 3, level=3) for place in (1, 2, 3)]
+        >>> [slot_index(position, 3, level=3) for position in (1, 2, 3)]
         [2, 4, 5]
     """
-    if not 1 <= place <= of_level <= level:
-        raise ValueError(f"level {of_level} of {level} has places 1 to {of_level}, got place {place}")
-    return sum(level - k for k in range(place - 1)) + of_level - place
+    if not 1 <= position <= of_level <= level:
+        raise ValueError(f"level {of_level} of {level} has positions 1 to {of_level}, got position {position}")
+    return sum(level - k for k in range(position - 1)) + of_level - position
 
 
 def product_levels(grams: Tensor, level: int) -> Tensor:
     """Products over the slots of each level, (level, ...), of numbers for every slot (slots, ...)."""
-    values, rest = [], None
-    for part in _places(grams, level):
-        rest = part if rest is None else rest[1:] * part
-        values.append(rest[0])
+    values, products = [], None
+    for factors in _by_position(grams, level):
+        products = factors if products is None else products[1:] * factors
+        values.append(products[0])
     return torch.stack(values)
 
 
@@ -74,7 +74,7 @@ def _run(slots: Tensor, level: int, order: int) -> tuple[Tensor, list[Tensor], l
 
     H_q = F_{k-q} + G_{k-q}/(q+1) H_{q+1}; the innermost is F alone, and None stands for F_0 = 1.
     """
-    g = _places(slots, level)
+    g = _by_position(slots, level)
     sums: list[Tensor] = []
     nests: list[list[Tensor | None]] = []
     values = slots.new_empty(level, *slots.shape[1:-1])
@@ -100,7 +100,7 @@ def _run(slots: Tensor, level: int, order: int) -> tuple[Tensor, list[Tensor], l
 
 def _pull_back(slots: Tensor, grad: Tensor, sums: list[Tensor], nests: list[list[Tensor | None]]) -> Tensor:
     level, result = len(grad), torch.zeros_like(slots)
-    g, slopes = _places(slots, level), _places(result, level)
+    g, slopes = _by_position(slots, level), _by_position(result, level)
     of_sums = [torch.zeros_like(total) for total in sums]
     for k in range(level, 0, -1):
         ends = slots.new_empty(g[k - 1].shape)
@@ -128,5 +128,6 @@ def _pull_back(slots: Tensor, grad: Tensor, sums: list[Tensor], nests: list[list
     return result
 
 
-def _places(slots: Tensor, level: int) -> tuple[Tensor, ...]:
+def _by_position(slots: Tensor, level: int) -> tuple[Tensor, ...]:
+    """The slots of position 1 (level, ...), of position 2 (level - 1, ...), and so on."""
     return slots.split(list(range(level, 0, -1)))

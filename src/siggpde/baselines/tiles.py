@@ -1,7 +1,7 @@
-"""Functions of all pairs of rows, tile by tile.
+"""Functions of all pairs of rows, computed tile by tile.
 
-The recursions need many numbers for every pair of series and every pair of times. A tile of pairs whose numbers fit
-the cache is computed at a time; nothing of it is kept, and the reverse pass computes it again.
+The recursions need many numbers for every pair of series and every pair of times. They are computed for tiles of pairs
+whose numbers fit the cache; these are not stored, and the reverse pass computes them again.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ def over_rows(compute: Compute, x: Tensor, rows: int) -> Tensor:
 
 
 def over_pairs(compute: Compute, x: Tensor, y: Tensor | None, tile: tuple[int, int]) -> Tensor:
-    """compute(x, y) (k, n, m) of x (n, ...) and y (m, ...), for tiles of so many rows of x and of y at a time.
+    """compute(x, y) (k, n, m) of x (n, ...) and y (m, ...), for tiles of tile[0] rows of x and tile[1] rows of y.
 
-    Without y, x with itself, by a symmetric `compute`: tiles under the diagonal are those above it.
+    Without y it is x with itself, and `compute` must be symmetric: tiles below the diagonal are copies of those above.
     """
     return _Tiles.apply(compute, tile, x, x if y is None else y, y is None)  # pyright: ignore[reportReturnType]
 
 
-def tile_shape(cells: int, rows: int, columns: int, most: int) -> tuple[int, int]:
-    """How many of `rows` and `columns` a tile takes, for `cells` numbers a pair and `most` in all, at least one each.
+def tile_shape(cells: int, rows: int, columns: int, max_cells: int) -> tuple[int, int]:
+    """Rows and columns of a tile of at most `max_cells` numbers, `cells` for each pair, but at least one pair.
 
     Examples:
         >>> tile_shape(10, 100, 20, 1000), tile_shape(10, 100, 400, 1000)
         ((5, 20), (1, 100))
     """
-    pairs = max(1, most // max(1, cells))
+    pairs = max(1, max_cells // max(1, cells))
     if columns <= pairs:
         return max(1, min(rows, pairs // max(1, columns))), max(1, columns)
     return 1, pairs
@@ -50,23 +50,23 @@ class _Tiles(Function):
         ctx.compute, ctx.tile, ctx.same = compute, tile, same
         ctx.save_for_backward(x, y)
         if y is None:
-            return torch.cat([compute(part) for part in x.split(tile[0])] or [compute(x)], dim=-1)
+            return torch.cat([compute(chunk) for chunk in x.split(tile[0])] or [compute(x)], dim=-1)
         out: Tensor | None = None
         for rows, columns in _tiles(len(x), len(y), tile, same):
-            part = compute(x[rows], y[columns])
+            values = compute(x[rows], y[columns])
             if out is None:
-                out = part.new_empty(len(part), len(x), len(y))
-            out[:, rows, columns] = part
+                out = values.new_empty(len(values), len(x), len(y))
+            out[:, rows, columns] = values
             if same and rows != columns:
-                out[:, columns, rows] = part.mT
+                out[:, columns, rows] = values.mT
         return compute(x, y) if out is None else out
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         x, y = ctx.saved_tensors
         wanted = ctx.needs_input_grad[2], y is not None and ctx.needs_input_grad[3] and not ctx.same
-        found = once_differentiable(_pull_back, ctx.compute, ctx.tile, ctx.same, wanted, x, y, grad)
-        return None, None, *found, None
+        gradients = once_differentiable(_pull_back, ctx.compute, ctx.tile, ctx.same, wanted, x, y, grad)
+        return None, None, *gradients, None
 
 
 def _pull_back(
@@ -86,21 +86,21 @@ def _pull_back(
         pairs = _tiles(len(x), len(y), tile, same)
     for rows, columns in pairs:
         left = x[rows].detach().requires_grad_(wanted[0])
-        given = grad[..., rows] if columns is None else grad[:, rows, columns]
-        parts, sums = [left], [(grad_x, rows)]
+        outgoing = grad[..., rows] if columns is None else grad[:, rows, columns]
+        arguments, gradients = [left], [(grad_x, rows)]
         if columns is not None and y is not None:
             right = y[columns].detach().requires_grad_(wanted[1] or same)
-            parts, sums = [left, right], [(grad_x, rows), (grad_x if same else grad_y, columns)]
+            arguments, gradients = [left, right], [(grad_x, rows), (grad_x if same else grad_y, columns)]
             if same and rows != columns:
-                given = given + grad[:, columns, rows].mT
+                outgoing = outgoing + grad[:, columns, rows].mT
         with torch.enable_grad():
-            value = compute(*parts)
-        moving = [place for place, part in enumerate(parts) if part.requires_grad]
-        slopes = torch.autograd.grad(value, [parts[place] for place in moving], given)
-        for place, slope in zip(moving, slopes, strict=True):
-            into, where = sums[place]
-            assert into is not None
-            into[where] += slope
+            value = compute(*arguments)
+        learned = [index for index, argument in enumerate(arguments) if argument.requires_grad]
+        slopes = torch.autograd.grad(value, [arguments[index] for index in learned], outgoing)
+        for index, slope in zip(learned, slopes, strict=True):
+            total, span = gradients[index]
+            assert total is not None
+            total[span] += slope
     return grad_x, grad_y
 
 
@@ -109,7 +109,7 @@ def _spans(size: int, step: int) -> Iterator[slice]:
 
 
 def _tiles(rows: int, columns: int, tile: tuple[int, int], same: bool) -> Iterator[tuple[slice, slice]]:
-    """Tiles of all pairs; of x with itself, the squares on the diagonal and what is right of them."""
+    """Tiles of all pairs; of x with itself, the squares on the diagonal and the tiles to their right."""
     if same:
         for span in _spans(rows, tile[0]):
             yield span, span

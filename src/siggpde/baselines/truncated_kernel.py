@@ -1,4 +1,4 @@
-"""The truncated signature kernel of GPSig."""
+"""The truncated signature kernel of GPSig (GPSig-IT and GPSig-IS)."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from siggpde.word_sets import count_up_to, letter_counts, words_up_to
 
 Method = Literal["auto", "explicit", "recursion"]
 
-_MOST_WORDS = 2000
-_CELLS = 2**17  # numbers of a tile: larger ones leave the cache, smaller ones are all overhead
+_MAX_WORDS = 2000
+_CELLS = 2**17  # numbers of a tile: larger ones do not fit the cache, smaller ones are mostly overhead
 
 
 class TruncatedKernel(PathKernel):
@@ -77,7 +77,7 @@ class TruncatedKernel(PathKernel):
                 f"order={self.order}. Use method='recursion'"
             )
         count = count_up_to(channels, level)
-        self.explicit = method == "explicit" or (method == "auto" and possible and count <= _MOST_WORDS)
+        self.explicit = method == "explicit" or (method == "auto" and possible and count <= _MAX_WORDS)
         listed = words_up_to(channels, level) if self.explicit else []
         self.register_buffer("letters", letter_counts(listed, channels).double(), persistent=False)
         sizes = torch.tensor([len(word) for word in listed], dtype=torch.int64)
@@ -118,8 +118,8 @@ class TruncatedKernel(PathKernel):
         self, x: inputs.Series, y: inputs.Series | None, diag: bool, lengths: Lengths, y_lengths: Lengths
     ) -> Tensor:
         self.check_arguments(y, diag, y_lengths)
-        xs = self.held(x, lengths)
-        ys = None if y is None else self.held(y, y_lengths, "y")
+        xs = self.padded_series(x, lengths)
+        ys = None if y is None else self.padded_series(y, y_lengths, "y")
         if self.explicit:
             left = self.scaled_signatures(xs)
             right = left if ys is None else self.scaled_signatures(ys)
@@ -142,8 +142,8 @@ class TruncatedKernel(PathKernel):
         first = weights[0] if constant is None else weights[0] * constant
         return first + torch.tensordot(weights[1:], levels, dims=1)
 
-    def held(self, x: inputs.Series, lengths: Lengths = None, name: str = "x") -> Tensor:
-        """x as a finite float64 batch whose series stand still after their end."""
+    def padded_series(self, x: inputs.Series, lengths: Lengths = None, name: str = "x") -> Tensor:
+        """x as a tensor in float64, checked to be finite, with padding set to the last point of every series."""
         return checked_series(*self.as_paths(x, lengths, name), name)
 
     def squared_norms(self, xs: Tensor) -> Tensor:
@@ -191,8 +191,8 @@ class TruncatedKernel(PathKernel):
 
     def _level_products(self, left: Tensor, right: Tensor, paired: bool) -> Tensor:
         sizes = [self.channels**m for m in range(self.level + 1)]
-        parts = list(zip(left.split(sizes, dim=1), right.split(sizes, dim=1), strict=True))[1:]
-        return torch.stack([(a * b).sum(dim=1) if paired else a @ b.T for a, b in parts])
+        levels = list(zip(left.split(sizes, dim=1), right.split(sizes, dim=1), strict=True))[1:]
+        return torch.stack([(a * b).sum(dim=1) if paired else a @ b.T for a, b in levels])
 
     def extra_repr(self) -> str:
         return (
@@ -202,6 +202,6 @@ class TruncatedKernel(PathKernel):
 
 
 def inverse_roots(norms: Tensor) -> Tensor:
-    """1/sqrt(norms), and 0 where a norm is 0, for what is divided by it is 0 too."""
-    there = norms > 0
-    return torch.where(there, torch.where(there, norms, 1.0).rsqrt(), 0.0)
+    """1/sqrt(norms), and 0 where a norm is 0: the values to be normalised are 0 there too."""
+    positive = norms > 0
+    return torch.where(positive, torch.where(positive, norms, 1.0).rsqrt(), 0.0)

@@ -1,4 +1,4 @@
-"""Inducing variables with a covariance to factorise, and what tensors and sequences have in common."""
+"""Inducing variables whose covariance has to be factorised: the common base of inducing tensors and sequences."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from siggpde.numerics.autograd import once_differentiable
 from siggpde.numerics.signature import signature
 from siggpde.numerics.signature_kernel import Lengths
 
-_MOST_BYTES = 2**31
+_MAX_BYTES = 2**31
 
 
 class WhitenedFeatures(InducingFeatures):
@@ -47,7 +47,7 @@ class WhitenedFeatures(InducingFeatures):
         raise NotImplementedError
 
     def cross(self, kernel: TruncatedKernel, xs: Tensor, norms: Tensor) -> Tensor:
-        """Kuf (M, n) with series that stand still after their end, by recursion; norms (level, n) are k_m(X, X)."""
+        """Kuf (M, n) by recursion, for xs of `TruncatedKernel.padded_series`; norms (level, n) are k_m(X, X)."""
         raise NotImplementedError
 
     def check(self, kernel: PathKernel) -> None:
@@ -74,15 +74,15 @@ class WhitenedFeatures(InducingFeatures):
     def cross_covariance(self, kernel: TruncatedKernel, x: inputs.Series, *, lengths: Lengths = None) -> Tensor:
         """E[u f(X)] (M, n) for x (n, length, channels)."""
         self.check(kernel)
-        xs = kernel.held(x, lengths)
+        xs = kernel.padded_series(x, lengths)
         if self.explicit(kernel):
             scaled = kernel.scaled_signatures(xs)
             return self.word_rows(kernel) @ kernel.weighted_words(scaled, kernel.normalized).T
         return self.cross(kernel, xs, kernel.squared_norms(xs))
 
     def forward(self, kernel: TruncatedKernel, x: inputs.Series, *, lengths: Lengths = None) -> Projection:
-        """What the model sees of x (n, length, channels); gradients flow to kernel and inducing variables."""
-        xs = kernel.held(x, lengths)
+        """The projection of x (n, length, channels), differentiable in kernel and inducing variables."""
+        xs = kernel.padded_series(x, lengths)
         if self.explicit(kernel):
             return self._from_words(kernel, kernel.scaled_signatures(xs))
         norms = kernel.squared_norms(xs)
@@ -91,7 +91,7 @@ class WhitenedFeatures(InducingFeatures):
 
     def signatures(self, kernel: TruncatedKernel, x: Tensor, lengths: Tensor | None) -> Tensor | None:
         """S(theta X) (n, words), where the kernel is explicit and they take less than 2 GiB."""
-        if not self.explicit(kernel) or 8 * len(x) * len(kernel.letters) > _MOST_BYTES:
+        if not self.explicit(kernel) or 8 * len(x) * len(kernel.letters) > _MAX_BYTES:
             return None
         with torch.no_grad():
             paths, counts = kernel.as_paths(x, lengths)
@@ -126,8 +126,8 @@ def whiten(gram: Tensor, cross: Tensor, jitter: float) -> Tensor:
 class _Whiten(Function):
     """With A = L^-1 C and its gradient a, that in C is L^-T a, and that in L L^T is -sym(L^-T T L^-1).
 
-    T is the lower triangle of a A^T with half its diagonal. Hence two triangular solves with M right sides, where
-    differentiating the factorisation and the solve one after the other takes twice as many and more products.
+    T is the lower triangle of a A^T with half its diagonal. This takes two triangular solves with M right-hand sides;
+    differentiating the factorisation and the solve one after the other takes twice as many, and more products.
     """
 
     @staticmethod
@@ -146,13 +146,13 @@ class _Whiten(Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        found = once_differentiable(_pull_back, *ctx.saved_tensors, grad, ctx.needs_input_grad[0])
-        return *found, None
+        gradients = once_differentiable(_pull_back, *ctx.saved_tensors, grad, ctx.needs_input_grad[0])
+        return *gradients, None
 
 
-def _pull_back(factor: Tensor, result: Tensor, grad: Tensor, moving: bool) -> tuple[Tensor | None, Tensor]:
+def _pull_back(factor: Tensor, result: Tensor, grad: Tensor, with_gram: bool) -> tuple[Tensor | None, Tensor]:
     cross = solve_triangular(factor.T, grad, upper=True)
-    if not moving:
+    if not with_gram:
         return None, cross
     triangle = (grad @ result.T).tril_()
     triangle.diagonal().mul_(0.5)

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from siggpde.baselines import gpsig
-from siggpde.baselines.initialisation import lengthscales
+from siggpde.baselines.starting_values import lengthscales
 from siggpde.estimators import SigGPClassifier
 from siggpde.experiments.preparation import Prepared, prepare
 from siggpde.gp.inducing import OrthogonalSignatureFeatures

@@ -6,7 +6,7 @@ import torch
 from helpers.small_models import QUIET, labels, series, targets
 from siggpde import fit
 from siggpde.baselines import InducingSequences, InducingTensors, TruncatedKernel, gpsig
-from siggpde.baselines.initialisation import chosen_series, lengthscales, starting_sequences, starting_tensors
+from siggpde.baselines.starting_values import chosen_series, lengthscales, starting_sequences, starting_tensors
 from siggpde.baselines.tensor_recursion import slot_index
 from siggpde.gp.inducing import OrthogonalSignatureFeatures
 from siggpde.gp.kernel import SignatureKernel
@@ -71,7 +71,7 @@ def test_classes_have_quotas():
 
 
 def test_tensors_are_steps_at_sorted_times(monkeypatch):
-    monkeypatch.setattr("siggpde.baselines.initialisation._NOISE", 0.0)
+    monkeypatch.setattr("siggpde.baselines.starting_values._NOISE", 0.0)
     time = torch.arange(8).double()[None, :, None].expand(200, -1, 1)
     values = starting_tensors(time, torch.full((200,), 6), 4, torch.Generator().manual_seed(0))
     for m in range(1, 5):
@@ -85,7 +85,7 @@ def test_tensors_are_steps_at_sorted_times(monkeypatch):
 
 
 def test_sequences_are_windows(monkeypatch):
-    monkeypatch.setattr("siggpde.baselines.initialisation._NOISE", 0.0)
+    monkeypatch.setattr("siggpde.baselines.starting_values._NOISE", 0.0)
     time = torch.arange(9).double()[None, :, None].expand(200, -1, 1)
     values = starting_sequences(time, torch.full((200,), 7), 5, torch.Generator().manual_seed(0))[:, :, 0]
     assert (values.diff(dim=1) == 1).all()
