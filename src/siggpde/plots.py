@@ -1,4 +1,4 @@
-"""Pictures of metrics and explanations. Every function takes matplotlib axes, or makes some, and returns them."""
+"""Plots of metrics and explanations. Every function takes matplotlib axes, or makes some, and returns them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from siggpde.explain import Importance
 from siggpde.metrics import ClassificationMetrics, calibration_bins
 
 _BLUE, _ORANGE, _GREY = "#3b6fb6", "#d9752b", "#8a8a8a"
-_MOST_NUMBERS = 20  # classes up to which a confusion matrix has room for its counts
+_MAX_CLASSES = 20  # a confusion matrix of more classes is drawn without its counts
 
 
 def plot_importance(importances: Iterable[Importance], ax: Any = None) -> Any:
@@ -24,9 +24,9 @@ def plot_importance(importances: Iterable[Importance], ax: Any = None) -> Any:
     if not shown:
         raise ValueError("there are no importances to draw; give those of `global_importance`")
     ax = _axes(ax, height=max(2.0, 0.32 * len(shown) + 1.2))
-    places = np.arange(len(shown))
-    ax.barh(places, [each.share for each in shown], color=_BLUE, height=0.7)
-    ax.set_yticks(places, [each.name for each in shown])
+    positions = np.arange(len(shown))
+    ax.barh(positions, [each.share for each in shown], color=_BLUE, height=0.7)
+    ax.set_yticks(positions, [each.name for each in shown])
     ax.invert_yaxis()
     ax.set_xlabel("share of the importance")
     ax.xaxis.set_major_formatter(_percent())
@@ -42,7 +42,7 @@ def plot_confusion(metrics: ClassificationMetrics, ax: Any = None) -> Any:
     ax = _axes(ax, width=side, height=side)
     share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     ax.imshow(share, cmap="Blues", vmin=0, vmax=1)
-    if size <= _MOST_NUMBERS:
+    if size <= _MAX_CLASSES:
         for (row, column), count in np.ndenumerate(counts):
             colour = "white" if share[row, column] > 0.5 else "black"
             ax.text(column, row, str(count), ha="center", va="center", color=colour if count else _GREY)

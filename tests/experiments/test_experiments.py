@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from siggpde import SigGPClassifier
 from siggpde.experiments.config import load_config, merged
 from siggpde.experiments.markdown import duration, markdown_table, spread
 from siggpde.experiments.preparation import prepare
@@ -149,7 +150,9 @@ def _toml(config: dict) -> str:
     return "\n".join(lines)
 
 
-def test_a_comparison_end_to_end_resumes_and_reports(small_data: Path, tmp_path: Path):
+def test_a_comparison_end_to_end_resumes_and_reports(small_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    small = partial(SigGPClassifier, n_features=40, members=1, transforms={})
+    monkeypatch.setattr("siggpde.experiments.methods.SigGPClassifier", small)
     config, folder = tiny("pendigits", tmp_path), tmp_path / "out"
     text = reproduce("pendigits", folder, runs=1, config=config)
     names = {"results.json", "report.md", "training.png", "training.svg"}

@@ -1,4 +1,7 @@
-"""Methods side by side on one data set: accuracy, NLPP, seconds of an iteration, beside the figures of the paper."""
+"""The PenDigits and whale-call experiments of the paper: methods compared on one data set.
+
+Accuracy, NLPP and seconds of an iteration of every method, with the numbers of the paper.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +31,8 @@ def report(config: dict[str, Any], results: Results) -> str:
     figures = _figure(config, results)
     notes = "\n".join(f"- {note}" for note in config.get("notes", []))
     rule = stop_rule(config)
-    parts = [markdown_table(headings, rows), rule, f"![{config['title']}]({figures[0]})", notes]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    sections = [markdown_table(headings, rows), rule, f"![{config['title']}]({figures[0]})", notes]
+    return "\n\n".join(section for section in sections if section) + "\n"
 
 
 def stop_rule(config: dict[str, Any]) -> str:

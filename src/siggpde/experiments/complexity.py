@@ -1,4 +1,7 @@
-"""What an iteration costs: the time of its parts as M, length, channels, batch and levels grow, with exponents."""
+"""The complexity table of the paper: CPU time of the parts of an iteration, and the exponents with which it grows.
+
+M, length, channels, batch and levels grow, one at a time.
+"""
 
 from __future__ import annotations
 
@@ -36,11 +39,11 @@ def run(config: dict[str, Any], results: Results, runs: int, jobs: int = 1) -> N
                 results.once(f"{method}/{letter}/{value}", partial(_measure, method, size, config["seconds"]))
 
 
-def _measure(method: str, size: dict[str, int], least: float) -> dict[str, float]:
+def _measure(method: str, size: dict[str, int], min_seconds: float) -> dict[str, float]:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        return {part: cpu_seconds(call, least) for part, call in parts_of(method, Size(**size)).items()}
+        return {part: cpu_seconds(call, min_seconds) for part, call in parts_of(method, Size(**size)).items()}
     finally:
         torch.set_num_threads(threads)
 
@@ -80,8 +83,8 @@ def report(config: dict[str, Any], results: Results) -> str:
 
 
 def _exponent(results: Results, method: str, part: str, letter: str, values: list[int]) -> str:
-    found = [(value, results.get(f"{method}/{letter}/{value}")) for value in values]
-    points = [(float(value), record[part]) for value, record in found if record is not None and part in record]
+    records = [(value, results.get(f"{method}/{letter}/{value}")) for value in values]
+    points = [(float(value), record[part]) for value, record in records if record is not None and part in record]
     if len(points) < 2:
         return "–"
     return f"{exponent([size for size, _ in points], [second for _, second in points]):.2f}"
@@ -97,8 +100,8 @@ def _figure(config: dict[str, Any], results: Results) -> list[str]:
     )
     for ax, letter in zip(axes, letters, strict=True):
         for method, name in _NAMES.items():
-            found = [(value, results.get(f"{method}/{letter}/{value}")) for value in config["grow"][letter]]
-            points = [(value, sum(record.values())) for value, record in found if record is not None]
+            records = [(value, results.get(f"{method}/{letter}/{value}")) for value in config["grow"][letter]]
+            points = [(value, sum(record.values())) for value, record in records if record is not None]
             if points:
                 ax.plot(*zip(*points, strict=True), marker="o", color=_COLOURS[method], label=name)
         ax.set(xscale="log", yscale="log", xlabel=letter)

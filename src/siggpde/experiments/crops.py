@@ -1,4 +1,4 @@
-"""Satellite series: accuracy, ELBO and seconds of an iteration as the number of inducing variables grows."""
+"""The satellite experiment of the paper (Crop): accuracy, ELBO and seconds of an iteration against M."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def run(config: dict[str, Any], results: Results, runs: int, jobs: int = 1) -> N
 
 
 def time_iterations(config: dict[str, Any], method: dict[str, Any]) -> dict[str, Any]:
-    """CPU seconds of an iteration with the kernel fixed and with the kernel moving, on one thread."""
+    """CPU seconds of an iteration with the kernel fixed and with the kernel learned ("moving"), on one thread."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -50,15 +50,15 @@ def time_iterations(config: dict[str, Any], method: dict[str, Any]) -> dict[str,
         else:
             cache = PathStore(model, data.x_train, None)
         batch, count = config["schedule"]["batch"], config["timing_iterations"]
-        fixed, moving = (iteration_seconds(model, cache, data.y_train, batch, count, learn) for learn in (False, True))
+        fixed, learned = (iteration_seconds(model, cache, data.y_train, batch, count, learn) for learn in (False, True))
     finally:
         torch.set_num_threads(threads)
-    return {"fixed": fixed, "moving": moving}
+    return {"fixed": fixed, "moving": learned}
 
 
 def report(config: dict[str, Any], results: Results) -> str:
     figures = _figure(config, results)
-    parts = [
+    sections = [
         _fits(config, results),
         stop_rule(config) + " ELBO: of all the training series, over their number.",
         "CPU time of an iteration on one thread, kernel fixed / kernel learned:",
@@ -67,7 +67,7 @@ def report(config: dict[str, Any], results: Results) -> str:
         _million(results),
         "\n".join(f"- {note}" for note in config.get("notes", [])),
     ]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    return "\n\n".join(section for section in sections if section) + "\n"
 
 
 def _fits(config: dict[str, Any], results: Results) -> str:
@@ -88,10 +88,10 @@ def _fits(config: dict[str, Any], results: Results) -> str:
 def _times(config: dict[str, Any], results: Results) -> str:
     rows = []
     for count in config["sizes"]:
-        found = {name: results.get(f"time/{name}/{count}") for name in config["timed"]}
-        cells = [f"{duration(r['fixed'])} / {duration(r['moving'])}" if r else "–" for r in found.values()]
-        own = found["siggpde"]
-        cells += [_ratio(record, own) for name, record in found.items() if name != "siggpde"]
+        records = {name: results.get(f"time/{name}/{count}") for name in config["timed"]}
+        cells = [f"{duration(r['fixed'])} / {duration(r['moving'])}" if r else "–" for r in records.values()]
+        own = records["siggpde"]
+        cells += [_ratio(record, own) for name, record in records.items() if name != "siggpde"]
         rows.append([str(count), *cells])
     others = [m["name"] for name, m in config["timed"].items() if name != "siggpde"]
     headings = ["M", *(m["name"] for m in config["timed"].values()), *(f"{name} / SigGPDE" for name in others)]
@@ -124,22 +124,22 @@ def _figure(config: dict[str, Any], results: Results) -> list[str]:
 
     figure, axes = pyplot.subplots(1, 3, figsize=(11, 3.4), layout="constrained")
     for name, method in config["timed"].items():
-        colour, mark = _STYLES[name]
+        colour, marker = _STYLES[name]
         points = [(m, r["moving"]) for m in config["sizes"] if (r := results.get(f"time/{name}/{m}")) is not None]
         if points:
-            axes[0].plot(*zip(*points, strict=True), color=colour, marker=mark, label=method["name"])
+            axes[0].plot(*zip(*points, strict=True), color=colour, marker=marker, label=method["name"])
     axes[0].set(yscale="log", ylabel="CPU seconds of an iteration")
-    for place, key, label in ((1, "accuracy", "test accuracy %"), (2, "elbo", "ELBO a series")):
+    for column, key, label in ((1, "accuracy", "test accuracy %"), (2, "elbo", "ELBO a series")):
         for name, method in config["methods"].items():
-            colour, mark = _STYLES[name]
+            colour, marker = _STYLES[name]
             points = []
             for count in method["sizes"]:
                 records = results.records(f"fit/{name}/{count}/").values()
                 if records:
                     points.append((count, mean([record[key] for record in records])))
             if points:
-                axes[place].plot(*zip(*points, strict=True), color=colour, marker=mark, label=method["name"])
-        axes[place].set_ylabel(label)
+                axes[column].plot(*zip(*points, strict=True), color=colour, marker=marker, label=method["name"])
+        axes[column].set_ylabel(label)
     for ax in axes:
         ax.set_xlabel("inducing variables M")
         ax.spines[["top", "right"]].set_visible(False)

@@ -19,9 +19,9 @@ log = logging.getLogger(__name__)
 
 
 def train_demo(series: int | None = None, seed: int = 0) -> tuple[dict[str, Any], SigGPClassifier]:
-    """Train with the defaults and judge on the test set; on the first `series` training series only where given.
+    """Train with the defaults, on the first `series` training series where given, and evaluate on the test set.
 
-    Returns plain facts, with accuracy, NLPP (the mean of -log p(y | x)) and seconds, and the classifier.
+    Returns a summary of plain values, with accuracy, NLPP (the mean of -log p(y | x)) and seconds, and the classifier.
     """
     data = load_pendigits()
     x_train, y_train = data.X_train[:series], data.y_train[:series]
@@ -32,7 +32,7 @@ def train_demo(series: int | None = None, seed: int = 0) -> tuple[dict[str, Any]
     nlpp = -float(classifier.log_likelihood(data.X_test, data.y_test).mean())
     accuracy = float((classifier.predict(data.X_test) == data.y_test).mean())
     members = classifier.committee_.members
-    facts = {
+    summary = {
         "data": {"name": data.name, "train": len(x_train), "test": len(data.X_test)},
         "accuracy": accuracy,
         "nlpp": nlpp,
@@ -48,34 +48,34 @@ def train_demo(series: int | None = None, seed: int = 0) -> tuple[dict[str, Any]
             for weight, member in zip(classifier.committee_.weights.tolist(), members, strict=True)
         ],
     }
-    return facts, classifier
+    return summary, classifier
 
 
 def tensors(data: Dataset) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Series (n, length, channels) in float64 and labels 0..C-1 in the order of the sorted names: train, then test."""
-    names = {name: place for place, name in enumerate(sorted(set(data.y_train.tolist())))}
-    found = []
+    indices = {label: index for index, label in enumerate(sorted(set(data.y_train.tolist())))}
+    arrays = []
     for series, labels in ((data.X_train, data.y_train), (data.X_test, data.y_test)):
-        found.append(torch.from_numpy(np.swapaxes(series, 1, 2).astype(np.float64)))
-        found.append(torch.tensor([names[label] for label in labels.tolist()]))
-    return found[0], found[1], found[2], found[3]
+        arrays.append(torch.from_numpy(np.swapaxes(series, 1, 2).astype(np.float64)))
+        arrays.append(torch.tensor([indices[label] for label in labels.tolist()]))
+    return arrays[0], arrays[1], arrays[2], arrays[3]
 
 
-def write_training(folder: Path, facts: dict[str, Any], classifier: SigGPClassifier) -> None:
+def write_training(folder: Path, summary: dict[str, Any], classifier: SigGPClassifier) -> None:
     """model/, to be read by `siggpde.load`; report.md, what was done and how good it is."""
     classifier.save(folder / "model", force=True)
-    (folder / "report.md").write_text(_report(facts), encoding="utf-8")
+    (folder / "report.md").write_text(_report(summary), encoding="utf-8")
 
 
-def _report(facts: dict[str, Any]) -> str:
-    data, seconds = facts["data"], facts["seconds"]
+def _report(summary: dict[str, Any]) -> str:
+    data, seconds = summary["data"], summary["seconds"]
     times = f"{seconds['training']:.1f} s | {seconds['prediction']:.2f} s"
     lines = [
         f"# {data['name']}: trained on {data['train']} series, judged on {data['test']}",
         "",
         "| accuracy | NLPP | training | prediction |",
         "| --- | --- | --- | --- |",
-        f"| {100 * facts['accuracy']:.2f} % | {facts['nlpp']:.4f} | {times} |",
+        f"| {100 * summary['accuracy']:.2f} % | {summary['nlpp']:.4f} | {times} |",
         "",
         "Settings were chosen by leave-one-out on the training series alone. The models that are averaged:",
         "",
@@ -83,7 +83,7 @@ def _report(facts: dict[str, Any]) -> str:
         "| ---: | --- | ---: | ---: | ---: |",
         *(
             f"| {m['weight']:.2f} | {m['settings']} | {m['words']} | {m['left_out_nlpp']:.4f} | {m['seconds']:.1f} |"
-            for m in facts["members"]
+            for m in summary["members"]
         ),
         "",
         "```python",

@@ -104,11 +104,11 @@ def _products(model: AnyGP, size: Size) -> Callable[[], None]:
     return run
 
 
-def cpu_seconds(call: Callable[[], None], least: float) -> float:
-    """The fastest of repeated calls, after one to warm up; about `least` seconds in all."""
+def cpu_seconds(call: Callable[[], None], min_seconds: float) -> float:
+    """The fastest of repeated calls, after one to warm up; about `min_seconds` seconds in all."""
     call()
     best, spent = float("inf"), 0.0
-    while spent < least:
+    while spent < min_seconds:
         started = time.process_time()
         call()
         best = min(best, time.process_time() - started)

@@ -17,15 +17,15 @@ from siggpde.training.trainer import Trainer
 def iteration_seconds(
     model: AnyGP, cache: SignatureCache | PathStore, y: Tensor, batch: int, iterations: int, learn: bool
 ) -> float:
-    """CPU seconds of one iteration, the mean of some after a first one; with `learn` the kernel moves too."""
+    """CPU seconds of one iteration, the mean of `iterations` after a first one; with `learn` the kernel is learned too."""
     nothing = torch.empty(0, dtype=torch.int64)
     trainer = Trainer(model, cache, y, torch.arange(len(y)), nothing, History(), torch.Generator().manual_seed(0))
     endless = 10**9  # no evaluation falls into the timing
     phase = NadamPhase("", "train", learn, PaperSchedule(iterations=endless, batch=batch, evaluate_every=endless))
     phase.begin(trainer)
     phase.prepare(trainer)
-    for place in range(iterations + 1):
-        if place == 1:
+    for iteration in range(iterations + 1):
+        if iteration == 1:
             trainer.history.step_seconds.clear()
         phase.iterate(trainer)
         trainer.iteration += 1

@@ -105,24 +105,24 @@ def test_figures(model: AnyGP, x: Tensor, y: Tensor) -> dict[str, float]:
 @torch.no_grad()
 def full_elbo(model: AnyGP, x: Tensor, y: Tensor) -> float:
     """The ELBO of all the series over their number: no estimate from a minibatch."""
-    seen = PathStore(model, x, None).project(model)
-    return float(model.elbo_of(seen, y)) / len(y)
+    projection = PathStore(model, x, None).project(model)
+    return float(model.elbo_of(projection, y)) / len(y)
 
 
 def _screened(config: dict[str, Any], method: dict, data: Prepared, seed: int, checkpoint: Path | None) -> dict:
     started = time.process_time()
-    found = screen(
+    screening = screen(
         data.raw_train, data.y_train, seed=seed, max_words=method["words"], max_series=method["series"], progress=False
     )
-    paths, _ = found.transform(data.raw_train)
+    paths, _ = screening.transform(data.raw_train)
     likelihood = Bernoulli() if data.classes == 2 else Softmax(data.classes)
-    model = found.build(likelihood, rank=config["inducing"], dtype=torch.float32)
+    model = screening.build(likelihood, rank=config["inducing"], dtype=torch.float32)
     history = fit(
         model, (paths, data.y_train), NaturalGradients(), validation=config["validation"], seed=seed,
-        screening=found, checkpoint=checkpoint, resume=checkpoint is not None,
+        screening=screening, checkpoint=checkpoint, resume=checkpoint is not None,
     )  # fmt: skip
     cpu = time.process_time() - started
-    tests, _ = found.transform(data.raw_test)
+    tests, _ = screening.transform(data.raw_test)
     return {
         **test_figures(model, tests, data.y_test),
         "cpu_seconds": cpu,

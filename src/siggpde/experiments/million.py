@@ -1,4 +1,4 @@
-"""A million synthetic satellite series: time and memory of SigGPDE where the paper's data cannot be had."""
+"""A million synthetic satellite series, for the paper's data is not public: time and memory of SigGPDE."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def resampled(data: Prepared, count: int, noise: float, seed: int) -> tuple[Tens
     raw = data.raw_train.float()
     scale = noise * raw.std(dim=(0, 1))
     series = raw[rows]
-    for part in series.split(2**16):
-        part.add_(torch.randn(part.shape, generator=generator) * scale)
+    for chunk in series.split(2**16):
+        chunk.add_(torch.randn(chunk.shape, generator=generator) * scale)
     return series, data.y_train[rows]
 
 
@@ -50,9 +50,9 @@ def time_million(config: dict[str, Any], seed: int) -> dict[str, Any]:
     started, wall = time.process_time(), time.perf_counter()
     cache = SignatureCache(paths, None, features.words, kernel.log_theta, dtype=torch.float32)
     made, made_wall = time.process_time() - started, time.perf_counter() - wall
-    found = {"series": len(labels), "inducing": count, "signature_seconds": made, "signature_wall": made_wall}
+    record = {"series": len(labels), "inducing": count, "signature_seconds": made, "signature_wall": made_wall}
     for name, learn in (("fixed", False), ("moving", True)):
         seconds = iteration_seconds(model, cache, labels, config["schedule"]["batch"], settings["iterations"], learn)
-        found[f"{name}_seconds_per_iteration"] = seconds
-    found["peak_gib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    return found
+        record[f"{name}_seconds_per_iteration"] = seconds
+    record["peak_gib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    return record

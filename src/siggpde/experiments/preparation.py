@@ -29,13 +29,16 @@ def prepare(config: dict[str, Any]) -> Prepared:
     """The data set `config["data"]`, through `config["spectrogram"]` where there is one, of equal lengths.
 
     `config["each"] = true` brings every channel of every series to mean 0 and spread 1 before anything else is done.
-    `config["series"]` and `config["test_series"]`, where given, keep so many of the series, evenly spread over the set.
+    `config["series"]` and `config["test_series"]`, where given, are numbers of series to keep, evenly spread.
     """
     data = load_dataset(config["data"])
-    parts = [(data.X_train, data.y_train, config.get("series")), (data.X_test, data.y_test, config.get("test_series"))]
-    names = {label: place for place, label in enumerate(sorted(set(data.y_train.tolist())))}
+    subsets = [
+        (data.X_train, data.y_train, config.get("series")),
+        (data.X_test, data.y_test, config.get("test_series")),
+    ]
+    indices = {label: index for index, label in enumerate(sorted(set(data.y_train.tolist())))}
     series, labels = [], []
-    for x, y, wanted in parts:
+    for x, y, wanted in subsets:
         if not np.isfinite(x).all():
             raise ValueError(f"{data.name} has series of unequal length or with gaps; the experiments take whole ones")
         rows = np.arange(len(x)) if wanted is None else np.linspace(0, len(x) - 1, min(wanted, len(x))).astype(int)
@@ -43,9 +46,9 @@ def prepare(config: dict[str, Any]) -> Prepared:
         if "spectrogram" in config:
             batch = Spectrogram(**config["spectrogram"])(batch)
         series.append(each_standardised(batch.values) if config.get("each") else batch.values)
-        labels.append(torch.tensor([names[label] for label in y[rows].tolist()]))
+        labels.append(torch.tensor([indices[label] for label in y[rows].tolist()]))
     train, test = standardised(with_time(series[0]), with_time(series[1]))
-    return Prepared(train, labels[0], test, labels[1], series[0], series[1], len(names))
+    return Prepared(train, labels[0], test, labels[1], series[0], series[1], len(indices))
 
 
 def with_time(x: Tensor) -> Tensor:
@@ -61,7 +64,7 @@ def each_standardised(x: Tensor) -> Tensor:
 
 
 def standardised(train: Tensor, test: Tensor) -> tuple[Tensor, Tensor]:
-    """Both with the mean 0 and the spread 1 that every channel of `train` then has; constant channels become 0."""
+    """Both standardised by the mean and spread of every channel of `train`; channels constant in `train` become 0."""
     mean = train.mean(dim=(0, 1))
     deviation = train.std(dim=(0, 1), correction=0)
     scale = torch.where(deviation > 0, deviation, 1.0)

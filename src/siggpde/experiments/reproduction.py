@@ -14,7 +14,7 @@ from siggpde.files import atomic_write
 
 log = logging.getLogger(__name__)
 
-# The module of every experiment; several experiments are of the same kind.
+# The module of every experiment: PenDigits, whale calls, satellite series (Crop), weather, and the complexity table.
 _MODULES = {
     "pendigits": "comparison",
     "whales": "comparison",
@@ -23,7 +23,7 @@ _MODULES = {
     "complexity": "complexity",
 }
 NAMES = tuple(_MODULES)
-_WORDS = ("title", "notes")  # settings that no result depends on
+_NOT_IN_RESULTS = ("title", "notes")  # settings that no result depends on
 
 
 def reproduce(
@@ -36,12 +36,12 @@ def reproduce(
     jobs: int = 1,
     config: Path | None = None,
 ) -> str:
-    """Run the experiment `name`, or what is missing of it in `folder`, and return its report in Markdown.
+    """Run the experiment `name`, without the runs that `folder` has already, and return its report in Markdown.
 
     - `runs`: how often each method is run, each time with another seed; by default as the settings say.
     - `quick`: the settings of a few minutes.
     - `budget`: seconds of CPU time that one run of one method may take; by default as the settings say.
-    - `jobs`: how many runs go on at the same time, each on one thread.
+    - `jobs`: how many runs are computed at the same time, each on one thread.
     - `config`: a TOML file of settings in place of the experiment's own.
 
     The folder gets results.json, report.md and the figures as PNG and SVG.
@@ -58,7 +58,7 @@ def reproduce(
     settings.pop("runs", None)  # more runs may be added to a folder
     if wanted < 1:
         raise ValueError(f"runs must be at least 1, got {wanted}")
-    results = Results(folder, {key: value for key, value in settings.items() if key not in _WORDS})
+    results = Results(folder, {key: value for key, value in settings.items() if key not in _NOT_IN_RESULTS})
     module: Any = import_module(f"siggpde.experiments.{_MODULES[name]}")
     module.run(settings, results, wanted, jobs)
     text = _head(name, settings, results, quick, wanted) + module.report(settings, results)

@@ -23,7 +23,7 @@ Record = dict[str, Any]
 class Results:
     """Records by key, kept in `results.json` of a folder together with the settings and the machine they came from.
 
-    A folder made with other settings is refused: results of two kinds would stand in one table.
+    A folder made with other settings is refused, for its results are not comparable.
     """
 
     def __init__(self, folder: str | Path, config: dict[str, Any]) -> None:
@@ -33,13 +33,13 @@ class Results:
         if not self.file.exists():
             return
         try:
-            kept = json.loads(self.file.read_text(encoding="utf-8"))
-            same = kept["config"] == json.loads(json.dumps(config))
+            stored = json.loads(self.file.read_text(encoding="utf-8"))
+            same = stored["config"] == json.loads(json.dumps(config))
         except (ValueError, KeyError, TypeError) as error:
             raise ValueError(f"{self.file} is not a file of results ({error}); choose another folder") from error
         if not same:
             raise ValueError(f"{self.file} was made with other settings; choose another folder, or remove it")
-        self._data = kept
+        self._data = stored
 
     @property
     def installation(self) -> dict[str, Any]:
@@ -53,7 +53,7 @@ class Results:
         return {key: record for key, record in self._data["records"].items() if key.startswith(prefix)}
 
     def put(self, key: str, record: Record) -> Record:
-        """Keep a record and write the file, whole or not at all."""
+        """Stores a record and writes the file, whole or not at all."""
         self._data["records"][key] = json.loads(json.dumps(record))
         self.folder.mkdir(parents=True, exist_ok=True)
         with atomic_write(self.file) as file:
@@ -61,18 +61,18 @@ class Results:
         return self._data["records"][key]
 
     def once(self, key: str, compute: Callable[[], Record]) -> Record:
-        """The record kept under the key, or a new one."""
-        kept = self.get(key)
-        if kept is not None:
+        """The record stored under the key; computed and stored where there is none."""
+        record = self.get(key)
+        if record is not None:
             log.info("%s: done before", key)
-            return kept
+            return record
         log.info("%s ...", key)
         return self.put(key, compute())
 
     def compute(self, tasks: dict[str, Callable[[], Record]], jobs: int = 1, *, apart: bool = False) -> None:
-        """All the records that are missing, in `jobs` processes of one thread each; one job is done in this process.
+        """Computes and stores the missing records, in `jobs` processes of one thread each; one job is this process.
 
-        `apart` takes a process of its own for one job too. In other processes the tasks have to be functions of
+        With `apart` a single job has a process of its own too. Tasks of other processes have to be functions of
         modules, or `functools.partial` of such.
         """
         missing = {key: task for key, task in tasks.items() if self.get(key) is None}
@@ -80,12 +80,12 @@ class Results:
             for key, task in tasks.items():
                 self.once(key, task)
             return
-        with ProcessPoolExecutor(jobs, get_context("spawn"), torch.set_num_threads, (1,)) as pool:
-            running = {pool.submit(task): key for key, task in missing.items()}
+        with ProcessPoolExecutor(jobs, get_context("spawn"), torch.set_num_threads, (1,)) as executor:
+            running = {executor.submit(task): key for key, task in missing.items()}
             try:
                 for future in as_completed(running):
                     self.put(running[future], future.result())
                     log.info("%s: done", running[future])
             except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
+                executor.shutdown(wait=False, cancel_futures=True)
                 raise
