@@ -16,7 +16,7 @@ import pytest
 from helpers.small_estimators import estimator, rising, walks
 from siggpde import predict_stream, streaming
 from siggpde.io import read, stream
-from siggpde.streaming import Parts, prediction_table
+from siggpde.streaming import BlockFolder, prediction_table
 
 N = 2500
 BLOCK = 1024
@@ -92,7 +92,7 @@ def interrupted(model: Any, source: Path, blocks: int, monkeypatch: pytest.Monke
         with pytest.raises(MemoryError, match="lights"):
             predict_stream(model, source, output, block=BLOCK)
     assert not output.exists()
-    assert len(list(Parts.of(output).folder.glob("block-*.parquet"))) == blocks
+    assert len(list(BlockFolder.of(output).folder.glob("block-*.parquet"))) == blocks
     return output
 
 
@@ -109,7 +109,7 @@ def test_an_interrupted_stream_goes_on(model: Any, source: Path, blocks: int, mo
     assert predict_stream(model, source, output, block=BLOCK, resume=True) == N
     assert starts == [BLOCK * number for number in range(blocks, 3)]
     assert pl.read_parquet(output).equals(expected(model, source))
-    assert not Parts.of(output).folder.exists()
+    assert not BlockFolder.of(output).folder.exists()
 
 
 def test_resume_without_anything_to_go_on_from_starts(model: Any, source: Path):
@@ -127,7 +127,7 @@ def test_other_blocks_are_not_mixed_in(model: Any, source: Path, change: str, mo
     elif change == "file":
         np.save(source, walks(N + 1, 1, 12))
     elif change == "facts":
-        (Parts.of(output).folder / "facts.json").write_text("{")
+        (BlockFolder.of(output).folder / "facts.json").write_text("{")
     else:
         settings[change] = {"level": 0.5, "block": 2 * BLOCK}[change]
     with pytest.raises(ValueError, match="was made with another model, file or settings"):
@@ -140,15 +140,15 @@ def test_other_blocks_are_not_mixed_in(model: Any, source: Path, change: str, mo
 
 def test_only_its_own_files_are_removed(model: Any, source: Path, monkeypatch: pytest.MonkeyPatch):
     output = interrupted(model, source, 1, monkeypatch)
-    (Parts.of(output).folder / "notes.txt").write_text("mine")
+    (BlockFolder.of(output).folder / "notes.txt").write_text("mine")
     predict_stream(model, source, output, block=BLOCK, resume=True)
-    assert [path.name for path in Parts.of(output).folder.iterdir()] == ["notes.txt"]
+    assert [path.name for path in BlockFolder.of(output).folder.iterdir()] == ["notes.txt"]
 
 
 def test_what_is_left_is_logged_where_there_is_no_terminal(
     model: Any, source: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
-    monkeypatch.setattr(streaming, "_SAY_EVERY", 0.0)
+    monkeypatch.setattr(streaming, "_LOG_EVERY", 0.0)
     with caplog.at_level(logging.INFO):
         predict_stream(model, source, source.with_name("out.parquet"), block=BLOCK, progress=False)
     lines = [record.getMessage() for record in caplog.records if "predicted, about" in record.getMessage()]
@@ -177,15 +177,15 @@ def test_wrong_calls(model: Any, source: Path, settings: dict[str, Any], error: 
 _KILLED = """
 import os, signal, sys
 from siggpde import streaming
-from siggpde.streaming import Parts, predict_stream
+from siggpde.streaming import BlockFolder, predict_stream
 
-write = Parts.write
+write = BlockFolder.write
 def killing(self, number, table):
     if number == 1:
         os.kill(os.getpid(), signal.SIGKILL)
     write(self, number, table)
 
-Parts.write = killing
+BlockFolder.write = killing
 predict_stream(sys.argv[1], sys.argv[2], sys.argv[3], block=1024)
 """
 
@@ -196,7 +196,7 @@ def test_a_killed_stream_goes_on(model: Any, source: Path):
     command = [sys.executable, *["-S"] * sys.flags.no_site, "-c", _KILLED, str(folder), str(source), str(output)]
     assert subprocess.run(command, check=False, timeout=120, env=os.environ).returncode == -signal.SIGKILL
     assert not output.exists()
-    facts = json.loads((Parts.of(output).folder / "facts.json").read_text())
-    assert facts["block"] == 1024
+    settings = json.loads((BlockFolder.of(output).folder / "facts.json").read_text())
+    assert settings["block"] == 1024
     predict_stream(folder, source, output, block=1024, resume=True)
     assert pl.read_parquet(output).equals(expected(model, source))

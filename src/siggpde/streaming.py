@@ -1,7 +1,7 @@
 """Predictions for more series than fit into memory: read, predicted and written block by block.
 
-Every block goes to a file of its own in the folder OUTPUT.parts, which appears whole or not at all. When all are there
-they are joined to OUTPUT, and the folder goes. After an interruption the same call with `resume=True` goes on.
+Every block is written atomically to a file of its own in the folder OUTPUT.parts. When all are there they are joined to
+OUTPUT and the folder is removed. After an interruption the same call with `resume=True` goes on.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from siggpde.progress import Progress
 log = logging.getLogger(__name__)
 
 _CHUNK = 1024  # blocks are multiples of what is predicted together, so that results are the same to the last bit
-_SAY_EVERY = 30.0
+_LOG_EVERY = 30.0  # seconds
 _OURS = re.compile(rf"(block-\d{{6,}}\.parquet|facts\.json)({PART_SUFFIX})?")
 
 
@@ -68,24 +68,24 @@ def predict_stream(
     estimator = model if isinstance(model, Estimator) else load(model)
     series = source if isinstance(source, SeriesStream) else stream(source)
     size = series.block_size() if block is None else block
-    facts = {"model": _digest(estimator), "source": series.identity, "level": level, "block": size}
-    parts = Parts.of(output)
-    done = parts.begin(facts, resume=resume, force=force)
-    started, said = time.perf_counter(), time.perf_counter()
+    settings = {"model": _digest(estimator), "source": series.identity, "level": level, "block": size}
+    blocks = BlockFolder.of(output)
+    done = blocks.begin(settings, resume=resume, force=force)
+    started = logged = time.perf_counter()
     with Progress(progress) as bar:
         bar.start("predicting", len(series))
         first = min(len(series), done * size)
         bar.step(by=first)
         for number in range(done, -(-len(series) // size)):
             data = series.block(number * size, (number + 1) * size)
-            parts.write(number, prediction_table(estimator, data, level))
+            blocks.write(number, prediction_table(estimator, data, level))
             bar.step(by=len(data))
-            now, sofar = time.perf_counter(), number * size + len(data)
-            if not bar.shown and now - said > _SAY_EVERY:
-                left = (now - started) * (len(series) - sofar) / (sofar - first)
-                log.info("%d of %d series predicted, about %.0f s left", sofar, len(series), left)
-                said = now
-    parts.join(output)
+            now, predicted = time.perf_counter(), number * size + len(data)
+            if not bar.shown and now - logged > _LOG_EVERY:
+                left = (now - started) * (len(series) - predicted) / (predicted - first)
+                log.info("%d of %d series predicted, about %.0f s left", predicted, len(series), left)
+                logged = now
+    blocks.join(output)
     return len(series)
 
 
@@ -96,41 +96,46 @@ def prediction_table(estimator: Estimator, data: SeriesData, level: float = 0.9)
         mean, std = estimator.predict(data.X, return_std=True)
         lower, upper = estimator.predict_interval(data.X, level).T
         return pl.DataFrame({"id": ids.tolist(), "prediction": mean, "std": std, "lower": lower, "upper": upper})
-    chances = estimator.predict_proba(data.X)
+    probabilities = estimator.predict_proba(data.X)
     labels = estimator.classes_.tolist()
-    likeliest = [labels[place] for place in chances.argmax(axis=1).tolist()]
-    columns = {f"p({label})": np.ascontiguousarray(chances[:, place]) for place, label in enumerate(labels)}
+    likeliest = [labels[index] for index in probabilities.argmax(axis=1).tolist()]
+    columns = {
+        f"p({label})": np.ascontiguousarray(column) for label, column in zip(labels, probabilities.T, strict=True)
+    }
     return pl.DataFrame({"id": ids.tolist(), "prediction": likeliest, **columns})
 
 
 @dataclass(frozen=True)
-class Parts:
-    """The folder of blocks beside an output that is being written."""
+class BlockFolder:
+    """The folder OUTPUT.parts: predictions in files of one block each, while OUTPUT is not finished.
+
+    `facts.json` in it tells which model, source and options the blocks belong to.
+    """
 
     folder: Path
 
     @staticmethod
-    def of(output: Path) -> Parts:
-        return Parts(output.with_name(f"{output.name}.parts"))
+    def of(output: Path) -> BlockFolder:
+        return BlockFolder(output.with_name(f"{output.name}.parts"))
 
     def exists(self) -> bool:
-        """Whether there is anything to go on from."""
+        """Whether there are blocks to resume from."""
         return any(self._files())
 
-    def begin(self, facts: dict[str, Any], *, resume: bool, force: bool) -> int:
-        """How many blocks are there to go on from; 0, with a folder that is empty but for the facts, otherwise."""
-        path, wanted = self.folder / "facts.json", json.loads(json.dumps(facts))
+    def begin(self, settings: dict[str, Any], *, resume: bool, force: bool) -> int:
+        """Returns how many blocks can be kept. Without `resume` it is 0, and the folder holds `facts.json` only."""
+        path, expected = self.folder / "facts.json", json.loads(json.dumps(settings))
         if resume and path.exists():
             try:
-                found = json.loads(path.read_text())
+                saved = json.loads(path.read_text())
             except ValueError:
-                found = None
-            if found != wanted:
+                saved = None
+            if saved != expected:
                 raise ValueError(
                     f"{self.folder} was made with another model, file or settings; give the same ones, or force=True "
                     "without resume to start anew"
                 )
-            return next(number for number in range(len(list(self._files())) + 1) if not self._place(number).exists())
+            return next(number for number in range(len(list(self._files())) + 1) if not self._path(number).exists())
         if self.exists() and not (force or resume):
             raise FileExistsError(
                 f"{self.folder} holds predictions that were interrupted; resume=True goes on, force=True starts anew"
@@ -138,28 +143,28 @@ class Parts:
         self.remove()
         self.folder.mkdir(exist_ok=True)
         with atomic_write(path) as file:
-            file.write((json.dumps(wanted, indent=1) + "\n").encode())
+            file.write((json.dumps(expected, indent=1) + "\n").encode())
         return 0
 
     def write(self, number: int, table: pl.DataFrame) -> None:
-        with atomic_write(self._place(number)) as file:
+        with atomic_write(self._path(number)) as file:
             table.write_parquet(file)
 
     def join(self, output: Path) -> None:
-        """All blocks in one file, without having them in memory; then they go."""
+        """Writes all blocks into one file without reading them into memory, then removes them."""
         paths = sorted(path for path in self._files() if path.suffix == ".parquet")
         with atomic_write(output) as file:
             pl.scan_parquet(paths).sink_parquet(Path(file.name))
         self.remove()
 
     def remove(self) -> None:
-        """Removes it, and nothing that is not of it; the facts go last."""
+        """Removes the files of the blocks and no others, `facts.json` last, and the folder if it is then empty."""
         for path in sorted(self._files(), key=lambda path: path.suffix == ".json"):
             path.unlink(missing_ok=True)
         with suppress(OSError):
             self.folder.rmdir()
 
-    def _place(self, number: int) -> Path:
+    def _path(self, number: int) -> Path:
         return self.folder / f"block-{number:06d}.parquet"
 
     def _files(self) -> Iterator[Path]:
@@ -168,13 +173,13 @@ class Parts:
 
 
 def _digest(estimator: Estimator) -> str:
-    """A hash of all that predictions follow from."""
+    """A hash of everything that predictions depend on."""
     estimator._check_fitted()
     committee = estimator.committee_
     tensors = [tensor for member in committee.members for tensor in member.model.state_dict().values()]
     transforms = [member.transform.state() for member in committee.members]
     words = [member.model.features.words for member in committee.members]
-    outer = [getattr(estimator, name, None) for name in ("target_shift_", "target_scale_")]
+    scaling = [getattr(estimator, name, None) for name in ("target_shift_", "target_scale_")]
     classes = estimator.classes_.tolist() if not isinstance(estimator, SigGPRegressor) else None
-    facts = (transforms, words, estimator.preparation_.state(), committee.recalibration, committee.sharpness)
-    return digest(committee.weights, *tensors, facts=(*facts, outer, classes))
+    settings = (transforms, words, estimator.preparation_.state(), committee.recalibration, committee.sharpness)
+    return digest(committee.weights, *tensors, facts=(*settings, scaling, classes))

@@ -9,7 +9,7 @@ import pytest
 
 from helpers.cli_data import FAST, fitted, long_table, run
 from siggpde import streaming
-from siggpde.streaming import Parts
+from siggpde.streaming import BlockFolder
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ def test_an_interruption_says_how_to_go_on(place: Path, tmp_path: Path, monkeypa
     resumed = run(*arguments, "--resume")
     assert resumed.exit_code == 0, resumed.output
     assert pl.read_parquet(output).equals(whole(place, "kinds"))
-    assert not Parts.of(output).folder.exists()
+    assert not BlockFolder.of(output).folder.exists()
 
 
 @pytest.mark.parametrize("output", [(), ("--output", "out.csv"), ("--output", "out.parquet", "--json")])

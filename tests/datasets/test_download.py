@@ -138,7 +138,7 @@ def test_offline(archive: Archive, cache: Path):
 
 def test_a_server_that_stalls(archive: Archive, cache: Path, monkeypatch: pytest.MonkeyPatch):
     archive.seconds = 1.0
-    monkeypatch.setattr(archive_module, "_SECONDS", 0.1)
+    monkeypatch.setattr(archive_module, "_TIMEOUT", 0.1)
     with pytest.raises(FileNotFoundError, match="timed out"):
         load_dataset("Small")
     assert files(cache) == []
@@ -193,7 +193,7 @@ def test_bad_zip_files(archive: Archive, cache: Path, tmp_path: Path, content: b
     assert sorted(path.name for path in tmp_path.rglob("*.ts")) == []
 
 
-@pytest.mark.parametrize("limit", ["_MOST_BYTES", "_MOST_BYTES_UNPACKED"])
+@pytest.mark.parametrize("limit", ["_MAX_BYTES", "_MAX_BYTES_UNPACKED"])
 @pytest.mark.parametrize("length", [True, False])
 def test_sizes_are_bounded(archive: Archive, cache: Path, limit: str, length: bool, monkeypatch: pytest.MonkeyPatch):
     archive.length = length
@@ -271,13 +271,13 @@ def test_addresses(monkeypatch: pytest.MonkeyPatch):
 
 def test_threads_download_once(archive: Archive):
     archive.seconds = 0.2
-    found = []
-    threads = [threading.Thread(target=lambda: found.append(load_dataset("Small"))) for _ in range(4)]
+    loaded = []
+    threads = [threading.Thread(target=lambda: loaded.append(load_dataset("Small"))) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(found) == 4 and archive.asked == ["/Small.zip"]
+    assert len(loaded) == 4 and archive.asked == ["/Small.zip"]
 
 
 def test_two_processes_record_side_by_side(tmp_path: Path):

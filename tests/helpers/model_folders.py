@@ -30,22 +30,22 @@ def same(one: Any, other: Any) -> bool:
     return type(one) is type(other) and repr(one) == repr(other)
 
 
-def holds(place: Path, model: tuple[dict[str, Tensor], dict[str, Any], str]) -> bool:
-    tensors, facts = read_folder(place)
-    return same(dict(sorted(tensors.items())), dict(sorted(model[0].items()))) and same(facts, model[1])
+def holds(folder: Path, model: tuple[dict[str, Tensor], dict[str, Any], str]) -> bool:
+    tensors, metadata = read_folder(folder)
+    return same(dict(sorted(tensors.items())), dict(sorted(model[0].items()))) and same(metadata, model[1])
 
 
-def files(place: Path) -> list[str]:
-    return sorted(entry.name for entry in place.iterdir())
+def files(folder: Path) -> list[str]:
+    return sorted(entry.name for entry in folder.iterdir())
 
 
-def data_file(place: Path) -> Path:
-    (found,) = place.glob("weights-*.safetensors")
-    return found
+def data_file(folder: Path) -> Path:
+    (file,) = folder.glob("weights-*.safetensors")
+    return file
 
 
-def reseal(place: Path, **changes: Any) -> None:
+def reseal(folder: Path, **changes: Any) -> None:
     """Changes the manifest as someone would who also mends its hash."""
-    content = json.loads((place / "model.json").read_text()) | changes
+    content = json.loads((folder / "model.json").read_text()) | changes
     content["sha256"] = manifest._own_hash(content)
-    (place / "model.json").write_text(json.dumps(content))
+    (folder / "model.json").write_text(json.dumps(content))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from siggpde.datasets import load_pendigits
-from siggpde.datasets.folders import INSIDE
+from siggpde.datasets.folders import PACKAGE_DATA
 from siggpde.io import read
 
 X = np.arange(24, dtype=np.float32).reshape(3, 2, 4)
@@ -26,7 +26,7 @@ def npy(folder: Path, x=X) -> Path:
 
 @pytest.mark.parametrize("part", ["train", "test"])
 def test_train_and_test(part: str):
-    data, whole = read(INSIDE / "PenDigits.npz", part=part), load_pendigits()
+    data, whole = read(PACKAGE_DATA / "PenDigits.npz", part=part), load_pendigits()
     assert isinstance(data.X, np.ndarray) and data.X.dtype == np.float64
     np.testing.assert_array_equal(data.X, whole.X_train if part == "train" else whole.X_test)
     assert data.y is not None

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from siggpde.persistence import CardData, CardFacts, model_card
+from siggpde.persistence import CardContent, CardData, model_card
 
 DATA: CardData = {
     "name": "Gestures",
@@ -19,7 +19,7 @@ DATA: CardData = {
     "lengths": (40, 315),
     "labels": {"circle": 70, "square": 46, "wave_left": 4},
 }
-FACTS: CardFacts = {
+CONTENT: CardContent = {
     "title": "Gestures of a hand",
     "kind": "classification",
     "data": DATA,
@@ -47,7 +47,7 @@ def row(card: str, name: str) -> str:
 
 
 def test_a_full_card():
-    card = model_card(FACTS)
+    card = model_card(CONTENT)
     assert card.startswith("# Gestures of a hand\n\nA Gaussian process with the signature kernel")
     assert re.findall("^## (.*)$", card, re.M) == ["Trained on", "Settings", "Scores", "Use it", "Limits"]
     assert row(card, "Series") == "120"
@@ -68,7 +68,7 @@ def test_a_full_card():
 
 
 def test_limits_are_those_of_this_model():
-    card = model_card(FACTS)
+    card = model_card(CONTENT)
     assert "Probabilities are calibrated for series like those of the training data" in card
     assert "The validation series also took part in choosing settings" in card
     assert r"fewer than 10 series are known poorly: wave\_left (4)." in card
@@ -81,10 +81,10 @@ def test_limits_are_those_of_this_model():
     assert "model.predict(X, return_std=True)" in few
 
 
-@pytest.mark.parametrize("key", [*FACTS, None])
+@pytest.mark.parametrize("key", [*CONTENT, None])
 def test_every_fact_may_be_missing(key: str | None):
-    for facts in ({k: v for k, v in FACTS.items() if k != key}, dict(FACTS) | ({key: None} if key else {})):
-        card = model_card(facts)
+    for content in ({k: v for k, v in CONTENT.items() if k != key}, dict(CONTENT) | ({key: None} if key else {})):
+        card = model_card(content)
         assert card.startswith("# ") and "## Limits" in card and "None" not in card and "\n\n\n" not in card
 
 
@@ -112,13 +112,13 @@ def test_the_command_may_be_given():
 @settings(max_examples=80, deadline=None)
 @given(st.text(max_size=30), st.text(min_size=1, max_size=30))
 def test_no_text_breaks_the_card(text: str, path: str):
-    facts: dict[str, Any] = {
+    content: dict[str, Any] = {
         "title": text,
         "data": {"name": text, "labels": {text: 3}, "channel_names": [text]},
         "settings": {text: text},
         "path": path,
     }
-    outside, lines = [], model_card(facts).split("\n")
+    outside, lines = [], model_card(content).split("\n")
     fence = ""
     for line in lines:
         mark = re.match("`{3,}", line)
@@ -139,13 +139,13 @@ def test_no_text_breaks_the_card(text: str, path: str):
 
 
 @pytest.mark.parametrize(
-    ("facts", "message"),
+    ("content", "message"),
     [
-        ({"titel": "x"}, "facts has no place for 'titel'; it takes title, kind, data"),
-        ({"data": {"rows": 3}}, r"facts\['data'\] has no place for 'rows'; it takes name, series"),
+        ({"titel": "x"}, "content cannot hold 'titel'; it takes title, kind, data"),
+        ({"data": {"rows": 3}}, r"content\['data'\] cannot hold 'rows'; it takes name, series"),
         ({"kind": "clustering"}, "kind must be 'classification' or 'regression', got 'clustering'"),
     ],
 )
-def test_unknown_facts_are_refused(facts: Any, message: str):
+def test_unknown_content_are_refused(content: Any, message: str):
     with pytest.raises(ValueError, match=message):
-        model_card(facts)
+        model_card(content)

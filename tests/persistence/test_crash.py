@@ -59,30 +59,30 @@ def stopping(at: int, kind: type[BaseException], whole: bool) -> Iterator[list[s
 def test_whichever_operation_fails_a_model_is_there(
     tmp_path: Path, first: bool, kind: type[BaseException], whole: bool
 ):
-    seen: set[str] = set()
+    failed: set[str] = set()
     outcomes: list[str] = []
     for at in range(100):
-        place = tmp_path / str(at) / "m"
+        folder = tmp_path / str(at) / "m"
         if not first:
-            write_folder(place, *OLD)
+            write_folder(folder, *OLD)
         with stopping(at, kind, whole) as done, suppress(OSError, Stopped):
-            write_folder(place, *NEW, force=True)
+            write_folder(folder, *NEW, force=True)
         if at >= len(done):
             break
-        seen.add(done[at])
-        if first and not (place / "model.json").exists():
+        failed.add(done[at])
+        if first and not (folder / "model.json").exists():
             outcomes.append("none")
         else:
-            outcomes.append(read_folder(place)[1]["which"])
-            assert holds(place, NEW if outcomes[-1] == "new" else OLD)
-        write_folder(place, *NEW, force=True)  # the next save succeeds and leaves no litter
-        assert holds(place, NEW) and files(place) == ["README.md", "model.json", data_file(place).name]
+            outcomes.append(read_folder(folder)[1]["which"])
+            assert holds(folder, NEW if outcomes[-1] == "new" else OLD)
+        write_folder(folder, *NEW, force=True)  # the next save succeeds and leaves no litter
+        assert holds(folder, NEW) and files(folder) == ["README.md", "model.json", data_file(folder).name]
     else:
         pytest.fail("the save never went through")
     before = "none" if first else "old"
     assert outcomes == sorted(outcomes, key=["none", "old", "new"].index)  # once new, always new
     assert outcomes.count(before) >= 5 and outcomes.count("new") >= 5
-    assert seen >= {"replace", "fsync", "open", "listdir"} | (set() if first else {"unlink"})
+    assert failed >= {"replace", "fsync", "open", "listdir"} | (set() if first else {"unlink"})
 
 
 def test_a_full_disk_leaves_the_old_model_and_no_litter(saved: Path):
@@ -119,12 +119,12 @@ while True:
 """
 
 
-def kill_while_saving(place: Path, times: int) -> set[str]:
+def kill_while_saving(folder: Path, times: int) -> set[str]:
     """Kills a process that saves over and over; after every kill the folder must hold one of the two models."""
-    choose, found = random.Random(2), set()
+    choose, outcomes = random.Random(2), set()
     flags = ["-S"] if sys.flags.no_site else []
     for _ in range(times):
-        command = [sys.executable, *flags, "-c", SAVE_FOR_EVER, str(place)]
+        command = [sys.executable, *flags, "-c", SAVE_FOR_EVER, str(folder)]
         child = subprocess.Popen(
             command, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, env=os.environ | {"OMP_NUM_THREADS": "1"}
         )
@@ -136,17 +136,17 @@ def kill_while_saving(place: Path, times: int) -> set[str]:
         child.send_signal(signal.SIGKILL)
         assert child.wait() == -signal.SIGKILL
         child.stdout.close()
-        which = read_folder(place)[1]["which"]
-        assert holds(place, NEW if which == "new" else OLD)
-        found.add(f"{which}, {len(files(place))} files")
-    return found
+        which = read_folder(folder)[1]["which"]
+        assert holds(folder, NEW if which == "new" else OLD)
+        outcomes.add(f"{which}, {len(files(folder))} files")
+    return outcomes
 
 
 @pytest.mark.slow
 def test_a_process_killed_while_saving_leaves_one_whole_model(saved: Path):
-    found = kill_while_saving(saved, 20)
-    assert {text[:3] for text in found} == {"old", "new"}
-    assert any("4 files" in text or "5 files" in text for text in found)  # it was killed in the middle
+    outcomes = kill_while_saving(saved, 20)
+    assert {text[:3] for text in outcomes} == {"old", "new"}
+    assert any("4 files" in text or "5 files" in text for text in outcomes)  # it was killed in the middle
     write_folder(saved, *NEW, force=True)
     assert holds(saved, NEW) and len(files(saved)) == 3
 

@@ -30,13 +30,13 @@ def test_every_changed_byte_is_noticed(saved: Path, name: str):
     path = data_file(saved) if name == "weights" else saved / name
     good, choose = path.read_bytes(), random.Random(0)
     noticed = 0
-    for place in range(0, len(good), 1 if name == "model.json" else 37):
+    for position in range(0, len(good), 1 if name == "model.json" else 37):
         bad = bytearray(good)
-        bad[place] ^= 1 << choose.randrange(8)
+        bad[position] ^= 1 << choose.randrange(8)
         path.write_bytes(bad)
         with pytest.raises(ModelFileError, match=str(path)):
             read_folder(saved)
-        bad[place] = choose.randrange(256)
+        bad[position] = choose.randrange(256)
         path.write_bytes(bad)
         with suppress(ModelFileError):  # a space for a space changes nothing
             assert holds(saved, OLD)
@@ -59,13 +59,13 @@ def test_every_cut_and_addition_is_noticed(saved: Path, name: str):
 
 @settings(max_examples=40, deadline=None)
 @given(st.binary(max_size=60), st.integers(0, 400))
-def test_rubbish_in_the_data_is_noticed_even_with_the_right_hashes(rubbish: bytes, place: int):
+def test_rubbish_in_the_data_is_noticed_even_with_the_right_hashes(rubbish: bytes, position: int):
     with tempfile.TemporaryDirectory() as where:
         saved = Path(where)
         write_folder(saved, *OLD)
         good = data_file(saved).read_bytes()
         data_file(saved).unlink()
-        bad = good[:place] + rubbish + good[place + len(rubbish) + 1 :]
+        bad = good[:position] + rubbish + good[position + len(rubbish) + 1 :]
         digest = hashlib.sha256(bad).hexdigest()
         (saved / manifest.data_name(digest)).write_bytes(bad)
         reseal(saved, files=[{"name": manifest.data_name(digest), "bytes": len(bad), "sha256": digest}])

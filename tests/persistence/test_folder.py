@@ -67,12 +67,14 @@ def some_tensors(draw: st.DrawFn) -> dict[str, Tensor]:
 
 @settings(max_examples=60, deadline=None)
 @given(some_tensors(), st.dictionaries(st.text(), plain, max_size=4), st.text())
-def test_any_tensors_and_facts_come_back_bit_for_bit(tensors: dict[str, Tensor], facts: dict[str, Any], card: str):
-    with tempfile.TemporaryDirectory() as place:
+def test_any_tensors_and_metadata_come_back_bit_for_bit(
+    tensors: dict[str, Tensor], metadata: dict[str, Any], card: str
+):
+    with tempfile.TemporaryDirectory() as folder:
         before = {name: tensor.clone() for name, tensor in tensors.items()}
-        write_folder(place, tensors, facts, card)
-        got, got_facts = read_folder(place)
-        assert same(got_facts, facts)
+        write_folder(folder, tensors, metadata, card)
+        got, got_metadata = read_folder(folder)
+        assert same(got_metadata, metadata)
         assert got.keys() == tensors.keys()
         assert all(same(got[name], tensors[name].contiguous()) for name in tensors)
         assert same(tensors, before)
@@ -106,8 +108,8 @@ def test_tensors_may_share_memory_be_strided_or_want_gradients(tmp_path: Path):
 
 
 def test_tuples_become_lists_and_numbers_of_numpy_plain_ones(tmp_path: Path):
-    facts = {"t": (1, (2.5,)), "f": np.float32(0.1), "d": np.float64(0.1), "i": np.int64(3), "b": np.bool_(True)}
-    write_folder(tmp_path / "m", {}, {**facts, "label": np.str_("a")}, "")
+    metadata = {"t": (1, (2.5,)), "f": np.float32(0.1), "d": np.float64(0.1), "i": np.int64(3), "b": np.bool_(True)}
+    write_folder(tmp_path / "m", {}, {**metadata, "label": np.str_("a")}, "")
     expected = {"t": [1, [2.5]], "f": float(np.float32(0.1)), "d": 0.1, "i": 3, "b": True, "label": "a"}
     assert same(read_folder(tmp_path / "m")[1], expected)
 
@@ -117,24 +119,24 @@ circle["inside"] = circle
 
 
 @pytest.mark.parametrize(
-    ("facts", "message"),
+    ("metadata", "message"),
     [
-        ({"a": [1.0, float("nan")]}, r"facts\['a'\]\[1\] is nan, which JSON cannot hold; leave it out or use None"),
-        ({"a": {"b": -np.inf}}, r"facts\['a'\]\['b'\] is -inf"),
-        ({"a": np.float32("nan")}, r"facts\['a'\] is nan"),
-        ({"a": {1: 2}}, r"facts\['a'\] has the key 1; keys must be strings, write '1'"),
-        ({"a": np.zeros(2)}, r"facts\['a'\] is a ndarray; .* give .tolist\(\)"),
-        ({"a": torch.zeros(2)}, r"facts\['a'\] is a Tensor"),
-        ({"a": {1, 2}}, r"facts\['a'\] is a set"),
-        ({"a": b"x"}, r"facts\['a'\] is a bytes"),
-        ({"a": 10**5000}, r"facts\['a'\] is an integer of 16610 bits"),
+        ({"a": [1.0, float("nan")]}, r"metadata\['a'\]\[1\] is nan, which JSON cannot hold; leave it out or use None"),
+        ({"a": {"b": -np.inf}}, r"metadata\['a'\]\['b'\] is -inf"),
+        ({"a": np.float32("nan")}, r"metadata\['a'\] is nan"),
+        ({"a": {1: 2}}, r"metadata\['a'\] has the key 1; keys must be strings, write '1'"),
+        ({"a": np.zeros(2)}, r"metadata\['a'\] is a ndarray; .* give .tolist\(\)"),
+        ({"a": torch.zeros(2)}, r"metadata\['a'\] is a Tensor"),
+        ({"a": {1, 2}}, r"metadata\['a'\] is a set"),
+        ({"a": b"x"}, r"metadata\['a'\] is a bytes"),
+        ({"a": 10**5000}, r"metadata\['a'\] is an integer of 16610 bits"),
         (circle, r"nested deeper than 50 levels; is it inside itself\?"),
-        ([1], "facts must be a mapping, got list"),
+        ([1], "metadata must be a mapping, got list"),
     ],
 )
-def test_facts_that_json_cannot_hold_are_refused(tmp_path: Path, facts: Any, message: str):
+def test_metadata_that_json_cannot_hold_are_refused(tmp_path: Path, metadata: Any, message: str):
     with pytest.raises(ValueError, match=message):
-        write_folder(tmp_path / "m", {}, facts, "")
+        write_folder(tmp_path / "m", {}, metadata, "")
     assert files(tmp_path) == []
 
 
@@ -190,14 +192,14 @@ def test_what_is_no_model_is_left_alone(tmp_path: Path, saved: Path):
     shutil.copytree(saved, lost)
     (lost / "model.json").unlink()
     (lost / "README.md").unlink()
-    for place, message in [
+    for folder, message in [
         (stranger, "file is a file, not a model folder; choose another path"),
         (other, "other is not a model folder: it has no model.json but thesis.tex; choose another path"),
         (lost, "it has no model.json but weights-"),
     ]:
         for force in (False, True):
             with pytest.raises(FileExistsError, match=message):
-                write_folder(place, *NEW, force=force)
+                write_folder(folder, *NEW, force=force)
     (other / "model.json").write_text('{"format": "another"}')
     with pytest.raises(FileExistsError, match="is not the manifest of a siggpde model"):
         write_folder(other, *NEW, force=True)
@@ -207,9 +209,9 @@ def test_what_is_no_model_is_left_alone(tmp_path: Path, saved: Path):
 
 def test_folders_are_made_where_missing_and_an_empty_one_is_used(tmp_path: Path):
     (tmp_path / "empty").mkdir()
-    for place in (tmp_path / "empty", tmp_path / "a" / "b" / "c"):
-        write_folder(place, *OLD)
-        assert holds(place, OLD)
+    for folder in (tmp_path / "empty", tmp_path / "a" / "b" / "c"):
+        write_folder(folder, *OLD)
+        assert holds(folder, OLD)
 
 
 def test_savers_at_once_take_turns_and_readers_always_find_a_model(saved: Path):
@@ -228,8 +230,8 @@ def test_savers_at_once_take_turns_and_readers_always_find_a_model(saved: Path):
         saver.start()
     end = time.monotonic() + 1
     while time.monotonic() < end:
-        tensors, facts = read_folder(saved)
-        assert same(tensors["mean"], (OLD if facts["which"] == "old" else NEW)[0]["mean"])
+        tensors, metadata = read_folder(saved)
+        assert same(tensors["mean"], (OLD if metadata["which"] == "old" else NEW)[0]["mean"])
     stop.set()
     for saver in savers:
         saver.join()

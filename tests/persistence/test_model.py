@@ -36,12 +36,12 @@ KERNELS: dict[str, dict[str, Any]] = {
 }
 
 
-def round_trip(model: SignatureGP, place: Path) -> SignatureGP:
+def round_trip(model: SignatureGP, folder: Path) -> SignatureGP:
     """Through the files."""
     tensors, settings = model_state(model)
-    write_folder(place, tensors, {"model": settings}, "")
-    tensors, facts = read_folder(place)
-    return model_from_state(tensors, facts["model"])
+    write_folder(folder, tensors, {"model": settings}, "")
+    tensors, metadata = read_folder(folder)
+    return model_from_state(tensors, metadata["model"])
 
 
 def targets_for(likelihood: Likelihood) -> Tensor:
@@ -262,7 +262,7 @@ def test_no_setting_may_be_missing_or_strange(path: str):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda t, s: t.update(extra=torch.zeros(1)), "it has no place for extra"),
+        (lambda t, s: t.update(extra=torch.zeros(1)), "the model has no tensor extra"),
         (lambda t, s: s["likelihood"].update(name="magic"), "no likelihood is named 'magic'; the names are bernoulli"),
         (lambda t, s: s["likelihood"].update(colour=3), "unexpected keyword argument 'colour'"),
         (lambda t, s: s["likelihood"].update(classes=4), r"variational.mean must be torch.float64 of shape \(4, 4\)"),
@@ -279,7 +279,7 @@ def test_no_setting_may_be_missing_or_strange(path: str):
         (lambda t, s: t["features.words.lengths"].fill_(1), "their lengths say otherwise"),
         (lambda t, s: t["features.words.lengths"].fill_(-1), "their lengths say otherwise"),
         (lambda t, s: t["kernel.words.letters"].copy_(t["kernel.words.letters"].flip(0)), "are not those of depth 2"),
-        (lambda t, s: s["kernel"].update(depth=None, finite=False), "it has no place for kernel.words"),
+        (lambda t, s: s["kernel"].update(depth=None, finite=False), "the model has no tensor kernel.words"),
         (lambda t, s: s.update(dtype="float16"), "dtype is 'float16', not float32 or float64"),
         (lambda t, s: s["features"].update(rank=0), "the rank of the features is 0"),
     ],

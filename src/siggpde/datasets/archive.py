@@ -25,11 +25,15 @@ from siggpde.io.ts import parse_ts
 log = logging.getLogger(__name__)
 
 SERVER = "https://www.timeseriesclassification.com/aeon-toolkit"
-_SECONDS = 30.0
-_SECONDS_BETWEEN_LINES = 10.0
-_MOST_BYTES = 4 * 2**30
-_MOST_BYTES_UNPACKED = 16 * 2**30
+_TIMEOUT = 30.0  # seconds without an answer
+_LOG_EVERY = 10.0  # seconds
+_MAX_BYTES = 4 * 2**30
+_MAX_BYTES_UNPACKED = 16 * 2**30
 _CHUNK = 2**20
+
+
+# pooch could do the transfer, but not the limits of size, the error messages and the conversion to .npz; nor does the
+# archive publish hashes that it could check.
 
 
 class DownloadError(FileNotFoundError, ConnectionError):
@@ -66,51 +70,51 @@ def download(name: str, cache: Path) -> Path:
         with atomic_write(path) as file:
             np.savez_compressed(file, **_members(train, test, url))
             file.flush()
-            # Written down before the file is there: whoever finds the file finds its sum.
+            # Before the file has its name, so that no process finds the file without its checksum.
             record(path, sha256(Path(file.name)))
     log.info("%s is now in %s", name, path)
     return path
 
 
-def read_zip(path: Path, name: str, place: str) -> tuple[SeriesData, SeriesData]:
-    """Train and test series of a zip file; its members are read where they are, never unpacked to files."""
-    parts = []
+def read_zip(path: Path, name: str, source: str) -> tuple[SeriesData, SeriesData]:
+    """Train and test series of a zip file, whose members are read in place, never unpacked to files."""
+    splits = []
     with zipfile.ZipFile(path) as archive:
         for part in ("TRAIN", "TEST"):
             wanted = f"{name}_{part}.ts"
-            found = [entry for entry in archive.infolist() if _matches(entry.filename, wanted)]
-            if not found:
+            entries = [entry for entry in archive.infolist() if _matches(entry.filename, wanted)]
+            if not entries:
                 listed = ", ".join(archive.namelist()[:10]) or "nothing"
-                raise ValueError(f"{place} does not hold {wanted}; it holds {listed}")
-            entry = found[0]
-            if entry.file_size > _MOST_BYTES_UNPACKED:
-                raise ValueError(f"{place}: {wanted} has {entry.file_size} bytes, more than {_MOST_BYTES_UNPACKED}")
+                raise ValueError(f"{source} does not hold {wanted}; it holds {listed}")
+            entry = entries[0]
+            if entry.file_size > _MAX_BYTES_UNPACKED:
+                raise ValueError(f"{source}: {wanted} has {entry.file_size} bytes, more than {_MAX_BYTES_UNPACKED}")
             if entry.flag_bits & 1:
-                raise ValueError(f"{place}: {wanted} is encrypted")
+                raise ValueError(f"{source}: {wanted} is encrypted")
             with archive.open(entry) as file:
-                parts.append(parse_ts(file, f"{place}, {wanted}", name))
-    return parts[0], parts[1]
+                splits.append(parse_ts(file, f"{source}, {wanted}", name))
+    return splits[0], splits[1]
 
 
 def _fetch(url: str, part: IO[bytes]) -> None:
-    """Stream an address to a file, and make sure that all of it has come."""
+    """Write what is at an address to a file; DownloadError if it is too large or not complete."""
     log.info("downloading %s", url)
     request = urllib.request.Request(url, headers={"User-Agent": "siggpde"})
-    got, told = 0, time.monotonic()
+    received, logged = 0, time.monotonic()
     try:
-        with urllib.request.urlopen(request, timeout=_SECONDS) as response:
+        with urllib.request.urlopen(request, timeout=_TIMEOUT) as response:
             length = response.headers.get("Content-Length")
-            whole = int(length) if length and length.isdigit() else None
-            if (whole or 0) > _MOST_BYTES:
-                raise DownloadError(f"{url} has {whole} bytes, more than {_MOST_BYTES}")
+            size = int(length) if length and length.isdigit() else None
+            if (size or 0) > _MAX_BYTES:
+                raise DownloadError(f"{url} has {size} bytes, more than {_MAX_BYTES}")
             while chunk := response.read(_CHUNK):
-                got += len(chunk)
-                if got > _MOST_BYTES:
-                    raise DownloadError(f"{url} has more than {_MOST_BYTES} bytes")
+                received += len(chunk)
+                if received > _MAX_BYTES:
+                    raise DownloadError(f"{url} has more than {_MAX_BYTES} bytes")
                 part.write(chunk)
-                if time.monotonic() - told > _SECONDS_BETWEEN_LINES:
-                    told = time.monotonic()
-                    log.info("%.1f MB%s of %s", got / 1e6, f" of {whole / 1e6:.1f}" if whole else "", url)
+                if time.monotonic() - logged > _LOG_EVERY:
+                    logged = time.monotonic()
+                    log.info("%.1f MB%s of %s", received / 1e6, f" of {size / 1e6:.1f}" if size else "", url)
     except urllib.error.HTTPError as error:
         raise DownloadError(f"{url}: the server answers {error.code} {error.reason}") from error
     except urllib.error.URLError as error:
@@ -118,11 +122,11 @@ def _fetch(url: str, part: IO[bytes]) -> None:
     except (OSError, http.client.HTTPException) as error:
         if isinstance(error, DownloadError):
             raise
-        raise DownloadError(f"{url}: the connection was lost after {got} bytes ({error!r})") from error
-    if whole is not None and got < whole:
-        raise DownloadError(f"{url}: the connection was lost after {got} of {whole} bytes; try again")
+        raise DownloadError(f"{url}: the connection was lost after {received} bytes ({error!r})") from error
+    if size is not None and received < size:
+        raise DownloadError(f"{url}: the connection was lost after {received} of {size} bytes; try again")
     part.flush()
-    log.info("downloaded %s, %.1f MB", url, got / 1e6)
+    log.info("downloaded %s, %.1f MB", url, received / 1e6)
 
 
 def _matches(entry: str, wanted: str) -> bool:
@@ -130,15 +134,15 @@ def _matches(entry: str, wanted: str) -> bool:
     return inside.name.lower() == wanted.lower() and ".." not in inside.parts and not inside.is_absolute()
 
 
-def _members(train: SeriesData, test: SeriesData, place: str) -> dict[str, Any]:
+def _members(train: SeriesData, test: SeriesData, source: str) -> dict[str, Any]:
     if train.time_channel is not None or test.time_channel is not None:
-        raise ValueError(f"{place} has time stamps; unpack it and read its .ts files with siggpde.io.read")
+        raise ValueError(f"{source} has time stamps; unpack it and read its .ts files with siggpde.io.read")
     if train.n_channels != test.n_channels:
-        raise ValueError(f"{place}: train has {train.n_channels} channels but test has {test.n_channels}")
+        raise ValueError(f"{source}: train has {train.n_channels} channels but test has {test.n_channels}")
     members: dict[str, Any] = {}
     for key, data in (("train", train), ("test", test)):
         if data.y is None:
-            raise ValueError(f"{place}: the {key} series have no labels")
+            raise ValueError(f"{source}: the {key} series have no labels")
         x, lengths = pad(data.X)
         members[f"X_{key}"] = x.astype(np.float32)
         members[f"y_{key}"] = data.y

@@ -1,4 +1,4 @@
-"""SHA-256 of the files in the cache, written down at first use and checked ever after."""
+"""SHA-256 of the files in the cache: recorded in `checksums.json` at first use and checked at every later one."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def verify(path: Path) -> None:
 
 
 def record(path: Path, digest: str) -> None:
-    """Write down the SHA-256 of a file of the cache, next to those of others; several processes may do so at once."""
+    """Add the SHA-256 of a file of the cache to `checksums.json`; processes may do so at the same time."""
     with locked(path.with_name(".checksums.lock")):
         known = _recorded(path.parent) | {path.name: digest}
         with atomic_write(_file(path.parent)) as file:

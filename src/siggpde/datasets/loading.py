@@ -7,7 +7,7 @@ from pathlib import Path
 from siggpde.datasets import archive
 from siggpde.datasets.archive import DownloadError
 from siggpde.datasets.checksums import verify
-from siggpde.datasets.folders import INSIDE, cache_folder, check_name, find_dataset, looked_for
+from siggpde.datasets.folders import PACKAGE_DATA, cache_folder, check_name, find_dataset, searched_files
 from siggpde.io.train_test import Dataset, read_dataset
 
 
@@ -21,15 +21,15 @@ def load_pendigits() -> Dataset:
         >>> load_pendigits()
         Dataset('PenDigits': 7494 train, 3498 test, 2 channels, length 8)
     """
-    return read_dataset(INSIDE / "PenDigits.npz")
+    return read_dataset(PACKAGE_DATA / "PenDigits.npz")
 
 
 def load_dataset(name: str, download: bool = True) -> Dataset:
-    """Find a data set by name, in any capitals, and read it; if it is nowhere, download it into the cache.
+    """Find a data set by name, in any capitals, and read it; download it into the cache if no folder has it.
 
     The archive's server knows names in their own capitals only. A file of the cache is checked against the SHA-256
-    recorded when it was first used. Raises FileNotFoundError, with the places looked at, the address tried and what
-    to do, when the data set cannot be had.
+    recorded when it was first used. Raises FileNotFoundError, with the files looked for, the address tried and what
+    to do, when the data set is neither found nor downloaded.
     """
     check_name(name)
     try:
@@ -48,7 +48,7 @@ def _download(name: str) -> Path:
         return archive.download(name, cache_folder())
     except DownloadError as error:
         raise DownloadError(
-            f"data set {name!r} not found; {looked_for(name)}\nand could not be downloaded:\n  {error}\n"
+            f"data set {name!r} not found; {searched_files(name)}\nand could not be downloaded:\n  {error}\n"
             "Check the name (the server tells capitals apart) and the connection, name another server with "
             f"SIGGPDE_ARCHIVE, or put {name}.npz into one of the folders above."
         ) from error

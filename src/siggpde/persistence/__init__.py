@@ -1,7 +1,7 @@
 """Models on disk: a folder of plain JSON, tensors and a card to read; nothing in it is ever executed."""
 
+from siggpde.persistence.card import CardContent as CardContent
 from siggpde.persistence.card import CardData as CardData
-from siggpde.persistence.card import CardFacts as CardFacts
 from siggpde.persistence.card import model_card as model_card
 from siggpde.persistence.folder import read_folder as read_folder
 from siggpde.persistence.folder import write_folder as write_folder

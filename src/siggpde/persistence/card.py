@@ -1,6 +1,6 @@
 """The model card: what a saved model is, what it learned from, how good it is and how to use it, for people.
 
-It says only what it is told: every fact is optional, and a fact that is missing leaves out its line.
+Every part of its content is optional; what is missing is left out of the card.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class CardData(TypedDict, total=False):
     target_spread: float
 
 
-class CardFacts(TypedDict, total=False):
-    """What a card can say. Scores and settings may have names of their own; `None` leaves one out."""
+class CardContent(TypedDict, total=False):
+    """The content of a card. Scores and settings may have other names than those known here; `None` leaves one out."""
 
     title: str
     kind: Kind
@@ -62,37 +62,37 @@ _SCORES = {
     "elbo": "ELBO a series, training",
     "seconds": "Seconds to fit",
 }
-_JUDGED = ("accuracy", "rmse", "nlpp")
-_MOST_LABELS = 20
-_FEW = 10
+_VALIDATION_SCORES = ("accuracy", "rmse", "nlpp")
+_MAX_LISTED = 20
+_FEW_PER_LABEL = 10
 _FEW_SERIES = 100
 
 
-def model_card(facts: Mapping[str, Any]) -> str:
-    """The card in Markdown, from `CardFacts` (all optional).
+def model_card(content: Mapping[str, Any]) -> str:
+    """The card in Markdown, from `CardContent` (all optional).
 
     Examples:
         >>> print(model_card({"title": "Gestures", "kind": "classification"}).splitlines()[0])
         # Gestures
     """
-    facts = _given(facts)
-    _refuse_unknown(facts, CardFacts.__annotations__, "facts")
-    kind = facts.get("kind")
+    content = _without_none(content)
+    _refuse_unknown(content, CardContent.__annotations__, "content")
+    kind = content.get("kind")
     if kind not in (None, "classification", "regression"):
         raise ValueError(f"kind must be 'classification' or 'regression', got {kind!r}")
-    data = _given(facts.get("data", {}))
-    _refuse_unknown(data, CardData.__annotations__, "facts['data']")
-    scores = _given(facts.get("scores", {}))
-    title = _text(facts.get("title") or "A model of time series")
+    data = _without_none(content.get("data", {}))
+    _refuse_unknown(data, CardData.__annotations__, "content['data']")
+    scores = _without_none(content.get("scores", {}))
+    title = _text(content.get("title") or "A model of time series")
     sections = [
         [f"# {title}", "", _summary(kind)],
         _section("Trained on", _data_rows(data)),
         _labels(data.get("labels")),
-        _section("Settings", _named_rows(_given(facts.get("settings", {})), _SETTINGS)),
+        _section("Settings", _named_rows(_without_none(content.get("settings", {})), _SETTINGS)),
         _section("Scores", _named_rows(scores, _SCORES)),
-        _usage(kind, facts),
+        _usage(kind, content),
         ["## Limits", "", *(f"- {limit}" for limit in _limits(kind, data, scores))],
-        _made(facts),
+        _origin(content),
     ]
     return "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n"
 
@@ -110,7 +110,7 @@ def _data_rows(data: Mapping[str, Any]) -> list[tuple[str, str]]:
     rows = [(label, _value(data[key])) for key, label in (("name", "Data"), ("series", "Series")) if key in data]
     names = [_text(name) for name in data.get("channel_names", [])]
     if "channels" in data or names:
-        listed = f" ({', '.join(names[:_MOST_LABELS])}{', ..' if len(names) > _MOST_LABELS else ''})" if names else ""
+        listed = f" ({', '.join(names[:_MAX_LISTED])}{', ..' if len(names) > _MAX_LISTED else ''})" if names else ""
         rows.append(("Channels", f"{data.get('channels', len(names))}{listed}"))
     if "lengths" in data:
         shortest, longest = data["lengths"]
@@ -125,16 +125,16 @@ def _data_rows(data: Mapping[str, Any]) -> list[tuple[str, str]]:
 def _labels(labels: Mapping[str, int] | None) -> list[str]:
     if not labels:
         return []
-    shown = list(labels.items())[:_MOST_LABELS]
+    shown = list(labels.items())[:_MAX_LISTED]
     rows = [f"| {_text(label)} | {count} |" for label, count in shown]
-    rest = list(labels.values())[_MOST_LABELS:]
+    rest = list(labels.values())[_MAX_LISTED:]
     if rest:
         rows.append(f"| {len(rest)} more labels | {sum(rest)} |")
     return ["| Label | Series |", "| --- | ---: |", *rows]
 
 
 def _named_rows(values: Mapping[str, Any], names: Mapping[str, str]) -> list[tuple[str, str]]:
-    """The known names first, in their order; then the others, as they came."""
+    """Rows (label, value): first the scores or settings that `names` has labels for, in its order, then the others."""
     keys = [*(key for key in names if key in values), *(key for key in values if key not in names)]
     return [
         (
@@ -145,7 +145,7 @@ def _named_rows(values: Mapping[str, Any], names: Mapping[str, str]) -> list[tup
     ]
 
 
-def _given(values: Mapping[str, Any]) -> dict[str, Any]:
+def _without_none(values: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value is not None}
 
 
@@ -155,9 +155,9 @@ def _section(title: str, rows: list[tuple[str, str]]) -> list[str]:
     return [f"## {title}", "", "| | |", "| --- | --- |", *(f"| {name} | {value} |" for name, value in rows)]
 
 
-def _usage(kind: Kind | None, facts: Mapping[str, Any]) -> list[str]:
-    path = facts.get("path", "path/to/this/folder")
-    command = facts.get("command") or f"siggpde predict {shlex.quote(path)} new-series.csv"
+def _usage(kind: Kind | None, content: Mapping[str, Any]) -> list[str]:
+    path = content.get("path", "path/to/this/folder")
+    command = content.get("command") or f"siggpde predict {shlex.quote(path)} new-series.csv"
     ask = {
         "classification": ["probabilities = model.predict_proba(X)  # X: (series, channels, points)"],
         "regression": ["mean, std = model.predict(X, return_std=True)  # X: (series, channels, points)"],
@@ -176,7 +176,7 @@ def _limits(kind: Kind | None, data: Mapping[str, Any], scores: Mapping[str, Any
         limits.append(
             "Every series gets one of the labels it was trained on, also a series that belongs to none of them."
         )
-    if any(name in scores for name in _JUDGED):
+    if any(name in scores for name in _VALIDATION_SCORES):
         limits.append(
             "The validation series also took part in choosing settings, so their scores are a little too good. Before "
             "relying on the model, score it on series that it has never seen."
@@ -185,18 +185,20 @@ def _limits(kind: Kind | None, data: Mapping[str, Any], scores: Mapping[str, Any
         limits.append("It was not scored on series held back. Before relying on the model, do so.")
     if data.get("series", _FEW_SERIES) < _FEW_SERIES:
         limits.append(f"It has seen {data['series']} series only: scores on so few are rough.")
-    rare = [f"{_text(label)} ({count})" for label, count in data.get("labels", {}).items() if count < _FEW]
+    rare = [f"{_text(label)} ({count})" for label, count in data.get("labels", {}).items() if count < _FEW_PER_LABEL]
     if rare:
-        more = f" and {len(rare) - _MOST_LABELS} more" if len(rare) > _MOST_LABELS else ""
-        limits.append(f"Labels with fewer than {_FEW} series are known poorly: {', '.join(rare[:_MOST_LABELS])}{more}.")
+        more = f" and {len(rare) - _MAX_LISTED} more" if len(rare) > _MAX_LISTED else ""
+        limits.append(
+            f"Labels with fewer than {_FEW_PER_LABEL} series are known poorly: {', '.join(rare[:_MAX_LISTED])}{more}."
+        )
     return limits
 
 
-def _made(facts: Mapping[str, Any]) -> list[str]:
-    versions = ", ".join(f"{_text(name)} {_text(value)}" for name, value in facts.get("versions", {}).items())
-    parts = [_text(facts["created"])] if "created" in facts else []
-    parts += [f"with {versions}"] if versions else []
-    return [f"Saved {' '.join(parts)}."] if parts else []
+def _origin(content: Mapping[str, Any]) -> list[str]:
+    versions = ", ".join(f"{_text(name)} {_text(value)}" for name, value in content.get("versions", {}).items())
+    words = [_text(content["created"])] if "created" in content else []
+    words += [f"with {versions}"] if versions else []
+    return [f"Saved {' '.join(words)}."] if words else []
 
 
 def _value(value: Any) -> str:
@@ -206,7 +208,7 @@ def _value(value: Any) -> str:
         plain = math.isfinite(value) and abs(value) < 1e9 and (abs(value) >= 1e3 or value == round(value))
         return f"{value:.0f}" if plain else f"{value:.4g}"
     if isinstance(value, Mapping):
-        rest = ", ".join(f"{_text(key)} {_value(item)}" for key, item in _given(value).items() if key != "name")
+        rest = ", ".join(f"{_text(key)} {_value(item)}" for key, item in _without_none(value).items() if key != "name")
         name = _text(value["name"]) if value.get("name") else ""
         return f"{name} ({rest})" if name and rest else name or rest
     if isinstance(value, list | tuple):
@@ -215,7 +217,7 @@ def _value(value: Any) -> str:
 
 
 def _text(value: Any) -> str:
-    """On one line, with everything that Markdown or HTML would take for markup shown as it is."""
+    """The text on one line, with the characters escaped that are markup in Markdown or HTML."""
     line = " ".join(str(value).split()) or "(empty)"
     return re.sub(r"([\\`*_{}\[\]<>#|~&])", r"\\\1", line)
 
@@ -229,4 +231,4 @@ def _code(language: str, text: str) -> list[str]:
 def _refuse_unknown(given: Mapping[str, Any], known: Mapping[str, Any], where: str) -> None:
     for key in given:
         if key not in known:
-            raise ValueError(f"{where} has no place for {key!r}; it takes {', '.join(known)}")
+            raise ValueError(f"{where} cannot hold {key!r}; it takes {', '.join(known)}")

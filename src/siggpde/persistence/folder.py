@@ -1,8 +1,8 @@
 """A model folder: `model.json`, one safetensors file named after its hash, and a README.md for people.
 
-The order of writing is what makes it safe. A new data file has a new name, so the old model stays whole beside it;
-replacing model.json is the one moment at which the new model takes the place of the old; only then is what the
-manifest no longer names removed. Whatever stops the writer, one whole model can be loaded.
+The order of writing makes it safe against crashes: a new data file gets a new name, so the old model stays whole; then
+model.json is replaced atomically, and from that moment the folder holds the new model; last, data files that the
+manifest does not name are removed. Whenever the writer is stopped, one whole model can be loaded.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from siggpde.persistence.manifest import (
 MANIFEST, CARD = "model.json", "README.md"
 
 _DTYPES = (torch.float32, torch.float64, torch.int64, torch.bool, torch.uint8)
-_OURS = re.compile(rf'"format"\s*:\s*"{FORMAT}"'.encode())  # also in a manifest that is damaged elsewhere
+_OUR_MANIFEST = re.compile(rf'"format"\s*:\s*"{FORMAT}"'.encode())  # also in a manifest that is damaged elsewhere
 _PART = re.compile(rf"({DATA_NAME.pattern}|{re.escape(MANIFEST)}|{re.escape(CARD)}){PART_SUFFIX}")
 _ATTEMPTS = 5
 
@@ -42,12 +42,12 @@ _ATTEMPTS = 5
 def write_folder(
     path: str | os.PathLike[str],
     tensors: Mapping[str, Tensor],
-    facts: Mapping[str, Any],
+    metadata: Mapping[str, Any],
     card: str,
     *,
     force: bool = False,
 ) -> None:
-    """Saves tensors, facts (plain data, as JSON has it) and the card (Markdown) as the model folder `path`.
+    """Saves tensors, metadata (plain values that JSON can hold) and the card (Markdown) as the model folder `path`.
 
     A model that is there already is replaced only with `force=True`, and then whole or not at all: after a crash at any
     moment the old or the new one can be loaded. A folder with anything else in it is never written to.
@@ -59,10 +59,10 @@ def write_folder(
         >>> read_folder(path)
         ({'mean': tensor([0., 0.])}, {'labels': ['a', 'b']})
     """
-    data = _packed(tensors)
+    data = _pack(tensors)
     digest = hashlib.sha256(data).hexdigest()
     name = data_name(digest)
-    manifest = manifest_bytes(facts, [DataFile(name, len(data), digest)])
+    manifest = manifest_bytes(metadata, [DataFile(name, len(data), digest)])
     folder = Path(path)
     if os.path.lexists(folder) and not folder.is_dir():
         raise FileExistsError(f"{folder} is a file, not a model folder; choose another path")
@@ -89,7 +89,7 @@ def write_folder(
 
 
 def read_folder(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The tensors and the facts of a model folder, after checking every byte of them.
+    """The tensors and the metadata of a model folder, after checking every byte of them.
 
     Nothing read is executed. Whatever is wrong is a `ModelFileError`; a folder that does not exist, FileNotFoundError.
     """
@@ -98,22 +98,22 @@ def read_folder(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[s
         raise FileNotFoundError(f"there is no model folder {folder}")
     if not folder.is_dir():
         raise ModelFileError(f"{folder} is a file, not a model folder; give the folder that holds {MANIFEST}")
-    raw = _manifest_of(folder)
+    raw = _read_manifest(folder)
     for _ in range(_ATTEMPTS):
         manifest = parse_manifest(raw, folder / MANIFEST)
         file = manifest.files[0]
         try:
             data = _read(folder / file.name, file.bytes)
         except FileNotFoundError:
-            before, raw = raw, _manifest_of(folder)
+            before, raw = raw, _read_manifest(folder)
             if raw == before and not (folder / file.name).exists():
                 break
             continue  # another process saved a new model meanwhile
-        return _unpacked(data, file, folder / file.name), manifest.facts
+        return _unpack(data, file, folder / file.name), manifest.metadata
     raise damaged(folder / parse_manifest(raw, folder / MANIFEST).files[0].name, "is missing")
 
 
-def _packed(tensors: Mapping[str, Tensor]) -> bytes:
+def _pack(tensors: Mapping[str, Tensor]) -> bytes:
     """The tensors as the bytes of a safetensors file; the same tensors always give the same bytes."""
     ready: dict[str, Tensor] = {}
     for name, tensor in tensors.items():
@@ -132,10 +132,10 @@ def _packed(tensors: Mapping[str, Tensor]) -> bytes:
     return safetensors.torch.save(ready, metadata={"format": "pt"})
 
 
-def _unpacked(data: bytes, file: DataFile, path: Path) -> dict[str, Tensor]:
+def _unpack(data: bytes, file: DataFile, path: Path) -> dict[str, Tensor]:
     if len(data) != file.bytes:
-        found = "more" if len(data) > file.bytes else f"{len(data)}"
-        raise damaged(path, f"must have {file.bytes} bytes, but has {found}")
+        size = "more" if len(data) > file.bytes else f"{len(data)}"
+        raise damaged(path, f"must have {file.bytes} bytes, but has {size}")
     if hashlib.sha256(data).hexdigest() != file.sha256:
         raise damaged(path, "is not as it was written: its SHA-256 differs from that in the manifest")
     try:
@@ -150,7 +150,7 @@ def _unpacked(data: bytes, file: DataFile, path: Path) -> dict[str, Tensor]:
     return tensors
 
 
-def _manifest_of(folder: Path) -> bytes:
+def _read_manifest(folder: Path) -> bytes:
     try:
         return _read(folder / MANIFEST)
     except FileNotFoundError:
@@ -171,23 +171,23 @@ def _read(path: Path, limit: int | None = None) -> bytes:
 
 
 def check_writable(folder: Path, force: bool) -> None:
-    """Refuses a folder that holds anything but a model or what an interrupted save of one left."""
+    """Raises FileExistsError if the folder holds anything but a model or the files of an interrupted save."""
     names = os.listdir(folder)
     fix = "choose another path: siggpde never writes into a folder that holds something else"
     if MANIFEST in names:
-        if not (folder / MANIFEST).is_file() or not _OURS.search((folder / MANIFEST).read_bytes()):
+        if not (folder / MANIFEST).is_file() or not _OUR_MANIFEST.search((folder / MANIFEST).read_bytes()):
             raise FileExistsError(f"{folder / MANIFEST} is not the manifest of a siggpde model; {fix}")
         if not force:
             raise FileExistsError(f"{folder} holds a saved model already; give force=True to replace it")
         return
-    parts = [name for name in names if _PART.fullmatch(name)]
-    others = [name for name in names if name not in parts and not (parts and DATA_NAME.fullmatch(name))]
+    part_files = [name for name in names if _PART.fullmatch(name)]
+    others = [name for name in names if name not in part_files and not (part_files and DATA_NAME.fullmatch(name))]
     if others:
         raise FileExistsError(f"{folder} is not a model folder: it has no {MANIFEST} but {min(others)}; {fix}")
 
 
 def _remove_leftovers(folder: Path) -> None:
-    """Removes data files that the manifest does not name, and part files: under the lock, their writers are dead."""
+    """Removes data files that the manifest does not name, and part files; under the lock, no writer uses them."""
     try:
         kept = {name.group() for name in re.finditer(DATA_NAME.pattern.encode(), (folder / MANIFEST).read_bytes())}
     except FileNotFoundError:
@@ -196,6 +196,6 @@ def _remove_leftovers(folder: Path) -> None:
     for name in names:
         if DATA_NAME.fullmatch(name) and name.encode() not in kept:
             os.unlink(folder / name)
-    for name in names:  # after the data files, for they say that those are of an interrupted save
+    for name in names:  # last: without them a data file would not be known to be of an interrupted save
         if _PART.fullmatch(name):
             os.unlink(folder / name)

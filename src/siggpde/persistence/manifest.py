@@ -23,7 +23,7 @@ FORMAT = "siggpde"
 FORMAT_VERSION = 1
 DATA_NAME = re.compile(r"weights-[0-9a-f]{16}\.safetensors")
 
-_DEEPEST = 50
+_MAX_DEPTH = 50
 _AGAIN = "copy the whole folder again from where it came, or save the model again"
 
 
@@ -32,7 +32,7 @@ class ModelFileError(ValueError):
 
 
 class DataFile(NamedTuple):
-    """A file that the manifest vouches for."""
+    """Name, size and hash of a data file, as the manifest lists it."""
 
     name: str
     bytes: int
@@ -40,9 +40,9 @@ class DataFile(NamedTuple):
 
 
 class Manifest(NamedTuple):
-    """What a manifest says."""
+    """The content of a manifest."""
 
-    facts: dict[str, Any]
+    metadata: dict[str, Any]
     files: list[DataFile]
     versions: dict[str, str]
     created: str
@@ -58,17 +58,17 @@ def data_name(digest: str) -> str:
     return f"weights-{digest[:16]}.safetensors"
 
 
-def manifest_bytes(facts: Mapping[str, Any], files: Sequence[DataFile]) -> bytes:
+def manifest_bytes(metadata: Mapping[str, Any], files: Sequence[DataFile]) -> bytes:
     """The manifest as JSON. Facts that JSON cannot hold exactly raise a ValueError that says where they are."""
-    if not isinstance(facts, Mapping):
-        raise ValueError(f"facts must be a mapping, got {type(facts).__name__}")
+    if not isinstance(metadata, Mapping):
+        raise ValueError(f"metadata must be a mapping, got {type(metadata).__name__}")
     content = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
         "versions": installation()["versions"],
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "files": [file._asdict() for file in files],
-        "facts": _plain(facts, "facts", 0),
+        "facts": _plain(metadata, "metadata", 0),  # the key of format 1
     }
     content["sha256"] = _own_hash(content)
     return (json.dumps(content, indent=2, allow_nan=False) + "\n").encode()
@@ -102,9 +102,9 @@ def parse_manifest(raw: bytes, path: Path) -> Manifest:
 
 
 def _structure(content: dict[str, Any], path: Path) -> Manifest:
-    facts, files = content.get("facts"), content.get("files")
+    metadata, files = content.get("facts"), content.get("files")
     versions, created = content.get("versions"), content.get("created")
-    if not isinstance(facts, dict) or not isinstance(versions, dict) or not isinstance(created, str):
+    if not isinstance(metadata, dict) or not isinstance(versions, dict) or not isinstance(created, str):
         raise damaged(path, "lacks its facts, versions or creation time")
     if not isinstance(files, list) or len(files) != 1:
         raise damaged(path, "must list exactly one data file")
@@ -116,7 +116,7 @@ def _structure(content: dict[str, Any], path: Path) -> Manifest:
             raise damaged(path, f"names the data file {name!r}, which siggpde never writes")
         if type(size) is not int or size < 0 or not isinstance(digest, str) or data_name(digest) != name:
             raise damaged(path, f"gives a size or hash of {name} that cannot be right")
-    return Manifest(facts, [DataFile(**entry) for entry in files], versions, created)
+    return Manifest(metadata, [DataFile(**entry) for entry in files], versions, created)
 
 
 def _own_hash(content: Mapping[str, Any]) -> str:
@@ -125,9 +125,9 @@ def _own_hash(content: Mapping[str, Any]) -> str:
 
 
 def _plain(value: Any, where: str, depth: int) -> Any:
-    """The value with nothing in it but what JSON gives back as it was."""
-    if depth > _DEEPEST:
-        raise ValueError(f"{where} is nested deeper than {_DEEPEST} levels; is it inside itself?")
+    """The value with only types that JSON restores exactly; ValueError, naming where, for anything else."""
+    if depth > _MAX_DEPTH:
+        raise ValueError(f"{where} is nested deeper than {_MAX_DEPTH} levels; is it inside itself?")
     if value is None or isinstance(value, bool | np.bool_):
         return None if value is None else bool(value)
     if isinstance(value, str):
@@ -148,7 +148,7 @@ def _plain(value: Any, where: str, depth: int) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(item, f"{where}[{index}]", depth + 1) for index, item in enumerate(value)]
     raise ValueError(
-        f"{where} is a {type(value).__name__}; facts are None, bool, int, float, str, lists and dictionaries of them "
+        f"{where} is a {type(value).__name__}; metadata is None, bool, int, float, str, lists and dictionaries of them "
         "(arrays: save them among the tensors, or give .tolist())"
     )
 
@@ -158,7 +158,7 @@ def _refuse_constant(name: str) -> Any:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    unique = dict(pairs)
+    if len(unique) != len(pairs):
         raise ValueError("a key comes twice")
-    return found
+    return unique

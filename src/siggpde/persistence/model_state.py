@@ -1,8 +1,8 @@
 """A SignatureGP as tensors and plain settings, and back, so that its predictions are bitwise the same.
 
 Tensors have the names of the model's state: `kernel.log_theta`, `variational.root` and so on. Words are two tensors,
-their letters one after the other and their lengths. Products of matrices may round differently when a matrix lies in
-memory by columns and not by rows; so that too is kept, among the settings.
+their letters one after the other and their lengths. Products of matrices round differently when a matrix is stored
+by columns instead of rows, so the settings also hold the memory layout of every tensor (`layouts`).
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ def model_state(model: SignatureGP) -> tuple[dict[str, Tensor], dict[str, Any]]:
         [(), (0,), (1,)]
     """
     kernel, features = model.kernel, model.features
-    for part, kind in ((model, SignatureGP), (kernel, SignatureKernel), (features, OrthogonalSignatureFeatures)):
-        if type(part) is not kind:
-            raise ValueError(f"{type(part).__name__} is not {kind.__name__} itself, so its code cannot be saved")
+    for module, kind in ((model, SignatureGP), (kernel, SignatureKernel), (features, OrthogonalSignatureFeatures)):
+        if type(module) is not kind:
+            raise ValueError(f"{type(module).__name__} is not {kind.__name__} itself, so its code cannot be saved")
     likelihood = _likelihood_settings(model.likelihood)
     tensors: dict[str, Tensor] = {}
     layouts: dict[str, list[int]] = {}
@@ -51,13 +51,13 @@ def model_state(model: SignatureGP) -> tuple[dict[str, Tensor], dict[str, Any]]:
             raise ValueError(
                 f"{name} of the model is not finite: it predicts nothing, so it is not saved; fit it again"
             )
-        tensors[name], order = _by_rows(value)
+        tensors[name], order = _contiguous(value)
         if order is not None:
             layouts[name] = order
     _check_dtypes(tensors, model.dtype)
-    for place, words in (("features", features.words), ("kernel", kernel.words)):
+    for owner, words in (("features", features.words), ("kernel", kernel.words)):
         if words is not None:
-            tensors[f"{place}.words.letters"], tensors[f"{place}.words.lengths"] = _packed(words)
+            tensors[f"{owner}.words.letters"], tensors[f"{owner}.words.lengths"] = _pack_words(words)
     settings = {
         "dtype": str(model.dtype).removeprefix("torch."),
         "covariance": model.variational.covariance,
@@ -79,7 +79,7 @@ def model_state(model: SignatureGP) -> tuple[dict[str, Tensor], dict[str, Any]]:
 def model_from_state(tensors: Mapping[str, Tensor], settings: Mapping[str, Any]) -> SignatureGP:
     """The model that `model_state` described. Tensors and settings that do not fit raise a `ModelFileError`."""
     try:
-        return _built(tensors, settings)
+        return _build(tensors, settings)
     except ModelFileError:
         raise
     except KeyError as error:
@@ -88,13 +88,13 @@ def model_from_state(tensors: Mapping[str, Tensor], settings: Mapping[str, Any])
         raise ModelFileError(f"the saved model does not fit together: {error}; {_FIX}") from error
 
 
-def _built(saved: Mapping[str, Tensor], settings: Mapping[str, Any]) -> SignatureGP:
-    tensors = {name: _as_it_lay(value, settings["layouts"].get(name)) for name, value in saved.items()}
+def _build(saved: Mapping[str, Tensor], settings: Mapping[str, Any]) -> SignatureGP:
+    tensors = {name: _with_layout(value, settings["layouts"].get(name)) for name, value in saved.items()}
     for name, value in tensors.items():
         if value.is_floating_point() and not bool(torch.isfinite(value).all()):
-            raise _misfit(f"{name} holds numbers that are not finite")
+            raise _inconsistent(f"{name} holds numbers that are not finite")
     if settings["dtype"] not in _DTYPES:
-        raise _misfit(f"dtype is {settings['dtype']!r}, not float32 or float64")
+        raise _inconsistent(f"dtype is {settings['dtype']!r}, not float32 or float64")
     dtype = _DTYPES[settings["dtype"]]
     kernel = _kernel(tensors, settings["kernel"])
     features = _features(tensors, settings["features"], kernel.channels)
@@ -105,13 +105,13 @@ def _built(saved: Mapping[str, Tensor], settings: Mapping[str, Any]) -> Signatur
     matrix = (features.size, features.size)
     roots = {"full": (likelihood.latents, *matrix), "shared": (1, *matrix), "diagonal": size}
     if covariance not in roots:
-        raise _misfit(f"covariance is {covariance!r}, not {', '.join(roots)}")
+        raise _inconsistent(f"covariance is {covariance!r}, not {', '.join(roots)}")
     _check(tensors, "variational.root", roots[covariance], dtype)
     model = SignatureGP(kernel, features, likelihood, covariance=covariance, dtype=dtype)
     state, parameters = model.state_dict(), dict(model.named_parameters())
     extra = tensors.keys() - state.keys()
     if extra:
-        raise _misfit(f"it has no place for {min(extra)}")
+        raise _inconsistent(f"the model has no tensor {min(extra)}")
     for name, value in state.items():
         _check(tensors, name, tuple(value.shape), value.dtype)
         if name in parameters:
@@ -128,16 +128,16 @@ def _built(saved: Mapping[str, Tensor], settings: Mapping[str, Any]) -> Signatur
 def _kernel(tensors: dict[str, Tensor], settings: Mapping[str, Any]) -> SignatureKernel:
     channels, depth = settings["channels"], settings["depth"]
     if type(channels) is not int or channels < 1:
-        raise _misfit(f"the kernel has {channels!r} channels")
+        raise _inconsistent(f"the kernel has {channels!r} channels")
     for name in ("finite", "normalized"):
         if type(settings[name]) is not bool:
-            raise _misfit(f"{name} of the kernel is {settings[name]!r}, not true or false")
+            raise _inconsistent(f"{name} of the kernel is {settings[name]!r}, not true or false")
     _check(tensors, "kernel.log_theta", (channels,), torch.float64)
-    words = _unpacked(tensors, "kernel") if settings["finite"] else None
+    words = _take_words(tensors, "kernel") if settings["finite"] else None
     if depth is not None:
         longest = max(map(len, words or []), default=-1)
         if words is None or type(depth) is not int or depth != longest or len(words) != count_up_to(channels, depth):
-            raise _misfit(f"the words of the kernel are not those of depth {depth!r}")
+            raise _inconsistent(f"the words of the kernel are not those of depth {depth!r}")
     kernel = SignatureKernel(
         channels,
         normalized=settings["normalized"],
@@ -146,20 +146,20 @@ def _kernel(tensors: dict[str, Tensor], settings: Mapping[str, Any]) -> Signatur
         tol=settings["tol"],
     )
     if kernel.words != words:
-        raise _misfit(f"the words of the kernel are not those of depth {depth}")
+        raise _inconsistent(f"the words of the kernel are not those of depth {depth}")
     return kernel
 
 
 def _features(tensors: dict[str, Tensor], settings: Mapping[str, Any], channels: int) -> OrthogonalSignatureFeatures:
     rank = settings["rank"]
     if rank is not None and (type(rank) is not int or rank < 1):
-        raise _misfit(f"the rank of the features is {rank!r}")
-    chosen = _unpacked(tensors, "features")
+        raise _inconsistent(f"the rank of the features is {rank!r}")
+    chosen = _take_words(tensors, "features")
     features = OrthogonalSignatureFeatures(channels, len(chosen), settings["order"], chosen=chosen)
     features.rank = rank
     basis = tensors.get(_BASIS)
     if basis is not None and (basis.ndim != 2 or basis.shape[1] < 1):
-        raise _misfit(f"{_BASIS} has shape {tuple(basis.shape)}, not (words, directions)")
+        raise _inconsistent(f"{_BASIS} has shape {tuple(basis.shape)}, not (words, directions)")
     if basis is not None:
         _check(tensors, _BASIS, (len(chosen), basis.shape[1]), torch.float64)
     features.basis = basis
@@ -167,7 +167,7 @@ def _features(tensors: dict[str, Tensor], settings: Mapping[str, Any], channels:
 
 
 def _likelihood_settings(likelihood: Likelihood) -> dict[str, Any]:
-    """Its settings, after seeing that they make the same likelihood."""
+    """The settings of the likelihood, after checking that a likelihood of the same class can be made from them."""
     kind = type(likelihood).__name__
     try:
         settings = likelihood.settings()
@@ -182,7 +182,7 @@ def _likelihood_settings(likelihood: Likelihood) -> dict[str, Any]:
 
 
 def _check_dtypes(tensors: Mapping[str, Tensor], dtype: torch.dtype) -> None:
-    """The parts of a model have fixed types; one changed by `.float()` or `.double()` would not come back so."""
+    """Raises ValueError for a tensor that `.float()` or `.double()` converted: loading would not restore its dtype."""
     for name, value in tensors.items():
         wanted = dtype if name.startswith("variational.") else torch.float64
         if value.is_floating_point() and value.dtype != wanted:
@@ -192,8 +192,8 @@ def _check_dtypes(tensors: Mapping[str, Tensor], dtype: torch.dtype) -> None:
             )
 
 
-def _by_rows(value: Tensor) -> tuple[Tensor, list[int] | None]:
-    """The tensor, contiguous, and the order of its axes in memory where that is not 0, 1, .."""
+def _contiguous(value: Tensor) -> tuple[Tensor, list[int] | None]:
+    """A contiguous tensor with the same values, and the order of the axes in memory if it is not 0, 1, .."""
     value = value.detach()
     if not value.is_contiguous():
         order = sorted(range(value.ndim), key=lambda axis: -value.stride(axis))
@@ -202,42 +202,44 @@ def _by_rows(value: Tensor) -> tuple[Tensor, list[int] | None]:
     return value.contiguous(), None
 
 
-def _as_it_lay(value: Tensor, order: list[int] | None) -> Tensor:
-    """A copy of the tensor with its axes, and its memory, as they were in the model."""
+def _with_layout(value: Tensor, order: list[int] | None) -> Tensor:
+    """The inverse of `_contiguous`: a copy with the axes, and the layout in memory, of the tensor in the model."""
     copy = value.detach().clone(memory_format=torch.contiguous_format)
     if order is None:
         return copy
     if sorted(order) != list(range(copy.ndim)):
-        raise _misfit(f"the layout {order!r} is given for a tensor of {copy.ndim} axes")
+        raise _inconsistent(f"the layout {order!r} is given for a tensor of {copy.ndim} axes")
     return copy.permute([order.index(axis) for axis in range(copy.ndim)])
 
 
 def _check(tensors: Mapping[str, Tensor], name: str, shape: tuple[int, ...], dtype: torch.dtype) -> None:
     if name not in tensors:
-        raise _misfit(f"{name} is missing")
+        raise _inconsistent(f"{name} is missing")
     value = tensors[name]
     if tuple(value.shape) != shape or value.dtype != dtype:
-        raise _misfit(f"{name} must be {dtype} of shape {shape}, got {value.dtype} of {tuple(value.shape)}")
+        raise _inconsistent(f"{name} must be {dtype} of shape {shape}, got {value.dtype} of {tuple(value.shape)}")
 
 
-def _packed(words: list[Word]) -> tuple[Tensor, Tensor]:
+def _pack_words(words: list[Word]) -> tuple[Tensor, Tensor]:
     letters = torch.tensor([letter for word in words for letter in word], dtype=torch.int64)
     return letters, torch.tensor([len(word) for word in words], dtype=torch.int64)
 
 
-def _unpacked(tensors: dict[str, Tensor], place: str) -> list[Word]:
-    """The words of the kernel or of the features; their tensors are taken out."""
-    letters, lengths = (tensors.pop(f"{place}.words.{part}") for part in ("letters", "lengths"))
-    for part in (letters, lengths):
-        if part.ndim != 1 or part.dtype != torch.int64:
-            raise _misfit(f"the words of the {place} must be int64 of one axis, got {part.dtype}, {part.ndim} axes")
+def _take_words(tensors: dict[str, Tensor], owner: str) -> list[Word]:
+    """Removes the tensors of the words of `owner` ("kernel" or "features") and returns the words."""
+    letters, lengths = (tensors.pop(f"{owner}.words.{key}") for key in ("letters", "lengths"))
+    for values in (letters, lengths):
+        if values.ndim != 1 or values.dtype != torch.int64:
+            raise _inconsistent(
+                f"the words of the {owner} must be int64 of one axis, got {values.dtype}, {values.ndim} axes"
+            )
     outside = (lengths < 0) | (lengths > len(letters))
     if bool(outside.any()) or int(lengths.sum()) != len(letters):
-        raise _misfit(f"the words of the {place} have {len(letters)} letters, but their lengths say otherwise")
+        raise _inconsistent(f"the words of the {owner} have {len(letters)} letters, but their lengths say otherwise")
     ends = lengths.cumsum(0).tolist()
     flat = letters.tolist()
     return [tuple(flat[end - length : end]) for end, length in zip(ends, lengths.tolist(), strict=True)]
 
 
-def _misfit(what: str) -> ModelFileError:
+def _inconsistent(what: str) -> ModelFileError:
     return ModelFileError(f"the saved model does not fit together: {what}; {_FIX}")

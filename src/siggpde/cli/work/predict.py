@@ -14,7 +14,7 @@ from siggpde.cli.processes import gather_table, threads_per_rank
 from siggpde.distributed.ranks import ALONE, Ranks
 from siggpde.estimators.loading import Estimator, load
 from siggpde.io import NotStreamable, SeriesData, SeriesStream
-from siggpde.streaming import Parts, predict_stream, prediction_table
+from siggpde.streaming import BlockFolder, predict_stream, prediction_table
 
 
 def run_predict(
@@ -48,10 +48,10 @@ def run_predict_stream(
     jobs: int | None,
 ) -> int | None:
     """Predicts into a .parquet file block by block; returns their number, or None if DATA must be read as a whole."""
-    parts = Parts.of(output)
-    if parts.exists() and not resume and not force:
+    blocks = BlockFolder.of(output)
+    if blocks.exists() and not resume and not force:
         raise WrongCall(
-            f"{parts.folder} holds predictions that were interrupted; --resume goes on, --force starts anew"
+            f"{blocks.folder} holds predictions that were interrupted; --resume goes on, --force starts anew"
         )
     estimator = open_model(model, device, jobs)
     try:
@@ -65,7 +65,7 @@ def run_predict_stream(
         return predict_stream(estimator, series, output, level=level, resume=resume, force=force or resume)
     except KeyboardInterrupt:
         raise Interrupted(
-            f"interrupted; what was predicted is in {parts.folder}. To go on: {resume_command()}"
+            f"interrupted; what was predicted is in {blocks.folder}. To go on: {resume_command()}"
         ) from None
 
 
