@@ -17,7 +17,7 @@ from torch import Tensor
 from siggpde.distributed.shard import Shard
 from siggpde.ensemble.committee import Committee
 from siggpde.estimators.aeon_bases import AEON
-from siggpde.estimators.device import chosen_device, usable_device, warn_of_copy
+from siggpde.estimators.device import input_device, usable_device
 from siggpde.estimators.fitting import FitSettings, data_fingerprint, fit_committee
 from siggpde.estimators.saving import save_estimator
 from siggpde.estimators.settings import (
@@ -84,14 +84,14 @@ class SeriesEstimator:
         started = time.perf_counter()
         settings = self._settings(classes, class_weight)
         with shard.ranks.together():
-            device = chosen_device(self.device, X)
+            own = input_device(X)
+            device = own if isinstance(self.device, str) and self.device == "auto" else usable_device(self.device)
         shard.ranks.check_same("kind of device", device.type)
         preparation = self._preparation()
-        warn_of_copy(X)
         with self._threads():
-            preparation.fit(X, ranks=shard.ranks)
+            batch = preparation.fit_transform(X, ranks=shard.ranks)
             with shard.ranks.together():
-                batch = _in_range(preparation(X))
+                _check_range(batch)
                 _check_counts(batch, shard.size)
                 if len(y) < 2:
                     raise ValueError("one series is not enough to learn from (n_samples=1); give two or more")
@@ -160,8 +160,10 @@ class SeriesEstimator:
     def _batch(self, X: Any) -> SeriesBatch:
         """X as a batch on the device of the committee, checked against the series of `fit`."""
         self._check_fitted()
-        warn_of_copy(X)
-        return _in_range(self.preparation_(X)).to(self.committee_.device)
+        input_device(X)  # warns where X has to be copied
+        batch = self.preparation_(X)
+        _check_range(batch)
+        return batch.to(self.committee_.device)
 
     def to(self, device: str | torch.device) -> Any:
         """Moves a fitted estimator to a device, such as "cuda" or "cpu", where it then predicts; returns itself."""
@@ -256,8 +258,8 @@ class SeriesEstimator:
         save_estimator(self, path, force=force)
 
 
-def _in_range(batch: SeriesBatch) -> SeriesBatch:
-    """The batch itself; a ValueError where its values are too large to be summed."""
+def _check_range(batch: SeriesBatch) -> None:
+    """Raises ValueError where values are too large to be summed."""
     low, high = batch.values.aminmax()
     if not (low >= -_LARGEST and high <= _LARGEST):
         series, point, channel = (batch.values.abs() > _LARGEST).nonzero()[0].tolist()
@@ -265,7 +267,6 @@ def _in_range(batch: SeriesBatch) -> SeriesBatch:
             f"series {series} of X has {batch.values[series, point, channel].item():.3g} in channel {channel}, which "
             f"is too large for sums (the most is {_LARGEST:.0e}); rescale the channel, or put NaN where it is missing"
         )
-    return batch
 
 
 def _check_counts(batch: SeriesBatch, targets: int) -> None:

@@ -13,28 +13,20 @@ log = logging.getLogger(__name__)
 _FIX = "take device='cpu', or 'cuda' or 'cuda:1' where there are such"
 
 
-def chosen_device(device: Any, X: Any) -> torch.device:
-    """The device a fit runs on: the one named; for "auto" that of the tensors X, or the CPU where X is anything else.
+def input_device(X: Any) -> torch.device:
+    """The device of the series X: the CPU, unless they are tensors on another one.
+
+    Series are checked and filled on the CPU. Where they have to be copied there, a warning is logged.
 
     Examples:
-        >>> chosen_device("auto", [[0.0, 1.0]])
+        >>> input_device([[0.0, 1.0]])
         device(type='cpu')
     """
-    if isinstance(device, str) and device == "auto":
-        return _device_of(X)
-    return usable_device(device)
-
-
-def warn_of_copy(X: Any) -> None:
-    """Logs a warning where series have to be copied from another device to the CPU, to be checked and filled there."""
-    device = _device_of(X)
+    first = X[0] if isinstance(X, list | tuple) and X else X
+    device = first.device if isinstance(first, Tensor) else torch.device("cpu")
     if device.type != "cpu":
         log.warning("X is on %s and is copied to the CPU, where series are checked and filled", device)
-
-
-def _device_of(X: Any) -> torch.device:
-    first = X[0] if isinstance(X, list | tuple) and X else X
-    return first.device if isinstance(first, Tensor) else torch.device("cpu")
+    return device
 
 
 def usable_device(device: Any) -> torch.device:

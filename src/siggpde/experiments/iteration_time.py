@@ -17,7 +17,7 @@ from siggpde.training.trainer import Trainer
 def iteration_seconds(
     model: AnyGP, cache: SignatureCache | PathStore, y: Tensor, batch: int, iterations: int, learn: bool
 ) -> float:
-    """CPU seconds of one iteration, the mean of `iterations` after a first one; with `learn` the kernel is learned too."""
+    """CPU seconds of one iteration, the mean of `iterations` after a first one; with `learn` also of the kernel."""
     nothing = torch.empty(0, dtype=torch.int64)
     trainer = Trainer(model, cache, y, torch.arange(len(y)), nothing, History(), torch.Generator().manual_seed(0))
     endless = 10**9  # no evaluation falls into the timing

@@ -78,37 +78,33 @@ class Preparation:
         self.gap_share: float | None = None
 
     def fit(self, X: Any, name: str = "X", *, ranks: Ranks = ALONE) -> Preparation:
-        """Learns from the training series: their channels, the mean of each and the share of values that is missing.
+        """Learns from the training series: `fit_transform` without the batch."""
+        self.fit_transform(X, name, ranks=ranks)
+        return self
 
-        `fill` has the means over all observed points, 0 for a channel never observed; `gap_share` is the share of the
-        points inside the series, and `raw_channels` the number of channels handed in. With `ranks`, each
-        rank passes its own series, and all learn the same.
+    def fit_transform(self, X: Any, name: str = "X", *, ranks: Ranks = ALONE) -> SeriesBatch:
+        """Learns from the training series and returns their batch; X is read once.
+
+        Learned are `raw_channels`, the number of channels handed in, `fill`, the mean of every channel over all
+        observed points (0 for a channel never observed), and `gap_share`, the share of missing values. With `ranks`,
+        each rank passes its own series, and all learn the same.
         """
-        total = count = torch.zeros(1, dtype=torch.float64)
-        channels = points = missing = 0
+        self.raw_channels = None
+        learned = _Sums()
         with ranks.together():
-            for raw in collect_chunks(X, name, max_values=_CHUNK_VALUES):
-                channels = raw.channels
-                batch = self._split(raw, name)
-                inside = batch.inside()[:, :, None]
-                points += int(inside.sum()) * batch.channels
-                missing += int((batch.values.isnan() & inside).sum())
-                batch = self._spectra(batch)
-                known = torch.isfinite(batch.values) & batch.inside()[:, :, None]
-                total = total + torch.where(known, batch.values, 0.0).sum(dim=(0, 1))
-                count = count + known.sum(dim=(0, 1))
-        ranks.check_same("number of channels", channels)
-        total, count, gaps = ranks.all_reduce_sum(total, count, torch.tensor([missing, points], dtype=torch.float64))
-        self.raw_channels = channels
+            batch, unobserved = self._collected(X, name, learned)
+        ranks.check_same("number of channels", self.raw_channels)
+        gaps = torch.tensor([learned.missing, learned.points], dtype=torch.float64)
+        total, count, gaps = ranks.all_reduce_sum(learned.total, learned.count, gaps)
         self.fill = total / count.clamp_min(1)
         self.gap_share = float(gaps[0] / gaps[1])
-        return self
+        return _with_fill(batch, unobserved, self.fill)
 
     def __call__(self, X: Any, name: str = "X") -> SeriesBatch:
         """The batch of `X`, all finite: rows after the end of a short series repeat its last point."""
         if self.fill is None:
             raise ValueError("this preparation has not seen training series yet; call fit first")
-        return join(self._prepared(X, name, self.fill), X).hold_last()
+        return _with_fill(*self._collected(X, name), self.fill)
 
     def names(self, channel_names: Sequence[str]) -> tuple[str, ...]:
         """The names of the channels that come out, given those of the channels that go in."""
@@ -147,21 +143,37 @@ class Preparation:
         preparation.gap_share = state["gap_share"]
         return preparation
 
-    def _prepared(self, X: Any, name: str, fill: Tensor) -> Iterator[SeriesBatch]:
-        for raw in collect_chunks(X, name, max_values=_CHUNK_VALUES):
-            if raw.channels != self.raw_channels:
-                raise ValueError(
-                    f"the series of {name} have {raw.channels} channels, but those of fit had {self.raw_channels}; "
-                    "hand in the same channels in the same order, as (n_cases, n_channels, n_timepoints)"
-                )
-            batch = self._split(raw, name)
-            channels = batch.channels
-            batch = self._spectra(batch)
-            observed = torch.isfinite(batch.values[:, :, :: batch.channels // channels]) if self.mask else None
-            batch = fill_gaps(batch, fill)
-            if observed is not None:
-                batch = replace(batch, values=torch.cat([batch.values, observed.double()], dim=2))
-            yield pool(batch, self.max_points)
+    def _collected(self, X: Any, name: str, learned: _Sums | None = None) -> tuple[SeriesBatch, Tensor]:
+        """Steps 1 to 5 for X, chunk by chunk; and which channels (n, channels) have no observation in a series.
+
+        These channels are 0. `learned`, if given, takes the sums over the chunks.
+        """
+        unobserved: list[Tensor] = []
+
+        def chunks() -> Iterator[SeriesBatch]:
+            for raw in collect_chunks(X, name, max_values=_CHUNK_VALUES):
+                if self.raw_channels is None:
+                    self.raw_channels = raw.channels
+                if raw.channels != self.raw_channels:
+                    raise ValueError(
+                        f"the series of {name} have {raw.channels} channels, but those of fit had {self.raw_channels}; "
+                        "hand in the same channels in the same order, as (n_cases, n_channels, n_timepoints)"
+                    )
+                split = self._split(raw, name)
+                batch = split if self.spectrogram is None else self.spectrogram(split)
+                observed = torch.isfinite(batch.values)
+                known = observed & batch.inside()[:, :, None]
+                if learned is not None:
+                    learned.add(split, batch, known)
+                unobserved.append(~known.any(dim=1))
+                batch = fill_gaps(batch, torch.zeros(batch.channels))
+                if self.mask:
+                    observed = observed[:, :, :: batch.channels // split.channels]
+                    batch = replace(batch, values=torch.cat([batch.values, observed.double()], dim=2))
+                yield pool(batch, self.max_points)
+
+        batch = join(chunks(), X).hold_last()
+        return batch, torch.cat(unobserved)
 
     def _split(self, batch: SeriesBatch, name: str) -> SeriesBatch:
         """The time channel taken out of the values."""
@@ -189,8 +201,31 @@ class Preparation:
             )
         return self.time_channel % channels
 
-    def _spectra(self, batch: SeriesBatch) -> SeriesBatch:
-        return batch if self.spectrogram is None else self.spectrogram(batch)
+
+class _Sums:
+    """Sums over training series, chunk by chunk: observed values and their number for each channel; missing values."""
+
+    def __init__(self) -> None:
+        self.total = self.count = torch.zeros(1, dtype=torch.float64)
+        self.missing = self.points = 0
+
+    def add(self, split: SeriesBatch, batch: SeriesBatch, known: Tensor) -> None:
+        """Adds a chunk: series as they were handed in, what they became, and which of its values are observed."""
+        inside = split.inside()[:, :, None]
+        self.points += int(inside.sum()) * split.channels
+        self.missing += int((split.values.isnan() & inside).sum())
+        self.total = self.total + torch.where(known, batch.values, 0.0).sum(dim=(0, 1))
+        self.count = self.count + known.sum(dim=(0, 1))
+
+
+def _with_fill(batch: SeriesBatch, unobserved: Tensor, fill: Tensor) -> SeriesBatch:
+    """The batch with `fill` (channels,) in the channels of series (n, channels) that have no observation."""
+    if not bool(unobserved.any()):
+        return batch
+    values = batch.values.clone()
+    channels = unobserved.shape[1]
+    values[:, :, :channels] = torch.where(unobserved[:, None, :], fill, values[:, :, :channels])
+    return replace(batch, values=values)
 
 
 def _whole(name: str, value: Any) -> int:
