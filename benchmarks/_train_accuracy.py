@@ -23,6 +23,7 @@ from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.likelihoods import Softmax
 from siggpde.gp.model import SignatureGP
 from siggpde.gp.word_choice import grow_pool
+from siggpde.paths import SeriesBatch
 from siggpde.selection.screening import Candidate, Screening
 
 
@@ -60,7 +61,7 @@ def words_of_the_full_kernel(found: Screening, paths: Tensor) -> SignatureGP:
     theta = found.theta
     while True:
         kernel = SignatureKernel(len(theta), theta=theta, amplitude=30.0, normalized=True)
-        pool = grow_pool(kernel, some, None, 2000)
+        pool = grow_pool(kernel, SeriesBatch(some), 2000)
         share = siggpde.signature(some * theta, words=pool).square() / kernel.squared_norm(some).detach()[:, None]
         held = share.mean(dim=0).sort(descending=True).values[:500].sum()
         if held > 0.9:

@@ -12,6 +12,7 @@ from siggpde.gp.inducing import OrthogonalSignatureFeatures, Projection
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.likelihoods import RobustMax, Softmax
 from siggpde.gp.model import SignatureGP
+from siggpde.paths import SeriesBatch
 from siggpde.training.history import History
 from siggpde.training.phases.paper import NadamPhase
 from siggpde.training.schedules import PaperSchedule
@@ -76,7 +77,7 @@ def phase_of(model: SignatureGP, setup: SetUp, moves: bool) -> tuple[Trainer, Na
     """A phase of the paper's schedule, ready for its first iteration; `moves` says whether the scales do."""
     x, generator = series(_SERIES, setup.length, setup.channels)
     y = torch.randint(setup.classes, (_SERIES,), generator=generator)
-    cache = SignatureCache(x, None, model.features.words, model.kernel.log_theta, dtype=model.dtype)
+    cache = SignatureCache(SeriesBatch(x), model.features.words, model.kernel.log_theta, dtype=model.dtype)
     nothing = torch.empty(0, dtype=torch.int64)
     history = History(seed=0, schedule="PaperSchedule")
     trainer = Trainer(model, cache, y, torch.arange(_SERIES), nothing, history, generator)

@@ -13,6 +13,7 @@ from siggpde import signature
 from siggpde.baselines import InducingSequences, InducingTensors, TruncatedKernel
 from siggpde.baselines.tensor_recursion import slot_index
 from siggpde.baselines.whitening import whiten
+from siggpde.paths import SeriesBatch
 from siggpde.word_sets import count_up_to, words_up_to
 
 METHODS = ("explicit", "recursion")
@@ -143,7 +144,7 @@ def test_explicit_recursion_and_kept_signatures_agree_with_gradients(kind, norma
         assert features.explicit(kernel) == (way != "recursion")
         if way == "kept":
             reference = kernel.log_theta.detach().clone()
-            plain = features.signatures(kernel, x, None)
+            plain = features.signatures(kernel, SeriesBatch(x))
             with torch.no_grad():
                 kernel.log_theta.add_(0.3)
             moved = kernel.log_theta.detach().clone()

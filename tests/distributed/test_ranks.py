@@ -12,7 +12,9 @@ from torch import Tensor
 from helpers import rank_jobs
 from helpers.rank_jobs import BROKEN, BY_TWO, FITS
 from siggpde.distributed.ranks import ALONE, RankLost, Ranks, connect
-from siggpde.distributed.shard import Shard, fingerprint
+from siggpde.distributed.shard import Shard
+from siggpde.paths import SeriesBatch
+from siggpde.paths.sharding import fingerprint
 
 
 @pytest.fixture(scope="module")
@@ -168,13 +170,13 @@ def test_ranks_that_never_come_are_not_waited_for(monkeypatch: pytest.MonkeyPatc
 def test_a_fingerprint_knows_its_series_and_their_places(cut: int):
     x, lengths = rank_jobs.series(7), torch.arange(7) % 3 + 4
     shard = Shard(Ranks(), 7)
-    mark = fingerprint(shard, [x], lengths, "a")
+    mark = fingerprint(shard, SeriesBatch(x, lengths), "a")
     padding = x.clone()
     padding[lengths == 4, 4:] = 9.0
-    assert fingerprint(shard, [padding], lengths, "a") == mark
-    assert fingerprint(shard, [x], lengths, "b") != mark
+    assert fingerprint(shard, SeriesBatch(padding, lengths), "a") == mark
+    assert fingerprint(shard, SeriesBatch(x, lengths), "b") != mark
     swapped = x.roll(1, dims=0)
-    assert fingerprint(shard, [swapped], lengths, "a") != mark
+    assert fingerprint(shard, SeriesBatch(swapped, lengths), "a") != mark
     changed = x.clone()
     changed[cut % 7, 0, 0] += 1e-9
-    assert fingerprint(shard, [changed], lengths, "a") != mark
+    assert fingerprint(shard, SeriesBatch(changed, lengths), "a") != mark

@@ -13,7 +13,7 @@ from siggpde.gp import inducing
 from siggpde.gp.inducing import OrthogonalSignatureFeatures
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.word_choice import grow_pool, most_energetic, principal_directions
-from siggpde.paths import PathOptions, PathTransform
+from siggpde.paths import PathOptions, PathTransform, SeriesBatch
 from siggpde.word_sets import parents
 
 THETA = torch.tensor([0.7, 1.3], dtype=torch.float64)
@@ -87,7 +87,7 @@ def test_words_by_energy_leave_at_most_as_much_as_the_first_words(name: str):
     kernel = SignatureKernel(x.shape[2], theta=0.3, normalized=True)
     features = OrthogonalSignatureFeatures(x.shape[2], 30)
     first = features(kernel, x)
-    pool = grow_pool(kernel, x, None, 400)
+    pool = grow_pool(kernel, SeriesBatch(x), 400)
     features.choose(sorted({*pool, *features.words}, key=lambda word: (len(word), word)))
     energy = features(kernel, x).features.square().mean(dim=0)
     features.choose(most_energetic(energy, features.words, 30))
@@ -101,12 +101,12 @@ def test_words_by_energy_leave_at_most_as_much_as_the_first_words(name: str):
 def test_a_pool_is_prefix_closed_and_within_its_limit(channels: int, limit: int):
     x = series(6, channels=channels)
     for normalized in (False, True):
-        pool = grow_pool(SignatureKernel(channels, normalized=normalized), x, None, limit)
+        pool = grow_pool(SignatureKernel(channels, normalized=normalized), SeriesBatch(x), limit)
         assert len(set(pool)) == len(pool) <= limit
         assert pool == sorted(pool, key=lambda word: (len(word), word)) and pool[0] == ()
         parents(pool)  # raises where a prefix is missing
         assert len(pool) == limit or (channels == 1 and len(pool) == 17)
-    ragged = grow_pool(SignatureKernel(channels), x, torch.tensor([6, 1, 3, 2, 6, 4]), limit)
+    ragged = grow_pool(SignatureKernel(channels), SeriesBatch(x, torch.tensor([6, 1, 3, 2, 6, 4])), limit)
     assert ragged[0] == () and len(ragged) <= limit
 
 
@@ -115,10 +115,10 @@ def test_a_pool_of_loops_reaches_past_their_ends_and_leaves_out_channels_that_st
     x = torch.cat([series(5, channels=3), series(5, channels=3).flip(1) * 0.5], dim=1)
     x = torch.cat([x, x[:, :1]], dim=1)
     x[:, :, 1] = 0.3
-    pool = grow_pool(SignatureKernel(3), x, None, 15)
+    pool = grow_pool(SignatureKernel(3), SeriesBatch(x), 15)
     assert len(pool) == 15 and not any(1 in word for word in pool)
     assert {(0,), (2,), (0, 2), (2, 0)} < set(pool)
-    assert grow_pool(SignatureKernel(3), x[:, :1], None, 15) == [()]
+    assert grow_pool(SignatureKernel(3), SeriesBatch(x[:, :1]), 15) == [()]
 
 
 def test_the_most_energetic_words_keep_the_constant_and_break_ties_by_order():

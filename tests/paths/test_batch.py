@@ -9,7 +9,7 @@ from siggpde.distributed.ranks import ALONE
 from siggpde.distributed.shard import Shard
 from siggpde.paths import SeriesBatch
 from siggpde.paths.batch import join
-from siggpde.paths.sharding import gather_batch, pad_batch
+from siggpde.paths.sharding import all_gather_series, pad_to_longest
 
 NAN = float("nan")
 
@@ -26,12 +26,12 @@ def batch_of(n: int = 5, ragged: bool = True, timed: bool = True) -> SeriesBatch
 def test_rows_are_taken_of_values_lengths_and_times_alike(ragged: bool, timed: bool):
     batch = batch_of(ragged=ragged, timed=timed)
     rows = torch.tensor([3, 0])
-    for taken in (batch[rows], gather_batch(batch, rows, Shard(ALONE, 5))):
+    for taken in (batch[rows], all_gather_series(Shard(ALONE, 5), rows, batch)):
         assert torch.equal(taken.values, batch.values[rows])
         assert taken.counts().tolist() == batch.counts()[rows].tolist()
         assert taken.times is None if batch.times is None else torch.equal(taken.times, batch.times[rows])
     assert batch[1:3].first == 11 and batch[rows].first == 0
-    assert same(pad_batch(batch, ALONE), batch)
+    assert same(pad_to_longest(batch, ALONE), batch)
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 9])

@@ -12,6 +12,7 @@ import torch
 from helpers.random_paths import generator
 from helpers.small_models import QUIET, labels, same_state, series, small_gp, targets
 from siggpde.gp.likelihoods import Gaussian, Softmax
+from siggpde.paths import SeriesBatch
 from siggpde.training import History, NaturalGradients, PaperSchedule, Record, fit
 from siggpde.training.fitting import _warn_if_diverged
 from siggpde.training.signature_cache import SignatureCache
@@ -29,7 +30,7 @@ def test_a_cache_in_a_file_is_the_one_in_memory(dtype: torch.dtype):
     for model, budget in zip(models, (2**31, 100), strict=True):
         fit(model, (X, targets(X)), NATURAL, memory_budget=budget, **QUIET)
     assert same_state(*models)
-    cache = SignatureCache(X, None, models[0].features.words, models[0].kernel.log_theta, dtype=dtype, budget=0)
+    cache = SignatureCache(SeriesBatch(X), models[0].features.words, models[0].kernel.log_theta, dtype=dtype, budget=0)
     assert cache.on_disk
     folder = Path(cache._folder.name)
     assert (folder / "signatures").stat().st_size == 60 * 7 * dtype.itemsize
@@ -49,7 +50,7 @@ def test_a_cache_sees_what_the_model_sees_when_the_scales_have_moved(case: str):
     pool = model.kernel.words if case == "finite" else [*model.features.words, (1, 1, 0), (0, 1, 0)]
     pool = model.features.words if case == "subset" else pool
     lengths = torch.randint(1, 7, (60,), generator=generator(0))
-    cache = SignatureCache(X, lengths, pool, model.kernel.log_theta)
+    cache = SignatureCache(SeriesBatch(X, lengths), pool, model.kernel.log_theta)
     with torch.no_grad():
         model.kernel.log_theta.add_(torch.tensor([0.3, -0.2]))
     rows = torch.tensor([5, 0, 33])
@@ -144,7 +145,7 @@ def test_fit_says_what_is_wrong_with_the_data():
 
 def test_a_defect_is_named_by_the_number_of_its_series(monkeypatch: pytest.MonkeyPatch):
     model = small_gp(count=7)
-    cache = SignatureCache(X, None, model.features.words, model.kernel.log_theta)
+    cache = SignatureCache(SeriesBatch(X), model.features.words, model.kernel.log_theta)
     norms = model.kernel.squared_norm(X).detach()
     norms[41] = 0.5
     monkeypatch.setattr(cache, "_squared_norms", lambda _, rows: norms if rows is None else norms[rows])

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from siggpde.paths import SeriesBatch
 from siggpde.training.row_file import RowFile
 from siggpde.training.signature_cache import SignatureCache
 from siggpde.word_sets import words
@@ -146,6 +147,7 @@ def test_a_full_disk_is_found_before_anything_is_written(tmp_path: Path):
 _FILLING = """
 import os, signal, sys, torch
 from pathlib import Path
+from siggpde.paths import SeriesBatch
 from siggpde.training.row_file import RowFile
 
 def compute(rows):
@@ -197,9 +199,9 @@ def test_a_cache_is_found_again(tmp_path: Path, dtype: torch.dtype, ragged: bool
     x = torch.randn(9, 6, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).cumsum(dim=1)
     lengths = torch.tensor([6, 5, 4, 3, 2, 6, 6, 6, 1]) if ragged else None
     theta = torch.tensor([0.1, -0.2]).double()
-    plain = SignatureCache(x, lengths, words(2, 7), theta, dtype=dtype)
+    plain = SignatureCache(SeriesBatch(x, lengths), words(2, 7), theta, dtype=dtype)
     for expected in ("0 read, 9 computed", "9 read, 0 computed"):
-        kept = SignatureCache(x, lengths, words(2, 7), theta, dtype=dtype, folder=tmp_path)
+        kept = SignatureCache(SeriesBatch(x, lengths), words(2, 7), theta, dtype=dtype, folder=tmp_path)
         assert torch.equal(kept.values, plain.values) and kept.values.dtype == dtype
         assert expected in caplog.records[-1].getMessage()
         assert not kept.on_disk
@@ -212,12 +214,12 @@ def test_every_difference_has_a_file_of_its_own(tmp_path: Path):
     nudged = x.clone()
     nudged[4, 3, 1] += 1e-12
     for arguments, dtype in (
-        ((x, None, words(2, 7), theta), torch.float64),
-        ((x, None, words(2, 7), theta), torch.float32),
-        ((nudged, None, words(2, 7), theta), torch.float64),
-        ((x, lengths, words(2, 7), theta), torch.float64),
-        ((x, None, words(2, 6), theta), torch.float64),
-        ((x, None, words(2, 7), theta + 0.1), torch.float64),
+        ((SeriesBatch(x), words(2, 7), theta), torch.float64),
+        ((SeriesBatch(x), words(2, 7), theta), torch.float32),
+        ((SeriesBatch(nudged), words(2, 7), theta), torch.float64),
+        ((SeriesBatch(x, lengths), words(2, 7), theta), torch.float64),
+        ((SeriesBatch(x), words(2, 6), theta), torch.float64),
+        ((SeriesBatch(x), words(2, 7), theta + 0.1), torch.float64),
     ):
         kept = SignatureCache(*arguments, dtype=dtype, folder=tmp_path)
         assert torch.equal(kept.values, SignatureCache(*arguments, dtype=dtype).values)

@@ -144,7 +144,8 @@ class TruncatedKernel(PathKernel):
 
     def padded_series(self, x: inputs.Series, lengths: Lengths = None, name: str = "x") -> Tensor:
         """x as a tensor in float64, checked to be finite, with padding set to the last point of every series."""
-        return checked_series(*self.as_paths(x, lengths, name), name)
+        paths = self.as_paths(x, lengths, name)
+        return checked_series(paths.values, paths.lengths, name)
 
     def squared_norms(self, xs: Tensor) -> Tensor:
         """k_1 .. k_level of theta X with itself, before normalisation, (level, n)."""

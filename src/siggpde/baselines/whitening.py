@@ -16,6 +16,7 @@ from siggpde.numerics import inputs
 from siggpde.numerics.autograd import once_differentiable
 from siggpde.numerics.signature import signature
 from siggpde.numerics.signature_kernel import Lengths
+from siggpde.paths import SeriesBatch
 
 _MAX_BYTES = 2**31
 
@@ -89,13 +90,13 @@ class WhitenedFeatures(InducingFeatures):
         shares = (norms > 0).to(norms) if kernel.normalized else norms
         return self._whitened(self.gram(kernel), self.cross(kernel, xs, norms), kernel.combine(shares))
 
-    def signatures(self, kernel: TruncatedKernel, x: Tensor, lengths: Tensor | None) -> Tensor | None:
+    def signatures(self, kernel: TruncatedKernel, paths: SeriesBatch) -> Tensor | None:
         """S(theta X) (n, words), where the kernel is explicit and they take less than 2 GiB."""
-        if not self.explicit(kernel) or 8 * len(x) * len(kernel.letters) > _MAX_BYTES:
+        if not self.explicit(kernel) or 8 * len(paths) * len(kernel.letters) > _MAX_BYTES:
             return None
         with torch.no_grad():
-            paths, counts = kernel.as_paths(x, lengths)
-            return signature(paths * kernel.theta, depth=kernel.level, lengths=counts)
+            paths = kernel.as_paths(paths.values, paths.lengths)
+            return signature(paths.values * kernel.theta, depth=kernel.level, lengths=paths.lengths)
 
     def project_signatures(self, kernel: TruncatedKernel, plain: Tensor, reference: Tensor) -> Projection:
         """The projection from S(X) (n, words) of series that were scaled by exp(reference)."""

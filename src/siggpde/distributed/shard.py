@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-from typing import Any
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -48,40 +45,6 @@ class Shard:
         if self.ranks.alone:
             return values
         return self.ranks.all_gather_rows(values, self.mask(rows).nonzero()[:, 0], len(rows))
-
-
-def pad_to_longest(x: Tensor, lengths: Tensor | None, ranks: Ranks) -> tuple[Tensor, Tensor | None]:
-    """Series (n, length, ...) padded to the longest of all ranks; lengths where those of one rank are not all that."""
-    if ranks.alone:
-        return x, lengths
-    longest, ragged = ranks.all_reduce_max(torch.tensor([x.shape[1], int(lengths is not None)])).tolist()
-    least = -int(ranks.all_reduce_max(torch.tensor([-x.shape[1]])))
-    if lengths is None and (ragged or least < longest):
-        lengths = torch.full((len(x),), x.shape[1], device=x.device)
-    if x.shape[1] < longest:  # the last point again and again: what is there is never read, but is finite
-        x = torch.cat([x, x[:, -1:].expand(-1, longest - x.shape[1], *x.shape[2:])], dim=1)
-    return x, lengths
-
-
-def fingerprint(shard: Shard, columns: list[Tensor | None], lengths: Tensor | None, *facts: Any) -> str:
-    """A hash of the series of all ranks, each (length, ...) in every column up to its length, and of facts they share.
-
-    It does not depend on which rank holds what: every series is hashed with its number, and hashes are added.
-    """
-    arrays = [column.detach().cpu().contiguous().numpy() for column in columns if column is not None]
-    counts = None if lengths is None else lengths.tolist()
-    digests = bytearray()
-    for row in range(shard.size):
-        digest = hashlib.sha256((shard.first + row).to_bytes(8, "little"))
-        for array in arrays:
-            digest.update((array[row] if counts is None else array[row, : counts[row]]).data)
-        digests += digest.digest()
-    sums = np.frombuffer(digests, dtype=np.int64).reshape(-1, 4).sum(axis=0)
-    whole = hashlib.sha256(shard.ranks.all_gather_rows(torch.from_numpy(sums)[None]).sum(dim=0).numpy().tobytes())
-    whole.update(repr([(array.dtype, array.shape[2:]) for array in arrays]).encode())
-    for fact in facts:
-        whole.update(fact.cpu().contiguous().numpy().tobytes() if isinstance(fact, Tensor) else repr(fact).encode())
-    return whole.hexdigest()
 
 
 def all_labels(labels: np.ndarray, ranks: Ranks) -> tuple[np.ndarray, np.ndarray]:

@@ -33,7 +33,7 @@ from siggpde.estimators.settings import (
 from siggpde.explain import Importances, SeriesExplanation, explain_series, global_importance
 from siggpde.numerics import inputs
 from siggpde.paths import PathOptions, Preparation, SeriesBatch, Spectrogram
-from siggpde.paths.sharding import pad_batch
+from siggpde.paths.sharding import pad_to_longest
 from siggpde.training.new_series import update_posterior
 
 _LARGEST = 1e300
@@ -96,7 +96,7 @@ class SeriesEstimator:
                 if len(y) < 2:
                     raise ValueError("one series is not enough to learn from (n_samples=1); give two or more")
                 attributes = self._channel_attributes(X, preparation)
-            batch = replace(pad_batch(batch, shard.ranks), first=shard.first)
+            batch = replace(pad_to_longest(batch, shard.ranks), first=shard.first)
             counts = batch.counts()
             minus_shortest, longest = shard.ranks.all_reduce_max(torch.stack([-counts.min(), counts.max()])).tolist()
             attributes["length_range_"] = (-minus_shortest, longest)

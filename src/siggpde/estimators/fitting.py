@@ -7,19 +7,20 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from siggpde.distributed.shard import Shard, fingerprint
+from siggpde.distributed.shard import Shard
 from siggpde.ensemble.committee import Committee, Member
 from siggpde.ensemble.recalibration import deviations, recalibrate
 from siggpde.ensemble.stacking import sharpen, stack
 from siggpde.estimators.screening_checkpoint import as_screening, read_screening, write_screening
 from siggpde.gp.likelihoods import Bernoulli, Gaussian, LeastSquares, Likelihood, Poisson, RobustMax, Softmax, StudentT
 from siggpde.paths import PathOptions, PathTransform, SeriesBatch
+from siggpde.paths.sharding import fingerprint
 from siggpde.selection.candidates import Candidate, describe, first_round
 from siggpde.selection.screening import Screening, screen
 from siggpde.training import Exact, NaturalGradients, fit
@@ -216,7 +217,7 @@ def data_fingerprint(batch: SeriesBatch, y: Tensor, shard: Shard, settings: FitS
     relevant = None
     if settings is not None:
         relevant = {k: v for k, v in asdict(settings).items() if k not in _NOT_IN_FINGERPRINT}
-    return fingerprint(shard, [batch.values, batch.times], batch.lengths, y, relevant)
+    return fingerprint(shard, batch, y, relevant)
 
 
 def _local_targets(y: Tensor, shard: Shard) -> Tensor:

@@ -16,6 +16,7 @@ from siggpde.experiments.million import time_million
 from siggpde.experiments.preparation import prepare
 from siggpde.experiments.results import Results
 from siggpde.gp.model import SignatureGP
+from siggpde.paths import SeriesBatch
 from siggpde.training.path_cache import PathStore
 from siggpde.training.signature_cache import SignatureCache
 
@@ -46,9 +47,9 @@ def time_iterations(config: dict[str, Any], method: dict[str, Any]) -> dict[str,
         data = prepare(config)
         model = build(config, method, data, 0)
         if isinstance(model, SignatureGP):
-            cache = SignatureCache(data.x_train, None, model.features.words, model.kernel.log_theta)
+            cache = SignatureCache(SeriesBatch(data.x_train), model.features.words, model.kernel.log_theta)
         else:
-            cache = PathStore(model, data.x_train, None)
+            cache = PathStore(model, SeriesBatch(data.x_train))
         batch, count = config["schedule"]["batch"], config["timing_iterations"]
         fixed, learned = (iteration_seconds(model, cache, data.y_train, batch, count, learn) for learn in (False, True))
     finally:

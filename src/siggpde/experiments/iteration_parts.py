@@ -15,6 +15,7 @@ from siggpde.gp.inducing import OrthogonalSignatureFeatures
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.likelihoods import Gaussian
 from siggpde.gp.model import AnyGP, SparseGP
+from siggpde.paths import SeriesBatch
 from siggpde.training.signature_cache import SignatureCache
 
 PARTS = ("Kuu", "Kuf", "diag Kff", "linear algebra")
@@ -48,7 +49,7 @@ def _siggpde(size: Size) -> dict[str, Callable[[], None]]:
     x = series(size)
     kernel = SignatureKernel(size.d)
     features = OrthogonalSignatureFeatures(size.d, size.M, "lexicographic")
-    cache = SignatureCache(x, None, features.words, kernel.log_theta)
+    cache = SignatureCache(SeriesBatch(x), features.words, kernel.log_theta)
 
     def cross() -> None:
         scaled = cache.values * features.scaling(kernel.log_theta, cache.reference)

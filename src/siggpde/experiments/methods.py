@@ -24,6 +24,7 @@ from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.likelihoods import Bernoulli, RobustMax, Softmax
 from siggpde.gp.likelihoods.base import Classification
 from siggpde.gp.model import AnyGP, SignatureGP
+from siggpde.paths import SeriesBatch
 from siggpde.selection.screening import screen
 from siggpde.training import NaturalGradients, PaperSchedule, fit
 from siggpde.training.history import History
@@ -105,7 +106,7 @@ def test_figures(model: AnyGP, x: Tensor, y: Tensor) -> dict[str, float]:
 @torch.no_grad()
 def full_elbo(model: AnyGP, x: Tensor, y: Tensor) -> float:
     """The ELBO of all the series over their number: no estimate from a minibatch."""
-    projection = PathStore(model, x, None).project(model)
+    projection = PathStore(model, SeriesBatch(x)).project(model)
     return float(model.elbo_of(projection, y)) / len(y)
 
 

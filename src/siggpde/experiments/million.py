@@ -15,6 +15,7 @@ from siggpde.experiments.preparation import Prepared, prepare, standardised, wit
 from siggpde.gp.inducing import OrthogonalSignatureFeatures
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.model import SignatureGP
+from siggpde.paths import SeriesBatch
 from siggpde.training.signature_cache import SignatureCache
 
 
@@ -48,7 +49,7 @@ def time_million(config: dict[str, Any], seed: int) -> dict[str, Any]:
     features = OrthogonalSignatureFeatures(channels, count, "lexicographic")
     model = SignatureGP(kernel, features, likelihood_of(config, data.classes), dtype=torch.float32)
     started, wall = time.process_time(), time.perf_counter()
-    cache = SignatureCache(paths, None, features.words, kernel.log_theta, dtype=torch.float32)
+    cache = SignatureCache(SeriesBatch(paths), features.words, kernel.log_theta, dtype=torch.float32)
     made, made_wall = time.process_time() - started, time.perf_counter() - wall
     record = {"series": len(labels), "inducing": count, "signature_seconds": made, "signature_wall": made_wall}
     for name, learn in (("fixed", False), ("moving", True)):

@@ -18,6 +18,7 @@ from siggpde.gp.kernel import PathKernel, SignatureKernel
 from siggpde.numerics import inputs
 from siggpde.numerics.signature import signature
 from siggpde.numerics.signature_kernel import Lengths
+from siggpde.paths import SeriesBatch
 from siggpde.word_sets import Word, check_words, letter_counts, words
 
 Order = Literal["energy", "lexicographic"]
@@ -75,7 +76,7 @@ class InducingFeatures(nn.Module):
         """What the model sees of x (n, length, channels)."""
         raise NotImplementedError
 
-    def signatures(self, kernel: Any, x: Tensor, lengths: Tensor | None) -> Tensor | None:
+    def signatures(self, kernel: Any, paths: SeriesBatch) -> Tensor | None:
         """What `project_signatures` needs of the series, (n, ...), computed once for a whole fit; None for nothing."""
         return None
 
@@ -165,13 +166,13 @@ class OrthogonalSignatureFeatures(InducingFeatures):
 
     def forward(self, kernel: SignatureKernel, x: inputs.Series, *, lengths: Lengths = None) -> Projection:
         """Features of x (n, length, channels), computed afresh; gradients flow to the kernel's parameters."""
-        xs, counts = kernel.as_paths(x, lengths)
+        paths = kernel.as_paths(x, lengths)
         fixed = kernel.log_theta.detach()
-        plain = signature(xs * fixed.exp(), words=self.words, lengths=counts)
+        plain = signature(paths.values * fixed.exp(), words=self.words, lengths=paths.lengths)
         scaled = plain * self.scaling(kernel.log_theta, fixed)
-        same = kernel.words == self.words
-        squared = scaled.square().sum(dim=1) if same else kernel.squared_norm(xs, lengths=counts)
-        return self.project(kernel, scaled, squared)
+        if kernel.words == self.words:
+            return self.project(kernel, scaled, scaled.square().sum(dim=1))
+        return self.project(kernel, scaled, kernel.squared_norm(paths.values, lengths=paths.lengths))
 
     def scaling(self, log_theta: Tensor, reference: Tensor) -> Tensor:
         """theta_a1 .. theta_aj over the same product of reference scales, for every word, (M,)."""

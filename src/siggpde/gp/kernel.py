@@ -19,6 +19,7 @@ from siggpde.numerics.signature_kernel import (
     signature_kernel_diag,
     signature_kernel_diag_scales,
 )
+from siggpde.paths import SeriesBatch
 from siggpde.word_sets import Word, check_words, letter_counts, words_up_to
 
 
@@ -75,23 +76,24 @@ class PathKernel(nn.Module):
         if y is None and y_lengths is not None:
             raise ValueError("y_lengths is given, but y is not; for the covariances of x alone give `lengths`")
 
-    def as_paths(self, x: inputs.Series, lengths: Any = None, name: str = "x") -> tuple[Tensor, Tensor | None]:
-        """x as a float64 batch on the kernel's device with its lengths, after checking the number of channels.
+    def as_paths(self, x: inputs.Series, lengths: Any = None, name: str = "x") -> SeriesBatch:
+        """x (n, length, channels) as a float64 batch on the kernel's device, after checking the number of channels.
 
         What is on the CPU is copied to the device of the kernel; nothing is copied from another device.
         """
-        batch, counts = self.checked_paths(x, lengths, name)
-        return inputs.to_device(batch, counts, self.device)
+        return self.checked_paths(x, lengths, name).to(self.device)
 
-    def checked_paths(self, x: inputs.Series, lengths: Any = None, name: str = "x") -> tuple[Tensor, Tensor | None]:
-        """The same where it is: for many series, of which parts are copied to the kernel's device one by one."""
-        batch, counts = inputs.as_batch(x, lengths, name)
-        if batch.shape[2] != self.channels:
-            raise ValueError(f"{name} has {batch.shape[2]} channels, but the kernel was made for {self.channels}")
-        if batch.device != self.device and not batch.is_cpu:
-            place = str(batch.device)
-            raise ValueError(f"{name} is on {place}, but the model on {self.device}; move it with model.to({place!r})")
-        return batch.to(torch.float64), counts
+    def checked_paths(self, x: inputs.Series, lengths: Any = None, name: str = "x") -> SeriesBatch:
+        """The same on the device of x: for many series, of which parts are copied to the kernel's device in turn."""
+        values, counts = inputs.as_batch(x, lengths, name)
+        if values.shape[2] != self.channels:
+            raise ValueError(f"{name} has {values.shape[2]} channels, but the kernel was made for {self.channels}")
+        if values.device != self.device and not values.is_cpu:
+            device = str(values.device)
+            raise ValueError(
+                f"{name} is on {device}, but the model on {self.device}; move it with model.to({device!r})"
+            )
+        return SeriesBatch(values.to(torch.float64), counts)
 
     @property
     def device(self) -> torch.device:
@@ -164,42 +166,44 @@ class SignatureKernel(PathKernel):
         if diag:
             if not self.normalized:
                 return self.amplitude * self.squared_norm(x, lengths=lengths)
-            batch, _ = self.as_paths(x, lengths)
-            return self.amplitude.expand(len(batch))
-        xs, x_counts = self.as_paths(x, lengths)
-        ys, y_counts = (None, None) if y is None else self.as_paths(y, y_lengths, "y")
+            return self.amplitude.expand(len(self.as_paths(x, lengths)))
+        left = self.as_paths(x, lengths)
+        right = None if y is None else self.as_paths(y, y_lengths, "y")
         if self.words is None:
-            scaled = None if ys is None else self._scaled(ys, y_counts)
-            gram = signature_kernel(
-                self._scaled(xs, x_counts), scaled, lengths=x_counts, y_lengths=y_counts, tol=self.tol
-            )
+            others = {} if right is None else {"y": self._scaled(right), "y_lengths": right.lengths}
+            gram = signature_kernel(self._scaled(left), lengths=left.lengths, tol=self.tol, **others)
         else:
-            left = self._all_features(xs, x_counts)
-            gram = left @ (left if ys is None else self._all_features(ys, y_counts)).T
+            features = self._all_features(left)
+            gram = features @ (features if right is None else self._all_features(right)).T
         if self.normalized:
-            left_norm = self.squared_norm(xs, lengths=x_counts)
-            right_norm = left_norm if ys is None else self.squared_norm(ys, lengths=y_counts)
+            left_norm = self._squared_norm(left)
+            right_norm = left_norm if right is None else self._squared_norm(right)
             gram = gram / (left_norm[:, None].sqrt() * right_norm[None, :].sqrt())
         return self.amplitude * gram
 
     def squared_norm(self, x: inputs.Series, *, lengths: Lengths = None) -> Tensor:
         """k(theta X, theta X) of every series, (n,), float64: without amplitude, before normalisation."""
-        xs, counts = self.as_paths(x, lengths)
+        return self._squared_norm(self.as_paths(x, lengths))
+
+    def _squared_norm(self, paths: SeriesBatch) -> Tensor:
         if self.words is not None:
-            return self._all_features(xs, counts).square().sum(dim=1)
-        if not xs.requires_grad and self.log_theta.requires_grad and torch.is_grad_enabled():
-            return _ScaledDiagonal.apply(self.log_theta, xs, counts, self.tol)  # pyright: ignore[reportReturnType]
-        return signature_kernel_diag(self._scaled(xs, counts), lengths=counts, tol=self.tol)
+            return self._all_features(paths).square().sum(dim=1)
+        values, lengths = paths.values, paths.lengths
+        if not values.requires_grad and self.log_theta.requires_grad and torch.is_grad_enabled():
+            return _ScaledDiagonal.apply(self.log_theta, values, lengths, self.tol)  # pyright: ignore[reportReturnType]
+        return signature_kernel_diag(self._scaled(paths), lengths=lengths, tol=self.tol)
 
-    def _scaled(self, xs: Tensor, counts: Tensor | None) -> Tensor:
+    def _scaled(self, paths: SeriesBatch) -> Tensor:
         """theta X; padding becomes zero, for the gradient in theta multiplies by it, and it may be NaN."""
-        if counts is not None and torch.is_grad_enabled():
-            xs = torch.where(inputs.row_mask(xs, counts)[:, :, None], xs, 0.0)
-        return xs * self.theta
+        values = paths.values
+        if paths.lengths is not None and torch.is_grad_enabled():
+            values = torch.where(paths.inside()[:, :, None], values, 0.0)
+        return values * self.theta
 
-    def _all_features(self, xs: Tensor, counts: Tensor | None) -> Tensor:
+    def _all_features(self, paths: SeriesBatch) -> Tensor:
+        """S_theta(X) on the words of the sum, (n, words)."""
         assert self.words is not None
-        plain = signature(xs * self.theta.detach(), words=self.words, lengths=counts)
+        plain = signature(paths.values * self.theta.detach(), words=self.words, lengths=paths.lengths)
         return plain * (self.letters @ (self.log_theta - self.log_theta.detach())).exp()
 
     def extra_repr(self) -> str:

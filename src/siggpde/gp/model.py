@@ -9,7 +9,6 @@ and the ELBO is the sum over series of E_q[log p(y | f)] minus KL[q(u) || N(0, I
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -21,6 +20,7 @@ from siggpde.gp.likelihoods import Likelihood
 from siggpde.gp.variational import Covariance, VariationalGaussian
 from siggpde.numerics import inputs
 from siggpde.numerics.signature_kernel import Lengths
+from siggpde.paths import SeriesBatch
 
 _MOST_JOINT = 5000
 
@@ -104,12 +104,13 @@ class SparseGP(nn.Module, Generic[AnyKernel, AnyFeatures]):
         """
         if full_cov:
             return self._joint(x, lengths)
-        parts = [
-            self.latent_marginals(self.project(batch, lengths=counts)) for batch, counts in _chunks(x, lengths, chunk)
-        ]
-        if not parts:
+        batch = _checked(x, lengths, chunk)
+        if len(batch) == 0:
             empty = torch.empty(0, self.likelihood.latents, dtype=self.dtype, device=self.device)
             return empty, empty.clone()
+        parts = [
+            self.latent_marginals(self.project(piece.values, lengths=piece.lengths)) for piece in batch.split(chunk)
+        ]
         return torch.cat([mean for mean, _ in parts]), torch.cat([variance for _, variance in parts])
 
     @torch.no_grad()
@@ -139,17 +140,17 @@ class SparseGP(nn.Module, Generic[AnyKernel, AnyFeatures]):
         return mean + (roots @ noise)[..., 0].mT.to(mean)
 
     def _joint(self, x: inputs.Series, lengths: Lengths) -> tuple[Tensor, Tensor]:
-        batch, counts = self.kernel.as_paths(x, lengths)
+        batch = self.kernel.as_paths(x, lengths)
         if len(batch) > _MOST_JOINT:
             raise ValueError(
                 f"a joint covariance of {len(batch)} series has {len(batch)}² entries; the most is {_MOST_JOINT}. "
                 "For marginal variances leave full_cov out"
             )
-        seen = self.project(batch, lengths=counts)
-        mean, _ = self.variational(seen.features)
-        prior = self.kernel(batch, lengths=counts)
-        spread = self.variational.covariances(seen.features)
-        values = seen.features.double()
+        features = self.project(batch.values, lengths=batch.lengths).features
+        mean, _ = self.variational(features)
+        prior = self.kernel(batch.values, lengths=batch.lengths)
+        spread = self.variational.covariances(features)
+        values = features.double()
         return mean, ((prior - values @ values.T) + spread.double()).to(self.dtype)
 
 
@@ -160,12 +161,11 @@ class SignatureGP(SparseGP[SignatureKernel, OrthogonalSignatureFeatures]):
     """The model of the paper: the signature kernel, and orthogonal signature features, whose covariance is I."""
 
 
-def _chunks(x: inputs.Series, lengths: Lengths, chunk: int) -> Iterator[tuple[Tensor, Tensor | None]]:
+def _checked(x: inputs.Series, lengths: Lengths, chunk: int) -> SeriesBatch:
+    """x as one batch, to be split into chunks."""
     if chunk < 1:
         raise ValueError(f"chunk must be at least 1, got {chunk}")
-    batch, counts = inputs.as_batch(x, lengths)
+    batch = SeriesBatch(*inputs.as_batch(x, lengths))
     if len(batch) > chunk:
-        inputs.check_finite(batch, counts)  # errors name series by their place in x, not in a chunk
-    for start in range(0, len(batch), chunk):
-        rows = slice(start, start + chunk)
-        yield batch[rows], None if counts is None else counts[rows]
+        inputs.check_finite(batch.values, batch.lengths)  # errors name series by their number in x, not in a chunk
+    return batch

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from siggpde.gp.kernel import SignatureKernel
-from siggpde.numerics import inputs
 from siggpde.numerics.signature import signature
+from siggpde.paths import SeriesBatch
 from siggpde.word_sets import Word
 
 
@@ -50,30 +50,29 @@ def most_energetic(energy: Tensor, pool: Sequence[Word], count: int) -> list[Wor
     return sorted((pool[i] for i in ranked[:count]), key=lambda word: (len(word), word))
 
 
-def grow_pool(
-    kernel: SignatureKernel, x: Tensor, lengths: Tensor | None, limit: int, *, most_letters: int = 16
-) -> list[Word]:
-    """A prefix-closed pool of about `limit` words that hold the most energy of the series x, found level by level.
+def grow_pool(kernel: SignatureKernel, paths: SeriesBatch, limit: int, *, max_letters: int = 16) -> list[Word]:
+    """A prefix-closed pool of about `limit` words with the most energy in the paths, grown letter by letter.
 
-    Every level extends the words of the level before by every letter, at first all of them, later those of the largest
-    mean S_theta(X)²: a word whose prefix is small is seldom large. Channels that never move give no words.
+    Words of j + 1 letters extend those of j letters by every letter, at first all of them, later those of the largest
+    mean S_theta(X)²: a word whose prefix is small is seldom large. Constant channels give no words.
     """
-    x, lengths = inputs.to_device(x, lengths, kernel.device)
+    paths = paths.to(kernel.device)
+    values, lengths = paths.values.to(torch.float64), paths.lengths
     pool: list[Word] = [()]
     front: list[Word] = [()]
-    steps = torch.where(inputs.row_mask(x, lengths)[:, 1:, None], x.diff(dim=1), 0.0)
-    moving = [letter for letter in range(kernel.channels) if bool((steps[:, :, letter] != 0).any())]
-    scaled = x.to(torch.float64) * kernel.theta.detach()
-    norm = kernel.squared_norm(x, lengths=lengths).detach() if kernel.normalized and kernel.words is None else None
-    for _ in range(most_letters):
-        room = limit - len(pool)
-        parents = front[: max(1, math.ceil(2 * room / kernel.channels))]
-        children = [(*word, letter) for word in parents for letter in moving]
-        if room <= 0 or not children:
+    increments = torch.where(paths.inside()[:, 1:, None], values.diff(dim=1), 0.0)
+    letters = [letter for letter in range(kernel.channels) if bool((increments[:, :, letter] != 0).any())]
+    scaled = values * kernel.theta.detach()
+    norm = kernel.squared_norm(values, lengths=lengths).detach() if kernel.normalized and kernel.words is None else None
+    for _ in range(max_letters):
+        missing = limit - len(pool)
+        parents = front[: max(1, math.ceil(2 * missing / kernel.channels))]
+        children = [(*word, letter) for word in parents for letter in letters]
+        if missing <= 0 or not children:
             break
-        values = signature(scaled, words=children, lengths=lengths).square()
-        energy = (values if norm is None else values / norm[:, None]).mean(dim=0)
+        squares = signature(scaled, words=children, lengths=lengths).square()
+        energy = (squares if norm is None else squares / norm[:, None]).mean(dim=0)
         ranked = energy.argsort(descending=True, stable=True).tolist()
-        front = [children[i] for i in ranked[:room]]
+        front = [children[i] for i in ranked[:missing]]
         pool.extend(front)
     return sorted(pool, key=lambda word: (len(word), word))

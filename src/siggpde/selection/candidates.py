@@ -116,8 +116,7 @@ def choose_words(paths: SeriesBatch, theta: Tensor, candidate: Candidate) -> lis
         return words_up_to(channels, depth)
     rows = torch.arange(0, len(paths), max(1, len(paths) // _SERIES_FOR_WORDS))
     kernel = SignatureKernel(channels, theta=theta)
-    sample = paths[rows]
-    return grow_pool(kernel, sample.values, sample.lengths, count)
+    return grow_pool(kernel, paths[rows], count)
 
 
 def words_of_degree(channels: int, degree: int, count: int) -> list[Word]:

@@ -27,7 +27,7 @@ from siggpde.numerics import inputs
 from siggpde.numerics.signature_kernel import Lengths
 from siggpde.paths import PathTransform, SeriesBatch
 from siggpde.paths.batch import as_series_batch
-from siggpde.paths.sharding import gather_batch, pad_batch
+from siggpde.paths.sharding import all_gather_series, pad_to_longest
 from siggpde.progress import Progress
 from siggpde.selection.candidates import Candidate as Candidate  # noqa: PLC0414 - part of this module
 from siggpde.selection.candidates import best_kinds, first_round, neighbours
@@ -160,7 +160,7 @@ def screen(
     shard, target = Shard(ranks, len(batch)), ranks.all_gather_rows(target)
     if shard.total < 2:
         raise ValueError(f"screening compares predictions of series left out: it needs two or more, got {shard.total}")
-    batch = pad_batch(batch, ranks)
+    batch = pad_to_longest(batch, ranks)
     classes, scale = None, 1.0
     if target.is_floating_point():
         target = targets.finite(target).double()
@@ -172,7 +172,7 @@ def screen(
     size = max(2, min(shard.total, max_series, int(_WORK / (batch.values.shape[1] * max_words))))
     order = torch.randperm(shard.total, generator=torch.Generator().manual_seed(seed))
     indices = order[:size].sort().values
-    trials = Trials(Sample(indices, gather_batch(batch, indices, shard), target[indices]), order, classes)
+    trials = Trials(Sample(indices, all_gather_series(shard, indices, batch), target[indices]), order, classes)
     with Progress(progress if ranks.leads else False) as bar:
 
         def go_on() -> bool:

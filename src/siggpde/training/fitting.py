@@ -6,6 +6,7 @@ import os
 import time
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -13,12 +14,13 @@ import torch
 from torch import Tensor
 
 from siggpde.distributed.ranks import ALONE, Ranks
-from siggpde.distributed.shard import Shard, fingerprint, pad_to_longest
+from siggpde.distributed.shard import Shard
 from siggpde.gp.likelihoods import LeastSquares
 from siggpde.gp.likelihoods.base import Classification
 from siggpde.gp.model import AnyGP, SignatureGP
 from siggpde.numerics import inputs
 from siggpde.numerics.signature_kernel import Lengths
+from siggpde.paths.sharding import fingerprint, pad_to_longest
 from siggpde.training.checkpoint import describe, read_checkpoint, restore
 from siggpde.training.history import History
 from siggpde.training.path_cache import PathStore
@@ -90,40 +92,40 @@ def fit(
     if resume and path is None:
         raise ValueError("resume=True needs the checkpoint to go on from: give checkpoint=")
     with ranks.together():
-        x, counts = model.kernel.checked_paths(data[0], lengths)
+        batch = model.kernel.checked_paths(data[0], lengths)
+        batch = replace(batch, values=batch.values.detach())
         y = model.likelihood.check_targets(data[1])
-        if len(x) != len(y):
-            raise ValueError(f"there are {len(x)} series but {len(y)} targets")
-        if len(x) == 0 and ranks.alone:
+        if len(batch) != len(y):
+            raise ValueError(f"there are {len(batch)} series but {len(y)} targets")
+        if len(batch) == 0 and ranks.alone:
             raise ValueError("there are no series to train on")
-        x = x.detach()
-        inputs.check_finite(x, counts)  # errors name series by their place in x, not in a batch
+        inputs.check_finite(batch.values, batch.lengths)  # errors name series by their number in x, not in a minibatch
     settings = (schedule, seed, describe(model))
-    kinds = (x.dtype, y.dtype, x.device.type, y.device.type, model.device.type)
-    ranks.check_same("model, schedule or kind of data", (settings, *kinds, x.shape[2], path is None, resume))
-    shard = Shard(ranks, len(x))
-    (x, counts), y = pad_to_longest(x, counts, ranks), ranks.all_gather_rows(y)
+    kinds = (batch.values.dtype, y.dtype, batch.values.device.type, y.device.type, model.device.type)
+    ranks.check_same("model, schedule or kind of data", (settings, *kinds, batch.channels, path is None, resume))
+    shard = Shard(ranks, len(batch))
+    batch, y = pad_to_longest(batch, ranks), ranks.all_gather_rows(y)
     generator = torch.Generator().manual_seed(seed)
     train, valid = split_rows(validation, y, isinstance(model.likelihood, Classification), generator)
-    mark = "" if path is None else fingerprint(shard, [x], counts, y, *settings, train, valid)
+    mark = "" if path is None else fingerprint(shard, batch, y, *settings, train, valid)
     state = None
     if path is not None and resume:
-        place = path
-        state = ranks.broadcast(lambda: read_checkpoint(place, mark))
+        file = path
+        state = ranks.broadcast(lambda: read_checkpoint(file, mark))
 
     history = History(seed=seed, schedule=type(schedule).__name__)
     started = time.perf_counter()
     if isinstance(model, SignatureGP):
-        pool = word_pool(model, x, counts, shard) if state is None else [tuple(word) for word in state["pool"]]
+        pool = word_pool(model, batch, shard) if state is None else [tuple(word) for word in state["pool"]]
         reference = model.kernel.log_theta if state is None else state["reference"].to(model.device)
         folder = None if cache_dir is None else Path(cache_dir)
         with ranks.together():
             cache = SignatureCache(
-                x, counts, pool, reference, dtype=model.dtype, budget=memory_budget, folder=folder, progress=progress
+                batch, pool, reference, dtype=model.dtype, budget=memory_budget, folder=folder, progress=progress
             )
         wanted = len(model.features.words)
     else:
-        cache, wanted = PathStore(model, x, counts), model.features.size
+        cache, wanted = PathStore(model, batch), model.features.size
     made = time.perf_counter() - started
     trainer = Trainer(model, cache, y, train, valid, history, generator, shard)
     if state is None:

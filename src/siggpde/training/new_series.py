@@ -31,16 +31,15 @@ def update_posterior(model: AnyGP, x: inputs.Series, y: Any, *, lengths: Lengths
     Where it fails, it raises and nothing has changed.
     """
     targets = model.targets(y)
-    batch, counts = model.kernel.checked_paths(x, lengths)
+    batch = model.kernel.checked_paths(x, lengths)
     if len(targets) != len(batch):
         raise ValueError(f"there are {len(batch)} series but {len(targets)} targets")
-    inputs.check_finite(batch, counts)  # errors name series by their place in x, not in a chunk
+    inputs.check_finite(batch.values, batch.lengths)  # errors name series by their number in x, not in a chunk
     if len(batch) == 0:
         return
-    batch = batch.detach()
-    parts = [slice(start, start + _CHUNK) for start in range(0, len(batch), _CHUNK)]
     batches = (
-        (model.project(batch[rows], lengths=None if counts is None else counts[rows]), targets[rows]) for rows in parts
+        (model.project(piece.values.detach(), lengths=piece.lengths), targets[piece.first : piece.first + len(piece)])
+        for piece in batch.split(_CHUNK)
     )
     q = model.variational
     root, mean = q.root.detach().clone(), q.mean.detach().clone()

@@ -1,4 +1,4 @@
-"""Training series whose features are computed at every step, for the inducing variables move."""
+"""Training series whose features are computed at every step, because the inducing variables are learned."""
 
 from __future__ import annotations
 
@@ -7,33 +7,34 @@ from torch import Tensor
 
 from siggpde.gp.inducing import Projection
 from siggpde.gp.model import AnyGP
+from siggpde.paths import SeriesBatch
 from siggpde.word_sets import Word
 
 _CHUNK = 512
 
 
 class PathStore:
-    """Paths x (n, length, channels) and, where the features can use them, signatures that are computed once."""
+    """Paths and, where the features can use them, signatures that are computed once."""
 
     pool: tuple[Word, ...] = ()
 
-    def __init__(self, model: AnyGP, x: Tensor, lengths: Tensor | None) -> None:
-        self.x, self.lengths = x, lengths
+    def __init__(self, model: AnyGP, paths: SeriesBatch) -> None:
+        self.paths = paths
         self.reference = model.kernel.log_theta.detach().clone()
         with torch.no_grad():
-            self.plain = model.features.signatures(model.kernel, x, lengths)
+            self.signatures = model.features.signatures(model.kernel, paths)
 
     def project(self, model: AnyGP, rows: Tensor | None = None) -> Projection:
-        """What the model sees of the series at `rows` (all by default); differentiable in all that it depends on."""
-        places = torch.arange(len(self.x)) if rows is None else rows
-        if not torch.is_grad_enabled() and len(places) > _CHUNK:
-            return joined([self.project(model, part) for part in places.split(_CHUNK)])
-        if self.plain is not None:
-            seen = model.features.project_signatures(model.kernel, self.plain[places], self.reference)
+        """The projection of the series at `rows` (all by default); differentiable in all that it depends on."""
+        rows = torch.arange(len(self.paths)) if rows is None else rows
+        if not torch.is_grad_enabled() and len(rows) > _CHUNK:
+            return joined([self.project(model, part) for part in rows.split(_CHUNK)])
+        if self.signatures is not None:
+            projection = model.features.project_signatures(model.kernel, self.signatures[rows], self.reference)
         else:
-            counts = None if self.lengths is None else self.lengths[places]
-            seen = model.features(model.kernel, self.x[places], lengths=counts)
-        return seen.to_dtype(model.dtype)
+            paths = self.paths[rows]
+            projection = model.features(model.kernel, paths.values, lengths=paths.lengths)
+        return projection.to_dtype(model.dtype)
 
 
 def joined(parts: list[Projection]) -> Projection:

@@ -25,8 +25,8 @@ from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.model import AnyGP
 from siggpde.gp.word_choice import most_energetic
 from siggpde.hashing import digest
-from siggpde.numerics import inputs
 from siggpde.numerics.signature import signature
+from siggpde.paths import SeriesBatch
 from siggpde.progress import Progress
 from siggpde.training.path_cache import joined
 from siggpde.training.row_file import RowFile
@@ -40,7 +40,7 @@ _MADE = 1  # to be raised when signatures come out otherwise than before: files 
 
 
 class SignatureCache:
-    """Signatures (n, pool) of paths x (n, length, channels) on a pool of words, in memory or in a file.
+    """Signatures (n, pool) of n paths on a pool of words, in memory or in a file.
 
     Above `budget` bytes they live in a memory-mapped temporary file, which goes when the cache does. With a `folder`
     they live in a file there, whatever their size, which stays and is used again by the next cache of the same
@@ -49,8 +49,7 @@ class SignatureCache:
 
     def __init__(
         self,
-        x: Tensor,
-        lengths: Tensor | None,
+        paths: SeriesBatch,
         pool: Sequence[Word],
         log_theta: Tensor,
         *,
@@ -59,21 +58,21 @@ class SignatureCache:
         folder: Path | None = None,
         progress: bool | None = False,
     ) -> None:
-        self.x, self.lengths, self.pool = x, lengths, list(pool)
+        self.paths, self.pool = paths, list(pool)
         self.reference = log_theta.detach().clone()
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self.device = self.reference.device
-        self._letters = letter_counts(self.pool, x.shape[2]).to(self.reference)
-        self._place = {word: index for index, word in enumerate(self.pool)}
+        self._letters = letter_counts(self.pool, paths.channels).to(self.reference)
+        self._index = {word: index for index, word in enumerate(self.pool)}
         self._known: list[tuple[list[Word], Tensor | None]] = []
         self._norms: tuple[tuple[float, ...], Tensor] | None = None
         width = len(self.pool) * dtype.itemsize
         block = _CHUNK * max(1, _BLOCK_BYTES // (_CHUNK * width))
         with Progress(progress) as bar:
-            bar.start("signatures", -(-len(x) // block))
+            bar.start("signatures", -(-len(paths) // block))
             if folder is None:
-                self.values = self._room(len(x), len(self.pool), dtype, budget)
-                for start in range(0, len(x), block):
+                self.values = self._allocate(len(paths), len(self.pool), dtype, budget)
+                for start in range(0, len(paths), block):
                     self._compute(slice(start, start + block), self.values[start : start + block])
                     bar.step()
             else:
@@ -85,11 +84,10 @@ class SignatureCache:
         return self._folder is not None
 
     def project(self, model: AnyGP, rows: Tensor | None = None) -> Projection:
-        """What the model sees of the series at `rows` (all by default); differentiable in the kernel's parameters."""
+        """The projection of the series at `rows` (all by default); differentiable in the kernel's parameters."""
         kernel, features = model.kernel, model.features
-        if rows is None and not torch.is_grad_enabled() and len(self.x) > _CHUNK:
-            places = torch.arange(len(self.x)).split(_CHUNK)
-            return joined([self.project(model, place) for place in places])
+        if rows is None and not torch.is_grad_enabled() and len(self.paths) > _CHUNK:
+            return joined([self.project(model, part) for part in torch.arange(len(self.paths)).split(_CHUNK)])
         stored = (self.values if rows is None else self.values[rows]).to(self.device)
         columns = self._columns(features.words)
         chosen = stored if columns is None else stored[:, columns]
@@ -104,8 +102,8 @@ class SignatureCache:
             factors = (2 * letters @ (kernel.log_theta - self.reference)).exp()
             norms = (stored if columns is None else stored[:, columns]).double().square() @ factors
         else:
-            paths, lengths = self._paths(rows)
-            norms = kernel.squared_norm(paths, lengths=lengths)
+            paths = self._paths_at(rows)
+            norms = kernel.squared_norm(paths.values, lengths=paths.lengths)
         return features.project(kernel, scaled, norms, rows).to_dtype(model.dtype)
 
     def choose_words(self, model: AnyGP, count: int, ranks: Ranks = ALONE) -> list[Word]:
@@ -116,64 +114,59 @@ class SignatureCache:
             if model.kernel.normalized:
                 norms = self._squared_norms(model, None) if model.kernel.words is None else None
             energy = torch.zeros(len(self.pool), dtype=torch.float64, device=self.device)
-            for place in torch.arange(len(self.x)).split(_CHUNK):
-                squares = self.values[place].to(self.device, torch.float64).square() * factors
+            for rows in torch.arange(len(self.paths)).split(_CHUNK):
+                squares = self.values[rows].to(self.device, torch.float64).square() * factors
                 if model.kernel.normalized:
-                    squares = squares / (squares.sum(dim=1) if norms is None else norms[place])[:, None]
+                    squares = squares / (squares.sum(dim=1) if norms is None else norms[rows])[:, None]
                 energy += squares.sum(dim=0)
         return most_energetic(ranks.all_reduce_sum(energy)[0], self.pool, count)
 
     def _holds(self, words: list[Word]) -> bool:
-        return any(words is known for known, _ in self._known) or all(word in self._place for word in words)
+        return any(words is known for known, _ in self._known) or all(word in self._index for word in words)
 
     def _columns(self, words: list[Word]) -> Tensor | None:
         """Where these words are in the pool; None where they are the pool. The last few lists asked for are known."""
         for known, columns in self._known:
             if words is known:
                 return columns
-        columns = None if words == self.pool else torch.tensor([self._place[word] for word in words])
+        columns = None if words == self.pool else torch.tensor([self._index[word] for word in words])
         self._known = [(words, columns), *self._known[:3]]
         return columns
 
     def _squared_norms(self, model: AnyGP, rows: Tensor | None) -> Tensor:
         kernel = model.kernel
         if torch.is_grad_enabled() and kernel.log_theta.requires_grad:
-            paths, lengths = self._paths(rows)
-            return kernel.squared_norm(paths, lengths=lengths)
+            paths = self._paths_at(rows)
+            return kernel.squared_norm(paths.values, lengths=paths.lengths)
         key = tuple(kernel.log_theta.tolist())
         if self._norms is None or self._norms[0] != key:
             self._norms = key, self._all_squared_norms(kernel)
         return self._norms[1] if rows is None else self._norms[1][rows]
 
     def _all_squared_norms(self, kernel: SignatureKernel) -> Tensor:
-        """k(theta X, theta X) of all the series, at once where they are, else copied to the device in parts."""
-        if self.x.device == self.device:
-            return kernel.squared_norm(self.x, lengths=self.lengths).detach()
-        places = torch.arange(len(self.x)).split(_CHUNK)
-        parts = (self._paths(place) for place in places)
-        return torch.cat([kernel.squared_norm(paths, lengths=lengths).detach() for paths, lengths in parts])
+        """k(theta X, theta X) of all the series: all at once, or copied to another device in parts."""
+        size = len(self.paths) if self.paths.values.device == self.device else _CHUNK
+        pieces = self.paths.split(max(1, size))
+        return torch.cat([kernel.squared_norm(piece.values, lengths=piece.lengths).detach() for piece in pieces])
 
-    def _paths(self, rows: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        if rows is None:
-            return self.x, self.lengths
-        return self.x[rows], None if self.lengths is None else self.lengths[rows]
+    def _paths_at(self, rows: Tensor | None) -> SeriesBatch:
+        return self.paths if rows is None else self.paths[rows]
 
     def _compute(self, rows: slice, into: Tensor) -> Tensor:
         """The signatures of the series at `rows`, written to `into` (n, pool), a few thousand at a time."""
-        scale, first = self.reference.exp(), rows.start
-        for start in range(0, len(into), _CHUNK):
-            part = slice(first + start, first + min(start + _CHUNK, len(into)))
-            counts = None if self.lengths is None else self.lengths[part]
-            paths, counts = inputs.to_device(self.x[part], counts, self.device)
-            found = signature(paths * scale, words=self.pool, lengths=counts)
-            into[start : start + _CHUNK] = found
+        scale = self.reference.exp()
+        for piece in self.paths[rows].split(_CHUNK):
+            start = piece.first - self.paths.first - rows.start
+            paths = piece.to(self.device)
+            values = signature(paths.values * scale, words=self.pool, lengths=paths.lengths)
+            into[start : start + len(piece)] = values
         return into
 
     def _stored(self, folder: Path, dtype: torch.dtype, block: int, bar: Progress) -> Tensor:
         """The signatures from a file in `folder`, in which those that are missing are computed."""
         started = time.perf_counter()
-        key = digest(self.x, self.lengths, self.reference, facts=(_MADE, self.pool, str(dtype)))
-        file = RowFile(folder, key, len(self.x), len(self.pool), dtype, block)
+        key = digest(self.paths.values, self.paths.lengths, self.reference, facts=(_MADE, self.pool, str(dtype)))
+        file = RowFile(folder, key, len(self.paths), len(self.pool), dtype, block)
 
         def compute(rows: slice) -> Tensor:
             return self._compute(rows, torch.empty(rows.stop - rows.start, len(self.pool), dtype=dtype))
@@ -183,7 +176,7 @@ class SignatureCache:
         log.info("signatures in %s: %d read, %d computed, in %.1f s", file.rows, read, computed, seconds)
         return values
 
-    def _room(self, n: int, count: int, dtype: torch.dtype, budget: int) -> Tensor:
+    def _allocate(self, n: int, count: int, dtype: torch.dtype, budget: int) -> Tensor:
         size = n * count * dtype.itemsize
         if size <= budget:
             return torch.empty(n, count, dtype=dtype, device=self.device)

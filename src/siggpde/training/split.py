@@ -1,4 +1,4 @@
-"""Before the first step: which rows are for validation, and which words are looked at."""
+"""Before the first step: which rows are for validation, and of which words signatures are kept."""
 
 from __future__ import annotations
 
@@ -10,26 +10,29 @@ from torch import Tensor
 from siggpde.distributed.shard import Shard
 from siggpde.gp.model import SignatureGP
 from siggpde.gp.word_choice import grow_pool
+from siggpde.paths import SeriesBatch
+from siggpde.paths.sharding import all_gather_series
 from siggpde.word_sets import Word, words
 
 _SERIES_FOR_POOL = 256
-_LEAST_FOR_VALIDATION = 50
+_SMALLEST_FOR_VALIDATION = 50
 
 
-def word_pool(model: SignatureGP, x: Tensor, lengths: Tensor | None, shard: Shard) -> list[Word]:
-    """The words whose signatures are kept: those of a finite kernel; else up to four for each that is wanted."""
+def word_pool(model: SignatureGP, batch: SeriesBatch, shard: Shard) -> list[Word]:
+    """The words whose signatures are kept: those of a finite kernel; else up to four for each that is wanted.
+
+    `batch` holds the series of this rank's shard.
+    """
     kernel, features = model.kernel, model.features
     if kernel.words is not None:
         return kernel.words
     if features.order == "lexicographic":
         return features.words
     rows = torch.arange(0, shard.total, max(1, shard.total // _SERIES_FOR_POOL))
-    here = shard.local_index(shard.select(rows))
-    some = shard.all_gather(rows, x[here])
-    counts = None if lengths is None else shard.all_gather(rows, lengths[here])
+    sample = all_gather_series(shard, rows, batch)
     count = len(features.words)
-    found = shard.ranks.broadcast(lambda: [list(word) for word in grow_pool(kernel, some, counts, 4 * count)])
-    pool = [tuple(word) for word in found]
+    lists = shard.ranks.broadcast(lambda: [list(word) for word in grow_pool(kernel, sample, 4 * count)])
+    pool = [tuple(word) for word in lists]
     if len(pool) < count:  # fewer words than wanted have any energy
         pool = sorted({*pool, *words(kernel.channels, count)}, key=lambda word: (len(word), word))
     return pool
@@ -51,7 +54,7 @@ def split_rows(
         return train, valid
     if not 0 <= validation < 1:
         raise ValueError(f"validation must be a share from 0 up to 1, got {validation!r}")
-    if validation == 0 or n < _LEAST_FOR_VALIDATION:
+    if validation == 0 or n < _SMALLEST_FOR_VALIDATION:
         return torch.arange(n), torch.empty(0, dtype=torch.int64)
     y = y.cpu()  # row numbers are kept there
     chosen = torch.zeros(n, dtype=torch.bool)
