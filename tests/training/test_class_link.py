@@ -66,6 +66,19 @@ def test_no_link_nearby_is_more_probable():
         assert penalised(likelihood, mean, variance, y) > best
 
 
+def test_the_gradient_vanishes_at_the_link():
+    mean, variance, y = left_out()
+    likelihood = LeastSquares(3, temperature=3.0)
+    mix(likelihood, mean, variance, y)
+    points = sobol_normal(16, 3, likelihood.seed).double()
+    likelihood.mixing, likelihood.offset = likelihood.mixing.requires_grad_(), likelihood.offset.requires_grad_()
+    link = 3.0 * (likelihood.mixing - torch.eye(3).double())
+    prior = 0.5 * (link.square().sum() + likelihood.offset.square().sum())
+    loss = prior / len(y) - likelihood.log_chances(mean, variance, points).gather(1, y[:, None]).mean()
+    for gradient in torch.autograd.grad(loss, [likelihood.mixing, likelihood.offset]):
+        assert gradient.abs().max() < 1e-7
+
+
 def test_classes_that_are_taken_for_each_other_are_told_apart_on_other_series():
     likelihood = LeastSquares(3)
     mean, variance, y = left_out(seed=0)

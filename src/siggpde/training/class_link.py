@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import torch
+from scipy.optimize import minimize
 from torch import Tensor
 
 from siggpde.gp.golden import least
@@ -20,7 +22,7 @@ from siggpde.gp.quadrature import sobol_normal
 _LOWEST, _HIGHEST = math.log(0.25), math.log(32.0)
 _CENTRE, _SPREAD = math.log(4.0), 1.0
 _POINTS = 16
-_ITERATIONS = 60
+_OPTIONS = {"maxiter": 1000, "maxfun": 2000, "ftol": 1e-15, "gtol": 1e-9}
 
 
 def best_temperature(likelihood: LeastSquares, mean: Tensor, variance: Tensor, y: Tensor) -> float:
@@ -39,29 +41,27 @@ def best_temperature(likelihood: LeastSquares, mean: Tensor, variance: Tensor, y
 
 
 def mix(likelihood: LeastSquares, mean: Tensor, variance: Tensor, y: Tensor) -> None:
-    """Sets mixing and offset of the likelihood, at its temperature, to the most probable ones."""
+    """Sets mixing and offset of the likelihood, at its temperature, to the most probable ones, by L-BFGS."""
     classes, temperature = likelihood.classes, likelihood.temperature
     points = sobol_normal(_POINTS, classes, likelihood.seed).to(mean.device)
-    link = temperature * torch.eye(classes, classes + 1, dtype=torch.float64, device=mean.device)
-    link.requires_grad_()
-    start, weights = link.detach().clone(), class_weights(likelihood, y)
-    optimizer = torch.optim.LBFGS([link], max_iter=_ITERATIONS, line_search_fn="strong_wolfe")
+    start = temperature * torch.eye(classes, classes + 1, dtype=torch.float64, device=mean.device)
+    weights, labels = class_weights(likelihood, y), y.long()[:, None]
 
-    def loss() -> Tensor:
-        optimizer.zero_grad()
-        likelihood.mixing, likelihood.offset = link[:, :-1] / temperature, link[:, -1]
-        chances = likelihood.log_chances(mean, variance, points)
-        value = 0.5 * (link - start).square().sum() - weights @ chances.gather(1, y.long()[:, None])[:, 0]
-        value = value / len(y)
-        value.backward()
-        return value
+    def set_link(link: Tensor) -> None:
+        likelihood.mixing, likelihood.offset = link[:, :-1] / temperature, link[:, -1].clone()
 
-    with torch.enable_grad():
-        optimizer.step(loss)  # pyright: ignore[reportArgumentType]
-    found = link.detach()
-    if not bool(torch.isfinite(found).all()):
-        found = start
-    likelihood.mixing, likelihood.offset = (found[:, :-1] / temperature).clone(), found[:, -1].clone()
+    def loss(values: np.ndarray) -> tuple[float, np.ndarray]:
+        link = torch.tensor(values).to(start).view_as(start).requires_grad_()
+        with torch.enable_grad():
+            set_link(link)
+            chances = likelihood.log_chances(mean, variance, points)
+            value = 0.5 * (link - start).square().sum() - weights @ chances.gather(1, labels)[:, 0]
+            (gradient,) = torch.autograd.grad(value / len(y), [link])
+        return float(value.detach()) / len(y), gradient.flatten().cpu().numpy()
+
+    result = minimize(loss, start.flatten().cpu().numpy(), jac=True, method="L-BFGS-B", options=_OPTIONS)
+    best = torch.tensor(result.x).to(start).view_as(start)
+    set_link(best if bool(torch.isfinite(best).all()) else start)
 
 
 def class_weights(likelihood: LeastSquares, y: Tensor) -> Tensor:
