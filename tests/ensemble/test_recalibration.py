@@ -7,7 +7,6 @@ import torch
 from scipy import stats
 
 from siggpde.ensemble.recalibration import Recalibration, deviations, mixture_quantile, recalibrate
-from siggpde.gp.golden import least
 
 WEIGHTS = torch.tensor([0.7, 0.3], dtype=torch.float64)
 
@@ -66,8 +65,3 @@ def test_densities_integrate_to_one_and_match_the_quantiles():
     for level in (0.05, 0.5, 0.9):
         at = float(mixture_quantile(change.z_quantile(level), means, spreads, WEIGHTS))
         assert float(density[y <= at].sum()) * step == pytest.approx(level, abs=2e-3)
-
-
-def test_the_least_is_found():
-    assert least(lambda x: abs(x - 1.234), -3.0, 5.0) == pytest.approx(1.234, abs=5e-3)
-    assert least(lambda x: x, 0.0, 1.0) == pytest.approx(0.0, abs=1e-3)

@@ -9,13 +9,13 @@ temperature times mixing about N(temperature I, 1), offset about N(0, 1).
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import torch
-from scipy.optimize import minimize
+from scipy.optimize import minimize, minimize_scalar
 from torch import Tensor
 
-from siggpde.gp.golden import least
 from siggpde.gp.likelihoods import LeastSquares
 from siggpde.gp.quadrature import sobol_normal
 
@@ -26,7 +26,7 @@ _OPTIONS = {"maxiter": 1000, "maxfun": 2000, "ftol": 1e-15, "gtol": 1e-9}
 
 
 def best_temperature(likelihood: LeastSquares, mean: Tensor, variance: Tensor, y: Tensor) -> float:
-    """By golden-section search over its logarithm; the loss has one minimum there in practice.
+    """The most probable temperature, by a search over its logarithm; the loss has one minimum there in practice.
 
     mean and variance (n, classes) are those of the latents of left-out series, y (n,) their labels.
     """
@@ -37,7 +37,8 @@ def best_temperature(likelihood: LeastSquares, mean: Tensor, variance: Tensor, y
         prior = 0.5 * ((logarithm - _CENTRE) / _SPREAD) ** 2
         return prior - float(weights @ likelihood.log_predictive(mean, variance, y))
 
-    return math.exp(least(loss, _LOWEST, _HIGHEST))
+    result: Any = minimize_scalar(loss, bounds=(_LOWEST, _HIGHEST), method="bounded", options={"xatol": 1e-6})
+    return math.exp(result.x)
 
 
 def mix(likelihood: LeastSquares, mean: Tensor, variance: Tensor, y: Tensor) -> None:
