@@ -1,6 +1,7 @@
 """The command line, in this process and as a user starts it."""
 
 import json
+from dataclasses import fields
 from importlib import metadata
 from pathlib import Path
 
@@ -8,8 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 import siggpde
-from helpers.cli_data import start
-from siggpde.cli import app
+from siggpde.cli import app, options
+from siggpde.io.formats import FORMATS, READ_OPTIONS
 
 runner = CliRunner()
 
@@ -25,40 +26,6 @@ def test_version_is_printed():
     result = runner.invoke(app, ["--version"])
     assert result.exit_code == 0
     assert result.stdout.startswith("siggpde 0.")
-
-
-def test_info_lists_versions_and_backends():
-    result = runner.invoke(app, ["info"])
-    assert result.exit_code == 0
-    for word in ("python", "torch", "numpy", "threads", "SIMD", "native", "reference", "triton"):
-        assert word in result.stdout
-
-
-def test_info_as_json_from_the_shell():
-    result = start("info", "--json")
-    assert result.returncode == 0, result.stderr
-    facts = json.loads(result.stdout)
-    assert set(facts) == {"versions", "machine", "simd", "backends"}
-    assert facts["versions"]["python"].startswith("3.")
-    assert facts["machine"]["processors"] >= 1
-    assert facts["backends"]["reference"] == {"available": True, "reason": None}
-    assert facts["backends"]["triton"]["reason"]
-    for backend in facts["backends"].values():
-        assert backend["available"] == (backend["reason"] is None)
-    assert (facts["simd"] is None) == (not facts["backends"]["native"]["available"])
-
-
-def test_info_says_why_there_is_no_native_core():
-    result = start("info", "--json", SIGGPDE_BACKEND="reference")
-    facts = json.loads(result.stdout)
-    assert facts["backends"]["native"] == {"available": False, "reason": "SIGGPDE_BACKEND=reference"}
-    assert facts["simd"] is None
-    assert "Warning" not in result.stderr
-
-
-def test_info_uses_the_instruction_set_asked_for():
-    facts = json.loads(start("info", "--json", SIGGPDE_ISA="baseline").stdout)
-    assert facts["simd"] in (None, "baseline")
 
 
 @pytest.mark.parametrize("arguments", [["nonsense"], ["info", "--nonsense"]])
@@ -108,3 +75,10 @@ def test_demo_fails_with_1_when_it_cannot_write(tmp_path: Path):
 
 def test_the_version_is_that_of_the_package():
     assert siggpde.__version__ == metadata.version("siggpde")
+
+
+def test_the_formats_are_those_of_the_library():
+    assert [each.value for each in options.Format] == list(FORMATS)
+    assert {field.name for field in fields(options.ReadOptions)} == {
+        option for names in READ_OPTIONS.values() for option in names
+    } - {"reader", "mmap"} | {"format"}

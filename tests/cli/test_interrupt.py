@@ -19,7 +19,7 @@ SOFTMAX = [*SETTINGS, "--likelihood", "softmax"]
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with data, a model fitted without interruption, and one whose fit was stopped by Ctrl-C."""
     folder = tmp_path_factory.mktemp("interrupted")
     write(long_table(80), folder / "data.csv")
@@ -30,10 +30,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def stopped(place: Path) -> str:
-    """What was said on stderr when Ctrl-C stopped the fit of place / "part"."""
-    arguments = command("fit", place / "data.csv", "--output", place / "part", *SOFTMAX)
-    checkpoint = place / "part.checkpoint" / "screening.pt"
+def stopped(folder: Path) -> str:
+    """What was said on stderr when Ctrl-C stopped the fit of folder / "part"."""
+    arguments = command("fit", folder / "data.csv", "--output", folder / "part", *SOFTMAX)
+    checkpoint = folder / "part.checkpoint" / "screening.pt"
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         while not checkpoint.exists() and process.poll() is None:
             time.sleep(0.01)
@@ -45,53 +45,53 @@ def stopped(place: Path) -> str:
 
 
 @pytest.fixture
-def part(place: Path, stopped: str, tmp_path: Path) -> Path:
+def part(folder: Path, stopped: str, tmp_path: Path) -> Path:
     """The model that is still to be, in a folder of its own with its checkpoint."""
-    shutil.copytree(place / "part.checkpoint", tmp_path / "part.checkpoint")
+    shutil.copytree(folder / "part.checkpoint", tmp_path / "part.checkpoint")
     return tmp_path / "part"
 
 
-def test_an_interrupted_fit_says_how_to_go_on(place: Path, stopped: str):
+def test_an_interrupted_fit_says_how_to_go_on(folder: Path, stopped: str):
     last = stopped.splitlines()[-1]
-    assert last.startswith(f"interrupted; what was reached is in {place / 'part.checkpoint'}. To go on: siggpde fit ")
+    assert last.startswith(f"interrupted; what was reached is in {folder / 'part.checkpoint'}. To go on: siggpde fit ")
     assert last.endswith("--resume") and "Traceback" not in stopped
-    assert not (place / "part").exists()
+    assert not (folder / "part").exists()
 
 
-def test_a_resumed_fit_ends_with_the_same_model(place: Path, part: Path):
-    result = run("fit", place / "data.csv", "--output", part, *SOFTMAX, "--resume")
+def test_a_resumed_fit_ends_with_the_same_model(folder: Path, part: Path):
+    result = run("fit", folder / "data.csv", "--output", part, *SOFTMAX, "--resume")
     assert result.exit_code == 0, result.output
     assert "screened" not in result.stderr
-    assert weights(part) == weights(place / "whole")
+    assert weights(part) == weights(folder / "whole")
     assert list(part.parent.iterdir()) == [part]
 
 
-def test_other_data_and_other_settings_do_not_go_on(place: Path, part: Path):
+def test_other_data_and_other_settings_do_not_go_on(folder: Path, part: Path):
     before = sorted(path.name for path in (part.parent / "part.checkpoint").iterdir())
     for data, more in (("other.csv", []), ("data.csv", ["--seed", "4"])):
-        result = run("fit", place / data, "--output", part, *SOFTMAX, *more, "--resume")
+        result = run("fit", folder / data, "--output", part, *SOFTMAX, *more, "--resume")
         assert result.exit_code == 1 and "made with other series, targets or settings" in result.stderr
     assert sorted(path.name for path in (part.parent / "part.checkpoint").iterdir()) == before
 
 
-def test_a_checkpoint_is_not_thrown_away_unasked(place: Path, part: Path):
-    result = run("fit", place / "other.csv", "--output", part, *SETTINGS)
+def test_a_checkpoint_is_not_thrown_away_unasked(folder: Path, part: Path):
+    result = run("fit", folder / "other.csv", "--output", part, *SETTINGS)
     assert result.exit_code == 2
     assert "--resume goes on, --force starts anew" in result.stderr
-    result = run("fit", place / "other.csv", "--output", part, *SETTINGS, "--time-limit", "0.4", "--force")
+    result = run("fit", folder / "other.csv", "--output", part, *SETTINGS, "--time-limit", "0.4", "--force")
     assert result.exit_code == 0, result.output
     assert list(part.parent.iterdir()) == [part]
 
 
-def test_a_damaged_checkpoint_is_said_to_be_one(place: Path, part: Path):
+def test_a_damaged_checkpoint_is_said_to_be_one(folder: Path, part: Path):
     (part.parent / "part.checkpoint" / "screening.pt").write_bytes(b"nonsense")
-    result = run("fit", place / "data.csv", "--output", part, *SOFTMAX, "--resume")
+    result = run("fit", folder / "data.csv", "--output", part, *SOFTMAX, "--resume")
     assert result.exit_code == 1 and "not a readable checkpoint" in result.stderr
 
 
-def test_resume_without_a_checkpoint_just_starts(place: Path, tmp_path: Path):
+def test_resume_without_a_checkpoint_just_starts(folder: Path, tmp_path: Path):
     model = tmp_path / "model"
-    result = run("fit", place / "data.csv", "--output", model, *SETTINGS, "--time-limit", "0.4", "--resume")
+    result = run("fit", folder / "data.csv", "--output", model, *SETTINGS, "--time-limit", "0.4", "--resume")
     assert result.exit_code == 0, result.output
     assert "the fit starts from the beginning" in result.stderr
     assert list(tmp_path.iterdir()) == [model]
@@ -119,15 +119,15 @@ def contents(folder: Path) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("likelihood", ["least_squares", "softmax"])
-def test_killed_at_twenty_moments_and_resumed(likelihood: str, place: Path, tmp_path: Path):
+def test_killed_at_twenty_moments_and_resumed(likelihood: str, folder: Path, tmp_path: Path):
     settings = [*SETTINGS, "--likelihood", likelihood, "--members", "2"]
     whole = tmp_path / "whole"
-    assert run("fit", place / "data.csv", "--output", whole, *settings).exit_code == 0
+    assert run("fit", folder / "data.csv", "--output", whole, *settings).exit_code == 0
     began = time.perf_counter()
-    assert run("fit", place / "data.csv", "--output", whole, *settings, "--force").exit_code == 0
+    assert run("fit", folder / "data.csv", "--output", whole, *settings, "--force").exit_code == 0
     took = time.perf_counter() - began
     model = tmp_path / "again" / "model"
-    arguments = command("fit", place / "data.csv", "--output", model, *settings, "--resume", "--force")
+    arguments = command("fit", folder / "data.csv", "--output", model, *settings, "--resume", "--force")
     generator = random.Random(7)
     kills = 0
     while kills < 20:
@@ -145,11 +145,11 @@ def test_killed_at_twenty_moments_and_resumed(likelihood: str, place: Path, tmp_
 
 
 @pytest.mark.slow
-def test_killed_while_saving_over_a_model(place: Path, tmp_path: Path):
+def test_killed_while_saving_over_a_model(folder: Path, tmp_path: Path):
     model = tmp_path / "model"
     known = set()
     for features in (20, 25):
-        result = run("fit", place / "data.csv", "--output", model, *SETTINGS, "--n-features", features, "--force")
+        result = run("fit", folder / "data.csv", "--output", model, *SETTINGS, "--n-features", features, "--force")
         assert result.exit_code == 0, result.output
         known.add(weights(model))
     assert len(known) == 2
@@ -157,7 +157,7 @@ def test_killed_while_saving_over_a_model(place: Path, tmp_path: Path):
     kills, arguments = 0, []
     for number in range(8):
         features = (20, 25)[number % 2]
-        arguments = ["fit", place / "data.csv", "--output", model, *SETTINGS, "--n-features", features, "--force"]
+        arguments = ["fit", folder / "data.csv", "--output", model, *SETTINGS, "--n-features", features, "--force"]
         with subprocess.Popen(command(*arguments), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
             while process.poll() is None and not list(model.glob("*.part")):
                 pass

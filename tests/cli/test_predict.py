@@ -11,14 +11,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from helpers.cli_data import FAST, command, fitted, loaded, long_table, run, write
+from helpers.cli_data import FAST, command, loaded, long_table, run, write
+from helpers.file_opens import count_opens
 from helpers.pretend_device import DEVICE, pretend_device
 from siggpde.numerics import inputs
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return fitted(tmp_path_factory.mktemp("models"))
 
 
 def series_of(table: pl.DataFrame) -> np.ndarray:
@@ -27,13 +23,13 @@ def series_of(table: pl.DataFrame) -> np.ndarray:
     return np.stack([part.select("day", "x", "y").to_numpy().T for part in parts])
 
 
-def test_classes_are_predicted_with_their_probabilities(place: Path):
-    result = run("predict", place / "kinds", place / "test.csv")
+def test_classes_are_predicted_with_their_probabilities(models: Path):
+    result = run("predict", models / "kinds", models / "test.csv")
     assert result.exit_code == 0, result.output
     table = pl.read_csv(io.StringIO(result.stdout))
     assert table.columns == ["id", "prediction", "p([red])", "p(blue)"]
     assert table["id"].to_list() == [f"w{number}" for number in range(12)]
-    model = loaded(place / "kinds")
+    model = loaded(models / "kinds")
     expected = model.predict_proba(series_of(long_table(12, seed=1)))
     np.testing.assert_array_equal(table.select("p([red])", "p(blue)").to_numpy(), expected)
     likeliest = np.where(expected[:, 0] >= expected[:, 1], "[red]", "blue").tolist()
@@ -41,33 +37,33 @@ def test_classes_are_predicted_with_their_probabilities(place: Path):
     assert set(likeliest) == {"[red]", "blue"}
 
 
-def test_numbers_are_predicted_with_intervals(place: Path):
-    result = run("predict", place / "sizes", place / "test.csv", "--level", "0.5", "--json")
+def test_numbers_are_predicted_with_intervals(models: Path):
+    result = run("predict", models / "sizes", models / "test.csv", "--level", "0.5", "--json")
     rows = json.loads(result.stdout)
     assert list(rows[0]) == ["id", "prediction", "std", "lower", "upper"]
-    model = loaded(place / "sizes")
+    model = loaded(models / "sizes")
     X = series_of(long_table(12, seed=1))
     np.testing.assert_array_equal([[row["lower"], row["upper"]] for row in rows], model.predict_interval(X, 0.5))
-    wider = json.loads(run("predict", place / "sizes", place / "test.csv", "--json").stdout)
+    wider = json.loads(run("predict", models / "sizes", models / "test.csv", "--json").stdout)
     assert all(
         wide["lower"] < row["lower"] < row["upper"] < wide["upper"] for wide, row in zip(wider, rows, strict=True)
     )
 
 
-def test_files_need_no_labels_and_their_columns_may_come_in_any_order(place: Path, tmp_path: Path):
+def test_files_need_no_labels_and_their_columns_may_come_in_any_order(models: Path, tmp_path: Path):
     table = long_table(12, seed=1)
-    expected = run("predict", place / "kinds", place / "test.csv").stdout
+    expected = run("predict", models / "kinds", models / "test.csv").stdout
     bare = table.select("y", "who", "x", "day").with_columns(extra=pl.lit(7.0))
-    assert run("predict", place / "kinds", write(bare, tmp_path / "bare.csv")).stdout == expected
+    assert run("predict", models / "kinds", write(bare, tmp_path / "bare.csv")).stdout == expected
     emptied = table.with_columns(kind=pl.lit(None, dtype=pl.String))
-    assert run("predict", place / "kinds", write(emptied, tmp_path / "emptied.csv")).stdout == expected
+    assert run("predict", models / "kinds", write(emptied, tmp_path / "emptied.csv")).stdout == expected
     renamed = table.rename({"who": "name"})
     path = write(renamed, tmp_path / "renamed.csv")
-    assert run("predict", place / "kinds", path, "--series", "name").stdout == expected
+    assert run("predict", models / "kinds", path, "--series", "name").stdout == expected
     table.write_parquet(tmp_path / "test.parquet")
-    assert run("predict", place / "kinds", tmp_path / "test.parquet").stdout == expected
-    shutil.copy(place / "test.csv", tmp_path / "test.data")
-    assert run("predict", place / "kinds", tmp_path / "test.data", "--format", "csv").stdout == expected
+    assert run("predict", models / "kinds", tmp_path / "test.parquet").stdout == expected
+    shutil.copy(models / "test.csv", tmp_path / "test.data")
+    assert run("predict", models / "kinds", tmp_path / "test.data", "--format", "csv").stdout == expected
 
 
 def test_rows_that_are_series_need_no_target_either(tmp_path: Path):
@@ -86,17 +82,17 @@ def test_rows_that_are_series_need_no_target_either(tmp_path: Path):
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".json"])
-def test_predictions_in_files(suffix: str, place: Path, tmp_path: Path):
+def test_predictions_in_files(suffix: str, models: Path, tmp_path: Path):
     output = tmp_path / f"out{suffix}"
-    result = run("predict", place / "kinds", place / "test.csv", "--output", output)
+    result = run("predict", models / "kinds", models / "test.csv", "--output", output)
     assert result.exit_code == 0 and result.stdout == "" and "12 predictions" in result.stderr
     reader = {".csv": pl.read_csv, ".parquet": pl.read_parquet, ".json": pl.read_json}[suffix]
-    printed = pl.read_csv(io.StringIO(run("predict", place / "kinds", place / "test.csv").stdout))
+    printed = pl.read_csv(io.StringIO(run("predict", models / "kinds", models / "test.csv").stdout))
     assert reader(output).equals(printed)
     output.write_text("mine")
-    refused = run("predict", place / "kinds", place / "test.csv", "--output", output)
+    refused = run("predict", models / "kinds", models / "test.csv", "--output", output)
     assert refused.exit_code == 2 and "--force" in refused.stderr and output.read_text() == "mine"
-    assert run("predict", place / "kinds", place / "test.csv", "--output", output, "--force").exit_code == 0
+    assert run("predict", models / "kinds", models / "test.csv", "--output", output, "--force").exit_code == 0
     assert reader(output).equals(printed)
     assert list(tmp_path.iterdir()) == [output]
 
@@ -104,8 +100,8 @@ def test_predictions_in_files(suffix: str, place: Path, tmp_path: Path):
 @pytest.mark.parametrize(
     ("more", "code", "said"),
     [
-        (["--output", "{place}/out.txt"], 2, "--output must end in .csv, .parquet, .json"),
-        (["--output", "{place}/no/out.csv"], 2, "does not exist"),
+        (["--output", "{models}/out.txt"], 2, "--output must end in .csv, .parquet, .json"),
+        (["--output", "{models}/no/out.csv"], 2, "does not exist"),
         (["--level", "1"], 2, "--level"),
         (["--channels", "x"], 1, "2 channels (day, x), but the model was fitted with 3 (day, x, y)"),
         (["--time", "hour"], 1, "no column 'hour' for --time"),
@@ -116,43 +112,43 @@ def test_predictions_in_files(suffix: str, place: Path, tmp_path: Path):
         (["--nonsense"], 2, "--nonsense"),
     ],
 )
-def test_predictions_that_cannot_be_made(more: list[str], code: int, said: str, place: Path):
-    more = [word.format(place=place) for word in more]
-    result = run("predict", place / "kinds", place / "test.csv", *more)
+def test_predictions_that_cannot_be_made(more: list[str], code: int, said: str, models: Path):
+    more = [word.format(models=models) for word in more]
+    result = run("predict", models / "kinds", models / "test.csv", *more)
     assert result.exit_code == code and said in result.stderr, result.output
     assert result.stdout == ""
 
 
 @pytest.mark.parametrize("name", ["predict", "evaluate", "explain"])
-def test_threads_are_those_of_the_fit_or_as_said(name: str, place: Path, monkeypatch: pytest.MonkeyPatch):
+def test_threads_are_those_of_the_fit_or_as_said(name: str, models: Path, monkeypatch: pytest.MonkeyPatch):
     seen = []
     count = inputs.thread_count
     monkeypatch.setattr(inputs, "thread_count", lambda n_jobs: seen.append(n_jobs) or count(n_jobs))
-    for more, expected in (([], loaded(place / "kinds").n_jobs), (["--jobs", "2"], 2)):
+    for more, expected in (([], loaded(models / "kinds").n_jobs), (["--jobs", "2"], 2)):
         seen.clear()
-        assert run(name, place / "kinds", place / "test.csv", *more).exit_code == 0
+        assert run(name, models / "kinds", models / "test.csv", *more).exit_code == 0
         assert seen[0] == expected
 
 
 @pytest.mark.parametrize("name", ["predict", "evaluate", "explain"])
-def test_models_that_cannot_be_read(name: str, place: Path, tmp_path: Path):
-    nowhere = run(name, tmp_path / "none", place / "test.csv")
+def test_models_that_cannot_be_read(name: str, models: Path, tmp_path: Path):
+    nowhere = run(name, tmp_path / "none", models / "test.csv")
     assert nowhere.exit_code == 1 and "there is no model folder" in nowhere.stderr
     damaged = tmp_path / "damaged"
-    shutil.copytree(place / "kinds", damaged)
+    shutil.copytree(models / "kinds", damaged)
     (file,) = damaged.glob("weights-*")
     content = bytearray(file.read_bytes())
     content[-1] ^= 1
     file.write_bytes(content)
-    result = run(name, damaged, place / "test.csv")
+    result = run(name, damaged, models / "test.csv")
     assert result.exit_code == 1 and "SHA-256" in result.stderr and result.stderr.count("\n") == 1
     assert run("info", damaged).exit_code == 1
-    missing = run(name, place / "kinds", tmp_path / "none.csv")
+    missing = run(name, models / "kinds", tmp_path / "none.csv")
     assert missing.exit_code == 2 and "there is no file" in missing.stderr
 
 
-def test_a_reader_that_goes_away_is_no_failure_to_talk_about(place: Path):
-    arguments = command("predict", place / "kinds", place / "test.csv")
+def test_a_reader_that_goes_away_is_no_failure_to_talk_about(models: Path):
+    arguments = command("predict", models / "kinds", models / "test.csv")
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None and process.stderr is not None
         process.stdout.close()
@@ -160,20 +156,20 @@ def test_a_reader_that_goes_away_is_no_failure_to_talk_about(place: Path):
     assert process.returncode == 1
 
 
-def test_no_colours_where_none_are_wanted(place: Path, monkeypatch: pytest.MonkeyPatch):
+def test_no_colours_where_none_are_wanted(models: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.delenv("NO_COLOR", raising=False)
-    assert "\x1b[" in run("info", place / "kinds").stdout
+    assert "\x1b[" in run("info", models / "kinds").stdout
     monkeypatch.setenv("NO_COLOR", "1")
-    unwanted = run("info", place / "kinds").stdout
+    unwanted = run("info", models / "kinds").stdout
     assert not any(f"\x1b[{code}" in unwanted for code in range(30, 38))
 
 
-def test_predictions_on_another_device(place: Path, tmp_path: Path):
+def test_predictions_on_another_device(models: Path, tmp_path: Path):
     for call in (
-        ["predict", place / "kinds", place / "test.csv", "--json"],
-        ["evaluate", place / "sizes", place / "test.csv", "--json"],
-        ["explain", place / "kinds", place / "test.csv", "--json"],
+        ["predict", models / "kinds", models / "test.csv", "--json"],
+        ["evaluate", models / "sizes", models / "test.csv", "--json"],
+        ["explain", models / "kinds", models / "test.csv", "--json"],
     ):
         plain = json.loads(run(*call).stdout)
         with pretend_device() as copied:
@@ -182,11 +178,11 @@ def test_predictions_on_another_device(place: Path, tmp_path: Path):
         assert copied  # numbers came back from there
         _agree(json.loads(there.stdout), plain)
     stored = tmp_path / "test.parquet"
-    pl.read_csv(place / "test.csv").write_parquet(stored)
+    pl.read_csv(models / "test.csv").write_parquet(stored)
     with pretend_device():
-        result = run("predict", place / "sizes", stored, "--output", tmp_path / "out.parquet", "--device", DEVICE)
+        result = run("predict", models / "sizes", stored, "--output", tmp_path / "out.parquet", "--device", DEVICE)
     assert result.exit_code == 0, result.output
-    plain = json.loads(run("predict", place / "sizes", place / "test.csv", "--json").stdout)
+    plain = json.loads(run("predict", models / "sizes", models / "test.csv", "--json").stdout)
     _agree(pl.read_parquet(tmp_path / "out.parquet").to_dicts(), plain)
 
 
@@ -200,3 +196,11 @@ def _agree(got: Any, wanted: Any) -> None:
             _agree(one, other)
     else:
         assert got == (pytest.approx(wanted, rel=1e-6, abs=1e-8) if isinstance(wanted, float) else wanted)
+
+
+@pytest.mark.parametrize("name", ["predict", "evaluate"])
+def test_a_csv_file_is_opened_once(name: str, models: Path, monkeypatch: pytest.MonkeyPatch):
+    opens = count_opens(models / "test.csv", monkeypatch)
+    result = run(name, models / "kinds", models / "test.csv")
+    assert result.exit_code == 0, result.output
+    assert opens == [models / "test.csv"]

@@ -1,0 +1,67 @@
+"""`siggpde evaluate` on models that were fitted by the command line."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from helpers.cli_data import FAST, LONG, long_table, run, write
+
+
+def test_classes_are_judged(models: Path, tmp_path: Path):
+    output = tmp_path / "figures.json"
+    result = run("evaluate", models / "kinds", models / "test.csv", "--json", "--output", output)
+    assert result.exit_code == 0, result.output
+    values = json.loads(result.stdout)
+    assert json.loads(output.read_text()) == values
+    rows = list(csv.DictReader(io.StringIO(run("predict", models / "kinds", models / "test.csv").stdout)))
+    truth = ["[red]", "blue"] * 6
+    right = [row["prediction"] == label for row, label in zip(rows, truth, strict=True)]
+    nlpp = -np.mean([np.log(float(row[f"p({label})"])) for row, label in zip(rows, truth, strict=True)])
+    assert values["n"] == 12 and values["accuracy"] == pytest.approx(np.mean(right)) and values["accuracy"] > 0.7
+    assert values["nlpp"] == pytest.approx(nlpp)
+    assert np.sum(values["confusion"]) == 12 and values["classes"] == ["[red]", "blue"]
+    assert {"balanced_accuracy", "brier", "ece"} <= set(values)
+    shown = run("evaluate", models / "kinds", models / "test.csv").stdout
+    for words in ("[red]", "blue", "recall", f"{100 * values['accuracy']:.2f} %", f"{values['nlpp']:.4f}"):
+        assert words in shown
+    assert run("evaluate", models / "kinds", models / "test.csv", "--output", output).exit_code == 2
+
+
+def test_numbers_are_judged(models: Path):
+    values = json.loads(run("evaluate", models / "sizes", models / "test.csv", "--json").stdout)
+    assert values["task"] == "regression" and values["n"] == 12 and values["rmse"] >= values["mae"] > 0
+    assert list(values["coverage"]) == ["0.5", "0.9", "0.95"]
+    shown = run("evaluate", models / "sizes", models / "test.csv").stdout
+    for words in ("RMSE", "MAE", "NLPD", "50 %", "90 %", "95 %"):
+        assert words in shown
+
+
+def test_labels_that_the_model_has_never_seen(models: Path, tmp_path: Path):
+    path = write(long_table(4, labels=("green", "blue")), tmp_path / "green.csv")
+    result = run("evaluate", models / "kinds", path)
+    assert result.exit_code == 1 and "green" in result.stderr
+    assert run("predict", models / "kinds", path).exit_code == 0
+    bare = write(long_table(4).drop("kind"), tmp_path / "bare.csv")
+    result = run("evaluate", models / "kinds", bare)
+    assert result.exit_code == 1 and "no column 'kind' for --target" in result.stderr
+
+
+def test_words_that_look_like_numbers_are_still_the_words_of_the_fit(tmp_path: Path):
+    train = write(long_table(30, labels=("1", "2", "x")), tmp_path / "train.csv")
+    assert run("fit", train, "--output", tmp_path / "m", "--target", "kind", *LONG, *FAST).exit_code == 0
+    test = write(long_table(9, labels=("1", "2")), tmp_path / "test.csv")
+    result = run("evaluate", tmp_path / "m", test, "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["classes"] == ["1", "2", "x"]
+
+
+def test_many_classes_are_shown_by_their_mistakes(tmp_path: Path):
+    names = tuple(f"a long name of a class, number {number}" for number in range(6))
+    path = write(long_table(36, labels=names), tmp_path / "many.csv")
+    assert run("fit", path, "--output", tmp_path / "m", "--target", "kind", *LONG, *FAST).exit_code == 0
+    shown = run("evaluate", tmp_path / "m", path).stdout
+    assert "Mistakes" in shown and "true" in shown and "recall" not in shown

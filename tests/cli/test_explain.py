@@ -1,0 +1,44 @@
+"""`siggpde explain` on models that were fitted by the command line."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from helpers.cli_data import run
+
+
+def test_what_predictions_rest_on(models: Path):
+    values = json.loads(run("explain", models / "kinds", models / "test.csv", "--top", "3", "--json").stdout)
+    assert len(values["words"]) == 3 and values["series"] == 12
+    assert {"x", "y"} <= {each["name"] for each in values["channels"]}
+    assert sum(each["share"] for each in values["channels"]) == pytest.approx(1)
+    shown = run("explain", models / "kinds", models / "test.csv", "--top", "3").stdout
+    assert values["words"][0]["name"] in shown and "Channels" in shown
+
+
+@pytest.mark.parametrize("model", ["kinds", "sizes"])
+def test_why_one_series_is_predicted_as_it_is(model: str, models: Path):
+    result = run("explain", models / model, models / "test.csv", "--number", "5", "--json", "--top", "4")
+    assert result.exit_code == 0, result.output
+    values = json.loads(result.stdout)
+    assert values["series"] == 5 and values["id"] == "w5" and len(values["contributions"]) == 4
+    total = values["constant"] + values["rest"] + sum(each["value"] for each in values["contributions"])
+    assert total == pytest.approx(values["latent"])
+    row = json.loads(run("predict", models / model, models / "test.csv", "--json").stdout)[5]
+    assert (values["label"] if model == "kinds" else pytest.approx(values["mean"])) == row["prediction"]
+    shown = run("explain", models / model, models / "test.csv", "--number", "5").stdout
+    assert "5 (w5)" in shown and values["contributions"][0]["name"] in shown
+    beyond = run("explain", models / model, models / "test.csv", "--number", "12")
+    assert beyond.exit_code == 2 and "beyond the last series, 11" in beyond.stderr
+
+
+def test_a_picture_of_what_predictions_rest_on(models: Path, tmp_path: Path):
+    pytest.importorskip("matplotlib")
+    for more in ([], ["--number", "0"]):
+        picture = tmp_path / "words.png"
+        result = run("explain", models / "kinds", models / "test.csv", "--plot", picture, "--force", *more)
+        assert result.exit_code == 0, result.output
+        assert picture.read_bytes().startswith(b"\x89PNG")
+    assert run("explain", models / "kinds", models / "test.csv", "--plot", picture).exit_code == 2
+    assert run("explain", models / "kinds", models / "test.csv", "--plot", tmp_path / "words.gif").exit_code == 2
