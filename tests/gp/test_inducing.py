@@ -33,20 +33,57 @@ def orthonormal(rows: int, columns: int, seed: int = 0) -> Tensor:
 
 
 @torch.no_grad()
-def test_inducing_variables_are_independent_and_covary_with_f_as_the_features():
-    """With u = <f, S^m>, E[u u^T] = I; and E[u f(X)] = S^m(X) makes k(X, Y) of all the words the features' product."""
+def test_features_covary_with_f_as_the_kernel_says():
+    """E[u f(X)] = S^m(X) makes k(X, Y) of all the words the features' product, and leaves no tail."""
     x, y = series(4), series(3, seed=1)
     for normalized in (False, True):
         kernel = SignatureKernel(2, theta=THETA, amplitude=2.0, normalized=normalized, depth=3)
         features = OrthogonalSignatureFeatures(2, 15)
         left, right = features(kernel, x), features(kernel, y)
-        assert torch.equal(features.inducing_covariance(), torch.eye(15).double())
         assert torch.allclose(left.features @ right.features.T, kernel(x, y), rtol=1e-12)
         assert torch.equal(left.tail, torch.zeros(4).double()) and left.rounded == 0
         features.rotate(orthonormal(15, 15))
         turned = features(kernel, x)
         assert torch.allclose(turned.features @ turned.features.T, kernel(x), rtol=1e-12)
         assert turned.tail.abs().max() < 1e-12
+
+
+def timed_paths(n: int, durations: Tensor) -> Tensor:
+    """Random walks (n, 9, 2) whose first channel is time, from 0 to their duration."""
+    time = durations[:, None] * torch.linspace(0, 1, 9).double()
+    return torch.stack([time, torch.randn(n, 9, generator=generator(3), dtype=torch.float64).cumsum(dim=1)], dim=2)
+
+
+def rkhs_products(kernel: SignatureKernel, features: OrthogonalSignatureFeatures, x: Tensor) -> Tensor:
+    """Inner products in the RKHS of the kernel of the functions S^m, from their values at x: S^T K^+ S, (M, M).
+
+    Where the x determine all functions of the RKHS, a function with values v at them has the squared norm v^T K^+ v.
+    """
+    values = features(kernel, x).features
+    return values.T @ torch.linalg.pinv(kernel(x), rtol=1e-13, hermitian=True) @ values
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("rotated", [False, True])
+@pytest.mark.parametrize("normalized", [False, True])
+@pytest.mark.parametrize(("theta", "amplitude"), [(1.0, 1.0), (THETA, 2.0)])
+def test_features_are_orthonormal_functions_of_the_kernel(theta, amplitude: float, normalized: bool, rotated: bool):
+    """C_uu = I: E[u_l u_m] = <S^l, S^m> in the RKHS, which the kernel's own values at paths decide."""
+    kernel = SignatureKernel(2, theta=theta, amplitude=amplitude, normalized=normalized, depth=2)
+    features = OrthogonalSignatureFeatures(2, 7)
+    if rotated:
+        features.rotate(orthonormal(7, 5))
+    x = timed_paths(30, torch.linspace(0.5, 2, 30).double())
+    assert torch.allclose(rkhs_products(kernel, features, x), features.inducing_covariance(), atol=1e-8)
+    assert torch.equal(features.inducing_covariance(), torch.eye(features.size).double())
+
+
+@torch.no_grad()
+def test_paths_of_one_duration_do_not_tell_all_words_apart():
+    """There the words of time alone are multiples of the empty word: the identity is not there to be found."""
+    kernel, features = SignatureKernel(2, depth=2), OrthogonalSignatureFeatures(2, 7)
+    products = rkhs_products(kernel, features, timed_paths(30, torch.ones(30).double()))
+    assert (products - torch.eye(7).double()).abs().max() > 0.1
 
 
 @few
