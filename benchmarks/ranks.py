@@ -96,7 +96,7 @@ def exact(series: int, size: int, sample: int = 512) -> Case:
     features, y = torch.randn(TUNED, size, dtype=torch.float64), torch.arange(TUNED) % CLASSES
     mean, variance = torch.randn(2, LINKED, CLASSES, dtype=torch.float64)
     alone = best(lambda: q.set_natural_parameters(natural), 3)
-    alone += best(lambda: _tuned(features, y, CLASSES), 1)
+    alone += best(lambda: _tuned(features, y, CLASSES, 1.0), 1)
     alone += best(lambda: _link(LeastSquares(CLASSES), 1e-3, mean, variance.square(), y[:LINKED]), 1)
     return Case(f"Exact, {series:,} series, M = {size}", series, best(work) / sample, alone, sent, 5, 2)
 

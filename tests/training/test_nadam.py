@@ -1,21 +1,33 @@
 """The paper's optimiser: torch.optim.NAdam, autograd of the ELBO, and the native step against the plain one."""
 
+import copy
 from dataclasses import replace
 
 import pytest
 import torch
+from torch import Tensor
 
+from helpers.small_models import disturb, labels, series, small_gp, targets
 from siggpde.gp.inducing import OrthogonalSignatureFeatures
 from siggpde.gp.kernel import SignatureKernel
-from siggpde.gp.likelihoods import RobustMax, Softmax
+from siggpde.gp.likelihoods import Bernoulli, Gaussian, RobustMax, Softmax, StudentT
 from siggpde.gp.model import SignatureGP
 from siggpde.training import nadam
-from siggpde.training.fitting import fit
 from siggpde.training.nadam import Nadam, q_gradient, q_step
-from siggpde.training.phases.paper import NadamPhase
-from siggpde.training.schedules import PaperSchedule
 
+both = pytest.mark.parametrize("covariance", ["full", "diagonal"])
 SIZES = [1, 5, 40, 211]  # below a vector, below a block, one block, several blocks with a remainder
+MAKERS = {
+    "gaussian": lambda: Gaussian(0.2),
+    "student": lambda: StudentT(0.3, learn_df=True),
+    "softmax": lambda: Softmax(3, points=16),
+    "bernoulli": Bernoulli,
+    "robustmax": lambda: RobustMax(3),
+}
+
+
+def targets_for(likelihood, x: Tensor) -> Tensor:
+    return labels(x, likelihood.classes) if hasattr(likelihood, "classes") else targets(x)
 
 
 def random_root(latents, size, dtype, generator):
@@ -41,17 +53,65 @@ def small_model(covariance="full", normalized=False, likelihood=Softmax, words=4
     return model, x, y
 
 
-def test_updates_are_those_of_torch():
-    generator = torch.Generator().manual_seed(0)
-    start = torch.randn(7, generator=generator, dtype=torch.float64)
-    ours, theirs = start.clone(), start.clone().requires_grad_()
-    optimizer, oracle = Nadam([ours], 0.01), torch.optim.NAdam([theirs], lr=0.01)
-    for _ in range(20):
-        gradient = torch.randn(7, generator=generator, dtype=torch.float64)
-        theirs.grad = gradient.clone()
-        oracle.step()
-        optimizer.step([gradient])
-    torch.testing.assert_close(ours, theirs.detach(), rtol=1e-6, atol=0)  # torch keeps a factor in float32
+@both
+@pytest.mark.parametrize("kind", MAKERS)
+@pytest.mark.parametrize("count", [1, 7, 200])
+def test_the_gradient_by_hand_is_that_of_autograd(covariance: str, kind: str, count: int):
+    likelihood = MAKERS[kind]()
+    x = series(6)
+    y = likelihood.check_targets(targets_for(likelihood, x))
+    model = disturb(small_gp(likelihood, count, theta=0.6, covariance=covariance))
+    with torch.no_grad():
+        seen = model.project(x)
+    features, tail = seen.features.clone().requires_grad_(), seen.tail.clone().requires_grad_()
+    loss = -model.elbo_of(replace(seen, features=features, tail=tail), y, 50)
+    q, others = model.variational, [p for p in likelihood.parameters() if p.requires_grad]
+    wanted = torch.autograd.grad(loss, [q.mean, q.root, features, tail, *others])
+    for of_features in (False, True):
+        likelihood.zero_grad()
+        found = q_gradient(model, features, tail, y, 50, of_features=of_features)
+        assert found.elbo == pytest.approx(-loss.item(), rel=1e-10)
+        got = [found.mean, found.root, *(p.grad for p in others)]
+        expected = [wanted[0], wanted[1], *wanted[4:]]
+        if of_features:
+            got, expected = [*got, found.features, found.tail], [*expected, *wanted[2:4]]
+        else:
+            assert found.features is None and found.tail is None
+        for a, b in zip(got, expected, strict=True):
+            assert torch.allclose(a, b, rtol=1e-8, atol=1e-9 * float(b.abs().max()) + 1e-12)
+    assert not (q.full and found.root.triu(1).any())
+
+
+def test_float32_gradients_are_close():
+    x = series(6)
+    y = labels(x, 3)
+    found = []
+    for dtype in (torch.float64, torch.float32):
+        model = disturb(small_gp(Softmax(3), 7, theta=0.6, dtype=dtype))
+        seen = model.project(x)
+        found.append(q_gradient(model, seen.features, seen.tail, y, 6, of_features=True))
+    assert found[1].root.dtype == torch.float32
+    for name in ("mean", "root", "features", "tail"):
+        one, other = getattr(found[0], name), getattr(found[1], name).double()
+        assert torch.allclose(one, other, rtol=1e-3, atol=1e-3 * float(one.abs().max()))
+
+
+def test_nadam_makes_the_steps_of_torch():
+    start = [torch.tensor([1.0, -2.0, 3.0]).double(), torch.tensor(0.5).double(), torch.ones(2, 2)]
+    mine, theirs = copy.deepcopy(start), [p.clone().requires_grad_() for p in start]
+    optimizer, reference = Nadam(mine, 0.03), torch.optim.NAdam(theirs, lr=0.03)
+    for step in range(40):
+        if step == 20:  # through a state, as a checkpoint does
+            state = copy.deepcopy(optimizer.state())
+            optimizer = Nadam(mine, 0.03)
+            optimizer.load(state)
+        gradients = [torch.sin(3 * p.detach() + step) + p.detach() for p in theirs]
+        for parameter, gradient in zip(theirs, gradients, strict=True):
+            parameter.grad = gradient.clone()
+        reference.step()
+        optimizer.step(gradients)
+        for a, b in zip(mine, theirs, strict=True):
+            assert torch.allclose(a, b, rtol=1e-12 if a.dtype == torch.float64 else 1e-5)
 
 
 @pytest.mark.skipif(nadam.core is None, reason="needs the native core")
@@ -83,17 +143,10 @@ def test_native_step_is_the_plain_one(size, dtype):
 @pytest.mark.parametrize("likelihood", [Softmax, RobustMax])
 @pytest.mark.parametrize("normalized", [False, True])
 @pytest.mark.parametrize("covariance", ["full", "diagonal"])
-def test_gradient_is_that_of_autograd(covariance, normalized, likelihood):
+def test_the_gradient_reaches_the_scales_as_that_of_autograd(covariance, normalized, likelihood):
     model, x, y = small_model(covariance, normalized, likelihood)
-    seen = model.project(x)
-    cut = replace(seen, features=seen.features.detach().requires_grad_(), tail=seen.tail.detach().requires_grad_())
-    q, theta = model.variational, model.kernel.log_theta
-    loss = -model.elbo_of(cut, y, 60)
-    expected = torch.autograd.grad(loss, [q.mean, q.root, cut.features, cut.tail])
+    seen, theta = model.project(x), model.kernel.log_theta
     found = q_gradient(model, seen.features, seen.tail, y, 60, of_features=True)
-    assert found.elbo == pytest.approx(-loss.item(), rel=1e-12)
-    for mine, oracle in zip([found.mean, found.root, found.features, found.tail], expected, strict=True):
-        torch.testing.assert_close(mine, oracle, rtol=1e-10, atol=1e-10)
     of_theta = torch.autograd.grad(-model.elbo(x, y, total=60), theta)
     pulled = torch.autograd.grad([seen.features, seen.tail], theta, [found.features, found.tail])
     torch.testing.assert_close(pulled, of_theta, rtol=1e-10, atol=1e-10)
@@ -140,26 +193,3 @@ def test_threads_change_no_bit():
     finally:
         torch.set_num_threads(before)
     assert results[0][:2] == results[1][:2] and torch.equal(results[0][2], results[1][2])
-
-
-def test_resumed_fit_is_the_uninterrupted_one(tmp_path, monkeypatch):
-    def trained(**options):
-        model, x, y = small_model(words=20)
-        fit(model, (x, y), PaperSchedule(iterations=6, batch=5), validation=0.0, progress=False, **options)
-        return model.state_dict()
-
-    whole, again, path = trained(), trained(), tmp_path / "fit.ckpt"
-    iterate, calls = NadamPhase.iterate, iter(range(100))
-
-    def interrupted(self, trainer):
-        if next(calls) == 9:  # in the second phase, which moves the scales
-            raise KeyboardInterrupt
-        return iterate(self, trainer)
-
-    monkeypatch.setattr(NadamPhase, "iterate", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        trained(checkpoint=path, checkpoint_every=0.0)
-    monkeypatch.undo()
-    resumed = trained(checkpoint=path, resume=True)
-    for name, value in whole.items():
-        assert torch.equal(value, again[name]) and torch.equal(value, resumed[name]), name

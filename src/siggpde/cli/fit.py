@@ -11,23 +11,13 @@ import typer
 from siggpde.cli import options
 from siggpde.cli.config import read_config
 from siggpde.cli.console import WrongCall, one_line_errors, print_json, print_tables
+from siggpde.gp.likelihood_names import LikelihoodName
 
 
 class Task(StrEnum):
     auto = "auto"
     classification = "classification"
     regression = "regression"
-
-
-class LikelihoodName(StrEnum):
-    auto = "auto"
-    least_squares = "least_squares"
-    softmax = "softmax"
-    bernoulli = "bernoulli"
-    robustmax = "robustmax"
-    gaussian = "gaussian"
-    student_t = "student_t"
-    poisson = "poisson"
 
 
 class ClassWeight(StrEnum):

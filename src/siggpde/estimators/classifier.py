@@ -13,13 +13,13 @@ from siggpde.distributed.ranks import ALONE, Ranks
 from siggpde.distributed.shard import Shard, all_labels
 from siggpde.estimators.aeon_bases import TAGS, ClassifierBase
 from siggpde.estimators.base import SeriesEstimator
-from siggpde.estimators.fitting import CLASSIFIERS
 from siggpde.estimators.targets import check_labels, class_indices, class_weights
+from siggpde.gp.likelihood_names import names_for
 from siggpde.paths import PathOptions, Spectrogram
 
 
 class _ClassifierMethods(SeriesEstimator):
-    likelihoods = CLASSIFIERS
+    likelihoods = names_for("classification")
     class_weight: Mapping[Any, float] | str | None
     classes_: np.ndarray
     n_classes_: int

@@ -18,6 +18,7 @@ from siggpde.ensemble.committee import Committee, Member
 from siggpde.ensemble.recalibration import deviations, recalibrate
 from siggpde.ensemble.stacking import sharpen, stack
 from siggpde.estimators.screening_checkpoint import as_screening, read_screening, write_screening
+from siggpde.gp.likelihood_names import LikelihoodName
 from siggpde.gp.likelihoods import Bernoulli, Gaussian, LeastSquares, Likelihood, Poisson, RobustMax, Softmax, StudentT
 from siggpde.paths import PathOptions, PathTransform, SeriesBatch
 from siggpde.paths.sharding import fingerprint
@@ -29,8 +30,6 @@ from siggpde.training.left_out import left_out_latents
 
 log = logging.getLogger(__name__)
 
-CLASSIFIERS = ("auto", "least_squares", "softmax", "bernoulli", "robustmax")
-REGRESSORS = ("auto", "gaussian", "student_t", "poisson")
 _MAX_MEMBERS = 4
 _MAX_SERIES_OF_COMMITTEES = 20_000
 _MAX_SERIES_FOR_WEIGHTS = 2000
@@ -63,7 +62,7 @@ def fit_committee(batch: SeriesBatch, y: Tensor, classes: int | None, settings: 
     `batch` are the series of this rank's `shard`, padded as those of all; y are the targets of all.
     """
     started = time.perf_counter()
-    exact = settings.likelihood in ("auto", "least_squares", "gaussian")
+    exact = LikelihoodName(settings.likelihood).closed_form
     screening = _screening(batch, y, settings, shard)
     large = shard.total > _MAX_SERIES_OF_COMMITTEES
     wanted = settings.members or (_MAX_MEMBERS if exact and not large else 1)
@@ -163,8 +162,7 @@ def _train_member(
 def make_likelihood(settings: FitSettings, classes: int | None, choice: Screening) -> Likelihood:
     """The likelihood of the settings; for "auto" least squares for classes and Gaussian for numbers."""
     name, weight = settings.likelihood, settings.class_weight
-    amplitude = max(choice.result.amplitude, 1e-8) * choice.y_scale**2
-    noise = amplitude * choice.result.noise
+    _, noise = choice.amplitude_and_noise()
     if classes is None:
         if name == "student_t":
             return StudentT(scale=max(noise, 1e-12) ** 0.5)

@@ -14,14 +14,14 @@ from siggpde.distributed.ranks import ALONE, Ranks
 from siggpde.distributed.shard import Shard
 from siggpde.estimators.aeon_bases import TAGS, RegressorBase
 from siggpde.estimators.base import SeriesEstimator
-from siggpde.estimators.fitting import REGRESSORS
 from siggpde.estimators.targets import check_numbers
 from siggpde.explain import SeriesExplanation
+from siggpde.gp.likelihood_names import names_for
 from siggpde.paths import PathOptions, Spectrogram
 
 
 class _RegressorMethods(SeriesEstimator):
-    likelihoods = REGRESSORS
+    likelihoods = names_for("regression")
 
     target_shift_: float
     target_scale_: float

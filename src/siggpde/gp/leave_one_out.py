@@ -29,6 +29,14 @@ class LeaveOneOut:
     weights: Tensor
     amplitude: float
 
+    def amplitude_and_noise(self, spread: float, smallest: float) -> tuple[float, float]:
+        """Amplitude of the kernel and noise variance for targets with this spread; features have mean square 1 here.
+
+        The amplitude, at unit spread, is `smallest` at least: constant targets would have none.
+        """
+        amplitude = max(self.amplitude, smallest) * spread**2
+        return amplitude, amplitude * self.noise
+
     def to(self, device: torch.device) -> LeaveOneOut:
         """The same with its weights on a device."""
         return replace(self, weights=self.weights.to(device))

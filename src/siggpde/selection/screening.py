@@ -35,6 +35,7 @@ from siggpde.selection.trials import Sample, Trials
 from siggpde.word_sets import Word
 
 _START_AMPLITUDE = 60.0
+_SMALLEST_AMPLITUDE = 1e-8
 _WORK = 4e9
 _COVARIANCE_BYTES = 2**27
 
@@ -73,12 +74,11 @@ class Screening:
         is shared and `rank="auto"` takes the words themselves; for others every latent has its own, and "auto" takes
         500 directions, or fewer where the covariances would fill more than 128 MB.
         """
-        amplitude = max(self.result.amplitude, 1e-8) * self.y_scale**2
+        amplitude, noise = self.amplitude_and_noise()
         if likelihood is None and self.classes is None:
-            likelihood = Gaussian(noise=amplitude * self.result.noise)
+            likelihood = Gaussian(noise=noise)
         elif likelihood is None:
             assert self.classes is not None
-            noise = amplitude * self.result.noise
             likelihood = LeastSquares(self.classes, noise=noise, temperature=self.result.temperature)
         elif not likelihood.is_gaussian and self.classes is not None:
             amplitude = _START_AMPLITUDE
@@ -97,6 +97,10 @@ class Screening:
         )
         model = SignatureGP(kernel, features, likelihood, covariance=covariance, dtype=dtype)
         return model.to(self.theta.device)
+
+    def amplitude_and_noise(self) -> tuple[float, float]:
+        """Amplitude of the kernel and noise variance that a model starts from, in units of the targets."""
+        return self.result.amplitude_and_noise(self.y_scale, _SMALLEST_AMPLITUDE)
 
     def to(self, device: torch.device) -> Screening:
         """The screening with its tensors on a device, on which `build` then makes models."""

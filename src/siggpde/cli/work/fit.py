@@ -20,7 +20,7 @@ from siggpde.cli.work.describe import data_rows, estimator_summary, member_table
 from siggpde.distributed.ranks import ALONE, Ranks
 from siggpde.distributed.shard import all_labels
 from siggpde.estimators import SigGPClassifier, SigGPRegressor
-from siggpde.estimators.fitting import CLASSIFIERS, REGRESSORS
+from siggpde.gp.likelihood_names import names_for
 from siggpde.io import SeriesData
 from siggpde.persistence.folder import MANIFEST, check_writable
 
@@ -109,7 +109,7 @@ def choose_task(y: np.ndarray, likelihood: str = "auto") -> str:
     if y.dtype.kind not in "fiu":
         return "classification"
     if likelihood != "auto":
-        return "regression" if likelihood in REGRESSORS else "classification"
+        return "regression" if likelihood in names_for("regression") else "classification"
     if y.dtype.kind == "f" and not (np.isfinite(y) & (y == np.round(y))).all():
         return "regression"
     distinct = len(np.unique(y))
@@ -123,7 +123,7 @@ def choose_task(y: np.ndarray, likelihood: str = "auto") -> str:
 
 def make_estimator(task: str, data: SeriesData, settings: dict[str, Any]) -> SigGPClassifier | SigGPRegressor:
     """The estimator for the task, with the time channel and the names of the data."""
-    known = CLASSIFIERS if task == "classification" else REGRESSORS
+    known = names_for("classification" if task == "classification" else "regression")
     if settings["likelihood"] not in known:
         raise WrongCall(f"--likelihood {settings['likelihood']} is not for a {task}; take one of {', '.join(known)}")
     common = {**settings, "time_channel": data.time_channel, "channel_names": list(data.channel_names)}

@@ -85,6 +85,11 @@ class Likelihood(nn.Module):
             raise ValueError(f"no likelihood is named {name!r}; the names are {', '.join(sorted(Likelihood._named))}")
         return Likelihood._named[name](**arguments)
 
+    @staticmethod
+    def registered() -> dict[str, type[Likelihood]]:
+        """The classes of likelihoods by their names."""
+        return dict(Likelihood._named)
+
     def extra_repr(self) -> str:
         return ", ".join(f"{key}={value!r}" for key, value in self.settings().items() if key != "name")
 

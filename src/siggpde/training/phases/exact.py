@@ -25,6 +25,7 @@ from siggpde.training.trainer import Trainer
 
 _CHUNK = 4096
 _ROWS_FOR_LINK = 4000
+_SMALLEST_AMPLITUDE = 1e-12
 
 
 @dataclass
@@ -81,11 +82,10 @@ class ExactPosterior:
         classes = likelihood.classes if isinstance(likelihood, LeastSquares) else None
         spread = 1.0 if classes is not None else float(y.double().std(correction=0)) or 1.0
         targets = y if classes is not None else y.double() / spread
-        amplitude, noise, temperature = trainer.ranks.broadcast(lambda: _tuned(features, targets, classes))
-        amplitude = max(amplitude, 1e-12) * spread**2
+        amplitude, noise, temperature = trainer.ranks.broadcast(lambda: _tuned(features, targets, classes, spread))
         model.kernel.log_amplitude.add_(math.log(amplitude / size))
         assert isinstance(likelihood, Gaussian | LeastSquares)
-        likelihood.log_noise.fill_(math.log(amplitude * noise))
+        likelihood.log_noise.fill_(math.log(noise))
         if isinstance(likelihood, LeastSquares):
             likelihood.calibration[0] = temperature
 
@@ -149,9 +149,10 @@ def _elbo(trainer: Trainer) -> float:
     return float(total_of_ranks) - float(model.variational.kl())
 
 
-def _tuned(features: Tensor, targets: Tensor, classes: int | None) -> tuple[float, float, float]:
+def _tuned(features: Tensor, targets: Tensor, classes: int | None, spread: float) -> tuple[float, float, float]:
+    """Amplitude, noise variance and temperature with the best leave-one-out predictions of targets / spread."""
     best = leave_one_out(features, targets, classes)
-    return best.amplitude, best.noise, best.temperature
+    return *best.amplitude_and_noise(spread, _SMALLEST_AMPLITUDE), best.temperature
 
 
 def _link(
