@@ -1,1 +1,1 @@
-"""Several processes that train one model: what they send each other, and who holds which series."""
+"""Several processes that train one model: their messages, and which rows of the data each of them holds."""

@@ -63,12 +63,12 @@ class SignatureStrategy(nn.Module):
         """The marginals of q(f), or with `prior=True` of p(f), at x, as a normal with a diagonal covariance."""
         if x.ndim != 3:
             raise ValueError(f"x must have shape (n, length, channels), series whole, got {tuple(x.shape)}")
-        seen = self.features(self.kernel, x)
+        projection = self.features(self.kernel, x)
         if prior:
-            variance = seen.variance.to(self.dtype)
+            variance = projection.variance.to(self.dtype)
             return _independent_normals(torch.zeros_like(variance), variance)
-        mean, spread = self.variational(seen.features.to(self.dtype))
-        variance = spread[:, 0] + seen.tail.to(self.dtype)
+        mean, spread = self.variational(projection.features.to(self.dtype))
+        variance = spread[:, 0] + projection.tail.to(self.dtype)
         return _independent_normals(mean[:, 0], variance)
 
     def kl_divergence(self) -> Tensor:
@@ -116,8 +116,8 @@ class _Adapted(Likelihood):
         super().__init__()
         self.likelihood = likelihood
         try:
-            place = self._place(torch.device("cpu"))
-            tried = {shape: self._given(torch.zeros(shape, device=place)) for shape in ((2, 3), (5, 7))}
+            device = self._device(torch.device("cpu"))
+            tried = {shape: self._given(torch.zeros(shape, device=device)) for shape in ((2, 3), (5, 7))}
             fits = all(given.batch_shape == shape for shape, given in tried.items())
         except RuntimeError:
             fits = False
@@ -171,7 +171,7 @@ class _Adapted(Likelihood):
     @torch.no_grad()
     def check_targets(self, y: Any) -> Tensor:
         values = targets.finite(y)
-        values = values.to(self._place(values.device))
+        values = values.to(self._device(values.device))
         given = self._given(torch.zeros(1, 1, dtype=torch.float64, device=values.device))
         inside: Any = given.support
         likely = torch.where(inside.check(values), values.double(), math.nan)
@@ -190,7 +190,7 @@ class _Adapted(Likelihood):
     def extra_repr(self) -> str:
         return ""
 
-    def _place(self, otherwise: torch.device) -> torch.device:
+    def _device(self, otherwise: torch.device) -> torch.device:
         """Where the parameters are."""
         return next((parameter.device for parameter in self.likelihood.parameters()), otherwise)
 

@@ -56,9 +56,9 @@ class Projection:
 
 
 class InducingFeatures(nn.Module):
-    """Inducing variables u, seen through whitened covariances L^-1 E[u f(X)] with L L^T = E[u u^T].
+    """Inducing variables u; features are whitened covariances L^-1 C_uf(X) with L L^T = C_uu = E[u u^T].
 
-    Their parameters, where they have some, are variational: they change the posterior found, not the prior.
+    Their parameters, where they have some, are variational: they change q, not the prior.
     """
 
     channels: int
@@ -73,7 +73,7 @@ class InducingFeatures(nn.Module):
         raise NotImplementedError
 
     def forward(self, kernel: Any, x: inputs.Series, *, lengths: Lengths = None) -> Projection:
-        """What the model sees of x (n, length, channels)."""
+        """The projection of x (n, length, channels)."""
         raise NotImplementedError
 
     def signatures(self, kernel: Any, paths: SeriesBatch) -> Tensor | None:
@@ -140,7 +140,7 @@ class OrthogonalSignatureFeatures(InducingFeatures):
             raise ValueError("the features use words that the kernel leaves out; give the kernel a larger depth")
 
     def inducing_covariance(self) -> Tensor:
-        """E[u u^T], the identity. Nothing in the model asks for it; it is here to be looked at."""
+        """C_uu = E[u u^T], the identity: the model neither computes nor inverts it."""
         return torch.eye(self.size, dtype=torch.float64, device=self.letters.device)
 
     def choose(self, chosen: Iterable[Sequence[int]]) -> None:

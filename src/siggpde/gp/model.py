@@ -1,10 +1,10 @@
 """SignatureGP: a sparse variational Gaussian process over time series, with nothing to invert.
 
-With q(u) = N(m, Sigma) on orthogonal features s(X), a latent function has the marginal
+With q(u) = N(m, Sigma) on orthogonal features, C_uu = I and C_fu = s(X): a latent function has the marginal
 
-    mean(X) = s(X)^T m,    variance(X) = k(X, X) - |s(X)|² + s(X)^T Sigma s(X),
+    mu(X) = s(X)^T m,    nu(X) = k(X, X) - |s(X)|² + s(X)^T Sigma s(X),
 
-and the ELBO is the sum over series of E_q[log p(y | f)] minus KL[q(u) || N(0, I)].
+k(X, X) being the diagonal of C_ff, and the ELBO is the sum over series of E_q[log p(y | f)] minus KL[q(u) || N(0, I)].
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from siggpde.numerics import inputs
 from siggpde.numerics.signature_kernel import Lengths
 from siggpde.paths import SeriesBatch
 
-_MOST_JOINT = 5000
+_MAX_JOINT = 5000
 
 AnyKernel = TypeVar("AnyKernel", bound=PathKernel)
 AnyFeatures = TypeVar("AnyFeatures", bound=InducingFeatures)
@@ -57,8 +57,8 @@ class SparseGP(nn.Module, Generic[AnyKernel, AnyFeatures]):
     def reset_variational(self) -> None:
         """Put q(u) back to the prior, with as many inducing variables as the features have now."""
         old = self.variational
-        size, place = self.features.size, old.mean.device
-        self.variational = VariationalGaussian(old.latents, size, old.covariance, self.dtype, place)
+        size, device = self.features.size, old.mean.device
+        self.variational = VariationalGaussian(old.latents, size, old.covariance, self.dtype, device)
 
     @property
     def device(self) -> torch.device:
@@ -70,13 +70,13 @@ class SparseGP(nn.Module, Generic[AnyKernel, AnyFeatures]):
         return self.likelihood.check_targets(y).to(self.device)
 
     def project(self, x: inputs.Series, *, lengths: Lengths = None) -> Projection:
-        """What the model sees of x: features in the model's dtype, k(X, X) and tail in float64."""
+        """The projection of x on the inducing variables: C_fu in the model's dtype, diag C_ff and tail in float64."""
         return self.features(self.kernel, x, lengths=lengths).to_dtype(self.dtype)
 
-    def latent_marginals(self, seen: Projection) -> tuple[Tensor, Tensor]:
-        """Mean and variance of the latents at a projection, two (n, latents) of the model's dtype."""
-        mean, spread = self.variational(seen.features)
-        return mean, spread + seen.tail[:, None].to(spread)
+    def latent_marginals(self, projection: Projection) -> tuple[Tensor, Tensor]:
+        """Mean mu and variance nu of the latents at a projection, two (n, latents) of the model's dtype."""
+        mean, spread = self.variational(projection.features)
+        return mean, spread + projection.tail[:, None].to(spread)
 
     def elbo(self, x: inputs.Series, y: Any, *, total: int | None = None, lengths: Lengths = None) -> Tensor:
         """The evidence lower bound; for a minibatch of `total` series, an unbiased estimate of the whole one.
@@ -85,13 +85,13 @@ class SparseGP(nn.Module, Generic[AnyKernel, AnyFeatures]):
         """
         return self.elbo_of(self.project(x, lengths=lengths), self.targets(y), total)
 
-    def elbo_of(self, seen: Projection, y: Tensor, total: int | None = None) -> Tensor:
+    def elbo_of(self, projection: Projection, y: Tensor, total: int | None = None) -> Tensor:
         """The same from a projection that is already there."""
-        if len(y) != len(seen.features):
-            raise ValueError(f"there are {len(seen.features)} series but {len(y)} targets")
+        if len(y) != len(projection.features):
+            raise ValueError(f"there are {len(projection.features)} series but {len(y)} targets")
         if len(y) == 0:
             raise ValueError("the batch is empty: give at least one series")
-        fit = self.likelihood.expected_log_prob(*self.latent_marginals(seen), y).sum()
+        fit = self.likelihood.expected_log_prob(*self.latent_marginals(projection), y).sum()
         return fit * ((total or len(y)) / len(y)) - self.variational.kl()
 
     @torch.no_grad()
@@ -141,9 +141,9 @@ class SparseGP(nn.Module, Generic[AnyKernel, AnyFeatures]):
 
     def _joint(self, x: inputs.Series, lengths: Lengths) -> tuple[Tensor, Tensor]:
         batch = self.kernel.as_paths(x, lengths)
-        if len(batch) > _MOST_JOINT:
+        if len(batch) > _MAX_JOINT:
             raise ValueError(
-                f"a joint covariance of {len(batch)} series has {len(batch)}² entries; the most is {_MOST_JOINT}. "
+                f"a joint covariance of {len(batch)} series has {len(batch)}² entries; the most is {_MAX_JOINT}. "
                 "For marginal variances leave full_cov out"
             )
         features = self.project(batch.values, lengths=batch.lengths).features

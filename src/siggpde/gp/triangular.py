@@ -9,7 +9,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-_LEAST_BLOCK, _STEP = 112, 16
+_NARROWEST_BLOCK, _STEP = 112, 16
 
 
 @lru_cache(maxsize=64)
@@ -18,7 +18,7 @@ def blocks(size: int) -> tuple[tuple[int, int], ...]:
 
     They start at multiples of 16, whole vectors of either dtype.
     """
-    count = max(1, min(8, size // _LEAST_BLOCK))
+    count = max(1, min(8, size // _NARROWEST_BLOCK))
     cuts = [round(size * i / count / _STEP) * _STEP for i in range(count)]
     return tuple(pairwise([*cuts, size]))
 
@@ -37,14 +37,14 @@ def add_times_upper(rows: Tensor, lower: Tensor, out: Tensor) -> None:
         out[:, start:stop].addmm_(rows[:, :stop], lower[start:stop, :stop].T)
 
 
-def lower_products(left: Tensor, right: Tensor, room: Tensor) -> Iterator[tuple[int, Tensor]]:
+def lower_products(left: Tensor, right: Tensor, buffer: Tensor) -> Iterator[tuple[int, Tensor]]:
     """The lower triangle of left^T (M, n) @ right (n, M), a block of rows after the other: (first row, (rows, M)).
 
-    All are in the same memory, that of `room` (M, M), so that they are still in the cache when they are used; what is
+    All are in the same memory, that of `buffer` (M, M), so that they are still in the cache when they are used; what is
     above the triangle is left undefined.
     """
-    for start, stop in blocks(len(room)):
-        rows = room[: stop - start]
+    for start, stop in blocks(len(buffer)):
+        rows = buffer[: stop - start]
         torch.mm(left[:, start:stop].T, right[:, :stop], out=rows[:, :stop])
         yield start, rows
 
@@ -58,10 +58,10 @@ def pack_upper(matrices: Tensor) -> Tensor:
 def unpack_upper(packed: Tensor, size: int) -> Tensor:
     """The way back, (C, M, M), with zeros below the diagonal."""
     matrices = packed.new_zeros(len(packed), size, size)
-    place = 0
+    start = 0
     for row in range(size):
-        matrices[:, row, row:] = packed[:, place : place + size - row]
-        place += size - row
+        matrices[:, row, row:] = packed[:, start : start + size - row]
+        start += size - row
     return matrices
 
 

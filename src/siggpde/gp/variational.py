@@ -77,9 +77,9 @@ class VariationalGaussian(nn.Module):
         if torch.is_grad_enabled() and (self.root.requires_grad or features.requires_grad):
             spread = torch.matmul(features, self.root.tril()).square().sum(dim=-1)
             return mean, spread.expand(self.latents, -1).T
-        spread, room = features.new_empty(len(self.root), len(features)), torch.empty_like(features)
-        for place, root in enumerate(self.root):
-            torch.sum(times_lower(features, root, room).square_(), dim=1, out=spread[place])
+        spread, buffer = features.new_empty(len(self.root), len(features)), torch.empty_like(features)
+        for latent, root in enumerate(self.root):
+            torch.sum(times_lower(features, root, buffer).square_(), dim=1, out=spread[latent])
         return mean, spread.expand(self.latents, -1).T
 
     def covariances(self, features: Tensor) -> Tensor:

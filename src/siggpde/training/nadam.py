@@ -44,14 +44,14 @@ class Nadam:
         self.first = [torch.zeros_like(p, requires_grad=False) for p in parameters]
         self.second = [torch.zeros_like(p, requires_grad=False) for p in parameters]
         self.steps, self.product = 0, 1.0
-        self._rooms: dict[str, Tensor] = {}
+        self._buffers: dict[str, Tensor] = {}
 
-    def room(self, name: str, like: Tensor, *shape: int) -> Tensor:
+    def buffer(self, name: str, like: Tensor, *shape: int) -> Tensor:
         """Memory of that shape with undefined contents, the same at every call while shapes stay the same."""
-        kept = self._rooms.get(name)
-        if kept is None or kept.shape != shape or kept.dtype != like.dtype or kept.device != like.device:
-            kept = self._rooms[name] = like.new_empty(shape)
-        return kept
+        memory = self._buffers.get(name)
+        if memory is None or memory.shape != shape or memory.dtype != like.dtype or memory.device != like.device:
+            memory = self._buffers[name] = like.new_empty(shape)
+        return memory
 
     def advance(self) -> Rates:
         """Begins the next step, in which every parameter is to be updated once."""
@@ -199,25 +199,25 @@ def q_step(
     """Updates the first two parameters of the optimizer, which must be mean and root of q(u), from a minibatch."""
     q = model.variational
     if not (ranks.alone and q.full and optimizer.native(1) and features.device.type == "cpu"):
-        found = q_gradient(model, features, tail, y, total, of_features=of_features, batch=batch, ranks=ranks)
-        optimizer.update(0, found.mean, rates)
-        optimizer.update(1, found.root, rates)
-        return QStep(found.elbo, found.features, found.tail)
+        gradient = q_gradient(model, features, tail, y, total, of_features=of_features, batch=batch, ranks=ranks)
+        optimizer.update(0, gradient.mean, rates)
+        optimizer.update(1, gradient.root, rates)
+        return QStep(gradient.elbo, gradient.features, gradient.tail)
     with torch.no_grad():
         features, mean, root = features.detach().contiguous(), q.mean.detach(), q.root.detach()
-        spread = optimizer.room("spread", features, q.latents, *features.shape)
-        room = optimizer.room("rows", features, *features.shape)
-        of_root = optimizer.room("root", features, q.size, q.size)
+        spread = optimizer.buffer("spread", features, q.latents, *features.shape)
+        buffer = optimizer.buffer("rows", features, *features.shape)
+        of_root = optimizer.buffer("root", features, q.size, q.size)
         variance = features.new_empty(q.latents, len(features))
         for latent in range(q.latents):
             times_lower(features, root[latent], spread[latent])
-            torch.sum(torch.square(spread[latent], out=room), dim=1, out=variance[latent])
+            torch.sum(torch.square(spread[latent], out=buffer), dim=1, out=variance[latent])
         value, g, w = _expectation(model, features, variance.T, tail, y, total / len(y))
         of_rows = g @ mean if of_features else None
         doubled = (2 * w.T)[:, :, None]
         squares, logs = float(mean.square().sum(dtype=torch.float64)) - mean.numel(), 0.0
         for latent in range(q.latents):
-            pulled = torch.mul(spread[latent], doubled[latent], out=room)
+            pulled = torch.mul(spread[latent], doubled[latent], out=buffer)
             if of_rows is not None:
                 add_times_upper(pulled, root[latent], of_rows)
             for start, rows in lower_products(features, pulled, of_root):
