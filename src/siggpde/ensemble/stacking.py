@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 
 import torch
-from scipy.optimize import minimize_scalar
 from torch import Tensor
+
+from siggpde.gp.bounded_search import minimize_bounded
 
 _PRIOR_SERIES = 10.0
 _SHARPNESS_SPREAD = 0.5
@@ -49,5 +50,4 @@ def sharpen(probabilities: Tensor, y: Tensor, weights: Tensor) -> float:
         log_likelihood = torch.log_softmax(math.exp(logarithm) * log_p, dim=1).gather(1, label)[:, 0]
         return 0.5 * (logarithm / _SHARPNESS_SPREAD) ** 2 - float(weights @ log_likelihood)
 
-    bounds = (math.log(0.5), math.log(4.0))
-    return math.exp(minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 1e-6}).x / 2)
+    return math.exp(minimize_bounded(loss, math.log(0.5), math.log(4.0)) / 2)

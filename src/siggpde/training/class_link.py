@@ -9,13 +9,13 @@ temperature times mixing about N(temperature I, 1), offset about N(0, 1).
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import torch
-from scipy.optimize import minimize, minimize_scalar
+from scipy.optimize import minimize
 from torch import Tensor
 
+from siggpde.gp.bounded_search import minimize_bounded
 from siggpde.gp.likelihoods import LeastSquares
 from siggpde.gp.quadrature import sobol_normal
 
@@ -37,8 +37,7 @@ def best_temperature(likelihood: LeastSquares, mean: Tensor, variance: Tensor, y
         prior = 0.5 * ((logarithm - _CENTRE) / _SPREAD) ** 2
         return prior - float(weights @ likelihood.log_predictive(mean, variance, y))
 
-    result: Any = minimize_scalar(loss, bounds=(_LOWEST, _HIGHEST), method="bounded", options={"xatol": 1e-6})
-    return math.exp(result.x)
+    return math.exp(minimize_bounded(loss, _LOWEST, _HIGHEST))
 
 
 def mix(likelihood: LeastSquares, mean: Tensor, variance: Tensor, y: Tensor) -> None:
