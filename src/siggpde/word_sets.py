@@ -18,6 +18,7 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Iterable, Sequence
+from typing import NoReturn
 
 import numpy as np
 import torch
@@ -27,6 +28,8 @@ Word = tuple[int, ...]
 
 def words(channels: int, count: int) -> list[Word]:
     """The first `count` words over `channels` letters; the empty word is the first.
+
+    This is the order in which the paper (Lemercier et al., 2021) takes its inducing variables.
 
     Examples:
         >>> words(2, 5)
@@ -98,7 +101,8 @@ def parents(words: Iterable[Sequence[int]]) -> torch.Tensor:
     """For each word, the position of the word without its last letter, (M,), int64; -1 for the empty word."""
     listed = _as_words(words)
     position = {word: index for index, word in enumerate(listed)}
-    _refuse_duplicates(listed, position)
+    if len(position) != len(listed):
+        _raise_duplicate(listed, position)
     missing = -2
     positions = [position.get(word[:-1], missing) if word else -1 for word in listed]
     if () not in position or missing in positions:
@@ -122,7 +126,7 @@ def check_words(words: Iterable[Sequence[int]], channels: int) -> list[Word]:
         )
         raise ValueError(f"word {index} is {word}, but with {channels} channels letters go from 0 to {channels - 1}")
     if len(set(listed)) != len(listed):
-        _refuse_duplicates(listed, {word: index for index, word in enumerate(listed)})
+        _raise_duplicate(listed, {word: index for index, word in enumerate(listed)})
     return listed
 
 
@@ -145,10 +149,9 @@ def _as_word(word: Sequence[int]) -> Word:
         raise ValueError(f"a word is a tuple of integers such as (0, 1), got {word!r}") from None
 
 
-def _refuse_duplicates(listed: list[Word], position: dict[Word, int]) -> None:
-    if len(position) != len(listed):
-        first = next(word for index, word in enumerate(listed) if position[word] != index)
-        raise ValueError(f"word {first} comes more than once; pass each word once")
+def _raise_duplicate(listed: list[Word], position: dict[Word, int]) -> NoReturn:
+    first = next(word for index, word in enumerate(listed) if position[word] != index)
+    raise ValueError(f"word {first} comes more than once; pass each word once")
 
 
 def _at_least(minimum: int, name: str, value: int) -> int:

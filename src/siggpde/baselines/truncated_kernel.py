@@ -33,6 +33,8 @@ _CELLS = 2**17  # numbers of a tile: larger ones do not fit the cache, smaller o
 class TruncatedKernel(PathKernel):
     """sigma² sum_m v_m k_m(theta X, theta Y) over levels m = 0 .. `level`, with weights v_m that are learned too.
 
+    The covariance function of GPSig, the baseline of the paper.
+
     Levels come from a static kernel on points, "linear" or "rbf", in which no time occurs more than `order` times
     (`level` times by default, which makes them the levels of the signature kernel of the lifted series).
     `normalized=True` divides every level by sqrt(k_m(X, X) k_m(Y, Y)); a level that is zero for a series stays zero.

@@ -31,7 +31,9 @@ class StoppedElsewhere(RuntimeError):
 
 
 class Ranks:
-    """The processes of a run, seen from one of them: its number `rank` of `count`. `Ranks()` is a process alone.
+    """The processes of a run, seen from one of them: its number `rank` of `count`. `Ranks()` is a process `alone`.
+
+    Rank 0 `leads`: it prints and writes.
 
     All ranks must call the same methods in the same order. What comes back is bitwise the same for all of them.
 
@@ -48,15 +50,8 @@ class Ranks:
         self._group, self._owner = group, owner
         self.rank = 0 if group is None else dist.get_rank(group)
         self.count = 1 if group is None else dist.get_world_size(group)
-
-    @property
-    def alone(self) -> bool:
-        return self.count == 1
-
-    @property
-    def leads(self) -> bool:
-        """Whether this is rank 0, the one that prints and writes."""
-        return self.rank == 0
+        self.alone = self.count == 1
+        self.leads = self.rank == 0
 
     def __enter__(self) -> Ranks:
         return self

@@ -23,9 +23,8 @@ from siggpde.estimators.saving import save_estimator
 from siggpde.estimators.settings import (
     DTYPES,
     at_least,
-    cache_folder,
-    checkpoint_folder,
     from_fields,
+    optional_folder,
     path_options,
     seed_of,
     time_limit,
@@ -183,6 +182,8 @@ class SeriesEstimator:
             raise ValueError(f"likelihood='bernoulli' is for two classes, y has {classes}; take 'softmax'")
         if not isinstance(self.dtype, str) or self.dtype not in DTYPES:
             raise ValueError(f"dtype must be 'auto', 'float32' or 'float64', got {self.dtype!r}")
+        if self.resume and self.checkpoint is None:
+            raise ValueError("resume=True needs the folder to go on from: give checkpoint=")
         return FitSettings(
             likelihood=self.likelihood,
             members=None
@@ -196,9 +197,9 @@ class SeriesEstimator:
             seed=seed_of(self.random_state),
             dtype=DTYPES[self.dtype],
             progress=None if self.verbose else False,
-            checkpoint=checkpoint_folder(self.checkpoint, bool(self.resume)),
+            checkpoint=optional_folder("checkpoint", self.checkpoint),
             resume=bool(self.resume),
-            cache_dir=cache_folder(self.cache_dir),
+            cache_dir=optional_folder("cache_dir", self.cache_dir),
         )
 
     def _preparation(self) -> Preparation:

@@ -46,21 +46,10 @@ def time_limit(value: Any) -> float | None:
     return float(value)
 
 
-def checkpoint_folder(checkpoint: Any, resume: bool) -> Path | None:
-    """The folder, which need not exist yet; that it is a file is noticed here and not after hours of a fit."""
-    if checkpoint is None:
-        if resume:
-            raise ValueError("resume=True needs the folder to go on from: give checkpoint=")
+def optional_folder(name: str, given: Any) -> Path | None:
+    """A folder, which need not exist yet, or None; that it is a file is noticed here and not after hours of a fit."""
+    if given is None:
         return None
-    return _folder("checkpoint", checkpoint)
-
-
-def cache_folder(cache_dir: Any) -> Path | None:
-    """The folder for signatures, which need not exist yet."""
-    return None if cache_dir is None else _folder("cache_dir", cache_dir)
-
-
-def _folder(name: str, given: Any) -> Path:
     if not isinstance(given, str | os.PathLike):
         raise ValueError(f"{name} must be the path of a folder or None, got {given!r}")
     path = Path(given)

@@ -16,7 +16,10 @@ _COLOURS = ("#3b6fb6", "#6ba3d6", "#2f8f5b", "#d9752b", "#8a4fa3", "#8a8a8a")
 
 
 def run(config: dict[str, Any], results: Results, runs: int, jobs: int = 1) -> None:
-    """Every method as often as `runs` says; run i has seed i, which decides its validation split and its start."""
+    """Every method as often as `runs` says; run i has seed i, which decides its validation split and its start.
+
+    The paper's experiments on digits (PenDigits) and whale calls.
+    """
     tasks = {}
     for seed in range(runs):
         for name, method in config["methods"].items():

@@ -31,7 +31,10 @@ _ORDERS = {
 
 
 def run(config: dict[str, Any], results: Results, runs: int, jobs: int = 1) -> None:
-    """Every part of every method at every size, one after the other; `runs` and `jobs` do not matter to times."""
+    """Every part of every method at every size, one after the other; `runs` and `jobs` do not matter to times.
+
+    Measures the paper's table of time complexities.
+    """
     for letter, values in config["grow"].items():
         for value in values:
             for method in _NAMES:

@@ -24,7 +24,10 @@ _STYLES = {"siggpde": ("#3b6fb6", "o"), "gpsig-it": ("#d9752b", "s"), "gpsig-it-
 
 
 def run(config: dict[str, Any], results: Results, runs: int, jobs: int = 1) -> None:
-    """Whole fits at the sizes each method lists, times of a few iterations at all sizes, and the million."""
+    """Whole fits at the sizes each method lists, times of a few iterations at all sizes, and the million.
+
+    The paper's experiment on satellite series.
+    """
     tasks = {}
     for seed in range(runs):
         for name, method in config["methods"].items():

@@ -32,8 +32,8 @@ _ROUNDINGS = 64.0
 class Projection:
     """n series projected on the inducing variables.
 
-    - `features`: C_fu, (n, M): covariances of f(X) with whitened inducing variables.
-    - `variance`: the diagonal of C_ff, k(X, X), (n,), float64.
+    - `features`: C_fu of the paper, (n, M): covariances of f(X) with whitened inducing variables.
+    - `variance`: the diagonal of the paper's C_ff, k(X, X), (n,), float64.
     - `tail`: k(X, X) - |features|², (n,), float64: the variance that no inducing variable explains.
     - `rounded`: how many tails were negative within rounding and were set to zero.
     """
@@ -140,7 +140,10 @@ class OrthogonalSignatureFeatures(InducingFeatures):
             raise ValueError("the features use words that the kernel leaves out; give the kernel a larger depth")
 
     def inducing_covariance(self) -> Tensor:
-        """C_uu = E[u u^T], the identity: the model neither computes nor inverts it."""
+        """C_uu = E[u u^T], the identity: the model neither computes nor inverts it.
+
+        The identity is the point of the paper's orthogonal features: its ELBO needs no matrix inversion.
+        """
         return torch.eye(self.size, dtype=torch.float64, device=self.letters.device)
 
     def choose(self, chosen: Iterable[Sequence[int]]) -> None:
@@ -165,7 +168,10 @@ class OrthogonalSignatureFeatures(InducingFeatures):
         self.basis = basis
 
     def forward(self, kernel: SignatureKernel, x: inputs.Series, *, lengths: Lengths = None) -> Projection:
-        """Features of x (n, length, channels), computed afresh; gradients flow to the kernel's parameters."""
+        """Features of x (n, length, channels), computed afresh; gradients flow to the kernel's parameters.
+
+        They are the S_M(X) of the paper, the rows of its C_fu.
+        """
         paths = kernel.as_paths(x, lengths)
         fixed = kernel.log_theta.detach()
         plain = signature(paths.values * fixed.exp(), words=self.words, lengths=paths.lengths)
@@ -175,7 +181,10 @@ class OrthogonalSignatureFeatures(InducingFeatures):
         return self.project(kernel, scaled, kernel.squared_norm(paths.values, lengths=paths.lengths))
 
     def scaling(self, log_theta: Tensor, reference: Tensor) -> Tensor:
-        """theta_a1 .. theta_aj over the same product of reference scales, for every word, (M,)."""
+        """theta_a1 .. theta_aj over the same product of reference scales, for every word, (M,).
+
+        It turns the S(X) of the paper into S_theta(X) without a second run over the path.
+        """
         return (self.letters @ (log_theta - reference)).exp()
 
     def project(

@@ -104,6 +104,8 @@ class PathKernel(nn.Module):
 class SignatureKernel(PathKernel):
     """sigma² k(theta X, theta Y), where k(X, Y) is the sum over words of S(X)^a S(Y)^a.
 
+    This is the covariance function k_theta of the paper, whose code learns an amplitude as well.
+
     theta (channels,) scales the channels (a number gives all the same) and sigma² is `amplitude`; both are learned, as
     logarithms. `normalized=True` divides by sqrt(k(X, X) k(Y, Y)), so that every series has variance sigma². The sum
     goes over all words, by the PDE to accuracy `tol`; over the words of at most `depth` letters; or over the `words`

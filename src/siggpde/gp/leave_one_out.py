@@ -52,7 +52,10 @@ def leave_one_out(features: Tensor, y: Tensor, classes: int | None) -> LeaveOneO
     n, count = features.shape
     if not bool(torch.isfinite(features).all()):
         raise ArithmeticError("leave-one-out needs finite features")
-    targets = _targets(y, classes).to(features)
+    if classes is None:
+        targets = y[:, None].to(features)
+    else:
+        targets = 2.0 * torch.nn.functional.one_hot(y.long(), classes).to(features) - 1.0
     dual = n <= count
     share, vectors = torch.linalg.eigh(features @ features.T if dual else features.T @ features)
     share = share.clamp_min(0.0)
@@ -80,12 +83,6 @@ def leave_one_out(features: Tensor, y: Tensor, classes: int | None) -> LeaveOneO
         raise ArithmeticError("no noise level gave finite leave-one-out errors")
     best.weights = features.T @ chosen
     return best
-
-
-def _targets(y: Tensor, classes: int | None) -> Tensor:
-    if classes is None:
-        return y[:, None].double()
-    return 2.0 * torch.nn.functional.one_hot(y.long(), classes).double() - 1.0
 
 
 def _judge(

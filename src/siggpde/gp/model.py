@@ -81,6 +81,8 @@ class SparseGP(nn.Module, Generic[AnyKernel, AnyFeatures]):
     def elbo(self, x: inputs.Series, y: Any, *, total: int | None = None, lengths: Lengths = None) -> Tensor:
         """The evidence lower bound; for a minibatch of `total` series, an unbiased estimate of the whole one.
 
+        This is the ELBO of the paper, in which C_uu = I leaves nothing to invert.
+
         x (n, length, channels), y (n,) as the likelihood wants it. Gradients flow to all parameters.
         """
         return self.elbo_of(self.project(x, lengths=lengths), self.targets(y), total)
@@ -99,6 +101,8 @@ class SparseGP(nn.Module, Generic[AnyKernel, AnyFeatures]):
         self, x: inputs.Series, *, full_cov: bool = False, lengths: Lengths = None, chunk: int = 1024
     ) -> tuple[Tensor, Tensor]:
         """Mean (n, latents) and variance (n, latents) of the latent functions, `chunk` series at a time.
+
+        They are the mu and nu of the paper.
 
         `full_cov=True` gives covariances (latents, n, n) instead of variances, for at most 5000 series.
         """
@@ -120,7 +124,7 @@ class SparseGP(nn.Module, Generic[AnyKernel, AnyFeatures]):
 
     @torch.no_grad()
     def log_predictive(self, x: inputs.Series, y: Any, *, lengths: Lengths = None) -> Tensor:
-        """log p(y | x) of every series, (n,); minus its mean is the negative log predictive probability, NLPP."""
+        """log p(y | x) of every series, (n,); minus its mean is the paper's NLPP, negative log predictive probability."""
         return self.likelihood.log_predictive(*self.predict_f(x, lengths=lengths), self.targets(y))
 
     @torch.no_grad()

@@ -25,9 +25,12 @@ class NaturalParameters(NamedTuple):
 class VariationalGaussian(nn.Module):
     """q(u_c) = N(m_c, R_c R_c^T) for each latent c, where the prior is N(0, I).
 
+    This is the variational posterior of the paper's sparse Gaussian process.
+
     `mean` (latents, M). `root` is R: lower triangular (latents, M, M) for `covariance="full"`; one lower triangle
     (1, M, M) that all latents have in common for `"shared"`, which is exact where their likelihoods have the same
     curvature; or the standard deviations (latents, M) for `"diagonal"`. It starts at the prior.
+    `full` says whether covariances are matrices, each latent's own or one for all (`shared`).
     """
 
     mean: nn.Parameter
@@ -47,27 +50,13 @@ class VariationalGaussian(nn.Module):
         if latents < 1 or size < 1:
             raise ValueError(f"there must be at least one latent and one inducing variable, got {latents} and {size}")
         self.covariance: Covariance = covariance
+        self.full = covariance != "diagonal"
+        self.shared = covariance == "shared"
+        self.latents, self.size = latents, size
         self.mean = nn.Parameter(torch.zeros(latents, size, dtype=dtype, device=device))
         roots = 1 if covariance == "shared" else latents
         root = _identity(self.mean).expand(roots, -1, -1) if self.full else torch.ones_like(self.mean)
         self.root = nn.Parameter(root.detach().clone())
-
-    @property
-    def full(self) -> bool:
-        """Whether covariances are matrices, each latent's own or one for all."""
-        return self.covariance != "diagonal"
-
-    @property
-    def shared(self) -> bool:
-        return self.covariance == "shared"
-
-    @property
-    def latents(self) -> int:
-        return self.mean.shape[0]
-
-    @property
-    def size(self) -> int:
-        return self.mean.shape[1]
 
     def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
         """Mean s^T m and variance s^T Sigma s of every latent at features s (n, M): two (n, latents)."""
@@ -88,7 +77,10 @@ class VariationalGaussian(nn.Module):
         return (spread @ spread.mT).expand(self.latents, -1, -1)
 
     def kl(self) -> Tensor:
-        """KL[q(u) || N(0, I)] = sum over latents of (tr Sigma + |m|² - M - log det Sigma) / 2."""
+        """KL[q(u) || N(0, I)] = sum over latents of (tr Sigma + |m|² - M - log det Sigma) / 2.
+
+        The term of the paper's ELBO that keeps q(u) near the prior.
+        """
         root = self.root.tril() if self.full else self.root
         diagonal = root.diagonal(dim1=1, dim2=2) if self.full else root
         copies = self.latents / len(root)

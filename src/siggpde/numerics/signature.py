@@ -51,6 +51,8 @@ def extend(
 ) -> torch.Tensor:
     """The signature of continued paths, by Chen's identity for the new increments only.
 
+    The paper computes signatures by the same identity.
+
     S(X * v) = S(X) ⊗ exp(v) for each increment v. signature (n, M) over prefix-closed `words`; increments
     (n, steps, channels), or (n, channels) for one step; returns (n, M). Gradients flow to both.
 

@@ -114,6 +114,8 @@ def signature_kernel_diag_scales(
 ) -> tuple[Tensor, Tensor]:
     """k(X_i, X_i) of the paths with channels scaled by theta (d,), and its gradient in log theta, in one pass.
 
+    It gives what the paper's gradient of the ELBO needs of the kernel, section 4, reduced to the channel scales.
+
     These are the gradients of automatic relevance determination (ARD), which learns one scale for each channel:
     dk/dlog theta_c = 2 sum_ij (dk/drho_ij) theta_c² dx_i^c dx_j^c, with rho_ij = sum_c theta_c² dx_i^c dx_j^c.
     Returns (k (n,), dk/dlog theta (n, d)); with `log=True` both of log k. Neither carries a graph.

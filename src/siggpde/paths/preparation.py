@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import torch
@@ -170,7 +170,8 @@ class Preparation:
                 if self.mask:
                     observed = observed[:, :, :: batch.channels // split.channels]
                     batch = replace(batch, values=torch.cat([batch.values, observed.double()], dim=2))
-                yield pool(batch, self.max_points)
+                longer = self.max_points is not None and batch.values.shape[1] > self.max_points
+                yield pool(batch, self.max_points) if longer else batch
 
         batch = join(chunks(), X).hold_last()
         return batch, torch.cat(unobserved)
@@ -202,12 +203,14 @@ class Preparation:
         return self.time_channel % channels
 
 
+@dataclass
 class _Sums:
     """Sums over training series, chunk by chunk: observed values and their number for each channel; missing values."""
 
-    def __init__(self) -> None:
-        self.total = self.count = torch.zeros(1, dtype=torch.float64)
-        self.missing = self.points = 0
+    total: Tensor = field(default_factory=lambda: torch.zeros(1, dtype=torch.float64))
+    count: Tensor = field(default_factory=lambda: torch.zeros(1, dtype=torch.float64))
+    missing: int = 0
+    points: int = 0
 
     def add(self, split: SeriesBatch, batch: SeriesBatch, known: Tensor) -> None:
         """Adds a chunk: series as they were handed in, what they became, and which of its values are observed."""

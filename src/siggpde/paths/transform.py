@@ -181,7 +181,9 @@ class PathTransform:
         """The batch in chunks that fit the processor's cache: float64, differenced, 0 after the end of a series."""
         for piece in batch.split(max(1, _CHUNK_VALUES // (batch.values.shape[1] * batch.channels))):
             times = None if piece.times is None else piece.times.detach().to(torch.float64)
-            chunk = _zero_padding(replace(piece, values=piece.values.detach().to(torch.float64), times=times))
+            chunk = replace(piece, values=piece.values.detach().to(torch.float64), times=times)
+            if chunk.lengths is not None:
+                chunk = _zero_padding(chunk)
             for _ in range(self.options.difference):
                 chunk = _changes(chunk)
             yield _zero_padding(chunk) if self.options.difference else chunk
@@ -221,8 +223,6 @@ class PathTransform:
 
 def _zero_padding(batch: SeriesBatch) -> SeriesBatch:
     """The batch with 0 after the end of every series, for a NaN there would spread."""
-    if batch.lengths is None:
-        return batch
     return replace(batch, values=torch.where(batch.inside()[:, :, None], batch.values, 0.0))
 
 

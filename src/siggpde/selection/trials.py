@@ -59,12 +59,13 @@ class Trials:
     """Runs trials of candidates and ranks them.
 
     `order` is a permutation of all series. A trial on `size` series takes the first `size` of it, so that all trials of
-    one size see the same series.
+    one size see the same series; `max_series` is the largest size of a completed trial.
     """
 
     def __init__(self, sample: Sample, order: Tensor, classes: int | None) -> None:
         self.sample, self.order, self.classes = sample, order, classes
         self.completed: dict[tuple[int, Candidate], Trial] = {}
+        self.max_series = 0
         self.report: list[dict[str, Any]] = []
 
     def run(self, candidates: Sequence[Candidate], size: int, ranks: Ranks, go_on: Callable[[], bool]) -> None:
@@ -91,6 +92,7 @@ class Trials:
             self.report.append(entry)
             if trial is not None:
                 self.completed[size, new[index]] = trial
+                self.max_series = max(self.max_series, size)
 
     def _try(self, candidate: Candidate, size: int) -> tuple[Trial | None, dict[str, Any]]:
         """The trial of a candidate, None where its numbers overflow, and its entry in the report."""
@@ -115,15 +117,9 @@ class Trials:
         scores = {"score": result.score, "error": result.error, "noise": result.noise, "seconds": seconds}
         return Trial(transform, theta, words, result), {**entry, "words": len(words), **scores}
 
-    @property
-    def max_series(self) -> int:
-        """The largest number of series that a candidate was tried on."""
-        return max(size for size, _ in self.completed)
-
     def ranked(self) -> list[tuple[Candidate, Trial]]:
         """Candidates tried on the largest number of series so far, the best first; of ties the one tried first."""
         if not self.completed:
             raise ArithmeticError("no candidate could be judged; see the report: " + str(self.report[:3]))
-        size = self.max_series
-        trials = [(candidate, trial) for (n, candidate), trial in self.completed.items() if n == size]
+        trials = [(candidate, trial) for (n, candidate), trial in self.completed.items() if n == self.max_series]
         return sorted(trials, key=lambda item: round(item[1].result.score / TIE))

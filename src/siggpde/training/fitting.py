@@ -100,9 +100,11 @@ def fit(
         if len(batch) == 0 and ranks.alone:
             raise ValueError("there are no series to train on")
         inputs.check_finite(batch.values, batch.lengths)  # errors name series by their number in x, not in a minibatch
-    settings = (schedule, seed, describe(model))
-    kinds = (batch.values.dtype, y.dtype, batch.values.device.type, y.device.type, model.device.type)
-    ranks.check_same("model, schedule or kind of data", (settings, *kinds, batch.channels, path is None, resume))
+    settings: tuple[Any, ...] = ()  # what all ranks, and a fit that is resumed, must have in common
+    if path is not None or not ranks.alone:
+        settings = (schedule, seed, describe(model))
+        kinds = (batch.values.dtype, y.dtype, batch.values.device.type, y.device.type, model.device.type)
+        ranks.check_same("model, schedule or kind of data", (settings, *kinds, batch.channels, path is None, resume))
     shard = Shard(ranks, len(batch))
     batch, y = pad_to_longest(batch, ranks), ranks.all_gather_rows(y)
     generator = torch.Generator().manual_seed(seed)

@@ -37,7 +37,10 @@ class Rates(NamedTuple):
 
 
 class Nadam:
-    """The updates of torch.optim.NAdam for tensors with gradients computed elsewhere."""
+    """The updates of torch.optim.NAdam for tensors with gradients computed elsewhere.
+
+    The optimiser of the paper's training.
+    """
 
     def __init__(self, parameters: list[Tensor], learning_rate: float) -> None:
         self.parameters, self.rate = parameters, learning_rate

@@ -41,7 +41,8 @@ class PhaseControl:
         trainer = self.trainer
         limit = self.time_limit
         late = limit is not None and bool(trainer.ranks.broadcast_value(trainer.seconds > limit))
-        trainer.bar.step(trainer.history.latest())
+        if trainer.bar.shown:
+            trainer.bar.step(trainer.history.latest())
         self.count_seconds()
         if self.checkpoint is not None and not last and not late:
             self.checkpoint.save_if_due(trainer, self.phase)
@@ -75,7 +76,6 @@ def run_phases(
                 saved = None
             else:
                 trainer.iteration = 0
-                trainer.minibatches.reset()
                 if trainer.phase > 0:
                     trainer.choose_features(count)
                 phase.begin(trainer)

@@ -70,7 +70,8 @@ class Trainer:
     def project(self, rows: Tensor) -> Projection:
         """The projection of those of the rows that this rank holds, without gradients; rounded tails are counted."""
         index = self.shard.local_index(self.shard.select(rows))
-        projection = joined([self.cache.project(self.model, part) for part in index.split(_CHUNK)])
+        parts = [self.cache.project(self.model, part) for part in index.split(_CHUNK)]
+        projection = parts[0] if len(parts) == 1 else joined(parts)
         self.history.rounded_tails = max(self.history.rounded_tails, projection.rounded)
         return projection
 

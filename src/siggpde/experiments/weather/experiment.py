@@ -27,7 +27,10 @@ _BAND = (0.05, 0.95)
 
 
 def run(config: dict[str, Any], results: Results, runs: int, jobs: int = 1) -> None:
-    """Stores a description of the test set, and the log-odds of every method for every thinning of the dry windows."""
+    """Stores a description of the test set, and the log-odds of every method for every thinning of the dry windows.
+
+    The paper's experiment on weather.
+    """
     results.once("test", partial(describe_test, config))
     tasks = {
         f"run/{method}/{seed}": partial(run_method, config, method, seed)

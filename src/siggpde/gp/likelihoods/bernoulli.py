@@ -21,6 +21,8 @@ _FAR = -100.0
 class Bernoulli(Classification):
     """p(y = 1 | f) = Phi(f) for `link="probit"`, 1 / (1 + exp(-f)) for `link="logit"`; y is 0 or 1.
 
+    The probit link is the paper's likelihood of two classes.
+
     Expectations of log p use 20 Gauss-Hermite points. The probit predictive is exact, Phi(m / sqrt(1 + v)); the logit
     predictive uses 64 points. Computed in float64 whatever the inputs are.
 

@@ -13,7 +13,7 @@ from siggpde.gp.likelihoods.base import Classification
 from siggpde.gp.quadrature import deviation, sobol_normal
 
 _LOG_TWO_PI = math.log(2 * math.pi)
-_CHUNK = 2**21
+_MAX_LATENTS = 2**21  # values at a time: series times points times classes
 
 
 class LeastSquares(Classification):
@@ -72,6 +72,7 @@ class LeastSquares(Classification):
         self.register_buffer("offset", _finite(offset, (classes,), "offset"))
         self.predict_points, self.seed = predict_points, seed
         self.register_buffer("_points", sobol_normal(predict_points, classes, seed).double(), persistent=False)
+        self._chunk = max(1, _MAX_LATENTS // self._points.numel())
 
     @property
     def noise(self) -> Tensor:
@@ -100,7 +101,7 @@ class LeastSquares(Classification):
         self._check(mean, variance, y)
         log_noise = self.log_noise.to(mean)
         squares = ((self.signs(y, mean) - mean).square() + variance) * (-log_noise).exp()
-        return self._weighted(y, -0.5 * (_LOG_TWO_PI + log_noise + squares).sum(dim=1))[0]
+        return self.weights(y, mean) * (-0.5 * (_LOG_TWO_PI + log_noise + squares).sum(dim=1))
 
     @torch.no_grad()
     def statistics(self, mean: Tensor, variance: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -111,31 +112,24 @@ class LeastSquares(Classification):
     @torch.no_grad()
     def predict(self, mean: Tensor, variance: Tensor) -> Tensor:
         self._check(mean, variance)
-        rows = zip(mean.split(self._rows), variance.split(self._rows), strict=True)
+        chunks = zip(mean.split(self._chunk), variance.split(self._chunk), strict=True)
         # The mean of probabilities, not of their logarithms: half the work, and what is lost to underflow is 0 anyway.
-        parts = [torch.softmax(self._logits(m, v, self._points), dim=2).mean(dim=1) for m, v in rows]
+        parts = [torch.softmax(self._logits(m, v, self._points), dim=2).mean(dim=1) for m, v in chunks]
         chances = torch.cat(parts) if parts else torch.empty_like(mean)
-        return chances * (1 - self.lapse) + self.lapse / self.classes
+        lapse = float(self.calibration[1])
+        return chances * (1 - lapse) + lapse / self.classes
 
     @torch.no_grad()
     def log_predictive(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
         self._check(mean, variance, y)
-        return self._log_chances(mean, variance).gather(1, y.long()[:, None])[:, 0]
-
-    def _log_chances(self, mean: Tensor, variance: Tensor) -> Tensor:
-        """log p(y = c), (B, C), some rows at a time."""
-        rows = zip(mean.split(self._rows), variance.split(self._rows), strict=True)
-        parts = [self.log_chances(m, v, self._points) for m, v in rows]
-        return torch.cat(parts) if parts else torch.empty_like(mean)
-
-    @property
-    def _rows(self) -> int:
-        """Series at a time."""
-        return max(1, _CHUNK // self._points.numel())
+        chunks = zip(mean.split(self._chunk), variance.split(self._chunk), strict=True)
+        parts = [self.log_chances(m, v, self._points) for m, v in chunks]
+        chances = torch.cat(parts) if parts else torch.empty_like(mean)
+        return chances.gather(1, y.long()[:, None])[:, 0]
 
     def _logits(self, mean: Tensor, variance: Tensor, points: Tensor) -> Tensor:
         """(B, P, C), through the link."""
-        link = self.temperature * self.mixing.to(mean)
+        link = float(self.calibration[0]) * self.mixing.to(mean)
         latents = mean[:, None, :] + deviation(variance)[:, None, :] * points.to(mean)
         return latents @ link.T + self.offset.to(mean)
 
@@ -143,10 +137,11 @@ class LeastSquares(Classification):
         """log p(y = c), (B, C), by these normal points (P, C); differentiable in mixing and offset."""
         logits = self._logits(mean, variance, points)
         chances = torch.log_softmax(logits, dim=2).logsumexp(dim=1) - math.log(len(points))
-        if self.lapse == 0:
+        lapse = float(self.calibration[1])
+        if lapse == 0:
             return chances
-        floor = torch.full_like(chances, self.lapse / self.classes).log()
-        return torch.logaddexp(chances + math.log1p(-self.lapse), floor)
+        floor = torch.full_like(chances, lapse / self.classes).log()
+        return torch.logaddexp(chances + math.log1p(-lapse), floor)
 
     def extra_repr(self) -> str:
         long = ("name", "mixing", "offset")

@@ -21,6 +21,8 @@ _LOST = -35.0  # Phi is 1e-268 here
 class RobustMax(Classification):
     """p(y | f) = 1 - eps if f_y is the largest of the C latent values, else eps / (C - 1).
 
+    The paper's likelihood of several classes.
+
     With P = P(argmax f = y) = E_{f_y} prod_{c != y} Phi((f_y - m_c) / s_c), by Gauss-Hermite quadrature with 20 points,
     E[log p] = P log(1 - eps) + (1 - P) log(eps / (C - 1)). log p is not concave: the a of `statistics`, which is exact
     for this quadrature, may be negative. Predictions use 64 points and scale P to sum to 1 over the classes, at C times

@@ -30,8 +30,10 @@ def labels(y: Any, classes: int) -> Tensor:
         tensor([0, 2])
     """
     values = _vector(y)
-    fix = f"labels must be whole numbers from 0 to {classes - 1}; number the classes from 0 in this order"
-    refuse(values, ~((values >= 0) & (values < classes) & (values == values.floor())), fix)
+    wrong = ~((values >= 0) & (values < classes) & (values == values.floor()))
+    if bool(wrong.any()):
+        fix = f"labels must be whole numbers from 0 to {classes - 1}; number the classes from 0 in this order"
+        refuse(values, wrong, fix)
     return values.long()
 
 

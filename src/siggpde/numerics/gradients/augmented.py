@@ -48,12 +48,17 @@ def gradient(dx: Tensor, dy: Tensor, scheme: Scheme) -> Tensor:
 
 
 def localised_impulses(dx: Tensor) -> Tensor:
-    """The directions (I d, I, d) that change one channel of one increment by one, in the order of dx.flatten()."""
+    """The directions (I d, I, d) that change one channel of one increment by one, in the order of dx.flatten().
+
+    The localised impulses of the paper, section 4.
+    """
     return torch.eye(dx.numel(), dtype=dx.dtype, device=dx.device).reshape(dx.numel(), *dx.shape)
 
 
 def directional_derivatives(dx: Tensor, dy: Tensor, directions: Tensor, scheme: Scheme) -> Tensor:
     """The derivatives (D,) of k in the direction of each gamma, for one pair of paths.
+
+    The directional derivatives of the paper, section 4: the unknowns that Algorithm 1 adds to the PDE.
 
     dx (I, d) and dy (J, d) are increments, `directions` (D, I, d) the increments of the gammas.
     """

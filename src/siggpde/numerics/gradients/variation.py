@@ -69,7 +69,10 @@ def solution(rho: Tensor, scheme: Scheme) -> Tensor:
 
 
 def time_reversed_solution(rho: Tensor, scheme: Scheme) -> Tensor:
-    """V at the same points: the solution for both paths reversed in time, in the order of the original cells."""
+    """V at the same points: the solution for both paths reversed in time, in the order of the original cells.
+
+    By the time-reversal lemma of the paper, section 4.
+    """
     # Reversal reverses the order of the cells and, inside each cell, of its points, which lie symmetrically.
     return solution(rho.flip(1, 2), scheme).flip(1, 2).flip(3, 4)
 

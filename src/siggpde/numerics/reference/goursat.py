@@ -41,7 +41,10 @@ def solve_goursat(
     log: bool = False,
     cells: Cells | None = None,
 ) -> Tensor:
-    """U at the far corner, (n,), or its logarithm; rho (n, I, J). `cells`, if given, is filled."""
+    """U at the far corner, (n,), or its logarithm; rho (n, I, J). `cells`, if given, is filled.
+
+    This is the PDE of the paper, of which k(X, Y) is the solution at the far corner.
+    """
     n, rows, columns = rho.shape
     shift = rho.new_zeros(n)
     if rows == 0 or columns == 0:
@@ -64,7 +67,10 @@ def solve_goursat(
 
 
 def boundary(rho: Tensor, degree: int) -> Front:
-    """The boundary condition U(0, .) = U(., 0) = 1: corner values on the axes are 1, derivatives along them 0."""
+    """The boundary condition U(0, .) = U(., 0) = 1: corner values on the axes are 1, derivatives along them 0.
+
+    They are the boundary conditions of the paper's PDE.
+    """
     n, rows, columns = rho.shape
     return Front(rho.new_zeros(n, rows, degree), rho.new_zeros(n, columns, degree), rho.new_ones(n, rows))
 
@@ -72,7 +78,10 @@ def boundary(rho: Tensor, degree: int) -> Front:
 def advance_antidiagonal(
     front: Front, rho: Tensor, t: int, degree: int, powers: int, cells: Cells | None = None
 ) -> Front:
-    """Solves all cells (i, t - i) of anti-diagonal t at once; `cells`, if given, gets their inputs."""
+    """Solves all cells (i, t - i) of anti-diagonal t at once; `cells`, if given, gets their inputs.
+
+    The paper's GPU solver advances the cells of an anti-diagonal in parallel in the same way.
+    """
     left, bottom, corner = front
     _, rows, columns = rho.shape
     lo, hi = max(0, t - columns + 1), min(rows - 1, t)

@@ -30,7 +30,10 @@ LEGENDRE = Scheme(12, 18, 0)
 
 
 def scheme_of(refine: int) -> Scheme:
-    """Finite differences with 2^refine pieces a segment; the Legendre scheme for refine = -1."""
+    """Finite differences with 2^refine pieces a segment; the Legendre scheme for refine = -1.
+
+    Finite differences with dyadic refinement are the paper's solver.
+    """
     return LEGENDRE if refine < 0 else Scheme(1, 2, 2**refine)
 
 

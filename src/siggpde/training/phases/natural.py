@@ -48,6 +48,7 @@ class SettleQ(IterativePhase[SettleState]):
         self.which: Part = which
 
     def begin(self, trainer: Trainer) -> None:
+        trainer.minibatches.reset()
         model = trainer.model
         gaussian, at_prior = model.likelihood.is_gaussian, model.variational.covariance_is_prior()
         # One pass over the data in small steps, where that is cheaper.
@@ -130,6 +131,7 @@ class LearnHyperparameters(IterativePhase[HyperparameterState]):
         self.schedule, self.max_steps = schedule, schedule.max_iter
 
     def begin(self, trainer: Trainer) -> None:
+        trainer.minibatches.reset()
         rho = 1.0 if trainer.model.likelihood.is_gaussian else 0.5
         self.state = HyperparameterState(*trainer.model.variational.natural_parameters(), rho)
 

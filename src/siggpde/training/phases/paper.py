@@ -22,6 +22,7 @@ _IMPROVEMENT = 0.005  # an evaluation counts as an improvement when it lowers th
 
 
 def paper_phases(schedule: PaperSchedule) -> list[NadamPhase]:
+    """The three phases of the paper: q(u); q(u) and hyperparameters; q(u) on training and validation series."""
     return [
         NadamPhase("q", "train", False, schedule),
         NadamPhase("hyperparameters", "train", True, schedule),
@@ -60,6 +61,7 @@ class NadamPhase(IterativePhase[NadamState]):
         self.max_steps = schedule.iterations
 
     def begin(self, trainer: Trainer) -> None:
+        trainer.minibatches.reset()
         self.state = NadamState()
 
     def prepare(self, trainer: Trainer) -> None:
