@@ -25,7 +25,8 @@ class Part(Ranks):
     """One of several ranks, which never speak."""
 
     def __init__(self, rank: int, count: int) -> None:
-        self.rank, self.count = rank, count
+        super().__init__()
+        self.rank, self.count, self.alone, self.leads = rank, count, count == 1, rank == 0
 
 
 def torchrun(count: int, *arguments: Any) -> subprocess.CompletedProcess[str]:

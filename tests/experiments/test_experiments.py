@@ -69,10 +69,10 @@ def test_results_of_other_settings_are_refused(tmp_path: Path):
 def test_results_from_several_processes(tmp_path: Path):
     results = Results(tmp_path, {})
     results.put("0", {"square": "kept"})
-    results.compute({str(number): partial(square, number) for number in range(3)}, jobs=2)
+    results.compute({str(number): partial(dict, square=number**2) for number in range(3)}, jobs=2)
     assert results.records() == {"0": {"square": "kept"}, "1": {"square": 1}, "2": {"square": 4}}
     with pytest.raises(ValueError, match="no"):
-        results.compute({"bad": fail}, apart=True)
+        results.compute({"bad": partial(int, "no")}, apart=True)
 
 
 def test_tables():

@@ -124,7 +124,7 @@ class SparseGP(nn.Module, Generic[AnyKernel, AnyFeatures]):
 
     @torch.no_grad()
     def log_predictive(self, x: inputs.Series, y: Any, *, lengths: Lengths = None) -> Tensor:
-        """log p(y | x) of every series, (n,); minus its mean is the paper's NLPP, negative log predictive probability."""
+        """log p(y | x) of every series, (n,); minus its mean is the NLPP of the paper."""
         return self.likelihood.log_predictive(*self.predict_f(x, lengths=lengths), self.targets(y))
 
     @torch.no_grad()
