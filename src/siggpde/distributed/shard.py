@@ -27,6 +27,7 @@ class Shard:
             )
         self.ranks, self.size, self.total = ranks, size, sum(sizes)
         self.first = sum(sizes[: ranks.rank])
+        self.rows = slice(self.first, self.first + size)
 
     def mask(self, rows: Tensor) -> Tensor:
         """Which of the rows this rank holds, bool."""

@@ -90,8 +90,7 @@ class SeriesEstimator:
         with self._threads():
             batch = preparation.fit_transform(X, ranks=shard.ranks)
             with shard.ranks.together():
-                _check_range(batch)
-                _check_counts(batch, shard.size)
+                _check_batch(batch, shard.size)
                 if len(y) < 2:
                     raise ValueError("one series is not enough to learn from (n_samples=1); give two or more")
                 attributes = self._channel_attributes(X, preparation)
@@ -114,8 +113,7 @@ class SeriesEstimator:
 
     def _update(self, X: Any, y: Tensor) -> None:
         """Updates the posteriors of all members with new series; after an error all of them are as before."""
-        batch = self._batch(X)
-        _check_counts(batch, len(y))
+        batch = self._batch(X, len(y))
         before = [{k: v.clone() for k, v in m.model.state_dict().items()} for m in self.committee_.members]
         try:
             with self._threads():
@@ -151,17 +149,16 @@ class SeriesEstimator:
         return self.preparation_.names(self.channel_names_)
 
     def _log_predictive(self, X: Any, y: Tensor) -> np.ndarray:
-        batch = self._batch(X)
-        _check_counts(batch, len(y))
+        batch = self._batch(X, len(y))
         with self._threads():
             return self.committee_.log_predictive(batch, y).cpu().numpy()
 
-    def _batch(self, X: Any) -> SeriesBatch:
-        """X as a batch on the device of the committee, checked against the series of `fit`."""
+    def _batch(self, X: Any, targets: int | None = None) -> SeriesBatch:
+        """X as a batch on the device of the committee, checked against `fit` and the number of targets."""
         self._check_fitted()
         input_device(X)  # warns where X has to be copied
         batch = self.preparation_(X)
-        _check_range(batch)
+        _check_batch(batch, targets)
         return batch.to(self.committee_.device)
 
     def to(self, device: str | torch.device) -> Any:
@@ -259,8 +256,8 @@ class SeriesEstimator:
         save_estimator(self, path, force=force)
 
 
-def _check_range(batch: SeriesBatch) -> None:
-    """Raises ValueError where values are too large to be summed."""
+def _check_batch(batch: SeriesBatch, targets: int | None = None) -> None:
+    """Raises ValueError where values are too large to be summed, or where there are not as many series as targets."""
     low, high = batch.values.aminmax()
     if not (low >= -_LARGEST and high <= _LARGEST):
         series, point, channel = (batch.values.abs() > _LARGEST).nonzero()[0].tolist()
@@ -268,8 +265,5 @@ def _check_range(batch: SeriesBatch) -> None:
             f"series {series} of X has {batch.values[series, point, channel].item():.3g} in channel {channel}, which "
             f"is too large for sums (the most is {_LARGEST:.0e}); rescale the channel, or put NaN where it is missing"
         )
-
-
-def _check_counts(batch: SeriesBatch, targets: int) -> None:
-    if targets != len(batch):
+    if targets is not None and targets != len(batch):
         raise ValueError(f"X has {len(batch)} series but y has {targets} targets; give one target a series")

@@ -68,11 +68,13 @@ def fit_committee(batch: SeriesBatch, y: Tensor, classes: int | None, settings: 
     wanted = settings.members or (_MAX_MEMBERS if exact and not large else 1)
     members: list[Member] = []
     for index, choice in enumerate([screening, *screening.others][:wanted]):
-        spent = shard.ranks.broadcast_value(time.perf_counter() - started)
-        if members and settings.time_limit is not None and spent > settings.time_limit:
-            log.info("time limit: %d of %d members were trained", index, wanted)
-            break
-        rest = None if settings.time_limit is None else max(1.0, settings.time_limit - spent)
+        rest = None
+        if settings.time_limit is not None:
+            spent = shard.ranks.broadcast_value(time.perf_counter() - started)
+            if members and spent > settings.time_limit:
+                log.info("time limit: %d of %d members were trained", index, wanted)
+                break
+            rest = max(1.0, settings.time_limit - spent)
         members.append(_train_member(index, choice, batch, y, classes, settings, rest, shard))
     if exact:
         return _weighted_committee(members, batch, y, shard)
@@ -99,7 +101,7 @@ def _screening(batch: SeriesBatch, y: Tensor, settings: FitSettings, shard: Shar
     # The latent of counts is the logarithm of their rate: the screening compares on that scale.
     target = (y + 0.5).log() if settings.likelihood == "poisson" else y
     screening = screen(
-        batch, _local_targets(target, shard), candidates=candidates, max_words=settings.n_features, seed=settings.seed,
+        batch, target[shard.rows], candidates=candidates, max_words=settings.n_features, seed=settings.seed,
         time_limit=limit, progress=settings.progress, ranks=shard.ranks,
     )  # fmt: skip
     tried, best = len(screening.report), describe(screening.candidate)
@@ -134,7 +136,7 @@ def _train_member(
     try:
         history = fit(
             model,
-            (paths.values, _local_targets(y, shard)),
+            (paths.values, y[shard.rows]),
             schedule,
             lengths=paths.lengths,
             validation=0.0 if exact else 0.2,
@@ -216,8 +218,3 @@ def data_fingerprint(batch: SeriesBatch, y: Tensor, shard: Shard, settings: FitS
     if settings is not None:
         relevant = {k: v for k, v in asdict(settings).items() if k not in _NOT_IN_FINGERPRINT}
     return fingerprint(shard, batch, y, relevant)
-
-
-def _local_targets(y: Tensor, shard: Shard) -> Tensor:
-    """The targets of this rank's series, of those of all ranks."""
-    return y[shard.first : shard.first + shard.size]

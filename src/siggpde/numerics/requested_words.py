@@ -16,16 +16,11 @@ _MAX_WORDS = 2**31
 
 
 def as_requested_words(depth: int | None, words: Iterable[Sequence[int]] | None) -> RequestedWords:
-    """The depth, or the words as a tuple of tuples; exactly one of both must be given."""
-    if words is not None and depth is None:
-        return as_tuples(words)
-    if depth is None or words is not None:
+    """The depth, or the words as a tuple of tuples, letters not checked; exactly one of both must be given."""
+    if depth is not None and words is None:
+        return depth
+    if words is None or depth is not None:
         raise ValueError("give exactly one of depth and words, " + ("got both" if words is not None else "got none"))
-    return depth
-
-
-def as_tuples(words: Iterable[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
-    """The words as a tuple of tuples; letters are not checked."""
     try:
         return tuple(map(tuple, words))
     except TypeError:

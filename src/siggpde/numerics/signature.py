@@ -12,7 +12,7 @@ import torch
 
 from siggpde.numerics import inputs
 from siggpde.numerics.backend import backend_for
-from siggpde.numerics.requested_words import as_requested_words, as_tuples, check_prefix_closed
+from siggpde.numerics.requested_words import as_requested_words, check_prefix_closed
 
 
 def signature(
@@ -67,7 +67,8 @@ def extend(
     if steps.ndim == 3 and steps.shape[1] == 0:
         steps = steps.new_zeros(len(steps), 1, steps.shape[2])
     steps, _ = inputs.as_batch(steps, name="increments")
-    requested = as_tuples(words)
+    requested = as_requested_words(None, words)
+    assert isinstance(requested, tuple)
     if signature.shape != (len(steps), len(requested)):
         raise ValueError(
             f"signature must have shape (n, words) = ({len(steps)}, {len(requested)}), got {tuple(signature.shape)}"

@@ -98,13 +98,14 @@ class Preparation:
         total, count, gaps = ranks.all_reduce_sum(learned.total, learned.count, gaps)
         self.fill = total / count.clamp_min(1)
         self.gap_share = float(gaps[0] / gaps[1])
-        return _with_fill(batch, unobserved, self.fill)
+        return _with_fill(batch, unobserved, self.fill) if bool(unobserved.any()) else batch
 
     def __call__(self, X: Any, name: str = "X") -> SeriesBatch:
         """The batch of `X`, all finite: rows after the end of a short series repeat its last point."""
         if self.fill is None:
             raise ValueError("this preparation has not seen training series yet; call fit first")
-        return _with_fill(*self._collected(X, name), self.fill)
+        batch, unobserved = self._collected(X, name)
+        return _with_fill(batch, unobserved, self.fill) if bool(unobserved.any()) else batch
 
     def names(self, channel_names: Sequence[str]) -> tuple[str, ...]:
         """The names of the channels that come out, given those of the channels that go in."""
@@ -223,8 +224,6 @@ class _Sums:
 
 def _with_fill(batch: SeriesBatch, unobserved: Tensor, fill: Tensor) -> SeriesBatch:
     """The batch with `fill` (channels,) in the channels of series (n, channels) that have no observation."""
-    if not bool(unobserved.any()):
-        return batch
     values = batch.values.clone()
     channels = unobserved.shape[1]
     values[:, :, :channels] = torch.where(unobserved[:, None, :], fill, values[:, :, :channels])

@@ -93,7 +93,8 @@ class ExactPosterior:
         """The posterior q(u) of all the series."""
         q = trainer.model.variational
         exact = VariationalGaussian(q.latents, q.size, "shared", device=q.mean.device)
-        chunks = trainer.bar.over(_local_rows(trainer).split(_CHUNK), "adding up")
+        local_rows = trainer.shard.select(trainer.rows("all"))  # the closed form needs no validation
+        chunks = trainer.bar.over(local_rows.split(_CHUNK), "adding up")
         batches = ((trainer.project(rows).features, trainer.y[rows]) for rows in chunks)
         if not solve_gaussian(exact, trainer.model.likelihood, batches, ranks=trainer.ranks):
             raise ArithmeticError(
@@ -126,11 +127,6 @@ class ExactPosterior:
         trainer.record(self.name, elbo=elbo, nlpp=nlpp, accuracy=accuracy)
 
 
-def _local_rows(trainer: Trainer) -> Tensor:
-    """The rows of this rank, of training and validation: the closed form needs no validation."""
-    return trainer.shard.select(trainer.rows("all"))
-
-
 def _subsample(trainer: Trainer, size: int) -> Tensor:
     """At most `size` of all the rows, the same ones at every call."""
     rows = trainer.rows("all")
@@ -142,7 +138,7 @@ def _subsample(trainer: Trainer, size: int) -> Tensor:
 
 def _elbo(trainer: Trainer) -> float:
     model, total = trainer.model, 0.0
-    for rows in trainer.bar.over(_local_rows(trainer).split(_CHUNK), "judging"):
+    for rows in trainer.bar.over(trainer.shard.select(trainer.rows("all")).split(_CHUNK), "judging"):
         mean, variance = model.latent_marginals(trainer.project(rows))
         total += float(model.likelihood.expected_log_prob(mean, variance, trainer.y[rows]).double().sum())
     (total_of_ranks,) = trainer.ranks.all_reduce_sum(torch.tensor(total, dtype=torch.float64))
