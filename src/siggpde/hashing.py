@@ -1,4 +1,4 @@
-"""SHA-256 of tensors: what data is, in 64 letters."""
+"""SHA-256 of tensors and settings."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 from torch import Tensor
 
 
-def digest(*tensors: Tensor | None, facts: Any = None) -> str:
-    """The hash of tensors (their shapes, types and bytes; None is left out) and of the `repr` of `facts`, if given.
+def digest(*tensors: Tensor | None, settings: Any = None) -> str:
+    """The hash of tensors (their shapes, types and bytes; None is left out) and of the `repr` of `settings`, if given.
 
     Examples:
         >>> import torch
@@ -18,11 +18,11 @@ def digest(*tensors: Tensor | None, facts: Any = None) -> str:
         >>> digest(torch.zeros(2)) == digest(torch.zeros(2, 1))
         False
     """
-    found = hashlib.sha256()
+    hasher = hashlib.sha256()
     for tensor in tensors:
         if tensor is not None:
-            found.update(str((tuple(tensor.shape), tensor.dtype)).encode())
-            found.update(tensor.detach().cpu().contiguous().numpy().data)
-    if facts is not None:
-        found.update(repr(facts).encode())
-    return found.hexdigest()
+            hasher.update(str((tuple(tensor.shape), tensor.dtype)).encode())
+            hasher.update(tensor.detach().cpu().contiguous().numpy().data)
+    if settings is not None:
+        hasher.update(repr(settings).encode())
+    return hasher.hexdigest()

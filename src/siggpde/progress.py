@@ -22,7 +22,7 @@ class Progress:
         self.shown = sys.stderr.isatty() if shown is None else shown
         columns = (TextColumn("{task.description:>16}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         left = (TextColumn("left"), TimeRemainingColumn())
-        self._bars = Bars(*columns, *left, TextColumn("{task.fields[facts]}"), console=Console(stderr=True))
+        self._bars = Bars(*columns, *left, TextColumn("{task.fields[note]}"), console=Console(stderr=True))
         self._task = None
 
     def __enter__(self) -> Progress:
@@ -40,18 +40,18 @@ class Progress:
     def start(self, name: str, most: int) -> None:
         if self.shown:
             self._close()
-            self._task = self._bars.add_task(name, total=most, facts="")
+            self._task = self._bars.add_task(name, total=most, note="")
 
-    def step(self, facts: str = "", by: int = 1) -> None:
+    def step(self, note: str = "", by: int = 1) -> None:
         if self._task is not None:
-            self._bars.update(self._task, advance=by, facts=facts)
+            self._bars.update(self._task, advance=by, note=note)
 
     def over(self, pieces: Sequence[T], name: str) -> Iterator[T]:
         """The pieces, one after the other, with a bar of their own below that of the phase while there are any."""
         if not self.shown or len(pieces) < _WORTH_A_BAR:
             yield from pieces
             return
-        task = self._bars.add_task(name, total=len(pieces), facts="")
+        task = self._bars.add_task(name, total=len(pieces), note="")
         try:
             for piece in pieces:
                 yield piece

@@ -182,4 +182,4 @@ def _digest(estimator: Estimator) -> str:
     scaling = [getattr(estimator, name, None) for name in ("target_shift_", "target_scale_")]
     classes = estimator.classes_.tolist() if not isinstance(estimator, SigGPRegressor) else None
     settings = (transforms, words, estimator.preparation_.state(), committee.recalibration, committee.sharpness)
-    return digest(committee.weights, *tensors, facts=(*settings, scaling, classes))
+    return digest(committee.weights, *tensors, settings=(*settings, scaling, classes))

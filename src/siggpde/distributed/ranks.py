@@ -75,7 +75,7 @@ class Ranks:
         return [part.view(tensor.shape).to(tensor.dtype) for part, tensor in zip(parts, tensors, strict=True)]
 
     def all_reduce_gradients(self, parameters: Sequence[Tensor]) -> None:
-        """Puts the sum over the ranks into every `.grad`; a rank without one counts as zero."""
+        """Replaces the `.grad` of every parameter by its sum over the ranks; a missing one counts as zero."""
         if self.alone or not parameters:
             return
         own = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
@@ -86,41 +86,41 @@ class Ranks:
         """The largest value among the ranks, element by element."""
         if self.alone:
             return values
-        found = values.detach().clone()
-        self._reduce(found, dist.ReduceOp.MAX)
-        return found
+        largest = values.detach().clone()
+        self._reduce(largest, dist.ReduceOp.MAX)
+        return largest
 
-    def all_gather_rows(self, values: Tensor, places: Tensor | None = None, total: int | None = None) -> Tensor:
-        """The rows that all ranks hold, (total, ...): this one's go to `places`, by default after those before it."""
-        if self.alone and places is None:
+    def all_gather_rows(self, values: Tensor, indices: Tensor | None = None, total: int | None = None) -> Tensor:
+        """The rows of all ranks, (total, ...), on every rank; those of this rank at `indices`, or in rank order."""
+        if self.alone and indices is None:
             return values
-        if places is None:
+        if indices is None:
             sizes = self.all_gather_sizes(len(values))
-            places, total = torch.arange(len(values)) + sum(sizes[: self.rank]), sum(sizes)
+            indices, total = torch.arange(len(values)) + sum(sizes[: self.rank]), sum(sizes)
         assert total is not None
         whole = torch.zeros(total, *values.shape[1:], dtype=values.dtype, device=values.device)
-        whole[places] = values.detach()
+        whole[indices] = values.detach()
         if not self.alone:  # every row is of one rank and zero elsewhere, so that the sum is exact
             self._reduce(whole)
         return whole
 
     def gather_rows(self, values: Tensor) -> list[Tensor]:
-        """On rank 0 the rows of every rank, one rank after the other; nothing elsewhere."""
+        """On rank 0 a list of the rows of every rank, in rank order; an empty list on the others."""
         sizes = self.all_gather_sizes(len(values))
         if not self.leads:
             with self._contact():
                 dist.send(values.contiguous(), group=self._group, group_dst=0)
             return []
-        found = [values]
+        values_of_ranks = [values]
         for rank in range(1, self.count):
-            room = torch.empty(sizes[rank], *values.shape[1:], dtype=values.dtype, device=values.device)
+            buffer = torch.empty(sizes[rank], *values.shape[1:], dtype=values.dtype, device=values.device)
             with self._contact():
-                dist.recv(room, group=self._group, group_src=rank)
-            found.append(room)
-        return found
+                dist.recv(buffer, group=self._group, group_src=rank)
+            values_of_ranks.append(buffer)
+        return values_of_ranks
 
     def all_gather_sizes(self, size: int) -> list[int]:
-        """The number that each rank gives."""
+        """The `size` of every rank."""
         counts = torch.zeros(self.count, dtype=torch.int64)
         counts[self.rank] = size
         if not self.alone:
@@ -128,9 +128,9 @@ class Ranks:
         return counts.tolist()
 
     def broadcast(self, make: Callable[[], Plain]) -> Plain:
-        """What `make` gives on rank 0, which alone calls it: tensors, numbers, strings, lists and dictionaries.
+        """The result of `make()` of rank 0 on all ranks; only rank 0 calls it, and if it raises, all ranks raise.
 
-        Where it fails, all ranks fail.
+        It may hold tensors, numbers, strings, lists and dictionaries.
         """
         if self.alone:
             return make()
@@ -145,37 +145,37 @@ class Ranks:
         return _from_bytes(content)
 
     def broadcast_value(self, value: float) -> float:
-        """The number of rank 0: what decides the next step must not differ by a rounding or a clock."""
+        """The number of rank 0 on all ranks, for decisions that a rounding or a clock could make differ."""
         if self.alone:
             return value
         sent = torch.tensor([value], dtype=torch.float64)
         self._send(sent)
         return float(sent)
 
-    def all_gather(self, facts: Plain) -> list[Plain]:
-        """What every rank gives, on all of them: tensors, numbers, strings, lists and dictionaries."""
+    def all_gather(self, value: Plain) -> list[Plain]:
+        """The values of all ranks, in rank order, on every rank; of the same types as for `broadcast`."""
         if self.alone:
-            return [facts]
-        content = _bytes_of(facts)
+            return [value]
+        content = _bytes_of(value)
         parts = self.all_gather_rows(content).split(self.all_gather_sizes(len(content)))
         return [_from_bytes(part) for part in parts]
 
-    def check_same(self, what: str, facts: Any) -> None:
-        """Refuses, on every rank, where one of them has other facts than rank 0."""
+    def check_same(self, what: str, value: Any) -> None:
+        """Raises on every rank if the value of one of them differs from that of rank 0, by its `repr`."""
         if self.alone:
             return
-        marks = self.all_gather(hashlib.sha256(repr(facts).encode()).hexdigest())
-        other = next((rank for rank, mark in enumerate(marks) if mark != marks[0]), None)
+        hashes = self.all_gather(hashlib.sha256(repr(value).encode()).hexdigest())
+        other = next((rank for rank, digest in enumerate(hashes) if digest != hashes[0]), None)
         if other is not None:
             self.refuse(f"rank {other} has another {what} than rank 0; all ranks need the same")
 
     def refuse(self, message: str) -> NoReturn:
-        """Raises what all ranks have found: as a ValueError on rank 0, and as its message elsewhere."""
+        """Raises an error that all ranks have detected: a ValueError on rank 0, StoppedElsewhere on the others."""
         raise ValueError(message) if self.leads else StoppedElsewhere(f"rank 0 of {self.count} stopped: {message}")
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """For work that each rank does alone: where one fails, all do. Nothing may be sent inside."""
+        """Work that each rank does by itself, without messages: if it fails on one rank, all ranks raise."""
         if self.alone:
             yield
             return
@@ -248,10 +248,10 @@ def connect(*, timeout: float = 600.0) -> Ranks:
     return Ranks(dist.group.WORLD, owner=True)
 
 
-def _bytes_of(facts: Any) -> Tensor:
-    room = io.BytesIO()
-    torch.save(facts, room)
-    return torch.frombuffer(bytearray(room.getvalue()), dtype=torch.uint8)
+def _bytes_of(value: Any) -> Tensor:
+    buffer = io.BytesIO()
+    torch.save(value, buffer)
+    return torch.frombuffer(bytearray(buffer.getvalue()), dtype=torch.uint8)
 
 
 def _from_bytes(content: Tensor) -> Any:

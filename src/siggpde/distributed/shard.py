@@ -10,7 +10,7 @@ from siggpde.distributed.ranks import Ranks
 
 
 class Shard:
-    """The rows `first` up to `first + size` of `total`.
+    """The rows of this rank: `first` up to `first + size` of `total`, also as the slice `rows`.
 
     Examples:
         >>> shard = Shard(Ranks(), 5)
@@ -30,19 +30,19 @@ class Shard:
         self.rows = slice(self.first, self.first + size)
 
     def mask(self, rows: Tensor) -> Tensor:
-        """Which of the rows this rank holds, bool."""
+        """Which of the rows belong to this rank, bool."""
         return (rows >= self.first) & (rows < self.first + self.size)
 
     def select(self, rows: Tensor) -> Tensor:
-        """Those of the rows that this rank holds, in their order."""
+        """Those of the rows that belong to this rank, in their order."""
         return rows if self.ranks.alone else rows[self.mask(rows)]
 
     def local_index(self, rows: Tensor) -> Tensor:
-        """Where rows that this rank holds are in its own part."""
+        """The indices within this shard of rows that belong to it."""
         return rows if self.ranks.alone else rows - self.first
 
     def all_gather(self, rows: Tensor, values: Tensor) -> Tensor:
-        """Values (n, ...) of the n rows, on all ranks, from the values of those that each rank holds."""
+        """The values (n, ...) of the n rows on all ranks; each rank passes the values of the rows that it has."""
         if self.ranks.alone:
             return values
         return self.ranks.all_gather_rows(values, self.mask(rows).nonzero()[:, 0], len(rows))
@@ -50,10 +50,10 @@ class Shard:
 
 def all_labels(labels: np.ndarray, ranks: Ranks) -> tuple[np.ndarray, np.ndarray]:
     """The classes (C,) of the labels of all ranks, sorted, and for each series of all ranks which it is, int64."""
-    classes, places = np.unique(labels, return_inverse=True)
-    places = places.astype(np.int64)
+    classes, indices = np.unique(labels, return_inverse=True)
+    indices = indices.astype(np.int64)
     if ranks.alone:
-        return classes, places
+        return classes, indices
     own = classes
     parts = [np.array(values, dtype=kind) for kind, values in ranks.all_gather((own.dtype.str, own.tolist()))]
     kinds = ["number" if part.dtype.kind in "iuf" else part.dtype.kind for part in parts]
@@ -63,5 +63,5 @@ def all_labels(labels: np.ndarray, ranks: Ranks) -> tuple[np.ndarray, np.ndarray
             f"labels are {parts[0].dtype} on rank 0 but {parts[other].dtype} on rank {other}; all need the same type"
         )
     classes = np.unique(np.concatenate(parts))
-    mine = np.searchsorted(classes, own)[places]
-    return classes, ranks.all_gather_rows(torch.from_numpy(mine)).numpy()
+    local = np.searchsorted(classes, own)[indices]
+    return classes, ranks.all_gather_rows(torch.from_numpy(local)).numpy()

@@ -109,11 +109,11 @@ def fit(
     batch, y = pad_to_longest(batch, ranks), ranks.all_gather_rows(y)
     generator = torch.Generator().manual_seed(seed)
     train, valid = split_rows(validation, y, isinstance(model.likelihood, Classification), generator)
-    mark = "" if path is None else fingerprint(shard, batch, y, *settings, train, valid)
+    data_fingerprint = "" if path is None else fingerprint(shard, batch, y, *settings, train, valid)
     state = None
     if path is not None and resume:
         file = path
-        state = ranks.broadcast(lambda: read_checkpoint(file, mark))
+        state = ranks.broadcast(lambda: read_checkpoint(file, data_fingerprint))
 
     history = History(seed=seed, schedule=type(schedule).__name__)
     started = time.perf_counter()
@@ -149,7 +149,7 @@ def fit(
         saved=None if state is None else state["phase_state"],
         time_limit=time_limit,
         progress=progress if ranks.leads else False,
-        checkpoint=None if path is None or not ranks.leads else Checkpoint(path, checkpoint_every, mark),
+        checkpoint=None if path is None or not ranks.leads else Checkpoint(path, checkpoint_every, data_fingerprint),
     )
     # The closed form cannot diverge: its ELBO may be that low where there is hardly any noise.
     if ranks.leads and not isinstance(schedule, Exact):

@@ -57,21 +57,21 @@ class RowFile:
         self.rows.parent.mkdir(parents=True, exist_ok=True)
         with self._locked() as journal:
             whole = self._whole_blocks(journal)
-            missing = [place for place in range(self._blocks) if place not in whole]
+            missing = [block_number for block_number in range(self._blocks) if block_number not in whole]
             for _ in whole:
                 done()
             if missing:
                 self._write(journal, missing, compute, done)
         mapped = torch.from_file(str(self.rows), shared=True, size=self.n * self.count, dtype=self.dtype)
-        fresh = sum(len(range(*self._slice(place).indices(self.n))) for place in missing)
+        fresh = sum(len(range(*self._slice(block_number).indices(self.n))) for block_number in missing)
         return mapped.view(self.n, self.count), self.n - fresh, fresh
 
     @property
     def _blocks(self) -> int:
         return -(-self.n // self.block)
 
-    def _slice(self, place: int) -> slice:
-        return slice(place * self.block, min(self.n, (place + 1) * self.block))
+    def _slice(self, block_number: int) -> slice:
+        return slice(block_number * self.block, min(self.n, (block_number + 1) * self.block))
 
     def _write(
         self, journal: BinaryIO, missing: list[int], compute: Callable[[slice], Tensor], done: Callable[[], None]
@@ -79,12 +79,12 @@ class RowFile:
         self._check_room()
         with self.rows.open("r+b" if self.rows.exists() else "w+b") as file:
             file.truncate(self.size)
-            for place in missing:
-                values = compute(self._slice(place)).to(self.dtype).contiguous().numpy()
-                file.seek(place * self._block_bytes)
+            for block_number in missing:
+                values = compute(self._slice(block_number)).to(self.dtype).contiguous().numpy()
+                file.seek(block_number * self._block_bytes)
                 file.write(values.data)
                 file.flush()
-                _append(journal, {"block": place, "checksum": zlib.crc32(values.data)})
+                _append(journal, {"block": block_number, "checksum": zlib.crc32(values.data)})
                 done()
             sync_file(file)
 
@@ -102,17 +102,19 @@ class RowFile:
         checksums = dict(filter(None, map(_entry, lines)))
         whole = set()
         with self.rows.open("rb") as file:
-            for place, checksum in checksums.items():
-                if not 0 <= place < self._blocks:
+            for block_number, checksum in checksums.items():
+                if not 0 <= block_number < self._blocks:
                     continue
-                file.seek(place * self._block_bytes)
-                rows = self._slice(place)
+                file.seek(block_number * self._block_bytes)
+                rows = self._slice(block_number)
                 expected = (rows.stop - rows.start) * self.count * self.dtype.itemsize
                 content = file.read(expected)
                 if len(content) == expected and zlib.crc32(content) == checksum:
-                    whole.add(place)
+                    whole.add(block_number)
                 else:
-                    log.warning("%s was cut off or changed at block %d, which is computed again", self.rows, place)
+                    log.warning(
+                        "%s was cut off or changed at block %d, which is computed again", self.rows, block_number
+                    )
         return whole
 
     @property
@@ -151,7 +153,7 @@ def _restart(journal: BinaryIO, head: bytes) -> None:
 def _entry(line: bytes) -> tuple[int, int] | None:
     """The block and the checksum of a line; None for one that is no such line."""
     try:
-        found = json.loads(line)
-        return int(found["block"]), int(found["checksum"])
+        entry = json.loads(line)
+        return int(entry["block"]), int(entry["checksum"])
     except (ValueError, KeyError, TypeError):
         return None

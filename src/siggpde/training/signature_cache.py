@@ -165,7 +165,7 @@ class SignatureCache:
     def _stored(self, folder: Path, dtype: torch.dtype, block: int, bar: Progress) -> Tensor:
         """The signatures from a file in `folder`, in which those that are missing are computed."""
         started = time.perf_counter()
-        key = digest(self.paths.values, self.paths.lengths, self.reference, facts=(_MADE, self.pool, str(dtype)))
+        key = digest(self.paths.values, self.paths.lengths, self.reference, settings=(_MADE, self.pool, str(dtype)))
         file = RowFile(folder, key, len(self.paths), len(self.pool), dtype, block)
 
         def compute(rows: slice) -> Tensor:
