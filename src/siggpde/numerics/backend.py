@@ -51,16 +51,9 @@ class Operations(Protocol):
         ...
 
     def gram(
-        self,
-        x: Tensor,
-        x_lengths: Tensor | None,
-        y: Tensor | None,
-        y_lengths: Tensor | None,
-        refine: int,
-        tol: float,
-        threads: int,
-        differentiable: bool,
-    ) -> Tensor:
+        self, x: Tensor, x_lengths: Tensor | None, y: Tensor | None, y_lengths: Tensor | None, refine: int, tol: float,
+        threads: int, differentiable: bool,
+    ) -> Tensor:  # fmt: skip
         """k(X_i, Y_j) (n, m); y None means x."""
         ...
 

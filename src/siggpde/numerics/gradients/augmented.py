@@ -11,32 +11,15 @@ number of the path, the localised impulses, so that its cost is that of as many 
 has it, and as an oracle of the other gradients.
 """
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
-from siggpde.numerics.autograd import once_differentiable
 from siggpde.numerics.reference.cell import cell_matrices, cell_matrix_slopes
-from siggpde.numerics.reference.goursat import solve_goursat
 from siggpde.numerics.reference.kernel import Scheme
 
 
-class Augmented(torch.autograd.Function):
-    """k (n,) of paired increments dx (n, I, d) and dy (n, J, d), differentiated by Algorithm 1."""
-
-    @staticmethod
-    def forward(ctx: Any, dx: Tensor, dy: Tensor, scheme: Scheme) -> Tensor:
-        ctx.save_for_backward(dx, dy)
-        ctx.scheme = scheme
-        return solve_goursat(dx @ dy.transpose(1, 2), scheme.degree, scheme.powers)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return *once_differentiable(_gradients, *ctx.saved_tensors, grad, ctx.scheme), None
-
-
-def _gradients(dx: Tensor, dy: Tensor, grad: Tensor, scheme: Scheme) -> tuple[Tensor, Tensor]:
+def gradients(dx: Tensor, dy: Tensor, grad: Tensor, scheme: Scheme) -> tuple[Tensor, Tensor]:
+    """Algorithm 1: gradients in dx (n, I, d) and dy (n, J, d) of the kernels of n pairs, each times its grad (n,)."""
     of_x = torch.stack([gradient(a, b, scheme) for a, b in zip(dx, dy, strict=True)])
     of_y = torch.stack([gradient(b, a, scheme) for a, b in zip(dx, dy, strict=True)])
     return of_x * grad[:, None, None], of_y * grad[:, None, None]

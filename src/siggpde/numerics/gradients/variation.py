@@ -11,33 +11,20 @@ are evaluated inside the cells, from the edges, at the points of a Gauss rule.
 
 from functools import lru_cache
 from math import factorial
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from siggpde.numerics.autograd import once_differentiable
 from siggpde.numerics.reference.goursat import empty_cells, solve_goursat
 from siggpde.numerics.reference.kernel import Scheme
 
 
-class Variation(torch.autograd.Function):
-    """k (n,) of paired increments dx (n, I, d) and dy (n, J, d), differentiated by Algorithm 2."""
+def gradients(dx: Tensor, dy: Tensor, grad: Tensor, scheme: Scheme) -> tuple[Tensor, Tensor]:
+    """Algorithm 2: gradients in dx (n, I, d) and dy (n, J, d) of the kernels of n pairs, each times its grad (n,).
 
-    @staticmethod
-    def forward(ctx: Any, dx: Tensor, dy: Tensor, scheme: Scheme) -> Tensor:
-        ctx.save_for_backward(dx, dy)
-        ctx.scheme = scheme
-        return solve_goursat(dx @ dy.transpose(1, 2), scheme.degree, scheme.powers)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return *once_differentiable(_gradients, *ctx.saved_tensors, grad, ctx.scheme), None
-
-
-def _gradients(dx: Tensor, dy: Tensor, grad: Tensor, scheme: Scheme) -> tuple[Tensor, Tensor]:
-    """Chain rule from rho to the increments."""
+    By the chain rule from rho to the increments.
+    """
     weight = kernel_variation(dx @ dy.transpose(1, 2), scheme) * grad[:, None, None]
     return weight @ dy, weight.transpose(1, 2) @ dx
 

@@ -51,15 +51,9 @@ def diagonal_with_scale_gradient(
 
 
 def gram(
-    x: Tensor,
-    x_lengths: Tensor | None,
-    y: Tensor | None,
-    y_lengths: Tensor | None,
-    refine: int,
-    tol: float,
-    threads: int,
-    differentiable: bool,
-) -> Tensor:
+    x: Tensor, x_lengths: Tensor | None, y: Tensor | None, y_lengths: Tensor | None, refine: int, tol: float,
+    threads: int, differentiable: bool,
+) -> Tensor:  # fmt: skip
     """k(X_i, Y_j) (n, m), with a graph where x or y has one; y None means x."""
     scheme = kernel.scheme_of(refine)
     return gram_by(lambda dx, dy: kernel.solve_pairs(dx, dy, scheme, False), x, x_lengths, y, y_lengths, scheme)

@@ -53,15 +53,9 @@ def diagonal_with_gradient(
 
 
 def gram(
-    x: Tensor,
-    x_lengths: Tensor | None,
-    y: Tensor | None,
-    y_lengths: Tensor | None,
-    refine: int,
-    tol: float,
-    threads: int,
-    differentiable: bool,
-) -> Tensor:
+    x: Tensor, x_lengths: Tensor | None, y: Tensor | None, y_lengths: Tensor | None, refine: int, tol: float,
+    threads: int, differentiable: bool,
+) -> Tensor:  # fmt: skip
     """k(X_i, Y_j) (n, m); y None means x."""
     run = _Gram.apply if differentiable else _run_gram
     return run(x, x_lengths, y, y_lengths, refine, tol)  # pyright: ignore[reportReturnType]
