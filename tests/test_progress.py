@@ -67,4 +67,4 @@ def test_the_closed_form_goes_over_its_series_in_passes(monkeypatch: pytest.Monk
     x = torch.randn(40, 5, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).cumsum(1)
     model = SignatureGP(SignatureKernel(2), OrthogonalSignatureFeatures(2, 7), likelihoods.Gaussian(0.1))
     siggpde.fit(model, (x, x[:, -1, 0]), Exact(), progress=False)
-    assert passes == [("adding up", 10), ("judging", 10)]
+    assert passes == [("adding up", 10), ("ELBO", 10)]

@@ -104,14 +104,15 @@ def plot_intervals(y: Any, mean: Any, lower: Any, upper: Any, ax: Any = None) ->
 def _axes(ax: Any, width: float = 6.4, height: float = 4.8) -> Any:
     if ax is not None:
         return ax
-    return _matplotlib("pyplot").subplots(figsize=(width, height), layout="constrained")[1]
+    return require_matplotlib("pyplot").subplots(figsize=(width, height), layout="constrained")[1]
 
 
 def _percent() -> Any:
-    return _matplotlib("ticker").PercentFormatter(xmax=1)
+    return require_matplotlib("ticker").PercentFormatter(xmax=1)
 
 
-def _matplotlib(part: str) -> Any:
+def require_matplotlib(part: str) -> Any:
+    """The module `matplotlib.<part>`; an ImportError that says what to install where it is missing."""
     try:
         return import_module(f"matplotlib.{part}")
     except ModuleNotFoundError as trouble:

@@ -37,10 +37,10 @@ class Progress:
             self._close()
             self._bars.stop()
 
-    def start(self, name: str, most: int) -> None:
+    def start(self, name: str, total: int) -> None:
         if self.shown:
             self._close()
-            self._task = self._bars.add_task(name, total=most, note="")
+            self._task = self._bars.add_task(name, total=total, note="")
 
     def step(self, note: str = "", by: int = 1) -> None:
         if self._task is not None:

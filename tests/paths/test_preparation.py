@@ -222,3 +222,15 @@ def test_errors_of_use():
         prepare.names(["a", "b", "c"])
     with pytest.raises(ValueError, match="time_channel is 3, but channel_names has 2"):
         Preparation(time_channel=3).names(["a", "b"])
+
+
+def test_after_a_fit_that_failed_the_preparation_is_as_before():
+    x = np.random.default_rng(0).normal(size=(4, 3, 5))
+    prepare = Preparation().fit(x)
+    state = prepare.state()
+    with pytest.raises(ValueError, match="infinite"):
+        prepare.fit(np.full((4, 2, 5), np.inf))
+    assert prepare.state() == state
+    with pytest.raises(ValueError, match="have 2 channels, but those of fit had 3"):
+        prepare(x[:, :2])
+    assert len(prepare(x)) == 4

@@ -186,7 +186,7 @@ def test_a_candidate_that_overflows_is_left_out_and_reported():
     wild = Candidate(path_length=1e60, words=60)
     found = siggpde.screen(walks(), torch.arange(40) % 2, candidates=[wild, Candidate(words=60)])
     assert "too large" in found.report[0]["failed"] and found.candidate == Candidate(words=60)
-    with pytest.raises(ArithmeticError, match="no candidate could be judged"):
+    with pytest.raises(ArithmeticError, match="no candidate could be scored"):
         siggpde.screen(walks(), torch.arange(40) % 2, candidates=[wild])
 
 

@@ -11,6 +11,7 @@ from siggpde.experiments.config import load_config
 from siggpde.experiments.markdown import machine_line
 from siggpde.experiments.results import Results
 from siggpde.files import atomic_write
+from siggpde.plots import require_matplotlib
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +51,7 @@ def reproduce(
         raise ValueError(f"there is no experiment {name!r}; there are {', '.join(NAMES)}")
     if jobs < 1:
         raise ValueError(f"jobs must be at least 1, got {jobs}")
-    import_module("siggpde.plots")._matplotlib("pyplot")  # before hours of work, for it may not be installed
+    require_matplotlib("pyplot")  # before hours of work, for it may not be installed
     settings = load_config(name, quick=quick, path=config)
     if budget is not None:
         settings["budget"] = float(budget)

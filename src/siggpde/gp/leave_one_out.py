@@ -45,9 +45,9 @@ class LeaveOneOut:
 def leave_one_out(features: Tensor, y: Tensor, classes: int | None) -> LeaveOneOut:
     """Judge features (n, M) for targets y (n,): labels 0..classes-1, or numbers when `classes` is None.
 
-    Classes are predicted as ±1 by regression and judged by the log loss of a softmax of the predictions times the best
-    of a few factors, where one label in n + 2 is taken to be beyond foresight: a few series all predicted right are no
-    proof of certainty. Numbers are judged by the log density under the leave-one-out mean and variance.
+    Classes are predicted as ±1 by regression and scored by the log loss of a softmax of the predictions times the best
+    of a few factors, where one label in n + 2 is assumed to be unpredictable: a few series all predicted right are no
+    proof of certainty. Numbers are scored by the log density under the leave-one-out mean and variance.
     """
     n, count = features.shape
     if not bool(torch.isfinite(features).all()):
@@ -74,7 +74,7 @@ def leave_one_out(features: Tensor, y: Tensor, classes: int | None) -> LeaveOneO
         inverse = squares @ gain + (0.0 if dual else (1 - squares.sum(dim=1)).clamp_min(0.0) / noise)
         predicted = targets - solved / inverse[:, None]
         score, error, factor = _judge(predicted, y, inverse, solved, targets, classes)
-        # Where all series are foreseen, scores differ by rounding alone: then the most noise is the safest.
+        # Where all series are predicted exactly, scores differ by rounding alone: then the most noise is the safest.
         if math.isfinite(score) and (best is None or score < best.score - TIE):
             amplitude = float((targets * solved).sum() / targets.numel())
             best = LeaveOneOut(score, noise, error, factor, features[:0], amplitude)

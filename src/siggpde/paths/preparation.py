@@ -89,14 +89,13 @@ class Preparation:
         observed points (0 for a channel never observed), and `gap_share`, the share of missing values. With `ranks`,
         each rank passes its own series, and all learn the same.
         """
-        self.raw_channels = None
         learned = _Sums()
         with ranks.together():
             batch, unobserved = self._collected(X, name, learned)
-        ranks.check_same("number of channels", self.raw_channels)
+        ranks.check_same("number of channels", learned.channels)
         gaps = torch.tensor([learned.missing, learned.points], dtype=torch.float64)
         total, count, gaps = ranks.all_reduce_sum(learned.total, learned.count, gaps)
-        self.fill = total / count.clamp_min(1)
+        self.raw_channels, self.fill = learned.channels, total / count.clamp_min(1)
         self.gap_share = float(gaps[0] / gaps[1])
         return _with_fill(batch, unobserved, self.fill) if bool(unobserved.any()) else batch
 
@@ -153,9 +152,9 @@ class Preparation:
 
         def chunks() -> Iterator[SeriesBatch]:
             for raw in collect_chunks(X, name, max_values=_CHUNK_VALUES):
-                if self.raw_channels is None:
-                    self.raw_channels = raw.channels
-                if raw.channels != self.raw_channels:
+                if learned is not None:
+                    learned.channels = raw.channels
+                elif raw.channels != self.raw_channels:
                     raise ValueError(
                         f"the series of {name} have {raw.channels} channels, but those of fit had {self.raw_channels}; "
                         "hand in the same channels in the same order, as (n_cases, n_channels, n_timepoints)"
@@ -212,6 +211,7 @@ class _Sums:
     count: Tensor = field(default_factory=lambda: torch.zeros(1, dtype=torch.float64))
     missing: int = 0
     points: int = 0
+    channels: int = 0
 
     def add(self, split: SeriesBatch, batch: SeriesBatch, known: Tensor) -> None:
         """Adds a chunk: series as they were handed in, what they became, and which of its values are observed."""

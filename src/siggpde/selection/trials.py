@@ -120,6 +120,6 @@ class Trials:
     def ranked(self) -> list[tuple[Candidate, Trial]]:
         """Candidates tried on the largest number of series so far, the best first; of ties the one tried first."""
         if not self.completed:
-            raise ArithmeticError("no candidate could be judged; see the report: " + str(self.report[:3]))
+            raise ArithmeticError("no candidate could be scored; see the report: " + str(self.report[:3]))
         trials = [(candidate, trial) for (n, candidate), trial in self.completed.items() if n == self.max_series]
         return sorted(trials, key=lambda item: round(item[1].result.score / TIE))

@@ -71,8 +71,9 @@ def fit(
 
     - `schedule`: `NaturalGradients()`, `PaperSchedule()`, or for regressions `Exact()`. By default the first, and the
       last for `LeastSquares`.
-    - `validation`: the share of series, drawn evenly from the classes, on which hyperparameters are judged (none below
-      50 series: then the ELBO judges), or the row numbers (train, validation). The last phase trains on all of them.
+    - `validation`: the share of series, drawn evenly from the classes, on which hyperparameters are compared, or the
+      row numbers (train, validation); below 50 series there is none, and the ELBO is compared. The last phase trains on
+      all of them.
     - `seed` decides the split and the batches; the global random state is neither read nor changed.
     - `time_limit`: seconds after which every phase is cut short.
     - `progress`: a bar on the terminal; by default where there is one.
@@ -103,8 +104,9 @@ def fit(
     settings: tuple[Any, ...] = ()  # what all ranks, and a fit that is resumed, must have in common
     if path is not None or not ranks.alone:
         settings = (schedule, seed, describe(model))
+        options = (path is None, resume, time_limit is None)
         kinds = (batch.values.dtype, y.dtype, batch.values.device.type, y.device.type, model.device.type)
-        ranks.check_same("model, schedule or kind of data", (settings, *kinds, batch.channels, path is None, resume))
+        ranks.check_same("model, schedule or kind of data", (settings, *kinds, batch.channels, *options))
     shard = Shard(ranks, len(batch))
     batch, y = pad_to_longest(batch, ranks), ranks.all_gather_rows(y)
     generator = torch.Generator().manual_seed(seed)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from dataclasses import dataclass, replace
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from siggpde.cli.work.predict import open_model, series_for
 from siggpde.estimators.loading import Estimator
 from siggpde.explain import Contribution, Importance
 from siggpde.io import SeriesData
+from siggpde.plots import plot_importance, require_matplotlib
 
 _BACKGROUND = 200
 
@@ -42,7 +42,7 @@ def run_explain(
 ) -> Explanation:
     """What the predictions for DATA rest on, or that of its series `number`."""
     if draw:  # before any work, for it may not be installed
-        import_module("siggpde.plots")._matplotlib("figure")
+        require_matplotlib("figure")
     estimator = open_model(model, device, jobs)
     series = series_for(estimator, data, read_options, labels=False)
     if number is None:
@@ -108,7 +108,7 @@ def _tables_of_one(values: dict[str, Any]) -> list[Table]:
 
 def _picture(importances: list[Importance]) -> bytes:
     figure = _figure(len(importances))
-    import_module("siggpde.plots").plot_importance(importances, figure.subplots())
+    plot_importance(importances, figure.subplots())
     return _png(figure)
 
 
@@ -116,8 +116,8 @@ def _picture_of_one(contributions: list[Contribution]) -> bytes:
     """Bars to both sides of zero, in the units of the contributions."""
     figure = _figure(len(contributions))
     bars = [Importance(each.name, each.letters, abs(each.value), each.value) for each in contributions]
-    axes = import_module("siggpde.plots").plot_importance(bars, figure.subplots())
-    axes.xaxis.set_major_formatter(import_module("matplotlib.ticker").ScalarFormatter())
+    axes = plot_importance(bars, figure.subplots())
+    axes.xaxis.set_major_formatter(require_matplotlib("ticker").ScalarFormatter())
     axes.set_xlabel("contribution: for the prediction to the right, against it to the left")
     axes.axvline(0, color="black", linewidth=0.8)
     return _png(figure)
@@ -126,7 +126,7 @@ def _picture_of_one(contributions: list[Contribution]) -> bytes:
 def _figure(bars: int) -> Any:
     """An empty figure, made without pyplot: no window and no global state."""
     size = (6.4, max(2.0, 0.32 * bars + 1.2))
-    return import_module("matplotlib.figure").Figure(figsize=size, layout="constrained")
+    return require_matplotlib("figure").Figure(figsize=size, layout="constrained")
 
 
 def _png(figure: Any) -> bytes:

@@ -138,7 +138,7 @@ def _subsample(trainer: Trainer, size: int) -> Tensor:
 
 def _elbo(trainer: Trainer) -> float:
     model, total = trainer.model, 0.0
-    for rows in trainer.bar.over(trainer.shard.select(trainer.rows("all")).split(_CHUNK), "judging"):
+    for rows in trainer.bar.over(trainer.shard.select(trainer.rows("all")).split(_CHUNK), "ELBO"):
         mean, variance = model.latent_marginals(trainer.project(rows))
         total += float(model.likelihood.expected_log_prob(mean, variance, trainer.y[rows]).double().sum())
     (total_of_ranks,) = trainer.ranks.all_reduce_sum(torch.tensor(total, dtype=torch.float64))
