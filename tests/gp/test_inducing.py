@@ -191,7 +191,7 @@ def test_principal_directions_of_rows_that_repeat_and_of_nothing():
     with pytest.raises(ValueError, match="all rows are zero"):
         principal_directions(torch.zeros(3, 2), 1)
     for bad, rank in ((torch.zeros(0, 2), 1), (rows, 0)):
-        with pytest.raises(ValueError, match="at least one row and rank at least 1"):
+        with pytest.raises(ValueError, match="at least one row and one direction"):
             principal_directions(bad, rank)
 
 
@@ -221,7 +221,7 @@ def test_errors_and_words_chosen_by_hand():
         with pytest.raises(ValueError, match="rank must be from 1"):
             OrthogonalSignatureFeatures(2, 3, rank=rank)
     features = OrthogonalSignatureFeatures(2, 3)
-    with pytest.raises(ValueError, match=r"basis must have shape \(3, rank\)"):
+    with pytest.raises(ValueError, match=r"basis must have shape \(3, directions\)"):
         features.rotate(torch.eye(4))
     with pytest.raises(ValueError, match="orthonormal; they are off by"):
         features.rotate(torch.ones(3, 2))

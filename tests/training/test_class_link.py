@@ -8,7 +8,7 @@ from torch import Tensor
 
 from siggpde.gp.likelihoods import LeastSquares
 from siggpde.gp.quadrature import sobol_normal
-from siggpde.training.class_link import best_temperature, mix
+from siggpde.training.class_link import best_temperature, fit_class_mixing
 
 
 def left_out(n: int = 400, classes: int = 3, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
@@ -55,7 +55,7 @@ def test_no_link_nearby_is_more_probable():
     mean, variance, y = left_out()
     likelihood = LeastSquares(3, temperature=3.0)
     before = penalised(likelihood, mean, variance, y)
-    mix(likelihood, mean, variance, y)
+    fit_class_mixing(likelihood, mean, variance, y)
     best = penalised(likelihood, mean, variance, y)
     assert best < before - 0.01
     mixing, offset = likelihood.mixing.clone(), likelihood.offset.clone()
@@ -69,7 +69,7 @@ def test_no_link_nearby_is_more_probable():
 def test_the_gradient_vanishes_at_the_link():
     mean, variance, y = left_out()
     likelihood = LeastSquares(3, temperature=3.0)
-    mix(likelihood, mean, variance, y)
+    fit_class_mixing(likelihood, mean, variance, y)
     points = sobol_normal(16, 3, likelihood.seed).double()
     likelihood.mixing, likelihood.offset = likelihood.mixing.requires_grad_(), likelihood.offset.requires_grad_()
     link = 3.0 * (likelihood.mixing - torch.eye(3).double())
@@ -85,7 +85,7 @@ def test_classes_that_are_taken_for_each_other_are_told_apart_on_other_series():
     likelihood.calibration[0] = best_temperature(likelihood, mean, variance, y)
     new, spread, truth = left_out(seed=1)
     before = -float(likelihood.log_predictive(new, spread, truth).mean())
-    mix(likelihood, mean, variance, y)
+    fit_class_mixing(likelihood, mean, variance, y)
     after = -float(likelihood.log_predictive(new, spread, truth).mean())
     assert after < 0.9 * before
 
@@ -95,7 +95,7 @@ def test_the_same_series_give_the_same_link_and_nothing_carries_a_graph():
     for _ in range(2):
         likelihood = LeastSquares(3)
         with torch.no_grad():
-            mix(likelihood, *left_out())
+            fit_class_mixing(likelihood, *left_out())
         assert not likelihood.mixing.requires_grad and not likelihood.offset.requires_grad
         assert "mixing" in likelihood.state_dict()
         links.append(likelihood.mixing)

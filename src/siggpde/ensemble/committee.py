@@ -23,7 +23,7 @@ from torch.distributions import Normal
 from siggpde.ensemble.recalibration import Recalibration, deviations, mixture_quantile
 from siggpde.gp.likelihoods import Gaussian
 from siggpde.gp.model import SignatureGP
-from siggpde.gp.quadrature import as_levels
+from siggpde.gp.quadrature import as_probabilities
 from siggpde.paths import PathTransform, SeriesBatch
 from siggpde.training.history import History
 
@@ -126,15 +126,15 @@ class Committee:
             mixtures.append(torch.stack(weighted).logsumexp(dim=0))
         return torch.cat(mixtures)
 
-    def quantiles(self, batch: SeriesBatch, levels: list[float]) -> Tensor:
-        """Quantiles of y, (n, levels)."""
+    def quantiles(self, batch: SeriesBatch, probabilities: list[float]) -> Tensor:
+        """Quantiles of y, (n, probabilities)."""
         if all(isinstance(member.model.likelihood, Gaussian) for member in self.members):
-            for level in levels:
-                as_levels(level, self.weights[:0])  # refuses what is not between 0 and 1
+            for p in probabilities:
+                as_probabilities(p, self.weights[:0])  # refuses what is not between 0 and 1
             means, variances = self.moments(batch)
             z_at = NormalDist().inv_cdf if self.recalibration is None else self.recalibration.z_quantile
             spreads = variances.sqrt()
-            return torch.stack([mixture_quantile(z_at(level), means, spreads, self.weights) for level in levels], dim=1)
+            return torch.stack([mixture_quantile(z_at(p), means, spreads, self.weights) for p in probabilities], dim=1)
         if len(self.members) > 1:
             raise NotImplementedError("quantiles of several members are there for the Gaussian likelihood only")
         model, quantiles = self.members[0].model, []
@@ -142,7 +142,7 @@ class Committee:
             paths = self.members[0].paths(chunk)
             latent = model.predict_f(paths.values, lengths=paths.lengths)
             quantiles.append(
-                torch.stack([model.likelihood.quantile(*latent, level).double() for level in levels], dim=1)
+                torch.stack([model.likelihood.quantile(*latent, p).double() for p in probabilities], dim=1)
             )
         return torch.cat(quantiles)
 

@@ -25,7 +25,7 @@ from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.likelihoods import targets
 from siggpde.gp.likelihoods.base import Likelihood
 from siggpde.gp.likelihoods.bernoulli import Bernoulli
-from siggpde.gp.quadrature import as_levels, deviation, gauss_hermite, invert_increasing, normal_trapezoid
+from siggpde.gp.quadrature import as_probabilities, deviation, gauss_hermite, invert_increasing, normal_trapezoid
 from siggpde.gp.variational import Covariance, VariationalGaussian
 
 _POINTS = 20
@@ -154,13 +154,13 @@ class _Adapted(Likelihood):
     @torch.no_grad()
     def quantile(self, mean: Tensor, variance: Tensor, p: float | Tensor) -> Tensor:
         """By bisection, where torch has the distribution function of p(y | f)."""
-        level = as_levels(p, mean)
+        probability = as_probabilities(p, mean)
         nodes, weights = (part.to(mean.device) for part in normal_trapezoid(_CDF_POINTS))
         given = self._given(mean[:, 0].double() + variance[:, 0].double().sqrt() * nodes[:, None])
         centre, spread = (part.double() for part in self.predict(mean, variance))
         try:
             return invert_increasing(
-                lambda x: weights @ given.cdf(x), level, centre - spread.sqrt(), centre + spread.sqrt()
+                lambda x: weights @ given.cdf(x), probability, centre - spread.sqrt(), centre + spread.sqrt()
             ).to(mean.dtype)
         except NotImplementedError:
             kind = type(self.likelihood).__name__

@@ -147,7 +147,7 @@ class OrthogonalSignatureFeatures(InducingFeatures):
         return torch.eye(self.size, dtype=torch.float64, device=self.letters.device)
 
     def choose(self, chosen: Iterable[Sequence[int]]) -> None:
-        """Use these words; a rotation for other words is dropped: the directions are the first `rank` of them."""
+        """Use these words. A basis over the old words is reset: the directions are the first `rank` words."""
         self.words = check_words(chosen, self.channels)
         self.letters = letter_counts(self.words, self.channels).to(self.letters)
         like = self.letters
@@ -156,10 +156,10 @@ class OrthogonalSignatureFeatures(InducingFeatures):
         )
 
     def rotate(self, basis: Tensor | None) -> None:
-        """Use combinations of words, the orthonormal columns of `basis` (words, rank), or the words themselves."""
+        """Use the orthonormal combinations of words in the columns of `basis` (words, directions); None: the words."""
         if basis is not None:
             if basis.ndim != 2 or basis.shape[0] != len(self.words) or basis.shape[1] > len(self.words):
-                raise ValueError(f"basis must have shape ({len(self.words)}, rank), got {tuple(basis.shape)}")
+                raise ValueError(f"basis must have shape ({len(self.words)}, directions), got {tuple(basis.shape)}")
             basis = basis.detach().to(self.letters)
             identity = torch.eye(basis.shape[1], dtype=basis.dtype, device=basis.device)
             off = (basis.T @ basis - identity).abs().max().item()

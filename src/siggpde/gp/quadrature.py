@@ -69,29 +69,29 @@ def deviation(variance: Tensor) -> Tensor:
     return (variance + (floor - variance.detach()).clamp(min=0)).sqrt()
 
 
-def invert_increasing(function: Callable[[Tensor], Tensor], level: Tensor, low: Tensor, high: Tensor) -> Tensor:
-    """x (B,) with function(x) = level, by bisection; [low, high] is widened until it holds the answer.
+def invert_increasing(function: Callable[[Tensor], Tensor], value: Tensor, low: Tensor, high: Tensor) -> Tensor:
+    """x (B,) with function(x) = value, by bisection; [low, high] is widened until it holds the answer.
 
     Examples:
         >>> invert_increasing(torch.exp, torch.tensor([8.0]), torch.tensor([0.0]), torch.tensor([1.0]))
         tensor([2.0794])
     """
-    while bool((short := function(high) < level).any()):
+    while bool((short := function(high) < value).any()):
         high = torch.where(short, 2 * high - low, high)
-    while bool((short := function(low) > level).any()):
+    while bool((short := function(low) > value).any()):
         low = torch.where(short, 2 * low - high, low)
     for _ in range(60):
         middle = (low + high) / 2
-        enough = function(middle) >= level
+        enough = function(middle) >= value
         low, high = torch.where(enough, low, middle), torch.where(enough, middle, high)
     return (low + high) / 2
 
 
-def as_levels(p: float | Tensor, like: Tensor) -> Tensor:
+def as_probabilities(p: float | Tensor, like: Tensor) -> Tensor:
     """Probabilities strictly between 0 and 1, (B,), float64, for the B rows of `like`."""
-    level = torch.as_tensor(p, dtype=torch.float64, device=like.device)
-    if level.ndim > 1 or (level.ndim == 1 and len(level) != len(like)):
-        raise ValueError(f"p must be a number or ({len(like)},), got shape {tuple(level.shape)}")
-    if not bool(((level > 0) & (level < 1)).all()):
+    probability = torch.as_tensor(p, dtype=torch.float64, device=like.device)
+    if probability.ndim > 1 or (probability.ndim == 1 and len(probability) != len(like)):
+        raise ValueError(f"p must be a number or ({len(like)},), got shape {tuple(probability.shape)}")
+    if not bool(((probability > 0) & (probability < 1)).all()):
         raise ValueError(f"p must be between 0 and 1, got {p}")
-    return level.expand(len(like))
+    return probability.expand(len(like))

@@ -13,27 +13,32 @@ from siggpde.numerics.signature import signature
 from siggpde.paths import SeriesBatch
 from siggpde.word_sets import Word
 
+_SMALLEST_SHARE = 1e-10
 
-def principal_directions(rows: Tensor, rank: int, *, tol: float = 1e-10) -> Tensor:
-    """Orthonormal directions (M, r), r <= rank, that hold the most of the rows (n, M), the largest share first.
 
-    Eigenvectors of the smaller of rows^T rows and rows rows^T; directions with less than `tol` of the largest
-    share are dropped, for rounding would decide them. With n < M and rank >= n they span all the rows.
+def principal_directions(rows: Tensor, count: int) -> Tensor:
+    """At most `count` orthonormal directions (M, r) with the largest shares of the sum of squares of rows (n, M).
+
+    Eigenvectors of the smaller of rows^T rows and rows rows^T; the largest share comes first, and
+    directions with less than 1e-10 of it are dropped, because rounding would decide them. With n < M and count >= n
+    they span all the rows.
     """
     matrix = rows.to(torch.float64)
-    n, count = matrix.shape
-    if n == 0 or rank < 1:
-        raise ValueError(f"principal directions need at least one row and rank at least 1, got {n} rows, rank {rank}")
-    if count <= n:
+    n, columns = matrix.shape
+    if n == 0 or count < 1:
+        raise ValueError(
+            f"principal directions need at least one row and one direction, got {n} rows and {count} directions"
+        )
+    if columns <= n:
         share, directions = torch.linalg.eigh(matrix.T @ matrix)
     else:
         share, left = torch.linalg.eigh(matrix @ matrix.T)
         directions = matrix.T @ left
-    keep = [i for i in reversed(range(len(share))) if share[i] > tol * share[-1]][:rank]
+    keep = [i for i in reversed(range(len(share))) if share[i] > _SMALLEST_SHARE * share[-1]][:count]
     if not keep:
         raise ValueError("all rows are zero: there are no principal directions")
     chosen = directions[:, torch.tensor(keep)]
-    if count > n:
+    if columns > n:
         chosen, _ = torch.linalg.qr(chosen)
     return chosen
 

@@ -40,7 +40,7 @@ def best_temperature(likelihood: LeastSquares, mean: Tensor, variance: Tensor, y
     return math.exp(minimize_bounded(loss, _LOWEST, _HIGHEST))
 
 
-def mix(likelihood: LeastSquares, mean: Tensor, variance: Tensor, y: Tensor) -> None:
+def fit_class_mixing(likelihood: LeastSquares, mean: Tensor, variance: Tensor, y: Tensor) -> None:
     """Sets mixing and offset of the likelihood, at its temperature, to the most probable ones, by L-BFGS."""
     classes, temperature = likelihood.classes, likelihood.temperature
     points = sobol_normal(_POINTS, classes, likelihood.seed).to(mean.device)

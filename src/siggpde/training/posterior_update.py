@@ -101,9 +101,9 @@ def solve_gaussian(
     return q.set_natural_parameters(natural)
 
 
-def in_batches(projection: Projection, y: Tensor, size: int = _CHUNK) -> list[Batch]:
-    """The series of a projection and their targets, `size` at a time."""
-    parts = [slice(start, start + size) for start in range(0, len(y), size)]
+def in_batches(projection: Projection, y: Tensor) -> list[Batch]:
+    """The series of a projection and their targets, 8192 at a time."""
+    parts = [slice(start, start + _CHUNK) for start in range(0, len(y), _CHUNK)]
     return [(projection[rows], y[rows]) for rows in parts]
 
 

@@ -35,7 +35,7 @@ from siggpde.numerics.signature import signature
 from siggpde.paths import PathOptions, PathTransform, SeriesBatch
 from siggpde.selection.candidates import Candidate, best_kinds, channel_scales, choose_words
 from siggpde.training import Exact, fit
-from siggpde.training.class_link import best_temperature, mix
+from siggpde.training.class_link import best_temperature, fit_class_mixing
 from siggpde.word_sets import Word
 
 log = logging.getLogger(__name__)
@@ -154,7 +154,7 @@ def _train_member(trial: _BlockTrial, batch: SeriesBatch, y: Tensor) -> tuple[Me
     mean = torch.stack([-trial.mean, trial.mean], dim=1)
     variance = trial.variance[:, None].expand_as(mean)
     likelihood.calibration[0] = best_temperature(likelihood, mean, variance, y)
-    mix(likelihood, mean, variance, y)
+    fit_class_mixing(likelihood, mean, variance, y)
     origin = {**asdict(trial.candidate), "used_words": len(trial.words), "noise": trial.noise}
     return Member(trial.transform, model, origin, trial.score, history), mean, variance
 

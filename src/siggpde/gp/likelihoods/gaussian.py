@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from siggpde.gp.likelihoods.base import Likelihood
-from siggpde.gp.quadrature import as_levels
+from siggpde.gp.quadrature import as_probabilities
 
 _LOG_TWO_PI = math.log(2 * math.pi)
 
@@ -65,7 +65,7 @@ class Gaussian(Likelihood):
     @torch.no_grad()
     def quantile(self, mean: Tensor, variance: Tensor, p: float | Tensor) -> Tensor:
         centre, spread = self.predict(mean, variance)
-        return centre + spread.sqrt() * torch.special.ndtri(as_levels(p, mean)).to(mean.dtype)
+        return centre + spread.sqrt() * torch.special.ndtri(as_probabilities(p, mean)).to(mean.dtype)
 
     def settings(self) -> dict[str, Any]:
         return {"name": self.name, "noise": self.noise.item()}

@@ -10,12 +10,12 @@ from torch import Tensor
 
 from siggpde.gp.likelihoods import targets
 from siggpde.gp.likelihoods.base import Likelihood
-from siggpde.gp.quadrature import as_levels, deviation, gauss_hermite, normal_trapezoid
+from siggpde.gp.quadrature import as_probabilities, deviation, gauss_hermite, normal_trapezoid
 
 _POINTS = 32
 _CDF_POINTS = 257
-_MOST = 50.0
-_LARGEST = 700.0
+_MAX_LOG_RATE = 50.0  # of one rate: its exponential stays far below the largest float
+_MAX_LOG_MEAN = 700.0  # of the mean rate: exp(709) is the largest float64
 _SMALLEST = 1e-300
 
 
@@ -46,25 +46,27 @@ class Poisson(Likelihood):
     def expected_log_prob(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
         self._check(mean, variance, y)
         count, log_rate = y.double(), self._log_rate(mean, variance)
-        rate = log_rate.clamp(max=_MOST).exp() + math.exp(_MOST) * (log_rate - _MOST).clamp(min=0)
+        rate = log_rate.clamp(max=_MAX_LOG_RATE).exp() + math.exp(_MAX_LOG_RATE) * (log_rate - _MAX_LOG_RATE).clamp(
+            min=0
+        )
         value = count * (mean[:, 0].double() + self.offset) - rate - torch.lgamma(count + 1)
         return value.to(mean.dtype)
 
     @torch.no_grad()
     def statistics(self, mean: Tensor, variance: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         value = self.expected_log_prob(mean, variance, y)
-        rate = self._log_rate(mean, variance).clamp(max=_MOST).exp()[:, None]
+        rate = self._log_rate(mean, variance).clamp(max=_MAX_LOG_RATE).exp()[:, None]
         return value, (y.double()[:, None] - rate).to(mean.dtype), rate.to(mean.dtype)
 
     @torch.no_grad()
     def predict(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
         """The mean, rate, and the variance, rate + rate^2 (e^v - 1), of y; at most the largest finite number."""
         self._check(mean, variance)
-        log_rate = self._log_rate(mean, variance).clamp(max=_LARGEST)
+        log_rate = self._log_rate(mean, variance).clamp(max=_MAX_LOG_MEAN)
         rate = log_rate.exp()
         spread = rate + (2 * log_rate + torch.expm1(variance[:, 0].double()).log()).exp()
-        most = torch.finfo(mean.dtype).max
-        return rate.clamp(max=most).to(mean.dtype), spread.clamp(max=most).to(mean.dtype)
+        largest = torch.finfo(mean.dtype).max
+        return rate.clamp(max=largest).to(mean.dtype), spread.clamp(max=largest).to(mean.dtype)
 
     @torch.no_grad()
     def log_predictive(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
@@ -84,15 +86,15 @@ class Poisson(Likelihood):
     def quantile(self, mean: Tensor, variance: Tensor, p: float | Tensor) -> Tensor:
         """The smallest count with P(Y <= count) >= p, by bisection between bounds from the tails of f and of Y."""
         self._check(mean, variance)
-        level = as_levels(p, mean)
+        probability = as_probabilities(p, mean)
         nodes, weights = (part.to(mean.device) for part in normal_trapezoid(_CDF_POINTS))
         m, s = mean.double() + self.offset, variance.double().clamp(min=0).sqrt()
-        rates = (m + s * nodes).clamp(max=_MOST).exp()
+        rates = (m + s * nodes).clamp(max=_MAX_LOG_RATE).exp()
 
         def below(count: Tensor) -> Tensor:
-            return torch.special.gammaincc(count[:, None] + 1, rates).nan_to_num(0.0) @ weights >= level
+            return torch.special.gammaincc(count[:, None] + 1, rates).nan_to_num(0.0) @ weights >= probability
 
-        low, high = _bounds(m[:, 0], s[:, 0], level)
+        low, high = _bounds(m[:, 0], s[:, 0], probability)
         high = torch.where(below(high), high, 2 * high + 10)
         low = torch.where(below(low), torch.full_like(low, -1.0), low)
         while bool((high - low > 1).any()):
@@ -119,11 +121,11 @@ def _lambert(exponent: Tensor) -> Tensor:
     return w
 
 
-def _bounds(m: Tensor, s: Tensor, level: Tensor) -> tuple[Tensor, Tensor]:
+def _bounds(m: Tensor, s: Tensor, probability: Tensor) -> tuple[Tensor, Tensor]:
     """Counts around the quantile: half of either tail is spent on f, half on the Poisson variable (Bernstein)."""
-    down = (m + s * torch.special.ndtri(level / 2)).clamp(max=_MOST).exp()
-    up = (m + s * torch.special.ndtri((1 + level) / 2)).clamp(max=_MOST).exp()
-    below, above = -(level / 2).log(), -((1 - level) / 2).log()
+    down = (m + s * torch.special.ndtri(probability / 2)).clamp(max=_MAX_LOG_RATE).exp()
+    up = (m + s * torch.special.ndtri((1 + probability) / 2)).clamp(max=_MAX_LOG_RATE).exp()
+    below, above = -(probability / 2).log(), -((1 - probability) / 2).log()
     low = (down - (2 * down * below).sqrt()).floor() - 1
     high = (up + above / 3 + (above.square() / 9 + 2 * up * above).sqrt()).ceil()
     return low.clamp(min=-1), high

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from siggpde.gp.likelihoods.base import Likelihood
-from siggpde.gp.quadrature import as_levels, deviation, gauss_hermite, invert_increasing
+from siggpde.gp.quadrature import as_probabilities, deviation, gauss_hermite, invert_increasing
 
 _POINTS = 20
 _CHUNK = 2**20
@@ -78,15 +78,15 @@ class StudentT(Likelihood):
     def quantile(self, mean: Tensor, variance: Tensor, p: float | Tensor) -> Tensor:
         """By bisection on the distribution function of the mixture, in the lower tail, the upper one mirrored."""
         self._check(mean, variance)
-        level = as_levels(p, mean)
+        probability = as_probabilities(p, mean)
         u, log_weights = self._mixture()
         weights, s = log_weights.exp(), (variance.double() + self.scale.square() * (-u).exp()).sqrt()
         start = -(variance[:, 0].double() + self.scale.square()).sqrt()
-        tail = torch.minimum(level, 1 - level)
+        tail = torch.minimum(probability, 1 - probability)
         lower = invert_increasing(
             lambda x: torch.special.ndtr(x[:, None] / s) @ weights, tail, start, torch.zeros_like(start)
         )
-        return (mean[:, 0] + torch.where(level < 0.5, lower, -lower)).to(mean.dtype)
+        return (mean[:, 0] + torch.where(probability < 0.5, lower, -lower)).to(mean.dtype)
 
     def settings(self) -> dict[str, Any]:
         return {"name": self.name, "scale": self.scale.item(), "df": self.df.item(), "learn_df": self.learn_df}

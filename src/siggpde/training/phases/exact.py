@@ -16,7 +16,7 @@ from torch import Tensor
 from siggpde.gp.leave_one_out import leave_one_out
 from siggpde.gp.likelihoods import Gaussian, LeastSquares
 from siggpde.gp.variational import VariationalGaussian
-from siggpde.training.class_link import best_temperature, mix
+from siggpde.training.class_link import best_temperature, fit_class_mixing
 from siggpde.training.left_out import left_out
 from siggpde.training.phases.base import Control, PhaseState
 from siggpde.training.posterior_update import solve_gaussian
@@ -117,7 +117,7 @@ class ExactPosterior:
         y, (mean, variance) = trainer.y[rows], (trainer.shard.all_gather(rows, part) for part in latents)
         if self.schedule.tune and isinstance(likelihood, LeastSquares):
             lapse = 1.0 / (len(trainer.rows("all")) + 2)
-            link = trainer.ranks.broadcast(lambda: _link(likelihood, lapse, mean, variance, y))
+            link = trainer.ranks.broadcast(lambda: _fit_link(likelihood, lapse, mean, variance, y))
             likelihood.calibration, likelihood.mixing, likelihood.offset = (part.to(mean.device) for part in link)
         nlpp = -float(likelihood.log_predictive(mean, variance, y).mean())
         accuracy = None
@@ -151,11 +151,11 @@ def _tuned(features: Tensor, targets: Tensor, classes: int | None, spread: float
     return *best.amplitude_and_noise(spread, _SMALLEST_AMPLITUDE), best.temperature
 
 
-def _link(
+def _fit_link(
     likelihood: LeastSquares, lapse: float, mean: Tensor, variance: Tensor, y: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Temperature and lapse, mixing and offset that make the left-out series most probable."""
     likelihood.calibration[1] = lapse
     likelihood.calibration[0] = best_temperature(likelihood, mean, variance, y)
-    mix(likelihood, mean, variance, y)
+    fit_class_mixing(likelihood, mean, variance, y)
     return likelihood.calibration, likelihood.mixing, likelihood.offset
