@@ -27,7 +27,7 @@ test: $(VENV)/.dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" --numprocesses=auto --maxprocesses=4 --dist=worksteal
 
 test-slow: $(VENV)/.dev
-	$(BIN)/python -m pytest -m slow
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow --numprocesses=auto --maxprocesses=2 --dist=worksteal
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .

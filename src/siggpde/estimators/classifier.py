@@ -63,7 +63,8 @@ class _ClassifierMethods(SeriesEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable label of every series, (n_cases,), of the type that `fit` was given."""
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+        best = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[best]
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities (n_cases, n_classes), columns in the order of `classes_`."""
