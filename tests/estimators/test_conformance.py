@@ -68,7 +68,8 @@ def test_aeon_finds_nothing_wrong(kind: Any):
     assert {name: result for name, result in found.items() if result != "PASSED"} == {}
 
 
-@pytest.mark.parametrize("name", [pytest.param("SigGPClassifier", marks=pytest.mark.slow), "SigGPRegressor"])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["SigGPClassifier", "SigGPRegressor"])
 def test_scikit_learn_finds_nothing_wrong_but_lengths(name: str):
     found = json.loads(run(WITHOUT_AEON, name).splitlines()[-1])
     assert sum(status == "passed" for _, status, _ in found) > 40

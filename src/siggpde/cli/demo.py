@@ -66,7 +66,7 @@ def _demo_table(result: dict[str, Any]) -> Table:
             ("smallest eigenvalue of Gram", f"{eigenvalue:.3g} (relative to the largest: {relative_eigenvalue:.1e})"),
         ],
         [
-            ("trained on", f"{used['train']} series, judged on {used['test']} of other writers"),
+            ("trained on", f"{used['train']} series, tested on {used['test']} of other writers"),
             ("accuracy", f"{100 * trained['accuracy']:.2f} %"),
             ("NLPP", f"{trained['nlpp']:.4f}"),
             ("time", f"{seconds['training']:.1f} s for training, {seconds['prediction']:.2f} s for prediction"),

@@ -1,4 +1,4 @@
-"""The demonstration of training: PenDigits from raw series to probabilities, judged on its test set."""
+"""The demonstration of training: PenDigits from raw series to probabilities, evaluated on its test set."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _report(summary: dict[str, Any]) -> str:
     data, seconds = summary["data"], summary["seconds"]
     times = f"{seconds['training']:.1f} s | {seconds['prediction']:.2f} s"
     lines = [
-        f"# {data['name']}: trained on {data['train']} series, judged on {data['test']}",
+        f"# {data['name']}: trained on {data['train']} series, tested on {data['test']}",
         "",
         "| accuracy | NLPP | training | prediction |",
         "| --- | --- | --- | --- |",
