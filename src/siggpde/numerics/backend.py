@@ -68,7 +68,7 @@ class Operations(Protocol):
 
 def backend_for(x: Tensor) -> Operations:
     """The implementation that computes for this tensor; raises RuntimeError where it should be Triton but cannot."""
-    if (x.is_cuda or requested_backend == "triton") and uses_triton(x):
+    if uses_triton(x):
         from siggpde.numerics.triton import operations  # noqa: PLC0415 - Triton is imported only where it computes
 
         return operations

@@ -29,8 +29,7 @@ def fill_gaps(batch: SeriesBatch, fill: Tensor | Sequence[float], *, mask: bool 
     means = np.asarray(fill, dtype=np.float64)
     if means.shape != (batch.channels,) or not np.isfinite(means).all():
         raise ValueError(f"fill must be {batch.channels} finite numbers, one a channel, got {fill}")
-    if batch.times is not None:
-        check_times(batch)
+    check_times(batch)
     observed = torch.isfinite(batch.values)
     broken = (~observed & batch.inside()[:, :, None]).any(dim=2).any(dim=1).nonzero()[:, 0]
     values = batch.values

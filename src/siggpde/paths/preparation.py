@@ -170,8 +170,7 @@ class Preparation:
                 if self.mask:
                     observed = observed[:, :, :: batch.channels // split.channels]
                     batch = replace(batch, values=torch.cat([batch.values, observed.double()], dim=2))
-                longer = self.max_points is not None and batch.values.shape[1] > self.max_points
-                yield pool(batch, self.max_points) if longer else batch
+                yield pool(batch, self.max_points)
 
         batch = join(chunks(), X).hold_last()
         return batch, torch.cat(unobserved)
