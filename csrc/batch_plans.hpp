@@ -20,7 +20,9 @@ Failure plan_lanes(const SeriesBatch<T>& batch, const PlanRequest& request, cons
     for (int lane = 0; lane < count; ++lane) members[lane] = first + lane;
     const LaneSeries<T> lanes = batch.lanes(members, count, width);
     LaneSizes<T> sizes;
-    if (!loops.of<T>().load_increments(lanes, increments, &sizes))
+    const bool finite = batch.kernel.lifts() ? loops.of<T>().load_points(lanes, batch.kernel, increments, &sizes)
+                                             : loops.of<T>().load_increments(lanes, increments, &sizes);
+    if (!finite)
         for (int lane = 0; lane < count; ++lane)
             if (const Failure failure = batch.find_not_finite(first + lane)) return failure;
     for (int lane = 0; lane < count; ++lane) {
@@ -55,24 +57,6 @@ Failure plan_all(const SeriesBatch<T>& batch, const PlanRequest& request, const 
     for (const Failure& failure : failures)
         if (failure) return failure;
     return {};
-}
-
-// The increments of a block's series in the lanes, split as planned: `steps` of them.
-template <class T>
-void pack_block(const SeriesBatch<T>& batch, const std::vector<Plan>& plans, const long* members, int count, long steps,
-                T* out) {
-    const GoursatLoops& loops = goursat_loops();
-    const int width = loops.width<T>();
-    loops.of<T>().load_increments(batch.lanes(members, count, width), out, nullptr);
-    long taken = 0;
-    for (int lane = 0; lane < count; ++lane) taken = std::max(taken, batch.length(members[lane]) - 1);
-    std::fill(out + taken * batch.channels * width, out + steps * batch.channels * width, T(0));
-    for (int lane = 0; lane < count; ++lane) {
-        const Plan& plan = plans[members[lane]];
-        if (!plan.splits()) continue;
-        const long pieces = batch.pack(members[lane], plan, out + lane, width);
-        for (long i = pieces * batch.channels; i < steps * batch.channels; ++i) out[i * width + lane] = 0;
-    }
 }
 
 }  // namespace siggpde

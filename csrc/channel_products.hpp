@@ -26,12 +26,14 @@ template <int Most, class Body>
 template <class T>
 struct VectorColumns {
     const vec<T>* data;
+    static VectorColumns at(const T* numbers) { return {reinterpret_cast<const vec<T>*>(numbers)}; }
     [[gnu::always_inline]] vec<T> operator[](long i) const { return data[i]; }
 };
 
 template <class T>
 struct SharedColumns {
     const T* data;
+    static SharedColumns at(const T* numbers) { return {numbers}; }
     [[gnu::always_inline]] vec<T> operator[](long i) const { return broadcast<T>(data[i]); }
 };
 

@@ -9,6 +9,7 @@
 #include "channel_products.hpp"
 #include "goursat_loops.hpp"
 #include "checkpoints.hpp"
+#include "lifted_rows.hpp"
 
 namespace siggpde::SIGGPDE_ISA {
 
@@ -16,6 +17,7 @@ template <class T, int M, int Cut>
 struct DiagonalGrid {
     using V = vec<T>;
     using Step = Cell<T, M, Cut>;
+    using Lifted = LiftedRows<T, VectorColumns<T>>;
     static constexpr int stored = 2 * M + 1;  // vectors kept of a cell: a, b, c
 
     const GridTask<T>& task;
@@ -84,11 +86,12 @@ struct DiagonalGrid {
     }
 
     template <bool Store>
-    [[gnu::noinline]] V sweep(long begin, long end, V corner, V* bottom, V* rho, V* store, V* scale, V& shift) const {
+    [[gnu::noinline]] V sweep(long begin, long end, V corner, V* bottom, V* rho, V* store, V* scale, V& shift,
+                              Lifted& lifted) const {
         for (long i = begin; i < end; ++i) {
             watch_fall(corner);
             const long turn = (i - begin) % rows_together;
-            if (turn == 0) coefficients(i, end, rho);
+            if (turn == 0) coefficients(i, end, rho, lifted);
             V largest = corner > V{} ? corner : -corner;
             if (sizeof(T) == 8 && task.log) {
                 corner = row<Store, true>(i, corner, bottom, rho + turn * rows, store, largest);
@@ -103,9 +106,10 @@ struct DiagonalGrid {
     }
 
     // The coefficients of rows i, i+1, .. as far as rows go together and `end` allows, from column i on.
-    void coefficients(long i, long end, V* rho) const {
+    void coefficients(long i, long end, V* rho, Lifted& lifted) const {
         const long count = end - i < rows_together ? end - i : rows_together;
-        products_of_rows<T>(count, x + i * channels, VectorColumns<T>{x}, channels, i, rows, rho, rows);
+        if (task.kernel.lifts()) lifted.coefficients(i, count, i, rows, rho, rows);
+        else products_of_rows<T>(count, x + i * channels, VectorColumns<T>{x}, channels, i, rows, rho, rows);
     }
 
     // log(corner 2^doublings): the same to the last bit however often the number was rescaled on the way.
@@ -123,11 +127,12 @@ struct DiagonalGrid {
     }
 
     bool solve() const {
-        Vectors<V> memory(rows * (M + 1 + rows_together));
+        Vectors<V> memory(rows * (M + 1 + rows_together) + Lifted::size(task, rows, false));
         if (!memory.data) return false;
         V *bottom = memory.data, *rho = bottom + rows * M, *scale = rho + rows * rows_together, shift{};
+        Lifted lifted(task, task.lifted_x, rows, scale + rows);
         for (long j = 0; j < rows * M; ++j) bottom[j] = V{};
-        const V end = sweep<false>(0, rows, broadcast<T>(1), bottom, rho, nullptr, scale, shift);
+        const V end = sweep<false>(0, rows, broadcast<T>(1), bottom, rho, nullptr, scale, shift, lifted);
         write_value(end, shift);
         return true;
     }
@@ -155,12 +160,10 @@ struct DiagonalGrid {
         return lc;
     }
 
-    // Gradients of rows i .. i + count - 1. Cells left of the diagonal have sensitivity zero.
-    void pull_back(long i, long count, V* rho_bar, V* of_rows, V* gradient) const {
+    // Gradients of rows i .. i + count - 1 in the increments, or in the scales.
+    void pull_back(long i, long count, const V* rho_bar, V* of_rows, V* gradient) const {
         const VectorColumns<T> columns{x};
         const V* first = x + i * channels;
-        for (long r = 0; r < count; ++r)
-            for (long j = i; j < i + r; ++j) rho_bar[r * rows + j] = V{};
         for (long c = 0; c < count * channels; ++c) of_rows[c] = V{};
         if (task.scales) {
             pull_back_rows<T, false>(count, first, columns, channels, i, rows, rho_bar, rows, of_rows, nullptr);
@@ -178,22 +181,33 @@ struct DiagonalGrid {
         const DiagonalGrid& grid;
         V *bottom, *bottom_bar, *rho, *rho_bar, *scale, *of_rows, *store, *states, *gradient;
         V corner = broadcast<T>(1), corner_bar = broadcast<T>(1), shift{};
+        Lifted lifted;
+        typename Lifted::Gradients lifted_gradients;
 
         static long state_size(long rows) { return rows * M + 1; }
 
-        static long size(long rows, int channels, const Checkpoints& checkpoints) {
-            return rows * (2 * M + 1 + 2 * rows_together) + rows_together * channels + checkpoints.leaf * rows * stored +
-                   checkpoints.count() * state_size(rows);
+        static long size(const GridTask<T>& task, const Checkpoints& checkpoints) {
+            const long rows = task.rows;
+            return rows * (2 * M + 1 + 2 * rows_together) + rows_together * task.channels +
+                   checkpoints.leaf * rows * stored + checkpoints.count() * state_size(rows) +
+                   Lifted::size(task, rows, true);
         }
 
-        Reversal(const DiagonalGrid& grid, const Checkpoints& checkpoints, V* memory) : grid(grid) {
+        Reversal(const DiagonalGrid& grid, const Checkpoints& checkpoints, V* memory)
+            : grid(grid), lifted(grid.task, grid.task.lifted_x, grid.rows,
+                                 memory + size(grid.task, checkpoints) - Lifted::size(grid.task, grid.rows, true)) {
             const long rows = grid.rows;
             bottom = memory, bottom_bar = bottom + rows * M, rho = bottom_bar + rows * M;
             rho_bar = rho + rows * rows_together, scale = rho_bar + rows * rows_together, of_rows = scale + rows;
             store = of_rows + rows_together * grid.channels, states = store + checkpoints.leaf * rows * stored;
             gradient = reinterpret_cast<V*>(grid.task.gradient_x);
             for (long j = 0; j < rows * M; ++j) bottom[j] = bottom_bar[j] = V{};
-            for (long c = 0; c < (grid.task.scales ? 1 : rows) * grid.channels; ++c) gradient[c] = V{};
+            const bool lifts = grid.task.kernel.lifts();
+            for (long c = 0; c < (grid.task.scales ? 1 : lifts ? 2 * rows : rows) * grid.channels; ++c) gradient[c] = V{};
+            if (!lifts) return;
+            lifted.start_gradients();
+            V* starts = gradient + rows * grid.channels;
+            lifted_gradients = {gradient, starts, gradient, starts};
         }
 
         void save(long index, long row) const {
@@ -215,7 +229,8 @@ struct DiagonalGrid {
             V* fall = reinterpret_cast<V*>(grid.task.fall);
             const V ratio = fall[0], largest = fall[1];
             V again{};
-            corner = grid.template sweep<Store>(begin, end, corner, bottom, rho, store, scale, fresh ? shift : again);
+            corner = grid.template sweep<Store>(begin, end, corner, bottom, rho, store, scale, fresh ? shift : again,
+                                                lifted);
             if (!fresh) fall[0] = ratio, fall[1] = largest;
         }
 
@@ -239,7 +254,7 @@ struct DiagonalGrid {
             for (long i = end - 1; i >= begin; --i) {
                 const long turn = (i - begin) % rows_together, first = i - turn;
                 const long count = (first + rows_together < end ? first + rows_together : end) - first;
-                if (turn == count - 1) grid.coefficients(first, end, rho);
+                if (turn == count - 1) grid.coefficients(first, end, rho, lifted);
                 cells -= (rows - i) * stored;
                 if (grid.task.log) {
                     corner_bar *= scale[i];
@@ -247,18 +262,32 @@ struct DiagonalGrid {
                 }
                 corner_bar =
                     grid.reverse_row(i, cells, rho + turn * rows, rho_bar + turn * rows, bottom_bar, corner_bar);
-                if (turn == 0) grid.pull_back(i, count, rho_bar, of_rows, gradient);
+                if (turn == 0) pull_back(i, count);
             }
             return true;
+        }
+
+        // Gradients of rows i .. i + count - 1. Cells left of the diagonal have sensitivity zero.
+        void pull_back(long i, long count) {
+            const long rows = grid.rows;
+            for (long r = 0; r < count; ++r)
+                for (long j = i; j < i + r; ++j) rho_bar[r * rows + j] = V{};
+            if (grid.task.kernel.lifts()) lifted.pull_back(i, count, i, rows, rho, rho_bar, rows, lifted_gradients);
+            else grid.pull_back(i, count, rho_bar, of_rows, gradient);
         }
     };
 
     bool differentiate() const {
         const Checkpoints checkpoints(rows, rows * stored * long(sizeof(V)));
-        Vectors<V> memory(Reversal::size(rows, channels, checkpoints));
+        Vectors<V> memory(Reversal::size(task, checkpoints));
         if (!memory.data) return false;
         Reversal reversal(*this, checkpoints, memory.data);
         reverse_rows(reversal, checkpoints, checkpoints.levels, 0, rows, true);
+        if (task.kernel.lifts()) {
+            V* parameters = reinterpret_cast<V*>(task.parameters);
+            parameters[0] = reversal.lifted_gradients.bandwidth;
+            parameters[1] = reversal.lifted_gradients.amplitude;
+        }
         return true;
     }
 };

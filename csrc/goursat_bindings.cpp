@@ -33,17 +33,23 @@ PlanRequest make_plan_request(int refine, double tol, bool diagonal_only, bool l
     return request;
 }
 
+StaticKernel make_static_kernel(int kind, double bandwidth, double amplitude, double alpha) {
+    return {StaticKind(kind), bandwidth, amplitude, alpha};
+}
+
 template <class T>
 nb::object diagonal(std::uintptr_t x, long count, long points, int channels, std::uintptr_t lengths, std::uintptr_t scale,
                     int refine, double tol, bool log, std::uintptr_t value, std::uintptr_t gradient, bool scales,
-                    int threads) {
-    const SeriesBatch<T> batch{at<const T>(x), count, points, channels, at<const long>(lengths), at<const T>(scale)};
+                    int threads, int kind, double bandwidth, double amplitude, double alpha, std::uintptr_t parameters) {
+    const SeriesBatch<T> batch{at<const T>(x),     count, points, channels, at<const long>(lengths),
+                               at<const T>(scale), make_static_kernel(kind, bandwidth, amplitude, alpha)};
     DiagonalRequest<T> request;
     request.plan = make_plan_request<T>(refine, tol, true, log);
     request.log = log;
     request.value = at<T>(value);
     request.gradient = at<T>(gradient);
     request.scales = scales;
+    request.parameters = at<T>(parameters);
     request.threads = threads;
     Failure failure;
     {
@@ -56,11 +62,17 @@ nb::object diagonal(std::uintptr_t x, long count, long points, int channels, std
 template <class T>
 nb::object gram(std::uintptr_t x, long x_count, long x_points, std::uintptr_t x_lengths, std::uintptr_t y, long y_count,
                 long y_points, std::uintptr_t y_lengths, int channels, int refine, double tol, std::uintptr_t value,
-                std::uintptr_t weight, std::uintptr_t gradient_x, std::uintptr_t gradient_y, int threads) {
-    const SeriesBatch<T> xs{at<const T>(x), x_count, x_points, channels, at<const long>(x_lengths), nullptr};
-    const SeriesBatch<T> ys{at<const T>(y), y_count, y_points, channels, at<const long>(y_lengths), nullptr};
+                std::uintptr_t weight, std::uintptr_t gradient_x, std::uintptr_t gradient_y, int threads, int kind,
+                double bandwidth, double amplitude, double alpha, std::uintptr_t parameters, std::uintptr_t log_norm_x,
+                std::uintptr_t log_norm_y) {
+    const StaticKernel kernel = make_static_kernel(kind, bandwidth, amplitude, alpha);
+    const SeriesBatch<T> xs{at<const T>(x), x_count, x_points, channels, at<const long>(x_lengths), nullptr, kernel};
+    const SeriesBatch<T> ys{at<const T>(y), y_count, y_points, channels, at<const long>(y_lengths), nullptr, kernel};
     GramRequest<T> request;
-    request.plan = make_plan_request<T>(refine, tol, false, false);
+    request.plan = make_plan_request<T>(refine, tol, false, log_norm_x != 0);
+    request.log_norm_x = at<const double>(log_norm_x);
+    request.log_norm_y = at<const double>(log_norm_y);
+    request.parameters = at<double>(parameters);
     request.value = at<T>(value);
     request.weight = at<const T>(weight);
     request.gradient_x = at<T>(gradient_x);

@@ -8,6 +8,7 @@
 #include "lane_blocks.hpp"
 #include "parallel.hpp"
 #include "batch_plans.hpp"
+#include "packed_block.hpp"
 
 namespace siggpde {
 
@@ -22,7 +23,7 @@ public:
           allowed_(batch.count, 1) {}
 
     Failure run() {
-        if (request_.plan.refine == 0 && !batch_.lengths) {
+        if (request_.plan.refine == 0 && !batch_.lengths && !batch_.kernel.lifts()) {
             if (const Failure failure = solve_as_they_come()) return failure;
         } else {
             if (const Failure failure = plan_all(batch_, request_.plan, nullptr, request_.threads, plans_))
@@ -52,8 +53,8 @@ private:
         parallel_for(useful_threads(request_.threads, total), long(blocks.blocks.size()), [&](long b) {
             const Block& block = blocks.blocks[b];
             const long* own = blocks.order.data() + block.begin;
-            solve_lanes(block.scheme, own, int(block.count), block.steps, width, [&](T* x) {
-                pack_block(batch_, plans_, own, int(block.count), block.steps, x);
+            solve_lanes(block.scheme, own, int(block.count), block.steps, [](PackedBlock<T>& packed) {
+                packed.pack();
                 return true;
             });
         });
@@ -70,8 +71,8 @@ private:
             long members[max_lanes];
             const int count = int(std::min<long>(width, batch_.count - v * width));
             for (int lane = 0; lane < count; ++lane) members[lane] = v * width + lane;
-            solve_lanes(finite_differences, members, count, steps, width, [&](T* x) {
-                failures[v] = plan_lanes(batch_, request_.plan, nullptr, v * width, x, plans_);
+            solve_lanes(finite_differences, members, count, steps, [&](PackedBlock<T>& packed) {
+                failures[v] = plan_lanes(batch_, request_.plan, nullptr, v * width, packed.data(), plans_);
                 return !failures[v];
             });
         });
@@ -85,26 +86,27 @@ private:
         return double(steps) * double(steps) * degree * degree * (request_.gradient ? 20 : 4);
     }
 
-    // `pack` writes the increments of the series to the lanes, and returns whether to go on.
+    // `pack` writes the series to the lanes, and returns whether to go on.
     template <class Pack>
-    void solve_lanes(int scheme, const long* members, int count, long steps, int width, const Pack& pack) {
-        const int channels = batch_.channels;
-        // One step more than there are, for the points that increments are made of.
+    void solve_lanes(int scheme, const long* members, int count, long steps, const Pack& pack) {
+        const int channels = batch_.channels, width = loops_.width<T>();
+        const bool lifts = batch_.kernel.lifts(), fused_scales = request_.scales && !lifts;
         const std::size_t size = std::size_t(steps + 1) * channels * width;
-        const bool scales = request_.scales;
-        const std::size_t gradient_size = !request_.gradient ? 0 : scales ? std::size_t(channels) * width : size;
-        Scratch<T> memory(size + gradient_size + 3 * width);
-        T *x = memory.get(), *value = x + size, *fall = value + width, *gradient = fall + 2 * width;
-        if (!pack(x)) return;
+        const std::size_t gradient_size =
+            !request_.gradient ? 0 : fused_scales ? std::size_t(channels) * width : size * (lifts ? 2 : 1);
+        PackedBlock<T> packed(batch_, plans_, members, count, steps, gradient_size + 5 * width);
+        T *value = packed.extra(), *fall = value + width, *parameters = fall + 2 * width;
+        T* gradient = parameters + 2 * width;
+        if (!pack(packed)) return;
         GridTask<T> task;
-        task.x = x;
-        task.rows = task.columns = steps;
-        task.channels = channels;
+        packed.attach(task);
+        task.columns = steps;
         task.value = value;
         task.fall = fall;
         task.log = request_.log;
         task.gradient_x = request_.gradient ? gradient : nullptr;
-        task.scales = scales;
+        task.scales = fused_scales;
+        task.parameters = parameters;
         if (!loops_.of<T>().diagonal[scheme](task)) {
             out_of_memory_ = true;
             return;
@@ -113,7 +115,33 @@ private:
             request_.value[members[lane]] = value[lane];
             inflation_[members[lane]] = double(fall[lane]) * double(fall[lane]) / ordinary_fall;
         }
-        if (request_.gradient) write_gradients(members, count, gradient, width);
+        if (!request_.gradient) return;
+        if (lifts) write_lifted_gradients(members, count, steps, gradient, parameters);
+        else write_gradients(members, count, gradient, width);
+    }
+
+    void write_lifted_gradients(const long* members, int count, long steps, const T* of_ends, const T* parameters) const {
+        const int channels = batch_.channels, width = loops_.width<T>();
+        const T* of_starts = of_ends + steps * channels * width;
+        std::vector<T> points;
+        for (int lane = 0; lane < count; ++lane) {
+            const long series = members[lane];
+            points.assign(batch_.points * channels, T(0));
+            batch_.add_lifted(series, plans_[series], of_ends + lane, of_starts + lane, steps, width,
+                              points.data());
+            for (int which = 0; which < 2 && request_.parameters; ++which)
+                request_.parameters[series * 2 + which] = parameters[which * width + lane];
+            if (!request_.scales) {
+                std::copy(points.begin(), points.end(), request_.gradient + series * batch_.points * channels);
+                continue;
+            }
+            T* out = request_.gradient + series * channels;
+            std::fill(out, out + channels, T(0));
+            for (long i = 0; i < batch_.length(series) * channels; ++i) {
+                const T by = batch_.scale ? batch_.scale[i % channels] : T(1);
+                out[i % channels] += batch_.begin(series)[i] * by * points[i];
+            }
+        }
     }
 
     void write_gradients(const long* members, int count, T* gradient, int width) const {
@@ -193,6 +221,7 @@ Failure solve_in_chunks(const SeriesBatch<T>& batch, const DiagonalRequest<T>& r
         own.threads = 1;
         own.value += first;
         if (request.gradient) own.gradient += first * gradient_size;
+        if (request.parameters) own.parameters += first * 2;
         if (request.inflation) own.inflation += first;
         failures[chunk] = DiagonalRun<T>(part, own).run();
         if (failures[chunk].series >= 0) failures[chunk].series += first;

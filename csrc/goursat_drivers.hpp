@@ -12,6 +12,7 @@ struct DiagonalRequest {
     T* value = nullptr;     // [series]
     T* gradient = nullptr;  // null; [series][point][channel]; or [series][channel] if `scales`
     bool scales = false;    // gradient in the logarithms of the channel scales
+    T* parameters = nullptr;  // [series][2], with a gradient of lifted paths: in the logarithms of bandwidth and amplitude
     double* inflation = nullptr;  // [series], or null: how much larger the error can be than planned
     int threads = 1;
 };
@@ -22,10 +23,12 @@ Failure solve_diagonal(const SeriesBatch<T>& batch, const DiagonalRequest<T>& re
 template <class T>
 struct GramRequest {
     PlanRequest plan;
+    const double *log_norm_x = nullptr, *log_norm_y = nullptr;  // [x], [y], or null: k is divided by both exponentials
     T* value = nullptr;          // [x][y]; not written if a gradient is wanted
     const T* weight = nullptr;   // [x][y]: sensitivity of every value
     T* gradient_x = nullptr;     // [x][point][channel]
     T* gradient_y = nullptr;     // [y][point][channel]; null if y is x
+    double* parameters = nullptr;  // [2], with a gradient of lifted paths: in the logarithms of bandwidth and amplitude
     int threads = 1;
 };
 

@@ -7,6 +7,7 @@
 #include "lane_blocks.hpp"
 #include "parallel.hpp"
 #include "batch_plans.hpp"
+#include "packed_block.hpp"
 
 namespace siggpde {
 
@@ -24,7 +25,8 @@ struct Side {
 
     explicit Side(const SeriesBatch<T>& batch) : batch(batch), plans(batch.count) {}
 
-    Failure prepare(const PlanRequest& request, int threads) {
+    // `log`: U is rescaled on the way, so that k itself may be out of range.
+    Failure prepare(const PlanRequest& request, bool log, int threads) {
         std::vector<double> inflation(batch.count, 1);
         if (request.refine < 0) {
             // A rough solution tells whether the path comes back on itself: only the magnitude matters. Finite
@@ -34,6 +36,7 @@ struct Side {
             coarse.plan = request;
             coarse.plan.tol = std::max(request.tol, rough_tol);
             coarse.plan.diagonal_only = true;
+            coarse.log = log;
             coarse.value = value.data();
             coarse.inflation = inflation.data();
             coarse.threads = threads;
@@ -61,9 +64,17 @@ public:
         }
         offsets_.push_back(offset);
         increments_.resize(offset);
+        if (lifts()) {
+            ends_.resize(offset);
+            factors_.resize(offset / y.batch.channels);
+            chained_.assign(offset / y.batch.channels, 1);
+        }
         for (long at = 0; at < y.batch.count; ++at) {
-            const long j = columns_.order[at];
-            y.batch.pack(j, y.plans[j], increments_.data() + offsets_[at], 1);
+            const long j = columns_.order[at], first = offsets_[at], step = first / y.batch.channels;
+            if (lifts())
+                y.batch.pack_lifted(j, y.plans[j], increments_.data() + first, ends_.data() + first,
+                                    factors_.data() + step, chained_.data() + step, 1);
+            else y.batch.pack(j, y.plans[j], increments_.data() + first, 1);
         }
     }
 
@@ -72,7 +83,7 @@ public:
             // In the symmetric case a block meets the series up to its own last one, in the common order.
             const long others = symmetric_ ? block.begin + block.count : y_.batch.count;
             for (long begin = 0; begin < others; begin += others_per_task)
-                tasks_.push_back({&block, begin, std::min(begin + others_per_task, others), {}, {}});
+                tasks_.push_back({&block, begin, std::min(begin + others_per_task, others), {}, {}, {}});
         }
         if (request_.weight) differentiate();
         else each_task(0, long(tasks_.size()), [&](long t) { solve(tasks_[t]); });
@@ -90,7 +101,11 @@ private:
         const Block* block;
         long begin, end;            // range of columns_.order
         std::vector<T> of_x, of_y;  // gradients of the pieces
+        double parameters[2] = {};
     };
+
+    bool lifts() const { return x_.batch.kernel.lifts(); }
+    long sides() const { return lifts() ? 2 : 1; }  // of a piece, that have a gradient
 
     template <class Work>
     void each_task(long begin, long end, const Work& work) {
@@ -105,22 +120,33 @@ private:
 
     const GridFunctions<T>& functions() const { return loops_.of<T>(); }
 
-    std::size_t packed_size(const Block& block) const {
-        return std::size_t(block.steps + 1) * x_.batch.channels * width_;
+    PackedBlock<T> packed_block(const Block& block, std::size_t extra) const {
+        return {x_.batch, x_.plans, rows_.order.data() + block.begin, int(block.count), block.steps, extra};
     }
 
-    void pack(const Block& block, T* x) const {
-        pack_block(x_.batch, x_.plans, rows_.order.data() + block.begin, int(block.count), block.steps, x);
-    }
-
-    GridTask<T> grid_task(const Block& block, const T* x, long at, T* value) const {
+    GridTask<T> grid_task(const PackedBlock<T>& packed, const Block& block, long at, T* value, double* log_norm) const {
         GridTask<T> task;
-        task.x = x;
-        task.rows = block.steps;
-        task.channels = x_.batch.channels;
+        packed.attach(task);
+        const Plan& plan = y_.plans[columns_.order[at]];
+        task.columns = plan.steps;
         task.y = increments_.data() + offsets_[at];
-        task.columns = y_.plans[columns_.order[at]].steps;
+        if (lifts()) {
+            const long step = offsets_[at] / y_.batch.channels;
+            task.lifted_y.from = task.y;
+            task.lifted_y.to = ends_.data() + offsets_[at];
+            if (plan.splits()) {
+                task.lifted_y.factor = factors_.data() + step;
+                task.lifted_y.chained = chained_.data() + step;
+            }
+        }
         task.value = value;
+        if (request_.log_norm_x) {
+            for (int lane = 0; lane < width_; ++lane) {
+                const long i = rows_.order[block.begin + (lane < block.count ? lane : 0)];
+                log_norm[lane] = request_.log_norm_x[i] + request_.log_norm_y[columns_.order[at]];
+            }
+            task.log_norm = log_norm;
+        }
         return task;
     }
 
@@ -133,12 +159,12 @@ private:
 
     void solve(const Task& task) {
         const Block& block = *task.block;
-        const std::size_t size = packed_size(block);
-        Scratch<T> memory(size + width_);
-        T *x = memory.get(), *value = x + size;
-        pack(block, x);
+        PackedBlock<T> packed = packed_block(block, width_);
+        T* value = packed.extra();
+        double log_norm[max_lanes];
+        packed.pack();
         for (long at = task.begin; at < task.end; ++at) {
-            const GridTask<T> grid = grid_task(block, x, at, value);
+            const GridTask<T> grid = grid_task(packed, block, at, value, log_norm);
             if (!functions().cross[scheme(block, at)](grid)) out_of_memory_ = true;
             const long j = columns_.order[at], columns = y_.batch.count;
             for (int lane = 0; lane < block.count; ++lane) {
@@ -152,12 +178,14 @@ private:
 
     void differentiate_task(Task& task) {
         const Block& block = *task.block;
-        const std::size_t size = packed_size(block);
-        Scratch<T> memory(2 * size + 2 * width_);
-        T *x = memory.get(), *gradient = x + size, *value = gradient + size, *weight = value + width_;
-        pack(block, x);
-        task.of_x.assign(size, T(0));
-        task.of_y.assign(offsets_[task.end] - offsets_[task.begin], T(0));
+        const std::size_t used = std::size_t(block.steps) * x_.batch.channels * width_ * sides();
+        PackedBlock<T> packed = packed_block(block, used + 4 * width_);
+        T *value = packed.extra(), *weight = value + width_, *parameters = weight + width_;
+        T* gradient = parameters + 2 * width_;
+        double log_norm[max_lanes];
+        packed.pack();
+        task.of_x.assign(used, T(0));
+        task.of_y.assign((offsets_[task.end] - offsets_[task.begin]) * sides(), T(0));
         for (long at = task.begin; at < task.end; ++at) {
             const long j = columns_.order[at], columns = y_.batch.count;
             for (int lane = 0; lane < width_; ++lane) {
@@ -167,22 +195,26 @@ private:
                 weight[lane] = request_.weight[i * columns + j];
                 if (symmetric_ && i != j) weight[lane] += request_.weight[j * columns + i];
             }
-            GridTask<T> grid = grid_task(block, x, at, value);
+            GridTask<T> grid = grid_task(packed, block, at, value, log_norm);
             grid.weight = weight;
             grid.gradient_x = gradient;
-            grid.gradient_y = task.of_y.data() + (offsets_[at] - offsets_[task.begin]);
+            grid.gradient_y = task.of_y.data() + (offsets_[at] - offsets_[task.begin]) * sides();
+            grid.parameters = parameters;
             if (!functions().cross[scheme(block, at)](grid)) out_of_memory_ = true;
-            const std::size_t used = std::size_t(block.steps) * x_.batch.channels * width_;
             for (std::size_t i = 0; i < used; ++i) task.of_x[i] += gradient[i];
+            for (int i = 0; i < 2 * width_ && lifts(); ++i) task.parameters[i / width_] += double(parameters[i]);
         }
     }
 
     void differentiate() {
         const int channels = x_.batch.channels;
-        const long x_segments = x_.batch.points - 1, y_segments = y_.batch.points - 1;
-        std::vector<double> of_x(x_.batch.count * x_segments * channels), of_y_own;
-        if (!symmetric_) of_y_own.resize(y_.batch.count * y_segments * channels);
+        // Gradients of segments, or of the points of lifted paths.
+        const long x_size = (x_.batch.points - (lifts() ? 0 : 1)) * channels;
+        const long y_size = (y_.batch.points - (lifts() ? 0 : 1)) * channels;
+        std::vector<double> of_x(x_.batch.count * x_size), of_y_own;
+        if (!symmetric_) of_y_own.resize(y_.batch.count * y_size);
         std::vector<double>& of_y = symmetric_ ? of_x : of_y_own;
+        double parameters[2] = {};
         for (long begin = 0; begin < long(tasks_.size()); begin += tasks_per_wave) {
             const long end = std::min(begin + tasks_per_wave, long(tasks_.size()));
             each_task(begin, end, [&](long t) { differentiate_task(tasks_[t]); });
@@ -190,23 +222,36 @@ private:
                 Task& task = tasks_[t];
                 for (int lane = 0; lane < task.block->count; ++lane) {
                     const long i = rows_.order[task.block->begin + lane];
-                    x_.batch.add_unpacked(i, x_.plans[i], task.of_x.data() + lane, width_,
-                                          of_x.data() + i * x_segments * channels);
+                    add(x_, i, task.of_x.data() + lane, task.block->steps, width_, of_x.data() + i * x_size);
                 }
                 for (long at = task.begin; at < task.end; ++at) {
                     const long j = columns_.order[at];
-                    y_.batch.add_unpacked(j, y_.plans[j], task.of_y.data() + (offsets_[at] - offsets_[task.begin]), 1,
-                                          of_y.data() + j * y_segments * channels);
+                    add(y_, j, task.of_y.data() + (offsets_[at] - offsets_[task.begin]) * sides(), y_.plans[j].steps, 1,
+                        of_y.data() + j * y_size);
                 }
+                for (int which = 0; which < 2; ++which) parameters[which] += task.parameters[which];
                 task.of_x = {};
                 task.of_y = {};
             }
         }
         write_knots(x_.batch, of_x, request_.gradient_x);
         if (!symmetric_) write_knots(y_.batch, of_y, request_.gradient_y);
+        if (request_.parameters) std::copy(parameters, parameters + 2, request_.parameters);
+    }
+
+    // Adds the gradient of the pieces of a series, `steps` of them in the lanes, to that of its segments or points.
+    static void add(const Side<T>& side, long series, const T* of_pieces, long steps, int stride, double* out) {
+        const Plan& plan = side.plans[series];
+        if (side.batch.kernel.lifts())
+            side.batch.add_lifted(series, plan, of_pieces, of_pieces + steps * side.batch.channels * stride, steps, stride, out);
+        else side.batch.add_unpacked(series, plan, of_pieces, stride, out);
     }
 
     static void write_knots(const SeriesBatch<T>& batch, const std::vector<double>& increments, T* knots) {
+        if (batch.kernel.lifts()) {
+            for (std::size_t i = 0; i < increments.size(); ++i) knots[i] = T(increments[i]);
+            return;
+        }
         const long size = (batch.points - 1) * batch.channels;
         for (long i = 0; i < batch.count; ++i)
             increments_to_knots(increments.data() + i * size, batch.points - 1, batch.points, batch.channels,
@@ -220,7 +265,9 @@ private:
     const int width_;
     const Blocks rows_, columns_;
     std::vector<long> offsets_;  // of each Y, in the order of columns_, in increments_
-    std::vector<T> increments_;
+    std::vector<T> increments_;  // of lifted paths: the start points of the pieces' segments ...
+    std::vector<T> ends_, factors_;  // ... their end points, and one over the pieces of the segment
+    std::vector<unsigned char> chained_;
     std::vector<Task> tasks_;
     std::atomic<bool> out_of_memory_{false};
 };
@@ -230,13 +277,14 @@ private:
 template <class T>
 Failure solve_gram(const SeriesBatch<T>& x, const SeriesBatch<T>* y, const GramRequest<T>& request) {
     Side<T> rows(x);
-    if (Failure failure = rows.prepare(request.plan, request.threads)) return failure;
+    const bool log = request.log_norm_x;
+    if (Failure failure = rows.prepare(request.plan, log, request.threads)) return failure;
     if (!y) {
         const Failure failure = GramRun<T>(rows, rows, true, request).run();
         return failure ? failure : rows.rounding;
     }
     Side<T> columns(*y);
-    if (Failure failure = columns.prepare(request.plan, request.threads)) {
+    if (Failure failure = columns.prepare(request.plan, log, request.threads)) {
         failure.side = 1;
         return failure;
     }

@@ -8,6 +8,7 @@ namespace siggpde::SIGGPDE_ISA {
 template <class T>
 constexpr GridFunctions<T> functions() {
     return {load_increments<T>,
+            load_points<T>,
             store_point_gradients<T>,
             {solve_diagonal<T, 1, 2>, solve_diagonal<T, 2, 0>, solve_diagonal<T, 3, 0>, solve_diagonal<T, 4, 0>,
              solve_diagonal<T, 5, 0>, solve_diagonal<T, 6, 0>, solve_diagonal<T, 8, 0>},

@@ -3,24 +3,24 @@
 #pragma once
 
 #include "goursat_loops.hpp"
+#include "radial.hpp"
 #include "transpose.hpp"
 
 namespace siggpde::SIGGPDE_ISA {
 
-// Points become increments, zero after the end of a series; sizes are summed up on the way. False if a point is not
-// finite.
+// The points of all lanes, [point][channel], the last one repeated after the end of a series; returns the number of
+// points times channels. False in `finite` if a point is not finite.
 template <class T>
-bool load_increments(const LaneSeries<T>& lanes, T* increments, LaneSizes<T>* sizes) {
+long transpose_points(const LaneSeries<T>& lanes, T* points, bool& finite) {
     using V = vec<T>;
     constexpr int W = width<T>;
-    V* out = reinterpret_cast<V*>(increments);
+    V* out = reinterpret_cast<V*>(points);
     const int channels = lanes.channels;
     long longest = 0, common = lanes.points[0];
     for (int lane = 0; lane < W; ++lane) {
         longest = lanes.points[lane] > longest ? lanes.points[lane] : longest;
         common = lanes.points[lane] < common ? lanes.points[lane] : common;
     }
-    // The points are written to the same memory first, [point][channel]: one row more than there will be increments.
     const long size = longest * channels, whole = common * channels / W * W;
     for (long i = 0; i < whole; i += W) {
         V block[W];
@@ -31,12 +31,49 @@ bool load_increments(const LaneSeries<T>& lanes, T* increments, LaneSizes<T>* si
     for (int lane = 0; lane < W; ++lane) {
         const long own = lanes.points[lane] * channels;
         long i = whole;
-        for (; i < own; ++i) increments[i * W + lane] = lanes.rows[lane][i];
-        for (; i < size; ++i) increments[i * W + lane] = increments[(i - channels) * W + lane];  // stay at the last point
+        for (; i < own; ++i) points[i * W + lane] = lanes.rows[lane][i];
+        for (; i < size; ++i) points[i * W + lane] = points[(i - channels) * W + lane];
     }
     V check{};  // becomes NaN where a point is not finite
     for (long i = 0; i < size; ++i) check += out[i] * T(0);
+    finite = sum_of_lanes<T>(check) == 0;
+    return size;
+}
+
+// Adds up the squared lengths of segments.
+template <class T>
+struct SizeSums {
+    using V = vec<T>;
     V largest{}, sum{}, fourth{}, eighth{};
+
+    [[gnu::always_inline]] void add(V squared) {
+        largest = squared > largest ? squared : largest;
+        sum += squared;
+        const V power = squared * squared;
+        fourth += power;
+        eighth += power * power;
+    }
+
+    void write(LaneSizes<T>* sizes) const {
+        if (!sizes) return;
+        store<T>(sizes->largest, largest);
+        store<T>(sizes->sum, sum);
+        store<T>(sizes->fourth, fourth);
+        store<T>(sizes->eighth, eighth);
+    }
+};
+
+// Points become increments, zero after the end of a series; sizes are summed up on the way. False if a point is not
+// finite.
+template <class T>
+bool load_increments(const LaneSeries<T>& lanes, T* increments, LaneSizes<T>* sizes) {
+    using V = vec<T>;
+    V* out = reinterpret_cast<V*>(increments);
+    const int channels = lanes.channels;
+    // The points are written to the same memory first: one row more than there will be increments.
+    bool finite;
+    const long size = transpose_points(lanes, increments, finite);
+    SizeSums<T> sums;
     for (long i = 0; i + channels < size; i += channels) {
         V squared{};
         for (int c = 0; c < channels; ++c) {
@@ -45,19 +82,38 @@ bool load_increments(const LaneSeries<T>& lanes, T* increments, LaneSizes<T>* si
             out[i + c] = d;
             squared += d * d;
         }
-        largest = squared > largest ? squared : largest;
-        sum += squared;
-        const V power = squared * squared;
-        fourth += power;
-        eighth += power * power;
+        sums.add(squared);
     }
-    if (sizes) {
-        store<T>(sizes->largest, largest);
-        store<T>(sizes->sum, sum);
-        store<T>(sizes->fourth, fourth);
-        store<T>(sizes->eighth, eighth);
-    }
-    return sum_of_lanes<T>(check) == 0;
+    sums.write(sizes);
+    return finite;
+}
+
+// Points for a static kernel, scaled; sizes are those of the lifted segments. False if a point is not finite.
+template <class T>
+bool load_points(const LaneSeries<T>& lanes, const StaticKernel& kernel, T* points, LaneSizes<T>* sizes) {
+    using V = vec<T>;
+    V* out = reinterpret_cast<V*>(points);
+    const int channels = lanes.channels;
+    bool finite;
+    const long size = transpose_points(lanes, points, finite);
+    if (lanes.scale)
+        for (long i = 0; i < size; i += channels)
+            for (int c = 0; c < channels; ++c) out[i + c] *= lanes.scale[c];
+    if (!sizes) return finite;
+    SizeSums<T> sums;
+    const T inverse = T(kernel.inverse_square_bandwidth()), twice = T(-2 * kernel.square_amplitude());
+    with_radial<T>(kernel, [&](auto radial) {
+        for (long i = 0; i + channels < size; i += channels) {
+            V squared{};
+            for (int c = 0; c < channels; ++c) {
+                const V d = out[i + channels + c] - out[i + c];
+                squared += d * d;
+            }
+            sums.add(radial.less_one(squared * inverse) * twice);
+        }
+    });
+    sums.write(sizes);
+    return finite;
 }
 
 // Gradients of increments, [steps + 1][channel] with the last row free, become gradients of points, in place, and go to

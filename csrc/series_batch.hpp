@@ -1,4 +1,5 @@
-// A batch of series as it comes from the caller, and its increments, split as planned, in the layout of the lanes.
+// A batch of series as it comes from the caller, and its pieces, split as planned, in the layout of the lanes: increments,
+// or, for paths that a static kernel lifts, the end points of their segments.
 #pragma once
 
 #include <cmath>
@@ -16,6 +17,7 @@ struct SeriesBatch {
     int channels;
     const long* lengths;  // [series], or null: all have `points`
     const T* scale;       // [channel], or null
+    StaticKernel kernel = {};
 
     long length(long series) const { return lengths ? lengths[series] : points; }
     const T* begin(long series) const { return data + series * points * channels; }
@@ -34,6 +36,7 @@ struct SeriesBatch {
         return out;
     }
 
+    // The squared length of the segment that starts here, in the Hilbert space of the static kernel.
     double squared_segment(const T* at) const {
         double r = 0;
         for (int c = 0; c < channels; ++c) {
@@ -41,7 +44,7 @@ struct SeriesBatch {
             if (scale) d *= double(scale[c]);
             r += d * d;
         }
-        return r;
+        return kernel.squared_segment(r);
     }
 
     std::vector<double> squared_segments(long series) const {
@@ -92,6 +95,51 @@ struct SeriesBatch {
             }
             piece += count;
         }
+    }
+
+    // The segments of all pieces of a series that is lifted; returns the pieces written. `starts` [piece] becomes 0 where a
+    // piece is not the first of its segment.
+    long pack_lifted(long series, const Plan& plan, T* from, T* to, T* factor, unsigned char* starts, int stride) const {
+        const long segments = length(series) - 1;
+        const T* at = begin(series);
+        long written = 0;
+        for (long i = 0; i < segments; ++i, at += channels) {
+            const int count = segment_pieces(at, plan);
+            for (int p = 0; p < count; ++p, ++written) {
+                for (int c = 0; c < channels; ++c) {
+                    const T by = scale ? scale[c] : T(1);
+                    from[(written * channels + c) * stride] = at[c] * by;
+                    to[(written * channels + c) * stride] = at[channels + c] * by;
+                }
+                factor[written * stride] = T(1) / T(count);
+                if (p > 0) starts[written] = 0;
+            }
+        }
+        return written;
+    }
+
+    // The reverse of pack_lifted: gradients at the ends and starts of segments, `steps` of them, added up to those of
+    // points [point][channel]. Steps after the end of the series rest at its last point.
+    template <class Out>
+    void add_lifted(long series, const Plan& plan, const T* of_ends, const T* of_starts, long steps, int stride,
+                    Out* out) const {
+        const long segments = length(series) - 1;
+        const T* at = begin(series);
+        long piece = 0;
+        for (long i = 0; i < segments; ++i, at += channels) {
+            const int count = segment_pieces(at, plan);
+            for (int p = 0; p < count; ++p, ++piece)
+                for (int c = 0; c < channels; ++c) {
+                    const long index = (piece * channels + c) * stride;
+                    out[i * channels + c] += Out(of_starts[index]);
+                    out[(i + 1) * channels + c] += Out(of_ends[index]);
+                }
+        }
+        for (; piece < steps; ++piece)
+            for (int c = 0; c < channels; ++c) {
+                const long index = (piece * channels + c) * stride;
+                out[segments * channels + c] += Out(of_ends[index]) + Out(of_starts[index]);
+            }
     }
 
 private:

@@ -18,7 +18,7 @@ from siggpde import (
     signature_kernel_diag_gradient,
     signature_kernel_diag_scales,
 )
-from siggpde.numerics.native import kernel as native_kernel
+from siggpde.numerics.native import calls as native_calls
 
 SETTINGS: list[dict[str, Any]] = [{}, {"solver": "fd", "refine": 1}, {"tol": 1e-12}]
 each_setting = pytest.mark.parametrize("settings", SETTINGS, ids=["series", "fd", "precise"])
@@ -125,7 +125,7 @@ def test_python_threads_do_not_disturb_each_other():
 def test_threads_are_those_of_torch_unless_stated(monkeypatch: pytest.MonkeyPatch):
     thread_counts: list[int] = []
     monkeypatch.setattr(
-        native_kernel, "core", SimpleNamespace(diagonal_f64=lambda *given: thread_counts.append(given[-1]))
+        native_calls, "core", SimpleNamespace(diagonal_f64=lambda *given: thread_counts.append(given[12]))
     )
     x, before = make("smooth", 0, 2, 5, 1), torch.get_num_threads()
     try:

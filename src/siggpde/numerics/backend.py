@@ -22,39 +22,53 @@ from siggpde.numerics.core import core, requested_backend
 from siggpde.numerics.native import operations as native
 from siggpde.numerics.reference import operations as reference
 from siggpde.numerics.requested_words import RequestedWords
+from siggpde.numerics.static_kernel import StaticKernel
+
+TRITON_STATIC_KERNELS = ("linear",)
 
 
 class Operations(Protocol):
     """What every backend computes. Arguments have been checked, except that numbers may not be finite.
 
     x (n, length, channels) is contiguous, float32 or float64; lengths (n,) int64, or None if all points count.
+    `static` lifts the paths; None is the linear kernel.
     `refine` is the number of dyadic refinements of finite differences, or -1 for polynomial edges accurate to `tol`.
     Results have the dtype of x. Where `differentiable` is true they carry a graph; other results do not.
     """
 
     def diagonal(
-        self, x: Tensor, lengths: Tensor | None, refine: int, tol: float, log: bool, threads: int, differentiable: bool
-    ) -> Tensor:
+        self, x: Tensor, lengths: Tensor | None, static: StaticKernel | None, refine: int, tol: float, log: bool,
+        threads: int, differentiable: bool,
+    ) -> Tensor:  # fmt: skip
         """k(X_i, X_i) (n,), or its logarithm."""
         ...
 
     def diagonal_with_gradient(
-        self, x: Tensor, lengths: Tensor | None, refine: int, tol: float, log: bool, threads: int
-    ) -> tuple[Tensor, Tensor]:
+        self, x: Tensor, lengths: Tensor | None, static: StaticKernel | None, refine: int, tol: float, log: bool,
+        threads: int,
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
         """k(X_i, X_i) (n,), or its logarithm, and its gradient in the points (n, length, channels)."""
         ...
 
     def diagonal_with_scale_gradient(
-        self, x: Tensor, lengths: Tensor | None, theta: Tensor, refine: int, tol: float, log: bool, threads: int
-    ) -> tuple[Tensor, Tensor]:
+        self, x: Tensor, lengths: Tensor | None, theta: Tensor, static: StaticKernel | None, refine: int, tol: float,
+        log: bool, threads: int,
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
         """k (n,), or log k, of the paths scaled by theta (d,), and its gradient in log theta (n, d)."""
         ...
 
     def gram(
-        self, x: Tensor, x_lengths: Tensor | None, y: Tensor | None, y_lengths: Tensor | None, refine: int, tol: float,
-        threads: int, differentiable: bool,
+        self, x: Tensor, x_lengths: Tensor | None, y: Tensor | None, y_lengths: Tensor | None,
+        static: StaticKernel | None, refine: int, tol: float, threads: int, differentiable: bool,
     ) -> Tensor:  # fmt: skip
         """k(X_i, Y_j) (n, m); y None means x."""
+        ...
+
+    def normalized_gram(
+        self, x: Tensor, x_lengths: Tensor | None, y: Tensor | None, y_lengths: Tensor | None, log_norm_x: Tensor,
+        log_norm_y: Tensor, static: StaticKernel | None, refine: int, tol: float, threads: int, differentiable: bool,
+    ) -> Tensor:  # fmt: skip
+        """k(X_i, Y_j) exp(-log_norm_x_i - log_norm_y_j) (n, m), float64, where k itself may be out of range."""
         ...
 
     def signature(self, x: Tensor, lengths: Tensor | None, words: RequestedWords, threads: int) -> Tensor:
@@ -66,9 +80,14 @@ class Operations(Protocol):
         ...
 
 
-def backend_for(x: Tensor) -> Operations:
-    """The implementation that computes for this tensor; raises RuntimeError where it should be Triton but cannot."""
+def backend_for(x: Tensor, *, static: str = "linear") -> Operations:
+    """The implementation that computes for this tensor; raises RuntimeError where it should be Triton but cannot.
+
+    Static kernels that Triton does not have are computed in plain torch where it would compute.
+    """
     if uses_triton(x):
+        if static not in TRITON_STATIC_KERNELS:
+            return reference
         from siggpde.numerics.triton import operations  # noqa: PLC0415 - Triton is imported only where it computes
 
         return operations

@@ -18,6 +18,8 @@ from torch import Tensor
 from siggpde.numerics import inputs
 from siggpde.numerics.backend import backend_for
 from siggpde.numerics.gradients import kernel as gradients
+from siggpde.numerics.normalized import normalized_gram
+from siggpde.numerics.static_kernel import Parameter, Static, StaticKernel, check_static
 
 Solver = Literal["series", "fd"]
 Gradient = Literal["adjoint", "variation", "augmented"]
@@ -30,6 +32,11 @@ def signature_kernel(
     x: inputs.Series,
     y: inputs.Series | None = None,
     *,
+    static: Static = "linear",
+    bandwidth: Parameter | None = None,
+    amplitude: Parameter = 1.0,
+    alpha: float | None = None,
+    normalize: bool = False,
     solver: Solver = "series",
     refine: int = 0,
     tol: float = 1e-8,
@@ -44,6 +51,14 @@ def signature_kernel(
 
     x (n, length, channels) and y (m, length', channels), float32 or float64, or lists of (length_i, channels);
     `lengths` and `y_lengths` as for `signature`.
+
+    `static` lifts the paths by a kernel kappa(x, y) = amplitude² c(|x - y| / bandwidth) of points
+    (`siggpde.numerics.static_kernel` has the formulas): <dx_i, dy_j> becomes kappa(x_(i+1), y_(j+1)) -
+    kappa(x_i, y_(j+1)) - kappa(x_(i+1), y_j) + kappa(x_i, y_j). Bandwidth (1 if left out) and amplitude may be scalar
+    tensors, to which gradients flow too; `alpha` (1 if left out) is for "rational_quadratic". "matern12" has no
+    gradient where points of x and y coincide: such a pair of points adds nothing to it.
+
+    `normalize=True` gives k(X, Y) / sqrt(k(X, X) k(Y, Y)), between -1 and 1, also where k itself would overflow.
 
     `solver="series"` bounds |error| / sqrt(k(X, X) k(Y, Y)) by `tol` (at least 16 roundings of the dtype);
     `solver="fd"` uses `refine` dyadic refinements. No value depends on the rest of the batch.
@@ -66,16 +81,27 @@ def signature_kernel(
         _check_pair(xs, ys)
     elif y_lengths is not None:
         raise ValueError("y_lengths is given, but y is not; for the Gram matrix of x alone give `lengths`")
-    differentiable = torch.is_grad_enabled() and (xs.requires_grad or (ys is not None and ys.requires_grad))
-    if differentiable and gradient != "adjoint":
-        return gradients.gram(xs, x_counts, ys, y_counts, refinement, gradient)
-    return backend_for(xs).gram(xs, x_counts, ys, y_counts, refinement, tol, threads, differentiable)
+    lift, factor = check_static(static, bandwidth, amplitude, alpha)
+    xs, ys = _times(xs, factor), None if ys is None else _times(ys, factor)
+    wanted = xs.requires_grad or (ys is not None and ys.requires_grad) or (lift is not None and lift.differentiable)
+    differentiable = torch.is_grad_enabled() and wanted
+    settings = refinement, tol, threads, differentiable
+    algorithm = _algorithm(gradient, lift, normalize)
+    if normalize:
+        return normalized_gram(xs, x_counts, ys, y_counts, lift, *settings)
+    if differentiable and algorithm is not None:
+        return gradients.gram(xs, x_counts, ys, y_counts, refinement, algorithm)
+    return backend_for(xs, static=static).gram(xs, x_counts, ys, y_counts, lift, *settings)
 
 
 def signature_kernel_diag(
     x: inputs.Series,
     *,
     lengths: Lengths = None,
+    static: Static = "linear",
+    bandwidth: Parameter | None = None,
+    amplitude: Parameter = 1.0,
+    alpha: float | None = None,
     log: bool = False,
     solver: Solver = "series",
     refine: int = 0,
@@ -95,10 +121,13 @@ def signature_kernel_diag(
     threads = inputs.thread_count(n_jobs)
     xs, counts = inputs.as_batch(x, lengths)
     refinement, tol = _settings(solver, refine, tol, gradient, xs.dtype)
-    differentiable = torch.is_grad_enabled() and xs.requires_grad
-    if differentiable and gradient != "adjoint":
-        return gradients.diagonal(xs, counts, refinement, log, gradient)
-    return backend_for(xs).diagonal(xs, counts, refinement, tol, log, threads, differentiable)
+    lift, factor = check_static(static, bandwidth, amplitude, alpha)
+    xs = _times(xs, factor)
+    differentiable = torch.is_grad_enabled() and (xs.requires_grad or (lift is not None and lift.differentiable))
+    algorithm = _algorithm(gradient, lift)
+    if differentiable and algorithm is not None:
+        return gradients.diagonal(xs, counts, refinement, log, algorithm)
+    return backend_for(xs, static=static).diagonal(xs, counts, lift, refinement, tol, log, threads, differentiable)
 
 
 def signature_kernel_diag_scales(
@@ -106,6 +135,10 @@ def signature_kernel_diag_scales(
     theta: Tensor,
     *,
     lengths: Lengths = None,
+    static: Static = "linear",
+    bandwidth: Parameter | None = None,
+    amplitude: Parameter = 1.0,
+    alpha: float | None = None,
     log: bool = False,
     solver: Solver = "series",
     refine: int = 0,
@@ -129,17 +162,23 @@ def signature_kernel_diag_scales(
     threads = inputs.thread_count(n_jobs)
     xs, counts = inputs.as_batch(x, lengths)
     refinement, tol = _settings(solver, refine, tol, "adjoint", xs.dtype)
-    backend, xs = backend_for(xs), xs.detach()
+    backend, xs = backend_for(xs, static=static), xs.detach()
     scales = torch.as_tensor(theta).detach().to(dtype=xs.dtype, device=xs.device).contiguous()
     if scales.shape != xs.shape[2:] or not torch.isfinite(scales).all():
         raise ValueError(f"theta must be {xs.shape[2]} finite scales, one a channel of x, got {theta}")
-    return backend.diagonal_with_scale_gradient(xs, counts, scales, refinement, tol, log, threads)
+    lift, factor = check_static(static, bandwidth, amplitude, alpha)
+    xs = _times(xs, factor)
+    return backend.diagonal_with_scale_gradient(xs, counts, scales, lift, refinement, tol, log, threads)
 
 
 def signature_kernel_diag_gradient(
     x: inputs.Series,
     *,
     lengths: Lengths = None,
+    static: Static = "linear",
+    bandwidth: Parameter | None = None,
+    amplitude: Parameter = 1.0,
+    alpha: float | None = None,
     log: bool = False,
     solver: Solver = "series",
     refine: int = 0,
@@ -159,7 +198,11 @@ def signature_kernel_diag_gradient(
     threads = inputs.thread_count(n_jobs)
     xs, counts = inputs.as_batch(x, lengths)
     refinement, tol = _settings(solver, refine, tol, "adjoint", xs.dtype)
-    return backend_for(xs).diagonal_with_gradient(xs, counts, refinement, tol, log, threads)
+    lift, factor = check_static(static, bandwidth, amplitude, alpha)
+    value, slope = backend_for(xs, static=static).diagonal_with_gradient(
+        _times(xs, factor), counts, lift, refinement, tol, log, threads
+    )
+    return value, _times(slope, factor).detach()
 
 
 @lru_cache(maxsize=256)
@@ -176,6 +219,21 @@ def _settings(solver: str, refine: int, tol: float, gradient: str, dtype: torch.
     if not 0 < tol < 1:
         raise ValueError(f"tol must be between 0 and 1, got {tol!r}")
     return (-1 if solver == "series" else refine), max(float(tol), 16 * torch.finfo(dtype).eps)
+
+
+def _times(x: Tensor, factor: Tensor | None) -> Tensor:
+    """x times the amplitude of the linear static kernel."""
+    return x if factor is None else x * factor.to(x)
+
+
+def _algorithm(gradient: Gradient, lift: StaticKernel | None, normalize: bool = False) -> gradients.Algorithm | None:
+    """The algorithm of the paper that the gradient comes from, if any: they are for the plain, linear kernel only."""
+    if gradient == "adjoint":
+        return None
+    if normalize or lift is not None:
+        what = "normalize=True" if normalize else f"static={lift.name!r}" if lift else ""
+        raise ValueError(f"gradient={gradient!r} is for static='linear', not normalised; for {what} take 'adjoint'")
+    return gradient
 
 
 def _check_pair(x: Tensor, y: Tensor) -> None:

@@ -1,6 +1,15 @@
 """The operations by the native core (`siggpde.numerics.backend.Operations`)."""
 
-from siggpde.numerics.native.kernel import diagonal, diagonal_with_gradient, diagonal_with_scale_gradient, gram
+from siggpde.numerics.native.diagonal import diagonal, diagonal_with_gradient, diagonal_with_scale_gradient
+from siggpde.numerics.native.gram import gram, normalized_gram
 from siggpde.numerics.native.signature import extend, signature
 
-__all__ = ["diagonal", "diagonal_with_gradient", "diagonal_with_scale_gradient", "extend", "gram", "signature"]
+__all__ = [
+    "diagonal",
+    "diagonal_with_gradient",
+    "diagonal_with_scale_gradient",
+    "extend",
+    "gram",
+    "normalized_gram",
+    "signature",
+]

@@ -45,15 +45,25 @@ def solve_goursat(
 
     This is the PDE of the paper, of which k(X, Y) is the solution at the far corner.
     """
+    end, shift = solve_scaled(rho, degree, powers, rescale=log, cells=cells)
+    return end.log() + shift if log else end
+
+
+def solve_scaled(
+    rho: Tensor, degree: int, powers: int, *, rescale: bool = True, cells: Cells | None = None
+) -> tuple[Tensor, Tensor]:
+    """(u, shift), both (n,), with U = u exp(shift) at the far corner; without `rescale` shift is zero.
+
+    The problem is linear in the boundary values: a series may be rescaled as a whole at any time.
+    """
     n, rows, columns = rho.shape
     shift = rho.new_zeros(n)
     if rows == 0 or columns == 0:
-        return shift if log else shift + 1
+        return shift + 1, shift
     front = boundary(rho, degree)
     for t in range(rows + columns - 1):
         front = advance_antidiagonal(front, rho, t, degree, powers, cells)
-        if log:
-            # The problem is linear in the boundary values: a series may be rescaled as a whole at any time.
+        if rescale:
             grown = front.corner.detach().abs().amax(1) > RESCALE_ABOVE
             factor = torch.where(grown, 1 / RESCALE_ABOVE, 1.0).to(rho)
             shift = shift - factor.log()
@@ -62,8 +72,7 @@ def solve_goursat(
                 front.bottom * factor[:, None, None],
                 front.corner * factor[:, None],
             )
-    end = front.corner[:, -1] + front.left[:, -1, 0]
-    return end.log() + shift if log else end
+    return front.corner[:, -1] + front.left[:, -1, 0], shift
 
 
 def boundary(rho: Tensor, degree: int) -> Front:

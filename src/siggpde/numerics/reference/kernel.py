@@ -45,14 +45,19 @@ def split_increments(x: Tensor, lengths: Tensor | None, scheme: Scheme) -> Tenso
     increments = end - start
     if scheme.pieces:
         return increments.repeat_interleave(scheme.pieces, 1) / scheme.pieces
-    longest = increments.detach().norm(dim=2) / MAX_PIECE_LENGTH
-    counts = longest.ceil().nan_to_num(nan=1.0, posinf=MAX_PIECES).clamp(1, MAX_PIECES).long()
+    counts = piece_counts(increments.detach().norm(dim=2))
     if bool((counts == 1).all()):
         return increments
     split = [
         (series / count[:, None]).repeat_interleave(count, 0) for series, count in zip(increments, counts, strict=True)
     ]
     return torch.nn.utils.rnn.pad_sequence(split, batch_first=True)
+
+
+def piece_counts(lengths: Tensor) -> Tensor:
+    """How many pieces make segments of these lengths short."""
+    counts = (lengths / MAX_PIECE_LENGTH).ceil().nan_to_num(nan=1.0, posinf=MAX_PIECES)
+    return counts.clamp(1, MAX_PIECES).long()
 
 
 def diagonal(x: Tensor, lengths: Tensor | None, scheme: Scheme, log: bool = False) -> Tensor:
@@ -77,17 +82,18 @@ def gram(
 
 
 def solve_all_pairs(solve: Callable[[Tensor, Tensor], Tensor], dx: Tensor, dy: Tensor) -> Tensor:
-    """solve(dx_i, dy_j) for all pairs, (n, m); dx (n, I, d), dy (m, J, d); solve takes paired increments."""
+    """solve(dx_i, dy_j) for all pairs, (n, m, ...); dx (n, I, d), dy (m, J, d); solve takes paired increments."""
     n, m = len(dx), len(dy)
     if n == 0 or m == 0:
         return dx.new_zeros(n, m) * (dx.sum() + dy.sum())  # zero, but in the graph as every other result
     left = dx.repeat_interleave(m, 0)
     right = dy.repeat(n, 1, 1)
-    return solve_in_chunks(solve, left, right).reshape(n, m)
+    values = solve_in_chunks(solve, left, right)
+    return values.reshape(n, m, *values.shape[1:])
 
 
 def solve_in_chunks(solve: Callable[[Tensor, Tensor], Tensor], dx: Tensor, dy: Tensor) -> Tensor:
-    """solve(dx, dy) -> (n,), a bounded number of grid cells at a time."""
+    """solve(dx, dy) -> (n, ...), a bounded number of grid cells at a time."""
     size = max(1, CELLS_AT_ONCE // max(1, dx.shape[1] * dy.shape[1]))
     values = [solve(a, b) for a, b in zip(dx.split(size), dy.split(size), strict=True)]
     return torch.cat(values) if values else dx.new_zeros(0)

@@ -11,52 +11,86 @@ import torch
 from torch import Tensor
 
 from siggpde.numerics import errors, inputs
-from siggpde.numerics.reference import kernel
+from siggpde.numerics.reference import kernel, lifted
 from siggpde.numerics.reference import signature as chen
+from siggpde.numerics.reference.goursat import solve_scaled
 from siggpde.numerics.requested_words import RequestedWords
+from siggpde.numerics.static_kernel import StaticKernel
 
 PairSolver = Callable[[Tensor, Tensor], Tensor]
 
 
 def diagonal(
-    x: Tensor, lengths: Tensor | None, refine: int, tol: float, log: bool, threads: int, differentiable: bool
-) -> Tensor:
-    """k(X_i, X_i) (n,), or its logarithm, with a graph where x has one."""
+    x: Tensor, lengths: Tensor | None, static: StaticKernel | None, refine: int, tol: float, log: bool, threads: int,
+    differentiable: bool,
+) -> Tensor:  # fmt: skip
+    """k(X_i, X_i) (n,), or its logarithm, with a graph where x or the static kernel has one."""
     scheme = kernel.scheme_of(refine)
-    return diagonal_by(lambda dx, dy: kernel.solve_pairs(dx, dy, scheme, log), x, lengths, scheme, log)
+    coefficients = _coefficients(static)
+
+    def solve(a: Tensor, b: Tensor) -> Tensor:
+        return kernel.solve_goursat(coefficients(a, b), scheme.degree, scheme.powers, log=log)
+
+    return diagonal_by(solve, x, lengths, scheme, log, static)
 
 
 def diagonal_with_gradient(
-    x: Tensor, lengths: Tensor | None, refine: int, tol: float, log: bool, threads: int
+    x: Tensor, lengths: Tensor | None, static: StaticKernel | None, refine: int, tol: float, log: bool, threads: int
 ) -> tuple[Tensor, Tensor]:
     """k and its gradient in the points (n, length, channels)."""
     leaf = x.detach().requires_grad_()
     with torch.enable_grad():
-        value = diagonal(leaf, lengths, refine, tol, log, threads, True)
+        value = diagonal(leaf, lengths, static, refine, tol, log, threads, True)
         (gradient,) = torch.autograd.grad(value.sum(), leaf)
     return value.detach(), gradient
 
 
 def diagonal_with_scale_gradient(
-    x: Tensor, lengths: Tensor | None, theta: Tensor, refine: int, tol: float, log: bool, threads: int
-) -> tuple[Tensor, Tensor]:
+    x: Tensor, lengths: Tensor | None, theta: Tensor, static: StaticKernel | None, refine: int, tol: float, log: bool,
+    threads: int,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     """k of the paths scaled by theta (d,), and its gradient in log theta (n, d)."""
     log_factor = torch.zeros_like(theta).expand(len(x), -1).clone().requires_grad_()
     with torch.enable_grad():
         points = torch.where(inputs.row_mask(x, lengths)[:, :, None], x, 0.0)
         scaled = points * (theta * log_factor.exp())[:, None, :]
-        value = diagonal(scaled, lengths, refine, tol, log, threads, True)
+        value = diagonal(scaled, lengths, static, refine, tol, log, threads, True)
         (gradient,) = torch.autograd.grad(value.sum(), log_factor)
     return value.detach(), gradient
 
 
 def gram(
-    x: Tensor, x_lengths: Tensor | None, y: Tensor | None, y_lengths: Tensor | None, refine: int, tol: float,
-    threads: int, differentiable: bool,
+    x: Tensor, x_lengths: Tensor | None, y: Tensor | None, y_lengths: Tensor | None, static: StaticKernel | None,
+    refine: int, tol: float, threads: int, differentiable: bool,
 ) -> Tensor:  # fmt: skip
-    """k(X_i, Y_j) (n, m), with a graph where x or y has one; y None means x."""
+    """k(X_i, Y_j) (n, m), with a graph where x, y or the static kernel has one; y None means x."""
     scheme = kernel.scheme_of(refine)
-    return gram_by(lambda dx, dy: kernel.solve_pairs(dx, dy, scheme, False), x, x_lengths, y, y_lengths, scheme)
+    coefficients = _coefficients(static)
+
+    def solve(a: Tensor, b: Tensor) -> Tensor:
+        return kernel.solve_goursat(coefficients(a, b), scheme.degree, scheme.powers)
+
+    return gram_by(solve, x, x_lengths, y, y_lengths, scheme, static)
+
+
+def normalized_gram(
+    x: Tensor, x_lengths: Tensor | None, y: Tensor | None, y_lengths: Tensor | None, log_norm_x: Tensor,
+    log_norm_y: Tensor, static: StaticKernel | None, refine: int, tol: float, threads: int, differentiable: bool,
+) -> Tensor:  # fmt: skip
+    """k(X_i, Y_j) exp(-log_norm_x_i - log_norm_y_j) (n, m), where k itself may be out of range; y None means x."""
+    scheme = kernel.scheme_of(refine)
+    coefficients = _coefficients(static)
+
+    def solve(a: Tensor, b: Tensor) -> Tensor:
+        return torch.stack(solve_scaled(coefficients(a, b), scheme.degree, scheme.powers), 1)
+
+    other, other_lengths = (x, x_lengths) if y is None else (y, y_lengths)
+    left = _finite_pieces(x, x_lengths, scheme, "x", static)
+    right = _finite_pieces(other, other_lengths, scheme, "y", static)
+    if len(left) == 0 or len(right) == 0:
+        return kernel.solve_all_pairs(solve, left, right)
+    value, shift = kernel.solve_all_pairs(solve, left, right).unbind(2)
+    return _check_range(value * (shift - log_norm_x[:, None] - log_norm_y).exp(), False)
 
 
 def signature(x: Tensor, lengths: Tensor | None, words: RequestedWords, threads: int) -> Tensor:
@@ -69,10 +103,17 @@ def extend(start: Tensor, increments: Tensor, words: RequestedWords, threads: in
     return chen.extend_by(chen.extend, start, increments, words)
 
 
-def diagonal_by(solve: PairSolver, x: Tensor, lengths: Tensor | None, scheme: kernel.Scheme, log: bool) -> Tensor:
-    """k(X_i, X_i) (n,), or its logarithm, by a function of paired increments."""
-    dx = _finite_increments(x, lengths, scheme, "x")
-    return _check_range(kernel.solve_in_chunks(solve, dx, dx), True, log)
+def diagonal_by(
+    solve: PairSolver,
+    x: Tensor,
+    lengths: Tensor | None,
+    scheme: kernel.Scheme,
+    log: bool,
+    static: StaticKernel | None = None,
+) -> Tensor:
+    """k(X_i, X_i) (n,), or its logarithm, by a function of paired pieces."""
+    pieces = _finite_pieces(x, lengths, scheme, "x", static)
+    return _check_range(kernel.solve_in_chunks(solve, pieces, pieces), True, log)
 
 
 def gram_by(
@@ -82,17 +123,29 @@ def gram_by(
     y: Tensor | None,
     y_lengths: Tensor | None,
     scheme: kernel.Scheme,
+    static: StaticKernel | None = None,
 ) -> Tensor:
-    """k(X_i, Y_j) (n, m), by a function of paired increments; y None means x."""
+    """k(X_i, Y_j) (n, m), by a function of paired pieces; y None means x."""
     other, other_lengths = (x, x_lengths) if y is None else (y, y_lengths)
-    dx = _finite_increments(x, x_lengths, scheme, "x")
-    dy = _finite_increments(other, other_lengths, scheme, "y")
-    return _check_range(kernel.solve_all_pairs(solve, dx, dy), False)
+    left = _finite_pieces(x, x_lengths, scheme, "x", static)
+    right = _finite_pieces(other, other_lengths, scheme, "y", static)
+    return _check_range(kernel.solve_all_pairs(solve, left, right), False)
 
 
-def _finite_increments(x: Tensor, lengths: Tensor | None, scheme: kernel.Scheme, name: str) -> Tensor:
+def _coefficients(static: StaticKernel | None) -> PairSolver:
+    """rho (n, I, J) of paired pieces: increments, or segments that a static kernel lifts."""
+    if static is None:
+        return lambda dx, dy: dx @ dy.transpose(1, 2)
+    return lambda a, b: lifted.lifted_coefficients(a, b, static)
+
+
+def _finite_pieces(
+    x: Tensor, lengths: Tensor | None, scheme: kernel.Scheme, name: str, static: StaticKernel | None
+) -> Tensor:
     inputs.check_finite(x, lengths, name)
-    return kernel.split_increments(x, lengths, scheme)
+    if static is None:
+        return kernel.split_increments(x, lengths, scheme)
+    return lifted.split_lifted(x, lengths, scheme, static)
 
 
 def _check_range(value: Tensor, diagonal: bool, log: bool = False) -> Tensor:

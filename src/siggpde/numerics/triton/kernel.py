@@ -1,4 +1,4 @@
-"""The signature kernel by Triton: the same functions as `siggpde.numerics.native.kernel`, for tensors on a GPU.
+"""The signature kernel by Triton: the same functions as `siggpde.numerics.native`, for tensors on a GPU.
 
 Logarithms are computed in float64 whatever the dtype of x. `threads` is part of the common interface and not used.
 """
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from siggpde.numerics.autograd import once_differentiable
 from siggpde.numerics.errors import raise_or_warn
+from siggpde.numerics.static_kernel import StaticKernel
 from siggpde.numerics.triton.batch import Batch
 from siggpde.numerics.triton.diagonal import Wanted, plan_request, solve_diagonal
 from siggpde.numerics.triton.gram import Side, differentiate_gram, prepare, solve_gram
@@ -21,8 +22,9 @@ Settings = tuple[int, float, bool]
 
 
 def diagonal(
-    x: Tensor, lengths: Tensor | None, refine: int, tol: float, log: bool, threads: int, differentiable: bool
-) -> Tensor:
+    x: Tensor, lengths: Tensor | None, static: StaticKernel | None, refine: int, tol: float, log: bool, threads: int,
+    differentiable: bool,
+) -> Tensor:  # fmt: skip
     """k(X_i, X_i) (n,), or its logarithm; refine < 0 means polynomial edges accurate to `tol`."""
     wide = x.double() if log else x
     if differentiable:
@@ -33,8 +35,9 @@ def diagonal(
 
 
 def diagonal_with_scale_gradient(
-    x: Tensor, lengths: Tensor | None, theta: Tensor, refine: int, tol: float, log: bool, threads: int
-) -> tuple[Tensor, Tensor]:
+    x: Tensor, lengths: Tensor | None, theta: Tensor, static: StaticKernel | None, refine: int, tol: float, log: bool,
+    threads: int,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     """k of the paths scaled by theta (d,), and its gradient in log theta (n, d), in one pass."""
     wide, scales = (x.double(), theta.double()) if log else (x, theta)
     value, gradient = _run_diagonal(wide, lengths, scales, (refine, tol, log), "scales")
@@ -43,7 +46,7 @@ def diagonal_with_scale_gradient(
 
 
 def diagonal_with_gradient(
-    x: Tensor, lengths: Tensor | None, refine: int, tol: float, log: bool, threads: int
+    x: Tensor, lengths: Tensor | None, static: StaticKernel | None, refine: int, tol: float, log: bool, threads: int
 ) -> tuple[Tensor, Tensor]:
     """k and its gradient in the points (n, length, channels), in one pass."""
     wide = (x.double() if log else x).detach()
@@ -53,8 +56,8 @@ def diagonal_with_gradient(
 
 
 def gram(
-    x: Tensor, x_lengths: Tensor | None, y: Tensor | None, y_lengths: Tensor | None, refine: int, tol: float,
-    threads: int, differentiable: bool,
+    x: Tensor, x_lengths: Tensor | None, y: Tensor | None, y_lengths: Tensor | None, static: StaticKernel | None,
+    refine: int, tol: float, threads: int, differentiable: bool,
 ) -> Tensor:  # fmt: skip
     """k(X_i, Y_j) (n, m); y None means x."""
     run = _Gram.apply if differentiable else _run_gram
