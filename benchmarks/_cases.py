@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 KINDS = ("smooth", "brownian")
+STATIC_KERNELS = ("rbf", "matern12", "matern52", "rational_quadratic")
 KERNEL_SHAPES = ((200, 46, 2), (50, 8, 3), (64, 200, 5))
 SIGNATURE_CASES = (((200, 46, 2), 7), ((50, 8, 3), 5), ((128, 100, 6), 4))
 GRAM_SHAPE = (200, 46, 2)
@@ -85,6 +86,14 @@ def kernel_case(kind: str, shape: tuple[int, int, int]) -> KernelCase:
     k, gradient = _reference.kernel_and_gradient(x[: 64 if shape[1] <= 50 else 8])
     assert ALLOWED[0] < k.min() and k.max() < ALLOWED[1], f"k(X, X) is in {k.min()} to {k.max()} for {kind} {shape}"
     return KernelCase(kind, x, k, gradient)
+
+
+@cache
+def lifted_case(kind: str, shape: tuple[int, int, int], static: str) -> KernelCase:
+    """The same paths lifted by a static kernel of bandwidth and amplitude 1."""
+    x = paths(kind, shape)
+    k, gradient = _reference.kernel_and_gradient(x[: 64 if shape[1] <= 50 else 8], static)
+    return KernelCase(f"{kind} {static}", x, k, gradient)
 
 
 @cache

@@ -46,6 +46,21 @@ def diagonal_problem(kind: str, shape: tuple[int, int, int], how: str) -> Proble
     return Problem(case.name, calls(case.x), calls(case.x[: case.count].clone()), errors, case.x, slope)
 
 
+def lifted_problem(kind: str, shape: tuple[int, int, int], static: str, how: str) -> Problem:
+    """The same for paths lifted by a static kernel of bandwidth 1."""
+    case, slope = _cases.lifted_case(kind, shape, static), how != "value"
+
+    def calls(x: Tensor) -> Callable[[object, dict], Call]:
+        return lambda peer, options: getattr(peer, how)(x, {**options, **peer.static(static)})
+
+    def errors(result: object) -> tuple[float, float | None]:
+        k, gradient = result if slope else (result, None)
+        error = median_error(k[: case.count], case.k)
+        return error, median_error(gradient[: case.count], case.gradient) if slope else None
+
+    return Problem(case.name, calls(case.x), calls(case.x[: case.count].clone()), errors, case.x, slope)
+
+
 def gram_problem(kind: str) -> Problem:
     """The (n, n) matrix of k(X_i, X_j); the error is taken on the pairs that the reference knows."""
     x, rows, columns, known = _cases.gram_case(kind)

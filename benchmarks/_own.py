@@ -100,6 +100,41 @@ def small_call(rounds: int, table: Table, goal: Goal) -> None:
             goal.got, goal.where = seconds * 1e6, f"{name}: {show_seconds(seconds)}"
 
 
+def landmarks(rounds: int, table: Table, goal: Goal) -> None:
+    """Cells a nanosecond of n x m Gram matrices by the same scheme as k(X, X), of which half the cells are solved."""
+    ours, generator = Ours(), torch.Generator().manual_seed(3)
+    for shape, others in (((256, 64, 3), 128), ((128, 128, 2), 64), ((256, 32, 8), 128), ((512, 16, 2), 256)):
+        for ragged in (False, True):
+            x, y = _cases.paths("smooth", shape), _cases.paths("smooth", (others, *shape[1:]), seed=7)
+            n, length, _ = shape
+            counts = [
+                torch.randint(length // 2, length + 1, (len(z),), generator=generator) if ragged else None
+                for z in (x, y)
+            ]
+            steps = [length - 1.0 if c is None else (c - 1.0) for c in counts]
+            x_steps, y_steps = (s * torch.ones(len(z)) for s, z in zip(steps, (x, y), strict=True))
+            many = max(1, 2**22 // (n * length**2))
+            long_counts = None if counts[0] is None else counts[0].repeat(many)
+            calls = {
+                "k(X,X)": ours.ragged_value(x.repeat(many, 1, 1), long_counts, _COARSE),
+                "k(X,Y)": ours.rectangular(x, y, *counts, _COARSE),
+                "k(X,X) for all pairs": ours.rectangular(x, None, counts[0], None, _COARSE),
+            }
+            cells = {
+                "k(X,X)": many * float((x_steps * (x_steps + 1)).sum()) / 2,
+                "k(X,Y)": float(x_steps.sum() * y_steps.sum()),
+                "k(X,X) for all pairs": float(x_steps.sum() ** 2 + x_steps.square().sum()) / 2,
+            }
+            seconds = by_turns(calls, rounds)
+            speed = {name: cells[name] / taken / 1e9 for name, taken in seconds.items()}
+            case = f"{n} x {others}, {_cases.shape_name(shape[1:])}{' ragged' if ragged else ''}"
+            for name, taken in seconds.items():
+                ratio = speed[name] / speed["k(X,X)"]
+                table.rows.append(Row(f"{case} {name}", OURS, f"{speed[name]:.3f} cells/ns", taken, ratio))
+                if name != "k(X,X)" and (goal.got is None or ratio < goal.got):
+                    goal.got, goal.where = ratio, f"{case} {name}"
+
+
 def memory(peers: dict[str, object], quick: bool, table: Table, goal: Goal) -> None:
     """Extra peak memory of value + gradient on long series."""
     trials = [

@@ -47,6 +47,10 @@ class Ours:
     def value(self, x: Tensor, options: dict) -> Call:
         return functools.partial(self._diag, x, **options)
 
+    def static(self, name: str) -> dict:
+        """The options of a static kernel of bandwidth 1."""
+        return {"static": name}
+
     def slope(self, x: Tensor, options: dict) -> Call:
         return functools.partial(self._diag_gradient, x, **options)
 
@@ -55,6 +59,14 @@ class Ours:
 
     def gram(self, x: Tensor, options: dict) -> Call:
         return functools.partial(self._gram, x, **options)
+
+    def ragged_value(self, x: Tensor, lengths: Tensor | None, options: dict) -> Call:
+        return functools.partial(self._diag, x, lengths=lengths, **options)
+
+    def rectangular(
+        self, x: Tensor, y: Tensor | None, lengths: Tensor | None, y_lengths: Tensor | None, options: dict
+    ) -> Call:
+        return functools.partial(self._gram, x, y, lengths=lengths, y_lengths=y_lengths, **options)
 
     def signature(self, x: Tensor, depth: int) -> Call:
         return functools.partial(self._signature, x, depth=depth)
@@ -83,6 +95,16 @@ class Pysiglib:
         if "order" in options:
             return 8.0 * cells * (2 * options["order"] + 4 if slope else 1)
         return 8.0 * cells * (1 if not slope else 2 * 4 ** options["dyadic_order"])
+
+    def static(self, name: str) -> dict:
+        """The options of a static kernel of bandwidth 1."""
+        kernels = {
+            "rbf": lambda: self._module.RBFKernel(2.0),
+            "matern12": lambda: self._module.Matern12Kernel(1.0),
+            "matern52": lambda: self._module.Matern52Kernel(1.0),
+            "rational_quadratic": lambda: self._module.RationalQuadraticKernel(1.0),
+        }
+        return {"static_kernel": kernels[name]()}
 
     def value(self, x: Tensor, options: dict) -> Call:
         return functools.partial(self._module.sig_kernel, x, x, n_jobs=1, **options)

@@ -21,9 +21,32 @@ from torch.utils.checkpoint import checkpoint
 DEGREE = 24  # 16 where every |p| is below 0.5
 
 
-def kernel_pairs(x: Tensor, y: Tensor) -> Tensor:
-    """k(x_i, y_i) of paths x (n, length, d) and y (n, length', d) -> (n,)."""
-    p = torch.einsum("nid,njd->nij", x.diff(dim=1), y.diff(dim=1))
+def _root(squared: Tensor) -> Tensor:
+    """The distance, with gradient zero where points coincide."""
+    apart = squared > 0
+    return torch.where(apart, torch.where(apart, squared, 1.0).sqrt(), 0.0)
+
+
+def _matern52(squared: Tensor) -> Tensor:
+    s = math.sqrt(5) * _root(squared)
+    return (1 + s + s * s / 3) * torch.exp(-s)
+
+
+STATIC_KERNELS = {
+    "rbf": lambda squared: torch.exp(-squared / 2),
+    "matern12": lambda squared: torch.exp(-_root(squared)),
+    "matern52": _matern52,
+    "rational_quadratic": lambda squared: 1 / (1 + squared / 2),
+}
+
+
+def kernel_pairs(x: Tensor, y: Tensor, static: str = "linear") -> Tensor:
+    """k(x_i, y_i) of paths x (n, length, d) and y (n, length', d), lifted by a static kernel of bandwidth 1 -> (n,)."""
+    if static == "linear":
+        p = torch.einsum("nid,njd->nij", x.diff(dim=1), y.diff(dim=1))
+    else:
+        squared = (x[:, :, None] - y[:, None]).square().sum(-1)
+        p = STATIC_KERNELS[static](squared).diff(dim=1).diff(dim=2)
     n, rows, cols = p.shape
     degree = DEGREE if p.detach().abs().max() > 0.5 else 16
     one = p.new_zeros(n, 1, degree)
@@ -62,10 +85,10 @@ def _inverse_factorials(count: int, like: Tensor) -> Tensor:
     return like.new_tensor([1.0 / math.factorial(i) for i in range(count)])
 
 
-def kernel_and_gradient(x: Tensor) -> tuple[Tensor, Tensor]:
+def kernel_and_gradient(x: Tensor, static: str = "linear") -> tuple[Tensor, Tensor]:
     """k(x_i, x_i) (n,) and the gradient of its sum with respect to the path (n, length, d)."""
     x = x.detach().clone().requires_grad_()
-    k = kernel_pairs(x, x)
+    k = kernel_pairs(x, x, static)
     return k.detach(), torch.autograd.grad(k.sum(), x)[0]
 
 

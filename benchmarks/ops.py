@@ -31,6 +31,9 @@ GOALS = {
     "D": Goal("D signature", 1.5, 3),
     "D+": Goal("D signature + gradient", 4, 10),
     "E": Goal("E Gram matrix, equal accuracy and equal scheme", 8, 20),
+    "G": Goal("G k(X,X) of lifted paths, equal accuracy", 6, 12),
+    "G+": Goal("G k(X,X) of lifted paths + gradient, equal accuracy", 6, 12),
+    "H": Goal("H cells a second of a Gram against landmarks over those of k(X,X)", 0.7, 1.0),
     "F32": Goal("F float32 over float64", 1.6, 1.9),
     "F2": Goal("F two cores over one", 1.7, 1.9),
     "Fcall": Goal("F one small call", 60, 30, "µs"),
@@ -96,6 +99,30 @@ def grams(found: dict, rounds: int) -> list[Table]:
     return [table]
 
 
+def lifted(found: dict, rounds: int, quick: bool) -> list[Table]:
+    """Group G."""
+    ours, peers = found.get("Ours"), [found[name] for name in ("Pysiglib",) if name in found]
+    tables = [
+        Table("G", "k(X,X) of paths lifted by a static kernel"),
+        Table("G+", "the same with its gradient in the path"),
+    ]
+    for table, how in zip(tables, ("value", "slope"), strict=True):
+        for static in _cases.STATIC_KERNELS[: 1 if quick else None]:
+            for shape in _cases.KERNEL_SHAPES[: 2 if quick else None]:
+                for kind in _cases.KINDS:
+                    problem = _groups.lifted_problem(kind, shape, static, how)
+                    _groups.equal_accuracy(problem, ours, peers, rounds, table)
+    return tables
+
+
+def landmarks(found: dict, rounds: int) -> list[Table]:
+    """Group H."""
+    table = Table("H", "k(X,Y) against landmarks, in cells of the grid a nanosecond, beside k(X,X)")
+    if "Ours" in found:
+        _own.landmarks(rounds, table, GOALS["H"])
+    return [table]
+
+
 def ourselves(found: dict, rounds: int, quick: bool) -> list[Table]:
     """Group F."""
     table = Table("F", "ourselves: precision, cores, one small call, memory")
@@ -110,13 +137,13 @@ def ourselves(found: dict, rounds: int, quick: bool) -> list[Table]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--quick", action="store_true", help="fewer rounds, no large shapes")
-    parser.add_argument("--only", default="A,B,C,D,E,F", metavar="NAME", help="groups to run, such as A or A,D")
+    parser.add_argument("--only", default="A,B,C,D,E,F,G,H", metavar="NAME", help="groups to run, such as A or A,D")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write tables and summary as JSON")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write tables and summary as Markdown")
     options = parser.parse_args()
     chosen = options.only.upper().split(",")
-    if unknown := set(chosen) - set("ABCDEF"):
-        parser.error(f"--only names {', '.join(sorted(unknown))}; the groups are A to F")
+    if unknown := set(chosen) - set("ABCDEFGH"):
+        parser.error(f"--only names {', '.join(sorted(unknown))}; the groups are A to H")
 
     torch.set_num_threads(1)
     rounds = 3 if options.quick else 7
@@ -134,6 +161,8 @@ def main() -> None:
                 "D": lambda: signatures(found, rounds, options.quick),
                 "E": lambda: grams(found, rounds),
                 "F": lambda: ourselves(found, rounds, options.quick),
+                "G": lambda: lifted(found, rounds, options.quick),
+                "H": lambda: landmarks(found, rounds),
             }[key]()
         for table in new:
             print("\n".join(table.lines()), flush=True)

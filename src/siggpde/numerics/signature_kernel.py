@@ -221,9 +221,11 @@ def _settings(solver: str, refine: int, tol: float, gradient: str, dtype: torch.
     return (-1 if solver == "series" else refine), max(float(tol), 16 * torch.finfo(dtype).eps)
 
 
-def _times(x: Tensor, factor: Tensor | None) -> Tensor:
+def _times(x: Tensor, factor: Parameter | None) -> Tensor:
     """x times the amplitude of the linear static kernel."""
-    return x if factor is None else x * factor.to(x)
+    if factor is None:
+        return x
+    return x * (factor.to(x) if isinstance(factor, Tensor) else factor)
 
 
 def _algorithm(gradient: Gradient, lift: StaticKernel | None, normalize: bool = False) -> gradients.Algorithm | None:

@@ -28,27 +28,38 @@ KINDS: tuple[Static, ...] = get_args(Static)
 
 
 class StaticKernel(NamedTuple):
-    """A static kernel other than the linear one: bandwidth and amplitude are float64 scalars, maybe with a graph."""
+    """A static kernel, not the linear one; bandwidth and amplitude are numbers, or float64 scalars with a graph."""
 
     name: Static
-    bandwidth: Tensor
-    amplitude: Tensor
+    bandwidth: Parameter
+    amplitude: Parameter
     alpha: float
-
-    @property
-    def code(self) -> int:
-        """The kernel's number in the native core."""
-        return KINDS.index(self.name)
 
     @property
     def differentiable(self) -> bool:
         """Whether bandwidth or amplitude wants a gradient."""
-        return self.bandwidth.requires_grad or self.amplitude.requires_grad
+        return any(isinstance(value, Tensor) for value in (self.bandwidth, self.amplitude))
+
+    @property
+    def tensors(self) -> tuple[Tensor | None, Tensor | None]:
+        """Bandwidth and amplitude where they want a gradient."""
+        width, height = (v if isinstance(v, Tensor) else None for v in (self.bandwidth, self.amplitude))
+        return width, height
+
+    @property
+    def numbers(self) -> tuple[int, float, float, float]:
+        """What the native core takes: its number for the kernel, bandwidth, amplitude, alpha."""
+        return KINDS.index(self.name), _number(self.bandwidth), _number(self.amplitude), self.alpha
+
+    def parameters(self, x: Tensor) -> tuple[Parameter, Parameter]:
+        """Bandwidth and amplitude for computing with x: its dtype and device."""
+        width, height = (v.to(x) if isinstance(v, Tensor) else v for v in (self.bandwidth, self.amplitude))
+        return width, height
 
 
 def check_static(
     static: str, bandwidth: Parameter | None, amplitude: Parameter, alpha: float | None
-) -> tuple[StaticKernel | None, Tensor | None]:
+) -> tuple[StaticKernel | None, Parameter | None]:
     """Checks the arguments: (static kernel, None), or for the linear one (None, its amplitude or None for 1)."""
     if not isinstance(static, str) or static not in KINDS:
         raise ValueError(f"static must be one of {', '.join(map(repr, KINDS))}, got {static!r}")
@@ -65,13 +76,22 @@ def check_static(
     return StaticKernel(static, width, _positive(amplitude, "amplitude"), float(power)), None  # pyright: ignore[reportArgumentType]
 
 
-def _positive(value: Parameter, name: str) -> Tensor:
+def _number(value: Parameter) -> float:
+    return float(value.detach()) if isinstance(value, Tensor) else value
+
+
+def _positive(value: Parameter, name: str) -> Parameter:
+    """The value as a float, or as a float64 scalar if it wants a gradient."""
     if not isinstance(value, Tensor | Real) or isinstance(value, bool):
         raise TypeError(f"{name} must be a number or a scalar tensor, got {type(value).__name__}")
-    number = value if isinstance(value, Tensor) else torch.tensor(float(value), dtype=torch.float64)
-    if number.numel() != 1 or not bool(torch.isfinite(number.detach()) & (number.detach() > 0)):
+    if isinstance(value, Tensor) and (value.numel() != 1 or value.is_complex()):
         raise ValueError(f"{name} must be one positive, finite number, got {value!r}")
-    return number.reshape(()).to(torch.float64)
+    number = float(value.detach()) if isinstance(value, Tensor) else float(value)
+    if not (math.isfinite(number) and number > 0):
+        raise ValueError(f"{name} must be one positive, finite number, got {value!r}")
+    if isinstance(value, Tensor) and value.requires_grad:
+        return value.reshape(()).to(torch.float64)
+    return number
 
 
 def cross_differences(static: StaticKernel, x: Tensor, y: Tensor) -> Tensor:
@@ -79,13 +99,14 @@ def cross_differences(static: StaticKernel, x: Tensor, y: Tensor) -> Tensor:
 
     x (n, I + 1, channels), y (n, J + 1, channels): paired paths.
     """
-    return less_one(static, x, y).diff(dim=1).diff(dim=2) * static.amplitude.to(x).square()
+    return less_one(static, x, y).diff(dim=1).diff(dim=2) * static.parameters(x)[1] ** 2
 
 
 def squared_segments(static: StaticKernel, x: Tensor) -> Tensor:
     """Squared lengths (n, I) of the lifted segments of x (n, I + 1, channels): 2 amplitude² (1 - c)."""
-    z = (x.diff(dim=1) / static.bandwidth.to(x)).square().sum(dim=-1)
-    return -2 * static.amplitude.to(x).square() * _less_one(static, z)
+    bandwidth, amplitude = static.parameters(x)
+    z = (x.diff(dim=1) / bandwidth).square().sum(dim=-1)
+    return -2 * amplitude**2 * _less_one(static, z)
 
 
 def less_one(static: StaticKernel, x: Tensor, y: Tensor) -> Tensor:
@@ -93,8 +114,9 @@ def less_one(static: StaticKernel, x: Tensor, y: Tensor) -> Tensor:
 
     Constants cancel in the differences above; without the 1 near points keep their digits.
     """
-    scaled_x, scaled_y = x / static.bandwidth.to(x), y / static.bandwidth.to(y)
-    return _less_one(static, (scaled_x[:, :, None, :] - scaled_y[:, None, :, :]).square().sum(dim=-1))
+    bandwidth, _ = static.parameters(x)
+    differences = x[:, :, None, :] / bandwidth - y[:, None, :, :] / bandwidth
+    return _less_one(static, differences.square().sum(dim=-1))
 
 
 def _less_one(static: StaticKernel, z: Tensor) -> Tensor:

@@ -9,14 +9,7 @@ from siggpde.numerics.core import core
 from siggpde.numerics.errors import raise_or_warn
 from siggpde.numerics.static_kernel import StaticKernel
 
-LINEAR = 0, 1.0, 1.0, 1.0
-
-
-def static_numbers(static: StaticKernel | None) -> tuple[int, float, float, float]:
-    """The static kernel as the core takes it: its number, bandwidth, amplitude, alpha."""
-    if static is None:
-        return LINEAR
-    return static.code, float(static.bandwidth.detach()), float(static.amplitude.detach()), static.alpha
+_LINEAR = 0, 1.0, 1.0, 1.0
 
 
 def address(tensor: Tensor | None) -> int:
@@ -41,9 +34,10 @@ def run_diagonal(
     n, length, channels = x.shape
     value = x.new_empty(n)
     run = core.diagonal_f64 if x.dtype == torch.float64 else core.diagonal_f32
+    numbers = _LINEAR if static is None else static.numbers
     failure = run(
         x.data_ptr(), n, length, channels, address(lengths), address(theta), refine, tol, log, value.data_ptr(),
-        address(gradient), scales, threads, *static_numbers(static), address(parameters),
+        address(gradient), scales, threads, *numbers, address(parameters),
     )  # fmt: skip
     if failure is not None:
         raise_or_warn(failure, x, lengths, None, None, log)
@@ -77,12 +71,13 @@ def run_gram(
                 gradient.zero_()
         return value
     run = core.gram_f64 if x.dtype == torch.float64 else core.gram_f32
+    numbers = _LINEAR if static is None else static.numbers
     norm_x, norm_y = (None, None) if norms is None else norms
     failure = run(
         x.data_ptr(), x.shape[0], x.shape[1], address(x_lengths),
         address(y), other.shape[0], other.shape[1], address(y_lengths),
         x.shape[2], refine, tol, value.data_ptr(), address(weight), address(gradient_x),
-        address(gradient_y), threads, *static_numbers(static), address(parameters), address(norm_x), address(norm_y),
+        address(gradient_y), threads, *numbers, address(parameters), address(norm_x), address(norm_y),
     )  # fmt: skip
     if failure is not None:
         raise_or_warn(failure, x, x_lengths, y, y_lengths, norms is not None)

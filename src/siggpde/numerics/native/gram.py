@@ -9,6 +9,7 @@ from torch import Tensor
 
 from siggpde.numerics.autograd import once_differentiable
 from siggpde.numerics.native.calls import run_gram
+from siggpde.numerics.native.lifted import per_parameter
 from siggpde.numerics.static_kernel import StaticKernel
 
 
@@ -37,7 +38,7 @@ def normalized_gram(
 
 
 def _parameters(static: StaticKernel | None) -> tuple[Tensor | None, Tensor | None]:
-    return (None, None) if static is None else (static.bandwidth, static.amplitude)
+    return (None, None) if static is None else static.tensors
 
 
 class _Call(NamedTuple):
@@ -79,6 +80,4 @@ def _gradients(
     parameters = torch.zeros(2, dtype=torch.float64)
     call.run(x, y, norm_x, norm_y, grad.contiguous(), of_x, of_y, parameters)
     of_norms = (None, None) if norm_x is None else (-(grad * value).sum(1), -(grad * value).sum(0))
-    if bandwidth is None:
-        return of_x, of_y, *of_norms, None, None
-    return of_x, of_y, *of_norms, parameters[0] / bandwidth, parameters[1] / amplitude
+    return of_x, of_y, *of_norms, *per_parameter(parameters, bandwidth, amplitude)

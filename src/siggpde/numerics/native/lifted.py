@@ -17,14 +17,14 @@ class LiftedDiagonal(torch.autograd.Function):
 
     @staticmethod
     def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
-        ctx: Any, x: Tensor, lengths: Tensor | None, name: Static, bandwidth: Tensor, amplitude: Tensor, alpha: float,
+        ctx: Any, x: Tensor, lengths: Tensor | None, name: Static, bandwidth: Any, amplitude: Any, alpha: float,
         settings: tuple[int, float, bool, int],
     ) -> Tensor:  # fmt: skip
         static = StaticKernel(name, bandwidth, amplitude, alpha)
         gradient, parameters = torch.empty_like(x), x.new_empty(len(x), 2)
         refine, tol, log, threads = settings
         value = run_diagonal(x, lengths, None, static, refine, tol, log, gradient, False, threads, parameters)
-        ctx.save_for_backward(x, bandwidth, amplitude, gradient, parameters)
+        ctx.save_for_backward(x, *static.tensors, gradient, parameters)
         return value
 
     @staticmethod
@@ -34,8 +34,16 @@ class LiftedDiagonal(torch.autograd.Function):
 
 
 def _pull_back(
-    grad: Tensor, _x: Tensor, bandwidth: Tensor, amplitude: Tensor, gradient: Tensor, parameters: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
+    grad: Tensor, _x: Tensor, bandwidth: Any, amplitude: Any, gradient: Tensor, parameters: Tensor
+) -> tuple[Tensor | None, ...]:
     """The gradients for sensitivities grad (n,); `_x` tells `once_differentiable` that they depend on x."""
     of_logarithms = grad.double() @ parameters.double()
-    return gradient * grad[:, None, None], of_logarithms[0] / bandwidth, of_logarithms[1] / amplitude
+    return gradient * grad[:, None, None], *per_parameter(of_logarithms, bandwidth, amplitude)
+
+
+def per_parameter(of_logarithms: Tensor, *parameters: Any) -> tuple[Tensor | None, ...]:
+    """Gradients in the parameters from those in their logarithms; None for plain numbers."""
+    return tuple(
+        of_logarithm / parameter if isinstance(parameter, Tensor) else None
+        for of_logarithm, parameter in zip(of_logarithms, parameters, strict=True)
+    )

@@ -41,4 +41,4 @@ def lifted_coefficients(pieces_x: Tensor, pieces_y: Tensor, static: StaticKernel
     corners = (
         less_one(static, to_x, to_y) - less_one(static, x, to_y) - less_one(static, to_x, y) + less_one(static, x, y)
     )
-    return corners * (factor_x * factor_y.transpose(1, 2)) * static.amplitude.to(corners).square()
+    return corners * (factor_x * factor_y.transpose(1, 2)) * static.parameters(corners)[1] ** 2
