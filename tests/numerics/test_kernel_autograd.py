@@ -128,3 +128,13 @@ def test_one_long_pair_by_two_routes():
     step = 1e-5
     up, down = (signature_kernel(x.detach() * (1 + sign * step), y.detach()) for sign in (1, -1))
     assert torch.allclose((x * of_x).sum(), (up - down).sum() / (2 * step), rtol=1e-6)
+
+
+@pytest.mark.parametrize(("dtype", "end"), [(torch.float32, 25.0), (torch.float64, 25.0), (torch.float64, 70.0)])
+@pytest.mark.parametrize("n", [1, 3, 8, 9])
+def test_gradients_of_long_segments_are_finite_whatever_fills_the_lanes(dtype: torch.dtype, end: float, n: int):
+    """One series in a vector of several leaves lanes idle, whose zero sensitivities must not meet infinities."""
+    x = torch.tensor([[[0.0], [end]]], dtype=dtype).repeat(n, 1, 1).requires_grad_()
+    (symmetric,) = torch.autograd.grad(signature_kernel(x).diagonal().sum(), x)
+    (diagonal,) = torch.autograd.grad(signature_kernel_diag(x).sum(), x)
+    torch.testing.assert_close(symmetric, diagonal)

@@ -136,6 +136,8 @@ class OrthogonalSignatureFeatures(InducingFeatures):
         super().check(kernel)
         if not isinstance(kernel, SignatureKernel):
             raise ValueError(f"words are inducing variables of a SignatureKernel, not of a {type(kernel).__name__}")
+        if kernel.static != "linear":
+            raise ValueError(f"words are no inducing variables of a kernel lifted by {kernel.static!r}: take landmarks")
         if kernel.words is not None and not set(self.words) <= set(kernel.words):
             raise ValueError("the features use words that the kernel leaves out; give the kernel a larger depth")
 

@@ -8,17 +8,16 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd import Function
 
+from siggpde.gp.scaled_diagonal import ScaledDiagonal
 from siggpde.numerics import inputs
-from siggpde.numerics.autograd import once_differentiable
 from siggpde.numerics.signature import signature
 from siggpde.numerics.signature_kernel import (
     Lengths,
     signature_kernel,
     signature_kernel_diag,
-    signature_kernel_diag_scales,
 )
+from siggpde.numerics.static_kernel import Static, check_static
 from siggpde.paths import SeriesBatch
 from siggpde.word_sets import Word, check_words, letter_counts, words_up_to
 
@@ -111,6 +110,11 @@ class SignatureKernel(PathKernel):
     goes over all words, by the PDE to accuracy `tol`; over the words of at most `depth` letters; or over the `words`
     given. A kernel of finitely many words needs no PDE and leaves no tail to features that use them all.
 
+    `static` other than "linear" lifts the scaled paths by a kernel a² c(|theta (x - y)|) of points before (as for
+    `signature_kernel`): theta are then inverse bandwidths, and the amplitude a, `static_amplitude`, is learned as well.
+    Such a kernel is a sum over the words of its Hilbert space, so that neither `depth` nor `words` can be chosen, and
+    words of the channels are no inducing variables of it: landmarks are.
+
     Examples:
         >>> kernel = SignatureKernel(1, theta=0.5, amplitude=2.0)
         >>> kernel(torch.tensor([[[0.0], [2.0]]]).double(), diag=True).detach()
@@ -128,9 +132,22 @@ class SignatureKernel(PathKernel):
         normalized: bool = False,
         depth: int | None = None,
         words: Iterable[Sequence[int]] | None = None,
+        static: Static = "linear",
+        static_amplitude: float = 1.0,
+        alpha: float | None = None,
         tol: float = 1e-8,
     ) -> None:
         super().__init__(channels, theta, amplitude)
+        lift, _ = check_static(static, None, static_amplitude, alpha)
+        if lift is not None and not (depth is None and words is None):
+            raise ValueError(f"depth and words are for static='linear'; the kernel lifted by {static!r} has all words")
+        self.static: Static = static
+        self.alpha = alpha
+        self.log_static_amplitude = None
+        if lift is not None:
+            self.log_static_amplitude = nn.Parameter(self.log_theta.detach().new_tensor(math.log(static_amplitude)))
+        elif static_amplitude != 1:
+            raise ValueError("static_amplitude is for static kernels other than 'linear', where theta does its work")
         if depth is not None and words is not None:
             raise ValueError("give depth or words or neither, not both: each says over which words to sum")
         if not 0 < tol < 1:
@@ -173,10 +190,10 @@ class SignatureKernel(PathKernel):
         right = None if y is None else self.as_paths(y, y_lengths, "y")
         if self.words is None:
             others = {} if right is None else {"y": self._scaled(right), "y_lengths": right.lengths}
-            gram = signature_kernel(self._scaled(left), lengths=left.lengths, tol=self.tol, **others)
-        else:
-            features = self._all_features(left)
-            gram = features @ (features if right is None else self._all_features(right)).T
+            settings = {"lengths": left.lengths, "normalize": self.normalized, "tol": self.tol, **self._lift()}
+            return self.amplitude * signature_kernel(self._scaled(left), **settings, **others)
+        features = self._all_features(left)
+        gram = features @ (features if right is None else self._all_features(right)).T
         if self.normalized:
             left_norm = self._squared_norm(left)
             right_norm = left_norm if right is None else self._squared_norm(right)
@@ -191,9 +208,16 @@ class SignatureKernel(PathKernel):
         if self.words is not None:
             return self._all_features(paths).square().sum(dim=1)
         values, lengths = paths.values, paths.lengths
-        if not values.requires_grad and self.log_theta.requires_grad and torch.is_grad_enabled():
-            return _ScaledDiagonal.apply(self.log_theta, values, lengths, self.tol)  # pyright: ignore[reportReturnType]
-        return signature_kernel_diag(self._scaled(paths), lengths=lengths, tol=self.tol)
+        fused = self.static == "linear" and not values.requires_grad and self.log_theta.requires_grad
+        if fused and torch.is_grad_enabled():
+            return ScaledDiagonal.apply(self.log_theta, values, lengths, self.tol)  # pyright: ignore[reportReturnType]
+        return signature_kernel_diag(self._scaled(paths), lengths=lengths, tol=self.tol, **self._lift())
+
+    def _lift(self) -> dict[str, Any]:
+        """The static kernel, as arguments of `signature_kernel`."""
+        if self.log_static_amplitude is None:
+            return {}
+        return {"static": self.static, "amplitude": self.log_static_amplitude.exp(), "alpha": self.alpha}
 
     def _scaled(self, paths: SeriesBatch) -> Tensor:
         """theta X; padding becomes zero, for the gradient in theta multiplies by it, and it may be NaN."""
@@ -210,23 +234,5 @@ class SignatureKernel(PathKernel):
 
     def extra_repr(self) -> str:
         kind = "all words" if self.words is None else f"{len(self.words)} words"
+        kind += "" if self.static == "linear" else f", lifted by {self.static}"
         return f"{self.channels} channels, {kind}, normalized={self.normalized}"
-
-
-class _ScaledDiagonal(Function):
-    """k(theta X, theta X) and its gradient in log theta, in one fused pass."""
-
-    @staticmethod
-    def forward(ctx: Any, log_theta: Tensor, xs: Tensor, counts: Tensor | None, tol: float) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
-        value, slope = signature_kernel_diag_scales(xs, log_theta.exp(), lengths=counts, tol=tol)
-        ctx.save_for_backward(log_theta, slope)
-        return value
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return once_differentiable(_pull_back, *ctx.saved_tensors, grad), None, None, None
-
-
-def _pull_back(_log_theta: Tensor, slope: Tensor, grad: Tensor) -> Tensor:
-    """The slope depends on log theta, though it is not computed from it here: `once_differentiable` has to know."""
-    return grad @ slope
