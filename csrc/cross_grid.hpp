@@ -1,7 +1,7 @@
 // k(X, y) for a vector of series X, one a lane, and one series y: the whole grid.
 //
-// With `log_norm` the result is k exp(-log_norm), and lanes whose U grows past 2^300 are multiplied by 2^-300 after a
-// row: the problem is linear in its boundary values, of which `left`, U at the start of a row, is what is left.
+// With `log_norm` the result is k exp(-log_norm), and cells have scales of their own (scaled_cells.hpp), so that k itself
+// may be out of range.
 #pragma once
 
 #include <cmath>
@@ -10,6 +10,7 @@
 #include "goursat_loops.hpp"
 #include "checkpoints.hpp"
 #include "lifted_rows.hpp"
+#include "scaled_cells.hpp"
 
 namespace siggpde::SIGGPDE_ISA {
 
@@ -18,6 +19,7 @@ struct CrossGrid {
     using V = vec<T>;
     using Step = Cell<T, M, Cut>;
     using Lifted = LiftedRows<T, SharedColumns<T>>;
+    using Scales = CellScales<T, M>;
     static constexpr int stored = 2 * M + 1;
 
     const GridTask<T>& task;
@@ -30,70 +32,61 @@ struct CrossGrid {
         : task(task), x(reinterpret_cast<const V*>(task.x)), y{task.y}, rows(task.rows), columns(task.columns),
           channels(task.channels) {}
 
-    // U at the start of a row, the rescalings so far in units of 2^300, and the factor that each row was scaled by.
-    struct Scaling {
-        V left = broadcast<T>(1), shift{};
-        V* of_rows = nullptr;  // null: no rescaling
-    };
-
     // Rows [begin, end): advances `bottom`.
     template <bool Store>
-    [[gnu::noinline]] void sweep(long begin, long end, V* bottom, V* rho, V* store, Lifted& lifted,
-                                 Scaling& scaling) const {
+    [[gnu::noinline]] void sweep(long begin, long end, V* bottom, V* rho, V* store, Scales scales, Lifted& lifted) const {
         for (long i = begin; i < end; ++i) {
             const long turn = (i - begin) % rows_together;
             if (turn == 0) coefficients(i, end, rho, lifted);
-            V a[M], b[M], c = scaling.left;
+            V a[M], b[M], c = broadcast<T>(1), scale{};
             for (int k = 0; k < M; ++k) a[k] = V{};
             for (long j = 0; j < columns; ++j) {
                 for (int k = 0; k < M; ++k) b[k] = bottom[j * M + k];
+                if (scales.active()) [[unlikely]] {
+                    scales.align(j, a, b, c, scale);
+                    if constexpr (Store) *scales.of_cells++ = scale;
+                }
                 if constexpr (Store) {
                     for (int k = 0; k < M; ++k) store[k] = a[k], store[M + k] = b[k];
                     store[2 * M] = c;
                     store += stored;
                 }
-                const V right = c + b[0];
+                V right = c + b[0];
                 Step::step(rho[turn * columns + j], c, a, b);
+                if (scales.active()) [[unlikely]] {
+                    Scales::shrink(right, a, b, scale);
+                    scales.of_columns[j] = scale;
+                }
                 for (int k = 0; k < M; ++k) bottom[j * M + k] = b[k];
                 c = right;
             }
             if (none_finite<T>(c + a[0])) return;
-            if (scaling.of_rows) rescale(i, bottom, scaling);
         }
     }
 
-    void rescale(long i, V* bottom, Scaling& scaling) const {
-        V c = scaling.left, largest{};
-        for (long j = 0; j < columns; ++j) {
-            c += bottom[j * M];
-            largest = c > largest ? c : (-c > largest ? -c : largest);
-        }
-        const V one = broadcast<T>(1);
-        const auto grown = largest > broadcast<T>(T(0x1p300));
-        scaling.of_rows[i] = grown ? broadcast<T>(T(0x1p-300)) : one;
-        bool any = false;
-        for (int lane = 0; lane < width<T>; ++lane) any = any || grown[lane];
-        if (!any) return;
-        for (long j = 0; j < columns * M; ++j) bottom[j] *= scaling.of_rows[i];
-        scaling.left *= scaling.of_rows[i];
-        scaling.shift += grown ? one : V{};
-    }
-
-    // What a number on the scaled grid is to be multiplied with.
-    V unscaled(const Scaling& scaling) const {
+    // What a number of that scale is to be multiplied with.
+    V unscaled(V scale) const {
         V factor = broadcast<T>(1);
         if (task.log_norm)
             for (int lane = 0; lane < width<T>; ++lane)
-                factor[lane] =
-                    T(std::exp(double(scaling.shift[lane]) * (300 * 0.69314718055994530942) - task.log_norm[lane]));
+                factor[lane] = T(std::exp(double(scale[lane]) * scale_unit - task.log_norm[lane]));
         return factor;
     }
 
     // U at the far corner, as a sum along the top edge, which zero rows that pad a shorter lane do not change.
-    void write_value(const V* bottom, const Scaling& scaling) const {
-        V value = scaling.left;
-        for (long j = 0; j < columns; ++j) value += bottom[j * M];
-        *reinterpret_cast<V*>(task.value) = value * unscaled(scaling);
+    void write_value(const V* bottom, const Scales& scales) const {
+        V value = broadcast<T>(1), scale{};
+        for (long j = 0; j < columns; ++j) {
+            V edge = bottom[j * M];
+            if (scales.active()) {
+                const V other = scales.of_columns[j], larger = other > scale ? other : scale;
+                value *= scale_factor<T>(scale - larger);
+                edge *= scale_factor<T>(other - larger);
+                scale = larger;
+            }
+            value += edge;
+        }
+        *reinterpret_cast<V*>(task.value) = value * unscaled(scale);
     }
 
     // The coefficients of rows i, i+1, .. as far as rows go together and `end` allows.
@@ -103,27 +96,41 @@ struct CrossGrid {
         else products_of_rows<T>(count, x + i * channels, y, channels, 0, columns, rho, columns);
     }
 
+    bool scaled() const { return sizeof(T) == 8 && task.log_norm; }
+
     bool solve() const {
-        const long scales = task.log_norm ? rows : 0;
-        Vectors<V> memory(columns * (M + rows_together) + scales + Lifted::size(task, columns, false));
+        Vectors<V> memory(columns * (M + 1 + rows_together) + Lifted::size(task, columns, false));
         if (!memory.data) return false;
-        V *bottom = memory.data, *rho = bottom + columns * M, *scale = rho + columns * rows_together;
-        Lifted lifted(task, task.lifted_y, columns, scale + scales);
-        Scaling scaling;
-        if (task.log_norm) scaling.of_rows = scale;
+        V *bottom = memory.data, *rho = bottom + columns * M, *of_columns = rho + columns * rows_together;
+        Lifted lifted(task, task.lifted_y, columns, of_columns + columns);
+        const Scales scales{scaled() ? of_columns : nullptr};
         for (long j = 0; j < columns * M; ++j) bottom[j] = V{};
-        sweep<false>(0, rows, bottom, rho, nullptr, lifted, scaling);
-        write_value(bottom, scaling);
+        for (long j = 0; j < columns; ++j) of_columns[j] = V{};
+        sweep<false>(0, rows, bottom, rho, nullptr, scales, lifted);
+        write_value(bottom, scales);
         return true;
     }
 
-    [[gnu::noinline]] void reverse_row(const V* store, const V* rho, V* rho_bar, V* bottom_bar, V end_bar) const {
+    // Sensitivities have the inverse of their number's scale: `cells` are the scales of the row, `held` those of
+    // bottom_bar, if scaled.
+    [[gnu::noinline]] void reverse_row(const V* store, const V* rho, V* rho_bar, V* bottom_bar, V end_bar, const V* cells,
+                                       V* held) const {
         V la[M], lb[M], lc = end_bar, a[M], b[M];
         for (int k = 0; k < M; ++k) la[k] = V{};
         la[0] = end_bar;
         for (long j = columns - 1; j >= 0; --j) {
             const V* cell = store + j * stored;
             for (int k = 0; k < M; ++k) a[k] = cell[k], b[k] = cell[M + k], lb[k] = bottom_bar[j * M + k];
+            if (cells) [[unlikely]] {
+                if (j + 1 < columns && any_differs<T>(cells[j], cells[j + 1])) {
+                    const V factor = scale_factor<T>(cells[j] - cells[j + 1]);
+                    for (int k = 0; k < M; ++k) la[k] *= factor;
+                    lc *= factor;
+                }
+                const V factor = scale_factor<T>(cells[j] - held[j]);
+                for (int k = 0; k < M; ++k) lb[k] *= factor;
+                held[j] = cells[j];
+            }
             const V right_bar = lc;
             rho_bar[j] = Step::adjoint(rho[j], cell[2 * M], a, b, la, lb, lc);
             lb[0] += right_bar;
@@ -134,9 +141,8 @@ struct CrossGrid {
     // Where the reverse sweep is, and its memory; `reverse_rows` moves it.
     struct Reversal {
         const CrossGrid& grid;
-        V *bottom, *bottom_bar, *rho, *rho_bar, *scale, *gradient_y, *store, *states, *gradient_x;
-        V end_bar;
-        Scaling scaling;
+        V *bottom, *bottom_bar, *rho, *rho_bar, *of_columns, *held, *of_cells, *gradient_y, *store, *states, *gradient_x;
+        V end_bar{};
         Lifted lifted;
         typename Lifted::Gradients lifted_gradients;
 
@@ -145,8 +151,8 @@ struct CrossGrid {
 
         static long size(const GridTask<T>& task, const Checkpoints& checkpoints) {
             const long columns = task.columns;
-            return columns * (2 * M + 2 * rows_together + per_step(task)) + task.rows +
-                   checkpoints.leaf * columns * stored + checkpoints.count() * columns * M +
+            return columns * (2 * M + 2 + 2 * rows_together + per_step(task)) +
+                   checkpoints.leaf * columns * (stored + 1) + checkpoints.count() * columns * (M + 1) +
                    Lifted::size(task, columns, true);
         }
 
@@ -155,12 +161,12 @@ struct CrossGrid {
                                  memory + size(grid.task, checkpoints) - Lifted::size(grid.task, grid.columns, true)) {
             const long columns = grid.columns, of_step = per_step(grid.task), rows = grid.rows;
             bottom = memory, bottom_bar = bottom + columns * M, rho = bottom_bar + columns * M;
-            rho_bar = rho + columns * rows_together, scale = rho_bar + columns * rows_together;
-            gradient_y = scale + rows, store = gradient_y + columns * of_step;
-            states = store + checkpoints.leaf * columns * stored;
+            rho_bar = rho + columns * rows_together, of_columns = rho_bar + columns * rows_together;
+            held = of_columns + columns, gradient_y = held + columns, store = gradient_y + columns * of_step;
+            of_cells = store + checkpoints.leaf * columns * stored, states = of_cells + checkpoints.leaf * columns;
             gradient_x = reinterpret_cast<V*>(grid.task.gradient_x);
-            if (grid.task.log_norm) scaling.of_rows = scale;
             for (long j = 0; j < columns * M; ++j) bottom[j] = bottom_bar[j] = V{};
+            for (long j = 0; j < columns; ++j) of_columns[j] = held[j] = V{};
             for (long j = 0; j < columns * of_step; ++j) gradient_y[j] = V{};
             for (long i = 0; i < rows * of_step; ++i) gradient_x[i] = V{};
             if (!grid.task.kernel.lifts()) return;
@@ -170,45 +176,39 @@ struct CrossGrid {
         }
 
         void save(long index, long) const {
-            for (long j = 0; j < grid.columns * M; ++j) states[index * grid.columns * M + j] = bottom[j];
+            V* state = states + index * grid.columns * (M + 1);
+            for (long j = 0; j < grid.columns * M; ++j) state[j] = bottom[j];
+            for (long j = 0; j < grid.columns; ++j) state[grid.columns * M + j] = of_columns[j];
         }
 
-        void restore(long index, long row) {
-            for (long j = 0; j < grid.columns * M; ++j) bottom[j] = states[index * grid.columns * M + j];
-            scaling.left = broadcast<T>(1);
-            if (scaling.of_rows)
-                for (long i = 0; i < row; ++i) scaling.left *= scale[i];
+        void restore(long index, long) const {
+            const V* state = states + index * grid.columns * (M + 1);
+            for (long j = 0; j < grid.columns * M; ++j) bottom[j] = state[j];
+            for (long j = 0; j < grid.columns; ++j) of_columns[j] = state[grid.columns * M + j];
         }
 
-        template <bool Store>
-        void advance(long begin, long end, bool fresh) {
-            const V shift = scaling.shift;
-            grid.template sweep<Store>(begin, end, bottom, rho, store, lifted, scaling);
-            if (!fresh) scaling.shift = shift;
-        }
+        Scales scales() const { return {grid.scaled() ? of_columns : nullptr, of_cells}; }
 
-        bool forward(long begin, long end, bool fresh) {
-            advance<false>(begin, end, fresh);
+        bool forward(long begin, long end, bool) {
+            grid.template sweep<false>(begin, end, bottom, rho, store, scales(), lifted);
             return true;
         }
 
         bool stored_rows(long begin, long end, bool fresh) {
             const long columns = grid.columns;
-            advance<true>(begin, end, fresh);
+            grid.template sweep<true>(begin, end, bottom, rho, store, scales(), lifted);
             if (fresh) {  // the last rows of all
-                grid.write_value(bottom, scaling);
-                end_bar = *reinterpret_cast<const V*>(grid.task.weight) * grid.unscaled(scaling);
+                grid.write_value(bottom, scales());
+                const bool any = grid.scaled() && end > begin && columns > 0;
+                const V last = any ? of_cells[(end - begin) * columns - 1] : V{};
+                end_bar = *reinterpret_cast<const V*>(grid.task.weight) * grid.unscaled(last);
             }
             for (long i = end - 1; i >= begin; --i) {
-                const long turn = (i - begin) % rows_together, first = i - turn;
+                const long turn = (i - begin) % rows_together, first = i - turn, row = (i - begin) * columns;
                 const long count = (first + rows_together < end ? first + rows_together : end) - first;
                 if (turn == count - 1) grid.coefficients(first, end, rho, lifted);
-                if (scaling.of_rows) {
-                    end_bar *= scale[i];
-                    for (long j = 0; j < columns * M; ++j) bottom_bar[j] *= scale[i];
-                }
-                grid.reverse_row(store + (i - begin) * columns * stored, rho + turn * columns, rho_bar + turn * columns,
-                                 bottom_bar, end_bar);
+                grid.reverse_row(store + row * stored, rho + turn * columns, rho_bar + turn * columns, bottom_bar, end_bar,
+                                 grid.scaled() ? of_cells + row : nullptr, held);
                 end_bar = V{};
                 if (turn == 0) pull_back(i, count);
             }

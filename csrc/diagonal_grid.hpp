@@ -1,7 +1,8 @@
 // k(X, X): the solution is symmetric, so only the cells on and above the diagonal are solved.
 //
 // Row i starts at the diagonal cell, whose left edge mirrors its bottom edge, and runs to the right. Between rows the
-// state is the bottom edge of every cell to come and the corner value U(i, i) on the diagonal.
+// state is the bottom edge of every cell to come and the corner value U(i, i) on the diagonal, with their scales if log k
+// is wanted (scaled_cells.hpp).
 #pragma once
 
 #include <cmath>
@@ -10,6 +11,7 @@
 #include "goursat_loops.hpp"
 #include "checkpoints.hpp"
 #include "lifted_rows.hpp"
+#include "scaled_cells.hpp"
 
 namespace siggpde::SIGGPDE_ISA {
 
@@ -18,6 +20,7 @@ struct DiagonalGrid {
     using V = vec<T>;
     using Step = Cell<T, M, Cut>;
     using Lifted = LiftedRows<T, VectorColumns<T>>;
+    using Scales = CellScales<T, M>;
     static constexpr int stored = 2 * M + 1;  // vectors kept of a cell: a, b, c
 
     const GridTask<T>& task;
@@ -44,65 +47,78 @@ struct DiagonalGrid {
         store[2 * M] = c;
     }
 
-    // Row i: advances `bottom` and returns U(i+1, i+1). `store` has the inputs of every cell of the row, `largest` the
-    // largest |U| if it is watched, else U at the end of the row.
-    template <bool Store, bool Watch>
-    [[gnu::always_inline]] V row(long i, V corner, V* bottom, const V* rho, V* store, V& largest) const {
-        V a[M], b[M], c = corner;
-        for (int k = 0; k < M; ++k) a[k] = b[k] = bottom[i * M + k];
+    // U(i, i) and its scale.
+    struct Corner {
+        V value = broadcast<T>(1), scale{};
+    };
+
+    // Row i: advances `bottom` and the corner, and returns U at the end of the row. `store` gets the inputs of every cell
+    // of the row.
+    template <bool Store>
+    [[gnu::always_inline]] V row(long i, Corner& corner, V* bottom, const V* rho, V* store, const Scales& scales) const {
+        V a[M], b[M], c = corner.value, scale = corner.scale;
+        for (int k = 0; k < M; ++k) a[k] = V{}, b[k] = bottom[i * M + k];
+        if (scales.active()) [[unlikely]] {
+            scales.align(i, a, b, c, scale);
+            if constexpr (Store) scales.of_cells[0] = scale;
+        }
+        for (int k = 0; k < M; ++k) a[k] = b[k];
         if constexpr (Store) keep(store, a, b, c);
         const V next = c + b[0];
         Step::step(rho[i], c, a, b);
-        const V diagonal = next + a[0];
+        corner = {next + a[0], scale};
         c = next;
+        if (scales.active()) [[unlikely]] Scales::shrink(c, a, b, scale);
         for (long j = i + 1; j < rows; ++j) {
             for (int k = 0; k < M; ++k) b[k] = bottom[j * M + k];
+            if (scales.active()) [[unlikely]] {
+                scales.align(j, a, b, c, scale);
+                if constexpr (Store) scales.of_cells[j - i] = scale;
+            }
             if constexpr (Store) keep(store + (j - i) * stored, a, b, c);
-            const V right = c + b[0];
+            V right = c + b[0];
             Step::step(rho[j], c, a, b);
+            if (scales.active()) [[unlikely]] {
+                Scales::shrink(right, a, b, scale);
+                scales.of_columns[j] = scale;
+            }
             for (int k = 0; k < M; ++k) bottom[j * M + k] = b[k];
             c = right;
-            if constexpr (Watch) largest = c > largest ? c : (-c > largest ? -c : largest);
         }
-        if constexpr (!Watch) largest = c;
-        return diagonal;
+        return c;
     }
 
-    // After row i, lanes grown past 2^300 are multiplied by 2^-300; `scale` remembers.
-    V rescale(long i, V corner, V largest, V* bottom, V* scale, V& shift) const {
-        const V limit = broadcast<T>(T(0x1p300)), one = broadcast<T>(1);
-        const auto grown = largest > limit;
-        scale[i] = grown ? broadcast<T>(T(0x1p-300)) : one;
-        bool any = false;
-        for (int lane = 0; lane < width<T>; ++lane) any = any || grown[lane];
-        if (!any) return corner;
-        for (long j = (i + 1) * M; j < rows * M; ++j) bottom[j] *= scale[i];
-        shift += grown ? broadcast<T>(T(300)) : V{};
-        corner *= scale[i];
-        reinterpret_cast<V*>(task.fall)[1] *= scale[i];
-        // Below this the diagonal is lost beside the end of its row: no number is better than a wrong one.
-        const V smallest = broadcast<T>(T(0x1p-900));
-        return corner < smallest && corner > -smallest ? broadcast<T>(T(NAN)) : corner;
+    // After a row: a corner past 2^300 goes to the next scale, and the largest one before it with it.
+    void rescale(Corner& corner, V before) const {
+        const V one = broadcast<T>(1), size = corner.value > V{} ? corner.value : -corner.value;
+        const auto grown = size > broadcast<T>(T(0x1p300));
+        corner.value *= grown ? broadcast<T>(T(0x1p-300)) : one;
+        corner.scale += grown ? one : V{};
+        reinterpret_cast<V*>(task.fall)[1] *= scale_factor<T>(before - corner.scale);
+        // Below this the number has lost its digits: no number is better than a wrong one.
+        const auto lost = size < broadcast<T>(T(0x1p-900));
+        corner.value = lost ? broadcast<T>(T(NAN)) : corner.value;
     }
 
     template <bool Store>
-    [[gnu::noinline]] V sweep(long begin, long end, V corner, V* bottom, V* rho, V* store, V* scale, V& shift,
-                              Lifted& lifted) const {
+    [[gnu::noinline]] void sweep(long begin, long end, Corner& corner, V* bottom, V* rho, V* store, Scales scales,
+                                 Lifted& lifted) const {
         for (long i = begin; i < end; ++i) {
-            watch_fall(corner);
+            watch_fall(corner.value);
             const long turn = (i - begin) % rows_together;
             if (turn == 0) coefficients(i, end, rho, lifted);
-            V largest = corner > V{} ? corner : -corner;
-            if (sizeof(T) == 8 && task.log) {
-                corner = row<Store, true>(i, corner, bottom, rho + turn * rows, store, largest);
-                corner = rescale(i, corner, largest, bottom, scale, shift);
-            } else {
-                corner = row<Store, false>(i, corner, bottom, rho + turn * rows, store, largest);
+            const V before = corner.scale;
+            const V right = row<Store>(i, corner, bottom, rho + turn * rows, store, scales);
+            if (scales.active()) rescale(corner, before);
+            if constexpr (Store) {
+                store += (rows - i) * stored;
+                if (scales.active()) scales.of_cells += rows - i;
             }
-            if constexpr (Store) store += (rows - i) * stored;
-            if (none_finite<T>(corner + largest)) return broadcast<T>(T(NAN));
+            if (none_finite<T>(corner.value + right)) {
+                corner.value = broadcast<T>(T(NAN));
+                return;
+            }
         }
-        return corner;
     }
 
     // The coefficients of rows i, i+1, .. as far as rows go together and `end` allows, from column i on.
@@ -120,44 +136,69 @@ struct DiagonalGrid {
         return std::log(fraction) + double(exponent + doublings) * 0.69314718055994530942;
     }
 
-    void write_value(V corner, V shift) const {
-        watch_fall(corner);
-        for (int lane = 0; lane < width<T>; ++lane)
-            task.value[lane] = task.log ? T(logarithm(double(corner[lane]), int(shift[lane]))) : corner[lane];
+    void write_value(const Corner& corner) const {
+        watch_fall(corner.value);
+        for (int lane = 0; lane < width<T>; ++lane) {
+            const double value = double(corner.value[lane]);
+            task.value[lane] = task.log ? T(logarithm(value, 300 * int(corner.scale[lane]))) : corner.value[lane];
+        }
     }
+
+    bool scaled() const { return sizeof(T) == 8 && task.log; }
 
     bool solve() const {
         Vectors<V> memory(rows * (M + 1 + rows_together) + Lifted::size(task, rows, false));
         if (!memory.data) return false;
-        V *bottom = memory.data, *rho = bottom + rows * M, *scale = rho + rows * rows_together, shift{};
-        Lifted lifted(task, task.lifted_x, rows, scale + rows);
+        V *bottom = memory.data, *rho = bottom + rows * M, *of_columns = rho + rows * rows_together;
+        Lifted lifted(task, task.lifted_x, rows, of_columns + rows);
         for (long j = 0; j < rows * M; ++j) bottom[j] = V{};
-        const V end = sweep<false>(0, rows, broadcast<T>(1), bottom, rho, nullptr, scale, shift, lifted);
-        write_value(end, shift);
+        for (long j = 0; j < rows; ++j) of_columns[j] = V{};
+        Corner corner;
+        sweep<false>(0, rows, corner, bottom, rho, nullptr, Scales{scaled() ? of_columns : nullptr}, lifted);
+        write_value(corner);
         return true;
     }
 
-    // The reverse of row i: turns the sensitivities of its outputs into those of its inputs and of its coefficients.
-    [[gnu::noinline]] V reverse_row(long i, const V* store, const V* rho, V* rho_bar, V* bottom_bar,
-                                    V diagonal_bar) const {
+    // The reverse of row i: turns the sensitivities of its outputs into those of its inputs and of its coefficients. Each
+    // has the inverse of its number's scale: `cells` are the scales of the row, `held` those of bottom_bar, if scaled.
+    [[gnu::noinline]] Corner reverse_row(long i, const V* store, const V* rho, V* rho_bar, V* bottom_bar,
+                                         Corner diagonal_bar, const V* cells, V* held) const {
         V la[M], lb[M], lc{}, a[M], b[M];
         for (int k = 0; k < M; ++k) la[k] = V{};
         for (long j = rows - 1; j > i; --j) {
             const V* cell = store + (j - i) * stored;
             for (int k = 0; k < M; ++k) a[k] = cell[k], b[k] = cell[M + k], lb[k] = bottom_bar[j * M + k];
+            if (cells) [[unlikely]] {
+                to_scale(la, lc, cells[j - i], j + 1 < rows ? cells[j + 1 - i] : cells[j - i]);
+                const V factor = scale_factor<T>(cells[j - i] - held[j]);
+                for (int k = 0; k < M; ++k) lb[k] *= factor;
+                held[j] = cells[j - i];
+            }
             const V right_bar = lc;
             rho_bar[j] = Step::adjoint(rho[j], cell[2 * M], a, b, la, lb, lc);
             lb[0] += right_bar;
             for (int k = 0; k < M; ++k) bottom_bar[j * M + k] = lb[k];
         }
         for (int k = 0; k < M; ++k) a[k] = store[k], b[k] = store[M + k], lb[k] = V{};
-        la[0] += diagonal_bar;
-        const V next_bar = lc + diagonal_bar;
+        if (cells) [[unlikely]] {
+            if (i + 1 < rows) to_scale(la, lc, cells[0], cells[1]);
+            diagonal_bar.value *= scale_factor<T>(cells[0] - diagonal_bar.scale);
+            diagonal_bar.scale = held[i] = cells[0];
+        }
+        la[0] += diagonal_bar.value;
+        const V next_bar = lc + diagonal_bar.value;
         lc = next_bar;
         rho_bar[i] = Step::adjoint(rho[i], store[2 * M], a, b, la, lb, lc);
         lb[0] += next_bar;
         for (int k = 0; k < M; ++k) bottom_bar[i * M + k] = la[k] + lb[k];
-        return lc;
+        return {lc, diagonal_bar.scale};
+    }
+
+    [[gnu::always_inline]] static void to_scale(V (&la)[M], V& lc, V own, V next) {
+        if (!any_differs<T>(own, next)) return;
+        const V factor = scale_factor<T>(own - next);
+        for (int k = 0; k < M; ++k) la[k] *= factor;
+        lc *= factor;
     }
 
     // Gradients of rows i .. i + count - 1 in the increments, or in the scales.
@@ -179,17 +220,17 @@ struct DiagonalGrid {
     // Where the reverse sweep is, and its memory; `reverse_rows` moves it.
     struct Reversal {
         const DiagonalGrid& grid;
-        V *bottom, *bottom_bar, *rho, *rho_bar, *scale, *of_rows, *store, *states, *gradient;
-        V corner = broadcast<T>(1), corner_bar = broadcast<T>(1), shift{};
+        V *bottom, *bottom_bar, *rho, *rho_bar, *of_columns, *held, *of_cells, *of_rows, *store, *states, *gradient;
+        Corner corner, corner_bar;
         Lifted lifted;
         typename Lifted::Gradients lifted_gradients;
 
-        static long state_size(long rows) { return rows * M + 1; }
+        static long state_size(long rows) { return rows * (M + 1) + 2; }
 
         static long size(const GridTask<T>& task, const Checkpoints& checkpoints) {
             const long rows = task.rows;
-            return rows * (2 * M + 1 + 2 * rows_together) + rows_together * task.channels +
-                   checkpoints.leaf * rows * stored + checkpoints.count() * state_size(rows) +
+            return rows * (2 * M + 2 + 2 * rows_together) + rows_together * task.channels +
+                   checkpoints.leaf * rows * (stored + 1) + checkpoints.count() * state_size(rows) +
                    Lifted::size(task, rows, true);
         }
 
@@ -198,10 +239,12 @@ struct DiagonalGrid {
                                  memory + size(grid.task, checkpoints) - Lifted::size(grid.task, grid.rows, true)) {
             const long rows = grid.rows;
             bottom = memory, bottom_bar = bottom + rows * M, rho = bottom_bar + rows * M;
-            rho_bar = rho + rows * rows_together, scale = rho_bar + rows * rows_together, of_rows = scale + rows;
-            store = of_rows + rows_together * grid.channels, states = store + checkpoints.leaf * rows * stored;
+            rho_bar = rho + rows * rows_together, of_columns = rho_bar + rows * rows_together;
+            held = of_columns + rows, of_rows = held + rows, store = of_rows + rows_together * grid.channels;
+            of_cells = store + checkpoints.leaf * rows * stored, states = of_cells + checkpoints.leaf * rows;
             gradient = reinterpret_cast<V*>(grid.task.gradient_x);
             for (long j = 0; j < rows * M; ++j) bottom[j] = bottom_bar[j] = V{};
+            for (long j = 0; j < rows; ++j) of_columns[j] = held[j] = V{};
             const bool lifts = grid.task.kernel.lifts();
             for (long c = 0; c < (grid.task.scales ? 1 : lifts ? 2 * rows : rows) * grid.channels; ++c) gradient[c] = V{};
             if (!lifts) return;
@@ -211,33 +254,33 @@ struct DiagonalGrid {
         }
 
         void save(long index, long row) const {
-            V* state = states + index * state_size(grid.rows);
+            V *state = states + index * state_size(grid.rows), *scales = state + grid.rows * M;
             for (long j = row * M; j < grid.rows * M; ++j) state[j] = bottom[j];
-            state[grid.rows * M] = corner;
+            for (long j = row; j < grid.rows; ++j) scales[j] = of_columns[j];
+            scales[grid.rows] = corner.value, scales[grid.rows + 1] = corner.scale;
         }
 
         void restore(long index, long row) {
-            const V* state = states + index * state_size(grid.rows);
+            const V *state = states + index * state_size(grid.rows), *scales = state + grid.rows * M;
             for (long j = row * M; j < grid.rows * M; ++j) bottom[j] = state[j];
-            corner = state[grid.rows * M];
+            for (long j = row; j < grid.rows; ++j) of_columns[j] = scales[j];
+            corner = {scales[grid.rows], scales[grid.rows + 1]};
         }
 
-        // Rows [begin, end). The fall of U and the number of rescalings are recorded only in the first sweep over them
-        // (`fresh`).
+        // Rows [begin, end). The fall of U is recorded only in the first sweep over them (`fresh`).
         template <bool Store>
         void advance(long begin, long end, bool fresh) {
             V* fall = reinterpret_cast<V*>(grid.task.fall);
             const V ratio = fall[0], largest = fall[1];
-            V again{};
-            corner = grid.template sweep<Store>(begin, end, corner, bottom, rho, store, scale, fresh ? shift : again,
-                                                lifted);
+            const Scales scales{grid.scaled() ? of_columns : nullptr, of_cells};
+            grid.template sweep<Store>(begin, end, corner, bottom, rho, store, scales, lifted);
             if (!fresh) fall[0] = ratio, fall[1] = largest;
         }
 
         bool forward(long begin, long end, bool fresh) {
             advance<false>(begin, end, fresh);
-            if (!fresh || !none_finite<T>(corner)) return true;
-            grid.write_value(corner, shift);
+            if (!fresh || !none_finite<T>(corner.value)) return true;
+            grid.write_value(corner);
             return false;
         }
 
@@ -245,23 +288,20 @@ struct DiagonalGrid {
             const long rows = grid.rows;
             advance<true>(begin, end, fresh);
             if (fresh) {  // the last rows of all
-                grid.write_value(corner, shift);
-                if (none_finite<T>(corner)) return false;
-                if (grid.task.log) corner_bar = corner_bar / corner;
+                grid.write_value(corner);
+                if (none_finite<T>(corner.value)) return false;
+                corner_bar.scale = corner.scale;
+                if (grid.task.log) corner_bar.value = corner_bar.value / corner.value;
             }
-            const V* cells = store;
-            for (long i = begin; i < end; ++i) cells += (rows - i) * stored;
+            const V *cells = store, *scales = of_cells;
+            for (long i = begin; i < end; ++i) cells += (rows - i) * stored, scales += rows - i;
             for (long i = end - 1; i >= begin; --i) {
                 const long turn = (i - begin) % rows_together, first = i - turn;
                 const long count = (first + rows_together < end ? first + rows_together : end) - first;
                 if (turn == count - 1) grid.coefficients(first, end, rho, lifted);
-                cells -= (rows - i) * stored;
-                if (grid.task.log) {
-                    corner_bar *= scale[i];
-                    for (long j = (i + 1) * M; j < rows * M; ++j) bottom_bar[j] *= scale[i];
-                }
-                corner_bar =
-                    grid.reverse_row(i, cells, rho + turn * rows, rho_bar + turn * rows, bottom_bar, corner_bar);
+                cells -= (rows - i) * stored, scales -= rows - i;
+                corner_bar = grid.reverse_row(i, cells, rho + turn * rows, rho_bar + turn * rows, bottom_bar, corner_bar,
+                                              grid.scaled() ? scales : nullptr, held);
                 if (turn == 0) pull_back(i, count);
             }
             return true;
