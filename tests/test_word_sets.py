@@ -7,6 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from siggpde import word_sets
 from siggpde.word_sets import count_up_to, letter_counts, parents, prefix_closure, word_names, words, words_up_to
 
 some_words = st.lists(st.lists(st.integers(0, 3), max_size=5).map(tuple), max_size=12, unique=True)
@@ -77,8 +78,80 @@ def test_parents_point_at_the_prefix_in_any_order(listed, random):
         (lambda: parents([(), (0, 1)]), r"not prefix-closed: \(0,\) is missing, the prefix of \(0, 1\)"),
         (lambda: parents([(0,)]), r"not prefix-closed: \(\) is missing"),
         (lambda: parents([(), (0,), (0,)]), "comes more than once"),
+        (lambda: prefix_closure(3), "words is a list of words"),
+        (lambda: words(True, 3), "channels must be an integer, got True"),
     ],
 )
 def test_mistakes_are_explained(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+LONG = (0,) * 20_000
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: words(1, 10**9),
+            "the first 1000000000 words over 1 channels go beyond the 1000 letters that a word may",
+        ),
+        (lambda: words(1, 1002), "ask for at most 1001"),
+        (
+            lambda: words(2, 10**8),
+            "the first 100000000 words over 2 channels have 2465782[0-9]{3} letters in all, of which",
+        ),
+        (lambda: words(2, 10**5000), r"the first more than 10\^49.. words over 2 channels"),
+        (lambda: words_up_to(1, 10**9), "depth 1000000000 is beyond the 1000 letters that a word may have; lower it"),
+        (lambda: words_up_to(3, 1000), r"depth 1000 with 3 channels has more than 10\^477 words of more than 10\^480"),
+        (lambda: words_up_to(10**9, 2), r"has more than 10\^17 words of"),
+        (lambda: count_up_to(2, 10**9), "depth 1000000000 is beyond the 1000 letters"),
+        (lambda: prefix_closure([(), LONG]), "word 1 has 20000 letters; a word may have 1000"),
+        (lambda: parents([LONG]), "word 0 has 20000 letters"),
+        (lambda: letter_counts([LONG], 1), "word 0 has 20000 letters"),
+        (lambda: word_names([LONG], ["a"]), "word 0 has 20000 letters"),
+        (
+            lambda: prefix_closure([(letter,) + (0,) * 999 for letter in range(600)]),
+            "the prefixes of these 600 words have 300300000 letters in all, of which 268435456 are allowed; ask for",
+        ),
+    ],
+)
+def test_sets_out_of_all_proportion_are_refused_before_they_are_made(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+@given(some_words, st.integers(1, 60))
+def test_what_is_refused_is_counted_exactly(listed, limit):
+    """The closure is refused if and only if its letters are more than those allowed, with their true number."""
+    letters = sum(map(len, prefix_closure(listed)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(word_sets, "MAX_LETTERS_IN_ALL", limit)
+        if letters <= limit:
+            assert sum(map(len, prefix_closure(listed))) == letters
+        else:
+            with pytest.raises(ValueError, match=f"have {letters} letters in all, of which {limit} are allowed"):
+                prefix_closure(listed)
+
+
+@given(st.integers(1, 3), st.integers(0, 4), st.integers(1, 200), st.integers(0, 100))
+def test_depths_and_counts_are_refused_by_their_letters(channels, depth, count, limit):
+    calls = [(lambda: words_up_to(channels, depth)), (lambda: words(channels, count))]
+    wanted = [call() for call in calls]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(word_sets, "MAX_LETTERS_IN_ALL", limit)
+        for call, listed in zip(calls, wanted, strict=True):
+            letters = sum(map(len, listed))
+            if letters <= limit:
+                assert call() == listed
+            else:
+                with pytest.raises(ValueError, match=f" {letters} letters in all, of which {limit} are allowed"):
+                    call()
+
+
+def test_the_longest_words_that_are_allowed():
+    longest = (0,) * word_sets.MAX_LETTERS
+    assert words(1, 1001)[-1] == longest == words_up_to(1, 1000)[-1]
+    assert len(prefix_closure([longest])) == 1001
+    assert letter_counts([longest], 2).tolist() == [[1000, 0]]

@@ -10,7 +10,9 @@ lexicographically. A list of words is prefix-closed if it contains, with every w
 - `prefix_closure`, `parents`: the words with all their prefixes, and the position of each word's longest one;
 - `check_words`: words as tuples of integers, or an error that names the first one that is wrong.
 
-Lists have thousands of words, and loops here run inside `itertools`, `set`, `sorted` and numpy.
+Lists have thousands of words, and loops here run inside `itertools`, `set`, `sorted` and numpy. Sets that are out of
+all proportion are refused by their number of letters, counted before any word is made: at most `MAX_LETTERS` in a word
+and `MAX_LETTERS_IN_ALL` in the words of a set.
 """
 
 from __future__ import annotations
@@ -18,12 +20,17 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Iterable, Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
 
 Word = tuple[int, ...]
+
+# A coefficient of so many letters is below |X|^1000 / 1000!, which only paths longer than 175 lift above the smallest
+# float64. The core recurses over the letters of a word, and its stack has to hold them.
+MAX_LETTERS = 1000
+MAX_LETTERS_IN_ALL = 2**28  # two gigabytes in lists of tuples
 
 
 def words(channels: int, count: int) -> list[Word]:
@@ -37,6 +44,17 @@ def words(channels: int, count: int) -> list[Word]:
     """
     channels = _at_least(1, "channels", channels)
     count = _at_least(1, "count", count)
+    left, length, letters = count, 0, 0
+    while left > 0 and length <= MAX_LETTERS:
+        letters += length * min(left, channels**length)
+        left -= channels**length
+        length += 1
+    if left > 0:
+        raise ValueError(
+            f"the first {_spoken(count)} words over {channels} channels go beyond the {MAX_LETTERS} letters that a "
+            f"word may have; ask for at most {MAX_LETTERS + 1}"
+        )
+    _check_letters(f"the first {_spoken(count)} words over {channels} channels have", letters)
     levels = (itertools.product(range(channels), repeat=length) for length in itertools.count())
     return list(itertools.islice(itertools.chain.from_iterable(levels), count))
 
@@ -48,14 +66,24 @@ def words_up_to(channels: int, depth: int) -> list[Word]:
         >>> words_up_to(2, 1)
         [(), (0,), (1,)]
     """
-    return words(channels, count_up_to(channels, depth))
+    return words(channels, check_depth(channels, depth))
 
 
 def count_up_to(channels: int, depth: int) -> int:
     """The number of words of at most `depth` letters: 1 + d + d^2 + .. + d^depth."""
     channels = _at_least(1, "channels", channels)
     depth = _at_least(0, "depth", depth)
+    if depth > MAX_LETTERS:
+        raise ValueError(f"depth {_spoken(depth)} is beyond the {MAX_LETTERS} letters that a word may have; lower it")
     return sum(channels**length for length in range(depth + 1))
+
+
+def check_depth(channels: int, depth: int) -> int:
+    """The number of words of at most `depth` letters; raises ValueError if they are too many to make."""
+    count = count_up_to(channels, depth)
+    letters = sum(length * channels**length for length in range(1, depth + 1))
+    _check_letters(f"depth {depth} with {channels} channels has {_spoken(count)} words of", letters)
+    return count
 
 
 def letter_counts(words: Iterable[Sequence[int]], channels: int) -> torch.Tensor:
@@ -89,8 +117,11 @@ def prefix_closure(words: Iterable[Sequence[int]]) -> list[Word]:
         >>> prefix_closure([(1, 0)])
         [(), (1,), (1, 0)]
     """
+    given = _as_words(words)
+    if sum(len(word) * (len(word) + 1) // 2 for word in given) > MAX_LETTERS_IN_ALL:  # unless they share prefixes
+        _check_letters(f"the prefixes of these {len(given)} words have", _letters_of_prefixes(given))
     closure: set[Word] = {()}
-    new = set(_as_words(words)) - closure
+    new = set(given) - closure
     while new:
         closure |= new
         new = {word[:-1] for word in new} - closure
@@ -131,12 +162,19 @@ def check_words(words: Iterable[Sequence[int]], channels: int) -> list[Word]:
 
 
 def _as_words(words: Iterable[Sequence[int]]) -> list[Word]:
-    """The words as tuples of int; anything else that counts as an integer, such as numpy's, is converted."""
-    given = list(words)
+    """The words as tuples of int; anything else that equals an integer, such as numpy's, is converted."""
+    try:
+        given = list(words)
+    except TypeError:
+        raise ValueError(f"words is a list of words, and a word is a tuple of integers, got {words!r}") from None
     try:
         listed = list(map(tuple, given))
     except TypeError:
         listed = [_as_word(word) for word in given]
+    longest = max(map(len, listed), default=0)
+    if longest > MAX_LETTERS:
+        index = next(index for index, word in enumerate(listed) if len(word) == longest)
+        raise ValueError(f"word {index} has {longest} letters; a word may have {MAX_LETTERS}")
     if set(map(type, itertools.chain.from_iterable(listed))) <= {int}:
         return listed
     return [_as_word(word) for word in given]
@@ -144,9 +182,50 @@ def _as_words(words: Iterable[Sequence[int]]) -> list[Word]:
 
 def _as_word(word: Sequence[int]) -> Word:
     try:
-        return tuple(operator.index(letter) for letter in word)
+        letters = tuple(word)
+        numbers = tuple(int(letter.real if isinstance(letter, complex) else letter) for letter in letters)
+    except (TypeError, ValueError, OverflowError):
+        letters, numbers = (), None
+    # Equal words are one word, also to caches, so that (0.0,) has to be as good as (0,).
+    if numbers is None or any(bool(a != b) for a, b in zip(numbers, letters, strict=True)):
+        raise ValueError(f"a word is a tuple of integers such as (0, 1), got {word!r}")
+    return numbers
+
+
+def as_integer(value: Any) -> int | None:
+    """The int that an integer of any kind stands for; None for anything else, and for truth values and tensors."""
+    if type(value) is int:
+        return value
+    if isinstance(value, bool | torch.Tensor):
+        return None
+    try:
+        return operator.index(value)
     except TypeError:
-        raise ValueError(f"a word is a tuple of integers such as (0, 1), got {word!r}") from None
+        return None
+
+
+def _letters_of_prefixes(words: list[Word]) -> int:
+    """The number of letters of the prefix closure: in order, a word shares with all before what it does with one."""
+    total, last = 0, ()
+    for word in sorted(words):
+        shared = next(
+            (i for i, (a, b) in enumerate(zip(word, last, strict=False)) if a != b), min(len(word), len(last))
+        )
+        total += (len(word) * (len(word) + 1) - shared * (shared + 1)) // 2
+        last = word
+    return total
+
+
+def _check_letters(what: str, letters: int) -> None:
+    if letters > MAX_LETTERS_IN_ALL:
+        raise ValueError(
+            f"{what} {_spoken(letters)} letters in all, of which {MAX_LETTERS_IN_ALL} are allowed; ask for fewer"
+        )
+
+
+def _spoken(number: int) -> str:
+    """A number in digits, or by its size where these would fill pages."""
+    return str(number) if number < 10**15 else f"more than 10^{int((number.bit_length() - 1) * 0.30103)}"
 
 
 def _raise_duplicate(listed: list[Word], position: dict[Word, int]) -> NoReturn:
@@ -155,10 +234,9 @@ def _raise_duplicate(listed: list[Word], position: dict[Word, int]) -> NoReturn:
 
 
 def _at_least(minimum: int, name: str, value: int) -> int:
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise ValueError(f"{name} must be an integer, got {value!r}") from None
+    number = as_integer(value)
+    if number is None:
+        raise ValueError(f"{name} must be an integer, got {value!r}")
     if number < minimum:
         raise ValueError(f"{name} must be at least {minimum}, got {number}")
     return number

@@ -66,7 +66,13 @@ good = paths(3, 4, 2)
         (lambda: signature(good, 2, [(0,)]), "exactly one of depth and words, got both"),
         (lambda: signature(good, -1), "depth must be at least 0, got -1"),
         (lambda: signature(good, 1.5), "depth must be an integer, got 1.5"),
-        (lambda: signature(good, 40), "depth 40 with 2 channels has 2199023255551 words; lower it"),
+        (lambda: signature(good, 40), "depth 40 with 2 channels has 2199023255551 words of .* letters in all"),
+        (lambda: signature(good, 100_000), "depth 100000 is beyond the 1000 letters that a word may have; lower it"),
+        (lambda: signature(good[..., :1], 1001), "depth 1001 is beyond the 1000 letters"),
+        (lambda: signature(good, 10**9), "depth 1000000000 is beyond the 1000 letters"),
+        (lambda: signature(good, 10**10_000), r"depth more than 10\^9999 is beyond the 1000 letters"),
+        (lambda: signature(good, 1000), r"has more than 10\^301 words of more than 10\^304 letters in all, of which"),
+        (lambda: signature(good, words=[(), (0,) * 20_000]), "word 1 has 20000 letters; a word may have 1000"),
         (lambda: signature(good, words=[(0, 2)]), r"word 0 is \(0, 2\), but with 2 channels"),
         (lambda: signature(good, words=[(0,), (0,)]), r"word \(0,\) comes more than once"),
         (lambda: signature(good, words=[0]), "a word is a tuple of integers"),
@@ -92,6 +98,18 @@ good = paths(3, 4, 2)
 def test_mistakes_are_explained(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize("asked", [{"depth": 1000}, {"words": [(0,) * 1000, (0,) * 3]}])
+def test_the_longest_words_that_are_allowed(asked):
+    """S^(0..0) = (x_T - x_0)^j / j! in one channel; a gradient walks the word as well, in threads with small stacks."""
+    x = (200 * paths(20, 3, 1)).requires_grad_()
+    out = signature(x, **asked, n_jobs=2)
+    (gradient,) = torch.autograd.grad(out.sum(), x)
+    height = (x[:, -1, 0] - x[:, 0, 0]).detach()
+    assert torch.allclose(out[:, [-1 if "words" in asked else 3]], height[:, None] ** 3 / 6, rtol=1e-9)
+    assert out.shape == (20, 1001 if "depth" in asked else 2)
+    assert torch.isfinite(gradient).all()
 
 
 def test_a_missing_core_warns_once_and_works():

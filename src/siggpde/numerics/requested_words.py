@@ -6,19 +6,20 @@ Both are kept in a hashable form, `RequestedWords`, so that what is derived from
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 
-from siggpde.word_sets import Word, check_words, count_up_to, parents, words_up_to
+from siggpde.numerics.checked_once import checked_once
+from siggpde.word_sets import Word, as_integer, check_words, parents, words_up_to
 
 RequestedWords = int | tuple[tuple[int, ...], ...]
-
-_MAX_WORDS = 2**31
 
 
 def as_requested_words(depth: int | None, words: Iterable[Sequence[int]] | None) -> RequestedWords:
     """The depth, or the words as a tuple of tuples, letters not checked; exactly one of both must be given."""
     if depth is not None and words is None:
-        return depth
+        number = as_integer(depth)
+        if number is None:
+            raise ValueError(f"depth must be an integer, got {depth!r}")
+        return number
     if words is None or depth is not None:
         raise ValueError("give exactly one of depth and words, " + ("got both" if words is not None else "got none"))
     try:
@@ -31,17 +32,10 @@ def word_list(channels: int, words: RequestedWords) -> list[Word]:
     """All the words up to a depth, or the words given, checked."""
     if isinstance(words, tuple):
         return check_words(words, channels)
-    check_depth(channels, words)
     return words_up_to(channels, words)
 
 
-def check_depth(channels: int, depth: int) -> None:
-    """Raises ValueError if there are more words than int32 can count."""
-    if count_up_to(channels, depth) >= _MAX_WORDS:
-        raise ValueError(f"depth {depth} with {channels} channels has {count_up_to(channels, depth)} words; lower it")
-
-
-@lru_cache(maxsize=64)
+@checked_once(64)
 def check_prefix_closed(words: tuple[tuple[int, ...], ...]) -> None:
     """Raises ValueError if a prefix of a word is missing; checked once for each list of words."""
     parents(words)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import torch
@@ -10,10 +9,11 @@ from torch import Tensor
 
 from siggpde.numerics import inputs
 from siggpde.numerics.autograd import once_differentiable
+from siggpde.numerics.checked_once import checked_once
 from siggpde.numerics.core import core
 from siggpde.numerics.errors import NOT_FINITE, OVERFLOW
-from siggpde.numerics.requested_words import RequestedWords, check_depth
-from siggpde.word_sets import check_words, parents, prefix_closure
+from siggpde.numerics.requested_words import RequestedWords
+from siggpde.word_sets import check_depth, check_words, parents, prefix_closure
 
 
 def signature(x: Tensor, lengths: Tensor | None, words: RequestedWords, threads: int) -> Tensor:
@@ -33,7 +33,7 @@ def extend(start: Tensor, increments: Tensor, words: RequestedWords, threads: in
     return _forward(increments, start, None, tree, threads)
 
 
-@lru_cache(maxsize=64)
+@checked_once(64)
 def word_tree(channels: int, words: RequestedWords) -> Any:
     """The core's `SignatureTree` for all words up to a depth, or for a tuple of words; one column for each word."""
     if not isinstance(words, tuple):
