@@ -18,6 +18,7 @@ from typing import Protocol
 from torch import Tensor
 
 from siggpde.numerics import triton
+from siggpde.numerics.autograd import refuse_transforms
 from siggpde.numerics.core import core, requested_backend
 from siggpde.numerics.native import operations as native
 from siggpde.numerics.reference import operations as reference
@@ -80,9 +81,10 @@ class Operations(Protocol):
         ...
 
 
-def backend_for(x: Tensor, *, static: str = "linear") -> Operations:
+def backend_for(x: Tensor, *others: Tensor | None, static: str = "linear") -> Operations:
     """The implementation that computes for this tensor; raises RuntimeError where it should be Triton but cannot.
 
+    It also raises where x, or one of the other arguments, has what this implementation would ignore: a tangent.
     Static kernels that Triton does not have are computed in plain torch where it would compute.
     """
     if uses_triton(x):
@@ -90,8 +92,12 @@ def backend_for(x: Tensor, *, static: str = "linear") -> Operations:
             return reference
         from siggpde.numerics.triton import operations  # noqa: PLC0415 - Triton is imported only where it computes
 
+        refuse_transforms(x, *others)
         return operations
-    return native if core is not None and x.is_cpu else reference
+    if core is not None and x.is_cpu:
+        refuse_transforms(x, *others)
+        return native
+    return reference
 
 
 def uses_triton(x: Tensor) -> bool:

@@ -79,4 +79,4 @@ def extend(
             "convert one to the other"
         )
     check_prefix_closed(requested)
-    return backend_for(steps).extend(signature, steps, requested, threads)
+    return backend_for(steps, signature).extend(signature, steps, requested, threads)

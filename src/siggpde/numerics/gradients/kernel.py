@@ -7,7 +7,7 @@ from typing import Any, Literal
 from torch import Tensor
 from torch.autograd import Function
 
-from siggpde.numerics.autograd import once_differentiable
+from siggpde.numerics.autograd import once_differentiable, refuse_transforms
 from siggpde.numerics.gradients import augmented, variation
 from siggpde.numerics.reference.kernel import Scheme, scheme_of, solve_pairs
 from siggpde.numerics.reference.operations import PairSolver, diagonal_by, gram_by
@@ -19,6 +19,7 @@ _GRADIENTS = {"variation": variation.gradients, "augmented": augmented.gradients
 
 def diagonal(x: Tensor, lengths: Tensor | None, refine: int, log: bool, algorithm: Algorithm) -> Tensor:
     """k(X_i, X_i) (n,), or its logarithm."""
+    refuse_transforms(x)
     scheme = scheme_of(refine)
     return diagonal_by(_pair_solver(algorithm, scheme, log), x, lengths, scheme, log)
 
@@ -27,6 +28,7 @@ def gram(
     x: Tensor, x_lengths: Tensor | None, y: Tensor | None, y_lengths: Tensor | None, refine: int, algorithm: Algorithm
 ) -> Tensor:
     """k(X_i, Y_j) (n, m); y None means x."""
+    refuse_transforms(x, y)
     scheme = scheme_of(refine)
     return gram_by(_pair_solver(algorithm, scheme, False), x, x_lengths, y, y_lengths, scheme)
 
