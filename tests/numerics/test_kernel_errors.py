@@ -109,7 +109,7 @@ def test_wrong_types(operation: Callable[..., Any], x: Any, message: str):
         ({"n_jobs": -2}, "n_jobs must be None, -1"),
         ({"n_jobs": 1.5}, r"n_jobs must be None, -1 \(all cores\) or a positive integer, got 1.5"),
         ({"lengths": [6, 6, 6]}, r"lengths must be integers of shape \(4,\), one for each series of x"),
-        ({"lengths": [6.0, 6.0, 6.0, 6.0]}, "lengths must be integers .* got torch.float32"),
+        ({"lengths": [6.0, 6.0, 6.0, 6.0]}, "lengths must be integers .* got float64"),
         ({"lengths": [6, 0, 6, 6]}, r"lengths\[1\] is 0, but series of x have between 1 and 6 points"),
         ({"lengths": [6, 6, 6, 7]}, r"lengths\[3\] is 7, but series of x have between 1 and 6 points"),
     ],

@@ -14,8 +14,11 @@ from typing import Any, NoReturn
 import numpy as np
 import torch
 
+from siggpde.word_sets import as_integer
+
 FLOATS = (torch.float64, torch.float32)
 _CHUNK = 4096  # series checked at a time, so that temporary results stay in the processor's cache
+_MOST_THREADS = 1024  # more are never useful, and a system may refuse to start them
 Series = torch.Tensor | np.ndarray | Sequence[torch.Tensor | np.ndarray]
 
 
@@ -25,9 +28,9 @@ def as_batch(x: Series, lengths: Any = None, name: str = "x") -> tuple[torch.Ten
     `x` may also be a numpy array, or a list of (length_i, channels) tensors or arrays: these are padded into one
     tensor, differentiably, and their lengths returned. A contiguous tensor comes back as it is.
     """
-    if lengths is None and isinstance(x, torch.Tensor) and x.dtype in FLOATS:
+    if lengths is None and isinstance(x, torch.Tensor) and x.dtype in FLOATS:  # as almost always
         shape = x.shape
-        if len(shape) == 3 and shape[1] and shape[2]:  # as almost always
+        if len(shape) == 3 and shape[1] and shape[2] and x.layout is torch.strided and not x.is_meta:
             return x.contiguous(), None
     if not isinstance(x, torch.Tensor):
         if isinstance(x, list | tuple):
@@ -40,7 +43,7 @@ def as_batch(x: Series, lengths: Any = None, name: str = "x") -> tuple[torch.Ten
             f"{name} must have shape (n, length, channels), got {tuple(x.shape)}"
             + ("; for one series write x[None], for one channel x[..., None]" if x.ndim in (1, 2) else "")
         )
-    _check_dtype(x, name)
+    _check_type(x, name)
     _, length, channels = x.shape
     if length == 0 or channels == 0:
         what = "no points" if length == 0 else "no channels"
@@ -61,9 +64,10 @@ def thread_count(n_jobs: int | None) -> int:
     """Threads for a call: torch's number by default, all cores for -1."""
     if n_jobs is None:
         return torch.get_num_threads()
-    if not isinstance(n_jobs, int) or (n_jobs < 1 and n_jobs != -1):
+    count = as_integer(n_jobs)
+    if count is None or (count < 1 and count != -1):
         raise ValueError(f"n_jobs must be None, -1 (all cores) or a positive integer, got {n_jobs!r}")
-    return n_jobs if n_jobs > 0 else os.cpu_count() or 1
+    return min(count, _MOST_THREADS) if count > 0 else os.cpu_count() or 1
 
 
 def row_mask(x: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
@@ -105,25 +109,42 @@ def raise_overflow(result: torch.Tensor, what: str) -> NoReturn:
     raise OverflowError(f"{what} of series {series} is too large for {result.dtype}; {advice}")
 
 
-def _check_dtype(x: torch.Tensor, name: str) -> None:
+def _check_type(x: torch.Tensor, name: str) -> None:
     if x.dtype not in FLOATS:
         fix = "convert it with .float() or .double()" if not x.is_complex() else "pass two real channels"
         raise ValueError(f"{name} must be float32 or float64, got {x.dtype}; {fix}")
+    if x.layout is not torch.strided:
+        raise ValueError(f"{name} must be a dense tensor, got {x.layout}; convert it with .to_dense()")
+    if x.is_meta:
+        raise ValueError(f"{name} is on the device meta, where tensors have no numbers; move it to another")
 
 
 def _from_numpy(x: Any, name: str) -> torch.Tensor:
-    array = np.asarray(x)
+    try:
+        array = np.asarray(x)
+    except ValueError as error:  # lists of numbers that do not make an array
+        raise ValueError(f"{name} must be an array or a list of them: {error}") from None
     if array.dtype.kind not in "fiub":
         raise ValueError(f"{name} must be a float tensor, a numpy array or a list of them, got {type(x).__name__}")
-    return torch.from_numpy(np.require(array, requirements=["C", "W"]))
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    array = np.require(array, requirements=["C", "W", "A"])
+    if any(stride < 0 or stride % array.itemsize for stride in array.strides):  # of axes with one entry
+        array = array.copy()
+    try:
+        return torch.from_numpy(array)
+    except TypeError:  # a type that torch does not have, such as long double
+        raise ValueError(
+            f"{name} must be float32 or float64, got {array.dtype}; convert it with .astype(float)"
+        ) from None
 
 
 def _check_lengths(lengths: Any, x: torch.Tensor, name: str) -> torch.Tensor:
-    given = torch.as_tensor(lengths)
-    if given.dtype not in (torch.int64, torch.int32, torch.int16, torch.uint8) or given.shape != x.shape[:1]:
+    given = _as_integers(lengths, f"shape ({len(x)},), one for each series of {name}")
+    if given.shape != x.shape[:1]:
         raise ValueError(
-            f"lengths must be integers of shape ({len(x)},), one for each series of {name}, "
-            f"got {given.dtype} of shape {tuple(given.shape)}"
+            f"lengths must be integers of shape ({len(x)},), one for each series of {name}, got shape "
+            f"{tuple(given.shape)}"
         )
     outside = ((given < 1) | (given > x.shape[1])).nonzero()
     if len(outside):
@@ -131,7 +152,24 @@ def _check_lengths(lengths: Any, x: torch.Tensor, name: str) -> torch.Tensor:
         raise ValueError(
             f"lengths[{series}] is {int(given[series])}, but series of {name} have between 1 and {x.shape[1]} points"
         )
-    return given.to(device=x.device, dtype=torch.int64).contiguous()
+    return given.to(device=x.device).contiguous()
+
+
+def _as_integers(lengths: Any, wanted: str) -> torch.Tensor:
+    """An int64 tensor of any shape."""
+    if isinstance(lengths, torch.Tensor):
+        got = lengths.dtype
+        if not (got.is_floating_point or got.is_complex or got == torch.bool or lengths.is_meta):
+            return lengths.detach().to(torch.int64)
+    else:
+        try:
+            array = np.asarray(lengths)
+        except (ValueError, TypeError, RuntimeError):  # lists of lists, or of tensors elsewhere
+            array = np.asarray(None)
+        got = array.dtype if array.dtype.kind != "O" else type(lengths).__name__
+        if array.dtype.kind in "iu" or array.shape == (0,):
+            return torch.from_numpy(array.astype(np.int64))
+    raise ValueError(f"lengths must be integers of {wanted}, got {got}")
 
 
 def _pad(series: Sequence[Any], name: str) -> tuple[torch.Tensor, torch.Tensor]:
@@ -144,7 +182,9 @@ def _pad(series: Sequence[Any], name: str) -> tuple[torch.Tensor, torch.Tensor]:
     for index, item in enumerate(items):
         if item.ndim != 2 or 0 in item.shape:
             raise ValueError(f"{name}[{index}] must have shape (length, channels), got {tuple(item.shape)}")
-        _check_dtype(item, f"{name}[{index}]")
+        _check_type(item, f"{name}[{index}]")
+        if item.device != items[0].device:
+            raise ValueError(f"{name}[{index}] is on {item.device}, but {name}[0] is on {items[0].device}; move one")
         if item.shape[1] != items[0].shape[1] or item.dtype != items[0].dtype:
             raise ValueError(
                 f"{name}[{index}] has {item.shape[1]} channels of {item.dtype}, but {name}[0] has "

@@ -9,17 +9,20 @@ refinements.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
-from typing import Literal
+from numbers import Real
+from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from siggpde.numerics import inputs
 from siggpde.numerics.backend import backend_for
+from siggpde.numerics.checked_once import checked_once
 from siggpde.numerics.gradients import kernel as gradients
 from siggpde.numerics.normalized import normalized_gram
-from siggpde.numerics.static_kernel import Parameter, Static, StaticKernel, check_static
+from siggpde.numerics.static_kernel import Parameter, Static, StaticKernel, check_static, tensors_of
+from siggpde.word_sets import as_integer
 
 Solver = Literal["series", "fd"]
 Gradient = Literal["adjoint", "variation", "augmented"]
@@ -75,7 +78,7 @@ def signature_kernel(
     """
     threads = inputs.thread_count(n_jobs)
     xs, x_counts = inputs.as_batch(x, lengths)
-    refinement, tol = _settings(solver, refine, tol, gradient, xs.dtype)
+    refinement, tol, _ = _settings(solver, refine, tol, gradient, False, xs.dtype)
     ys, y_counts = (None, None) if y is None else inputs.as_batch(y, y_lengths, "y")
     if ys is not None:
         _check_pair(xs, ys)
@@ -91,7 +94,8 @@ def signature_kernel(
         return normalized_gram(xs, x_counts, ys, y_counts, lift, *settings)
     if differentiable and algorithm is not None:
         return gradients.gram(xs, x_counts, ys, y_counts, refinement, algorithm)
-    return backend_for(xs, static=static).gram(xs, x_counts, ys, y_counts, lift, *settings)
+    backend = backend_for(xs, ys, *tensors_of(lift), static=static)
+    return backend.gram(xs, x_counts, ys, y_counts, lift, *settings)
 
 
 def signature_kernel_diag(
@@ -120,14 +124,15 @@ def signature_kernel_diag(
     """
     threads = inputs.thread_count(n_jobs)
     xs, counts = inputs.as_batch(x, lengths)
-    refinement, tol = _settings(solver, refine, tol, gradient, xs.dtype)
+    refinement, tol, log = _settings(solver, refine, tol, gradient, log, xs.dtype)
     lift, factor = check_static(static, bandwidth, amplitude, alpha)
     xs = _times(xs, factor)
     differentiable = torch.is_grad_enabled() and (xs.requires_grad or (lift is not None and lift.differentiable))
     algorithm = _algorithm(gradient, lift)
     if differentiable and algorithm is not None:
         return gradients.diagonal(xs, counts, refinement, log, algorithm)
-    return backend_for(xs, static=static).diagonal(xs, counts, lift, refinement, tol, log, threads, differentiable)
+    backend = backend_for(xs, *tensors_of(lift), static=static)
+    return backend.diagonal(xs, counts, lift, refinement, tol, log, threads, differentiable)
 
 
 def signature_kernel_diag_scales(
@@ -161,13 +166,10 @@ def signature_kernel_diag_scales(
     """
     threads = inputs.thread_count(n_jobs)
     xs, counts = inputs.as_batch(x, lengths)
-    refinement, tol = _settings(solver, refine, tol, "adjoint", xs.dtype)
-    backend, xs = backend_for(xs, static=static), xs.detach()
-    scales = torch.as_tensor(theta).detach().to(dtype=xs.dtype, device=xs.device).contiguous()
-    if scales.shape != xs.shape[2:] or not torch.isfinite(scales).all():
-        raise ValueError(f"theta must be {xs.shape[2]} finite scales, one a channel of x, got {theta}")
+    refinement, tol, log = _settings(solver, refine, tol, "adjoint", log, xs.dtype)
     lift, factor = check_static(static, bandwidth, amplitude, alpha)
-    xs = _times(xs, factor)
+    backend = backend_for(xs, theta if isinstance(theta, Tensor) else None, static=static)
+    scales, xs = _scales(theta, xs), _times(xs.detach(), factor).detach()
     return backend.diagonal_with_scale_gradient(xs, counts, scales, lift, refinement, tol, log, threads)
 
 
@@ -197,7 +199,7 @@ def signature_kernel_diag_gradient(
     """
     threads = inputs.thread_count(n_jobs)
     xs, counts = inputs.as_batch(x, lengths)
-    refinement, tol = _settings(solver, refine, tol, "adjoint", xs.dtype)
+    refinement, tol, log = _settings(solver, refine, tol, "adjoint", log, xs.dtype)
     lift, factor = check_static(static, bandwidth, amplitude, alpha)
     value, slope = backend_for(xs, static=static).diagonal_with_gradient(
         _times(xs, factor), counts, lift, refinement, tol, log, threads
@@ -205,20 +207,37 @@ def signature_kernel_diag_gradient(
     return value, _times(slope, factor).detach()
 
 
-@lru_cache(maxsize=256)
-def _settings(solver: str, refine: int, tol: float, gradient: str, dtype: torch.dtype) -> tuple[int, float]:
-    """Checks the settings; returns the refinements as the backends take them, -1 for "series", and the tolerance."""
-    if solver not in ("series", "fd"):
+@checked_once(256)
+def _settings(
+    solver: Any, refine: Any, tol: Any, gradient: Any, log: Any, dtype: torch.dtype
+) -> tuple[int, float, bool]:
+    """Checks the settings; returns the refinements as backends take them, -1 for "series", the tolerance and `log`."""
+    if not isinstance(solver, str) or solver not in ("series", "fd"):
         raise ValueError(f"solver must be 'series' or 'fd', got {solver!r}")
-    if gradient not in ("adjoint", "variation", "augmented"):
+    if not isinstance(gradient, str) or gradient not in ("adjoint", "variation", "augmented"):
         raise ValueError(f"gradient must be 'adjoint', 'variation' or 'augmented', got {gradient!r}")
-    if refine != 0 and solver == "series":
-        raise ValueError(f"refine={refine} is for solver='fd'; the series solver takes its accuracy from `tol`")
-    if not isinstance(refine, int) or not 0 <= refine <= _MAX_REFINE:
+    pieces = as_integer(refine)
+    if pieces is None or not 0 <= pieces <= _MAX_REFINE:
         raise ValueError(f"refine must be an integer from 0 to {_MAX_REFINE}, got {refine!r}")
-    if not 0 < tol < 1:
+    if pieces != 0 and solver == "series":
+        raise ValueError(f"refine={refine} is for solver='fd'; the series solver takes its accuracy from `tol`")
+    if not isinstance(tol, Real) or not 0 < float(tol) < 1:
         raise ValueError(f"tol must be between 0 and 1, got {tol!r}")
-    return (-1 if solver == "series" else refine), max(float(tol), 16 * torch.finfo(dtype).eps)
+    if not isinstance(log, bool | np.bool_):
+        raise ValueError(f"log must be True or False, got {log!r}")
+    return (-1 if solver == "series" else pieces), max(float(tol), 16 * torch.finfo(dtype).eps), bool(log)
+
+
+def _scales(theta: Any, x: Tensor) -> Tensor:
+    try:
+        scales = torch.as_tensor(theta).detach()
+    except (TypeError, ValueError, RuntimeError):  # not numbers
+        scales = None
+    if scales is not None and not scales.is_complex():
+        scales = scales.to(dtype=x.dtype, device=x.device).contiguous()
+        if scales.shape == x.shape[2:] and bool(torch.isfinite(scales).all()):
+            return scales
+    raise ValueError(f"theta must be {x.shape[2]} finite scales, one a channel of x, got {theta!r}")
 
 
 def _times(x: Tensor, factor: Parameter | None) -> Tensor:

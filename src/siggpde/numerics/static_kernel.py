@@ -57,6 +57,11 @@ class StaticKernel(NamedTuple):
         return width, height
 
 
+def tensors_of(static: StaticKernel | None) -> tuple[Tensor | None, ...]:
+    """The parameters that want a gradient; none for the linear kernel."""
+    return () if static is None else static.tensors
+
+
 def check_static(
     static: str, bandwidth: Parameter | None, amplitude: Parameter, alpha: float | None
 ) -> tuple[StaticKernel | None, Parameter | None]:
