@@ -58,8 +58,8 @@ def solve_scaled(
     """
     n, rows, columns = rho.shape
     shift = rho.new_zeros(n)
-    if rows == 0 or columns == 0:
-        return shift + 1, shift
+    if rows == 0 or columns == 0:  # a point: k = 1, in the graph as every other result
+        return rho.sum((1, 2)) + 1, shift
     front = boundary(rho, degree)
     for t in range(rows + columns - 1):
         front = advance_antidiagonal(front, rho, t, degree, powers, cells)
