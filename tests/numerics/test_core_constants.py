@@ -1,9 +1,11 @@
 """Failure codes and planning constants are the same in the native core and in Python."""
 
 import pytest
+import torch
 
 from siggpde.numerics import errors
 from siggpde.numerics.core import core
+from siggpde.numerics.reference import kernel as reference
 from siggpde.numerics.triton import plan_constants
 
 pytestmark = pytest.mark.skipif(core is None, reason="the native core is not there")
@@ -19,3 +21,10 @@ def test_failure_codes_are_those_of_the_core():
 
 def test_planning_constants_are_those_of_the_core():
     assert constants_of(plan_constants) == core.plan_constants
+
+
+def test_the_reference_refuses_what_the_core_refuses():
+    constants = core.plan_constants
+    assert reference.LONGEST_SEGMENT[torch.float64] == constants["overflowing_segment_f64"]
+    assert reference.LONGEST_SEGMENT[torch.float32] == constants["overflowing_segment_f32"]
+    assert constants["overflowing_segment_log"] == reference.LONGEST_SEGMENT_OF_LOG

@@ -1,8 +1,13 @@
 """The paper's two gradient algorithms by themselves: directional derivatives, time reversal, boundary conditions."""
 
+from typing import Any
+
+import pytest
 import torch
 
 from helpers.random_paths import make
+from siggpde import signature_kernel, signature_kernel_diag
+from siggpde.numerics.gradients import augmented, variation
 from siggpde.numerics.gradients.augmented import directional_derivatives, gradient, localised_impulses
 from siggpde.numerics.gradients.variation import kernel_variation, solution, time_reversed_solution
 from siggpde.numerics.reference.goursat import boundary
@@ -56,3 +61,47 @@ def test_the_boundary_is_one_on_both_axes():
     left, bottom, corner = boundary(torch.zeros(2, 3, 4).double(), 5)
     assert torch.equal(corner, torch.ones(2, 3).double())
     assert not left.any() and not bottom.any()  # derivatives along the axes
+
+
+def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch):
+    dx, dy = (torch.stack([increments(seed + i, 5) for i in range(3)]) for seed in (8, 20))
+    grad = torch.tensor([1.0, -2.0, 0.5]).double()
+    wanted = [rule.gradients(dx, dy, grad, LEGENDRE) for rule in (variation, augmented)]
+    for name, size in (("_CELLS_AT_ONCE", 30), ("_CELLS_EVALUATED_AT_ONCE", 11)):
+        monkeypatch.setattr(variation, name, size)
+    monkeypatch.setattr(augmented, "_DIRECTIONS_AT_ONCE", 3)
+    for rule, (of_x, of_y) in zip((variation, augmented), wanted, strict=True):
+        again = rule.gradients(dx, dy, grad, LEGENDRE)
+        torch.testing.assert_close(again[0], of_x, rtol=1e-13, atol=1e-15)
+        torch.testing.assert_close(again[1], of_y, rtol=1e-13, atol=1e-15)
+
+
+@pytest.mark.parametrize("rule", ["variation", "augmented"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_huge_numbers_are_refused_before_the_work(rule: Any, dtype: torch.dtype):
+    """As by the adjoint; and grids that would take minutes are refused with what to do instead."""
+    for size in (1e3, 1e6, 1e30, torch.finfo(dtype).max / 64):
+        x = make("brownian", 0, 3, 8, 2).to(dtype)
+        x[1] *= size / x[1].diff(dim=0).norm(dim=1).max()
+        x.requires_grad_()
+        for each in ("adjoint", rule):
+            with pytest.raises(OverflowError, match=rf"of series 1 of x is too large for {dtype}"):
+                signature_kernel_diag(x, gradient=each)
+            with pytest.raises(OverflowError, match=rf"of series 1 of [xy] is too large for {dtype}"):
+                signature_kernel(x[:1].detach(), x, gradient=each)
+    large = make("brownian", 0, 1, 60, 2, 8).to(dtype)
+    assert large.diff(dim=1).norm(dim=2).max() < 87
+    many = large[:, torch.arange(1200) % 60].requires_grad_()
+    with pytest.raises(ValueError, match=rf"gradient='{rule}' would solve a grid of .* take gradient='adjoint', or"):
+        signature_kernel_diag(many, gradient=rule)
+
+
+@pytest.mark.parametrize("rule", ["variation", "augmented"])
+def test_logarithms_reach_further_than_float32(rule: Any):
+    x = (14 * torch.linspace(0, 1, 4)[None, :, None] ** 2).requires_grad_()  # k is about exp(28) / 13
+    value = signature_kernel_diag(4 * x, log=True, gradient=rule)
+    (slope,) = torch.autograd.grad(value.sum(), x)
+    wanted = signature_kernel_diag(4 * x, log=True)
+    assert wanted > 89 and value.dtype == torch.float32
+    torch.testing.assert_close(value, wanted)
+    torch.testing.assert_close(slope, torch.autograd.grad(wanted.sum(), x)[0], rtol=1e-5, atol=1e-5)

@@ -16,8 +16,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from siggpde.numerics.reference.goursat import empty_cells, solve_goursat
+from siggpde.numerics.reference.goursat import Cells, empty_cells, solve_goursat
 from siggpde.numerics.reference.kernel import Scheme
+
+# A cell has 200 bytes of edges, and 1600 inside.
+_CELLS_AT_ONCE = 250_000
+_CELLS_EVALUATED_AT_ONCE = 10_000
 
 
 def gradients(dx: Tensor, dy: Tensor, grad: Tensor, scheme: Scheme) -> tuple[Tensor, Tensor]:
@@ -25,34 +29,62 @@ def gradients(dx: Tensor, dy: Tensor, grad: Tensor, scheme: Scheme) -> tuple[Ten
 
     By the chain rule from rho to the increments.
     """
-    weight = kernel_variation(dx @ dy.transpose(1, 2), scheme) * grad[:, None, None]
+    rho = dx @ dy.transpose(1, 2)
+    size = max(1, _CELLS_AT_ONCE // max(1, rho.shape[1] * rho.shape[2]))
+    weight = torch.cat([kernel_variation(part, scheme) for part in rho.split(size)]) * grad[:, None, None]
     return weight @ dy, weight.transpose(1, 2) @ dx
 
 
 def kernel_variation(rho: Tensor, scheme: Scheme) -> Tensor:
     """dk/drho (n, I, J): the integral of U V over every cell (Theorem 4.1)."""
-    forward, backward = solution(rho, scheme), time_reversed_solution(rho, scheme)
+    forward, backward = edges(rho, scheme), edges(rho.flip(1, 2), scheme)
     _, weights = _gauss(_points(scheme))
     weight = torch.as_tensor(weights, dtype=rho.dtype, device=rho.device)
-    return torch.einsum("nijpq,nijpq,p,q->nij", forward, backward, weight, weight)
+    out = torch.empty_like(rho)
+    _, rows, columns = rho.shape
+    size = max(1, _CELLS_EVALUATED_AT_ONCE // max(1, len(rho) * columns))
+    for begin in range(0, rows, size):
+        end = min(begin + size, rows)
+        u = inside(forward, rho, scheme, slice(begin, end))
+        v = turned(inside(backward, rho.flip(1, 2), scheme, slice(rows - end, rows - begin)))
+        out[:, begin:end] = torch.einsum("nijpq,nijpq,p,q->nij", u, v, weight, weight)
+    return out
+
+
+def edges(rho: Tensor, scheme: Scheme) -> Cells:
+    """The edges and corner values of every cell of the solution."""
+    cells = empty_cells(rho, scheme.degree)
+    solve_goursat(rho, scheme.degree, scheme.powers, cells=cells)
+    return cells
+
+
+def inside(cells: Cells, rho: Tensor, scheme: Scheme, rows: slice) -> Tensor:
+    """U at the Gauss points of the cells of some rows, (n, rows, J, points in s, points in t), by Riemann's formula."""
+    exponents = np.arange(scheme.powers + 1)
+    nodes, _ = _gauss(_points(scheme))
+    grown = torch.as_tensor(nodes[:, None] ** exponents).to(rho)  # (points, powers)
+    factorials = torch.as_tensor([1 / factorial(n) ** 2 for n in exponents], dtype=torch.float64).to(rho)
+    integrals = torch.as_tensor(_edge_integrals(scheme.degree, scheme.powers)).to(rho)
+    monomials = rho[:, rows].unsqueeze(-1) ** torch.as_tensor(exponents, device=rho.device)
+
+    def integrated(edge: Tensor) -> Tensor:
+        """The sum over k of the coefficients times rho^n (J^(n+1) P_k) / n!, (n, rows, J, powers, points)."""
+        flat = integrals.transpose(0, 1).flatten(1)  # (degree, powers points)
+        return (edge[:, rows] @ flat).unflatten(-1, integrals.shape[::2]) * monomials.unsqueeze(-1)
+
+    corner = (cells.corner[:, rows].unsqueeze(-1) * monomials * factorials).unsqueeze(-1) * grown.T
+    # p, the last but one, runs along the columns of the grid, as the bottom edges do, q along its rows.
+    return integrated(cells.bottom).transpose(-1, -2) @ grown.T + grown @ (integrated(cells.left) + corner)
 
 
 def solution(rho: Tensor, scheme: Scheme) -> Tensor:
-    """U at the Gauss points of every cell, (n, I, J, points in s, points in t), by Riemann's formula from the edges."""
-    cells = empty_cells(rho, scheme.degree)
-    solve_goursat(rho, scheme.degree, scheme.powers, cells=cells)
-    powers = scheme.powers
-    nodes, _ = _gauss(_points(scheme))
-    exponents = np.arange(powers + 1)
-    grown = torch.as_tensor(nodes[:, None] ** exponents, dtype=rho.dtype, device=rho.device)
-    integrals = torch.as_tensor(_edge_integrals(scheme.degree, powers), dtype=rho.dtype, device=rho.device)
-    factorials = torch.as_tensor([1 / factorial(n) ** 2 for n in exponents], dtype=rho.dtype, device=rho.device)
-    monomials = rho.unsqueeze(-1) ** torch.as_tensor(exponents, device=rho.device)
-    corner = torch.einsum("nij,nije,pe,qe,e->nijpq", cells.corner, monomials, grown, grown, factorials)
-    # p runs along the columns of the grid, as the bottom edges do, q along its rows.
-    bottom = torch.einsum("nijk,nije,ekp,qe->nijpq", cells.bottom, monomials, integrals, grown)
-    left = torch.einsum("nijk,nije,ekq,pe->nijpq", cells.left, monomials, integrals, grown)
-    return corner + bottom + left
+    """U at the Gauss points of every cell, (n, I, J, points in s, points in t)."""
+    return inside(edges(rho, scheme), rho, scheme, slice(None))
+
+
+def turned(values: Tensor) -> Tensor:
+    """Reversal in time: of the order of the cells and, inside each cell, of its points, which lie symmetrically."""
+    return values.flip(1, 2).flip(3, 4)
 
 
 def time_reversed_solution(rho: Tensor, scheme: Scheme) -> Tensor:
@@ -60,8 +92,7 @@ def time_reversed_solution(rho: Tensor, scheme: Scheme) -> Tensor:
 
     By the time-reversal lemma of the paper, section 4.
     """
-    # Reversal reverses the order of the cells and, inside each cell, of its points, which lie symmetrically.
-    return solution(rho.flip(1, 2), scheme).flip(1, 2).flip(3, 4)
+    return turned(solution(rho.flip(1, 2), scheme))
 
 
 def _points(scheme: Scheme) -> int:

@@ -17,6 +17,11 @@ MAX_PIECE_LENGTH = 1.0
 MAX_PIECES = 20_000  # of a segment: with more the kernel overflows anyway
 CELLS_AT_ONCE = 2_000_000
 
+# A segment longer than this makes k of a part of the path exceed the range of the type, or of log k. The core has the
+# same limits, so that it and the reference refuse the same series, before any work.
+LONGEST_SEGMENT = {torch.float64: 700.0, torch.float32: 87.0}
+LONGEST_SEGMENT_OF_LOG = 1e4
+
 
 class Scheme(NamedTuple):
     """Degree of the edges, powers of rho kept, and pieces of every segment (0: as many as make them short)."""

@@ -1,6 +1,7 @@
 """The operations in plain torch (`siggpde.numerics.backend.Operations`), with the checks of numbers and results.
 
 `tol` and `threads` are part of the common interface and not used: the kernel is always computed to rounding.
+Logarithms are computed in float64 whatever the dtype of x, because k itself may be out of the range of float32.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from siggpde.numerics.reference import kernel, lifted
 from siggpde.numerics.reference import signature as chen
 from siggpde.numerics.reference.goursat import solve_scaled
 from siggpde.numerics.requested_words import RequestedWords
-from siggpde.numerics.static_kernel import StaticKernel
+from siggpde.numerics.static_kernel import StaticKernel, squared_segments
 
 PairSolver = Callable[[Tensor, Tensor], Tensor]
 
@@ -31,7 +32,8 @@ def diagonal(
     def solve(a: Tensor, b: Tensor) -> Tensor:
         return kernel.solve_goursat(coefficients(a, b), scheme.degree, scheme.powers, log=log)
 
-    return diagonal_by(solve, x, lengths, scheme, log, static)
+    wide = x.double() if log else x
+    return diagonal_by(solve, wide, lengths, scheme, log, static).to(x.dtype)
 
 
 def diagonal_with_gradient(
@@ -85,12 +87,12 @@ def normalized_gram(
         return torch.stack(solve_scaled(coefficients(a, b), scheme.degree, scheme.powers), 1)
 
     other, other_lengths = (x, x_lengths) if y is None else (y, y_lengths)
-    left = _finite_pieces(x, x_lengths, scheme, "x", static)
-    right = _finite_pieces(other, other_lengths, scheme, "y", static)
+    left = _checked_pieces(x, x_lengths, scheme, "x", True, static)
+    right = _checked_pieces(other, other_lengths, scheme, "y", True, static)
     if len(left) == 0 or len(right) == 0:
         return kernel.solve_all_pairs(solve, left, right)
     value, shift = kernel.solve_all_pairs(solve, left, right).unbind(2)
-    return _check_range(value * (shift - log_norm_x[:, None] - log_norm_y).exp(), False)
+    return check_range(value * (shift - log_norm_x[:, None] - log_norm_y).exp(), False)
 
 
 def signature(x: Tensor, lengths: Tensor | None, words: RequestedWords, threads: int) -> Tensor:
@@ -112,8 +114,8 @@ def diagonal_by(
     static: StaticKernel | None = None,
 ) -> Tensor:
     """k(X_i, X_i) (n,), or its logarithm, by a function of paired pieces."""
-    pieces = _finite_pieces(x, lengths, scheme, "x", static)
-    return _check_range(kernel.solve_in_chunks(solve, pieces, pieces), True, log)
+    pieces = _checked_pieces(x, lengths, scheme, "x", log, static)
+    return check_range(kernel.solve_in_chunks(solve, pieces, pieces), True, log)
 
 
 def gram_by(
@@ -127,9 +129,9 @@ def gram_by(
 ) -> Tensor:
     """k(X_i, Y_j) (n, m), by a function of paired pieces; y None means x."""
     other, other_lengths = (x, x_lengths) if y is None else (y, y_lengths)
-    left = _finite_pieces(x, x_lengths, scheme, "x", static)
-    right = _finite_pieces(other, other_lengths, scheme, "y", static)
-    return _check_range(kernel.solve_all_pairs(solve, left, right), False)
+    left = _checked_pieces(x, x_lengths, scheme, "x", False, static)
+    right = _checked_pieces(other, other_lengths, scheme, "y", False, static)
+    return check_range(kernel.solve_all_pairs(solve, left, right), False)
 
 
 def _coefficients(static: StaticKernel | None) -> PairSolver:
@@ -139,16 +141,24 @@ def _coefficients(static: StaticKernel | None) -> PairSolver:
     return lambda a, b: lifted.lifted_coefficients(a, b, static)
 
 
-def _finite_pieces(
-    x: Tensor, lengths: Tensor | None, scheme: kernel.Scheme, name: str, static: StaticKernel | None
+def _checked_pieces(
+    x: Tensor, lengths: Tensor | None, scheme: kernel.Scheme, name: str, log: bool, static: StaticKernel | None
 ) -> Tensor:
     inputs.check_finite(x, lengths, name)
+    longest = kernel.LONGEST_SEGMENT_OF_LOG if log else kernel.LONGEST_SEGMENT[x.dtype]
+    inside = inputs.row_mask(x, lengths)
+    points = torch.where(inside[:, :, None], x.detach(), 0.0)
+    segments = points.diff(dim=1).norm(dim=2) if static is None else squared_segments(static, points).detach().sqrt()
+    too_long = (~(segments <= longest) & inside[:, 1:]).any(1).nonzero()
+    if len(too_long):
+        errors.raise_overflow(x.dtype, f"of series {int(too_long[0])} of {name}", True, log)
     if static is None:
         return kernel.split_increments(x, lengths, scheme)
     return lifted.split_lifted(x, lengths, scheme, static)
 
 
-def _check_range(value: Tensor, diagonal: bool, log: bool = False) -> Tensor:
+def check_range(value: Tensor, diagonal: bool, log: bool = False) -> Tensor:
+    """The values, (n,) or (n, m); raises OverflowError if one of them is not finite."""
     bad = (~torch.isfinite(value.detach())).nonzero()
     if len(bad):
         first = bad[0].tolist()
