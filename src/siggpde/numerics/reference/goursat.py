@@ -65,7 +65,7 @@ def solve_scaled(
         front = advance_antidiagonal(front, rho, t, degree, powers, cells)
         if rescale:
             grown = front.corner.detach().abs().amax(1) > RESCALE_ABOVE
-            factor = torch.where(grown, 1 / RESCALE_ABOVE, 1.0).to(rho)
+            factor = torch.where(grown, rho.new_tensor(1 / RESCALE_ABOVE), 1.0)
             shift = shift - factor.log()
             front = Front(
                 front.left * factor[:, None, None],
