@@ -105,3 +105,11 @@ def test_logarithms_reach_further_than_float32(rule: Any):
     assert wanted > 89 and value.dtype == torch.float32
     torch.testing.assert_close(value, wanted)
     torch.testing.assert_close(slope, torch.autograd.grad(wanted.sum(), x)[0], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("rule", ["variation", "augmented"])
+@pytest.mark.parametrize("shape", [(0, 4, 2), (3, 1, 2), (0, 1, 1)])
+def test_nothing_to_differentiate(rule: Any, shape: tuple[int, ...]):
+    x = torch.ones(shape).double().requires_grad_()
+    for value in (signature_kernel_diag(x, gradient=rule), signature_kernel(x, gradient=rule)):
+        assert torch.equal(torch.autograd.grad(value.sum(), x)[0], torch.zeros(shape).double())

@@ -57,6 +57,14 @@ def test_numbers_that_are_not_finite_are_located_in_y(gradient: Any):
         signature_kernel(x, point, gradient=gradient)
 
 
+def test_numbers_that_are_not_finite_are_located_without_pairs():
+    x = good()
+    x[1, 2, 0] = float("nan")
+    for rows, columns, name in ((x, good()[:0], "x"), (good()[:0], x, "y")):
+        with pytest.raises(ValueError, match=rf"{name} is not finite \(nan\) in series 1, at time index 2, channel 0"):
+            signature_kernel(rows, columns)
+
+
 @operations
 @pytest.mark.parametrize(
     ("x", "message"),

@@ -31,6 +31,25 @@ def test_points_have_kernel_one_and_no_gradient(backend: Any, refine: int, log: 
 
 
 @backends
+@pytest.mark.parametrize(("n", "m"), [(0, 3), (3, 0), (0, 0)])
+def test_no_pairs_are_in_the_graph_all_the_same(backend: Any, n: int, m: int):
+    x, y = make("brownian", 0, 3, 4, 2)[:n].requires_grad_(), make("brownian", 1, 3, 4, 2)[:m].requires_grad_()
+    value = backend.gram(x, None, y, None, -1, 1e-8, 1, True)
+    assert value.shape == (n, m)
+    for gradient in torch.autograd.grad(value.sum(), (x, y)):
+        assert not gradient.any()
+
+
+@backends
+@pytest.mark.parametrize("words", [0, (), ((),)])
+def test_constant_coefficients_are_in_the_graph_all_the_same(backend: Any, words: Any):
+    x = make("brownian", 0, 3, 4, 2).requires_grad_()
+    value = backend.signature(x, None, words, 1)
+    assert value.shape == (3, 0 if words == () else 1)
+    assert not torch.autograd.grad(value.sum(), x)[0].any()
+
+
+@backends
 @refinements
 def test_a_point_against_a_path(backend: Any, refine: int):
     point, path = make("brownian", 0, 2, 1, 2).requires_grad_(), make("brownian", 1, 3, 4, 2).requires_grad_()

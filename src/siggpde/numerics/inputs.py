@@ -126,6 +126,8 @@ def _from_numpy(x: Any, name: str) -> torch.Tensor:
         raise ValueError(f"{name} must be an array or a list of them: {error}") from None
     if array.dtype.kind not in "fiub":
         raise ValueError(f"{name} must be a float tensor, a numpy array or a list of them, got {type(x).__name__}")
+    if np.ma.is_masked(x):
+        raise ValueError(f"{name} has masked numbers, which a path cannot have; drop or interpolate them first")
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     array = np.require(array, requirements=["C", "W", "A"])

@@ -81,7 +81,7 @@ def signature_kernel(
     refinement, tol, _ = _settings(solver, refine, tol, gradient, False, xs.dtype)
     ys, y_counts = (None, None) if y is None else inputs.as_batch(y, y_lengths, "y")
     if ys is not None:
-        _check_pair(xs, ys)
+        _check_pair(xs, x_counts, ys, y_counts)
     elif y_lengths is not None:
         raise ValueError("y_lengths is given, but y is not; for the Gram matrix of x alone give `lengths`")
     lift, factor = check_static(static, bandwidth, amplitude, alpha)
@@ -257,8 +257,11 @@ def _algorithm(gradient: Gradient, lift: StaticKernel | None, normalize: bool = 
     return gradient
 
 
-def _check_pair(x: Tensor, y: Tensor) -> None:
+def _check_pair(x: Tensor, x_counts: Tensor | None, y: Tensor, y_counts: Tensor | None) -> None:
     if x.shape[2] != y.shape[2]:
         raise ValueError(f"x has {x.shape[2]} channels and y has {y.shape[2]}; they need the same")
     if x.dtype != y.dtype or x.device != y.device:
         raise ValueError(f"x is {x.dtype} on {x.device} and y is {y.dtype} on {y.device}; convert one to the other")
+    if len(x) == 0 or len(y) == 0:  # no pair, so that the backends have nothing to do
+        inputs.check_finite(x, x_counts, "x")
+        inputs.check_finite(y, y_counts, "y")

@@ -22,8 +22,9 @@ _DIRECTIONS_AT_ONCE = 1000
 
 def gradients(dx: Tensor, dy: Tensor, grad: Tensor, scheme: Scheme) -> tuple[Tensor, Tensor]:
     """Algorithm 1: gradients in dx (n, I, d) and dy (n, J, d) of the kernels of n pairs, each times its grad (n,)."""
-    of_x = torch.stack([gradient(a, b, scheme) for a, b in zip(dx, dy, strict=True)])
-    of_y = torch.stack([gradient(b, a, scheme) for a, b in zip(dx, dy, strict=True)])
+    of_x, of_y = torch.empty_like(dx), torch.empty_like(dy)
+    for pair, (a, b) in enumerate(zip(dx, dy, strict=True)):
+        of_x[pair], of_y[pair] = gradient(a, b, scheme), gradient(b, a, scheme)
     return of_x * grad[:, None, None], of_y * grad[:, None, None]
 
 

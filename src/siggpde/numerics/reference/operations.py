@@ -87,10 +87,10 @@ def normalized_gram(
         return torch.stack(solve_scaled(coefficients(a, b), scheme.degree, scheme.powers), 1)
 
     other, other_lengths = (x, x_lengths) if y is None else (y, y_lengths)
+    if len(x) == 0 or len(other) == 0:
+        return x.new_zeros(len(x), len(other)) + x[:, :0].sum() + other[:, :0].sum()
     left = _checked_pieces(x, x_lengths, scheme, "x", True, static)
     right = _checked_pieces(other, other_lengths, scheme, "y", True, static)
-    if len(left) == 0 or len(right) == 0:
-        return kernel.solve_all_pairs(solve, left, right)
     value, shift = kernel.solve_all_pairs(solve, left, right).unbind(2)
     return check_range(value * (shift - log_norm_x[:, None] - log_norm_y).exp(), False)
 
@@ -129,6 +129,8 @@ def gram_by(
 ) -> Tensor:
     """k(X_i, Y_j) (n, m), by a function of paired pieces; y None means x."""
     other, other_lengths = (x, x_lengths) if y is None else (y, y_lengths)
+    if len(x) == 0 or len(other) == 0:  # zero numbers, but in the graph as every other result
+        return x.new_zeros(len(x), len(other)) + x[:, :0].sum() + other[:, :0].sum()
     left = _checked_pieces(x, x_lengths, scheme, "x", False, static)
     right = _checked_pieces(other, other_lengths, scheme, "y", False, static)
     return check_range(kernel.solve_all_pairs(solve, left, right), False)

@@ -54,7 +54,8 @@ def signature(x: Tensor, mask: Tensor, words: Sequence[tuple[int, ...]], by: Ext
     increments = torch.where(mask[:, :, None], x - before, 0.0)
     start = torch.zeros(len(x), len(words), dtype=x.dtype, device=x.device)
     start[:, 0] = 1
-    return by(start, increments, words)
+    # Plus nothing, so that constants (the empty word) are in the graph as every other result is.
+    return by(start, increments, words) + increments[:, :0].sum()
 
 
 def signature_by(by: Extend, x: Tensor, lengths: Tensor | None, words: RequestedWords) -> Tensor:

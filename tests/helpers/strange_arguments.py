@@ -1,0 +1,188 @@
+"""Arguments of the operations, drawn at random from a seed: good ones in every form they may have, and bad ones."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+_BAD = 0.04  # the share of bad values of each argument: about two calls in three are good
+_SIZES = (0.0, 1e-200, 1e-20, 0.01, 0.3, 1.0, 1.0, 3.0)
+_HUGE = (1e7, 1e18, 1e30, 1e160, 1e307)  # more than any kernel, and more than log k
+
+
+class Draw:
+    """Draws from one seed. `channels` and `leaves` are those of the series drawn so far."""
+
+    def __init__(self, seed: int):
+        self.random = random.Random(seed)
+        self.generator = torch.Generator().manual_seed(seed)
+        self.channels = 1
+        self.dtype = torch.float64
+        self.leaves: list[Tensor] = []
+
+    def pick(self, *options: Any) -> Any:
+        return self.random.choice(options)
+
+    def chance(self, share: float) -> bool:
+        return self.random.random() < share
+
+    def series(self, name: str = "x", small: bool = False, like_x: bool = False) -> dict[str, Any]:
+        """{name: series}, tensor, array or list."""
+        if self.chance(_BAD):
+            return {name: self._no_series()}
+        n, length = self.pick(0, 1, 1, 2, 3, 9), self.pick(1, 1, 2, 2, 3, 5, 9, 13)
+        if small:
+            n, length = min(n, 2), min(length, 4)
+        if not like_x or self.chance(_BAD):
+            self.channels, self.dtype = self.pick(1, 1, 2, 2, 3, 5), self.pick(torch.float64, torch.float32)
+        steps = torch.randn(n, length, self.channels, generator=self.generator, dtype=torch.float64)
+        size = self.pick(*_SIZES, 12.0 if length < 4 else 1.0) if not small else 0.3
+        x = (steps * size / max(1, length * self.channels) ** 0.5).cumsum(1) + self.pick(0.0, 0.0, 100.0)
+        if n and self.chance(_BAD):
+            series = self.random.randrange(n)
+            x[series] = steps[series] * self.pick(*_HUGE)
+        x = x.to(self.dtype)
+        if n and self.chance(_BAD):
+            at = tuple(map(self.random.randrange, x.shape))
+            x[at] = self.pick(float("nan"), float("inf"), -float("inf"))
+        return {name: self._dressed(x)}
+
+    def _dressed(self, x: Tensor) -> Any:
+        """The same numbers as a tensor, an array or a list, of any strides, with or without a gradient."""
+        form = self.pick("tensor", "tensor", "tensor", "array", "list")
+        if form == "array":
+            return self._array(x.numpy())
+        if form == "list" and len(x):
+            ends = [self.random.randint(1, x.shape[1]) for _ in x]
+            parts: list[Any] = [one[:end] for one, end in zip(x, ends, strict=True)]
+            kind = self.pick("tensors", "leaves", "arrays", "numbers")
+            if kind == "leaves":
+                parts = [self._leaf(part.clone()) for part in parts]
+            elif kind == "arrays":
+                parts = [self._array(part.numpy()) for part in parts]
+            elif kind == "numbers":
+                parts = [part.double().tolist() for part in parts]
+            return tuple(parts) if self.chance(0.2) else parts
+        if self.chance(0.5):
+            x = self._leaf(x)
+        return self._strided(x)
+
+    def _leaf(self, x: Tensor) -> Tensor:
+        leaf = x.requires_grad_()
+        self.leaves.append(leaf)
+        return leaf
+
+    def _strided(self, x: Tensor) -> Tensor:
+        kind = self.pick("plain", "plain", "turned", "every other", "expanded", "offset", "scaled")
+        if kind == "turned":
+            return x.permute(2, 0, 1).contiguous().permute(1, 2, 0)
+        if kind == "every other":
+            return torch.stack([x, x + 1], 2).flatten(1, 2)[:, ::2]
+        if kind == "expanded" and len(x):
+            return x[:1].expand(self.pick(1, 3), -1, -1)
+        if kind == "offset":
+            return torch.cat([x[:0], x])[:, :, :]
+        return x * 0.5 if kind == "scaled" else x
+
+    def _array(self, x: np.ndarray) -> np.ndarray:
+        kind = self.pick("plain", "fortran", "reversed", "foreign", "frozen", "turned")
+        if kind == "fortran":
+            return np.asfortranarray(x)
+        if kind in ("reversed", "turned"):
+            axis = 0 if kind == "reversed" else x.ndim - 1
+            return np.flip(np.flip(x, axis).copy(), axis)
+        if kind == "foreign":
+            return x.astype(x.dtype.newbyteorder(">"))
+        if kind == "frozen":
+            x = x.copy()
+            x.flags.writeable = False
+        return x
+
+    def _no_series(self) -> Any:
+        good = torch.zeros(2, 3, 2)
+        return self.pick(
+            None, "series", 3.5, [], {}, [[]], [[[]]], object(), [None], ["ab"], [[1.0], [2.0]], [[[1.0], [2.0, 3.0]]],
+            good[0], good[None], good[:, :0], good[:, :, :0], good.long(), good.half(), good.bool(), good.bfloat16(),
+            good.to(torch.cfloat), good.to_sparse(), good.to("meta"), [good[0], good[0].double()], [good[0], None],
+            [good[0], good[0, :, :1]], [good[0], good[0, :0]], [good[0].to("meta"), good[0]], np.float64(1),
+            good.numpy().astype(np.float16), good.numpy().astype(int), good.numpy().astype(object), np.array("ab"),
+            good.numpy().astype(np.longdouble), np.ma.masked_array(np.zeros((1, 2, 1)), True),
+        )  # fmt: skip
+
+    def lengths(self, x: Any) -> dict[str, Any]:
+        """{} or {"lengths": ..} for the series x."""
+        if self.chance(_BAD):
+            return {"lengths": self.pick([], 3, "ab", [1.0], [0], [-1], [10**9], [2**80], [None], torch.ones(2), [[1]])}
+        shape = getattr(x, "shape", ())
+        if len(shape) != 3 or not shape[1] or self.chance(0.5):
+            return {}
+        given = [self.random.randint(1, shape[1]) for _ in range(shape[0])]
+        form = self.pick(list, tuple, np.array, lambda v: np.array(v[::-1])[::-1], torch.tensor)
+        if not given:
+            form = torch.LongTensor
+        return {"lengths": form(given)}
+
+    def words(self, channels: int) -> dict[str, Any]:
+        """{"depth": ..} or {"words": ..}, seldom both or none."""
+        if self.chance(_BAD):
+            bad_words = (None, 3, "ab", [0], [(0.5,)], [("a",)], [(channels,)], [(-1,)], [(0,), (0,)], [(0,) * 2000])
+            bad_depth = (-1, 1.5, 2.0, "2", [2], True, 60, 10**5, 10**9, 10**400, float("nan"), None, (), 1j)
+            return self.pick(
+                {"depth": self.pick(*bad_depth)}, {"words": self.pick(*bad_words)}, {}, {"depth": 1, "words": []}
+            )
+        if self.chance(0.5):
+            return {"depth": self.pick(0, 1, 2, 3, np.int64(2))}
+        drawn = {tuple(self.random.randrange(channels) for _ in range(self.pick(0, 1, 2, 3, 6))) for _ in range(5)}
+        listed = sorted(drawn)
+        self.random.shuffle(listed)
+        return {
+            "words": self.pick(
+                listed, tuple(listed), [list(word) for word in listed], [], [()], np.array([[0, channels - 1]])
+            )
+        }
+
+    def solver(self) -> dict[str, Any]:
+        if self.chance(_BAD):
+            return self.pick(
+                {"solver": self.pick("exact", None, 1, ["series"], np.zeros(2))},
+                {"refine": self.pick(1, -1, 13, 1.0, True, None, "1", [1])},
+                {"solver": "fd", "refine": self.pick(-1, 13, 10**30, 1.0, True, None, "1", [1], torch.tensor(1))},
+                {"tol": self.pick(0, 1, -1, 2, None, "x", float("nan"), float("inf"), [1e-8], 1j, True)},
+            )
+        if self.chance(0.4):
+            return {"solver": "fd", "refine": self.pick(0, 0, 1, 2, np.int8(1))}
+        return self.pick({}, {"solver": "series"}, {"tol": 10 ** -self.random.uniform(0.1, 15)}, {"tol": 1e-300})
+
+    def gradient(self) -> dict[str, Any]:
+        if self.chance(_BAD):
+            return {"gradient": self.pick("tape", None, 1, [], np.zeros(2))}
+        return {} if self.chance(0.6) else {"gradient": self.pick("adjoint", "variation", "augmented")}
+
+    def log(self) -> dict[str, Any]:
+        if self.chance(_BAD):
+            return {"log": self.pick("x", None, 1, 0, 1.0, [], torch.tensor(True))}
+        return self.pick({}, {"log": True}, {"log": False}, {"log": np.True_})
+
+    def theta(self) -> dict[str, Any]:
+        if self.chance(_BAD):
+            return {
+                "theta": self.pick(None, "ab", [], 1.0, [1.0] * 9, [[1.0]], [None], [float("nan")] * self.channels, 1j)
+            }
+        values = [self.random.uniform(0.1, 2) * self.pick(1, 1, -1, 0) for _ in range(self.channels)]
+        form = self.pick(
+            list,
+            np.array,
+            torch.tensor,
+            lambda v: torch.tensor(v, dtype=torch.float64),
+            lambda v: np.array(v[::-1])[::-1],
+        )
+        return {"theta": form(values)}
+
+    def n_jobs(self) -> dict[str, Any]:
+        if self.chance(_BAD):
+            return {"n_jobs": self.pick(0, -2, 1.0, True, "2", [1], float("nan"))}
+        return {} if self.chance(0.5) else {"n_jobs": self.pick(None, 1, 2, 3, -1, 2**31, 2**70, np.int32(2))}
