@@ -9,6 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from siggpde.word_sets import prefix_closure, words_up_to
+
 _BAD = 0.04  # the share of bad values of each argument: about two calls in three are good
 _SIZES = (0.0, 1e-200, 1e-20, 0.01, 0.3, 1.0, 1.0, 3.0)
 _HUGE = (1e7, 1e18, 1e30, 1e160, 1e307)  # more than any kernel, and more than log k
@@ -40,7 +42,7 @@ class Draw:
         if not like_x or self.chance(_BAD):
             self.channels, self.dtype = self.pick(1, 1, 2, 2, 3, 5), self.pick(torch.float64, torch.float32)
         steps = torch.randn(n, length, self.channels, generator=self.generator, dtype=torch.float64)
-        size = self.pick(*_SIZES, 12.0 if length < 4 else 1.0) if not small else 0.3
+        size = self.pick(*_SIZES, 12.0 if length < 3 else 1.0) if not small else 0.3
         x = (steps * size / max(1, length * self.channels) ** 0.5).cumsum(1) + self.pick(0.0, 0.0, 100.0)
         if n and self.chance(_BAD):
             series = self.random.randrange(n)
@@ -105,7 +107,7 @@ class Draw:
     def _no_series(self) -> Any:
         good = torch.zeros(2, 3, 2)
         return self.pick(
-            None, "series", 3.5, [], {}, [[]], [[[]]], object(), [None], ["ab"], [[1.0], [2.0]], [[[1.0], [2.0, 3.0]]],
+            None, "series", 3.5, [], {}, [[]], [[[]]], ..., [None], ["ab"], [[1.0], [2.0]], [[[1.0], [2.0, 3.0]]],
             good[0], good[None], good[:, :0], good[:, :, :0], good.long(), good.half(), good.bool(), good.bfloat16(),
             good.to(torch.cfloat), good.to_sparse(), good.to("meta"), [good[0], good[0].double()], [good[0], None],
             [good[0], good[0, :, :1]], [good[0], good[0, :0]], [good[0].to("meta"), good[0]], np.float64(1),
@@ -144,6 +146,20 @@ class Draw:
                 listed, tuple(listed), [list(word) for word in listed], [], [()], np.array([[0, channels - 1]])
             )
         }
+
+    def prefix_closed_words(self, channels: int) -> Any:
+        if self.chance(_BAD):
+            return self.pick([(0,)], [(), (0, 0)], [(), (0,), (0,)], [(), (channels,)], [], None, 3, [(), (0.5,)])
+        return self.pick([()], words_up_to(channels, 1), words_up_to(channels, 3), prefix_closure([(0,) * 5, (0, 0)]))
+
+    def signature(self, steps: Any, words: Any) -> dict[str, Any]:
+        """{"signature": (n, words)} of what was before the increments `steps`."""
+        if self.chance(_BAD) or not isinstance(steps, Tensor) or not isinstance(words, list):
+            return {"signature": self.pick(None, "ab", torch.ones(2, 2), torch.ones(2, 3, 1), np.ones((1, 2)), 1.0)}
+        start = torch.randn(len(steps), len(words), generator=self.generator).to(steps.dtype)
+        if self.chance(0.3):
+            start = start.T.contiguous().T
+        return {"signature": self._leaf(start) if self.chance(0.5) else start}
 
     def solver(self) -> dict[str, Any]:
         if self.chance(_BAD):

@@ -72,6 +72,13 @@ def _signature(draw: Draw) -> dict[str, Any]:
     return x | draw.words(draw.channels) | draw.lengths(x["x"]) | draw.n_jobs()
 
 
+@operation(siggpde.extend)
+def _extend(draw: Draw) -> dict[str, Any]:
+    steps = draw.series("increments")
+    words = draw.prefix_closed_words(draw.channels)
+    return draw.signature(steps["increments"], words) | steps | {"words": words} | draw.n_jobs()
+
+
 @operation(siggpde.signature_kernel)
 def _gram(draw: Draw) -> dict[str, Any]:
     gradient = draw.gradient()

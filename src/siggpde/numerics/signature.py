@@ -63,6 +63,9 @@ def extend(
         tensor([[1.0000, 3.0000, 4.5000]])
     """
     threads = inputs.thread_count(n_jobs)
+    for name, given in (("signature", signature), ("increments", increments)):
+        if not isinstance(given, torch.Tensor):
+            raise ValueError(f"{name} must be a tensor, got {type(given).__name__}; convert it with torch.as_tensor")
     steps = increments[:, None] if increments.ndim == 2 else increments
     if steps.ndim == 3 and steps.shape[1] == 0:
         steps = steps.new_zeros(len(steps), 1, steps.shape[2])
