@@ -65,12 +65,12 @@ def test_logarithms_beyond_the_range_of_the_value(dtype: torch.dtype, refine: in
     """Values of k above 1e150 are rescaled on the way; log k of the line of length `size` is about 2 size."""
     x = (torch.linspace(0, 1, 5)[None, :, None] * size).to(dtype)
     pairs = zip(
-        reference.diagonal_with_gradient(x, None, refine, 1e-8, True, 1),
-        native.diagonal_with_gradient(x, None, refine, 1e-8, True, 1),
+        reference.diagonal_with_gradient(x, None, None, refine, 1e-8, True, 1),
+        native.diagonal_with_gradient(x, None, None, refine, 1e-8, True, 1),
         strict=True,
     )
     for got, wanted in pairs:
         assert got.dtype == dtype
         torch.testing.assert_close(got, wanted, rtol=1e-5, atol=1e-5)
     if refine == -1:
-        assert abs(reference.diagonal(x, None, -1, 1e-8, True, 1, False) - 2 * size) < 5
+        assert abs(reference.diagonal(x, None, None, -1, 1e-8, True, 1, False) - 2 * size) < 5

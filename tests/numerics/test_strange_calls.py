@@ -111,5 +111,5 @@ def size(call: Call, wanted: Tensor) -> float:
     for name, lengths in (("x", "lengths"), ("y", "y_lengths")):
         batch = as_batch(call.arguments[name], call.arguments.get(lengths))
         if len(batch[0]):
-            own *= float(reference.diagonal(*batch, -1, 1e-8, False, 1, False).detach().max())
+            own *= float(reference.diagonal(*batch, None, -1, 1e-8, False, 1, False).detach().max())
     return max(largest, own**0.5)
