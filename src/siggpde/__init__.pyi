@@ -15,6 +15,7 @@ from .estimators.loading import load as load
 from .gp.inducing import OrthogonalSignatureFeatures as OrthogonalSignatureFeatures
 from .gp.kernel import SignatureKernel as SignatureKernel
 from .gp.model import SignatureGP as SignatureGP
+from .gp.newton_basis import NewtonBasis as NewtonBasis
 from .numerics.averaging import average_points as average_points
 from .numerics.signature import extend as extend
 from .numerics.signature import signature as signature

@@ -1,0 +1,264 @@
+"""The Newton basis of landmarks: features of a kernel that are exact at the landmarks and never too long."""
+
+import logging
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from helpers.pretend_device import DEVICE, PretendTensor, pretend_device
+from helpers.random_paths import few, make
+from helpers.small_models import series, targets
+from siggpde import NewtonBasis, SignatureKernel, average_points, signature_kernel, signature_kernel_diag
+from siggpde.gp.kernel import PathKernel
+
+LOGGER = "siggpde.gp.newton_basis"
+
+
+class Counted:
+    """A pair of functions that counts the pairs of series it is asked for."""
+
+    def __init__(self, **options: Any) -> None:
+        self.options = options
+        self.pairs = 0
+        self.widths: list[int] = []
+
+    def gram(self, x: Tensor, y: Tensor | None = None, **lengths: Any) -> Tensor:
+        self.pairs += len(x) * (len(x) - 1) // 2 if y is None else len(x) * len(y)
+        if y is not None:
+            self.widths.append(len(y))
+        return signature_kernel(x, y, **lengths, **self.options)
+
+    def diagonal(self, x: Tensor, **lengths: Any) -> Tensor:
+        return signature_kernel_diag(x, **lengths, **self.options)
+
+    @property
+    def pair(self) -> tuple[Any, Any]:
+        return self.gram, self.diagonal
+
+
+def kernels() -> dict[str, Any]:
+    return {
+        "all words": SignatureKernel(2, theta=[0.7, 1.3], amplitude=2.0, tol=1e-12),
+        "normalised": SignatureKernel(2, normalized=True, tol=1e-12),
+        "words": SignatureKernel(2, depth=4),
+        "functions": (partial(signature_kernel, tol=1e-12), partial(signature_kernel_diag, tol=1e-12)),
+    }
+
+
+def matrix(kernel: Any, x: Any, y: Any = None, **lengths: Any) -> Tensor:
+    gram = kernel if isinstance(kernel, PathKernel) else kernel[0]
+    return gram(x, y, **lengths).detach()
+
+
+@pytest.mark.parametrize("name", kernels())
+def test_features_reproduce_the_kernel_at_the_landmarks(name: str):
+    kernel, x, new = kernels()[name], series(12), series(5, seed=1)
+    basis = NewtonBasis(kernel, 6, threshold=0).fit(x)
+    seen, chosen = basis(new), basis(x[basis.landmarks_])
+    assert basis.size == 6 and seen.features.shape == (5, 6) and seen.features.dtype == torch.float64
+    assert torch.allclose(seen.features @ chosen.features.T, matrix(kernel, new, x[basis.landmarks_]), rtol=1e-9)
+    assert torch.allclose(chosen.features, basis.factor_, atol=1e-8) and float(chosen.tail.max()) < 1e-8
+    assert torch.allclose(basis(x).features, basis.features_, atol=1e-8)
+    assert torch.allclose(basis(x).tail, basis.tails_, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", kernels())
+def test_tails_are_the_variance_left_by_the_landmarks(name: str):
+    """k(X, X) - k(X, Z) K_ZZ^-1 k(Z, X), by a solve of the whole matrix."""
+    kernel, x, new = kernels()[name], series(15), series(6, seed=2)
+    basis = NewtonBasis(kernel, 5).fit(x)
+    chosen = x[basis.landmarks_]
+    across = matrix(kernel, new, chosen)
+    explained = (across * torch.linalg.solve(matrix(kernel, chosen), across.T).T).sum(dim=1)
+    seen = basis(new)
+    assert torch.allclose(seen.variance, matrix(kernel, new).diagonal(), rtol=1e-9)
+    assert torch.allclose(seen.tail, seen.variance - explained, atol=1e-8) and seen.rounded == 0
+
+
+@pytest.mark.parametrize("name", kernels())
+def test_with_all_series_as_landmarks_it_is_the_exact_gaussian_process(name: str):
+    kernel, x, new = kernels()[name], series(10), series(6, seed=3)
+    y, noise = targets(x), 0.05
+    basis = NewtonBasis(kernel, 10, threshold=0).fit(x)
+    assert sorted(basis.landmarks_.tolist()) == list(range(10))
+    seen, ours = basis(new), basis.features_
+    precision = ours.T @ ours / noise + torch.eye(basis.size).double()
+    mean = seen.features @ torch.linalg.solve(precision, ours.T @ y / noise)
+    variance = seen.tail + (seen.features * torch.linalg.solve(precision, seen.features.T).T).sum(dim=1)
+    noisy = matrix(kernel, x) + noise * torch.eye(10).double()
+    across = matrix(kernel, new, x)
+    assert torch.allclose(mean, across @ torch.linalg.solve(noisy, y), atol=1e-7)
+    dual = matrix(kernel, new).diagonal() - (across * torch.linalg.solve(noisy, across.T).T).sum(dim=1)
+    assert torch.allclose(variance, dual, atol=1e-7)
+
+
+@few
+@given(
+    lengths=st.lists(st.integers(1, 12), min_size=1, max_size=20), count=st.integers(1, 25),
+    seed=st.integers(0, 10**6), size=st.floats(0.05, 2), family=st.sampled_from(["brownian", "smooth", "drift"]),
+)  # fmt: skip
+def test_ragged_series(lengths: list[int], count: int, seed: int, size: float, family: str):
+    """A list, or padding that is NaN: tails fall to those that brute force leaves, and are never negative."""
+    x = [make(family, seed + i, 1, length, 2, size)[0] for i, length in enumerate(lengths)]
+    basis = NewtonBasis(SignatureKernel(2, tol=1e-10), count).fit(x)
+    assert basis.size <= min(count, len(x)) and len(set(basis.landmarks_.tolist())) == basis.size
+    gram = signature_kernel(x, tol=1e-12)
+    rest = gram - basis.features_ @ basis.features_.T
+    assert torch.allclose(basis.tails_, rest.diagonal(), atol=1e-7 * float(gram.diagonal().max()))
+    assert (basis.tails_ >= 0).all()
+    limit = 1e-6 * float(gram.diagonal().mean())
+    assert basis.size == min(count, len(x)) or float(basis.tails_.max()) <= limit * (1 + 1e-6)
+    padded = torch.full((len(x), max(lengths), 2), torch.nan).double()
+    for i, one in enumerate(x):
+        padded[i, : len(one)] = one
+    same = NewtonBasis(SignatureKernel(2, tol=1e-10), count).fit(padded, lengths=lengths)
+    assert torch.equal(same.landmarks_, basis.landmarks_) and torch.equal(same.features_, basis.features_)
+    assert torch.equal(same(padded, lengths=lengths).features, basis(x).features)
+
+
+@pytest.mark.parametrize("n", [20, 700])
+def test_only_columns_of_landmarks_are_solved(n: int):
+    kernel = Counted(tol=1e-6)
+    x = make("brownian", 0, n, 5, 2)
+    basis = NewtonBasis(kernel.pair, 12, tol=1e-6).fit(x)
+    assert basis.size == 12 and sum(kernel.widths) == 12, "one column for each landmark"
+    calls = len(kernel.widths)
+    assert n * 12 <= kernel.pairs <= n * 12 + calls * 32 * 31 // 2, "and the few pairs that say which come next"
+    assert n == 20 or calls <= 6
+    kernel.pairs = 0
+    basis(x[:10])
+    assert kernel.pairs == 10 * 12
+
+
+def test_duplicates_leave_nothing_and_the_log_says_so(caplog: pytest.LogCaptureFixture):
+    x = series(4)[[0, 1, 2, 3, 0, 1, 2, 3, 0]]
+    with caplog.at_level(logging.INFO, LOGGER):
+        basis = NewtonBasis(SignatureKernel(2, tol=1e-12), 9).fit(x)
+    assert sorted(basis.landmarks_.tolist()) == [0, 1, 2, 3], "of the same series the first is taken"
+    assert float(basis.tails_.max()) < 1e-10 * float(basis(x).variance.mean())
+    assert "stopped at 4 of 9 landmarks" in caplog.text
+    caplog.clear()
+    with caplog.at_level(logging.INFO, LOGGER):
+        NewtonBasis(SignatureKernel(2), 100).fit(series(3))
+    assert not caplog.records, "all series are landmarks: nothing was stopped"
+
+
+def test_one_series_and_constant_series():
+    basis = NewtonBasis(SignatureKernel(2), 5).fit(series(1))
+    assert basis.landmarks_.tolist() == [0] and basis.tails_.tolist() == [0.0]
+    assert torch.allclose(basis.factor_[0, 0].square(), signature_kernel_diag(series(1))[0])
+    constant = torch.cat([torch.zeros(3, 6, 2).double(), series(2)])
+    basis = NewtonBasis(SignatureKernel(2), 5).fit(constant)
+    assert basis.size == 3 and len({0, 1, 2} & set(basis.landmarks_.tolist())) == 1
+    points = NewtonBasis(SignatureKernel(2), 5).fit(torch.zeros(4, 1, 2).double())
+    assert points.landmarks_.tolist() == [0] and torch.equal(points.features_, torch.ones(4, 1).double())
+
+
+def test_the_threshold_is_a_share_of_the_mean_variance():
+    x = series(40, size=0.5)
+    sizes = []
+    for threshold in (1e-1, 1e-2, 1e-3, 1e-6):
+        basis = NewtonBasis(SignatureKernel(2), 40, threshold=threshold).fit(x)
+        limit = threshold * float(signature_kernel_diag(x).mean())
+        assert float(basis.tails_.max()) <= limit and float(basis.pivots_.min()) > limit
+        sizes.append(basis.size)
+    assert sizes == sorted(sizes) and sizes[0] < sizes[-1]
+
+
+def test_max_points_is_averaging_before_the_kernel(caplog: pytest.LogCaptureFixture):
+    x, new = make("brownian", 0, 12, 50, 2), make("brownian", 1, 4, 30, 2)
+    basis = NewtonBasis(SignatureKernel(2), 5, max_points=10).fit(x)
+    wanted = NewtonBasis(SignatureKernel(2), 5).fit(average_points(x, 10)[0])
+    assert basis.series_.values.shape == (5, 10, 2) and torch.equal(basis.features_, wanted.features_)
+    with caplog.at_level(logging.INFO):
+        seen = basis(new)
+    assert torch.equal(seen.features, wanted(average_points(new, 10)[0]).features)
+    assert [record.getMessage() for record in caplog.records] == ["4 of 4 series, of up to 30 points, averaged to 10"]
+
+
+def test_state_is_plain_tensors_and_restores_everything():
+    x = [make("brownian", i, 1, 3 + i, 2)[0] for i in range(8)]
+    kernel = SignatureKernel(2)
+    basis = NewtonBasis(kernel, 4, max_points=6).fit(x)
+    state = basis.state_dict()
+    assert all(type(value) is Tensor and not value.requires_grad for value in state.values())
+    again = NewtonBasis(kernel, 4, max_points=6).load_state_dict(state)
+    for before, after in zip(vars(basis(x)).values(), vars(again(x)).values(), strict=True):
+        assert before is after or torch.equal(torch.as_tensor(before), torch.as_tensor(after))
+    assert torch.equal(again.landmarks_, basis.landmarks_) and torch.equal(again.tails_, basis.tails_)
+    with pytest.raises(ValueError, match="max_points=6, this one has None"):
+        NewtonBasis(kernel, 4).load_state_dict(state)
+    del state["factor_"]
+    with pytest.raises(ValueError, match="not the state of a NewtonBasis: factor_ missing"):
+        again.load_state_dict(state)
+
+
+def test_a_part_of_the_landmarks_is_the_basis_of_that_part():
+    """Newton's property: what comes later changes no column."""
+    x = series(20)
+    small, large = (NewtonBasis(SignatureKernel(2), count).fit(x) for count in (4, 9))
+    assert torch.equal(small.landmarks_, large.landmarks_[:4])
+    assert torch.allclose(small.features_, large.features_[:, :4], rtol=1e-12)
+
+
+@pytest.mark.parametrize("on_device", [False, True])
+def test_another_device_gives_the_same(on_device: bool):
+    """Series on the CPU or on the device of the kernel; the results stay on the device."""
+    x, new = series(18, length=4), series(3, length=4, seed=1)
+    wanted = NewtonBasis(SignatureKernel(2), 4, max_points=3).fit(x)
+    with pretend_device():
+        kernel = SignatureKernel(2).to(DEVICE)
+        given, others = (x.to(DEVICE), new.to(DEVICE)) if on_device else (x, new)
+        basis = NewtonBasis(kernel, 4, max_points=3).fit(given)
+        seen = basis(others)
+        assert isinstance(seen.features, PretendTensor) and isinstance(basis.landmarks_, PretendTensor)
+        assert torch.equal(basis.landmarks_.held, wanted.landmarks_)
+        assert torch.allclose(seen.features.held, wanted(new).features, rtol=1e-6)
+
+
+def test_no_graph_and_float64_whatever_comes_in():
+    x = series(6).float().requires_grad_()
+    seen = NewtonBasis((signature_kernel, signature_kernel_diag), 3).fit(x)(x)
+    for tensor in (seen.features, seen.variance, seen.tail):
+        assert tensor.dtype == torch.float64 and not tensor.requires_grad
+
+
+def test_a_kernel_that_is_none_is_refused():
+    """Not positive definite: features longer than k(X, X) allows name the series."""
+    points = torch.tensor([[1.0, 0.9, 0.0], [0.9, 1.0, 0.9], [0.0, 0.9, 1.0]]).double()
+
+    def gram(x: Tensor, y: Tensor | None = None, **_: Any) -> Tensor:
+        rows = x[:, 0, 0].long()
+        return points[rows][:, rows if y is None else y[:, 0, 0].long()]
+
+    pair = gram, lambda x, **_: torch.ones(len(x)).double()
+    x = torch.arange(3.0).double().reshape(3, 1, 1)
+    with pytest.raises(ArithmeticError, match="series 1: its features are longer than the kernel allows"):
+        NewtonBasis(pair, 3).fit(x)
+
+
+def test_errors():
+    kernel = SignatureKernel(2)
+    for count in (0, -1, 2.5, True):
+        with pytest.raises(ValueError, match="count must be a positive whole number"):
+            NewtonBasis(kernel, count)
+    for threshold in (-1e-3, 1.0, float("nan")):
+        with pytest.raises(ValueError, match="threshold must be from 0 to below 1"):
+            NewtonBasis(kernel, 3, threshold=threshold)
+    with pytest.raises(ValueError, match="max_points must be"):
+        NewtonBasis(kernel, 3, max_points=0)
+    with pytest.raises(TypeError, match=r"pair \(gram, diagonal\) of functions"):
+        NewtonBasis(signature_kernel, 3)
+    with pytest.raises(ValueError, match="has no series"):
+        NewtonBasis(kernel, 3).fit(torch.zeros(0, 4, 2))
+    with pytest.raises(ValueError, match="the mean of k"):
+        NewtonBasis((lambda *a, **_: a[0][:, :, 0], lambda x, **_: torch.zeros(len(x))), 3).fit(torch.zeros(2, 4, 2))
+    for call in (lambda: NewtonBasis(kernel, 3)(series(2)), lambda: NewtonBasis(kernel, 3).size):
+        with pytest.raises(ValueError, match="no landmarks yet; call fit"):
+            call()
+    assert "5 found" in repr(NewtonBasis(kernel, 5).fit(series(9)))
