@@ -11,10 +11,10 @@ import siggpde
 
 PUBLIC = {
     "siggpde": (
-        "Exact History NaturalGradients NewtonBasis OrthogonalSignatureFeatures PaperSchedule SigGPClassifier "
-        "SigGPRegressor SignatureGP SignatureKernel average_points connect extend fit likelihoods load paths "
-        "predict_stream screen signature signature_kernel signature_kernel_diag signature_kernel_diag_gradient "
-        "signature_kernel_diag_scales words"
+        "Exact History KernelCost NaturalGradients NewtonBasis OrthogonalSignatureFeatures PaperSchedule "
+        "SigGPClassifier SigGPRegressor SignatureGP SignatureKernel average_points connect extend fit kernel_cost "
+        "kernel_cost_of_sizes likelihoods load paths points_within predict_stream screen signature "
+        "signature_kernel signature_kernel_diag signature_kernel_diag_gradient signature_kernel_diag_scales words"
     ),
     "siggpde.likelihoods": (
         "Bernoulli Gaussian LeastSquares Likelihood Poisson RobustMax Softmax StudentT from_gpytorch"

@@ -17,6 +17,10 @@ from .gp.kernel import SignatureKernel as SignatureKernel
 from .gp.model import SignatureGP as SignatureGP
 from .gp.newton_basis import NewtonBasis as NewtonBasis
 from .numerics.averaging import average_points as average_points
+from .numerics.cost import KernelCost as KernelCost
+from .numerics.cost import kernel_cost as kernel_cost
+from .numerics.cost import kernel_cost_of_sizes as kernel_cost_of_sizes
+from .numerics.cost import points_within as points_within
 from .numerics.signature import extend as extend
 from .numerics.signature import signature as signature
 from .numerics.signature_kernel import signature_kernel as signature_kernel

@@ -101,7 +101,7 @@ def _cheapest(
             large = large * (torch.where(longest > 1, 10 / excess, excess) if m == 3 else excess)
             level = level * (length / (m + 1))
             m += 1
-        value = _bound(m) * _power_sum(m, fourth, eighth, longest) * large
+        value = error_constant(m) * _power_sum(m, fourth, eighth, longest) * large
         if diagonal_only:
             value = value * level.clamp(max=1) * (level * length / (m + 1)).clamp(max=1)
         better = (scheme == 0) | (estimate > tol)
@@ -109,7 +109,8 @@ def _cheapest(
     return scheme, estimate
 
 
-def _bound(m: int) -> float:
+def error_constant(m: int) -> float:
+    """C_m of the bound of the error with edges of degree m."""
     return 2 * (factorial(m) / factorial(2 * m)) ** 2 / (2 * m + 1)
 
 
