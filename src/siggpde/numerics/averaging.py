@@ -35,16 +35,16 @@ def average_points(x: inputs.Series, max_points: int | None, *, lengths: Any = N
 
 
 def average_sides(max_points: int | None, *sides: Side) -> tuple[Side, ...]:
-    """`average_points` of each side of a matrix, checked batches, with one line in the log for all of them."""
+    """`average_points` of x and, where there is one, y, checked batches, with one line in the log for both."""
     check_max_points(max_points)
     if max_points is None:
         return sides
     done, shortened, longest = [], 0, 0
-    for values, lengths in sides:
+    for name, (values, lengths) in zip(("x", "y"), sides, strict=False):
         counts = _counts(values, lengths)
         long = counts > max_points
         if bool(long.any()):
-            inputs.check_finite(values, lengths)  # an error names the point as it was given
+            inputs.check_finite(values, lengths, name)  # an error names the point as it was given
             shortened += int(long.sum())
             longest = max(longest, int(counts.max()))
             done.append(averaged(values, lengths, max_points))
