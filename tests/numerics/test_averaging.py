@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.random_paths import make, modest
-from siggpde import average_points
+from siggpde import average_points, signature_kernel, signature_kernel_diag
 from siggpde.numerics.averaging import average_sides
 
 LOGGER = "siggpde.numerics.averaging"
@@ -69,8 +69,8 @@ def test_gradients_flow_to_every_point_and_not_to_padding():
     values, lengths = average_points(x, 3, lengths=[7, 2])
     assert lengths is not None and lengths.tolist() == [3, 2]
     (values * weight)[0].sum().backward()
+    assert x.grad is not None and not x.grad[1].any()
     assert torch.allclose(x.grad[0, :, 0], torch.tensor([1 / 2] * 2 + [10 / 2] * 2 + [100 / 3] * 3).double())
-    assert not x.grad[1].any()
 
 
 def test_errors():
@@ -81,4 +81,22 @@ def test_errors():
     x[1, 7] = torch.nan
     with pytest.raises(ValueError, match="series 1, at time index 7"):
         average_points(x, 4)
+    with pytest.raises(ValueError, match="y is not finite"):
+        signature_kernel(x[:1], x, max_points=4)
     assert torch.equal(average_points(x, 4, lengths=[9, 6])[0], torch.ones(2, 4, 1)), "padding may be NaN"
+
+
+def test_kernels_average_before_they_solve(caplog: pytest.LogCaptureFixture):
+    x, y = make("brownian", 0, 3, 20, 2), make("brownian", 1, 2, 9, 2)
+    short, lengths = average_points(x, 6, lengths=[20, 4, 9])
+    with caplog.at_level(logging.INFO, LOGGER):
+        cross = signature_kernel(x, y, lengths=[20, 4, 9], max_points=6)
+        alone = signature_kernel(x, lengths=[20, 4, 9], max_points=6)
+        own = signature_kernel_diag(x, lengths=[20, 4, 9], max_points=6)
+    assert len(caplog.records) == 3, "once a call"
+    assert torch.equal(cross, signature_kernel(short, average_points(y, 6)[0], lengths=lengths))
+    assert torch.equal(alone, signature_kernel(short, lengths=lengths))
+    assert torch.equal(own, signature_kernel_diag(short, lengths=lengths))
+    x.requires_grad_()
+    signature_kernel(x, max_points=6).sum().backward()
+    assert bool(x.grad.any())

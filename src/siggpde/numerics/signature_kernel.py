@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from siggpde.numerics import inputs
+from siggpde.numerics.averaging import average_sides
 from siggpde.numerics.backend import backend_for
 from siggpde.numerics.checked_once import checked_once
 from siggpde.numerics.gradients import kernel as gradients
@@ -46,6 +47,7 @@ def signature_kernel(
     gradient: Gradient = "adjoint",
     lengths: Lengths = None,
     y_lengths: Lengths = None,
+    max_points: int | None = None,
     n_jobs: int | None = None,
 ) -> Tensor:
     """Gram matrix (n, m) of signature kernels k(X_i, Y_j) = <S(X_i), S(Y_j)>, symmetric (n, n) when y is None.
@@ -70,6 +72,8 @@ def signature_kernel(
     (`"variation"`, Algorithm 2 of Lemercier et al., 2021) or by the augmented PDE (`"augmented"`, their Algorithm 1).
     The last two are there for comparison: slow, in plain torch, and always at full accuracy.
 
+    Series of more than `max_points` points are first averaged down to so many (`average_points`), and the log says so.
+
     Examples:
         >>> x = torch.tensor([[[0.0], [1.0]], [[0.0], [2.0]]]).double()
         >>> signature_kernel(x)
@@ -84,6 +88,9 @@ def signature_kernel(
         _check_pair(xs, x_counts, ys, y_counts)
     elif y_lengths is not None:
         raise ValueError("y_lengths is given, but y is not; for the Gram matrix of x alone give `lengths`")
+    if max_points is not None:
+        sides = average_sides(max_points, (xs, x_counts), *([] if ys is None else [(ys, y_counts)]))
+        (xs, x_counts), (ys, y_counts) = sides[0], (None, None) if ys is None else sides[1]
     lift, factor = check_static(static, bandwidth, amplitude, alpha)
     xs, ys = _times(xs, factor), None if ys is None else _times(ys, factor)
     wanted = xs.requires_grad or (ys is not None and ys.requires_grad) or (lift is not None and lift.differentiable)
@@ -111,6 +118,7 @@ def signature_kernel_diag(
     refine: int = 0,
     tol: float = 1e-8,
     gradient: Gradient = "adjoint",
+    max_points: int | None = None,
     n_jobs: int | None = None,
 ) -> Tensor:
     """k(X_i, X_i), (n,), or with `log=True` its logarithm, which exists where k itself would overflow.
@@ -125,6 +133,8 @@ def signature_kernel_diag(
     threads = inputs.thread_count(n_jobs)
     xs, counts = inputs.as_batch(x, lengths)
     refinement, tol, log = _settings(solver, refine, tol, gradient, log, xs.dtype)
+    if max_points is not None:
+        ((xs, counts),) = average_sides(max_points, (xs, counts))
     lift, factor = check_static(static, bandwidth, amplitude, alpha)
     xs = _times(xs, factor)
     differentiable = torch.is_grad_enabled() and (xs.requires_grad or (lift is not None and lift.differentiable))
