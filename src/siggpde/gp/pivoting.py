@@ -60,9 +60,11 @@ def pivoted_cholesky(
     count = min(count, n)
     rounding = _ROUNDINGS * torch.finfo(diagonal.dtype).eps * diagonal
     features, tails = diagonal.new_zeros(n, count), diagonal.clone()
+    taken = torch.zeros_like(diagonal, dtype=torch.bool)
     landmarks: list[int] = []
     pivots: list[Tensor] = []
-    waiting: dict[int, Tensor] = {}  # columns of K that were solved and are not used yet
+    # Columns that were solved and are not used yet: what the first so many features had left of them.
+    waiting: dict[int, tuple[Tensor, int]] = {}
     while len(landmarks) < count:
         row, size = int(tails.argmax()), len(landmarks)
         if not float(tails[row]) > threshold:
@@ -70,18 +72,19 @@ def pivoted_cholesky(
         if row not in waiting:
             wanted = _next_pivots(tails, features[:, :size], among, count - size - len(waiting), threshold)
             wanted = [other for other in wanted if other not in waiting]
-            solved = columns(torch.tensor(wanted, device=diagonal.device))
-            waiting |= dict(zip(wanted, solved.unbind(1), strict=True))
-        own = features[row, :size]
-        rest = waiting.pop(row) - features[:, :size] @ own
+            rows = torch.tensor(wanted, device=diagonal.device)
+            solved = columns(rows) - features[:, :size] @ features[rows, :size].T
+            waiting |= {other: (column, size) for other, column in zip(wanted, solved.unbind(1), strict=True)}
+        column, known = waiting.pop(row)
+        rest = column - features[:, known:size] @ features[row, known:size]
         if not bool(rest[row] > rounding[row]):  # the matrix has less there than its diagonal says: nothing is left
             tails[row] = 0.0
             continue
-        features[:, size] = rest / rest[row].sqrt()
-        features[landmarks, size] = 0.0  # exactly triangular
+        features[:, size] = torch.where(taken, 0.0, rest / rest[row].sqrt())  # exactly triangular
         tails = tails - features[:, size].square()
         tails = torch.where(tails > rounding, tails, 0.0)
         tails[row] = 0.0
+        taken[row] = True
         landmarks.append(row)
         pivots.append(rest[row])
     size = len(landmarks)
