@@ -168,6 +168,9 @@ def test_the_threshold_is_a_share_of_the_mean_variance():
         assert float(basis.tails_.max()) <= limit and float(basis.pivots_.min()) > limit
         sizes.append(basis.size)
     assert sizes == sorted(sizes) and sizes[0] < sizes[-1]
+    for amplitude in (1e-5, 1e5):
+        scaled = NewtonBasis(SignatureKernel(2, amplitude=amplitude), 40, threshold=1e-3).fit(x)
+        assert scaled.size == sizes[2], "the same share, whatever the amplitude"
 
 
 def test_max_points_is_averaging_before_the_kernel(caplog: pytest.LogCaptureFixture):

@@ -203,6 +203,8 @@ def test_a_line_stays_on_itself_and_a_constant_constant():
 def test_short_series_and_none_are_left_alone():
     batch = collect(np.ones((2, 1, 30)))
     assert pool(batch, None) is batch and pool(batch, 30) is batch and pool(batch, 29) is not batch
+    padded = SeriesBatch(torch.ones(2, 30, 1).double(), torch.tensor([3, 5]))
+    assert pool(padded, 10).values.shape == (2, 5, 1) and pool(padded, 10).counts().tolist() == [3, 5]
 
 
 @pytest.mark.parametrize("most", [0, -1, 2.5, True, "10"])

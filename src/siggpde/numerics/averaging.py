@@ -57,17 +57,16 @@ def average_sides(max_points: int | None, *sides: Side) -> tuple[Side, ...]:
 
 
 def averaged(values: Tensor, lengths: Tensor | None, max_points: int) -> Side:
-    """`average_points` of a checked batch, without a word."""
+    """`average_points` of a checked batch, copied up to the end of its longest series, without a word."""
     counts = _counts(values, lengths)
     shorter = counts.clamp(max=max_points)
-    if not bool((counts > max_points).any()):
-        return values, lengths
-    means = values[:, :max_points].clone()
+    longest = int(shorter.max())
+    means = values[:, :longest].clone()
     for count in counts[counts > max_points].unique().tolist():
         rows = counts == count
         series = values[:, :count] if bool(rows.all()) else values[rows, :count]  # a slice is no copy
         means[rows] = _bin_means(series, max_points)
-    return means, None if bool((shorter == max_points).all()) else shorter
+    return means, None if bool((shorter == longest).all()) else shorter
 
 
 def check_max_points(max_points: Any) -> None:
