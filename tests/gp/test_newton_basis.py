@@ -17,6 +17,7 @@ from siggpde import NewtonBasis, SignatureKernel, average_points, signature_kern
 from siggpde.gp.kernel import PathKernel
 
 LOGGER = "siggpde.gp.newton_basis"
+LIFTED: dict[str, Any] = {"static": "rbf", "bandwidth": 0.8, "tol": 1e-12}
 
 
 class Counted:
@@ -47,6 +48,11 @@ def kernels() -> dict[str, Any]:
         "normalised": SignatureKernel(2, normalized=True, tol=1e-12),
         "words": SignatureKernel(2, depth=4),
         "functions": (partial(signature_kernel, tol=1e-12), partial(signature_kernel_diag, tol=1e-12)),
+        "lifted": (partial(signature_kernel, **LIFTED), partial(signature_kernel_diag, **LIFTED)),
+        "lifted, normalised": (
+            partial(signature_kernel, normalize=True, **LIFTED),
+            lambda x, **_: torch.ones(len(x)).double(),
+        ),
     }
 
 

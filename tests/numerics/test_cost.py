@@ -18,6 +18,7 @@ from siggpde.numerics import cell_speed
 from siggpde.numerics.core import core
 from siggpde.numerics.cost import MOST_POINTS
 from siggpde.numerics.grid_counts import plan_series, squared_steps
+from siggpde.numerics.static_kernel import KINDS
 
 needs_core = pytest.mark.skipif(core is None, reason="the constants are those of the native core")
 LENGTHS = st.lists(st.integers(1, 12), min_size=1, max_size=6)
@@ -81,6 +82,12 @@ def plans(series: list[Tensor], tol: float, diag: bool) -> list[tuple[int, int]]
     return [plan(one.diff(dim=0).norm(dim=1).tolist(), tol, diag) for one in series]
 
 
+def lifted_plans(x: Tensor, tol: float, diag: bool) -> list[tuple[int, int]]:
+    """The same of paths lifted by an RBF kernel of bandwidth 0.7 and amplitude 1.5."""
+    steps = (2 * 1.5**2 * (1 - (-(x.diff(dim=1).norm(dim=2) ** 2) / (2 * 0.7**2)).exp())).sqrt()
+    return [plan(one, tol, diag) for one in steps.tolist()]
+
+
 def counted(pairs: list[tuple[int, int]]) -> dict[int, int]:
     """Cells by degree from (scheme, cells) of every grid."""
     cells: Counter[int] = Counter()
@@ -141,6 +148,7 @@ def test_sizes_cost_what_straight_lines_cost(points: int, path_length: float):
     options: dict[str, Any] = {"points": points, "channels": 1, "path_length": path_length}
     assert kernel_cost_of_sizes(7, 3, **options) == kernel_cost(x, y)
     assert kernel_cost_of_sizes(7, **options) == kernel_cost(x)
+    assert kernel_cost_of_sizes(7, 3, normalize=True, **options) == kernel_cost(x, y, normalize=True)
     assert kernel_cost_of_sizes(7, diag=True, **options) == kernel_cost(x, diag=True)
 
 
@@ -157,10 +165,12 @@ def test_costs_add_up_over_series_and_max_points_bounds_them():
 
 @needs_core
 @pytest.mark.parametrize("scheme", range(7))
+@pytest.mark.parametrize("static", KINDS)
 @pytest.mark.parametrize("diag", [False, True])
-def test_speed_is_measured_on_the_scheme_it_is_for(scheme: int, diag: bool):
-    lines, refine, tol = cell_speed.probe(scheme, 2, 3, torch.float64)
-    squared, segments = squared_steps(lines, None)
+def test_speed_is_measured_on_the_scheme_it_is_for(scheme: int, static: Any, diag: bool):
+    lines, lift, refine, tol = cell_speed.probe(scheme, 2, 3, torch.float64, static)
+    squared, segments = squared_steps(lines, None, lift)
+    assert torch.allclose(squared, torch.tensor(0.25).double())
     assert plan_series(squared, segments, refine, tol, diag) == [(scheme, lines.shape[1] - 1)] * 2
 
 
@@ -168,12 +178,37 @@ def test_seconds_are_positive_and_follow_the_cells(monkeypatch: pytest.MonkeyPat
     x = make("brownian", 0, 6, 20, 3)
     assert kernel_cost(x, x).seconds > 0 and kernel_cost(x[:, :1]).seconds == 0
     monkeypatch.setattr(
-        "siggpde.numerics.cost.seconds_per_cell", lambda grid, scheme, channels, dtype: 2.0 if grid == "pair" else 1.0
+        "siggpde.numerics.cost.seconds_per_cell",
+        lambda grid, scheme, channels, dtype, static: 2.0 if grid == "pair" else 1.0,
     )
     cost = kernel_cost(x, x)
     assert cost.seconds == 2 * sum(cost.cells.values()) + sum(cost.planning_cells.values())
     own = kernel_cost(x, diag=True)
     assert own.seconds == own.total
+
+
+@needs_core
+def test_lifted_paths_are_planned_by_their_lifted_steps():
+    x, tol = make("brownian", 0, 5, 9, 2, 3.0), 1e-6
+    options: dict[str, Any] = {"static": "rbf", "bandwidth": 0.7, "amplitude": 1.5, "tol": tol}
+    rows = lifted_plans(x, tol, False)
+    cost = kernel_cost(x, x[:2], **options)
+    assert cost.cells == counted([(max(s, t), a * b) for s, a in rows for t, b in rows[:2]])
+    own = kernel_cost(x, diag=True, **options)
+    assert own.cells == counted([(s, a * (a + 1) // 2) for s, a in lifted_plans(x, tol, True)])
+    assert own.cells != kernel_cost(x, diag=True, tol=tol).cells and own.seconds > 0
+    louder = kernel_cost(x, amplitude=3.0, tol=tol)
+    assert louder == kernel_cost(3 * x, tol=tol), "the linear kernel of scaled paths"
+
+
+@needs_core
+def test_normalising_solves_the_diagonal_as_well():
+    x, y = make("brownian", 0, 5, 9, 2), make("brownian", 1, 3, 7, 2)
+    plain, normal = kernel_cost(x, y), kernel_cost(x, y, normalize=True)
+    assert normal.cells == plain.cells
+    more = counted([(s, a * (a + 1) // 2) for s, a in plans([*x, *y], 1e-8, True)])
+    assert Counter(normal.planning_cells) == Counter(plain.planning_cells) + Counter(more)
+    assert kernel_cost(x.float(), normalize=True).dtype == torch.float64, "which it computes with"
 
 
 def test_a_speed_is_measured_once(monkeypatch: pytest.MonkeyPatch):
@@ -184,10 +219,13 @@ def test_a_speed_is_measured_once(monkeypatch: pytest.MonkeyPatch):
     cell_speed._measured.cache_clear()
 
 
-@pytest.mark.parametrize("options", [{}, {"diag": True}, {"solver": "fd", "refine": 1}, {"path_length": 40.0}])
+@pytest.mark.parametrize(
+    "options", [{}, {"diag": True}, {"solver": "fd", "refine": 1}, {"path_length": 40.0}, {"normalize": True}]
+)
 def test_points_within_a_budget_are_the_most_that_fit(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(
-        "siggpde.numerics.cost.seconds_per_cell", lambda grid, scheme, channels, dtype: 1e-9 * (scheme + 1) * channels
+        "siggpde.numerics.cost.seconds_per_cell",
+        lambda grid, scheme, channels, dtype, static: 1e-9 * (scheme + 1) * channels,
     )
     m = None if "diag" in options else 7
 
@@ -220,8 +258,11 @@ def test_the_kernel_keeps_to_the_points():
 
 def test_errors():
     x = make("smooth", 0, 3, 5, 2)
-    with pytest.raises(ValueError, match="leave y out"):
-        kernel_cost(x, x, diag=True)
+    for options in ({"y": x}, {"normalize": True}):
+        with pytest.raises(ValueError, match="leave y and normalize out"):
+            kernel_cost(x, diag=True, **options)
+    with pytest.raises(ValueError, match="static must be one of"):
+        kernel_cost(x, static="cubic")
     with pytest.raises(ValueError, match="they need the same"):
         kernel_cost(x, x[:, :, :1])
     with pytest.raises(ValueError, match="solver must be"):
@@ -234,7 +275,7 @@ def test_errors():
     for length in (-1.0, math.inf, math.nan):
         with pytest.raises(ValueError, match="path_length must be"):
             kernel_cost_of_sizes(2, points=4, channels=1, path_length=length)
-    with pytest.raises(ValueError, match="leave m out"):
+    with pytest.raises(ValueError, match="leave m and normalize out"):
         kernel_cost_of_sizes(2, 3, points=4, channels=1, diag=True)
     with pytest.raises(ValueError, match="seconds must be positive"):
         points_within(0.0, 2, channels=1)

@@ -21,7 +21,8 @@ from siggpde.numerics.grid_counts import (
     squared_steps,
     symmetric_grids,
 )
-from siggpde.numerics.signature_kernel import Lengths, Solver, _check_pair, _settings
+from siggpde.numerics.signature_kernel import Lengths, Solver, _check_pair, _settings, _times
+from siggpde.numerics.static_kernel import Parameter, Static, check_static
 from siggpde.numerics.triton.plan_constants import FINITE_DIFFERENCES, FIRST_LEGENDRE_SCHEME, SCHEME_DEGREE
 
 MOST_POINTS = 4096  # that `points_within` ever answers
@@ -34,7 +35,8 @@ class KernelCost:
 
     - `pairs`: how many pairs of series are solved.
     - `cells`: cells of their grids by the number of coefficients of an edge (1: finite differences; 2, 3, 4, 5, 6, 8).
-    - `planning_cells`: those of the rough solutions of k(X, X), by which a Gram matrix decides about accuracy.
+    - `planning_cells`: those of the rough solutions of k(X, X), by which a Gram matrix decides about accuracy, and of
+      the exact ones by which it is normalised.
     - `diag`: whether the pairs are series with themselves, k(X, X), of which half a grid is solved.
     """
 
@@ -44,6 +46,7 @@ class KernelCost:
     diag: bool
     channels: int
     dtype: torch.dtype
+    static: Static
 
     @property
     def total(self) -> int:
@@ -60,7 +63,7 @@ class KernelCost:
         own: Grid = "diagonal" if self.diag else "pair"
         grids: tuple[tuple[Grid, dict[int, int]], ...] = ((own, self.cells), ("diagonal", self.planning_cells))
         return sum(
-            count * seconds_per_cell(grid, SCHEME_DEGREE.index(degree), self.channels, self.dtype)
+            count * seconds_per_cell(grid, SCHEME_DEGREE.index(degree), self.channels, self.dtype, self.static)
             for grid, cells in grids
             for degree, count in cells.items()
         )
@@ -71,6 +74,11 @@ def kernel_cost(
     y: inputs.Series | None = None,
     *,
     diag: bool = False,
+    static: Static = "linear",
+    bandwidth: Parameter | None = None,
+    amplitude: Parameter = 1.0,
+    alpha: float | None = None,
+    normalize: bool = False,
     lengths: Lengths = None,
     y_lengths: Lengths = None,
     solver: Solver = "series",
@@ -82,7 +90,7 @@ def kernel_cost(
 
     Each series is planned as the kernel does it: edges of enough coefficients, and segments cut into pieces, for `tol`.
     A pair of series of s and t pieces then has s t cells with the larger number of coefficients of the two, and
-    k(X, X) has s (s + 1) / 2. The arguments are those of the kernel; values only, no gradient and no static kernel.
+    k(X, X) has s (s + 1) / 2. The arguments are those of the kernel; the cost is that of values without gradients.
 
     Examples:
         >>> x = torch.linspace(0, 1, 11).double().reshape(1, 11, 1).expand(20, 11, 1)
@@ -91,18 +99,24 @@ def kernel_cost(
         >>> kernel_cost(x, diag=True).cells
         {3: 1100}
     """
-    if diag and (y is not None or y_lengths is not None):
-        raise ValueError("diag=True is about k(X, X) of x alone; leave y out")
+    if diag and (y is not None or y_lengths is not None or normalize):
+        raise ValueError("diag=True is about k(X, X) of x alone, not normalised; leave y and normalize out")
     sides = [inputs.as_batch(x, lengths)]
     if y is not None:
         sides.append(inputs.as_batch(y, y_lengths, "y"))
         _check_pair(sides[0][0], sides[1][0])
     values = sides[0][0]
     refinement, tol = _settings(solver, refine, tol, "adjoint", values.dtype)
-    paths = [squared_steps(*side) for side in average_sides(max_points, *sides)]
+    lift, factor = check_static(static, bandwidth, amplitude, alpha)
+    paths = [
+        squared_steps(_times(points, factor), counts, lift) for points, counts in average_sides(max_points, *sides)
+    ]
     plans = [Counter(plan_series(*path, refinement, tol, diag)) for path in paths]
-    rough = Counter() if diag else Counter(plan for path in paths for plan in rough_plans(*path, refinement, tol))
-    return _cost(plans, rough, diag, values.shape[2], values.dtype)
+    planning: Plans = Counter()
+    for path in paths:
+        planning.update([] if diag else rough_plans(*path, refinement, tol))
+        planning.update(plan_series(*path, refinement, tol, True) if normalize else [])
+    return _cost(plans, planning, diag, values.shape[2], torch.float64 if normalize else values.dtype, static)
 
 
 def kernel_cost_of_sizes(
@@ -113,6 +127,8 @@ def kernel_cost_of_sizes(
     channels: int,
     path_length: float = 6.0,
     diag: bool = False,
+    static: Static = "linear",
+    normalize: bool = False,
     solver: Solver = "series",
     refine: int = 0,
     tol: float = 1e-8,
@@ -120,14 +136,15 @@ def kernel_cost_of_sizes(
 ) -> KernelCost:
     """The cost of n series with m others, or None: with each other, all with as many points and one path length.
 
-    The path length is the sum of |x_{i+1} - x_i|, of which all are taken as equal. `diag=True`: of k(X, X).
+    The path length is the sum of |x_{i+1} - x_i|, all of them taken as equal; with a static kernel it is that of the
+    lifted path. `diag=True`: the cost of k(X, X).
 
     Examples:
         >>> kernel_cost_of_sizes(1000, 100, points=64, channels=3).cells
         {3: 396900000}
     """
     settings = _settings(solver, refine, tol, "adjoint", dtype)
-    return _costs_of_sizes(n, m, [points], channels, path_length, diag, settings, dtype)[0]
+    return _costs_of_sizes(n, m, [points], channels, path_length, diag, static, normalize, settings, dtype)[0]
 
 
 def points_within(
@@ -138,6 +155,8 @@ def points_within(
     channels: int,
     path_length: float = 6.0,
     diag: bool = False,
+    static: Static = "linear",
+    normalize: bool = False,
     solver: Solver = "series",
     refine: int = 0,
     tol: float = 1e-8,
@@ -152,9 +171,9 @@ def points_within(
         True
     """
     settings = _settings(solver, refine, tol, "adjoint", dtype)
-    least = kernel_cost_of_sizes(n, m, points=2, channels=channels, diag=diag, dtype=dtype)  # checks the sizes
+    least = kernel_cost_of_sizes(n, m, points=2, channels=channels, diag=diag, static=static)  # checks the sizes
     cheapest = FINITE_DIFFERENCES if settings[0] >= 0 else FIRST_LEGENDRE_SCHEME
-    speed = seconds_per_cell("diagonal" if diag else "pair", cheapest, channels, dtype)
+    speed = seconds_per_cell("diagonal" if diag else "pair", cheapest, channels, dtype, static)
     if not seconds > 0:
         raise ValueError(f"seconds must be positive, got {seconds!r}")
     # No plan is cheaper than this many segments at the cheapest scheme; of k(X, X) it is half a grid.
@@ -162,7 +181,7 @@ def points_within(
     high = int(min(bound, MOST_POINTS))
     for top in range(high, 1, -_SIZES_AT_ONCE):
         sizes = range(top, max(1, top - _SIZES_AT_ONCE), -1)
-        costs = _costs_of_sizes(n, m, sizes, channels, path_length, diag, settings, dtype)
+        costs = _costs_of_sizes(n, m, sizes, channels, path_length, diag, static, normalize, settings, dtype)
         for points, cost in zip(sizes, costs, strict=True):
             if cost.seconds <= seconds:
                 return points
@@ -179,14 +198,17 @@ def _costs_of_sizes(
     channels: int,
     path_length: float,
     diag: bool,
+    static: Static,
+    normalize: bool,
     settings: tuple[int, float],
     dtype: torch.dtype,
 ) -> list[KernelCost]:
     for name, number in (("n", n), ("m", 1 if m is None else m), ("points", min(sizes)), ("channels", channels)):
         if type(number) is not int or number < 1:
             raise ValueError(f"{name} must be a positive whole number, got {number!r}")
-    if diag and m is not None:
-        raise ValueError("diag=True is about k(X, X) of n series; leave m out")
+    if diag and (m is not None or normalize):
+        raise ValueError("diag=True is about k(X, X) of n series, not normalised; leave m and normalize out")
+    check_static(static, None, 1.0, None)
     if not (math.isfinite(path_length) and path_length >= 0):
         raise ValueError(f"path_length must be a finite length, got {path_length!r}")
     segments = torch.tensor(sizes) - 1
@@ -194,16 +216,21 @@ def _costs_of_sizes(
     inside = torch.arange(max(sizes) - 1) < segments[:, None]
     squared = torch.where(inside, step.square()[:, None], 0.0)
     planned = plan_series(squared, segments, *settings, diag)
-    rough = [] if diag else rough_plans(squared, segments, *settings)
+    before = [] if diag else [rough_plans(squared, segments, *settings)]
+    before += [plan_series(squared, segments, *settings, True)] if normalize else []
     costs = []
     for index, plan in enumerate(planned):
         plans = [Counter({plan: n}), *([] if m is None else [Counter({plan: m})])]
-        coarse: Plans = Counter({rough[index]: n + (m or 0)} if rough else {})
-        costs.append(_cost(plans, coarse, diag, channels, dtype))
+        planning: Plans = Counter()
+        for each in before:
+            planning.update({each[index]: n + (m or 0)} if each else {})
+        costs.append(_cost(plans, planning, diag, channels, torch.float64 if normalize else dtype, static))
     return costs
 
 
-def _cost(plans: list[Plans], rough: Plans, diag: bool, channels: int, dtype: torch.dtype) -> KernelCost:
+def _cost(
+    plans: list[Plans], planning: Plans, diag: bool, channels: int, dtype: torch.dtype, static: Static
+) -> KernelCost:
     """Of one side with itself, or of two."""
     n, m = plans[0].total(), plans[-1].total()
     if diag:
@@ -212,4 +239,4 @@ def _cost(plans: list[Plans], rough: Plans, diag: bool, channels: int, dtype: to
         pairs, cells = n * (n + 1) // 2, symmetric_grids(plans[0])
     else:
         pairs, cells = n * m, pair_grids(*plans)
-    return KernelCost(pairs, cells, half_grids(rough), diag, channels, dtype)
+    return KernelCost(pairs, cells, half_grids(planning), diag, channels, dtype, static)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from siggpde.numerics import inputs
+from siggpde.numerics.static_kernel import StaticKernel, squared_segments
 from siggpde.numerics.triton.plan import PlanRequest, make_plans
 from siggpde.numerics.triton.plan_constants import ROUGH_TOL, SCHEME_DEGREE
 
@@ -17,12 +18,16 @@ Plan = tuple[int, int]  # scheme, number of pieces
 Plans = Counter[Plan]  # how many series have each plan
 
 
-def squared_steps(values: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
-    """|x_{i+1} - x_i|² (n, length - 1), float64, zero after the end of a series; and the numbers of segments (n,)."""
+def squared_steps(values: Tensor, lengths: Tensor | None, lift: StaticKernel | None) -> tuple[Tensor, Tensor]:
+    """|x_{i+1} - x_i|² (n, length - 1), float64, zero after the end of a series; and the numbers of segments (n,).
+
+    With a static kernel the squared steps of the lifted path.
+    """
     inputs.check_finite(values, lengths)
     inside = inputs.row_mask(values, lengths)
-    squared = torch.where(inside[:, 1:], values.detach().diff(dim=1).double().square().sum(dim=2), 0.0)
-    return squared, inside.sum(dim=1) - 1
+    points = values.detach().double()
+    squared = points.diff(dim=1).square().sum(dim=2) if lift is None else squared_segments(lift, points).detach()
+    return torch.where(inside[:, 1:], squared, 0.0), inside.sum(dim=1) - 1
 
 
 def plan_series(squared: Tensor, segments: Tensor, refine: int, tol: float, diagonal_only: bool) -> list[Plan]:
