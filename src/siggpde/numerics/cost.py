@@ -21,7 +21,8 @@ from siggpde.numerics.grid_counts import (
     squared_steps,
     symmetric_grids,
 )
-from siggpde.numerics.signature_kernel import Lengths, Solver, _check_pair, _settings, _times
+from siggpde.numerics.kernel_settings import Solver, check_pair, check_settings, times_amplitude
+from siggpde.numerics.signature_kernel import Lengths
 from siggpde.numerics.static_kernel import Parameter, Static, check_static
 from siggpde.numerics.triton.plan_constants import FINITE_DIFFERENCES, FIRST_LEGENDRE_SCHEME, SCHEME_DEGREE
 
@@ -104,12 +105,13 @@ def kernel_cost(
     sides = [inputs.as_batch(x, lengths)]
     if y is not None:
         sides.append(inputs.as_batch(y, y_lengths, "y"))
-        _check_pair(sides[0][0], sides[1][0])
+        check_pair(*sides[0], *sides[1])
     values = sides[0][0]
-    refinement, tol = _settings(solver, refine, tol, "adjoint", values.dtype)
+    refinement, tol, _ = check_settings(solver, refine, tol, "adjoint", False, values.dtype)
     lift, factor = check_static(static, bandwidth, amplitude, alpha)
     paths = [
-        squared_steps(_times(points, factor), counts, lift) for points, counts in average_sides(max_points, *sides)
+        squared_steps(times_amplitude(points, factor), counts, lift)
+        for points, counts in average_sides(max_points, *sides)
     ]
     plans = [Counter(plan_series(*path, refinement, tol, diag)) for path in paths]
     planning: Plans = Counter()
@@ -143,7 +145,7 @@ def kernel_cost_of_sizes(
         >>> kernel_cost_of_sizes(1000, 100, points=64, channels=3).cells
         {3: 396900000}
     """
-    settings = _settings(solver, refine, tol, "adjoint", dtype)
+    settings = check_settings(solver, refine, tol, "adjoint", False, dtype)[:2]
     return _costs_of_sizes(n, m, [points], channels, path_length, diag, static, normalize, settings, dtype)[0]
 
 
@@ -170,7 +172,7 @@ def points_within(
         >>> 2 <= points_within(10.0, 1000, 100, channels=3) <= points_within(20.0, 1000, 100, channels=3)
         True
     """
-    settings = _settings(solver, refine, tol, "adjoint", dtype)
+    settings = check_settings(solver, refine, tol, "adjoint", False, dtype)[:2]
     least = kernel_cost_of_sizes(n, m, points=2, channels=channels, diag=diag, static=static)  # checks the sizes
     cheapest = FINITE_DIFFERENCES if settings[0] >= 0 else FIRST_LEGENDRE_SCHEME
     speed = seconds_per_cell("diagonal" if diag else "pair", cheapest, channels, dtype, static)

@@ -9,27 +9,28 @@ refinements.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Real
-from typing import Any, Literal
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from siggpde.numerics import inputs
 from siggpde.numerics.averaging import average_sides
 from siggpde.numerics.backend import backend_for
-from siggpde.numerics.checked_once import checked_once
 from siggpde.numerics.gradients import kernel as gradients
+from siggpde.numerics.kernel_settings import (
+    Gradient,
+    Solver,
+    check_algorithm,
+    check_flag,
+    check_pair,
+    check_scales,
+    check_settings,
+    times_amplitude,
+)
 from siggpde.numerics.normalized import normalized_gram
-from siggpde.numerics.static_kernel import Parameter, Static, StaticKernel, check_static, tensors_of
-from siggpde.word_sets import as_integer
+from siggpde.numerics.static_kernel import Parameter, Static, check_static, tensors_of
 
-Solver = Literal["series", "fd"]
-Gradient = Literal["adjoint", "variation", "augmented"]
 Lengths = Tensor | Sequence[int] | None
-
-_MAX_REFINE = 12
 
 
 def signature_kernel(
@@ -82,21 +83,21 @@ def signature_kernel(
     """
     threads = inputs.thread_count(n_jobs)
     xs, x_counts = inputs.as_batch(x, lengths)
-    refinement, tol, _ = _settings(solver, refine, tol, gradient, False, xs.dtype)
+    refinement, tol, _ = check_settings(solver, refine, tol, gradient, False, xs.dtype)
     ys, y_counts = (None, None) if y is None else inputs.as_batch(y, y_lengths, "y")
     if ys is not None:
-        _check_pair(xs, x_counts, ys, y_counts)
+        check_pair(xs, x_counts, ys, y_counts)
     elif y_lengths is not None:
         raise ValueError("y_lengths is given, but y is not; for the Gram matrix of x alone give `lengths`")
     if max_points is not None:
         sides = average_sides(max_points, (xs, x_counts), *([] if ys is None else [(ys, y_counts)]))
         (xs, x_counts), (ys, y_counts) = sides[0], (None, None) if ys is None else sides[1]
     lift, factor = check_static(static, bandwidth, amplitude, alpha)
-    xs, ys = _times(xs, factor), None if ys is None else _times(ys, factor)
+    xs, ys = times_amplitude(xs, factor), None if ys is None else times_amplitude(ys, factor)
     wanted = xs.requires_grad or (ys is not None and ys.requires_grad) or (lift is not None and lift.differentiable)
     differentiable = torch.is_grad_enabled() and wanted
     settings = refinement, tol, threads, differentiable
-    algorithm = _algorithm(gradient, lift, normalize)
+    algorithm, normalize = check_algorithm(gradient, lift, normalize), check_flag(normalize, "normalize")
     if normalize:
         return normalized_gram(xs, x_counts, ys, y_counts, lift, *settings)
     if differentiable and algorithm is not None:
@@ -132,13 +133,13 @@ def signature_kernel_diag(
     """
     threads = inputs.thread_count(n_jobs)
     xs, counts = inputs.as_batch(x, lengths)
-    refinement, tol, log = _settings(solver, refine, tol, gradient, log, xs.dtype)
+    refinement, tol, log = check_settings(solver, refine, tol, gradient, log, xs.dtype)
     if max_points is not None:
         ((xs, counts),) = average_sides(max_points, (xs, counts))
     lift, factor = check_static(static, bandwidth, amplitude, alpha)
-    xs = _times(xs, factor)
+    xs = times_amplitude(xs, factor)
     differentiable = torch.is_grad_enabled() and (xs.requires_grad or (lift is not None and lift.differentiable))
-    algorithm = _algorithm(gradient, lift)
+    algorithm = check_algorithm(gradient, lift)
     if differentiable and algorithm is not None:
         return gradients.diagonal(xs, counts, refinement, log, algorithm)
     backend = backend_for(xs, *tensors_of(lift), static=static)
@@ -176,10 +177,10 @@ def signature_kernel_diag_scales(
     """
     threads = inputs.thread_count(n_jobs)
     xs, counts = inputs.as_batch(x, lengths)
-    refinement, tol, log = _settings(solver, refine, tol, "adjoint", log, xs.dtype)
+    refinement, tol, log = check_settings(solver, refine, tol, "adjoint", log, xs.dtype)
     lift, factor = check_static(static, bandwidth, amplitude, alpha)
     backend = backend_for(xs, theta if isinstance(theta, Tensor) else None, static=static)
-    scales, xs = _scales(theta, xs), _times(xs.detach(), factor).detach()
+    scales, xs = check_scales(theta, xs), times_amplitude(xs.detach(), factor).detach()
     return backend.diagonal_with_scale_gradient(xs, counts, scales, lift, refinement, tol, log, threads)
 
 
@@ -209,69 +210,9 @@ def signature_kernel_diag_gradient(
     """
     threads = inputs.thread_count(n_jobs)
     xs, counts = inputs.as_batch(x, lengths)
-    refinement, tol, log = _settings(solver, refine, tol, "adjoint", log, xs.dtype)
+    refinement, tol, log = check_settings(solver, refine, tol, "adjoint", log, xs.dtype)
     lift, factor = check_static(static, bandwidth, amplitude, alpha)
     value, slope = backend_for(xs, static=static).diagonal_with_gradient(
-        _times(xs, factor), counts, lift, refinement, tol, log, threads
+        times_amplitude(xs, factor), counts, lift, refinement, tol, log, threads
     )
-    return value, _times(slope, factor).detach()
-
-
-@checked_once(256)
-def _settings(
-    solver: Any, refine: Any, tol: Any, gradient: Any, log: Any, dtype: torch.dtype
-) -> tuple[int, float, bool]:
-    """Checks the settings; returns the refinements as backends take them, -1 for "series", the tolerance and `log`."""
-    if not isinstance(solver, str) or solver not in ("series", "fd"):
-        raise ValueError(f"solver must be 'series' or 'fd', got {solver!r}")
-    if not isinstance(gradient, str) or gradient not in ("adjoint", "variation", "augmented"):
-        raise ValueError(f"gradient must be 'adjoint', 'variation' or 'augmented', got {gradient!r}")
-    pieces = as_integer(refine)
-    if pieces is None or not 0 <= pieces <= _MAX_REFINE:
-        raise ValueError(f"refine must be an integer from 0 to {_MAX_REFINE}, got {refine!r}")
-    if pieces != 0 and solver == "series":
-        raise ValueError(f"refine={refine} is for solver='fd'; the series solver takes its accuracy from `tol`")
-    if not isinstance(tol, Real) or not 0 < float(tol) < 1:
-        raise ValueError(f"tol must be between 0 and 1, got {tol!r}")
-    if not isinstance(log, bool | np.bool_):
-        raise ValueError(f"log must be True or False, got {log!r}")
-    return (-1 if solver == "series" else pieces), max(float(tol), 16 * torch.finfo(dtype).eps), bool(log)
-
-
-def _scales(theta: Any, x: Tensor) -> Tensor:
-    try:
-        scales = torch.as_tensor(theta).detach()
-    except (TypeError, ValueError, RuntimeError):  # not numbers
-        scales = None
-    if scales is not None and not scales.is_complex():
-        scales = scales.to(dtype=x.dtype, device=x.device).contiguous()
-        if scales.shape == x.shape[2:] and bool(torch.isfinite(scales).all()):
-            return scales
-    raise ValueError(f"theta must be {x.shape[2]} finite scales, one a channel of x, got {theta!r}")
-
-
-def _times(x: Tensor, factor: Parameter | None) -> Tensor:
-    """x times the amplitude of the linear static kernel."""
-    if factor is None:
-        return x
-    return x * (factor.to(x) if isinstance(factor, Tensor) else factor)
-
-
-def _algorithm(gradient: Gradient, lift: StaticKernel | None, normalize: bool = False) -> gradients.Algorithm | None:
-    """The algorithm of the paper that the gradient comes from, if any: they are for the plain, linear kernel only."""
-    if gradient == "adjoint":
-        return None
-    if normalize or lift is not None:
-        what = "normalize=True" if normalize else f"static={lift.name!r}" if lift else ""
-        raise ValueError(f"gradient={gradient!r} is for static='linear', not normalised; for {what} take 'adjoint'")
-    return gradient
-
-
-def _check_pair(x: Tensor, x_counts: Tensor | None, y: Tensor, y_counts: Tensor | None) -> None:
-    if x.shape[2] != y.shape[2]:
-        raise ValueError(f"x has {x.shape[2]} channels and y has {y.shape[2]}; they need the same")
-    if x.dtype != y.dtype or x.device != y.device:
-        raise ValueError(f"x is {x.dtype} on {x.device} and y is {y.dtype} on {y.device}; convert one to the other")
-    if len(x) == 0 or len(y) == 0:  # no pair, so that the backends have nothing to do
-        inputs.check_finite(x, x_counts, "x")
-        inputs.check_finite(y, y_counts, "y")
+    return value, times_amplitude(slope, factor).detach()
