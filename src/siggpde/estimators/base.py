@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -17,6 +16,7 @@ from torch import Tensor
 from siggpde.distributed.shard import Shard
 from siggpde.ensemble.committee import Committee
 from siggpde.estimators.aeon_bases import AEON
+from siggpde.estimators.conventions import channel_attributes, check_batch, threads
 from siggpde.estimators.device import input_device, usable_device
 from siggpde.estimators.fitting import FitSettings, data_fingerprint, fit_committee
 from siggpde.estimators.saving import save_estimator
@@ -30,12 +30,9 @@ from siggpde.estimators.settings import (
     time_limit,
 )
 from siggpde.explain import Importances, SeriesExplanation, explain_series, global_importance
-from siggpde.numerics import inputs
 from siggpde.paths import PathOptions, Preparation, SeriesBatch, Spectrogram
 from siggpde.paths.sharding import pad_to_longest
 from siggpde.training.new_series import update_posterior
-
-_LARGEST = 1e300
 
 
 class SeriesEstimator:
@@ -87,13 +84,14 @@ class SeriesEstimator:
             device = own if isinstance(self.device, str) and self.device == "auto" else usable_device(self.device)
         shard.ranks.check_same("kind of device", device.type)
         preparation = self._preparation()
-        with self._threads():
+        with threads(self.n_jobs):
             batch = preparation.fit_transform(X, ranks=shard.ranks)
             with shard.ranks.together():
-                _check_batch(batch, shard.size)
+                check_batch(batch, shard.size)
                 if len(y) < 2:
                     raise ValueError("one series is not enough to learn from (n_samples=1); give two or more")
-                attributes = self._channel_attributes(X, preparation)
+                assert preparation.raw_channels is not None
+                attributes = channel_attributes(X, preparation.raw_channels, self.channel_names)
             batch = replace(pad_to_longest(batch, shard.ranks), first=shard.first)
             counts = batch.counts()
             minus_shortest, longest = shard.ranks.all_reduce_max(torch.stack([-counts.min(), counts.max()])).tolist()
@@ -116,7 +114,7 @@ class SeriesEstimator:
         batch = self._batch(X, len(y))
         before = [{k: v.clone() for k, v in m.model.state_dict().items()} for m in self.committee_.members]
         try:
-            with self._threads():
+            with threads(self.n_jobs):
                 for member in self.committee_.members:
                     paths = member.paths(batch)
                     update_posterior(member.model, paths.values, y, lengths=paths.lengths)
@@ -131,7 +129,7 @@ class SeriesEstimator:
     def importance(self, X: Any, top: int = 10) -> Importances:
         """Which words and channels the predictions for the series X rest on (`siggpde.explain.global_importance`)."""
         batch = self._batch(X)
-        with self._threads():
+        with threads(self.n_jobs):
             return global_importance(self.committee_, batch, self._names(), top)
 
     def explain(self, X: Any, top: int = 10, background: Any = None) -> list[SeriesExplanation]:
@@ -141,7 +139,7 @@ class SeriesEstimator:
         """
         batch = self._batch(X)
         reference = None if background is None else self._batch(background)
-        with self._threads():
+        with threads(self.n_jobs):
             labels = getattr(self, "classes_", None)
             return explain_series(self.committee_, batch, self._names(), labels, top, background=reference)
 
@@ -150,7 +148,7 @@ class SeriesEstimator:
 
     def _log_predictive(self, X: Any, y: Tensor) -> np.ndarray:
         batch = self._batch(X, len(y))
-        with self._threads():
+        with threads(self.n_jobs):
             return self.committee_.log_predictive(batch, y).cpu().numpy()
 
     def _batch(self, X: Any, targets: int | None = None) -> SeriesBatch:
@@ -158,7 +156,7 @@ class SeriesEstimator:
         self._check_fitted()
         input_device(X)  # warns where X has to be copied
         batch = self.preparation_(X)
-        _check_batch(batch, targets)
+        check_batch(batch, targets)
         return batch.to(self.committee_.device)
 
     def to(self, device: str | torch.device) -> Any:
@@ -207,22 +205,6 @@ class SeriesEstimator:
             time_channel=self.time_channel, mask=self.mask, max_points=self.max_points, spectrogram=spectrogram
         )
 
-    def _channel_attributes(self, X: Any, preparation: Preparation) -> dict[str, Any]:
-        """The fitted attributes on the channels of X; the setting `channel_names` is checked."""
-        channels = preparation.raw_channels
-        assert channels is not None
-        names = self.channel_names
-        if names is None:
-            names = [f"channel {i}" for i in range(channels)]
-        if isinstance(names, str | bytes) or not hasattr(names, "__len__"):
-            raise ValueError(f"channel_names must be a list of names, got {names!r}")
-        if len(names) != channels:
-            raise ValueError(f"channel_names has {len(names)} names, but the series have {channels} channels")
-        attributes: dict[str, Any] = {"n_channels_": channels, "channel_names_": tuple(map(str, names))}
-        if isinstance(X, np.ndarray) and X.ndim == 2:
-            attributes["n_features_in_"] = X.shape[1]
-        return attributes
-
     def _fit(self, X: Any, y: Any) -> Any:
         """What the `fit` of aeon's base classes calls."""
         return self.fit(X, y)  # pyright: ignore[reportAttributeAccessIssue]
@@ -240,30 +222,6 @@ class SeriesEstimator:
         tags.input_tags.three_d_array = True
         return tags
 
-    @contextlib.contextmanager
-    def _threads(self) -> Iterator[None]:
-        """Runs a block with the number of threads of `n_jobs`."""
-        before = torch.get_num_threads()
-        n_jobs = int(self.n_jobs) if isinstance(self.n_jobs, np.integer) else self.n_jobs
-        torch.set_num_threads(inputs.thread_count(n_jobs))
-        try:
-            yield
-        finally:
-            torch.set_num_threads(before)
-
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
         """Writes the estimator as a folder, to be read by `siggpde.load`; `force` replaces a model that is there."""
         save_estimator(self, path, force=force)
-
-
-def _check_batch(batch: SeriesBatch, targets: int | None = None) -> None:
-    """Raises ValueError where values are too large to be summed, or where there are not as many series as targets."""
-    low, high = batch.values.aminmax()
-    if not (low >= -_LARGEST and high <= _LARGEST):
-        series, point, channel = (batch.values.abs() > _LARGEST).nonzero()[0].tolist()
-        raise ValueError(
-            f"series {series} of X has {batch.values[series, point, channel].item():.3g} in channel {channel}, which "
-            f"is too large for sums (the most is {_LARGEST:.0e}); rescale the channel, or put NaN where it is missing"
-        )
-    if targets is not None and targets != len(batch):
-        raise ValueError(f"X has {len(batch)} series but y has {targets} targets; give one target a series")

@@ -1,0 +1,161 @@
+"""The shell of all transformers: X in any layout to a batch, a table of features with names, conventions of others.
+
+A transformer is a class with this head, where the mixin comes first so that its `fit` and `transform` are taken:
+
+    class MyTransformer(SeriesTransformer, TransformerBase):
+        _tags: ClassVar[dict[str, Any]] = TAGS
+
+and three methods: `_learn` returns what is learned, `_features` computes the table, `_feature_names` names its columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.exceptions import NotFittedError
+from torch import Tensor
+
+from siggpde.estimators.aeon_bases import AEON
+from siggpde.estimators.aeon_bases import TAGS as _ESTIMATOR_TAGS
+from siggpde.estimators.conventions import channel_attributes, check_batch, threads
+from siggpde.estimators.settings import DTYPES
+from siggpde.paths import Preparation, SeriesBatch
+
+if not TYPE_CHECKING and AEON:
+    from aeon.transformations.collection.base import BaseCollectionTransformer as TransformerBase
+else:
+
+    class TransformerBase(BaseEstimator):
+        """scikit-learn's base, where aeon is not installed."""
+
+
+TAGS: dict[str, Any] = {
+    **{name: value for name, value in _ESTIMATOR_TAGS.items() if name != "algorithm_type"},
+    "output_data_type": "Tabular",
+    "removes_unequal_length": True,
+    "removes_missing_values": True,
+}
+
+
+class SeriesTransformer(TransformerMixin):
+    """What all transformers share. Their constructors only store the settings; `fit` checks them.
+
+    Settings that every transformer has: `channel_names`, for the names of features; `dtype` of the features,
+    "float64", "float32", or "auto" for that of X; and `n_jobs`. What comes of a series does not depend on the others
+    that it is handed in with.
+
+    It is a `TransformerMixin` itself, so that scikit-learn's `set_output` reaches `transform` and `fit_transform`.
+    """
+
+    channel_names: Any
+    dtype: str
+    n_jobs: int | None
+
+    preparation_: Preparation
+    n_channels_: int
+    channel_names_: tuple[str, ...]
+
+    def _learn(self, batch: SeriesBatch) -> dict[str, Any]:
+        """Checks the settings and returns the attributes learned from the training series, by name."""
+        raise NotImplementedError
+
+    def _features(self, batch: SeriesBatch, dtype: torch.dtype) -> Tensor:
+        """The features of prepared series, (n, features), of the dtype asked for."""
+        raise NotImplementedError
+
+    def _feature_names(self, channels: tuple[str, ...]) -> Sequence[str]:
+        """The names of the features, given those of the prepared channels."""
+        raise NotImplementedError
+
+    def _preparation(self) -> Preparation:
+        """How X becomes a batch: gaps are filled, nothing is averaged, unless a transformer says otherwise."""
+        return Preparation(max_points=None)
+
+    def fit(self, X: Any, y: Any = None) -> Any:
+        """Learns from the training series X; y is ignored. Returns the transformer itself."""
+        self._fitted_batch(X)
+        return self
+
+    def transform(self, X: Any, y: Any = None) -> np.ndarray:
+        """The features of the series X, (n_cases, n_features); y is ignored."""
+        if not hasattr(self, "preparation_"):
+            raise NotFittedError(f"this {type(self).__name__} has not been fitted yet; call fit first")
+        batch = self.preparation_(X)
+        check_batch(batch)
+        return self._table(X, batch)
+
+    def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The same as `fit(X).transform(X)`, but X is read once."""
+        return self._table(X, self._fitted_batch(X))
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """The names of the columns of `transform`, (n_features,).
+
+        `input_features`, if given, are names of the channels instead of the setting `channel_names`.
+        """
+        if not hasattr(self, "preparation_"):
+            raise NotFittedError(f"this {type(self).__name__} has not been fitted yet; call fit first")
+        names = self.channel_names_
+        if input_features is not None:
+            # scikit-learn takes a 2-D X for a table and passes a name for each of its columns; these are time points.
+            columns = getattr(self, "n_features_in_", None)
+            if len(input_features) == self.n_channels_:
+                names = tuple(map(str, input_features))
+            elif len(input_features) != columns:
+                raise ValueError(
+                    f"input_features should have length equal to the number of channels, {self.n_channels_}, "
+                    f"got {len(input_features)}"
+                )
+        return np.asarray(self._feature_names(self.preparation_.names(names)), dtype=object)
+
+    def _fitted_batch(self, X: Any) -> SeriesBatch:
+        """Fits, and returns the batch of X; after an error the transformer is as it was."""
+        self._dtype_of(X)
+        preparation = self._preparation()
+        with threads(self.n_jobs):
+            batch = preparation.fit_transform(X)
+            check_batch(batch)
+            assert preparation.raw_channels is not None
+            attributes = channel_attributes(X, preparation.raw_channels, self.channel_names)
+            attributes |= self._learn(batch)
+        vars(self).pop("n_features_in_", None)  # not every X has them
+        vars(self).update({**attributes, "preparation_": preparation}, **({"is_fitted": True} if AEON else {}))
+        return batch
+
+    def _table(self, X: Any, batch: SeriesBatch) -> np.ndarray:
+        dtype = self._dtype_of(X)
+        with threads(self.n_jobs), torch.no_grad():
+            return self._features(batch, dtype).cpu().numpy()
+
+    def _dtype_of(self, X: Any) -> torch.dtype:
+        """The dtype of the features of X."""
+        if not isinstance(self.dtype, str) or self.dtype not in DTYPES:
+            raise ValueError(f"dtype must be 'auto', 'float32' or 'float64', got {self.dtype!r}")
+        chosen = DTYPES[self.dtype]
+        if chosen is not None:
+            return chosen
+        parts = X if isinstance(X, list | tuple) else [X]
+        single = bool(len(parts)) and all(str(getattr(x, "dtype", "")).endswith("float32") for x in parts)
+        return torch.float32 if single else torch.float64
+
+    def _fit(self, X: Any, y: Any = None) -> Any:
+        """What the `fit` of aeon's base class calls."""
+        return self.fit(X, y)
+
+    def _transform(self, X: Any, y: Any = None) -> np.ndarray:
+        """What the `transform` of aeon's base class calls."""
+        return self.transform(X, y)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "preparation_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()  # pyright: ignore[reportAttributeAccessIssue]
+        tags.input_tags.allow_nan = True
+        tags.input_tags.three_d_array = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"] if self.dtype == "auto" else []
+        return tags

@@ -1,0 +1,136 @@
+"""The shell of the transformers, on the smallest transformer there is: the mean of every channel."""
+
+import pickle
+from importlib.util import find_spec
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from torch import Tensor
+
+from helpers.small_estimators import walks
+from siggpde.paths import SeriesBatch
+from siggpde.transformers.base import TAGS, SeriesTransformer, TransformerBase
+
+
+class Means(SeriesTransformer, TransformerBase):
+    _tags: ClassVar[dict[str, Any]] = TAGS
+
+    def __init__(self, *, power: int = 1, channel_names: Any = None, dtype: str = "auto", n_jobs: int | None = 1):
+        self.power = power
+        self.channel_names = channel_names
+        self.dtype = dtype
+        self.n_jobs = n_jobs
+        super().__init__()
+
+    def _learn(self, batch: SeriesBatch) -> dict[str, Any]:
+        if self.power < 1:
+            raise ValueError(f"power must be at least 1, got {self.power}")
+        return {"threads_": torch.get_num_threads(), "longest_": batch.values.shape[1]}
+
+    def _features(self, batch: SeriesBatch, dtype: torch.dtype) -> Tensor:
+        points = torch.where(batch.inside()[:, :, None], batch.values**self.power, 0.0)
+        return (points.sum(1) / batch.counts()[:, None]).to(dtype)
+
+    def _feature_names(self, channels: tuple[str, ...]) -> list[str]:
+        return [f"mean of {name}" for name in channels]
+
+
+@pytest.mark.skipif(find_spec("aeon") is None, reason="aeon is not installed")
+@pytest.mark.filterwarnings("ignore")
+def test_aeon_finds_nothing_wrong():
+    from aeon.testing.estimator_checking import check_estimator  # noqa: PLC0415 - not everyone has it
+
+    found = check_estimator(Means, raise_exceptions=False, verbose=False)
+    assert len(found) > 20
+    assert {name: result for name, result in found.items() if result != "PASSED"} == {}
+
+
+def test_series_in_every_layout():
+    X = walks(5, 2, 7)
+    table = Means().fit_transform(X)
+    np.testing.assert_allclose(table, X.mean(axis=2))
+    ragged = [series[:, : 3 + i] for i, series in enumerate(X)]
+    fitted = Means().fit(ragged)
+    means = np.stack([series.mean(axis=1) for series in ragged])
+    np.testing.assert_allclose(fitted.transform(ragged), means)
+    for i, series in enumerate(ragged):
+        np.testing.assert_array_equal(fitted.transform([series])[0], fitted.transform(ragged)[i])
+    gap = X[:1].copy()
+    gap[0, 0, 1] = np.nan
+    gap[0, 0, 0], gap[0, 0, 2] = 1.0, 3.0
+    filled = np.where(np.isnan(gap), 2.0, gap)
+    np.testing.assert_allclose(fitted.transform(gap), filled.mean(axis=2))
+    np.testing.assert_allclose(Means().fit_transform(X[:, 0]), X[:, :1].mean(axis=2))
+
+
+def test_dtypes():
+    X = walks(4, 2, 6)
+    assert Means().fit_transform(X).dtype == np.float64
+    assert Means().fit_transform(X.astype(np.float32)).dtype == np.float32
+    assert Means().fit_transform(list(X.astype(np.float32))).dtype == np.float32
+    assert Means(dtype="float32").fit_transform(X).dtype == np.float32
+    assert Means(dtype="float64").fit_transform(X.astype(np.float32)).dtype == np.float64
+    assert Means().fit_transform(torch.from_numpy(X).float()).dtype == np.float32
+    assert Means().fit_transform([[1, 2, 3], [4, 5]]).dtype == np.float64
+
+
+def test_names_and_tables_of_pandas():
+    X = walks(4, 2, 6)
+    fitted = Means(channel_names=["level", "flow"]).fit(X)
+    assert list(fitted.get_feature_names_out()) == ["mean of level", "mean of flow"]
+    assert list(fitted.get_feature_names_out(["a", "b"])) == ["mean of a", "mean of b"]
+    with pytest.raises(ValueError, match="length equal to the number of channels, 2, got 3"):
+        fitted.get_feature_names_out(["a", "b", "c"])
+    pandas = pytest.importorskip("pandas")
+    fitted.set_output(transform="pandas")
+    for given in (X, list(X)):
+        for table in (fitted.transform(given), fitted.fit_transform(given)):
+            assert isinstance(table, pandas.DataFrame)
+            assert list(table.columns) == ["mean of level", "mean of flow"] and list(table.index) == [0, 1, 2, 3]
+
+
+def test_fitted_or_not():
+    X, fresh = walks(4, 2, 6), Means()
+    for call in (lambda: fresh.transform(X), fresh.get_feature_names_out):
+        with pytest.raises(NotFittedError, match="has not been fitted yet; call fit first"):
+            call()
+    assert fresh.fit(X) is fresh and fresh.n_channels_ == 2
+    copied: Any = clone(fresh)
+    with pytest.raises(NotFittedError):
+        copied.transform(X)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(fresh)).transform(X), fresh.transform(X))
+    assert make_pipeline(Means(), StandardScaler()).fit_transform(X).shape == (4, 2)
+
+
+def test_a_fit_that_fails_changes_nothing():
+    X = walks(4, 2, 6)
+    fitted = Means().fit(X)
+    before = fitted.transform(X)
+    with pytest.raises(ValueError, match="power must be at least 1"):
+        fitted.set_params(power=0).fit(walks(4, 3, 9))
+    assert fitted.n_channels_ == 2
+    np.testing.assert_array_equal(fitted.set_params(power=1).transform(X), before)
+
+
+def test_errors_name_the_setting():
+    X = walks(4, 2, 6)
+    with pytest.raises(ValueError, match="dtype must be 'auto', 'float32' or 'float64', got 'half'"):
+        Means(dtype="half").fit(X)
+    with pytest.raises(ValueError, match="channel_names has 1 names, but the series have 2"):
+        Means(channel_names=["a"]).fit(X)
+    with pytest.raises(ValueError, match="n_jobs must be None"):
+        Means(n_jobs=0).fit(X)
+    with pytest.raises(ValueError, match="3 channels, but those of fit had 2"):
+        Means().fit(X).transform(walks(4, 3, 6))
+
+
+def test_threads_are_those_asked_for_and_put_back():
+    before = torch.get_num_threads()
+    assert Means(n_jobs=2).fit(walks(4, 2, 6)).threads_ == 2  # pyright: ignore[reportAttributeAccessIssue]
+    assert torch.get_num_threads() == before
