@@ -2,6 +2,7 @@
 //
 // Signature: word_tree.* (words cut into tiles), chen_step.hpp and chen_adjoint.hpp (one step and its reverse),
 //     signature_layout.hpp (series to lanes), signature_isa.cpp (forward and backward), signature_bindings.cpp.
+// Logarithm of signatures: logsignature_loops.hpp, logsignature_isa.cpp, logsignature_bindings.cpp.
 // Signature kernel: cell_tables.hpp and cell.hpp (one cell), diagonal_grid.hpp and cross_grid.hpp (all cells of k(X, X)
 //     and of k(X, y)), channel_products.hpp (coefficients), checkpoints.hpp (the reverse sweep), goursat_isa.cpp;
 //     plan.* (degree and splitting of a series), batch_plans.hpp, lane_blocks.hpp, series_batch.hpp (batches);
@@ -16,6 +17,7 @@ namespace nb = nanobind;
 
 namespace siggpde {
 void bind_signature(nb::module_& module);
+void bind_logsignature(nb::module_& module);
 void bind_goursat(nb::module_& module);
 void bind_nadam(nb::module_& module);
 }  // namespace siggpde
@@ -23,6 +25,7 @@ void bind_nadam(nb::module_& module);
 NB_MODULE(_core, module) {
     module.def("isa", [] { return siggpde::isa_name(siggpde::best_isa()); }, "The instruction set picked at run time.");
     siggpde::bind_signature(module);
+    siggpde::bind_logsignature(module);
     siggpde::bind_goursat(module);
     siggpde::bind_nadam(module);
 }

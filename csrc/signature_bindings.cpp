@@ -6,14 +6,12 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/vector.h>
 
-#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <stdexcept>
 
+#include "blocks.hpp"
 #include "isa.hpp"
-#include "parallel.hpp"
-#include "scratch.hpp"
 
 namespace nb = nanobind;
 
@@ -48,19 +46,6 @@ const SignatureLoops<double>& loops<double>() {
 template <class T>
 T* at(std::uintptr_t address) {
     return reinterpret_cast<T*>(address);
-}
-
-// Runs work(block, memory) for every block of series, with one piece of memory for each thread.
-template <class Work>
-void for_blocks(long n, int width, int threads, std::size_t bytes, const Work& work) {
-    const long blocks = (n + width - 1) / width;
-    threads = int(std::min<long>(threads, blocks));
-    std::atomic<long> next{0};
-    const std::size_t share = (bytes + 127) / 64 * 64;
-    Scratch<char> memory(share * threads);
-    parallel_for(threads, threads, [&](long thread) {
-        for (long block = next++; block < blocks; block = next++) work(block, memory.get() + share * thread);
-    });
 }
 
 class SignatureTree {

@@ -21,6 +21,8 @@ from .numerics.cost import KernelCost as KernelCost
 from .numerics.cost import kernel_cost as kernel_cost
 from .numerics.cost import kernel_cost_of_sizes as kernel_cost_of_sizes
 from .numerics.cost import points_within as points_within
+from .numerics.logsignature import logsignature as logsignature
+from .numerics.logsignature import logsignature_basis as logsignature_basis
 from .numerics.signature import extend as extend
 from .numerics.signature import signature as signature
 from .numerics.signature_kernel import signature_kernel as signature_kernel

@@ -20,6 +20,7 @@ from torch import Tensor
 from siggpde.numerics import triton
 from siggpde.numerics.autograd import refuse_transforms
 from siggpde.numerics.core import core, requested_backend
+from siggpde.numerics.lie_basis import Basis
 from siggpde.numerics.native import operations as native
 from siggpde.numerics.reference import operations as reference
 from siggpde.numerics.requested_words import RequestedWords
@@ -78,6 +79,10 @@ class Operations(Protocol):
 
     def extend(self, start: Tensor, increments: Tensor, words: RequestedWords, threads: int) -> Tensor:
         """The signature after increments (n, steps, channels): start (n, M) over prefix-closed words -> (n, M)."""
+        ...
+
+    def logsignature(self, signature: Tensor, channels: int, depth: int, basis: Basis, threads: int) -> Tensor:
+        """Coordinates (n, L) of the logarithm of signatures (n, M) of all words up to a depth, with a graph."""
         ...
 
 

@@ -2,6 +2,7 @@
 
 from siggpde.numerics.native.diagonal import diagonal, diagonal_with_gradient, diagonal_with_scale_gradient
 from siggpde.numerics.native.gram import gram, normalized_gram
+from siggpde.numerics.native.logsignature import logsignature
 from siggpde.numerics.native.signature import extend, signature
 
 __all__ = [
@@ -11,5 +12,6 @@ __all__ = [
     "extend",
     "gram",
     "normalized_gram",
+    "logsignature",
     "signature",
 ]

@@ -15,6 +15,7 @@ from siggpde.numerics import errors, inputs
 from siggpde.numerics.reference import kernel, lifted
 from siggpde.numerics.reference import signature as chen
 from siggpde.numerics.reference.goursat import solve_scaled
+from siggpde.numerics.reference.logsignature import logsignature as logsignature  # noqa: PLC0414 - an operation
 from siggpde.numerics.requested_words import RequestedWords
 from siggpde.numerics.static_kernel import StaticKernel, squared_segments
 

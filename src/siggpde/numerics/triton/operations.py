@@ -4,6 +4,7 @@ Normalised Gram matrices, whose grids are rescaled on the way, are solved in pla
 """
 
 from siggpde.numerics.reference.operations import normalized_gram
+from siggpde.numerics.reference.logsignature import logsignature
 from siggpde.numerics.triton.kernel import diagonal, diagonal_with_gradient, diagonal_with_scale_gradient, gram
 from siggpde.numerics.triton.signature import extend, signature
 
@@ -14,5 +15,6 @@ __all__ = [
     "extend",
     "gram",
     "normalized_gram",
+    "logsignature",
     "signature",
 ]
