@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from helpers.random_paths import few, modest, paths
 from helpers.word_polynomials import bracket, exponential, lie_series, logarithm
 from siggpde import logsignature, logsignature_basis, signature
-from siggpde.numerics.lie_basis import log_basis
+from siggpde.numerics.lie_basis import bracket_name, log_basis
 from siggpde.word_sets import words_up_to
 
 BASES: Any = ("lyndon", "hall")
@@ -109,13 +109,17 @@ def test_pysiglib_has_the_same_coordinates(channels: int, depth: int):
         torch.testing.assert_close(logsignature(x, depth, basis=basis), theirs, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.parametrize(("basis", "methods"), [("lyndon", "S"), ("hall", "SH")])
 @pytest.mark.parametrize(("channels", "depth"), [(3, 4), (2, 6)])
-def test_iisignature_has_the_same_coordinates(channels: int, depth: int):
+def test_iisignature_has_the_same_coordinates(channels: int, depth: int, basis, methods: str):
     iisignature: Any = pytest.importorskip("iisignature", reason="iisignature is not installed")
     x = paths(3, 20, channels, size=4.0)
-    prepared = iisignature.prepare(channels, depth)
-    theirs = torch.from_numpy(iisignature.logsig(x.numpy(), prepared)).double()
-    torch.testing.assert_close(logsignature(x, depth), theirs, rtol=1e-9, atol=1e-12)
+    prepared = iisignature.prepare(channels, depth, methods)
+    letters = [str(i + 1) for i in range(channels)]
+    names = [bracket_name(element, letters) for element in logsignature_basis(channels, depth, basis)]  # pyright: ignore
+    assert [name.replace(" ", "") for name in names] == list(iisignature.basis(prepared))
+    theirs = torch.tensor(iisignature.logsig(x.numpy(), prepared, "S")).double()
+    torch.testing.assert_close(logsignature(x, depth, basis=basis), theirs, rtol=1e-9, atol=1e-12)
 
 
 def test_signax_has_the_same_words():
