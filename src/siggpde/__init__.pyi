@@ -36,6 +36,7 @@ from .training import History as History
 from .training import NaturalGradients as NaturalGradients
 from .training import PaperSchedule as PaperSchedule
 from .training import fit as fit
+from .transformers.signature import SignatureTransformer as SignatureTransformer
 from .word_sets import words as words
 
 __version__: str

@@ -121,7 +121,7 @@ def _array(x: Any, name: str) -> np.ndarray:
     if array.dtype.kind not in "fiub":
         fix = {
             "O": "pass series of unequal lengths as a list of arrays, and missing values as NaN, not None",
-            "c": "pass the real and the imaginary part as two channels",
+            "c": "pass the real and the imaginary part as two channels (Complex data not supported)",
             "M": "convert time stamps to numbers, such as seconds since the first",
         }.get(array.dtype.kind, "convert it to float")
         raise ValueError(f"{name} must hold real numbers, got {type(x).__name__} of dtype {array.dtype}; {fix}")

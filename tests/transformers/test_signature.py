@@ -1,0 +1,229 @@
+"""SignatureTransformer: what its features are, for whole series and for windows."""
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from helpers.random_paths import few
+from helpers.small_estimators import rising, walks
+from helpers.word_polynomials import exponential, lie_series, multiply
+from siggpde import SignatureTransformer, logsignature, signature
+from siggpde.word_sets import words_up_to
+
+PLAIN: dict[str, Any] = {"time": False, "base_point": False, "standardise": False}
+WINDOWS: list[dict[str, Any]] = [
+    {},
+    {"window": "sliding", "window_length": 0.5},
+    {"window": "expanding", "window_length": 5, "window_step": 4},
+    {"window": "dyadic"},
+]
+
+
+def points(X: np.ndarray) -> torch.Tensor:
+    """(n, channels, length) to (n, length, channels)."""
+    return torch.from_numpy(np.ascontiguousarray(np.swapaxes(X, 1, 2)))
+
+
+def test_without_options_it_is_the_signature():
+    X = walks(6, 3, 9)
+    table = SignatureTransformer(depth=4, **PLAIN).fit_transform(X)
+    np.testing.assert_allclose(table, signature(points(X), 4)[:, 1:].numpy(), rtol=1e-12)
+    log = SignatureTransformer(depth=4, logsignature=True, **PLAIN).fit_transform(X)
+    np.testing.assert_allclose(log, logsignature(points(X), 4).numpy(), rtol=1e-12)
+    words = [(2, 0), (), (1, 1, 0)]
+    some = SignatureTransformer(words=words, **PLAIN).fit_transform(X)
+    np.testing.assert_allclose(some, signature(points(X), words=words).numpy(), rtol=1e-12)
+    assert SignatureTransformer(**PLAIN).fit_transform(X).shape == (6, 3 + 9 + 27)
+
+
+def test_time_base_point_and_standardisation():
+    X = walks(6, 2, 9) * [[[1.0], [100.0]]] + 5
+    standard = (X - X.mean(axis=(0, 2), keepdims=True)) / X.std(axis=(0, 2), keepdims=True)
+    path = np.concatenate([np.zeros((6, 2, 1)), standard], axis=2)
+    time = np.broadcast_to(np.linspace(0, 12**0.5, 10), (6, 1, 10))
+    expected = signature(points(np.concatenate([time, path], axis=1)), 3)[:, 1:]
+    transformer = SignatureTransformer().fit(X)
+    np.testing.assert_allclose(transformer.transform(X), expected.numpy(), rtol=1e-10, atol=1e-10)
+    # What was learned is kept: other series are not standardised by their own means.
+    assert not np.allclose(transformer.transform(X * 2), transformer.transform(X))
+
+
+def test_names_say_what_a_feature_is():
+    X = walks(6, 2, 9)
+    change = X[:, :, -1] - X[:, :, 0]
+    transformer = SignatureTransformer(depth=2, channel_names=["level", "flow"], **PLAIN).fit(X)
+    table = dict(zip(transformer.get_feature_names_out(), transformer.transform(X).T, strict=True))
+    assert list(table) == ["level", "flow", "level–level", "level–flow", "flow–level", "flow–flow"]
+    np.testing.assert_allclose(table["flow"], change[:, 1])
+    np.testing.assert_allclose(table["level–level"], change[:, 0] ** 2 / 2)
+    np.testing.assert_allclose(table["level–flow"] + table["flow–level"], change[:, 0] * change[:, 1])
+    log = SignatureTransformer(depth=2, channel_names=["level", "flow"], logsignature=True, **PLAIN).fit(X)
+    area = dict(zip(log.get_feature_names_out(), log.transform(X).T, strict=True))["[level, flow]"]
+    np.testing.assert_allclose(area, (table["level–flow"] - table["flow–level"]) / 2, atol=1e-12)
+
+
+def test_names_of_path_options_and_of_channels_called_alike():
+    X = walks(6, 1, 9)
+    names = SignatureTransformer(depth=1, lead_lag=True, append="arc", channel_names=["level"]).fit(X)
+    assert list(names.get_feature_names_out()) == [
+        "time", "level", "path length", "level before", "path length before"
+    ]  # fmt: skip
+    same = SignatureTransformer(depth=1, channel_names=["time"]).fit(X).get_feature_names_out()
+    assert list(same) == ["time", "time 0"]
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+@pytest.mark.parametrize("log", [False, True])
+def test_every_column_has_a_name_of_its_own(window, log: bool):
+    X = walks(5, 2, 17)
+    transformer = SignatureTransformer(depth=3, logsignature=log, **window).fit(X)
+    names = transformer.get_feature_names_out()
+    assert names.shape == transformer.transform(X).shape[1:] and len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+def test_a_window_is_a_series_of_its_own(window):
+    X = walks(5, 2, 17)
+    ragged = [series[:, : 8 + 2 * i] for i, series in enumerate(X)]
+    for given_series in (list(X), ragged):
+        transformer = SignatureTransformer(depth=2, **window).fit(given_series)
+        whole = SignatureTransformer(depth=2).fit(given_series)  # has learned the same scales
+        table = transformer.transform(given_series).reshape(5, len(transformer.windows_), -1)
+        for k, interval in enumerate(transformer.windows_):
+            for i, series in enumerate(given_series):
+                first, last = (int(end) for end in interval.points(torch.tensor(series.shape[1])))
+                expected = whole.transform([series[:, first : last + 1]])[0]
+                np.testing.assert_allclose(table[i, k], expected, rtol=1e-10, atol=1e-12)
+
+
+def test_halves_multiply_to_the_whole_by_chens_identity():
+    X, words = walks(4, 2, 9), words_up_to(2, 3)
+    transformer = SignatureTransformer(depth=3, window="dyadic", window_depth=1, **PLAIN)
+    table = transformer.fit_transform(X).reshape(4, 3, -1)
+    for whole, left, right in table:
+        a, b = ({(): 1.0, **dict(zip(words[1:], half, strict=True))} for half in (left, right))
+        product = multiply(a, b, 3)
+        np.testing.assert_allclose(whole, [product[word] for word in words[1:]], rtol=1e-9, atol=1e-12)
+
+
+def test_the_last_expanding_window_is_the_whole():
+    X = walks(4, 2, 11)
+    table = SignatureTransformer(depth=3, window="expanding").fit_transform(X)
+    whole = SignatureTransformer(depth=3).fit_transform(X)
+    np.testing.assert_allclose(table[:, -whole.shape[1] :], whole, rtol=1e-12)
+
+
+@few
+@given(st.integers(0, 99), st.sampled_from(WINDOWS))
+def test_the_logarithm_holds_the_same_information(seed: int, window):
+    X = walks(1, 2, 17, seed=seed) / 4
+    log = SignatureTransformer(depth=3, logsignature=True, **window).fit(X)
+    plain = SignatureTransformer(depth=3, **window).fit(X)
+    for part, expected in zip(
+        np.split(log.transform(X)[0], len(log.windows_)),
+        np.split(plain.transform(X)[0], len(log.windows_)),
+        strict=True,
+    ):
+        again = exponential(lie_series(part.tolist(), list(log.elements_)), 3)
+        np.testing.assert_allclose([again[word] for word in plain.elements_], expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+def test_a_series_is_transformed_alone(window):
+    X = [series[:, : 9 + i] for i, series in enumerate(walks(7, 2, 17))]
+    for log in (False, True):
+        transformer = SignatureTransformer(depth=3, logsignature=log, lead_lag=True, **window).fit(X)
+        table = transformer.transform(X)
+        for i, series in enumerate(X):
+            np.testing.assert_allclose(transformer.transform([series])[0], table[i], rtol=1e-12, atol=1e-14)
+        np.testing.assert_array_equal(transformer.set_params(n_jobs=2).transform(X), table)
+        np.testing.assert_array_equal(pickle.loads(pickle.dumps(transformer)).transform(X), table)
+
+
+def test_batches_larger_than_a_chunk(monkeypatch: pytest.MonkeyPatch):
+    X = walks(23, 2, 17)
+    transformer = SignatureTransformer(window="dyadic").fit(X)
+    table = transformer.transform(X)
+    monkeypatch.setattr("siggpde.transformers.signature._CHUNK_VALUES", 5 * 34)
+    np.testing.assert_allclose(transformer.transform(X), table, rtol=1e-12)
+
+
+def test_single_precision():
+    X = walks(7, 2, 17)
+    transformer = SignatureTransformer(depth=3, logsignature=True).fit(X)
+    table, single = transformer.transform(X), transformer.transform(X.astype(np.float32))
+    assert table.dtype == np.float64 and single.dtype == np.float32
+    np.testing.assert_allclose(single, table, rtol=1e-4, atol=1e-4)
+
+
+def test_settings_changed_after_fit_wait_for_the_next_fit():
+    X = walks(7, 2, 17)
+    transformer = SignatureTransformer(depth=2).fit(X)
+    table, names = transformer.transform(X), list(transformer.get_feature_names_out())
+    transformer.set_params(depth=3, logsignature=True, window="dyadic")
+    np.testing.assert_array_equal(transformer.transform(X), table)
+    assert list(transformer.get_feature_names_out()) == names
+    assert transformer.fit_transform(X).shape != table.shape
+
+
+def test_time_stamps_and_gaps():
+    X = walks(6, 2, 9)
+    stamped = np.concatenate([np.broadcast_to(np.arange(9.0) * 3 + 7, (6, 1, 9)), X], axis=1)
+    transformer = SignatureTransformer(time_channel=0, channel_names=["day", "level", "flow"], depth=2).fit(stamped)
+    plain = SignatureTransformer(depth=2).fit(X)
+    base = plain.transform(X)[:, :1]  # time with a base point goes through as many steps, but not evenly
+    assert list(transformer.get_feature_names_out()[:3]) == ["time", "level", "flow"]
+    np.testing.assert_allclose(transformer.transform(stamped)[:, :1], base, rtol=1e-12)
+    np.testing.assert_allclose(transformer.transform(stamped)[:, 1:3], plain.transform(X)[:, 1:3], rtol=1e-12)
+    gap, middle = X.copy(), X.copy()
+    gap[0, 1, 4] = np.nan
+    middle[0, 1, 4] = (X[0, 1, 3] + X[0, 1, 5]) / 2
+    np.testing.assert_allclose(plain.transform(gap), plain.transform(middle), rtol=1e-12)
+
+
+def test_a_pipeline_that_learns():
+    X, y = rising(40)
+    piped = make_pipeline(SignatureTransformer(), StandardScaler(), LogisticRegression())
+    grid = {"signaturetransformer__depth": [1, 2], "signaturetransformer__logsignature": [False, True]}
+    assert GridSearchCV(piped, grid, cv=3).fit(X, y).best_score_ > 0.8
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"depth": 0}, "depth must be an integer of at least 1, got 0"),
+        ({"depth": 2, "words": [(0,)]}, "give depth or words, got both"),
+        ({"words": [(0,)], "logsignature": True}, "no words to choose from; give depth instead of words"),
+        ({"words": []}, "words is empty"),
+        ({"words": [(0, 3)]}, r"word 0 is \(0, 3\), but with 3 channels letters go from 0 to 2"),
+        ({"words": [(0,), (0,)]}, "comes more than once"),
+        ({"logsignature": "yes"}, "logsignature must be True or False, got 'yes'"),
+        ({"time": 1}, "time must be True or False, got 1"),
+        ({"time": False, "time_channel": 0}, "time=False leaves time out of it"),
+        ({"append": "area"}, "append must be 'none', 'variation' or 'arc', got 'area'"),
+        ({"difference": 9}, "difference must be an integer from 0 to 5"),
+        ({"window": "dyadic", "window_length": 3}, "window_length is for sliding and expanding windows"),
+        ({"window": "sliding", "window_length": 100}, "longer than the series of fit, which have 17 points"),
+        ({"depth": 40}, "lower it"),
+        ({"dtype": "half"}, "dtype must be"),
+    ],
+)
+def test_settings_that_make_no_sense(settings: dict[str, Any], message: str):
+    with pytest.raises(ValueError, match=message):
+        SignatureTransformer(**settings).fit(walks(5, 2, 17))
+
+
+def test_windows_too_short_for_differences():
+    transformer = SignatureTransformer(window="dyadic", difference=2).fit(walks(5, 2, 17))
+    short = [walks(1, 2, 17)[0], walks(1, 2, 6)[0]]
+    with pytest.raises(ValueError, match=r"the window 0–25 % of series 1 has 2 points, too few to take differences 2"):
+        transformer.transform(short)
