@@ -124,6 +124,15 @@ def test_iisignature_has_the_same_coordinates(channels: int, depth: int, basis, 
     torch.testing.assert_close(logsignature(x, depth, basis=basis), theirs, rtol=tolerance, atol=tolerance)
 
 
+def test_esig_has_the_same_hall_coordinates():
+    esig: Any = pytest.importorskip("esig", reason="esig is not installed")
+    x = paths(1, 20, 3, size=4.0)
+    names = [bracket_name(element, "123") for element in logsignature_basis(3, 4, "hall")]  # pyright: ignore
+    assert [name.replace(" ", "") for name in names] == esig.logsigkeys(3, 4).split()
+    theirs = torch.from_numpy(esig.stream2logsig(x[0].numpy(), 4))
+    torch.testing.assert_close(logsignature(x, 4, basis="hall")[0], theirs, rtol=1e-10, atol=1e-12)
+
+
 def test_signax_has_the_same_words():
     signax: Any = pytest.importorskip("signax", reason="signax is not installed")
     x = paths(3, 20, 3, torch.float32, size=4.0)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
+import numpy as np
 import torch
 from torch import Tensor
 
 from siggpde.numerics import inputs
-from siggpde.numerics.lie_basis import Basis, LogBasis, log_basis
+from siggpde.numerics.lie_basis import Basis, log_basis
 from siggpde.word_sets import Word
 
 Levels = list[Tensor]
@@ -14,10 +17,10 @@ Levels = list[Tensor]
 
 def logsignature(signature: Tensor, channels: int, depth: int, basis: Basis, threads: int) -> Tensor:
     """Coordinates (n, L) of the logarithm of signatures (n, M) of all words up to a depth, with a graph."""
-    prepared = log_basis(channels, depth, basis)
     log = torch.cat([level.flatten(1) for level in tensor_log(levels_of(signature, channels, depth))], 1)
-    columns = torch.tensor([word_column(word, channels) - 1 for word in prepared.words], device=log.device)
-    result = log[:, columns] @ change_matrix(prepared).to(log).T
+    columns, values, rows = (part.to(log.device) for part in _change_of_basis(channels, depth, basis))
+    terms = log[:, columns] * values.to(log.dtype)
+    result = log.new_zeros(len(log), int(rows[-1]) + 1).index_add(1, rows, terms)
     if not torch.isfinite(result).all():
         inputs.raise_overflow(result, "the log-signature")
     return result
@@ -54,10 +57,10 @@ def word_column(word: Word, channels: int) -> int:
     return column + sum(letter * channels**place for place, letter in enumerate(reversed(word)))
 
 
-def change_matrix(basis: LogBasis) -> Tensor:
-    """The matrix (coordinates, Lyndon words) that takes coefficients of Lyndon words to coordinates, float64."""
-    matrix = torch.zeros(len(basis.elements), len(basis.words), dtype=torch.float64)
-    rows = torch.from_numpy(basis.rows.astype("int64"))
-    where = torch.repeat_interleave(torch.arange(len(basis.elements)), rows.diff())
-    matrix[where, torch.from_numpy(basis.columns.astype("int64"))] = torch.from_numpy(basis.values)
-    return matrix
+@lru_cache(maxsize=64)
+def _change_of_basis(channels: int, depth: int, basis: Basis) -> tuple[Tensor, Tensor, Tensor]:
+    """The entries of the matrix from words to coordinates: word (its column without the empty word), value, row."""
+    prepared = log_basis(channels, depth, basis)
+    words = np.array([word_column(word, channels) - 1 for word in prepared.words])
+    rows = np.repeat(np.arange(len(prepared.elements)), np.diff(prepared.rows))
+    return torch.from_numpy(words[prepared.columns]), torch.from_numpy(prepared.values), torch.from_numpy(rows)
