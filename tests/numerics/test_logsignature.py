@@ -125,7 +125,7 @@ def test_iisignature_has_the_same_coordinates(channels: int, depth: int, basis, 
 
 
 def test_esig_has_the_same_hall_coordinates():
-    esig: Any = pytest.importorskip("esig", reason="esig is not installed")
+    esig: Any = pytest.importorskip("esig", reason="esig is not installed", exc_type=ImportError)
     x = paths(1, 20, 3, size=4.0)
     names = [bracket_name(element, "123") for element in logsignature_basis(3, 4, "hall")]  # pyright: ignore
     assert [name.replace(" ", "") for name in names] == esig.logsigkeys(3, 4).split()
