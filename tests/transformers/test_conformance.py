@@ -52,6 +52,7 @@ def test_with_aeon_transformers_are_those_of_aeon():
     assert transformer.get_tag("capability:unequal_length") and transformer.get_tag("output_data_type") == "Tabular"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_scikit_learn_finds_nothing_wrong_but_lengths(name: str):
     found = json.loads(run(WITHOUT_AEON, name).splitlines()[-1])
