@@ -7,6 +7,9 @@
 //     and of k(X, y)), channel_products.hpp (coefficients), checkpoints.hpp (the reverse sweep), goursat_isa.cpp;
 //     plan.* (degree and splitting of a series), batch_plans.hpp, lane_blocks.hpp, series_batch.hpp (batches);
 //     goursat_diagonal.cpp and goursat_gram.cpp (whole batches), goursat_bindings.cpp.
+// Windows: window_view.hpp (a view of series), window_series.hpp (lifted, smoothed series in lanes), window_signature.hpp
+//     (signatures of windows), window_pool.hpp (their statistics), window_isa.cpp, window_bindings.cpp;
+//     quantiles.cpp (of their words).
 // Optimiser: nadam.*, nadam_isa.cpp.
 // Files named *_isa.cpp are compiled once for each instruction set, with lanes.hpp; isa.* picks one at run time.
 #include <nanobind/nanobind.h>
@@ -20,6 +23,8 @@ void bind_signature(nb::module_& module);
 void bind_logsignature(nb::module_& module);
 void bind_goursat(nb::module_& module);
 void bind_nadam(nb::module_& module);
+void bind_windows(nb::module_& module);
+void bind_quantiles(nb::module_& module);
 }  // namespace siggpde
 
 NB_MODULE(_core, module) {
@@ -28,4 +33,6 @@ NB_MODULE(_core, module) {
     siggpde::bind_logsignature(module);
     siggpde::bind_goursat(module);
     siggpde::bind_nadam(module);
+    siggpde::bind_windows(module);
+    siggpde::bind_quantiles(module);
 }

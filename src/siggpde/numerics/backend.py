@@ -13,6 +13,7 @@ No tensor is moved from one device to another, and Triton is imported only when 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from torch import Tensor
@@ -27,6 +28,7 @@ from siggpde.numerics.requested_words import RequestedWords
 from siggpde.numerics.static_kernel import StaticKernel
 
 TRITON_STATIC_KERNELS = ("linear",)
+from siggpde.numerics.window_view import WindowView
 
 
 class Operations(Protocol):
@@ -83,6 +85,31 @@ class Operations(Protocol):
 
     def logsignature(self, signature: Tensor, channels: int, depth: int, basis: Basis, threads: int) -> Tensor:
         """Coordinates (n, L) of the logarithm of signatures (n, M) of all words up to a depth, with a graph."""
+        ...
+
+    def pool_windows(
+        self, x: Tensor, lengths: Tensor | None, view: WindowView, lift_scale: Tensor, path_scales: Tensor,
+        thresholds: Tensor, threads: int,
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
+        """Statistics (n, 4 + q, M) over all windows and (n, 1 + ceil(q / 2), 3, M) over thirds of them."""
+        ...
+
+    def window_signatures(
+        self, x: Tensor, lengths: Tensor | None, view: WindowView, lift_scale: Tensor, path_scales: Tensor,
+        series: Tensor, windows: Tensor, threads: int,
+    ) -> Tensor:  # fmt: skip
+        """The normalised words (m, M) of chosen windows: window windows[i] of series series[i], both (m,), int64."""
+        ...
+
+    def window_path_lengths(
+        self, x: Tensor, lengths: Tensor | None, view: WindowView, lift_scale: Tensor, series: Tensor, windows: Tensor,
+        threads: int,
+    ) -> Tensor:  # fmt: skip
+        """The lengths (m, groups) of the paths of chosen windows, before they are scaled."""
+        ...
+
+    def order_statistics(self, values: Tensor, ranks: Sequence[int], threads: int) -> Tensor:
+        """The values of ascending ranks (0 is the smallest) in every column: (m, M), finite -> (ranks, M)."""
         ...
 
 

@@ -3,7 +3,9 @@
 from siggpde.numerics.native.diagonal import diagonal, diagonal_with_gradient, diagonal_with_scale_gradient
 from siggpde.numerics.native.gram import gram, normalized_gram
 from siggpde.numerics.native.logsignature import logsignature
+from siggpde.numerics.native.quantiles import order_statistics
 from siggpde.numerics.native.signature import extend, signature
+from siggpde.numerics.native.windows import pool_windows, window_path_lengths, window_signatures
 
 __all__ = [
     "diagonal",
@@ -13,5 +15,9 @@ __all__ = [
     "gram",
     "normalized_gram",
     "logsignature",
+    "order_statistics",
+    "pool_windows",
     "signature",
+    "window_path_lengths",
+    "window_signatures",
 ]

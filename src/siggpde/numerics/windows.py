@@ -1,0 +1,160 @@
+"""Signatures of windows of series, pooled: statistics of the words over all windows, without the windows being stored.
+
+For a series x and a view (`WindowView`):
+
+1. *Lift*: x itself, its increments, its cumulated deviations from the mean, or its z-score. Increments and cumulated
+   deviations are divided by `lift_scale`, one number a channel.
+2. *Smooth*: means of s consecutive points. Beyond its end the lifted series, and then the smoothed one, holds its last
+   value: this counts only for series shorter than s, or shorter than a window.
+3. *Windows* of w points y_k, y_(k+dilation), .., starting at k = 0, stride, 2 stride, ..
+4. *Path* through (t, y), t from 0 to 1, all times the `path_scales` of its group; with a base point it comes from the
+   origin first. *Words* f = S^a / |S| of its signature S, |S| over all words up to the depth.
+5. *Pool* over the c windows: mean, standard deviation (dividing by c), largest, smallest and the share of windows with
+   f > threshold for each of q thresholds; and for the windows k with floor(3 k / c) = 0, 1, 2 the mean and the share
+   above every second threshold, beginning with the first. A third without windows takes the values of the whole.
+
+Everything follows from the series itself and the numbers given: no result depends on the rest of the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from siggpde.numerics import inputs
+from siggpde.numerics.backend import backend_for
+from siggpde.numerics.window_view import WindowView
+
+Lengths = Tensor | Sequence[int] | None
+
+
+class PooledWindows(NamedTuple):
+    """Statistics of the M words of a view over the windows of n series, for q thresholds.
+
+    - `whole`: (n, 4 + q, M): mean, standard deviation, largest, smallest, shares above the thresholds;
+    - `thirds`: (n, 1 + ceil(q / 2), 3, M): mean, shares above thresholds 0, 2, 4, ..; each for the three thirds.
+    """
+
+    whole: Tensor
+    thirds: Tensor
+
+
+def pool_windows(
+    x: inputs.Series,
+    view: WindowView,
+    *,
+    path_scales: Tensor,
+    thresholds: Tensor,
+    lift_scale: Tensor | None = None,
+    lengths: Lengths = None,
+    n_jobs: int | None = None,
+) -> PooledWindows:
+    """Statistics over the windows of every series.
+
+    x (n, length, channels) float32 or float64, or a list of (length_i, channels); path_scales (groups,); thresholds
+    (q, M), ascending or not; lift_scale (channels,), positive, default 1, counts for the lifts "dx" and "cum". No
+    gradient. `n_jobs` threads share the series; the result does not depend on it.
+
+    Examples:
+        >>> view = WindowView(channels=1, groups=((0,),), points=3, depth=1)  # one word: the increment of a window
+        >>> x = torch.tensor([0.0, 0.0, 0.0, 0.0, 1.0, 2.0]).reshape(1, 6, 1)
+        >>> pooled = pool_windows(x, view, path_scales=torch.ones(1), thresholds=torch.tensor([[0.0]]))
+        >>> pooled.whole  # increments 0, 0, 1, 2 over 1, 1, 1, 1 of time: words 0, 0, 1 / sqrt 3, 2 / sqrt 6
+        tensor([[[0.3485],
+                 [0.3586],
+                 [0.8165],
+                 [0.0000],
+                 [0.5000]]])
+    """
+    batch, counts = _batch(x, lengths, view)
+    scale = _lift_scale(lift_scale, view, batch)
+    scales = _numbers("path_scales", path_scales, (len(view.groups),), batch)
+    if thresholds.ndim != 2:
+        raise ValueError(f"thresholds must have shape (q, {view.columns}), got {tuple(thresholds.shape)}")
+    above = _numbers("thresholds", thresholds, (len(thresholds), view.columns), batch)
+    threads = inputs.thread_count(n_jobs)
+    whole, thirds = backend_for(batch).pool_windows(batch, counts, view, scale, scales, above, threads)
+    return PooledWindows(whole, thirds)
+
+
+def window_signatures(
+    x: inputs.Series,
+    view: WindowView,
+    series: Tensor,
+    windows: Tensor,
+    *,
+    path_scales: Tensor,
+    lift_scale: Tensor | None = None,
+    lengths: Lengths = None,
+    n_jobs: int | None = None,
+) -> Tensor:
+    """The normalised words (m, M) of chosen windows: window windows[i] of series series[i], both (m,), integers."""
+    batch, counts = _batch(x, lengths, view)
+    scale = _lift_scale(lift_scale, view, batch)
+    scales = _numbers("path_scales", path_scales, (len(view.groups),), batch)
+    series, windows = _chosen(series, windows, batch, counts, view)
+    threads = inputs.thread_count(n_jobs)
+    return backend_for(batch).window_signatures(batch, counts, view, scale, scales, series, windows, threads)
+
+
+def window_path_lengths(
+    x: inputs.Series,
+    view: WindowView,
+    series: Tensor,
+    windows: Tensor,
+    *,
+    lift_scale: Tensor | None = None,
+    lengths: Lengths = None,
+    n_jobs: int | None = None,
+) -> Tensor:
+    """The lengths (m, groups) of the paths (time, channels) of chosen windows, from their base points, not scaled."""
+    batch, counts = _batch(x, lengths, view)
+    scale = _lift_scale(lift_scale, view, batch)
+    series, windows = _chosen(series, windows, batch, counts, view)
+    return backend_for(batch).window_path_lengths(
+        batch, counts, view, scale, series, windows, inputs.thread_count(n_jobs)
+    )
+
+
+def _batch(x: inputs.Series, lengths: Lengths, view: WindowView) -> tuple[Tensor, Tensor | None]:
+    batch, counts = inputs.as_batch(x, lengths)
+    if batch.shape[2] != view.channels:
+        raise ValueError(f"the view is of series with {view.channels} channels, but x has {batch.shape[2]}")
+    return batch.detach(), counts
+
+
+def _lift_scale(given: Tensor | None, view: WindowView, x: Tensor) -> Tensor:
+    if given is None:
+        return x.new_ones(view.channels)
+    scale = _numbers("lift_scale", given, (view.channels,), x)
+    if not bool((scale > 0).all()):
+        raise ValueError(f"lift_scale must be positive, got {float(scale.min())}")
+    return scale
+
+
+def _numbers(name: str, given: Tensor, shape: tuple[int, ...], x: Tensor) -> Tensor:
+    if tuple(given.shape) != shape:
+        raise ValueError(f"{name} must have shape {shape}, got {tuple(given.shape)}")
+    return given.detach().to(x.device, x.dtype).contiguous()
+
+
+def _chosen(
+    series: Tensor, windows: Tensor, x: Tensor, lengths: Tensor | None, view: WindowView
+) -> tuple[Tensor, Tensor]:
+    if series.ndim != 1 or series.shape != windows.shape:
+        raise ValueError(
+            f"series and windows must have one shape (m,), got {tuple(series.shape)} and {tuple(windows.shape)}"
+        )
+    series, windows = (given.to(x.device, torch.int64).contiguous() for given in (series, windows))
+    if len(series) and not 0 <= int(series.min()) <= int(series.max()) < len(x):
+        raise ValueError(f"series must be from 0 to {len(x) - 1}, got {int(series.min())} to {int(series.max())}")
+    counts = torch.full((len(x),), x.shape[1], device=x.device) if lengths is None else lengths
+    outside = ((windows < 0) | (windows >= view.window_counts(counts)[series])).nonzero()
+    if len(outside):
+        at = int(outside[0])
+        number = int(view.window_counts(counts)[series[at]])
+        raise ValueError(f"windows[{at}] is {int(windows[at])}, but series {int(series[at])} has {number} windows")
+    return series, windows

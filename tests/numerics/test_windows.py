@@ -1,0 +1,255 @@
+"""Pooled window signatures: the backends against plain loops and against each other, and what must hold of them."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from helpers import window_oracle
+from helpers.random_paths import few, make, modest, numbers_from
+from siggpde.numerics.core import core
+from siggpde.numerics.native import operations as native
+from siggpde.numerics.reference import operations as reference
+from siggpde.numerics.window_view import LIFTS, WindowView
+from siggpde.numerics.windows import pool_windows, window_path_lengths, window_signatures
+
+needs_core = pytest.mark.skipif(core is None, reason="the native core is not there")
+GROUPS = {  # those with compiled numbers of letters first
+    1: (((0,),), 4),
+    2: (((0, 1),), 3),
+    3: (((1, 2, 0),), 3),
+    4: (((3,), (0,), (1,)), 3),
+    6: (((5, 0, 1, 2), (4,)), 2),
+    7: (((2, 6), (0,)), 5),
+}
+
+
+@st.composite
+def views(draw: st.DrawFn) -> WindowView:
+    channels = draw(st.sampled_from(sorted(GROUPS)))
+    groups, depth = GROUPS[channels]
+    return WindowView(
+        channels=channels,
+        groups=groups,
+        depth=depth,
+        points=draw(st.integers(2, 9)),
+        dilation=draw(st.sampled_from([1, 2, 4, 8, 13])),
+        smoothing=draw(st.sampled_from([1, 2, 3, 4, 7])),
+        lift=draw(st.sampled_from(LIFTS)),
+        base_point=draw(st.booleans()),
+        max_windows=draw(st.sampled_from([1, 2, 3, 10, 128])),
+    )
+
+
+@st.composite
+def cases(draw: st.DrawFn, most: int = 40, longest: int = 60):
+    """A view, series, lengths or None, and the numbers that are fitted; float64."""
+    view, seed = draw(views()), draw(st.integers(0, 2**31))
+    random = torch.Generator().manual_seed(seed)
+    n, length = draw(st.integers(1, most)), draw(st.integers(1, longest))
+    x = make(draw(st.sampled_from(["smooth", "brownian", "spiky"])), seed, n, length, view.channels, 3.0)
+    lengths = torch.randint(1, length + 1, (n,), generator=random) if draw(st.booleans()) else None
+    numbers = {
+        "lift_scale": 0.5 + torch.rand(view.channels, generator=random).double(),
+        "path_scales": 0.3 + torch.rand(len(view.groups), generator=random).double(),
+        "thresholds": 0.3 * torch.randn(draw(st.integers(0, 5)), view.columns, generator=random).double(),
+    }
+    return view, x, lengths, numbers
+
+
+def padded_with_nan(x: Tensor, lengths: Tensor | None) -> Tensor:
+    if lengths is None:
+        return x
+    return torch.where((torch.arange(x.shape[1]) < lengths[:, None])[:, :, None], x, float("nan"))
+
+
+def exact(numbers) -> Tensor:
+    return torch.tensor(numbers, dtype=torch.float64)
+
+
+def pool_by(backend, x, lengths, view, numbers):
+    return backend.pool_windows(x, lengths, view, *(numbers[k].to(x.dtype) for k in numbers), 1)
+
+
+@needs_core
+@modest
+@given(cases())
+def test_native_is_reference(case):
+    view, x, lengths, numbers = case
+    mine = pool_by(native, padded_with_nan(x, lengths), lengths, view, numbers)
+    theirs = pool_by(reference, padded_with_nan(x, lengths), lengths, view, numbers)
+    torch.testing.assert_close(mine[0], theirs[0], rtol=0, atol=1e-7)  # a deviation of 0 has the root of a rounding
+    torch.testing.assert_close(mine[1], theirs[1], rtol=0, atol=1e-12)
+    without = [0, 2, 3, *range(4, mine[0].shape[1])]
+    torch.testing.assert_close(mine[0][:, without], theirs[0][:, without], rtol=0, atol=1e-12)
+
+
+@needs_core
+@modest
+@given(cases())
+def test_float32_is_float64_up_to_rounding(case):
+    view, x, lengths, numbers = case
+    single = pool_by(native, x.float(), lengths, view, numbers)
+    shifted = {move: {**numbers, "thresholds": numbers["thresholds"] + move} for move in (-1e-4, 0.0, 1e-4)}
+    more, double, fewer = (pool_by(native, x.float().double(), lengths, view, shifted[move]) for move in shifted)
+    torch.testing.assert_close(single[0][:, :4].double(), double[0][:, :4], rtol=0, atol=1e-4)
+    torch.testing.assert_close(single[1][:, :1].double(), double[1][:, :1], rtol=0, atol=1e-4)
+    # A value next to a threshold may be on either side of it.
+    for part in (0, 1):
+        first = 4 if part == 0 else 1
+        share = single[part][:, first:].double()
+        assert (share <= more[part][:, first:] + 1e-6).all() and (share >= fewer[part][:, first:] - 1e-6).all()
+
+
+@pytest.mark.parametrize("backend", [pytest.param(native, marks=needs_core), reference])
+@few
+@given(cases(most=3, longest=25))
+def test_both_are_the_plain_loops(backend, case):
+    view, x, lengths, numbers = case
+    if view.columns > 100:  # takes the loops long
+        view = WindowView(view.channels, (view.groups[-1],), view.points, 2, view.dilation, view.smoothing, view.lift)
+        numbers |= {"path_scales": numbers["path_scales"][:1], "thresholds": torch.zeros(2, view.columns).double()}
+    whole, thirds = pool_by(backend, padded_with_nan(x, lengths), lengths, view, numbers)
+    for row, series in enumerate(x):
+        points = series[: x.shape[1] if lengths is None else lengths[row]].tolist()
+        expected = window_oracle.pooled(points, view, *(numbers[k].tolist() for k in numbers))
+        # Shares: values that are 0 but for rounding may be above a threshold of 0.
+        torch.testing.assert_close(whole[row, :4], exact(expected[0][:4]), rtol=0, atol=1e-7)
+        torch.testing.assert_close(thirds[row, 0], exact(expected[1][0]), rtol=0, atol=1e-12)
+        if bool(numbers["thresholds"].all()):
+            torch.testing.assert_close(whole[row], exact(expected[0]), rtol=0, atol=1e-7)
+            torch.testing.assert_close(thirds[row], exact(expected[1]), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("backend", [pytest.param(native, marks=needs_core), reference])
+@few
+@given(cases(most=20, longest=40))
+def test_chosen_windows_are_those_that_are_pooled(backend, case):
+    view, x, lengths, numbers = case
+    counts = view.window_counts(torch.full((len(x),), x.shape[1]) if lengths is None else lengths)
+    series = torch.repeat_interleave(torch.arange(len(x)), counts)
+    windows = torch.cat([torch.arange(count) for count in counts.tolist()])
+    order = torch.randperm(len(series), generator=torch.Generator().manual_seed(0))
+    series, windows = series[order], windows[order]
+    scale, path_scales, thresholds = numbers.values()
+    words = backend.window_signatures(x, lengths, view, scale, path_scales, series, windows, 1)
+    whole, _ = backend.pool_windows(x, lengths, view, scale, path_scales, thresholds, 1)
+    for row in range(len(x)):
+        own = words[series == row]
+        torch.testing.assert_close(own.mean(0), whole[row, 0], rtol=0, atol=1e-12)
+        # To the last bit: a quantile of chosen words is compared with the same words when they are pooled.
+        assert torch.equal(own.amax(0), whole[row, 2]) and torch.equal(own.amin(0), whole[row, 3])
+    lengths_of_paths = backend.window_path_lengths(x, lengths, view, scale, series, windows, 1)
+    at = int(order[0]) % len(series)
+    points = x[series[at], : x.shape[1] if lengths is None else lengths[series[at]]].tolist()
+    window = window_oracle.windows(points, view, scale.tolist())[windows[at]]
+    expected = [window_oracle.path_length(window_oracle.path(window, g, view.base_point)) for g in view.groups]
+    torch.testing.assert_close(lengths_of_paths[at], exact(expected))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@modest
+@given(cases(), st.integers(0, 39))
+def test_a_row_depends_on_nothing_else(dtype, case, row):
+    view, x, lengths, numbers = case
+    row, x = row % len(x), padded_with_nan(x, lengths).to(dtype)
+    whole, thirds = pool_windows(x, view, **numbers, lengths=lengths, n_jobs=1)
+    own = x[row : row + 1, : x.shape[1] if lengths is None else int(lengths[row])]
+    alone = pool_windows(own, view, **numbers)
+    if core is not None:
+        assert torch.equal(alone.whole[0], whole[row]) and torch.equal(alone.thirds[0], thirds[row])
+    threads = pool_windows(x, view, **numbers, lengths=lengths, n_jobs=3)
+    assert torch.equal(threads.whole, whole) and torch.equal(threads.thirds, thirds)
+
+
+def test_threads_change_no_bit():
+    x = make("brownian", 1, 300, 200, 3, 3.0)
+    view = WindowView(3, ((0, 1, 2),), 9, 3)
+    numbers = {"path_scales": torch.ones(1), "thresholds": torch.zeros(5, view.columns)}
+    first, *others = (pool_windows(x, view, **numbers, n_jobs=jobs) for jobs in (1, 2, 5, -1, None))
+    assert all(torch.equal(a, b) for other in others for a, b in zip(first, other, strict=True))
+
+
+CODE = """
+import json, torch
+from siggpde.numerics.window_view import WindowView
+from siggpde.numerics.windows import pool_windows
+x = torch.sin(torch.arange(5 * 40 * 2.0).double() ** 1.5).reshape(5, 40, 2)
+out = []
+for lift in ("x", "dx", "cum", "zn"):
+    view = WindowView(2, ((0, 1), (1,)), 5, 3, 3, 2, lift, True, 20)
+    thresholds = torch.linspace(-0.4, 0.4, 3 * view.columns).reshape(3, -1)
+    pooled = pool_windows(x, view, path_scales=torch.ones(2), thresholds=thresholds, lengths=[40, 20, 7, 33, 1])
+    out += [number for part in pooled for number in part.flatten().tolist()]
+print(json.dumps(out))
+"""
+
+
+@needs_core
+@pytest.mark.parametrize("isa", ["baseline", "avx2"])
+def test_instruction_sets_agree(isa):
+    here, there = (torch.tensor(numbers_from(CODE, SIGGPDE_ISA=name)) for name in ("", isa))
+    torch.testing.assert_close(here, there, rtol=0, atol=1e-6)
+
+
+def test_shapes_of_series_that_say_nothing():
+    view = WindowView(1, ((0,),), 4, 3, base_point=False)
+    numbers = {"path_scales": torch.ones(1), "thresholds": torch.full((1, view.columns), 1e-9)}
+    whole, thirds = pool_windows(torch.full((2, 30, 1), 7.0).double(), view, **numbers)
+    assert not whole.any() and not thirds.any()  # nothing moves, and words of time alone are left out
+    assert whole.shape == (2, 5, 11) and thirds.shape == (2, 2, 3, 11)
+    assert pool_windows(torch.zeros(0, 30, 1), view, **numbers).whole.shape == (0, 5, 11)
+
+
+@few
+@given(cases(most=4))
+def test_what_position_and_scale_change(case):
+    view, x, lengths, numbers = case
+    moved = pool_windows(x + 5, view, **numbers, lengths=lengths).whole[:, 0]
+    before = pool_windows(x, view, **numbers, lengths=lengths).whole[:, 0]
+    if view.lift != "x" or not view.base_point:
+        torch.testing.assert_close(moved, before, rtol=0, atol=1e-10)
+    assert (before.square().sum(1) <= len(view.groups) + 1e-9).all()  # |S^a| / |S| are parts of unit vectors
+
+
+def test_very_large_series():
+    view = WindowView(1, ((0,),), 9, 4)
+    numbers = {"path_scales": torch.ones(1), "thresholds": torch.zeros(1, view.columns)}
+    x = make("brownian", 3, 20, 50, 1, 3.0).abs().cumsum(1)  # rising: nothing cancels
+    x[::2] *= 1e7  # squares of words of four letters are out of the range of float32
+    expected = pool_windows(x, view, **numbers).whole
+    torch.testing.assert_close(pool_windows(x.float(), view, **numbers).whole.double(), expected, rtol=0, atol=3e-4)
+    small = pool_windows(x[1::2].float(), view, **numbers).whole
+    if core is not None:
+        assert torch.equal(pool_windows(x.float(), view, **numbers).whole[1::2], small)
+    x[6] *= 1e26
+    with pytest.raises(OverflowError, match="the signature of a window of series 6 is too large for"):
+        pool_windows(x.float(), view, **numbers)
+
+
+def test_errors_name_the_culprit():
+    view = WindowView(2, ((0, 1),), 4, 2)
+    numbers = {"path_scales": torch.ones(1), "thresholds": torch.zeros(1, view.columns)}
+    x = torch.zeros(3, 10, 2)
+    x[1, 5, 1] = float("nan")
+    with pytest.raises(ValueError, match="series 1, at time index 5, channel 1"):
+        pool_windows(x, view, **numbers)
+    pool_windows(x, view, **numbers, lengths=[10, 5, 10])
+    x = torch.zeros(3, 10, 2)
+    with pytest.raises(ValueError, match="view is of series with 2 channels, but x has 3"):
+        pool_windows(torch.zeros(3, 10, 3), view, **numbers)
+    with pytest.raises(ValueError, match=r"path_scales must have shape \(1,\), got \(2,\)"):
+        pool_windows(x, view, **(numbers | {"path_scales": torch.ones(2)}))
+    with pytest.raises(ValueError, match="thresholds must have shape"):
+        pool_windows(x, view, **(numbers | {"thresholds": torch.ones(2)}))
+    with pytest.raises(ValueError, match="lift_scale must be positive, got 0"):
+        pool_windows(x, view, **numbers, lift_scale=torch.zeros(2))
+    one = torch.ones(1, dtype=torch.int64)
+    with pytest.raises(ValueError, match=r"windows\[0\] is 7, but series 1 has 7 windows"):
+        window_signatures(x, view, one, 7 * one, path_scales=torch.ones(1))
+    with pytest.raises(ValueError, match="series must be from 0 to 2, got 3 to 3"):
+        window_path_lengths(x, view, 3 * one, one)
+    for wrong in ({"lift": "log"}, {"points": 1}, {"depth": 9}, {"groups": ()}, {"groups": ((2,),)}, {"smoothing": 0}):
+        with pytest.raises(ValueError, match=r"must be|has channel 2"):
+            WindowView(**({"channels": 2, "groups": ((0,),), "points": 4, "depth": 2} | wrong))
