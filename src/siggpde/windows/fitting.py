@@ -1,0 +1,84 @@
+"""What a view learns from the training series: the scales of lifts and paths, and thresholds of the words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from siggpde.numerics.quantiles import column_quantiles
+from siggpde.numerics.window_view import Lift, WindowView
+from siggpde.numerics.windows import window_path_lengths, window_signatures
+
+# Windows looked at: these many to twice as many, evenly spread over all windows of all training series.
+_WINDOWS_FOR_SCALES = 3000
+_WINDOWS_FOR_THRESHOLDS = 2000
+_CHUNK = 2**22  # numbers lifted at a time
+_NO_SCALE = 1e-9  # lifted channels that are smaller are constant: they are left as they are
+
+
+@dataclass(frozen=True)
+class FittedView:
+    """A view with its scales: path_scales (groups,) and thresholds (q, M), float64."""
+
+    view: WindowView
+    path_scales: Tensor
+    thresholds: Tensor
+
+
+def lift_scale(x: Tensor, lengths: Tensor, lift: Lift) -> Tensor:
+    """The root mean square (channels,) of the lifted training series, float64; 1 for lifts that are not scaled.
+
+    x (n, length, channels) standardised, held at the last point; lengths (n,).
+    """
+    channels = x.shape[2]
+    if lift not in ("dx", "cum"):
+        return torch.ones(channels, dtype=torch.float64)
+    total, count = torch.zeros(channels, dtype=torch.float64), 0
+    rows = max(1, _CHUNK // (x.shape[1] * channels))
+    for part, counts in zip(x.split(rows), lengths.split(rows), strict=True):
+        inside = (torch.arange(x.shape[1]) < counts[:, None])[:, :, None]
+        values = torch.where(inside, part, 0.0)
+        if lift == "dx":
+            lifted = (values.diff(dim=1) * inside[:, 1:]).double()
+            count += int((counts - 1).sum())
+        else:
+            mean = values.double().sum(1, keepdim=True) / counts[:, None, None]
+            lifted = torch.where(inside, (values - mean).cumsum(1), 0.0)
+            count += int(counts.sum())
+        total += lifted.square().sum((0, 1))
+    scale = (total / max(count, 1)).sqrt()
+    return torch.where(scale > _NO_SCALE, scale, 1.0)
+
+
+def fit_view(
+    x: Tensor, lengths: Tensor, view: WindowView, scale: Tensor, path_length: float, thresholds: int
+) -> FittedView:
+    """The scales and thresholds of a view, from windows of the training series.
+
+    A path is scaled to `path_length` in the median window; thresholds are the quantiles 1 / (q + 1), .., q / (q + 1)
+    of each word, interpolated. x (n, length, channels); lengths (n,); `scale` of the lift (channels,).
+    """
+    chosen = spread_windows(view.window_counts(lengths), _WINDOWS_FOR_SCALES)
+    found = window_path_lengths(x, view, *chosen, lift_scale=scale, lengths=lengths)
+    path_scales = path_length / found.median(0).values.double()
+    if not thresholds:
+        return FittedView(view, path_scales, torch.zeros(0, view.columns, dtype=torch.float64))
+    chosen = spread_windows(view.window_counts(lengths), _WINDOWS_FOR_THRESHOLDS)
+    words = window_signatures(x, view, *chosen, path_scales=path_scales, lift_scale=scale, lengths=lengths)
+    return FittedView(view, path_scales, column_quantiles(words, thresholds))
+
+
+def spread_windows(counts: Tensor, most: int) -> tuple[Tensor, Tensor]:
+    """(series, window) of every k-th window of all series, which have `counts` (n,) windows: `most` to twice as many.
+
+    Examples:
+        >>> spread_windows(torch.tensor([3, 1, 4]), 4)
+        (tensor([0, 0, 2, 2]), tensor([0, 2, 0, 2]))
+    """
+    ends = counts.cumsum(0)
+    total = int(ends[-1])
+    chosen = torch.arange(0, total, max(1, total // most))
+    series = torch.searchsorted(ends, chosen, right=True)
+    return series, chosen - (ends - counts)[series]
