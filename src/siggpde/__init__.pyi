@@ -37,6 +37,7 @@ from .training import NaturalGradients as NaturalGradients
 from .training import PaperSchedule as PaperSchedule
 from .training import fit as fit
 from .transformers.signature import SignatureTransformer as SignatureTransformer
+from .transformers.windows import WindowSignatureTransformer as WindowSignatureTransformer
 from .word_sets import words as words
 
 __version__: str
