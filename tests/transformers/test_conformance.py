@@ -10,9 +10,9 @@ from sklearn.base import clone
 
 from helpers.processes import run
 from helpers.small_estimators import walks
-from siggpde import SignatureTransformer
+from siggpde import SignatureTransformer, WindowSignatureTransformer
 
-NAMES = ["SignatureTransformer"]
+NAMES = ["SignatureTransformer", "WindowSignatureTransformer"]
 needs_aeon = pytest.mark.skipif(find_spec("aeon") is None, reason="aeon is not installed")
 
 # scikit-learn takes a 2-D X for a table whose columns have a meaning each, and wants an error where transform gets
@@ -33,7 +33,7 @@ print(json.dumps([[one["check_name"], one["status"], str(one["exception"])] for 
 
 
 @needs_aeon
-@pytest.mark.parametrize("kind", [SignatureTransformer])
+@pytest.mark.parametrize("kind", [SignatureTransformer, WindowSignatureTransformer])
 @pytest.mark.filterwarnings("ignore")
 def test_aeon_finds_nothing_wrong(kind: Any):
     from aeon.testing.estimator_checking import check_estimator  # noqa: PLC0415 - not everyone has it

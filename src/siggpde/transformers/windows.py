@@ -20,10 +20,10 @@ class WindowSignatureTransformer(SeriesTransformer, TransformerBase):
     """Thousands of features of every series: statistics, over its windows, of the signatures of the windows.
 
     A series is looked at as it is, by its increments, by its cumulated deviations from the mean and as a z-score;
-    through windows of a few points that are 1, 2, 4, .. apart; with and without the position of the window. Of the words
-    of the signatures of all windows, each divided by its norm, the features are mean, standard deviation, largest,
-    smallest and the shares above quantiles of the training series, over the whole series and over its thirds. A linear
-    classifier or ridge regression behind it makes a strong baseline; for uncertainty take `SigGPClassifier`.
+    through windows of a few points that are 1, 2, 4, .. apart; with and without the position of the window. Of the
+    words of the signatures of all windows, each signature divided by its norm, the features are mean, standard
+    deviation, largest, smallest and the shares above quantiles of the training series, over the whole series and over
+    its thirds. A linear model behind it makes a strong baseline; for uncertainty take `SigGPClassifier`.
 
     X is (n_cases, n_channels, n_timepoints), 2-D for one channel, or a list of (n_channels, n_timepoints_i) arrays for
     series of unequal lengths; NaN are gaps. What comes of a series depends on it and on the training series alone.

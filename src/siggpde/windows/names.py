@@ -7,6 +7,7 @@ from fractions import Fraction
 
 from siggpde.numerics.window_view import WindowView
 from siggpde.windows.features import WindowFeatures
+from siggpde.word_sets import word_names
 
 _THIRDS = ("first third", "middle third", "last third")
 
@@ -25,18 +26,17 @@ def feature_names(features: WindowFeatures, channels: Sequence[str]) -> list[str
         >>> settings = WindowSettings(lifts=("x",), max_dilations=1, thresholds=1)
         >>> names = feature_names(WindowFeatures.fit(batch, settings), ["level"])
         >>> names[1], names[26 * 4 + 2]
-        ('x dilation 1: mean of time,level', 'x dilation 1: share of level,time above q1/2')
+        ('x dilation 1: mean of time–level', 'x dilation 1: share of level–time above q1/2')
     """
+    if len({"time", *channels}) <= len(channels):  # channels called alike, or one called "time"
+        channels = [f"{name} {i}" for i, name in enumerate(channels)]
     return [
         name for fitted in features.views for name in _view_names(fitted.view, channels, features.settings.thresholds)
     ]
 
 
 def _view_names(view: WindowView, channels: Sequence[str], thresholds: int) -> list[str]:
-    words = [
-        ",".join("time" if letter == 0 else channels[group[letter - 1]] for letter in word)
-        for group, word in view.words()
-    ]
+    words = [word_names([word], ["time", *(channels[c] for c in group)])[0] for group, word in view.words()]
     levels = [f"q{Fraction(j + 1, thresholds + 1)}" for j in range(thresholds)]
     shares = [[f"share of {word} above {level}" for word in words] for level in levels]
     means = [f"mean of {word}" for word in words]

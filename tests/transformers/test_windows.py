@@ -1,0 +1,79 @@
+"""WindowSignatureTransformer: the table, its settings, and what it is good for."""
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.linear_model import RidgeClassifierCV
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from helpers.small_estimators import walks
+from siggpde import WindowSignatureTransformer
+from siggpde.numerics.core import core
+from siggpde.windows import WindowFeatures
+
+SMALL: dict[str, Any] = {"lifts": ("x", "dx"), "max_dilations": 2, "max_windows": 20}
+
+
+def test_the_table_is_that_of_window_features():
+    X = walks(8, 2, 40)
+    transformer = WindowSignatureTransformer(**SMALL)
+    table = transformer.fit_transform(X)
+    assert isinstance(transformer.features_, WindowFeatures) and table.dtype == np.float32
+    assert table.shape == (8, sum(transformer.features_.widths()))
+    np.testing.assert_array_equal(table, transformer.transform(X))
+    names = transformer.get_feature_names_out(["level", "flow"])
+    assert len(names) == table.shape[1] and names[1] == "x dilation 1: mean of flow"
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(transformer)).transform(X), table)
+
+
+def test_series_of_unequal_lengths_and_other_company():
+    X = walks(9, 3, 50)
+    ragged = [series[:, : 50 - 5 * i] for i, series in enumerate(X)]
+    transformer = WindowSignatureTransformer(**SMALL).fit(ragged)
+    table = transformer.transform(ragged)
+    for row in (0, 4, 8):
+        alone = transformer.transform([ragged[row]])[0]
+        np.testing.assert_allclose(alone, table[row], atol=1e-6)
+        if core is not None:
+            np.testing.assert_array_equal(alone, table[row])
+    assert np.isfinite(transformer.transform([X[0][:, :1]])).all()
+
+
+def test_dtypes_threads_and_seeds():
+    X = walks(20, 6, 60)
+    one = WindowSignatureTransformer(**SMALL).fit_transform(X)
+    np.testing.assert_array_equal(WindowSignatureTransformer(**SMALL, n_jobs=2).fit_transform(X), one)
+    exact = WindowSignatureTransformer(**SMALL, dtype="float64").fit_transform(X)
+    assert exact.dtype == np.float64 and np.mean(np.abs(exact - one) < 1e-4) > 0.99
+    assert WindowSignatureTransformer(**SMALL, dtype="auto").fit_transform(X.astype(np.float32)).dtype == np.float32
+    other = WindowSignatureTransformer(**SMALL, random_state=1).fit_transform(X)
+    assert other.shape == one.shape and not np.allclose(other, one)
+
+
+def test_frequencies_are_told_apart():
+    random = np.random.default_rng(0)
+    y = np.arange(60) % 2
+    phase = random.uniform(0, 6, size=(60, 1))
+    X = np.sin(np.arange(80) * (0.5 + 0.1 * y[:, None]) + phase) + 0.5 * random.normal(size=(60, 80))
+    model = make_pipeline(WindowSignatureTransformer(), StandardScaler(), RidgeClassifierCV())
+    assert cross_val_score(model, X[:, None], y, cv=3).mean() > 0.9
+
+
+def test_errors_name_the_setting():
+    X = walks(4, 2, 20)
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"lifts": "x"}, "lifts must be a list of some of x, dx, cum, zn, got 'x'"),
+        ({"lifts": ["y"]}, "lifts must be some of"),
+        ({"window": 2}, "window must be an integer of at least 3, got 2"),
+        ({"max_windows": 1.5}, "max_windows must be an integer of at least 1, got 1.5"),
+        ({"thresholds": -1}, "thresholds must be an integer of at least 0"),
+        ({"max_channels": 1}, "max_channels must be an integer of at least 2"),
+        ({"random_state": "a"}, "random_state must be None"),
+    ]
+    for given, message in wrong:
+        with pytest.raises(ValueError, match=message):
+            WindowSignatureTransformer(**given).fit(X)
