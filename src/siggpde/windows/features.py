@@ -65,9 +65,9 @@ class WindowFeatures:
         scales = {lift: lift_scale(x, lengths, lift) for lift in settings.lifts}
         fitted = [
             fit_view(x, lengths, view, scales[view.lift], settings.path_length, settings.thresholds)
-            for view in settings.views(batch.channels, lengths)
+            for view in settings.views(batch.channels, lengths.cpu())
         ]
-        return WindowFeatures(settings, mean, spread, scales, tuple(fitted))
+        return WindowFeatures(settings, mean.cpu(), spread.cpu(), scales, tuple(fitted))
 
     def blocks(self, batch: SeriesBatch, dtype: torch.dtype = torch.float32) -> Iterator[Block]:
         """The blocks of all views, two a view, one at a time: memory is that of one view."""
@@ -95,7 +95,7 @@ class WindowFeatures:
 
     def transform(self, batch: SeriesBatch, dtype: torch.dtype = torch.float32) -> Tensor:
         """All features, (n, sum of `widths`), block beside block."""
-        out = torch.empty(len(batch), sum(self.widths()), dtype=dtype)
+        out = torch.empty(len(batch), sum(self.widths()), dtype=dtype, device=batch.values.device)
         at = 0
         for block in self.blocks(batch, dtype):
             out[:, at : at + block.values.shape[1]] = block.values
@@ -129,4 +129,5 @@ def _view(fields: dict[str, Any]) -> WindowView:
 
 def _standardised(batch: SeriesBatch, mean: Tensor, spread: Tensor, dtype: torch.dtype) -> Tensor:
     """(n, length, channels), contiguous: at mean 0 and spread 1 over the training series; padding holds the last."""
-    return ((batch.hold_last().values - mean) / spread).to(dtype).contiguous()
+    values = batch.hold_last().values
+    return ((values - mean.to(values.device)) / spread.to(values.device)).to(dtype).contiguous()

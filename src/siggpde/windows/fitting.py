@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from siggpde.numerics import inputs
 from siggpde.numerics.quantiles import column_quantiles
 from siggpde.numerics.window_view import Lift, WindowView
 from siggpde.numerics.windows import window_path_lengths, window_signatures
@@ -38,7 +39,7 @@ def lift_scale(x: Tensor, lengths: Tensor, lift: Lift) -> Tensor:
     total, count = torch.zeros(channels, dtype=torch.float64), 0
     rows = max(1, _CHUNK // (x.shape[1] * channels))
     for part, counts in zip(x.split(rows), lengths.split(rows), strict=True):
-        inside = (torch.arange(x.shape[1]) < counts[:, None])[:, :, None]
+        inside = inputs.row_mask(part, counts)[:, :, None]
         values = torch.where(inside, part, 0.0)
         if lift == "dx":
             lifted = (values.diff(dim=1) * inside[:, 1:]).double()
@@ -47,7 +48,7 @@ def lift_scale(x: Tensor, lengths: Tensor, lift: Lift) -> Tensor:
             mean = values.double().sum(1, keepdim=True) / counts[:, None, None]
             lifted = torch.where(inside, (values - mean).cumsum(1), 0.0)
             count += int(counts.sum())
-        total += lifted.square().sum((0, 1))
+        total += lifted.square().sum((0, 1)).cpu()
     scale = (total / max(count, 1)).sqrt()
     return torch.where(scale > _NO_SCALE, scale, 1.0)
 
@@ -60,14 +61,16 @@ def fit_view(
     A path is scaled to `path_length` in the median window; thresholds are the quantiles 1 / (q + 1), .., q / (q + 1)
     of each word, interpolated. x (n, length, channels); lengths (n,); `scale` of the lift (channels,).
     """
-    chosen = spread_windows(view.window_counts(lengths), _WINDOWS_FOR_SCALES)
-    found = window_path_lengths(x, view, *chosen, lift_scale=scale, lengths=lengths)
-    path_scales = path_length / found.median(0).values.double()
+    counts = view.window_counts(lengths.cpu())
+    found = window_path_lengths(
+        x, view, *spread_windows(counts, _WINDOWS_FOR_SCALES), lift_scale=scale, lengths=lengths
+    )
+    path_scales = path_length / found.median(0).values.double().cpu()
     if not thresholds:
         return FittedView(view, path_scales, torch.zeros(0, view.columns, dtype=torch.float64))
-    chosen = spread_windows(view.window_counts(lengths), _WINDOWS_FOR_THRESHOLDS)
+    chosen = spread_windows(counts, _WINDOWS_FOR_THRESHOLDS)
     words = window_signatures(x, view, *chosen, path_scales=path_scales, lift_scale=scale, lengths=lengths)
-    return FittedView(view, path_scales, column_quantiles(words, thresholds))
+    return FittedView(view, path_scales, column_quantiles(words, thresholds).cpu())
 
 
 def spread_windows(counts: Tensor, most: int) -> tuple[Tensor, Tensor]:
