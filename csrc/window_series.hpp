@@ -21,7 +21,6 @@ inline vec<T> root_of_lanes(vec<T> v) {
 
 template <class T>
 struct LaneWindows {
-    long length[width<T>];  // of the lifted and smoothed series
     long stride[width<T>];  // of the starts of its windows
     long count[width<T>];   // of its windows
     bool alike;             // all lanes have the same
@@ -141,7 +140,6 @@ struct WindowSeries {
         out.alike = true;
         for (int lane = 0; lane < W; ++lane) {
             const long starts = length[lane] > span ? length[lane] - span + 1 : 1;
-            out.length[lane] = length[lane];
             out.stride[lane] = (starts + view.max_windows - 1) / view.max_windows;
             out.count[lane] = (starts + out.stride[lane] - 1) / out.stride[lane];
             out.alike = out.alike && out.count[lane] == out.count[0] && out.stride[lane] == out.stride[0];

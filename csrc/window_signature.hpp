@@ -76,7 +76,8 @@ SIGGPDE_INLINE vec<T> normalise(const vec<T>* s, int size, const int* column, ve
     return square * T(0);
 }
 
-// The same by way of the largest coefficient, for lanes where the square is out of range; others stay as they are.
+// The same by way of the largest coefficient, for lanes where the square is out of range (beside it the empty word is
+// nothing); others stay as they are.
 template <class T>
 void normalise_large(const vec<T>* s, int size, const int* column, vec<T> check, vec<T>* out, long out_step) {
     using V = vec<T>;
@@ -94,8 +95,9 @@ void normalise_large(const vec<T>* s, int size, const int* column, vec<T> check,
         }
 }
 
-// The normalised words of a group. `s` and `q` are working memory for words and a table, which is not used for numbers of
-// letters and levels known at compile time (fixed_letters > 0): these are kept in registers as far as they go.
+// The normalised words of a group, with numbers of letters and levels known at compile time (fixed_letters > 0), where
+// words are kept in registers as far as they go, or any, where words and a table of increments are in `memory`. Never
+// inlined: a word is the same to the last bit wherever it is computed, and so on the same side of a threshold.
 template <class T, int fixed_letters, int fixed_depth>
 __attribute__((noinline)) vec<T> group_features(const WindowView& view, int group, T scale, LaneWindow<T> window,
                                                 bool large, vec<T>* out, long out_step, vec<T>* memory) {

@@ -7,6 +7,7 @@ from . import metrics as metrics
 from . import paths as paths
 from . import plots as plots
 from . import training as training
+from . import windows as windows
 from . import word_sets as word_sets
 from .distributed.ranks import connect as connect
 from .estimators import SigGPClassifier as SigGPClassifier
