@@ -26,9 +26,9 @@ from siggpde.numerics.native import operations as native
 from siggpde.numerics.reference import operations as reference
 from siggpde.numerics.requested_words import RequestedWords
 from siggpde.numerics.static_kernel import StaticKernel
+from siggpde.numerics.window_view import WindowView
 
 TRITON_STATIC_KERNELS = ("linear",)
-from siggpde.numerics.window_view import WindowView
 
 
 class Operations(Protocol):

@@ -16,8 +16,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from siggpde.numerics.requested_words import check_depth
-from siggpde.word_sets import Word
+from siggpde.word_sets import Word, check_depth
 
 Basis = Literal["lyndon", "hall", "words"]
 Bracket = int | tuple["Bracket", "Bracket"]

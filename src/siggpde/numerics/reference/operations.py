@@ -15,7 +15,6 @@ from siggpde.numerics import errors, inputs
 from siggpde.numerics.reference import kernel, lifted
 from siggpde.numerics.reference import signature as chen
 from siggpde.numerics.reference.goursat import solve_scaled
-from siggpde.numerics.reference.logsignature import logsignature as logsignature  # noqa: PLC0414 - an operation
 from siggpde.numerics.reference.logsignature import logsignature
 from siggpde.numerics.reference.windows import pool_windows, window_path_lengths, window_signatures
 from siggpde.numerics.requested_words import RequestedWords
@@ -30,6 +29,7 @@ __all__ = [
     "gram",
     "gram_by",
     "logsignature",
+    "normalized_gram",
     "order_statistics",
     "pool_windows",
     "signature",
@@ -135,15 +135,11 @@ def diagonal_by(
     """k(X_i, X_i) (n,), or its logarithm, by a function of paired pieces."""
     pieces = _checked_pieces(x, lengths, scheme, "x", log, static)
     return check_range(kernel.solve_in_chunks(solve, pieces, pieces), True, log)
+
+
 def order_statistics(values: Tensor, ranks: Sequence[int], threads: int) -> Tensor:
     """The values of ascending ranks (0 is the smallest) in every column: (m, M) -> (ranks, M)."""
     return values.sort(dim=0).values[list(ranks)]
-
-
-def diagonal_by(solve: PairSolver, x: Tensor, lengths: Tensor | None, scheme: kernel.Scheme, log: bool) -> Tensor:
-    """k(X_i, X_i) (n,), or its logarithm, by a function of paired increments."""
-    dx = _finite_increments(x, lengths, scheme, "x")
-    return _check_range(kernel.solve_in_chunks(solve, dx, dx), True, log)
 
 
 def gram_by(

@@ -1,14 +1,10 @@
 """The operations by Triton (`siggpde.numerics.backend.Operations`). Importing this module imports Triton.
 
-Log-signatures, windows and quantiles have no kernels: plain torch computes these on any device.
+Normalised Gram matrices, log-signatures, windows and quantiles have no kernels: plain torch computes them.
 """
 
-Normalised Gram matrices, whose grids are rescaled on the way, are solved in plain torch on the same device.
-"""
-
-from siggpde.numerics.reference.operations import normalized_gram
 from siggpde.numerics.reference.logsignature import logsignature
-from siggpde.numerics.reference.operations import order_statistics
+from siggpde.numerics.reference.operations import normalized_gram, order_statistics
 from siggpde.numerics.reference.windows import pool_windows, window_path_lengths, window_signatures
 from siggpde.numerics.triton.kernel import diagonal, diagonal_with_gradient, diagonal_with_scale_gradient, gram
 from siggpde.numerics.triton.signature import extend, signature
@@ -19,8 +15,8 @@ __all__ = [
     "diagonal_with_scale_gradient",
     "extend",
     "gram",
-    "normalized_gram",
     "logsignature",
+    "normalized_gram",
     "order_statistics",
     "pool_windows",
     "signature",
