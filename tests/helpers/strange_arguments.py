@@ -154,7 +154,8 @@ class Draw:
 
     def signature(self, steps: Any, words: Any) -> dict[str, Any]:
         """{"signature": (n, words)} of what was before the increments `steps`."""
-        if self.chance(_BAD) or not isinstance(steps, Tensor) or not isinstance(words, list):
+        odd = not isinstance(steps, Tensor) or not steps.is_floating_point() or not isinstance(words, list)
+        if odd or self.chance(_BAD):
             return {"signature": self.pick(None, "ab", torch.ones(2, 2), torch.ones(2, 3, 1), np.ones((1, 2)), 1.0)}
         start = torch.randn(len(steps), len(words), generator=self.generator).to(steps.dtype)
         if self.chance(0.3):
