@@ -213,6 +213,21 @@ def test_a_tail_negative_within_rounding_is_zero_and_counted(dtype: torch.dtype)
         features.project(kernel, scaled, norm * torch.tensor([1.1, float("nan"), 1.1, 1.1]))
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_a_tail_within_rounding_is_zero_and_a_small_one_above_it_is_kept(dtype: torch.dtype):
+    """Only then do predictions not depend on the order in which features were summed."""
+    eps = torch.finfo(dtype).eps
+    features = torch.tensor([[3.0, 4.0]]).to(dtype).expand(6, -1)
+    missing = torch.tensor([0.0, eps, 8 * eps, -8 * eps, 100 * eps, 1e-3]).double()
+    variance = (25 * (1 + missing)).requires_grad_()
+    tail, negative = inducing.positive_tail(variance, features, 1e-8, None)
+    assert negative == 1
+    assert torch.equal(tail[:4], torch.zeros(4).double())
+    assert torch.equal(tail[4:], (variance - 25)[4:])
+    (slope,) = torch.autograd.grad(tail.sum(), variance)
+    assert slope.tolist() == [0, 0, 0, 0, 1, 1]
+
+
 def test_errors_and_words_chosen_by_hand():
     assert OrthogonalSignatureFeatures(2, 3, chosen=[(), (1,), (1, 0)]).words == [(), (1,), (1, 0)]
     with pytest.raises(ValueError, match="order must be"):

@@ -23,9 +23,10 @@ from siggpde.word_sets import Word, check_words, letter_counts, words
 
 Order = Literal["energy", "lexicographic"]
 
-# A tail between -_ROUNDINGS * max(eps, tol) * k and 0 is rounding. Sums over thousands of words round a few times more
-# often than one operation does; a defect of the solver is orders of magnitude larger.
-_ROUNDINGS = 64.0
+# A tail between -_ROUNDINGS * max(eps, tol) * k and _ZERO * eps * k is rounding. Sums over thousands of words round a
+# few times more often than one operation does; a defect of the solver is orders of magnitude larger. A positive tail
+# above rounding is kept, however far below `tol`: where words are many, little is left out.
+_ROUNDINGS, _ZERO = 64.0, 16.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,19 +223,19 @@ class OrthogonalSignatureFeatures(InducingFeatures):
 
 
 def positive_tail(variance: Tensor, features: Tensor, tol: float, rows: Tensor | None) -> tuple[Tensor, int]:
-    """k(X, X) - |features|² in float64, where negative within rounding zero; lower is a defect and raises."""
+    """k(X, X) - |features|² in float64, zero within rounding, and how many were negative; lower is a defect, raised."""
     tail = variance - features.to(torch.float64).square().sum(dim=1)
-    allowed = _ROUNDINGS * max(torch.finfo(features.dtype).eps, tol) * variance
-    below = ~(tail >= 0).detach()  # NaN too
-    if not bool(below.any()):
+    found, size, eps = tail.detach(), variance.detach(), torch.finfo(features.dtype).eps
+    rounding = ~(found > _ZERO * eps * size)  # NaN too
+    if not bool(rounding.any()):
         return tail, 0
-    bad = (tail.detach() < -allowed.detach()) | torch.isnan(tail.detach())
+    bad = (found < -_ROUNDINGS * max(eps, tol) * size) | torch.isnan(found)
     if bool(bad.any()):
         first = int(bad.nonzero()[0])
-        relative = float(tail.detach()[first] / variance.detach()[first])
+        relative = float(found[first] / size[first])
         raise ArithmeticError(
             f"series {first if rows is None else int(rows[first])}: its features are longer than the kernel allows "
             f"(k(X,X) - |S|² is {relative:.1e} k(X,X)); the kernel was not solved accurately enough: "
             "lower the kernel's tol, or scale the series down"
         )
-    return torch.where(below, torch.zeros_like(tail), tail), int(below.sum())
+    return torch.where(rounding, torch.zeros_like(tail), tail), int((found < 0).sum())
