@@ -15,7 +15,9 @@ from .estimators import SigGPRegressor as SigGPRegressor
 from .estimators.loading import load as load
 from .gp.inducing import OrthogonalSignatureFeatures as OrthogonalSignatureFeatures
 from .gp.kernel import SignatureKernel as SignatureKernel
+from .gp.landmark_features import LandmarkFeatures as LandmarkFeatures
 from .gp.model import SignatureGP as SignatureGP
+from .gp.model import SparseGP as SparseGP
 from .gp.newton_basis import NewtonBasis as NewtonBasis
 from .numerics.averaging import average_points as average_points
 from .numerics.cost import KernelCost as KernelCost

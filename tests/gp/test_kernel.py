@@ -10,6 +10,7 @@ from torch import Tensor
 from helpers.random_paths import batches, few
 from helpers.small_models import series
 from siggpde import signature, signature_kernel, signature_kernel_diag
+from siggpde.gp.inducing import OrthogonalSignatureFeatures
 from siggpde.gp.kernel import SignatureKernel
 
 THETA = [0.7, 1.3]
@@ -171,3 +172,23 @@ def test_errors():
     with pytest.raises(ValueError, match="y_lengths"):
         kernel(series(2), y_lengths=[3, 3])
     assert "all words" in repr(kernel) and "7 words" in repr(SignatureKernel(2, depth=2))
+
+
+def test_a_lifted_kernel_takes_neither_words_nor_word_features():
+    with pytest.raises(ValueError, match="depth and words are for static='linear'"):
+        SignatureKernel(2, static="rbf", depth=3)
+    with pytest.raises(ValueError, match="static_amplitude is for static kernels"):
+        SignatureKernel(2, static_amplitude=2.0)
+    with pytest.raises(ValueError, match="take landmarks"):
+        OrthogonalSignatureFeatures(2, 5).check(SignatureKernel(2, static="rbf"))
+
+
+@pytest.mark.parametrize("normalized", [False, True])
+def test_theta_are_inverse_bandwidths_of_a_lifted_kernel(normalized: bool):
+    x = torch.randn(4, 6, 2, generator=torch.manual_seed(0)).double()
+    kernel = SignatureKernel(
+        2, static="matern52", theta=2.0, static_amplitude=1.5, amplitude=3.0, normalized=normalized
+    )
+    wanted = signature_kernel(x, static="matern52", bandwidth=0.5, amplitude=1.5, normalize=normalized)
+    torch.testing.assert_close(kernel(x).detach(), 3 * wanted)
+    torch.testing.assert_close(kernel(x, diag=True).detach(), 3 * wanted.diagonal(), rtol=1e-7, atol=0)

@@ -164,6 +164,19 @@ AnyGP = SparseGP[Any, Any]
 class SignatureGP(SparseGP[SignatureKernel, OrthogonalSignatureFeatures]):
     """The model of the paper: the signature kernel, and orthogonal signature features, whose covariance is I."""
 
+    def __init__(
+        self,
+        kernel: SignatureKernel,
+        features: OrthogonalSignatureFeatures,
+        likelihood: Likelihood,
+        *,
+        covariance: Covariance = "full",
+        dtype: torch.dtype = torch.float64,
+    ) -> None:
+        if not isinstance(features, OrthogonalSignatureFeatures):
+            raise TypeError(f"SignatureGP takes words as features; for {type(features).__name__} take SparseGP")
+        super().__init__(kernel, features, likelihood, covariance=covariance, dtype=dtype)
+
 
 def _checked(x: inputs.Series, lengths: Lengths, chunk: int) -> SeriesBatch:
     """x as one batch, to be split into chunks."""
