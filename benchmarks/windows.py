@@ -25,6 +25,7 @@ from siggpde.numerics.backend import Operations
 from siggpde.numerics.native import operations as native
 from siggpde.numerics.reference import operations as reference
 from siggpde.numerics.reference.windows import equally_long, normalised_words, statistics, windows_of
+from siggpde.numerics.windows import empty_pooled
 from siggpde.paths import SeriesBatch
 from siggpde.windows import WindowFeatures
 
@@ -34,11 +35,12 @@ FEW = 32
 
 def pool_all(operations: Operations, features: WindowFeatures, x: Tensor) -> list[Tensor]:
     """The statistics of all views by a backend."""
-    return [
-        part
-        for fitted in features.views
-        for part in operations.pool_windows(x, None, fitted.view, *numbers(features, fitted, x.dtype), 1)
-    ]
+    out = []
+    for fitted in features.views:
+        result = empty_pooled(len(x), fitted.view, len(fitted.thresholds), x)
+        operations.pool_windows(x, None, fitted.view, *numbers(features, fitted, x.dtype), *result, 1)
+        out += result
+    return out
 
 
 def pool_with_fast_signature(features: WindowFeatures, x: Tensor) -> list[Tensor]:

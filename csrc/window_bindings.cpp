@@ -80,16 +80,15 @@ public:
     Windows(const Windows&) = delete;
     Windows& operator=(const Windows&) = delete;
 
+    // The statistics of series i go to whole + i * whole_row and thirds + i * third_row.
     template <class T>
     int pool(std::uintptr_t x, std::uintptr_t lengths, long n, long length, std::uintptr_t lift_factor,
-             std::uintptr_t path_scale, std::uintptr_t thresholds, int n_thresholds, std::uintptr_t whole,
-             std::uintptr_t thirds, int threads) const {
+             std::uintptr_t path_scale, std::uintptr_t thresholds, int n_thresholds, std::uintptr_t whole, long whole_row,
+             std::uintptr_t thirds, long third_row, int threads) const {
         nb::gil_scoped_release release;
         const Rows<T> rows{at<const T>(x), at<const long long>(lengths), n, length, view_.channels};
         const WindowNumbers<T> numbers{at<const T>(lift_factor), at<const T>(path_scale), at<const T>(thresholds),
                                        n_thresholds};
-        const long whole_row = long(whole_statistics(n_thresholds)) * view_.columns;
-        const long third_row = long(third_statistics(n_thresholds)) * view_.columns;
         // Series of about the same length go together.
         std::vector<long> order(n);
         std::iota(order.begin(), order.end(), 0L);

@@ -12,7 +12,7 @@ from siggpde.numerics.core import core
 from siggpde.numerics.native import operations as native
 from siggpde.numerics.reference import operations as reference
 from siggpde.numerics.window_view import LIFTS, WindowView
-from siggpde.numerics.windows import pool_windows, window_path_lengths, window_signatures
+from siggpde.numerics.windows import PooledWindows, empty_pooled, pool_windows, window_path_lengths, window_signatures
 
 needs_core = pytest.mark.skipif(core is None, reason="the native core is not there")
 GROUPS = {  # those with compiled numbers of letters first
@@ -69,7 +69,9 @@ def exact(numbers) -> Tensor:
 
 
 def pool_by(backend, x, lengths, view, numbers):
-    return backend.pool_windows(x, lengths, view, *(numbers[k].to(x.dtype) for k in numbers), 1)
+    out = empty_pooled(len(x), view, len(numbers["thresholds"]), x)
+    backend.pool_windows(x, lengths, view, *(numbers[k].to(x.dtype) for k in numbers), *out, 1)
+    return out
 
 
 @needs_core
@@ -132,9 +134,9 @@ def test_chosen_windows_are_those_that_are_pooled(backend, case):
     windows = torch.cat([torch.arange(count) for count in counts.tolist()])
     order = torch.randperm(len(series), generator=torch.Generator().manual_seed(0))
     series, windows = series[order], windows[order]
-    scale, path_scales, thresholds = numbers.values()
+    scale, path_scales, _ = numbers.values()
     words = backend.window_signatures(x, lengths, view, scale, path_scales, series, windows, 1)
-    whole, _ = backend.pool_windows(x, lengths, view, scale, path_scales, thresholds, 1)
+    whole, _ = pool_by(backend, x, lengths, view, numbers)
     for row in range(len(x)):
         own = words[series == row]
         torch.testing.assert_close(own.mean(0), whole[row, 0], rtol=0, atol=1e-12)
@@ -191,6 +193,23 @@ print(json.dumps(out))
 def test_instruction_sets_agree(isa):
     here, there = (torch.tensor(numbers_from(CODE, SIGGPDE_ISA=name)) for name in ("", isa))
     torch.testing.assert_close(here, there, rtol=0, atol=1e-6)
+
+
+def test_results_go_where_they_are_wanted():
+    x = make("brownian", 1, 20, 30, 2, 3.0)
+    view = WindowView(2, ((0, 1),), 5, 3)
+    numbers = {"path_scales": torch.ones(1), "thresholds": torch.zeros(3, view.columns)}
+    expected = pool_windows(x, view, **numbers)
+    table = torch.full((20, 3 + 16 * view.columns), 7.0).double()
+    rest, first, second = table.split([3, 7 * view.columns, 9 * view.columns], 1)
+    out = PooledWindows(first.unflatten(1, (7, -1)), second.unflatten(1, (3, 3, -1)))
+    pool_windows(x, view, **numbers, out=out)
+    assert torch.equal(first, expected.whole.flatten(1)) and torch.equal(second, expected.thirds.flatten(1))
+    assert (rest == 7).all()
+    with pytest.raises(ValueError, match=r"out\.thirds must have shape \(20, 3, 3, 36\)"):
+        pool_windows(x, view, **numbers, out=PooledWindows(out.whole, out.thirds[:, :2]))
+    with pytest.raises(ValueError, match=r"the rows of out\.whole must be contiguous"):
+        pool_windows(x, view, **numbers, out=PooledWindows(torch.empty(20, 36, 7).double().mT, out.thirds))
 
 
 def test_shapes_of_series_that_say_nothing():

@@ -89,9 +89,12 @@ class Operations(Protocol):
 
     def pool_windows(
         self, x: Tensor, lengths: Tensor | None, view: WindowView, lift_scale: Tensor, path_scales: Tensor,
-        thresholds: Tensor, threads: int,
-    ) -> tuple[Tensor, Tensor]:  # fmt: skip
-        """Statistics (n, 4 + q, M) over all windows and (n, 1 + ceil(q / 2), 3, M) over thirds of them."""
+        thresholds: Tensor, whole: Tensor, thirds: Tensor, threads: int,
+    ) -> None:  # fmt: skip
+        """Writes statistics over all windows to `whole` (n, 4 + q, M), over thirds to (n, 1 + ceil(q / 2), 3, M).
+
+        A row of either is contiguous; the rows need not be.
+        """
         ...
 
     def window_signatures(

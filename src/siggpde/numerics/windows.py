@@ -50,13 +50,15 @@ def pool_windows(
     thresholds: Tensor,
     lift_scale: Tensor | None = None,
     lengths: Lengths = None,
+    out: PooledWindows | None = None,
     n_jobs: int | None = None,
 ) -> PooledWindows:
     """Statistics over the windows of every series.
 
     x (n, length, channels) float32 or float64, or a list of (length_i, channels); path_scales (groups,); thresholds
     (q, M), ascending or not; lift_scale (channels,), positive, default 1, counts for the lifts "dx" and "cum". No
-    gradient. `n_jobs` threads share the series; the result does not depend on it.
+    gradient. Results are written to `out`, if given, tensors of x's dtype whose rows are contiguous. `n_jobs` threads
+    share the series; the result does not depend on it.
 
     Examples:
         >>> view = WindowView(channels=1, groups=((0,),), points=3, depth=1)  # one word: the increment of a window
@@ -76,8 +78,9 @@ def pool_windows(
         raise ValueError(f"thresholds must have shape (q, {view.columns}), got {tuple(thresholds.shape)}")
     above = _numbers("thresholds", thresholds, (len(thresholds), view.columns), batch)
     threads = inputs.thread_count(n_jobs)
-    whole, thirds = backend_for(batch).pool_windows(batch, counts, view, scale, scales, above, threads)
-    return PooledWindows(whole, thirds)
+    result = empty_pooled(len(batch), view, len(above), batch) if out is None else _check_out(out, view, above, batch)
+    backend_for(batch).pool_windows(batch, counts, view, scale, scales, above, *result, threads)
+    return result
 
 
 def window_signatures(
@@ -117,6 +120,25 @@ def window_path_lengths(
     return backend_for(batch).window_path_lengths(
         batch, counts, view, scale, series, windows, inputs.thread_count(n_jobs)
     )
+
+
+def empty_pooled(n: int, view: WindowView, thresholds: int, like: Tensor) -> PooledWindows:
+    """Room for the statistics of n series."""
+    shapes = (4 + thresholds, view.columns), (1 + (thresholds + 1) // 2, 3, view.columns)
+    return PooledWindows(*(like.new_empty(n, *shape) for shape in shapes))
+
+
+def _check_out(out: PooledWindows, view: WindowView, thresholds: Tensor, x: Tensor) -> PooledWindows:
+    for name, given, wanted in zip(out._fields, out, empty_pooled(0, view, len(thresholds), x), strict=True):
+        shape = (len(x), *wanted.shape[1:])
+        if tuple(given.shape) != shape or given.dtype != x.dtype or given.device != x.device:
+            raise ValueError(
+                f"out.{name} must have shape {shape} and be {x.dtype} on {x.device}, got {tuple(given.shape)}, "
+                f"{given.dtype} on {given.device}"
+            )
+        if len(given) and not given[0].is_contiguous():
+            raise ValueError(f"the rows of out.{name} must be contiguous, got strides {given.stride()}")
+    return out
 
 
 def _batch(x: inputs.Series, lengths: Lengths, view: WindowView) -> tuple[Tensor, Tensor | None]:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from siggpde.numerics.window_view import WindowView
-from siggpde.numerics.windows import pool_windows
+from siggpde.numerics.windows import PooledWindows, pool_windows
 from siggpde.paths.batch import SeriesBatch
 from siggpde.paths.statistics import mean_and_spread
 from siggpde.windows.fitting import FittedView, fit_view, lift_scale
@@ -64,28 +64,18 @@ class WindowFeatures:
         x, lengths = _standardised(batch, mean, spread, dtype), batch.counts()
         scales = {lift: lift_scale(x, lengths, lift) for lift in settings.lifts}
         fitted = [
-            fit_view(x, lengths, view, scales[view.lift], settings.path_length, settings.thresholds)
+            fit_view(x, batch.lengths, view, scales[view.lift], settings.path_length, settings.thresholds)
             for view in settings.views(batch.channels, lengths.cpu())
         ]
         return WindowFeatures(settings, mean.cpu(), spread.cpu(), scales, tuple(fitted))
 
     def blocks(self, batch: SeriesBatch, dtype: torch.dtype = torch.float32) -> Iterator[Block]:
         """The blocks of all views, two a view, one at a time: memory is that of one view."""
-        if batch.channels != len(self.mean):
-            raise ValueError(f"the series have {batch.channels} channels, but those of fit had {len(self.mean)}")
-        x = _standardised(batch, self.mean, self.spread, dtype)
+        x = self._standardised(batch, dtype)
         for number, fitted in enumerate(self.views):
-            lift = fitted.view.lift
-            pooled = pool_windows(
-                x,
-                fitted.view,
-                path_scales=fitted.path_scales,
-                thresholds=fitted.thresholds,
-                lift_scale=self.lift_scales[lift],
-                lengths=batch.lengths,
-            )
-            yield Block(f"{lift}1", number, pooled.whole.flatten(1))
-            yield Block(f"{lift}3", number, pooled.thirds.flatten(1))
+            pooled = self._pooled(x, batch, fitted, None)
+            yield Block(f"{fitted.view.lift}1", number, pooled.whole.flatten(1))
+            yield Block(f"{fitted.view.lift}3", number, pooled.thirds.flatten(1))
 
     def widths(self) -> list[int]:
         """The number of features of each block, in the order of `blocks`."""
@@ -95,12 +85,31 @@ class WindowFeatures:
 
     def transform(self, batch: SeriesBatch, dtype: torch.dtype = torch.float32) -> Tensor:
         """All features, (n, sum of `widths`), block beside block."""
-        out = torch.empty(len(batch), sum(self.widths()), dtype=dtype, device=batch.values.device)
-        at = 0
-        for block in self.blocks(batch, dtype):
-            out[:, at : at + block.values.shape[1]] = block.values
-            at += block.values.shape[1]
+        x, q = self._standardised(batch, dtype), self.settings.thresholds
+        out = x.new_empty(len(batch), sum(self.widths()))
+        columns = iter(out.split(self.widths(), 1))  # views of the table, which is written to directly
+        for fitted in self.views:
+            words = fitted.view.columns
+            whole = next(columns).unflatten(1, (4 + q, words))
+            thirds = next(columns).unflatten(1, (1 + (q + 1) // 2, 3, words))
+            self._pooled(x, batch, fitted, PooledWindows(whole, thirds))
         return out
+
+    def _pooled(self, x: Tensor, batch: SeriesBatch, fitted: FittedView, out: PooledWindows | None) -> PooledWindows:
+        return pool_windows(
+            x,
+            fitted.view,
+            path_scales=fitted.path_scales,
+            thresholds=fitted.thresholds,
+            lift_scale=self.lift_scales[fitted.view.lift],
+            lengths=batch.lengths,
+            out=out,
+        )
+
+    def _standardised(self, batch: SeriesBatch, dtype: torch.dtype) -> Tensor:
+        if batch.channels != len(self.mean):
+            raise ValueError(f"the series have {batch.channels} channels, but those of fit had {len(self.mean)}")
+        return _standardised(batch, self.mean, self.spread, dtype)
 
     def state(self) -> dict[str, Any]:
         """Everything learned as plain values and tensors; `from_state` is the way back."""

@@ -54,14 +54,15 @@ def lift_scale(x: Tensor, lengths: Tensor, lift: Lift) -> Tensor:
 
 
 def fit_view(
-    x: Tensor, lengths: Tensor, view: WindowView, scale: Tensor, path_length: float, thresholds: int
+    x: Tensor, lengths: Tensor | None, view: WindowView, scale: Tensor, path_length: float, thresholds: int
 ) -> FittedView:
     """The scales and thresholds of a view, from windows of the training series.
 
     A path is scaled to `path_length` in the median window; thresholds are the quantiles 1 / (q + 1), .., q / (q + 1)
-    of each word, interpolated. x (n, length, channels); lengths (n,); `scale` of the lift (channels,).
+    of each word, interpolated. x (n, length, channels); lengths (n,), or None for all; `scale` of the lift (channels,).
     """
-    counts = view.window_counts(lengths.cpu())
+    n, length, _ = x.shape
+    counts = view.window_counts(torch.full((n,), length) if lengths is None else lengths.cpu())
     found = window_path_lengths(
         x, view, *spread_windows(counts, _WINDOWS_FOR_SCALES), lift_scale=scale, lengths=lengths
     )

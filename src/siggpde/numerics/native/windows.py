@@ -16,19 +16,15 @@ from siggpde.numerics.window_view import LIFTS, OVERFLOWING, WindowView
 
 def pool_windows(
     x: Tensor, lengths: Tensor | None, view: WindowView, lift_scale: Tensor, path_scales: Tensor, thresholds: Tensor,
-    threads: int,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Statistics (n, 4 + q, M) over all windows and (n, 1 + ceil(q / 2), 3, M) over thirds of them."""
-    q, columns = thresholds.shape
-    whole = x.new_empty(len(x), 4 + q, columns)
-    thirds = x.new_empty(len(x), 1 + (q + 1) // 2, 3, columns)
+    whole: Tensor, thirds: Tensor, threads: int,
+) -> None:  # fmt: skip
+    """Writes statistics over all windows to `whole` (n, 4 + q, M), over thirds to (n, 1 + ceil(q / 2), 3, M)."""
     factors = (1 / lift_scale)[list(view.used)]
     by_column = thresholds.T.contiguous()
-    numbers = (factors.data_ptr(), path_scales.data_ptr(), by_column.data_ptr(), q)
+    numbers = (factors.data_ptr(), path_scales.data_ptr(), by_column.data_ptr(), len(thresholds))
     run = _function("pool", x, view)
-    failure = run(*_batch(x, lengths), *numbers, whole.data_ptr(), thirds.data_ptr(), threads)
-    _check(failure, x, lengths, whole)
-    return whole, thirds
+    results = (whole.data_ptr(), whole.stride(0), thirds.data_ptr(), thirds.stride(0))
+    _check(run(*_batch(x, lengths), *numbers, *results, threads), x, lengths, whole)
 
 
 def window_signatures(

@@ -21,17 +21,14 @@ _CHUNK = 2**24  # numbers of the words of a chunk of series
 
 def pool_windows(
     x: Tensor, lengths: Tensor | None, view: WindowView, lift_scale: Tensor, path_scales: Tensor, thresholds: Tensor,
-    threads: int,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Statistics (n, 4 + q, M) over all windows and (n, 1 + ceil(q / 2), 3, M) over thirds of them."""
+    whole: Tensor, thirds: Tensor, threads: int,
+) -> None:  # fmt: skip
+    """Writes statistics over all windows to `whole` (n, 4 + q, M), over thirds to (n, 1 + ceil(q / 2), 3, M)."""
     inputs.check_finite(x, lengths)
-    q, columns = thresholds.shape
-    whole = x.new_empty(len(x), 4 + q, columns)
-    thirds = x.new_empty(len(x), 1 + (q + 1) // 2, 3, columns)
     for rows, series in equally_long(x, lengths, view):
         words = normalised_words(windows_of(series, view, lift_scale), view, path_scales, plain_signature)
         whole[rows], thirds[rows] = statistics(words, thresholds)
-    return _check_range(whole), thirds
+    _check_range(whole)
 
 
 def window_signatures(
