@@ -25,13 +25,9 @@ class OrderStatistics {
 public:
     OrderStatistics(const std::vector<long>& ranks, long count) : ranks_(ranks), places_(ranks.size()), bin_(count) {}
 
-    void operator()(const T* values, T* out) {
+    // `low` and `high` are the smallest and the largest of the values.
+    void operator()(const T* values, T low, T high, T* out) {
         const long count = long(bin_.size());
-        T low = values[0], high = values[0];
-        for (long i = 0; i < count; ++i) {
-            low = values[i] < low ? values[i] : low;
-            high = values[i] > high ? values[i] : high;
-        }
         const T factor = T(bins - 1) / (high - low);
         const bool few = !(high > low) || !std::isfinite(factor);  // values: they are all in one bin
         for (long i = 0; i < count; ++i) bin_[i] = few ? 0 : int((values[i] - low) * factor);  // monotone, as rounding is
@@ -94,10 +90,19 @@ void order_statistics(std::uintptr_t values, long count, long columns, const std
         OrderStatistics<T> find(ranks, count);
         const long first = task * columns_together, some = std::min(columns_together, columns - first);
         std::vector<T> column(count * some), found(ranks.size());
-        for (long i = 0; i < count; ++i)
-            for (long c = 0; c < some; ++c) column[c * count + i] = table[i * columns + first + c];
+        T low[columns_together], high[columns_together];
+        std::copy_n(table + first, some, low);
+        std::copy_n(table + first, some, high);
+        for (long i = 0; i < count; ++i) {
+            const T* row = table + i * columns + first;
+            for (long c = 0; c < some; ++c) {
+                column[c * count + i] = row[c];
+                low[c] = row[c] < low[c] ? row[c] : low[c];
+                high[c] = row[c] > high[c] ? row[c] : high[c];
+            }
+        }
         for (long c = 0; c < some; ++c) {
-            find(column.data() + c * count, found.data());
+            find(column.data() + c * count, low[c], high[c], found.data());
             for (std::size_t j = 0; j < ranks.size(); ++j) result[long(j) * columns + first + c] = found[j];
         }
     });

@@ -95,10 +95,18 @@ class WindowView:
 
     def strides(self, lengths: Tensor) -> Tensor:
         """Distance of the starts of windows, (n,), for series of the given lengths (n,)."""
-        starts = (self.lifted_lengths(lengths) - self.span + 1).clamp_min(1)
-        return -torch.div(-starts, self.max_windows, rounding_mode="floor")
+        return _divided_up(self._starts(lengths), self.max_windows)
 
     def window_counts(self, lengths: Tensor) -> Tensor:
         """Windows of each series, (n,), at least one; one that is longer than its series holds the last value."""
-        starts = (self.lifted_lengths(lengths) - self.span + 1).clamp_min(1)
-        return -torch.div(-starts, self.strides(lengths), rounding_mode="floor")
+        starts = self._starts(lengths)
+        return _divided_up(starts, _divided_up(starts, self.max_windows))
+
+    def _starts(self, lengths: Tensor) -> Tensor:
+        """Where windows could start, (n,)."""
+        return (self.lifted_lengths(lengths) - self.span + 1).clamp_min(1)
+
+
+def _divided_up(a: Tensor, b: Tensor | int) -> Tensor:
+    """a / b, rounded up."""
+    return torch.div(a + (b - 1), b, rounding_mode="floor")

@@ -59,8 +59,8 @@ class WindowFeatures:
     ) -> WindowFeatures:
         """Learns from training series without gaps, computing in `dtype`."""
         settings = WindowSettings() if settings is None else settings
-        inside = batch.inside()
-        mean, spread = mean_and_spread(lambda: [batch.values[inside]])
+        points = batch.values.flatten(0, 1) if batch.lengths is None else batch.values[batch.inside()]
+        mean, spread = mean_and_spread(lambda: [points])
         x, lengths = _standardised(batch, mean, spread, dtype), batch.counts()
         scales = {lift: lift_scale(x, lengths, lift) for lift in settings.lifts}
         fitted = [

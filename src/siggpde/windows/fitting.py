@@ -36,19 +36,20 @@ def lift_scale(x: Tensor, lengths: Tensor, lift: Lift) -> Tensor:
     channels = x.shape[2]
     if lift not in ("dx", "cum"):
         return torch.ones(channels, dtype=torch.float64)
+    ragged = bool((lengths < x.shape[1]).any())
     total, count = torch.zeros(channels, dtype=torch.float64), 0
     rows = max(1, _CHUNK // (x.shape[1] * channels))
     for part, counts in zip(x.split(rows), lengths.split(rows), strict=True):
         inside = inputs.row_mask(part, counts)[:, :, None]
-        values = torch.where(inside, part, 0.0)
         if lift == "dx":
-            lifted = (values.diff(dim=1) * inside[:, 1:]).double()
-            count += int((counts - 1).sum())
+            lifted, inside = part.diff(dim=1), inside[:, 1:]
         else:
-            mean = values.double().sum(1, keepdim=True) / counts[:, None, None]
-            lifted = torch.where(inside, (values - mean).cumsum(1), 0.0)
-            count += int(counts.sum())
-        total += lifted.square().sum((0, 1)).cpu()
+            values = torch.where(inside, part, 0.0) if ragged else part
+            mean = values.sum(1, keepdim=True, dtype=torch.float64) / counts[:, None, None]
+            lifted = (values - mean).cumsum(1)
+        count += int(counts.sum()) - len(counts) * (lift == "dx")
+        squares = lifted.square()
+        total += (torch.where(inside, squares, 0.0) if ragged else squares).sum((0, 1), dtype=torch.float64).cpu()
     scale = (total / max(count, 1)).sqrt()
     return torch.where(scale > _NO_SCALE, scale, 1.0)
 
