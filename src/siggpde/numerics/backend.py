@@ -28,7 +28,7 @@ from siggpde.numerics.requested_words import RequestedWords
 from siggpde.numerics.static_kernel import StaticKernel
 from siggpde.numerics.window_view import WindowView
 
-TRITON_STATIC_KERNELS = ("linear",)
+TRITON_STATIC_KERNELS = ("linear", "rbf")
 
 
 class Operations(Protocol):

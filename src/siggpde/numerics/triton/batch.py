@@ -1,4 +1,4 @@
-"""A batch of series prepared for the grids: increments, plans, pieces in groups; and gradients of pieces added up.
+"""A batch of series prepared for the grids: segments, plans, pieces in groups; and gradients of pieces added up.
 
 Everything stays on the device of the series, except scheme and number of pieces of each series, which the host needs
 as sizes of launches.
@@ -38,19 +38,27 @@ class Part:
 
 
 class Batch:
-    """Increments (n, length - 1, channels) of a batch, zero after the end of a series, and how each is planned."""
+    """The segments of a batch, and how each series is planned.
+
+    `values` (n, length - 1, fields) are the increments, zero after the end of a series; `squared` (n, length - 1) their
+    squared lengths.
+    """
+
+    lifted = False
 
     def __init__(self, x: Tensor, lengths: Tensor | None, theta: Tensor | None = None):
-        inside = row_mask(x, lengths)[:, 1:, None]
-        points = x if theta is None else x * theta
-        self.increments = torch.where(inside, points[:, 1:] - points[:, :-1], 0.0)
         self.segments = (
             torch.full_like(x[:, 0, 0], x.shape[1] - 1, dtype=torch.int64) if lengths is None else lengths - 1
         )
-        self.squared = self.increments.double().square().sum(2)
+        self.values, self.squared = self._measure(x if theta is None else x * theta, row_mask(x, lengths)[:, :, None])
         self.finite = (torch.isfinite(x) | ~row_mask(x, lengths)[:, :, None]).flatten(1).all(1)
         self.shape, self.dtype, self.device = x.shape, x.dtype, x.device
         self.plans: Plans
+
+    def _measure(self, points: Tensor, inside: Tensor) -> tuple[Tensor, Tensor]:
+        """`values` and `squared` of scaled points (n, length, channels); `inside` (n, length, 1): not after the end."""
+        increments = torch.where(inside[:, 1:], points[:, 1:] - points[:, :-1], 0.0)
+        return increments, increments.double().square().sum(2)
 
     def check(self, request: PlanRequest) -> Failure | None:
         """The first series that is not finite, or has a segment so long that k is out of range for certain."""
@@ -86,23 +94,26 @@ class Batch:
             begin = end
 
     def part(self, members: Tensor, scheme: int, longest: int) -> Part:
-        """The increments of some members, split as planned, [series][channel][step]."""
-        increments, counts = self.increments[members], self.plans.counts[members]
+        """The pieces of some members, [series][field][step]."""
+        values, counts = self.values[members], self.plans.counts[members]
         if self._split(counts):
             piece = torch.arange(longest, device=self.device).expand(len(members), -1).contiguous()
             segment = torch.searchsorted(counts.cumsum(1), piece, right=True)
             segment = segment.clamp(max=max(0, counts.shape[1] - 1))
-            increments = increments / counts[:, :, None]
-            increments = increments.gather(1, segment[:, :, None].expand(-1, -1, self.shape[2]))
-            increments = torch.where((piece < self.plans.steps[members][:, None])[:, :, None], increments, 0.0)
-        values = increments[:, :longest].transpose(1, 2).contiguous()
-        return Part(members, scheme, Steps(values, self.plans.steps[members].contiguous()))
+            values = self._pieces(values, counts, segment, piece)
+            values = torch.where((piece < self.plans.steps[members][:, None])[:, :, None], values, 0.0)
+        values = values[:, :longest].transpose(1, 2).contiguous()
+        return Part(members, scheme, Steps(values, self.plans.steps[members].contiguous(), self.lifted))
 
-    def of_increments(self, part: Part, pieces: Tensor) -> Tensor:
-        """Gradients of pieces [series][channel][step] as gradients of increments (series, length - 1, channels)."""
+    def _pieces(self, values: Tensor, counts: Tensor, segment: Tensor, piece: Tensor) -> Tensor:
+        """Pieces (series, steps, fields): the `segment` (series, steps) of each, cut into `counts` equal ones."""
+        return (values / counts[:, :, None]).gather(1, segment[:, :, None].expand(-1, -1, values.shape[2]))
+
+    def of_segments(self, part: Part, pieces: Tensor) -> Tensor:
+        """Gradients of pieces [series][field][step] as gradients of segments (series, length - 1, fields)."""
         counts = self.plans.counts[part.members].contiguous()
         n, segments = counts.shape
-        out = pieces.new_zeros(n, segments, self.shape[2])
+        out = pieces.new_zeros(n, segments, pieces.shape[1])
         if not self._split(counts):
             out[:, : pieces.shape[2]] = pieces.transpose(1, 2)
             return out
@@ -114,14 +125,14 @@ class Batch:
         padded = torch.nn.functional.pad(pieces, (0, 1)).contiguous()
         run(
             collect, cdiv(out.numel(), _BLOCK), out, padded, starts, counts_or_one, out, out.numel(), segments,
-            self.shape[2], padded.shape[2], int(counts.max()), BLOCK=_BLOCK,
+            pieces.shape[1], padded.shape[2], int(counts.max()), MEAN=not self.lifted, BLOCK=_BLOCK,
         )  # fmt: skip
         return out
 
-    def of_knots(self, of_increments: Tensor) -> Tensor:
-        """Gradients of increments (n, length - 1, channels) as gradients of points (n, length, channels)."""
+    def of_points(self, of_segments: Tensor) -> Tensor:
+        """Gradients of segments (n, length - 1, fields) as gradients of scaled points (n, length, channels)."""
         pad = torch.nn.functional.pad
-        return pad(of_increments, (0, 0, 1, 0)) - pad(of_increments, (0, 0, 0, 1))
+        return pad(of_segments, (0, 0, 1, 0)) - pad(of_segments, (0, 0, 0, 1))
 
     @staticmethod
     def _split(counts: Tensor) -> bool:

@@ -13,7 +13,7 @@ from siggpde.numerics.triton.batch import Batch, Failure, Part, failure
 from siggpde.numerics.triton.plan import PlanRequest
 from siggpde.numerics.triton.solve import Grids, pairs_at_once
 
-Wanted = Literal["value", "points", "scales"]
+Wanted = Literal["value", "segments", "scales"]
 
 
 class Solved(NamedTuple):
@@ -37,11 +37,12 @@ def plan_request(refine: int, tol: float, diagonal_only: bool, log: bool, dtype:
 
 
 def solve_diagonal(batch: Batch, request: PlanRequest, log: bool, wanted: Wanted) -> Solved:
-    """k of every series; the gradient `wanted` is none, of points (n, length, channels) or of log scales (n, d)."""
+    """k of every series; the gradient `wanted` is none, that of the segments' values, for the gradients of points, or
+    for increments that of log scales (n, d)."""
     n, _, channels = batch.shape
     value = torch.ones(n, dtype=batch.dtype, device=batch.device)
     inflation = torch.ones(n, dtype=torch.float64, device=batch.device)
-    shape = {"value": (), "points": batch.increments.shape, "scales": (n, channels)}[wanted]
+    shape = {"value": (), "segments": batch.values.shape, "scales": (n, channels)}[wanted]
     gradient = torch.zeros(shape, dtype=batch.dtype, device=batch.device) if shape else None
     bad = batch.check(request)
     if bad is not None:
@@ -60,8 +61,6 @@ def solve_diagonal(batch: Batch, request: PlanRequest, log: bool, wanted: Wanted
             break
         allowed[members] = ratio[members]
         batch.plan_again(members, request, ratio[members])
-    if wanted == "points" and gradient is not None:
-        gradient = batch.of_knots(gradient)
     return Solved(value, gradient, inflation, _failure_of(value, inflation, request.tol))
 
 
@@ -83,9 +82,9 @@ def _solve_part(
     if gradient is None:
         value[part.members] = grids.solve()
     else:
-        value[part.members], of_rows, of_columns = grids.differentiate(None, wanted == "points")
+        value[part.members], of_rows, of_columns = grids.differentiate(None, wanted == "segments")
         if of_columns is not None:
-            gradient[part.members] = batch.of_increments(part, of_rows + of_columns)
+            gradient[part.members] = batch.of_segments(part, of_rows + of_columns)
         else:
             gradient[part.members] = 2 * (of_rows * part.steps.values).sum(2)
     inflation[part.members] = _fall(grids.diagonal(), part.steps.rows, log) ** 2 / plan_constants.ORDINARY_FALL

@@ -26,14 +26,19 @@ class Side(NamedTuple):
     rounding: Failure | None
 
 
-def prepare(x: Tensor, lengths: Tensor | None, refine: int, tol: float) -> Side | Failure:
-    """Plans a side, tightened where paths come back on themselves: a rough solution of k(X, X) tells."""
-    request = plan_request(refine, tol, False, False, x.dtype)
-    batch = Batch(x, lengths)
+Norms = tuple[Tensor, Tensor]
+
+
+def prepare(batch: Batch, refine: int, tol: float, log: bool) -> Side | Failure:
+    """Plans a side, tightened where paths come back on themselves: a rough solution of k(X, X) tells.
+
+    `log`: grids are to be rescaled, so that k(X, X) may be out of range.
+    """
+    request = plan_request(refine, tol, False, log, batch.dtype)
     inflation, rounding = None, None
     if refine < 0:
         coarse = PlanRequest(refine, max(tol, ROUGH_TOL), True, request.too_long)
-        rough = solve_diagonal(batch, coarse, False, "value")
+        rough = solve_diagonal(batch, coarse, log, "value")
         if rough.failure is not None:
             if rough.failure[0] in (NOT_FINITE, MEMORY):
                 return rough.failure
@@ -47,12 +52,12 @@ def prepare(x: Tensor, lengths: Tensor | None, refine: int, tol: float) -> Side 
     return Side(batch, rounding)
 
 
-def solve_gram(x: Side, y: Side | None) -> tuple[Tensor, Failure | None]:
-    """k (n, m), symmetric if y is None."""
+def solve_gram(x: Side, y: Side | None, norms: Norms | None) -> tuple[Tensor, Failure | None]:
+    """k (n, m), symmetric if y is None; with `norms`, logarithms (n,) and (m,), divided by their exponentials."""
     other = x if y is None else y
     value = torch.ones(x.batch.shape[0], other.batch.shape[0], dtype=x.batch.dtype, device=x.batch.device)
     for rows, columns, scheme in _rectangles(x.batch, other.batch, y is None, False):
-        values = Grids(rows.steps, columns.steps, scheme, False).solve()
+        values = _grids(rows, columns, scheme, norms).solve()
         value[rows.members[:, None], columns.members] = values.reshape(len(rows.members), -1)
     if y is None:
         # Each pair was solved at least once, by the later of the two in the common order; pairs solved twice, inside a
@@ -65,25 +70,33 @@ def solve_gram(x: Side, y: Side | None) -> tuple[Tensor, Failure | None]:
     return value, x.rounding or (None if y is None or y.rounding is None else (*y.rounding[:4], 1))
 
 
-def differentiate_gram(x: Side, y: Side | None, weight: Tensor) -> tuple[Tensor, Tensor | None]:
-    """Gradients of the weighted sum of k in the points of x and, if there is a y, of y."""
+def differentiate_gram(
+    x: Side, y: Side | None, weight: Tensor, norms: Norms | None
+) -> tuple[Tensor, Tensor | None]:
+    """Gradients of the weighted sum of k in the segments' values of x and, if there is a y, of y."""
     other = x if y is None else y
     if y is None:
         owned = _owned(x.batch)
         weight = torch.where(
             owned, weight + torch.where(torch.eye(len(owned), device=owned.device) > 0, 0, weight.T), 0
         )
-    of_x = torch.zeros_like(x.batch.increments)
-    of_y = of_x if y is None else torch.zeros_like(other.batch.increments)
+    of_x = torch.zeros_like(x.batch.values)
+    of_y = of_x if y is None else torch.zeros_like(other.batch.values)
     for rows, columns, scheme in _rectangles(x.batch, other.batch, y is None, True):
-        grids = Grids(rows.steps, columns.steps, scheme, False)
         share = weight[rows.members[:, None], columns.members].flatten().contiguous()
-        _, of_rows, of_columns = grids.differentiate(share, True)
+        _, of_rows, of_columns = _grids(rows, columns, scheme, norms).differentiate(share, True)
         # Members of a part are all different: no index occurs twice, so that += adds every number.
-        of_x[rows.members] += x.batch.of_increments(rows, of_rows)
+        of_x[rows.members] += x.batch.of_segments(rows, of_rows)
         if of_columns is not None:
-            of_y[columns.members] += other.batch.of_increments(columns, of_columns)
-    return x.batch.of_knots(of_x), None if y is None else other.batch.of_knots(of_y)
+            of_y[columns.members] += other.batch.of_segments(columns, of_columns)
+    return of_x, None if y is None else of_y
+
+
+def _grids(rows: Part, columns: Part, scheme: int, norms: Norms | None) -> Grids:
+    if norms is None:
+        return Grids(rows.steps, columns.steps, scheme, False)
+    log_norm = norms[0][rows.members][:, None] + norms[1][columns.members]
+    return Grids(rows.steps, columns.steps, scheme, True, log_norm.flatten())
 
 
 def _positions(batch: Batch) -> Tensor:

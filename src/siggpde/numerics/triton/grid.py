@@ -4,13 +4,15 @@ A program advances SERIES pairs, and of each ROWS rows of the grid at a time: a 
 in turn t, so that the cells of an anti-diagonal advance together, as in the parallel solver of the paper. A row stores
 its top edges in global memory, where the next row loads them one turn later. Nothing limits lengths. The state between
 bands is the bottom edge of every cell to come, and for k(X, X), where only cells on and above the diagonal are solved,
-the corner values U(i, i) on it.
+the corner values U(i, i) on it. With LIFTED a static kernel lifts the paths; the kernels of a row's two points and the
+start of the next column are kept from turn to turn, so that a cell takes two new ones.
 
 With LOG a cell has its own power of two, E: its numbers are the true ones divided by 2^E. It is stored with the
 edges and used again by the reverse sweep, so that no number overflows as long as log k is finite.
 
-Layouts, the last index being contiguous: increments [series][channel][step]; `bottom` [pair][M (+ E)][column]; `corner`
-[pair][U (and E)][row]; `store`, the inputs of all cells of some rows, [pair][row][2 M + 1 (+ E)][column].
+Layouts, the last index being contiguous: pieces x and y [series][field][step], see `coefficients`; `bottom`
+[pair][M (+ E)][column]; `corner` [pair][U (and E)][row]; `value` [U (and E)][pair]; of some rows: `store`, the inputs of
+all cells, [pair][row][2 M + 1 (+ E)][column], and `rho` [pair][row][column].
 """
 
 # Triton's language is not quite Python, and Triton need not be installed to check the types of the rest.
@@ -23,77 +25,26 @@ import triton
 import triton.language as tl
 
 from siggpde.numerics.triton.cell import adjoint, degree, step
+from siggpde.numerics.triton.coefficients import inner_product, kappa_less_one
+from siggpde.numerics.triton.edges import chosen, load_edge, power_of_two, scaled, store_edge, zero_edge
 
 # Sizes change from batch to batch: code is not compiled anew for each.
-SIZES = ("pairs", "others", "x_steps", "y_steps", "channels", "begin", "end")
+SIZES = ("pairs", "others", "x_steps", "y_steps", "begin", "end", "channels")
 # Numbers of a cell above 2^GROWN are divided by it.
 GROWN = tl.constexpr(300.0)
 # The exponent of a sensitivity that nothing has contributed to: any factor from there is zero.
 FAR = tl.constexpr(1e6)
 
 
-@triton.jit
-def power_of_two(exponent):
-    """2^exponent for whole numbers: exact, and zero far below the range."""
-    return tl.exp2(exponent.to(tl.float64)).to(exponent.dtype)
-
-
-@triton.jit
-def inner_product(x, y, x_at, y_at, x_steps, y_steps, channels, active):
-    """rho of the cells: x_at and y_at are the offsets of channel 0."""
-    total = tl.load(x + x_at, mask=active, other=0.0) * tl.load(y + y_at, mask=active, other=0.0)
-    for channel in range(1, channels):
-        of_x = tl.load(x + x_at + channel * x_steps, mask=active, other=0.0)
-        total += of_x * tl.load(y + y_at + channel * y_steps, mask=active, other=0.0)
-    return total
-
-
-@triton.jit
-def load_edge(memory, at, stride, active, M: tl.constexpr):
-    edge = ()
-    for k in tl.static_range(M):
-        edge = edge + (tl.load(memory + at + k * stride, mask=active, other=0.0),)  # noqa: RUF005
-    return edge
-
-
-@triton.jit
-def store_edge(memory, at, stride, active, edge, M: tl.constexpr):
-    for k in tl.static_range(M):
-        tl.store(memory + at + k * stride, edge[k], mask=active)
-
-
-@triton.jit
-def scaled(edge, factor, M: tl.constexpr):
-    out = ()
-    for k in tl.static_range(M):
-        out = out + (edge[k] * factor,)  # noqa: RUF005
-    return out
-
-
-@triton.jit
-def chosen(condition, edge, other, M: tl.constexpr):
-    out = ()
-    for k in tl.static_range(M):
-        out = out + (tl.where(condition, edge[k], other[k]),)  # noqa: RUF005
-    return out
-
-
-@triton.jit
-def zero_edge(like, M: tl.constexpr):
-    out = ()
-    for _ in tl.static_range(M):
-        out = out + (tl.zeros(like.shape, like.dtype),)  # noqa: RUF005
-    return out
-
-
 @triton.jit(do_not_specialize=SIZES)
 def sweep(
-    x, y, x_rows, y_rows, bottom, corner, value, store,
-    pairs, others, x_steps, y_steps, channels, begin, end,
-    SCHEME: tl.constexpr, SYMMETRIC: tl.constexpr, LOG: tl.constexpr, STORE: tl.constexpr,
+    x, y, x_rows, y_rows, bottom, corner, value, store, coefficients,
+    pairs, others, x_steps, y_steps, begin, end, channels,
+    SCHEME: tl.constexpr, SYMMETRIC: tl.constexpr, LOG: tl.constexpr, STORE: tl.constexpr, LIFTED: tl.constexpr,
     SERIES: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
-    """Rows [begin, end) of every grid: advances `bottom`, fills `corner` (SYMMETRIC) or `value`, and `store` (STORE).
+    """Rows [begin, end) of every grid: advances `bottom`, fills `corner` (SYMMETRIC) or `value`; with STORE also `store`
+    and `coefficients`, the rho of all cells.
 
     Pair p is (p // others, p % others), or (p, p) if SYMMETRIC.
     """
@@ -111,19 +62,40 @@ def sweep(
     bottom_at = pair * ((M + LOG) * y_steps)
     corner_at = pair * ((1 + LOG) * (x_steps + 1))
     zero = tl.zeros([SERIES, ROWS], bottom.dtype.element_ty)
+    x_first = ix * (2 * channels + 2 if LIFTED else channels) * x_steps
+    y_first = iy * (2 * channels + 2 if LIFTED else channels) * y_steps
     for band in range(begin, last, ROWS):
         i = band + own
         first = band if SYMMETRIC else 0
-        store_at = (pair * (end - begin) + (i - begin)) * (FIELDS * y_steps)
+        row_at = pair * (end - begin) + (i - begin)
+        store_at = row_at * (FIELDS * y_steps)
+        x_at = x_first + i
+        if LIFTED:  # the kernels of both ends of the row's piece and the first column's start
+            start = i if SYMMETRIC else 0 * i
+            there = (i < rows) & (start < columns)
+            x_end = x_at + channels * x_steps
+            x_factor = tl.load(x + x_end + channels * x_steps, mask=there, other=0.0)
+            from_start = kappa_less_one(x, y, x_at, y_first + start, x_steps, y_steps, channels, there)
+            from_end = kappa_less_one(x, y, x_end, y_first + start, x_steps, y_steps, channels, there)
         a = zero_edge(zero, M)
         c = zero + 1.0
         e = zero
         for turn in range(max_columns - first + ROWS - 1):
             j = first + turn - own
             active = (i < rows) & (j < columns) & (j >= (i if SYMMETRIC else 0)) & (i < end)
-            x_at = ix * channels * x_steps + i
-            y_at = iy * channels * y_steps + j
-            rho = inner_product(x, y, x_at, y_at, x_steps, y_steps, channels, active)
+            y_at = y_first + j
+            if LIFTED:
+                y_end = y_at + channels * y_steps
+                to_start = kappa_less_one(x, y, x_at, y_end, x_steps, y_steps, channels, active)
+                to_end = kappa_less_one(x, y, x_end, y_end, x_steps, y_steps, channels, active)
+                y_factor = tl.load(y + y_end + channels * y_steps, mask=active, other=0.0)
+                rho = ((to_end - from_end) - (to_start - from_start)) * (x_factor * y_factor)
+                # The next column starts where this one ends, unless both are pieces of the same segment.
+                leaves = tl.load(y + y_end + (channels + 1) * y_steps, mask=active, other=0.0) > 0
+                from_start = tl.where(leaves, to_start, from_start)
+                from_end = tl.where(leaves, to_end, from_end)
+            else:
+                rho = inner_product(x, y, x_at, y_at, x_steps, y_steps, channels, active)
             b = load_edge(bottom, bottom_at + j, y_steps, active, M)
             if SYMMETRIC:
                 starts = active & (i == j)
@@ -131,8 +103,11 @@ def sweep(
                 c = tl.where(starts, tl.load(corner + corner_at + i, mask=starts, other=0.0), c)
             if LOG:
                 below = tl.load(bottom + bottom_at + M * y_steps + j, mask=active, other=0.0)
-                of_a = tl.where(starts, below, e)
-                of_c = tl.where(starts, tl.load(corner + corner_at + x_steps + 1 + i, mask=starts, other=0.0), e)
+                of_a = e
+                of_c = e
+                if SYMMETRIC:
+                    of_a = tl.where(starts, below, e)
+                    of_c = tl.where(starts, tl.load(corner + corner_at + x_steps + 1 + i, mask=starts, other=0.0), e)
                 e = tl.maximum(tl.maximum(of_a, below), of_c)
                 a = scaled(a, power_of_two(of_a - e), M)
                 b = scaled(b, power_of_two(below - e), M)
@@ -145,6 +120,7 @@ def sweep(
                 c = c * factor
                 e += more
             if STORE:
+                tl.store(coefficients + row_at * y_steps + j, rho, mask=active)
                 store_edge(store, store_at + j, y_steps, active, a, M)
                 store_edge(store, store_at + M * y_steps + j, y_steps, active, b, M)
                 tl.store(store + store_at + 2 * M * y_steps + j, c, mask=active)
@@ -163,19 +139,21 @@ def sweep(
             else:
                 ends = active & (i == rows - 1) & (j == columns - 1)
                 tl.store(value + pair + 0 * own, c + a[0], mask=ends)
+                if LOG:
+                    tl.store(value + pairs + pair + 0 * own, e, mask=ends)
             tl.debug_barrier()
 
 
-@triton.jit(do_not_specialize=SIZES)
+@triton.jit(do_not_specialize=SIZES[:-1])
 def reverse(
-    x, y, x_rows, y_rows, store, bottom_bar, corner_bar, weight, rho_bar,
-    pairs, others, x_steps, y_steps, channels, begin, end,
+    x_rows, y_rows, store, bottom_bar, corner_bar, weight, coefficients,
+    pairs, others, x_steps, y_steps, begin, end,
     SCHEME: tl.constexpr, SYMMETRIC: tl.constexpr, LOG: tl.constexpr, SERIES: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
     """The reverse of rows [begin, end), from the inputs of their cells in `store`: sensitivities of the coefficients.
 
     Turns the sensitivities of their outputs (`bottom_bar`, as `bottom`, and `corner_bar`, as `corner`, or the
-    `weight` [pair] of the value) into those of their inputs, and writes `rho_bar` [pair][row][column].
+    `weight` [pair] of the value) into those of their inputs, and replaces each rho of `coefficients` by its sensitivity.
     """
     M: tl.constexpr = degree(SCHEME)
     FIELDS: tl.constexpr = 2 * M + 1 + LOG
@@ -207,9 +185,7 @@ def reverse(
         for back_turn in range(turns):
             j = first + turns - 1 - back_turn - own
             active = (i < rows) & (j < columns) & (j >= (i if SYMMETRIC else 0)) & (i < end)
-            x_at = ix * channels * x_steps + i
-            y_at = iy * channels * y_steps + j
-            rho = inner_product(x, y, x_at, y_at, x_steps, y_steps, channels, active)
+            rho = tl.load(coefficients + row_at * y_steps + j, mask=active, other=0.0)
             a = load_edge(store, store_at + j, y_steps, active, M)
             b = load_edge(store, store_at + M * y_steps + j, y_steps, active, M)
             c = tl.load(store + store_at + 2 * M * y_steps + j, mask=active, other=0.0)
@@ -245,7 +221,7 @@ def reverse(
             store_edge(bottom_bar, bottom_at + j, y_steps, active, out, M)
             lc = tl.where(active, lc + of_c, lc)
             la = chosen(active, left, changed, M)
-            tl.store(rho_bar + row_at * y_steps + j, of_rho, mask=active)
+            tl.store(coefficients + row_at * y_steps + j, of_rho, mask=active)
             if LOG:
                 tl.store(bottom_bar + bottom_at + M * y_steps + j, e, mask=active)
             if SYMMETRIC:

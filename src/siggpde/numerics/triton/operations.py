@@ -1,12 +1,13 @@
 """The operations by Triton (`siggpde.numerics.backend.Operations`). Importing this module imports Triton.
 
-Normalised Gram matrices, log-signatures, windows and quantiles have no kernels: plain torch computes them.
+Log-signatures, windows and quantiles have no kernels: plain torch computes them.
 """
 
 from siggpde.numerics.reference.logsignature import logsignature
-from siggpde.numerics.reference.operations import normalized_gram, order_statistics
+from siggpde.numerics.reference.operations import order_statistics
 from siggpde.numerics.reference.windows import pool_windows, window_path_lengths, window_signatures
-from siggpde.numerics.triton.kernel import diagonal, diagonal_with_gradient, diagonal_with_scale_gradient, gram
+from siggpde.numerics.triton.kernel import diagonal, diagonal_with_gradient, diagonal_with_scale_gradient
+from siggpde.numerics.triton.pairs import gram, normalized_gram
 from siggpde.numerics.triton.signature import extend, signature
 
 __all__ = [

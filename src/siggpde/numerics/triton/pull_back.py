@@ -51,8 +51,10 @@ def pull_back(
 
 
 @triton.jit(do_not_specialize=PIECES)
-def collect(pieces, starts, counts, out, size, segments, channels, steps, max_count, BLOCK: tl.constexpr):
-    """out[s][i][c]: the sum of pieces[s][c] over the pieces of segment i, divided by their number."""
+def collect(
+    pieces, starts, counts, out, size, segments, channels, steps, max_count, MEAN: tl.constexpr, BLOCK: tl.constexpr
+):
+    """out[s][i][c]: the sum of pieces[s][c] over the pieces of segment i, divided by their number if MEAN."""
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     here = at < size
     channel = at % channels
@@ -64,4 +66,6 @@ def collect(pieces, starts, counts, out, size, segments, channels, steps, max_co
     total = tl.zeros([BLOCK], out.dtype.element_ty)
     for piece in range(max_count):
         total += tl.load(pieces + first + piece, mask=here & (piece < count), other=0.0)
-    tl.store(out + at, total / count.to(out.dtype.element_ty), mask=here)
+    if MEAN:
+        total = total / count.to(out.dtype.element_ty)
+    tl.store(out + at, total, mask=here)
