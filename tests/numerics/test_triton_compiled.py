@@ -34,16 +34,17 @@ def compiled(cache: Path, capability: int, scheme: int, depth: int, *dtypes: str
 
 def check(kernels: list[dict[str, Any]]) -> None:
     assert {kernel["kernel"] for kernel in kernels} == {
-        "sweep", "reverse", "pull_back", "collect", "advance", "retreat", "collect_words",
+        "sweep", "reverse", "pull_back", "pull_back_lifted", "collect", "advance", "retreat", "collect_words",
     }  # fmt: skip
     for kernel in kernels:
         assert kernel["cubin"] > 1000
         assert kernel["target"]
         # No number of a float64 kernel goes through float32, nor the other way round.
         assert kernel["floats"] == ["f32" if kernel["dtype"] == "fp32" else "f64"], kernel
-        if kernel["kernel"] in ("sweep", "reverse", "advance", "retreat"):
+        if kernel["kernel"] in ("sweep", "reverse", "pull_back_lifted", "advance", "retreat"):
             assert kernel["fused"] > 0
-        if kernel["kernel"] in ("sweep", "reverse"):  # what a row leaves, the next one finds a turn later
+        # What a row leaves, the next one finds a turn later; what a tile adds, the next one adds to.
+        if kernel["kernel"] in ("sweep", "reverse", "pull_back_lifted"):
             assert kernel["barriers"] == 1
 
 

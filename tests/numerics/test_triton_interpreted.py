@@ -1,6 +1,6 @@
 """The Triton kernels in Triton's interpreter, which needs no GPU, in a process of its own: it is chosen at import.
 
-The cases are in triton_kernel_cases.py and triton_signature_cases.py; the slow part also runs tests of the native core
+The cases are in triton_*_cases.py; the slow part also runs tests of the native core
 unchanged, with Triton in its place.
 """
 
@@ -18,6 +18,7 @@ if importlib.util.find_spec("triton") is None:
     pytest.skip('triton is not installed: pip install "triton>=3.5"', allow_module_level=True)
 
 HERE = Path(__file__).parent
+FILES = ["triton_kernel_cases.py", "triton_lifted_cases.py", "triton_signature_cases.py"]
 INTERPRETED = {"TRITON_INTERPRET": "1", "SIGGPDE_BACKEND": "triton"}
 
 
@@ -38,13 +39,13 @@ def run_tests(file: str, *options: str) -> None:
     assert " passed" in done.stdout
 
 
-@pytest.mark.parametrize("file", ["triton_kernel_cases.py", "triton_signature_cases.py"])
+@pytest.mark.parametrize("file", FILES)
 def test_in_the_interpreter(file: str):
     run_tests(file, "-m", "not slow")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("file", ["triton_kernel_cases.py", "triton_signature_cases.py"])
+@pytest.mark.parametrize("file", FILES)
 def test_more_in_the_interpreter(file: str):
     run_tests(file, "-m", "slow")
 

@@ -15,7 +15,7 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from siggpde.numerics.triton import chen, grid, launch, pull_back
+from siggpde.numerics.triton import chen, grid, launch, pull_back, pull_back_lifted
 
 INDICES = ("x_rows", "y_rows", "starts", "counts", "prefix", "owned", "letter", "first", "last", "level")
 
@@ -28,17 +28,22 @@ def variants(scheme: int, depth: int) -> list[tuple[Any, dict[str, Any]]]:
 
 def every_variant(scheme: int, depth: int) -> list[tuple[Any, dict[str, Any]]]:
     tile = dict(zip(("SERIES", "ROWS"), launch.tile(1000), strict=True))
-    both: list[dict[str, Any]] = [
-        {"SYMMETRIC": True, "LOG": True},
-        {"SYMMETRIC": False, "LOG": False},
-        {"SYMMETRIC": True, "LOG": False},
+    kinds: list[dict[str, Any]] = [
+        {"SYMMETRIC": symmetric, "LOG": log} for symmetric in (True, False) for log in (True, False)
     ]
+    blocks = {"OWN": 16, "OTHER": 32}
     lanes = {"DEPTH": depth, "WORDS": launch.LANES // 16, "SERIES": 16}
     return [
-        *((grid.sweep, {"SCHEME": scheme, **kind, "STORE": store, **tile}) for kind in both for store in (False, True)),
-        *((grid.reverse, {"SCHEME": scheme, **kind, **tile}) for kind in both),
-        *((pull_back.pull_back, {"ADD": add, "OWN": 16, "OTHER": 32}) for add in (False, True)),
-        (pull_back.collect, {"BLOCK": 128}),
+        *(
+            (grid.sweep, {"SCHEME": scheme, **kind, "STORE": store, "LIFTED": lifted, **tile})
+            for kind in kinds
+            for store in (False, True)
+            for lifted in (False, True)
+        ),
+        *((grid.reverse, {"SCHEME": scheme, **kind, **tile}) for kind in kinds),
+        *((pull_back.pull_back, {"ADD": add, **blocks}) for add in (False, True)),
+        (pull_back_lifted.pull_back_lifted, blocks),
+        *((pull_back.collect, {"MEAN": mean, "BLOCK": 128}) for mean in (False, True)),
         *((chen.advance, {"STORE": store, **lanes}) for store in (False, True)),
         (chen.retreat, lanes),
         (chen.collect_words, {"SERIES": 16}),

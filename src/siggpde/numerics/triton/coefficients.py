@@ -18,11 +18,12 @@ import triton.language as tl
 
 # Powers of the series of e^x - 1 for x in [-1/2, 0] that rounding leaves.
 TERMS_F64, TERMS_F32 = tl.constexpr(15), tl.constexpr(9)
+INVERSE_FACTORIALS = tuple(1 / factorial(k) for k in range(TERMS_F64.value + 1))
 
 
 @triton.constexpr_function
 def inverse_factorial(k):
-    return 1 / factorial(k)
+    return INVERSE_FACTORIALS[k]
 
 
 @triton.jit

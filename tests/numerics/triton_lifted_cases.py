@@ -1,0 +1,270 @@
+"""Paths lifted by the RBF kernel, and normalised Gram matrices, by the Triton kernels in the interpreter, against the
+reference: run by test_triton_interpreted."""
+
+# pyright: reportMissingImports=false
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from helpers.random_paths import make
+from siggpde import (
+    signature_kernel,
+    signature_kernel_diag,
+    signature_kernel_diag_gradient,
+    signature_kernel_diag_scales,
+)
+from siggpde.numerics.native import operations as native
+from siggpde.numerics.reference import operations as reference
+from siggpde.numerics.static_kernel import StaticKernel
+from siggpde.numerics.triton import coefficients, diagonal, grid, launch, lifted_batch, operations, solve
+
+EPS = {torch.float64: 1e-13, torch.float32: 1e-5}
+dtypes = pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
+slow = pytest.mark.slow
+RAGGED, OTHERS = torch.tensor([4, 1, 3]), torch.tensor([3, 2])
+# Finite differences once refined, where every segment is two pieces; polynomial edges to a tolerance.
+FD, REFINED, SERIES = (0, 1e-8), (1, 1e-8), (-1, 1e-6)
+
+
+def leaf(value: Tensor | float, dtype: torch.dtype = torch.float64) -> Tensor:
+    return torch.as_tensor(value).detach().to(dtype).clone().requires_grad_()
+
+
+def with_gradients(value: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
+    """Of a sum with weights, so that no symmetry hides a mistake."""
+    weights = torch.linspace(0.5, 1.5, value.numel(), dtype=value.dtype).reshape(value.shape)
+    return value.detach(), *torch.autograd.grad((value * weights).sum(), inputs)
+
+
+def worst(got: tuple[Tensor, ...], wanted: tuple[Tensor, ...]) -> float:
+    """The largest difference, beside the largest number of each result."""
+    pairs = [(a.double(), b.double()) for a, b in zip(got, wanted, strict=True)]
+    return max(float((a - b).abs().max() / b.abs().max()) for a, b in pairs)
+
+
+def agree(compute: Callable[[Any, torch.dtype], tuple[Tensor, ...]], dtype: torch.dtype, solver: tuple[int, float]):
+    """What Triton computes in a dtype is what the reference computes in float64, parameters and their gradients too."""
+    got = compute(operations, dtype)
+    assert got[0].dtype == got[1].dtype == dtype
+    # The reference is exact; gradients have fewer digits than the tolerance asks for values.
+    bound = EPS[dtype] if solver[0] >= 0 else max(EPS[dtype], 100 * solver[1])
+    assert worst(got, compute(reference, torch.float64)) < bound
+
+
+@dtypes
+@pytest.mark.parametrize(
+    ("solver", "amplitude", "log"),
+    [
+        pytest.param(FD, 1.0, False, id="fd"),
+        pytest.param(REFINED, 3.0, True, id="log refined"),
+        pytest.param(SERIES, 1.0, False, id="series", marks=slow),
+        pytest.param(SERIES, 3.0, False, id="split series", marks=slow),
+        pytest.param(SERIES, 3.0, True, id="log split series", marks=slow),
+    ],
+)
+def test_the_diagonal_and_its_gradients(dtype: torch.dtype, solver: tuple[int, float], amplitude: float, log: bool):
+    points = make("smooth", 0, 3, 4, 2, 1.0)
+
+    def compute(ops: Any, dtype: torch.dtype) -> tuple[Tensor, ...]:
+        x, h, a = leaf(points, dtype), leaf(0.7), leaf(amplitude)
+        static = StaticKernel("rbf", h, a, 1.0)
+        return with_gradients(ops.diagonal(x, RAGGED, static, *solver, log, 1, True), x, h, a)
+
+    agree(compute, dtype, solver)
+
+
+@dtypes
+@pytest.mark.parametrize(
+    ("solver", "amplitude"),
+    [
+        pytest.param(FD, 1.0, id="fd"),
+        pytest.param(REFINED, 3.0, id="refined", marks=slow),
+        pytest.param(SERIES, 3.0, id="split series", marks=slow),
+    ],
+)
+@pytest.mark.parametrize("symmetric", [False, True], ids=["pairs", "symmetric"])
+def test_gram_matrices_and_their_gradients(
+    dtype: torch.dtype, solver: tuple[int, float], amplitude: float, symmetric: bool
+):
+    points, others = make("smooth", 1, 3, 4, 2, 1.0), make("brownian", 2, 2, 3, 2, 1.0)
+
+    def compute(ops: Any, dtype: torch.dtype) -> tuple[Tensor, ...]:
+        x, h, a = leaf(points, dtype), leaf(0.7), leaf(amplitude)
+        y, lengths = (None, None) if symmetric else (leaf(others, dtype), OTHERS)
+        value = ops.gram(x, RAGGED, y, lengths, StaticKernel("rbf", h, a, 1.0), *solver, 1, True)
+        return with_gradients(value, x, h, a, *([] if y is None else [y]))
+
+    agree(compute, dtype, solver)
+
+
+@dtypes
+@pytest.mark.parametrize("log", [False, pytest.param(True, marks=slow)])
+def test_scale_gradients(dtype: torch.dtype, log: bool):
+    """Far from the origin, where the gradients of the points cancel: only differences of points matter."""
+    points, theta = 5 + make("brownian", 3, 3, 4, 3), torch.tensor([0.5, 1.0, 2.0])
+
+    def compute(ops: Any, dtype: torch.dtype) -> tuple[Tensor, ...]:
+        static = StaticKernel("rbf", leaf(0.7), leaf(1.5), 1.0)
+        return ops.diagonal_with_scale_gradient(points.to(dtype), RAGGED, theta.to(dtype), static, 0, 1e-8, log, 1)
+
+    agree(compute, dtype, FD)
+    assert not compute(operations, dtype)[1].requires_grad
+
+
+@pytest.mark.parametrize(
+    ("static", "solver", "symmetric"),
+    [
+        pytest.param("linear", FD, False, id="linear"),
+        pytest.param("rbf", FD, False, id="rbf"),
+        pytest.param("rbf", FD, True, id="rbf, symmetric", marks=slow),
+        pytest.param("linear", SERIES, True, id="linear, series, symmetric", marks=slow),
+        pytest.param("rbf", SERIES, False, id="rbf, split series", marks=slow),
+    ],
+)
+def test_normalised_gram_matrices_and_their_gradients(
+    monkeypatch: pytest.MonkeyPatch, static: str, solver: tuple[int, float], symmetric: bool
+):
+    """Grids are rescaled on the way, here by 4 as soon as numbers are above 4."""
+    monkeypatch.setattr(grid, "GROWN", tl.constexpr(2.0))
+    points, others = make("smooth", 4, 2, 4, 2, 4.0), make("brownian", 5, 2, 3, 2, 4.0)
+    lengths = torch.tensor([4, 3])
+
+    def compute(ops: Any) -> tuple[Tensor, ...]:
+        x, y = leaf(points), None if symmetric else leaf(others)
+        lift = StaticKernel("rbf", leaf(0.7), leaf(3.0), 1.0) if static == "rbf" else None
+        norm = ops.diagonal(x, lengths, lift, *solver, True, 1, True) / 2
+        other = norm if y is None else ops.diagonal(y, OTHERS, lift, *solver, True, 1, True) / 2
+        assert float(norm.detach().max()) > 1  # k > e², so that there is something to rescale
+        value = ops.normalized_gram(x, lengths, y, OTHERS, norm, other, lift, *solver, 1, True)
+        parameters = [] if lift is None else [lift.bandwidth, lift.amplitude]
+        return with_gradients(value, x, *([] if y is None else [y]), *parameters)
+
+    assert worst(compute(operations), compute(reference)) < (1e-12 if solver is FD else 1e-4)
+
+
+@slow
+def test_normalised_gram_matrices_beyond_range():
+    """Finite differences of long steps: numbers beyond 1e308, and those of the gradient with them."""
+
+    def compute(ops: Any) -> tuple[Tensor, ...]:
+        x = leaf(9000.0 * torch.arange(15.0).double()[None, :, None])
+        y = leaf(8000.0 * torch.arange(14.0).double()[None, :, None])
+        of_x, of_y = (ops.diagonal(v, None, None, *FD, True, 1, True) / 2 for v in (x, y))
+        assert min(float(of_x.detach()), float(of_y.detach())) > 355
+        return with_gradients(ops.normalized_gram(x, None, y, None, of_x, of_y, None, *FD, 1, True), x, y)
+
+    assert worst(compute(operations), compute(reference)) < 1e-12
+
+
+def test_public_functions_take_the_kernel(monkeypatch: pytest.MonkeyPatch):
+    """Everything is computed by Triton, twice if asked, and after the end of a series anything may stand."""
+    for name in ("diagonal", "gram", "normalized_gram", "diagonal_with_scale_gradient", "diagonal_with_gradient"):
+        monkeypatch.setattr(reference, name, None)
+    points = make("smooth", 6, 2, 3, 1, 1.0)
+    points[1, 2] = torch.nan
+    x = leaf(points)
+    how: dict[str, Any] = {"static": "rbf", "bandwidth": 0.7, "amplitude": 1.5, "solver": "fd", "lengths": [3, 2]}
+    value = signature_kernel_diag(x, **how)
+    once, again = (torch.autograd.grad(value.sum(), x, retain_graph=True)[0] for _ in range(2))
+    assert torch.equal(once, again)
+    assert not once[1, 2].any()
+    for a, b in zip(signature_kernel_diag_gradient(x, **how), (value, once), strict=True):
+        assert torch.equal(a, b)
+    assert torch.equal(signature_kernel_diag_scales(x, torch.ones(1).double(), **how)[0], value)
+    torch.testing.assert_close(signature_kernel(x, **how).diagonal(), value, rtol=1e-14, atol=0)
+    correlation = signature_kernel(x.detach().float(), normalize=True, **how)
+    assert correlation.dtype == torch.float32
+    torch.testing.assert_close(correlation.diagonal(), torch.ones(2), rtol=0, atol=0)
+
+
+def test_splitting_is_planned_from_lifted_lengths():
+    """At a loose tolerance another plan than the native core's would make another number, far beyond rounding."""
+    x, static = make("heavy-tailed", 7, 2, 3, 2, 2.0), StaticKernel("rbf", leaf(0.7), leaf(3.0), 1.0)
+    batch = lifted_batch.LiftedBatch(x, None, static)
+    batch.plan(diagonal.plan_request(-1, 1e-2, True, False, x.dtype))
+    assert (batch.plans.counts > 1).any()
+    value = operations.diagonal(x, None, static, -1, 1e-2, False, 1, False)
+    torch.testing.assert_close(value, native.diagonal(x, None, static, -1, 1e-2, False, 1, False), rtol=1e-11, atol=0)
+    alone = operations.diagonal(x[1:], None, static, -1, 1e-2, False, 1, False)
+    assert torch.equal(value[1:], alone)
+
+
+@pytest.mark.parametrize("log", [False, pytest.param(True, marks=slow)])
+@pytest.mark.parametrize("pairs", [False, pytest.param(True, marks=slow)])
+def test_grids_of_several_bands_and_segments(monkeypatch: pytest.MonkeyPatch, log: bool, pairs: bool):
+    """Rows come in bands and, for the gradient, in segments: here of four rows each, as if memory were small."""
+    monkeypatch.setattr(launch, "MAX_ROWS", 4)
+    monkeypatch.setattr(solve, "_OWN", 4)
+    monkeypatch.setattr(solve, "_OTHER", 4)
+    assert solve.rows_per_segment(6, 1, launch.tile(6)[1]) == 4
+    points, lengths = make("brownian", 8, 2, 7, 1), torch.tensor([7, 5])
+
+    def compute(ops: Any, _dtype: torch.dtype) -> tuple[Tensor, ...]:
+        x, h, a = leaf(points), leaf(0.7), leaf(1.0)
+        static = StaticKernel("rbf", h, a, 1.0)
+        if not pairs:
+            value = ops.diagonal(x, lengths, static, *FD, log, 1, True)
+        elif log:
+            norm = torch.full((2,), 0.5).double()
+            value = ops.normalized_gram(x, lengths, x, lengths, norm, norm, static, *FD, 1, True)
+        else:
+            value = ops.gram(x, lengths, None, None, static, *FD, 1, True)
+        return with_gradients(value, x, h, a)
+
+    agree(compute, torch.float64, FD)
+
+
+@triton.jit
+def less_one_of(z, out, SIZE: tl.constexpr):
+    at = tl.arange(0, SIZE)
+    tl.store(out + at, coefficients.less_one(tl.load(z + at)))
+
+
+@dtypes
+def test_near_points_keep_their_digits(dtype: torch.dtype):
+    z = torch.cat([torch.zeros(1), torch.logspace(-30, 4, 511)]).to(dtype)
+    out = torch.empty_like(z)
+    less_one_of[(1,)](z, out, SIZE=512)
+    torch.testing.assert_close(out, torch.expm1(-z / 2), rtol=4 * torch.finfo(dtype).eps, atol=0)
+
+
+def weighted(value: Tensor, x: Tensor) -> Tensor:
+    return torch.autograd.grad(value.square().sum(), x)[0]
+
+
+RBF: dict[str, Any] = {"static": "rbf", "bandwidth": 0.5, "amplitude": 3.0}
+OPERATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "diagonal": lambda x: signature_kernel_diag(x[:1, :2], tol=0.5, **RBF),
+    "gradient": lambda x: weighted(signature_kernel_diag(x, solver="fd", refine=1, **RBF), x),
+    "gram": lambda x: weighted(signature_kernel(x, solver="fd", **RBF), x),
+    "normalised": lambda x: signature_kernel(x[:, :2], solver="fd", normalize=True, **RBF),
+}
+
+
+@pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
+def test_nothing_is_made_on_the_default_device(operation: Callable[[Tensor], Tensor]):
+    """Here that device is one without numbers: a tensor that does not say where it belongs would break the rest."""
+    x = leaf(make("drift", 9, 2, 3, 2, 4.0))
+    wanted = operation(x)
+    with torch.device("meta"):
+        got = operation(x)
+    assert torch.equal(got, wanted)
+
+
+@settings(max_examples=3, deadline=None, derandomize=True)
+@given(st.integers(0, 999), st.sampled_from(["spiky", "out-and-back"]), st.floats(0.3, 3), st.floats(0.3, 2))
+def test_the_tolerance_holds(seed: int, family: str, bandwidth: float, amplitude: float):
+    x = make(family, seed, 2, 4, 3, 1.0)
+    static = StaticKernel("rbf", leaf(bandwidth), leaf(amplitude), 1.0)
+    exact = reference.diagonal(x, None, static, -1, 1e-8, False, 1, False).detach()
+    assert ((operations.diagonal(x, None, static, -1, 1e-2, False, 1, False) - exact).abs() <= 1e-2 * exact).all()
