@@ -99,6 +99,14 @@ def _positive(value: Parameter, name: str) -> Parameter:
     return number
 
 
+def per_parameter(of_logarithms: Tensor, *parameters: Parameter | None) -> tuple[Tensor | None, ...]:
+    """Gradients in the parameters from those in their logarithms; None for plain numbers."""
+    return tuple(
+        of_logarithm.to(parameter) / parameter if isinstance(parameter, Tensor) else None
+        for of_logarithm, parameter in zip(of_logarithms, parameters, strict=True)
+    )
+
+
 def cross_differences(static: StaticKernel, x: Tensor, y: Tensor) -> Tensor:
     """p_ij = kappa(x_(i+1), y_(j+1)) - kappa(x_i, y_(j+1)) - kappa(x_(i+1), y_j) + kappa(x_i, y_j), (n, I, J).
 

@@ -9,8 +9,7 @@ from torch import Tensor
 
 from siggpde.numerics.autograd import once_differentiable
 from siggpde.numerics.native.calls import run_gram
-from siggpde.numerics.native.lifted import per_parameter
-from siggpde.numerics.static_kernel import StaticKernel
+from siggpde.numerics.static_kernel import StaticKernel, per_parameter
 
 
 def gram(

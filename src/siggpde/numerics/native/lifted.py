@@ -9,7 +9,7 @@ from torch import Tensor
 
 from siggpde.numerics.autograd import once_differentiable
 from siggpde.numerics.native.calls import run_diagonal
-from siggpde.numerics.static_kernel import Static, StaticKernel
+from siggpde.numerics.static_kernel import Static, StaticKernel, per_parameter
 
 
 class LiftedDiagonal(torch.autograd.Function):
@@ -39,11 +39,3 @@ def _pull_back(
     """The gradients for sensitivities grad (n,); `_x` tells `once_differentiable` that they depend on x."""
     of_logarithms = grad.double() @ parameters.double()
     return gradient * grad[:, None, None], *per_parameter(of_logarithms, bandwidth, amplitude)
-
-
-def per_parameter(of_logarithms: Tensor, *parameters: Any) -> tuple[Tensor | None, ...]:
-    """Gradients in the parameters from those in their logarithms; None for plain numbers."""
-    return tuple(
-        of_logarithm / parameter if isinstance(parameter, Tensor) else None
-        for of_logarithm, parameter in zip(of_logarithms, parameters, strict=True)
-    )

@@ -70,9 +70,7 @@ def solve_gram(x: Side, y: Side | None, norms: Norms | None) -> tuple[Tensor, Fa
     return value, x.rounding or (None if y is None or y.rounding is None else (*y.rounding[:4], 1))
 
 
-def differentiate_gram(
-    x: Side, y: Side | None, weight: Tensor, norms: Norms | None
-) -> tuple[Tensor, Tensor | None]:
+def differentiate_gram(x: Side, y: Side | None, weight: Tensor, norms: Norms | None) -> tuple[Tensor, Tensor | None]:
     """Gradients of the weighted sum of k in the segments' values of x and, if there is a y, of y."""
     other = x if y is None else y
     if y is None:

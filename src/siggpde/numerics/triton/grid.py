@@ -11,8 +11,8 @@ With LOG a cell has its own power of two, E: its numbers are the true ones divid
 edges and used again by the reverse sweep, so that no number overflows as long as log k is finite.
 
 Layouts, the last index being contiguous: pieces x and y [series][field][step], see `coefficients`; `bottom`
-[pair][M (+ E)][column]; `corner` [pair][U (and E)][row]; `value` [U (and E)][pair]; of some rows: `store`, the inputs of
-all cells, [pair][row][2 M + 1 (+ E)][column], and `rho` [pair][row][column].
+[pair][M (+ E)][column]; `corner` [pair][U (and E)][row]; `value` [U (and E)][pair]; of some rows: `store`, the inputs
+of all cells, [pair][row][2 M + 1 (+ E)][column], and `coefficients` [pair][row][column].
 """
 
 # Triton's language is not quite Python, and Triton need not be installed to check the types of the rest.
@@ -43,8 +43,9 @@ def sweep(
     SCHEME: tl.constexpr, SYMMETRIC: tl.constexpr, LOG: tl.constexpr, STORE: tl.constexpr, LIFTED: tl.constexpr,
     SERIES: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
-    """Rows [begin, end) of every grid: advances `bottom`, fills `corner` (SYMMETRIC) or `value`; with STORE also `store`
-    and `coefficients`, the rho of all cells.
+    """Rows [begin, end) of every grid: advances `bottom`, fills `corner` (SYMMETRIC) or `value`.
+
+    With STORE it also fills `store` and `coefficients`, the rho of all cells.
 
     Pair p is (p // others, p % others), or (p, p) if SYMMETRIC.
     """
@@ -153,7 +154,7 @@ def reverse(
     """The reverse of rows [begin, end), from the inputs of their cells in `store`: sensitivities of the coefficients.
 
     Turns the sensitivities of their outputs (`bottom_bar`, as `bottom`, and `corner_bar`, as `corner`, or the
-    `weight` [pair] of the value) into those of their inputs, and replaces each rho of `coefficients` by its sensitivity.
+    `weight` [pair] of the value) into those of their inputs, and each rho of `coefficients` into its sensitivity.
     """
     M: tl.constexpr = degree(SCHEME)
     FIELDS: tl.constexpr = 2 * M + 1 + LOG

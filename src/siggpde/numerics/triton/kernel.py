@@ -13,7 +13,7 @@ from torch import Tensor
 
 from siggpde.numerics.autograd import once_differentiable
 from siggpde.numerics.errors import raise_or_warn
-from siggpde.numerics.static_kernel import StaticKernel
+from siggpde.numerics.static_kernel import StaticKernel, per_parameter
 from siggpde.numerics.triton.diagonal import Wanted, plan_request, solve_diagonal
 from siggpde.numerics.triton.lifted_batch import LiftedBatch, make_batch
 
@@ -93,35 +93,31 @@ class _Diagonal(torch.autograd.Function):
     ) -> Tensor:  # fmt: skip
         static = None if name is None else StaticKernel(name, bandwidth, amplitude, alpha)
         value, gradient, parameters = _run_diagonal(x, lengths, None, static, settings, "points")
-        ctx.save_for_backward(x, lengths, bandwidth, amplitude)
-        ctx.rest = name, alpha, settings
+        tensors = (None, None) if static is None else static.tensors
+        ctx.save_for_backward(x, lengths, *tensors)
+        ctx.call = static, settings
         ctx.kept = [(gradient, parameters)]
         return value
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        x, lengths, bandwidth, amplitude = ctx.saved_tensors
+        x, lengths, *tensors = ctx.saved_tensors
         if ctx.kept:
             gradient, parameters = ctx.kept.pop()
         else:  # an earlier backward pass has used it: compute it again
-            name, alpha, settings = ctx.rest
-            static = None if name is None else StaticKernel(name, bandwidth, amplitude, alpha)
+            static, settings = ctx.call
             with warnings.catch_warnings():  # the forward pass has warned already
                 warnings.simplefilter("ignore")
                 _, gradient, parameters = _run_diagonal(x, lengths, None, static, settings, "points")
-        of_x, of_bandwidth, of_amplitude = once_differentiable(
-            _pull_back, grad, x, bandwidth, amplitude, gradient, parameters
-        )
+        of_x, of_bandwidth, of_amplitude = once_differentiable(_pull_back, grad, x, *tensors, gradient, parameters)
         return of_x, None, None, of_bandwidth, of_amplitude, None, None
 
 
 def _pull_back(
-    grad: Tensor, _x: Tensor, bandwidth: Tensor | None, amplitude: Tensor | None, gradient: Tensor,
-    parameters: Tensor | None,
-) -> tuple[Tensor, Tensor | None, Tensor | None]:  # fmt: skip
+    grad: Tensor, _x: Tensor, bandwidth: Any, amplitude: Any, gradient: Tensor, parameters: Tensor | None
+) -> tuple[Tensor | None, ...]:
     """The gradients for sensitivities grad (n,); `_x` tells `once_differentiable` that they depend on x."""
     of_x = gradient * grad[:, None, None]
-    if parameters is None or bandwidth is None or amplitude is None:
+    if parameters is None:
         return of_x, None, None
-    of_logarithms = grad.double() @ parameters
-    return of_x, of_logarithms[0].to(bandwidth) / bandwidth, of_logarithms[1].to(amplitude) / amplitude
+    return of_x, *per_parameter(grad.double() @ parameters, bandwidth, amplitude)

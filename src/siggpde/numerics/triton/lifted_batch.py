@@ -19,14 +19,15 @@ class LiftedBatch(Batch):
     lifted = True
 
     def __init__(self, x: Tensor, lengths: Tensor | None, static: StaticKernel, theta: Tensor | None = None):
-        self.static = static._replace(bandwidth=static.bandwidth.detach(), amplitude=static.amplitude.detach())
+        _, self.bandwidth, self.amplitude, _ = static.numbers
+        self.static = static._replace(bandwidth=self.bandwidth, amplitude=self.amplitude)
         super().__init__(x, lengths, theta)
 
     def _measure(self, points: Tensor, inside: Tensor) -> tuple[Tensor, Tensor]:
         points = torch.where(inside, points, 0.0)
-        self.points = points / self.static.bandwidth.to(points)
+        self.points = points / self.bandwidth
         ones = torch.ones_like(points[:, 1:, :1])
-        fields = [self.points[:, :-1], self.points[:, 1:], ones * self.static.amplitude.to(points), ones]
+        fields = [self.points[:, :-1], self.points[:, 1:], ones * self.amplitude, ones]
         squared = squared_segments(self.static, points.double())
         return torch.where(inside[:, 1:], torch.cat(fields, 2), 0.0), torch.where(inside[:, 1:, 0], squared, 0.0)
 
@@ -43,7 +44,7 @@ class LiftedBatch(Batch):
         return out
 
     def of_points(self, of_segments: Tensor) -> Tensor:
-        return self._of_scaled(of_segments) / self.static.bandwidth.to(of_segments)
+        return self._of_scaled(of_segments) / self.bandwidth
 
     def of_log_scales(self, of_segments: Tensor, centre: Tensor) -> Tensor:
         """Gradients in the logarithms of factors of the channels, (n, channels), float64.
@@ -56,7 +57,7 @@ class LiftedBatch(Batch):
     def of_log_parameters(self, of_segments: Tensor, centre: Tensor) -> Tensor:
         """Gradients in the logarithms of bandwidth and amplitude, (n, 2), float64."""
         bandwidth = -self.of_log_scales(of_segments, centre).sum(1)
-        amplitude = of_segments[:, :, -2].double().sum(1) * self.static.amplitude.to(self.squared)
+        amplitude = of_segments[:, :, -2].double().sum(1) * self.amplitude
         return torch.stack([bandwidth, amplitude], 1)
 
     def _of_scaled(self, of_segments: Tensor) -> Tensor:

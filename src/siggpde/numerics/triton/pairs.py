@@ -10,7 +10,7 @@ from torch import Tensor
 
 from siggpde.numerics.autograd import once_differentiable
 from siggpde.numerics.errors import raise_or_warn
-from siggpde.numerics.static_kernel import StaticKernel
+from siggpde.numerics.static_kernel import StaticKernel, per_parameter
 from siggpde.numerics.triton.gram import Norms, Side, differentiate_gram, prepare, solve_gram
 from siggpde.numerics.triton.lifted_batch import LiftedBatch, make_batch
 
@@ -38,7 +38,7 @@ def normalized_gram(
 
 
 def _parameters(static: StaticKernel | None) -> tuple[Tensor | None, Tensor | None]:
-    return (None, None) if static is None else (static.bandwidth, static.amplitude)
+    return (None, None) if static is None else static.tensors
 
 
 class _Call(NamedTuple):
@@ -101,5 +101,4 @@ def _gradients(
     if columns is not None and of_columns is not None:
         assert isinstance(columns.batch, LiftedBatch)
         of_logarithms = of_logarithms + columns.batch.of_log_parameters(of_columns, centre).sum(0)
-    of_bandwidth, of_amplitude = of_logarithms.unbind()
-    return of_x, of_y, *of_norms, of_bandwidth.to(bandwidth) / bandwidth, of_amplitude.to(amplitude) / amplitude
+    return of_x, of_y, *of_norms, *per_parameter(of_logarithms, bandwidth, amplitude)

@@ -1,8 +1,9 @@
 """Grids of prepared pieces, solved and differentiated.
 
 Pieces are [series][field][step], contiguous, with the fields of `coefficients`: increments, or segments that a static
-kernel lifts. `rows` (series,) int64 is the number of steps of each series. All series of a call share the scheme. The reverse sweep keeps the state at the start of every segment of about sqrt(steps)
-rows and solves a segment again with all its cells stored: memory grows as steps^1.5.
+kernel lifts. `rows` (series,) int64 is the number of steps of each series. All series of a call share the scheme. The
+reverse sweep keeps the state at the start of every segment of about sqrt(steps) rows and solves a segment again with
+all its cells stored: memory grows as steps^1.5.
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ class Steps:
 class Grids:
     """The grids of all pairs of x and y, or of each x with itself if y is None.
 
-    With `log_value` grids are rescaled on the way. The values of k(X, X) are then logarithms; those of pairs are divided
-    by the exponentials of `log_norm` (pairs,).
+    With `log_value` grids are rescaled on the way. The values of k(X, X) are then logarithms; those of pairs are
+    divided by the exponentials of `log_norm` (pairs,).
     """
 
     def __init__(self, x: Steps, y: Steps | None, scheme: int, log_value: bool, log_norm: Tensor | None = None):
