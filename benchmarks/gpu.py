@@ -30,7 +30,9 @@ from siggpde.gp.likelihoods import Softmax
 from siggpde.numerics import backend, triton
 from siggpde.numerics.inputs import row_mask
 from siggpde.numerics.reference import kernel as reference
+from siggpde.numerics.reference import operations
 from siggpde.numerics.reference import signature as reference_signature
+from siggpde.numerics.static_kernel import StaticKernel
 from siggpde.training import NaturalGradients, PaperSchedule
 from siggpde.word_sets import words_up_to
 
@@ -68,6 +70,14 @@ def results(value: Tensor, *inputs: Tensor) -> list[Tensor]:
     return [value.detach(), *torch.autograd.grad((value * weight).sum(), inputs)]
 
 
+def lifted(function: Callable[..., Tensor], *series: Tensor, **settings: Any) -> list[Tensor]:
+    """Results for paths lifted by the RBF kernel, with gradients in its parameters in the dtype of the series."""
+    h, amplitude = (torch.tensor(v, dtype=torch.float64, requires_grad=True) for v in (0.7, 1.5))
+    value = function(*series, static="rbf", bandwidth=h, amplitude=amplitude, **settings)
+    *found, of_h, of_amplitude = results(value, *series, h, amplitude)
+    return [*found, of_h.to(found[0]), of_amplitude.to(found[0])]
+
+
 def checks(device: torch.device, length: int) -> list[Check]:
     """Every operation and its gradient, against the reference."""
     x64, y64 = paths(3, length, 2), paths(2, length - 1, 2, seed=1)
@@ -77,16 +87,24 @@ def checks(device: torch.device, length: int) -> list[Check]:
     a, b = x64.clone().requires_grad_(), y64.clone().requires_grad_()
     log_theta = torch.zeros(3, 2, dtype=torch.float64, requires_grad=True)
     scaled = reference.diagonal(x64 * log_theta.exp()[:, None], lengths, exact)
+    h, amplitude = (torch.tensor(v, dtype=torch.float64, requires_grad=True) for v in (0.7, 1.5))
+    rbf, plain = StaticKernel("rbf", h, amplitude, 1.0), (-1, 1e-8)
+    norms = [operations.diagonal(v, c, None, *plain, True, 1, True) / 2 for v, c in ((a, lengths), (b, None))]
     wanted = {
         "diagonal": results(reference.diagonal(a, lengths, exact), a),
         "log diagonal": results(reference.diagonal(a, lengths, exact, True), a),
-        "fd": results(reference.diagonal(a, lengths, reference.scheme_of("fd", 1)), a),
+        "fd": results(reference.diagonal(a, lengths, reference.scheme_of(1)), a),
         "gram": results(reference.gram(a, lengths, b, None, exact), a, b),
         "symmetric gram": results(reference.gram(a, lengths, a, lengths, exact), a),
         "scales": [scaled.detach(), torch.autograd.grad(scaled.sum(), log_theta)[0]],
+        "rbf diagonal": results(operations.diagonal(a, lengths, rbf, *plain, False, 1, True), a, h, amplitude),
+        "rbf gram": results(operations.gram(a, lengths, b, None, rbf, *plain, 1, True), a, b, h, amplitude),
+        "normalised gram": results(
+            operations.normalized_gram(a, lengths, b, None, *norms, None, *plain, 1, True), a, b
+        ),
         "signature": results(reference_signature.signature(a, row_mask(a, lengths), listed), a),
     }
-    wanted["diagonal, one pass"] = wanted["diagonal"]
+    wanted["diagonal, one pass"] = [*operations.diagonal_with_gradient(x64, lengths, None, *plain, False, 1)]
     found: list[Check] = []
     for dtype, allowed in ALLOWED.items():
         x, y = (v.to(device, dtype).requires_grad_() for v in (x64, y64))
@@ -99,6 +117,11 @@ def checks(device: torch.device, length: int) -> list[Check]:
             "gram": lambda x=x, y=y, s=settings: results(siggpde.signature_kernel(x, y, **s), x, y),
             "symmetric gram": lambda x=x, s=settings: results(siggpde.signature_kernel(x, **s), x),
             "scales": lambda x=x, s=settings: siggpde.signature_kernel_diag_scales(x, torch.ones(2), **s),
+            "rbf diagonal": lambda x=x, s=settings: lifted(siggpde.signature_kernel_diag, x, **s),
+            "rbf gram": lambda x=x, y=y, s=settings: lifted(siggpde.signature_kernel, x, y, **s),
+            "normalised gram": lambda x=x, y=y, s=settings: results(
+                siggpde.signature_kernel(x, y, normalize=True, **s), x, y
+            ),
             "signature": lambda x=x: results(siggpde.signature(x, words=listed, lengths=lengths), x),
         }
         for name, call in calls.items():
@@ -175,7 +198,12 @@ def timings(device: torch.device, quick: bool) -> list[Timing]:
                     "k(X,X)": lambda x=x: siggpde.signature_kernel_diag(x),
                     "k(X,X) + path gradient": lambda x=leaf: siggpde.signature_kernel_diag(x).sum().backward(),
                     "k(X,X) + scale gradient": lambda x=x, t=theta: siggpde.signature_kernel_diag_scales(x, t),
+                    "k(X,X), RBF": lambda x=x: siggpde.signature_kernel_diag(x, static="rbf"),
+                    "k(X,X), RBF + path gradient": lambda x=leaf: (
+                        siggpde.signature_kernel_diag(x, static="rbf").sum().backward()
+                    ),
                     "Gram of 200": lambda x=small: siggpde.signature_kernel(x),
+                    "normalised Gram of 200": lambda x=small: siggpde.signature_kernel(x, normalize=True),
                     "signature, depth 4": lambda x=x: siggpde.signature(x, 4),
                     "signature, depth 4 + gradient": lambda x=leaf: siggpde.signature(x, 4).sum().backward(),
                 }
@@ -200,7 +228,7 @@ def main() -> int:
     compared += training_checks(device, *((12, 3) if triton.interpreted() else (300, 20)))
     for check in compared:
         verdict = "ok" if check.worst <= check.allowed else "WRONG"
-        sys.stdout.write(f"{check.name:16} {check.dtype:8} {check.worst:9.1e} of {check.allowed:.0e}  {verdict}\n")
+        sys.stdout.write(f"{check.name:18} {check.dtype:8} {check.worst:9.1e} of {check.allowed:.0e}  {verdict}\n")
     timed = [] if triton.interpreted() else timings(device, options.quick)
     for timing in timed:
         sys.stdout.write(f"{timing.name:60} GPU {timing.gpu:10.3f} ms   CPU {timing.cpu:10.3f} ms\n")

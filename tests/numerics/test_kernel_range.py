@@ -8,6 +8,7 @@ from torch import Tensor
 
 from helpers.random_paths import make
 from siggpde import signature_kernel, signature_kernel_diag, signature_kernel_diag_scales
+from siggpde.numerics.reference import kernel as reference
 
 DTYPES = pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 
@@ -89,6 +90,14 @@ def test_logarithms_of_large_paths(dtype: torch.dtype):
     for size in (1e8, 1e30):
         with pytest.raises(OverflowError, match=r"series 2 of x is beyond even its logarithm; rescale the series"):
             signature_kernel_diag(with_one_large(dtype, size), log=True)
+
+
+def test_the_reference_has_logarithms_too():
+    """Finite differences of a straight line in long steps: k is about e^518, which plain torch rescales on the way."""
+    x = 9000.0 * torch.arange(9.0).double()[None, :, None]
+    wanted = signature_kernel_diag(x, solver="fd", log=True)
+    got = reference.diagonal(x, None, reference.scheme_of(0), log=True)
+    torch.testing.assert_close(got, wanted, rtol=1e-13, atol=0)
 
 
 def test_float64_holds_what_float32_does_not():

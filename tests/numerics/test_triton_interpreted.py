@@ -50,6 +50,21 @@ def test_more_in_the_interpreter(file: str):
     run_tests(file, "-m", "slow")
 
 
+@pytest.mark.slow
+def test_the_command_for_a_machine_with_a_gpu():
+    """In the interpreter it compares every operation with the reference, and times nothing."""
+    flags = ["-S"] if sys.flags.no_site else []
+    done = subprocess.run(
+        [sys.executable, *flags, str(HERE.parents[1] / "benchmarks" / "gpu.py")],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | INTERPRETED,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "rbf gram" in done.stdout
+
+
 # Tests of the native core, and which of a file's: long paths, and large ones, which are cut into thousands of pieces,
 # would take the interpreter hours.
 NATIVE = {

@@ -96,7 +96,7 @@ def test_the_diagonal_and_its_gradients(dtype: torch.dtype, solver: tuple[int, f
 def test_gram_matrices_and_their_gradients(
     dtype: torch.dtype, solver: tuple[int, float], amplitude: float, symmetric: bool
 ):
-    points, others = make("smooth", 1, 3, 4, 2, 1.0), make("brownian", 2, 2, 3, 2, 1.0)
+    points, others = make("smooth", 21, 3, 4, 2, 1.0), make("brownian", 22, 2, 3, 2, 1.0)
 
     def compute(ops: Any, dtype: torch.dtype) -> tuple[Tensor, ...]:
         x, h, a = leaf(points, dtype), leaf(0.7), leaf(amplitude)
