@@ -89,6 +89,7 @@ def test_errors():
 def test_kernels_average_before_they_solve(caplog: pytest.LogCaptureFixture):
     x, y = make("brownian", 0, 3, 20, 2), make("brownian", 1, 2, 9, 2)
     short, lengths = average_points(x, 6, lengths=[20, 4, 9])
+    caplog.clear()
     with caplog.at_level(logging.INFO, LOGGER):
         cross = signature_kernel(x, y, lengths=[20, 4, 9], max_points=6)
         alone = signature_kernel(x, lengths=[20, 4, 9], max_points=6)

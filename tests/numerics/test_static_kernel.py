@@ -171,8 +171,8 @@ def test_wrong_settings_say_what_is_wrong(settings: dict[str, Any], error: type[
 
 
 def test_too_large_is_refused_and_named():
-    x = paths(20, 2, 40, 1)
+    x = paths(20, 2, 3, 1)
     with pytest.raises(OverflowError, match="series 0 of x"):
-        signature_kernel_diag(x, static="rbf", amplitude=400.0)
+        signature_kernel_diag(x, static="rbf", amplitude=480.0, bandwidth=0.1)
     with pytest.raises(ValueError, match="not finite"):
         signature_kernel_diag(torch.full((1, 3, 1), math.inf).double(), static="rbf")

@@ -213,7 +213,7 @@ def test_a_pipeline_that_learns():
         ({"difference": 9}, "difference must be an integer from 0 to 5"),
         ({"window": "dyadic", "window_length": 3}, "window_length is for sliding and expanding windows"),
         ({"window": "sliding", "window_length": 100}, "longer than the series of fit, which have 17 points"),
-        ({"depth": 40}, "lower it"),
+        ({"depth": 40}, "ask for fewer"),
         ({"dtype": "half"}, "dtype must be"),
     ],
 )

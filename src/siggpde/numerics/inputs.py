@@ -115,8 +115,13 @@ def _check_type(x: torch.Tensor, name: str) -> None:
         raise ValueError(f"{name} must be float32 or float64, got {x.dtype}; {fix}")
     if x.layout is not torch.strided:
         raise ValueError(f"{name} must be a dense tensor, got {x.layout}; convert it with .to_dense()")
-    if x.is_meta:
+    if _has_no_numbers(x):
         raise ValueError(f"{name} is on the device meta, where tensors have no numbers; move it to another")
+
+
+def _has_no_numbers(x: torch.Tensor) -> bool:
+    """Whether x is on the device meta. Tensors of other classes may keep their numbers elsewhere."""
+    return x.is_meta and type(x) in (torch.Tensor, torch.nn.Parameter)
 
 
 def _from_numpy(x: Any, name: str) -> torch.Tensor:
@@ -161,7 +166,7 @@ def _as_integers(lengths: Any, wanted: str) -> torch.Tensor:
     """An int64 tensor of any shape."""
     if isinstance(lengths, torch.Tensor):
         got = lengths.dtype
-        if not (got.is_floating_point or got.is_complex or got == torch.bool or lengths.is_meta):
+        if not (got.is_floating_point or got.is_complex or got == torch.bool or _has_no_numbers(lengths)):
             return lengths.detach().to(torch.int64)
     else:
         try:
