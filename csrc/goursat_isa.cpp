@@ -1,6 +1,6 @@
 // The grids for one instruction set.
 #include "cross_grid.hpp"
-#include "diagonal_grid.hpp"
+#include "diagonal_reversal.hpp"
 #include "lane_increments.hpp"
 
 namespace siggpde::SIGGPDE_ISA {

@@ -3,9 +3,11 @@
 // Signature: word_tree.* (words cut into tiles), chen_step.hpp and chen_adjoint.hpp (one step and its reverse),
 //     signature_layout.hpp (series to lanes), signature_isa.cpp (forward and backward), signature_bindings.cpp.
 // Logarithm of signatures: logsignature_loops.hpp, logsignature_isa.cpp, logsignature_bindings.cpp.
-// Signature kernel: cell_tables.hpp and cell.hpp (one cell), diagonal_grid.hpp and cross_grid.hpp (all cells of k(X, X)
-//     and of k(X, y)), channel_products.hpp (coefficients), checkpoints.hpp (the reverse sweep), goursat_isa.cpp;
-//     plan.* (degree and splitting of a series), batch_plans.hpp, lane_blocks.hpp, series_batch.hpp (batches);
+// Signature kernel: cell_tables.hpp and cell.hpp (one cell), diagonal_grid.hpp, diagonal_reversal.hpp and cross_grid.hpp
+//     (all cells of k(X, X) and of k(X, y)), scaled_cells.hpp (numbers out of range), checkpoints.hpp (the reverse sweep),
+//     goursat_isa.cpp; coefficients: channel_products.hpp, or for static kernels (static_kernel.hpp) lifted_rows.hpp,
+//     radial.hpp and lane_math.hpp; plan.* (degree and splitting of a series), batch_plans.hpp, lane_blocks.hpp,
+//     packed_block.hpp, series_batch.hpp (batches);
 //     goursat_diagonal.cpp and goursat_gram.cpp (whole batches), goursat_bindings.cpp.
 // Windows: window_view.hpp (a view of series), window_series.hpp (lifted, smoothed series in lanes), window_signature.hpp
 //     (signatures of windows), window_pool.hpp (their statistics), window_isa.cpp, window_bindings.cpp;
