@@ -9,6 +9,7 @@ competitors taking turns in every round. Errors are median relative errors again
 from __future__ import annotations
 
 import argparse
+import copy
 import json
 import os
 import platform
@@ -101,14 +102,16 @@ def grams(found: dict, rounds: int) -> list[Table]:
 
 def lifted(found: dict, rounds: int, quick: bool) -> list[Table]:
     """Group G."""
-    ours, peers = found.get("Ours"), [found[name] for name in ("Pysiglib",) if name in found]
+    ours, peers = found.get("Ours"), [copy.copy(found[name]) for name in ("Pysiglib",) if name in found]
+    for peer in peers:  # its finite differences need more than three refinements here, and minutes for them
+        peer.families = (peer.families[0][:4], *peer.families[1:])
     tables = [
         Table("G", "k(X,X) of paths lifted by a static kernel"),
         Table("G+", "the same with its gradient in the path"),
     ]
     for table, how in zip(tables, ("value", "slope"), strict=True):
         for static in _cases.STATIC_KERNELS[: 1 if quick else None]:
-            for shape in _cases.KERNEL_SHAPES[: 2 if quick else None]:
+            for shape in _cases.KERNEL_SHAPES[: 2 if quick or static != "rbf" else None]:
                 for kind in _cases.KINDS:
                     problem = _groups.lifted_problem(kind, shape, static, how)
                     _groups.equal_accuracy(problem, ours, peers, rounds, table)

@@ -179,6 +179,42 @@ class Draw:
             return {"gradient": self.pick("tape", None, 1, [], np.zeros(2))}
         return {} if self.chance(0.6) else {"gradient": self.pick("adjoint", "variation", "augmented")}
 
+    def static(self) -> dict[str, Any]:
+        """{} or a static kernel."""
+        if self.chance(_BAD):
+            return self.pick(
+                {"static": self.pick("gauss", None, 1, ["rbf"], np.zeros(2))},
+                {"bandwidth": self.pick(1.0, 2, "x")},
+                {"alpha": self.pick(1.0, 0)},
+                {"static": "rbf", "bandwidth": self.pick(0, -1, float("nan"), "x", [1.0], torch.ones(2), 1j, True)},
+                {"static": "rbf", "amplitude": self.pick(0, -1, float("inf"), "x", None, torch.zeros(0), 1j)},
+                {"static": "rational_quadratic", "alpha": self.pick(0, -2.0, float("nan"), "x", [1], 1j)},
+            )
+        if self.chance(0.4):
+            return self.pick({}, {"static": "linear"}, {"amplitude": self.random.uniform(0.3, 1.5)})
+        drawn = {"static": self.pick("rbf", "matern12", "matern32", "matern52", "rational_quadratic")}
+        if self.chance(0.7):
+            drawn["bandwidth"] = self.pick(1, np.float32(0.5), torch.tensor(2.0), self.random.uniform(0.3, 3))
+        if self.chance(0.7):
+            drawn["amplitude"] = self.pick(1, torch.tensor([0.7]), np.float64(1.5), self.random.uniform(0.1, 2))
+        return drawn | ({"alpha": 2} if drawn["static"] == "rational_quadratic" and self.chance(0.5) else {})
+
+    def normalize(self) -> dict[str, Any]:
+        if self.chance(_BAD):
+            return {"normalize": self.pick("x", None, 1, 0.0, [], torch.tensor(True))}
+        return self.pick({}, {}, {"normalize": True}, {"normalize": False}, {"normalize": np.True_})
+
+    def basis(self) -> dict[str, Any]:
+        """{"depth": .., "basis": ..} of a log-signature."""
+        if self.chance(_BAD):
+            return self.pick(
+                {"depth": self.pick(0, -1, 1.5, 2.0, "2", [2], True, 60, 10**5, 10**9, None, 1j)},
+                {"depth": 2, "basis": self.pick("lie", None, 1, ["hall"])},
+            )
+        return {"depth": self.pick(1, 2, 3, 4, np.int64(2))} | self.pick(
+            {}, {"basis": self.pick("lyndon", "hall", "words")}
+        )
+
     def log(self) -> dict[str, Any]:
         if self.chance(_BAD):
             return {"log": self.pick("x", None, 1, 0, 1.0, [], torch.tensor(True))}

@@ -22,10 +22,12 @@ from torch import Tensor
 
 import siggpde
 from helpers.strange_arguments import Draw
+from siggpde.numerics import logsignature as logsignature_module
+from siggpde.numerics import normalized as normalized_module
 from siggpde.numerics import signature as signature_module
 from siggpde.numerics import signature_kernel as kernel_module
 
-_MODULES = (signature_module, kernel_module)  # which ask for a backend
+_MODULES = (signature_module, kernel_module, normalized_module, logsignature_module)  # which ask for a backend
 PACKAGE = str(Path(siggpde.__file__).parent)
 
 
@@ -83,7 +85,7 @@ def _extend(draw: Draw) -> dict[str, Any]:
 def _gram(draw: Draw) -> dict[str, Any]:
     gradient = draw.gradient()
     x = draw.series(small=str(gradient.get("gradient")) == "augmented")
-    arguments = x | draw.lengths(x["x"]) | draw.solver() | gradient | draw.n_jobs()
+    arguments = x | draw.lengths(x["x"]) | draw.solver() | gradient | draw.static() | draw.normalize() | draw.n_jobs()
     if draw.chance(0.6):
         y = draw.series("y", like_x=True)
         arguments |= y | {f"y_{name}": value for name, value in draw.lengths(y["y"]).items()}
@@ -94,19 +96,25 @@ def _gram(draw: Draw) -> dict[str, Any]:
 def _diagonal(draw: Draw) -> dict[str, Any]:
     gradient = draw.gradient()
     x = draw.series(small=str(gradient.get("gradient")) == "augmented")
-    return x | draw.lengths(x["x"]) | draw.log() | draw.solver() | gradient | draw.n_jobs()
+    return x | draw.lengths(x["x"]) | draw.static() | draw.log() | draw.solver() | gradient | draw.n_jobs()
 
 
 @operation(siggpde.signature_kernel_diag_scales)
 def _scales(draw: Draw) -> dict[str, Any]:
     x = draw.series()
-    return x | draw.theta() | draw.lengths(x["x"]) | draw.log() | draw.solver() | draw.n_jobs()
+    return x | draw.theta() | draw.lengths(x["x"]) | draw.static() | draw.log() | draw.solver() | draw.n_jobs()
 
 
 @operation(siggpde.signature_kernel_diag_gradient)
 def _points(draw: Draw) -> dict[str, Any]:
     x = draw.series()
-    return x | draw.lengths(x["x"]) | draw.log() | draw.solver() | draw.n_jobs()
+    return x | draw.lengths(x["x"]) | draw.static() | draw.log() | draw.solver() | draw.n_jobs()
+
+
+@operation(siggpde.logsignature)
+def _logsignature(draw: Draw) -> dict[str, Any]:
+    x = draw.series()
+    return x | draw.basis() | draw.lengths(x["x"]) | draw.n_jobs()
 
 
 def strange_call(seed: int) -> Call:

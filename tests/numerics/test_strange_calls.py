@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from helpers.strange_calls import Call, Outcome, outcome, raised_on_purpose, strange_call
+from siggpde import signature, signature_kernel_diag
 from siggpde.numerics.core import core
 from siggpde.numerics.inputs import as_batch
 from siggpde.numerics.reference import operations as reference
@@ -18,7 +19,8 @@ pytestmark = pytest.mark.skipif(core is None, reason="without the core there is 
 
 # What an error speaks of: an argument, or the quantity that is out of range.
 CULPRIT = re.compile(
-    r"\b(x|y|increments|depth|words?|lengths(\[\d+\])?|y_lengths|tol|refine|solver|gradient|log|n_jobs|theta|signature)\b"
+    r"\b(x|y|increments|depth|words?|lengths(\[\d+\])?|y_lengths|tol|refine|solver|gradient|log|n_jobs|theta|signature|"
+    r"static|bandwidth|amplitude|alpha|normalize|basis)\b"
 )
 LOST = "has lost all of its digits"  # only the core looks for paths that come back on themselves
 _ACCURACY = {torch.float64: 1e-6, torch.float32: 1e-2}  # of what is returned without a warning, whatever the path
@@ -105,11 +107,19 @@ def agree(call: Call, fast: Outcome, slow: Outcome) -> None:
 def size(call: Call, wanted: Tensor) -> float:
     """What errors are measured against: the largest number, and for a Gram matrix sqrt(k(X, X) k(Y, Y))."""
     largest = float(wanted.abs().max())
+    if call.function.__name__ == "logsignature":  # sums of products of the signature's coefficients
+        arguments = {name: call.arguments[name] for name in ("depth", "lengths") if name in call.arguments}
+        return max(largest, float(signature(call.arguments["x"], **arguments).detach().abs().max()))
+    if "static" in call.arguments:
+        largest = max(largest, 1e-8)  # the reference rounds c and its slope, which are of order one
+    if call.arguments.get("normalize"):
+        return max(largest, 1.0)
     if call.function.__name__ != "signature_kernel" or call.arguments.get("y") is None:
         return largest
     own = 1.0
     for name, lengths in (("x", "lengths"), ("y", "y_lengths")):
         batch = as_batch(call.arguments[name], call.arguments.get(lengths))
         if len(batch[0]):
-            own *= float(reference.diagonal(*batch, None, -1, 1e-8, False, 1, False).detach().max())
+            lift = {k: call.arguments[k] for k in ("static", "bandwidth", "amplitude", "alpha") if k in call.arguments}
+            own *= float(signature_kernel_diag(batch[0].detach(), lengths=batch[1], **lift).max())
     return max(largest, own**0.5)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -134,8 +134,6 @@ def log_basis(channels: int, depth: int, basis: Basis) -> LogBasis:
     where B_we is the coefficient of w in e. Words and elements of other letters do not mix, so B is inverted block by
     block; its inverse is integer because both bases generate the free Lie ring.
     """
-    if basis not in get_args(Basis):
-        raise ValueError(f"basis must be 'lyndon', 'hall' or 'words', got {basis!r}")
     words = tuple(lyndon_words(channels, depth))
     if basis == "words":
         index = np.arange(len(words) + 1)
@@ -158,8 +156,10 @@ def log_basis(channels: int, depth: int, basis: Basis) -> LogBasis:
     return LogBasis(channels, depth, words, brackets, starts, np.array([w for w, _ in flat]), values)
 
 
-def check_size(channels: int, depth: int) -> None:
-    """Raises ValueError for a depth below 1, or one with more words than the core counts."""
+def check_basis(channels: int, depth: int, basis: Any) -> None:
+    """Raises ValueError for an unknown basis, a depth below 1, or one with more words than the core counts."""
+    if not isinstance(basis, str) or basis not in get_args(Basis):
+        raise ValueError(f"basis must be 'lyndon', 'hall' or 'words', got {basis!r}")
     if isinstance(depth, bool) or not isinstance(depth, int | np.integer) or depth < 1:
         raise ValueError(f"depth must be an integer of at least 1, got {depth!r}")
     check_depth(channels, int(depth))

@@ -12,7 +12,7 @@ import torch
 
 from siggpde.numerics import inputs
 from siggpde.numerics.backend import backend_for
-from siggpde.numerics.lie_basis import Basis, Bracket, check_size, log_basis
+from siggpde.numerics.lie_basis import Basis, Bracket, check_basis, log_basis
 from siggpde.word_sets import Word
 
 
@@ -51,7 +51,7 @@ def logsignature(
     threads = inputs.thread_count(n_jobs)
     batch, counts = inputs.as_batch(x, lengths)
     channels = batch.shape[2]
-    check_size(channels, depth)
+    check_basis(channels, depth, basis)
     backend = backend_for(batch)
     return backend.logsignature(backend.signature(batch, counts, int(depth), threads), channels, depth, basis, threads)
 
@@ -65,5 +65,5 @@ def logsignature_basis(channels: int, depth: int, basis: Basis = "lyndon") -> li
         >>> logsignature_basis(2, 3, "words")
         [(0,), (1,), (0, 1), (0, 0, 1), (0, 1, 1)]
     """
-    check_size(channels, depth)
+    check_basis(channels, depth, basis)
     return list(log_basis(channels, int(depth), basis).elements)  # pyright: ignore[reportReturnType]

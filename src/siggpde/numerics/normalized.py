@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from siggpde.numerics.backend import backend_for
-from siggpde.numerics.static_kernel import StaticKernel
+from siggpde.numerics.static_kernel import StaticKernel, tensors_of
 
 
 def normalized_gram(
@@ -19,7 +19,7 @@ def normalized_gram(
     """
     name = "linear" if static is None else static.name
     wide, other = x.double(), None if y is None else y.double()
-    backend = backend_for(wide, static=name)
+    backend = backend_for(wide, other, *tensors_of(static), static=name)
 
     def log_norm(batch: Tensor, lengths: Tensor | None) -> Tensor:
         return backend.diagonal(batch, lengths, static, refine, tol, True, threads, differentiable) / 2
