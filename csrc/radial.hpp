@@ -61,6 +61,25 @@ struct RationalQuadratic {
     [[gnu::always_inline]] V slope(V z) const { return -(power(z, alpha + T(1)) + T(1)); }
 };
 
+// The rational quadratic kernel with alpha = 1, which needs neither a logarithm nor an exponential.
+template <class T>
+struct InverseQuadratic {
+    using V = vec<T>;
+    // Beyond this z the kernel is zero to rounding, and nothing overflows.
+    [[gnu::always_inline]] static V half(V z) {
+        const V highest = broadcast<T>(T(sizeof(T) == 8 ? 1e150 : 1e18));
+        return (z < highest ? z : highest) * T(0.5);
+    }
+    [[gnu::always_inline]] V less_one(V z) const {
+        const V q = half(z);
+        return -q / (q + T(1));
+    }
+    [[gnu::always_inline]] V slope(V z) const {
+        const V inverse = T(1) / (half(z) + T(1));
+        return -inverse * inverse;
+    }
+};
+
 // Calls body(kernel) with the static kernel as a type.
 template <class T, class Body>
 [[gnu::always_inline]] inline void with_radial(const StaticKernel& kernel, const Body& body) {
@@ -70,7 +89,9 @@ template <class T, class Body>
         case StaticKind::matern12: return body(Matern12<T>{});
         case StaticKind::matern32: return body(Matern32<T>{});
         case StaticKind::matern52: return body(Matern52<T>{});
-        case StaticKind::rational_quadratic: return body(RationalQuadratic<T>{T(kernel.alpha)});
+        case StaticKind::rational_quadratic:
+            if (kernel.alpha == 1) return body(InverseQuadratic<T>{});
+            return body(RationalQuadratic<T>{T(kernel.alpha)});
     }
 }
 
