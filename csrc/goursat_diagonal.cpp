@@ -138,8 +138,8 @@ private:
             T* out = request_.gradient + series * channels;
             std::fill(out, out + channels, T(0));
             for (long i = 0; i < batch_.length(series) * channels; ++i) {
-                const T by = batch_.scale ? batch_.scale[i % channels] : T(1);
-                out[i % channels] += batch_.begin(series)[i] * by * points[i];
+                const T* point = batch_.begin(series) + i / channels * channels;
+                out[i % channels] += batch_.packed(series, point, int(i % channels)) * points[i];
             }
         }
     }

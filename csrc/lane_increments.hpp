@@ -96,20 +96,23 @@ bool load_points(const LaneSeries<T>& lanes, const StaticKernel& kernel, T* poin
     const int channels = lanes.channels;
     bool finite;
     const long size = transpose_points(lanes, points, finite);
+    // Scaled points start at the origin, so that an offset costs no digits; scales are for k(X, X) only.
     if (lanes.scale)
-        for (long i = 0; i < size; i += channels)
-            for (int c = 0; c < channels; ++c) out[i + c] *= lanes.scale[c];
+        for (int c = 0; c < channels; ++c) {
+            const V first = out[c];
+            for (long i = 0; i < size; i += channels) out[i + c] = (out[i + c] - first) * lanes.scale[c];
+        }
     if (!sizes) return finite;
     SizeSums<T> sums;
-    const T inverse = T(kernel.inverse_square_bandwidth()), twice = T(-2 * kernel.square_amplitude());
+    const T inverse = T(1 / kernel.bandwidth), twice = T(-2 * kernel.square_amplitude());
     with_radial<T>(kernel, [&](auto radial) {
         for (long i = 0; i + channels < size; i += channels) {
             V squared{};
             for (int c = 0; c < channels; ++c) {
-                const V d = out[i + channels + c] - out[i + c];
+                const V d = (out[i + channels + c] - out[i + c]) * inverse;
                 squared += d * d;
             }
-            sums.add(radial.less_one(squared * inverse) * twice);
+            sums.add(radial.less_one(radial.limited(squared)) * twice);
         }
     });
     sums.write(sizes);

@@ -47,7 +47,7 @@ template <class T>
     using L = FloatLayout<T>;
     using Bits = typename L::bits;
     const V lowest = broadcast<T>(L::lowest);
-    x = x > lowest ? x : lowest;
+    x = x < lowest ? lowest : x;  // NaN stays
     const V rounded = x * T(1.4426950408889634) + L::rounder;
     const V n = rounded - L::rounder;
     const V r = (x - n * L::log2_high) - n * L::log2_low;
@@ -69,7 +69,7 @@ template <class T>
     using L = FloatLayout<T>;
     using Bits = typename L::bits;
     const V highest = broadcast<T>(L::highest);
-    f = f < highest ? f : highest;
+    f = f > highest ? highest : f;
     const V u = f + T(1);
     const Bits exponent = ((Bits)u - L::root_half) >> L::mantissa;
     const V m = (V)((Bits)u - (exponent << L::mantissa));

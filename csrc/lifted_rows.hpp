@@ -20,7 +20,7 @@ public:
     // `memory` has size() vectors.
     LiftedRows(const GridTask<T>& task, const LiftedPath<T>& columns, long count, V* memory)
         : kernel_(task.kernel), x_(task.lifted_x), y_(columns), count_(count), channels_(task.channels),
-          inverse_(T(task.kernel.inverse_square_bandwidth())), square_(T(task.kernel.square_amplitude())),
+          inverse_(T(1 / task.kernel.bandwidth)), square_(T(task.kernel.square_amplitude())),
           differences_(memory), carried_(memory + count), bars_(memory + 2 * count) {}
 
     static long size(const GridTask<T>& task, long count, bool gradient) {
@@ -83,14 +83,25 @@ private:
     }
     V column_factor(long j) const { return y_.factor ? columns_of(y_.factor)[j] : broadcast<T>(1); }
 
+    // The difference of two points in a channel, in bandwidths: first the difference, so that offsets cost no digits, then
+    // the division, so that squares stay in range.
+    [[gnu::always_inline]] V difference(const V* point, Columns others, long j, int c) const {
+        return (point[c] - others[j * channels_ + c]) * inverse_;
+    }
+
     template <class Radial>
-    [[gnu::always_inline]] V value(const Radial& radial, const V* point, Columns others, long j) const {
+    [[gnu::always_inline]] V squared_distance(const Radial& radial, const V* point, Columns others, long j) const {
         V sum{};
         for (int c = 0; c < channels_; ++c) {
-            const V d = point[c] - others[j * channels_ + c];
+            const V d = difference(point, others, j, c);
             sum += d * d;
         }
-        return radial.less_one(sum * inverse_);
+        return radial.limited(sum);
+    }
+
+    template <class Radial>
+    [[gnu::always_inline]] V value(const Radial& radial, const V* point, Columns others, long j) const {
+        return radial.less_one(squared_distance(radial, point, others, j));
     }
 
     // Calls body(j, c at the end less c at the start of column j).
@@ -141,15 +152,10 @@ private:
     template <class Radial>
     [[gnu::always_inline]] void meet(const Radial& radial, const V* point, Columns others, long j, V bar, V* of_point,
                                      V* of_others, V& bandwidth) const {
-        V sum{};
-        for (int c = 0; c < channels_; ++c) {
-            const V d = point[c] - others[j * channels_ + c];
-            sum += d * d;
-        }
-        const V z = sum * inverse_, pull = bar * radial.slope(z);
+        const V z = squared_distance(radial, point, others, j), pull = bar * radial.slope(z);
         bandwidth -= pull * z;
         for (int c = 0; c < channels_; ++c) {
-            const V along = (point[c] - others[j * channels_ + c]) * (pull * inverse_);
+            const V along = difference(point, others, j, c) * pull * inverse_;
             of_point[c] += along;
             of_others[j * channels_ + c] -= along;
         }

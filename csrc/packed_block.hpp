@@ -26,9 +26,6 @@ public:
     T* extra() const { return memory_.get() + packed_size(); }
     T* data() const { return memory_.get(); }
 
-    // Numbers of the gradient that a grid writes for these series.
-    std::size_t gradient_size() const { return batch_.kernel.lifts() ? 2 * size_ : size_; }
-
     void pack() {
         if (separate_) return pack_separately();
         const GridFunctions<T>& functions = goursat_loops().of<T>();
@@ -85,7 +82,8 @@ private:
                 factor[i * width_ + lane] = 1;
                 for (int c = 0; c < channels; ++c) {
                     const long index = (i * channels + c) * width_ + lane;
-                    from[index] = to[index] = i > 0 ? to[index - channels * width_] : T(0);
+                    from[index] = to[index] =
+                        i > 0 ? to[index - channels * width_] : batch_.packed(series, batch_.begin(series), c);
                 }
             }
         }

@@ -76,7 +76,8 @@ Cut cut_path(const std::vector<double>& squared, double piece) {
 Verdict make_plan(const PathSize& path, const PlanRequest& request, Plan& plan) {
     plan = Plan{};
     plan.steps = path.segments;
-    if (!(path.largest <= request.too_long * request.too_long)) return Verdict::too_large;
+    const bool within = path.largest <= request.too_long * request.too_long && std::isfinite(path.sum);
+    if (!within) return Verdict::too_large;
     if (request.refine >= 0) {
         plan.uniform = 1 << request.refine;
         plan.steps = path.segments * plan.uniform;

@@ -31,7 +31,7 @@ struct PlanRequest {
 
 // The smallest number of equal pieces no longer than `piece`.
 inline int piece_count(double length, double piece) {
-    if (length <= piece) return 1;
+    if (!(length > piece)) return 1;
     const int count = int(length / piece);
     return count * piece < length ? count + 1 : count;
 }

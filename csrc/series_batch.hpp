@@ -42,6 +42,7 @@ struct SeriesBatch {
         for (int c = 0; c < channels; ++c) {
             double d = double(at[channels + c]) - double(at[c]);
             if (scale) d *= double(scale[c]);
+            d /= kernel.bandwidth;
             r += d * d;
         }
         return kernel.squared_segment(r);
@@ -107,9 +108,8 @@ struct SeriesBatch {
             const int count = segment_pieces(at, plan);
             for (int p = 0; p < count; ++p, ++written) {
                 for (int c = 0; c < channels; ++c) {
-                    const T by = scale ? scale[c] : T(1);
-                    from[(written * channels + c) * stride] = at[c] * by;
-                    to[(written * channels + c) * stride] = at[channels + c] * by;
+                    from[(written * channels + c) * stride] = packed(series, at, c);
+                    to[(written * channels + c) * stride] = packed(series, at + channels, c);
                 }
                 factor[written * stride] = T(1) / T(count);
                 if (p > 0) starts[written] = 0;
@@ -140,6 +140,11 @@ struct SeriesBatch {
                 const long index = (piece * channels + c) * stride;
                 out[segments * channels + c] += Out(of_ends[index]) + Out(of_starts[index]);
             }
+    }
+
+    // A coordinate of a point for a static kernel: scaled, and then with the first point of its series at the origin.
+    T packed(long series, const T* point, int c) const {
+        return scale ? (point[c] - begin(series)[c]) * scale[c] : point[c];
     }
 
 private:

@@ -14,14 +14,13 @@ struct StaticKernel {
     double bandwidth = 1, amplitude = 1, alpha = 1;  // the linear kernel <x, y> has none of them
 
     bool lifts() const { return kind != StaticKind::linear; }
-    double inverse_square_bandwidth() const { return 1 / (bandwidth * bandwidth); }
     double square_amplitude() const { return amplitude * amplitude; }
 
     // c - 1 at z = |x - y|^2 / bandwidth^2.
     double less_one(double z) const {
-        const double r = std::sqrt(z);
+        const double r = std::fmin(std::sqrt(z), 300);  // beyond, exponentials are zero; products stay in range
         switch (kind) {
-            case StaticKind::linear: return -z / 2;
+            case StaticKind::linear: break;
             case StaticKind::rbf: return std::expm1(-z / 2);
             case StaticKind::matern12: return std::expm1(-r);
             case StaticKind::matern32: {
@@ -37,11 +36,8 @@ struct StaticKernel {
         return 0;
     }
 
-    // |x' - x|^2 in the Hilbert space, for points at this squared distance.
-    double squared_segment(double squared_distance) const {
-        if (!lifts()) return squared_distance;
-        return -2 * square_amplitude() * less_one(squared_distance * inverse_square_bandwidth());
-    }
+    // |x' - x|^2 in the Hilbert space, for points at this squared distance in bandwidths.
+    double squared_segment(double z) const { return lifts() ? -2 * square_amplitude() * less_one(z) : z; }
 };
 
 }  // namespace siggpde

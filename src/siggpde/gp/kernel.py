@@ -19,7 +19,7 @@ from siggpde.numerics.signature_kernel import (
 )
 from siggpde.numerics.static_kernel import Static, check_static
 from siggpde.paths import SeriesBatch
-from siggpde.word_sets import Word, check_words, letter_counts, words_up_to
+from siggpde.word_sets import Word, as_integer, check_words, letter_counts, words_up_to
 
 
 class PathKernel(nn.Module):
@@ -34,6 +34,8 @@ class PathKernel(nn.Module):
 
     def __init__(self, channels: int, theta: float | Sequence[float] | Tensor = 1.0, amplitude: float = 1.0) -> None:
         super().__init__()
+        if as_integer(channels) is None or channels < 1:
+            raise ValueError(f"channels must be a positive whole number, got {channels!r}")
         scales = torch.as_tensor(theta, dtype=torch.float64)
         if scales.ndim == 0:
             scales = scales.expand(channels)
@@ -138,6 +140,8 @@ class SignatureKernel(PathKernel):
         tol: float = 1e-8,
     ) -> None:
         super().__init__(channels, theta, amplitude)
+        if not isinstance(static_amplitude, int | float) or not 1e-30 <= static_amplitude <= 1e30:
+            raise ValueError(f"static_amplitude must be a positive number, got {static_amplitude!r}")
         lift, _ = check_static(static, None, static_amplitude, alpha)
         if lift is not None and not (depth is None and words is None):
             raise ValueError(f"depth and words are for static='linear'; the kernel lifted by {static!r} has all words")

@@ -47,6 +47,11 @@ class SparseGP(nn.Module, Generic[AnyKernel, AnyFeatures]):
         super().__init__()
         if dtype not in inputs.FLOATS:
             raise ValueError(f"dtype must be torch.float32 or torch.float64, got {dtype}")
+        kinds = ((kernel, PathKernel), (features, InducingFeatures), (likelihood, Likelihood))
+        for name, (value, kind) in zip(("kernel", "features", "likelihood"), kinds, strict=True):
+            if not isinstance(value, kind):
+                given = f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
+                raise TypeError(f"{name} must be a {kind.__name__}, got {given}")
         features.check(kernel)
         self.kernel = kernel
         self.features = features

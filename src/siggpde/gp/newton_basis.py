@@ -8,6 +8,7 @@ landmarks only, as Newton's polynomials do on their nodes.
 
 from __future__ import annotations
 
+import copy
 import logging
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -22,6 +23,7 @@ from siggpde.numerics import inputs
 from siggpde.numerics.averaging import average_sides, check_max_points
 from siggpde.numerics.signature_kernel import Lengths
 from siggpde.paths import SeriesBatch
+from siggpde.word_sets import as_integer
 
 log = logging.getLogger(__name__)
 
@@ -42,8 +44,8 @@ class NewtonBasis:
 
     `kernel` is a `SignatureKernel`, any `PathKernel`, or a pair of functions as `signature_kernel` and
     `signature_kernel_diag`. Everything is float64, on the device of the kernel's values, and carries no graph: the
-    landmarks belong to the kernel's parameters as they were in `fit`. `tol` is the relative accuracy of the kernel,
-    that of a `SignatureKernel` if not given: tails below zero by no more than it allows are rounding.
+    landmarks belong to the kernel's parameters as they were in `fit`, which keeps a copy of them. `tol` is the relative
+    accuracy of the kernel, that of a `SignatureKernel` if not given: tails below zero by no more than it allows are rounding.
 
     After `fit`, with m landmarks:
 
@@ -79,7 +81,8 @@ class NewtonBasis:
         max_points: int | None = None,
         tol: float | None = None,
     ) -> None:
-        if type(count) is not int or count < 1:
+        most = as_integer(count)
+        if most is None or most < 1:
             raise ValueError(f"count must be a positive whole number of landmarks, got {count!r}")
         if not 0 <= threshold < 1:
             raise ValueError(f"threshold must be from 0 to below 1, a share of the mean of k(X, X), got {threshold!r}")
@@ -90,7 +93,8 @@ class NewtonBasis:
             if tol is None:
                 tol = 1e-8  # that of `signature_kernel`
         self.kernel = kernel
-        self.count = count
+        self._frozen: PathKernel | None = None
+        self.count = most
         self.threshold = threshold
         self.max_points = max_points
         self.tol: float = getattr(kernel, "tol", 0.0) if tol is None else tol
@@ -107,7 +111,10 @@ class NewtonBasis:
         batch = self._shortened(x, lengths)
         if len(batch) == 0:
             raise ValueError("x has no series; give at least one to choose landmarks from")
+        if isinstance(self.kernel, PathKernel):  # as it is now: the factor below belongs to it
+            self._frozen = copy.deepcopy(self.kernel)
         diagonal = self._diagonal(batch)
+        self._check_pair(batch, diagonal)
         mean = float(diagonal.mean())
         if not mean > 0:
             raise ValueError(f"the mean of k(X, X) is {mean}; landmarks need a kernel that is positive somewhere")
@@ -184,13 +191,25 @@ class NewtonBasis:
         ((values, counts),) = average_sides(self.max_points, (batch.values, batch.lengths))
         return SeriesBatch(values, counts)
 
+    def _check_pair(self, batch: SeriesBatch, diagonal: Tensor) -> None:
+        """Raises ValueError where the two functions of a kernel are not those of one kernel."""
+        if isinstance(self.kernel, PathKernel):
+            return
+        row = int(diagonal.argmax())
+        own, other = float(diagonal[row]), float(self._gram(batch[torch.tensor([row], device=batch.values.device)]))
+        if not abs(own - other) <= 1e-3 * abs(own):
+            raise ValueError(
+                f"the functions of the kernel do not belong together: for series {row} diagonal gives {own:.6g} and "
+                f"gram {other:.6g}; a normalised gram needs a diagonal of ones"
+            )
+
     def _diagonal(self, batch: SeriesBatch) -> Tensor:
         if isinstance(self.kernel, PathKernel):
-            return self.kernel(batch.values, diag=True, lengths=batch.lengths).double()
+            return (self._frozen or self.kernel)(batch.values, diag=True, lengths=batch.lengths).double()
         return self.kernel[1](batch.values, lengths=batch.lengths).double()
 
     def _gram(self, x: SeriesBatch, y: SeriesBatch | None = None) -> Tensor:
-        gram = self.kernel if isinstance(self.kernel, PathKernel) else self.kernel[0]
+        gram = (self._frozen or self.kernel) if isinstance(self.kernel, PathKernel) else self.kernel[0]
         others: dict[str, Any] = {} if y is None else {"y_lengths": y.lengths}
         args = (x.values,) if y is None else (x.values, y.values)
         return gram(*args, lengths=x.lengths, **others).double()

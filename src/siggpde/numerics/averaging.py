@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from siggpde.numerics import inputs
+from siggpde.word_sets import as_integer
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +72,8 @@ def averaged(values: Tensor, lengths: Tensor | None, max_points: int) -> Side:
 
 def check_max_points(max_points: Any) -> None:
     """Raises a ValueError for what is no number of points."""
-    if max_points is not None and (type(max_points) is not int or max_points < 1):
+    points = 1 if max_points is None else as_integer(max_points)
+    if points is None or points < 1:
         raise ValueError(f"max_points must be a positive whole number, or None for never, got {max_points!r}")
 
 

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 
 import torch
 
@@ -25,6 +26,7 @@ from siggpde.numerics.kernel_settings import Solver, check_pair, check_settings,
 from siggpde.numerics.signature_kernel import Lengths
 from siggpde.numerics.static_kernel import Parameter, Static, check_static
 from siggpde.numerics.triton.plan_constants import FINITE_DIFFERENCES, FIRST_LEGENDRE_SCHEME, SCHEME_DEGREE
+from siggpde.word_sets import as_integer
 
 MOST_POINTS = 4096  # that `points_within` ever answers
 _SIZES_AT_ONCE = 256
@@ -110,7 +112,7 @@ def kernel_cost(
     refinement, tol, _ = check_settings(solver, refine, tol, "adjoint", False, values.dtype)
     lift, factor = check_static(static, bandwidth, amplitude, alpha)
     paths = [
-        squared_steps(times_amplitude(points, factor), counts, lift)
+        squared_steps(times_amplitude(points, counts, factor), counts, lift)
         for points, counts in average_sides(max_points, *sides)
     ]
     plans = [Counter(plan_series(*path, refinement, tol, diag)) for path in paths]
@@ -176,7 +178,7 @@ def points_within(
     least = kernel_cost_of_sizes(n, m, points=2, channels=channels, diag=diag, static=static)  # checks the sizes
     cheapest = FINITE_DIFFERENCES if settings[0] >= 0 else FIRST_LEGENDRE_SCHEME
     speed = seconds_per_cell("diagonal" if diag else "pair", cheapest, channels, dtype, static)
-    if not seconds > 0:
+    if not isinstance(seconds, Real) or not seconds > 0:
         raise ValueError(f"seconds must be positive, got {seconds!r}")
     # No plan is cheaper than this many segments at the cheapest scheme; of k(X, X) it is half a grid.
     bound = math.sqrt(seconds / (speed * max(1, least.pairs)) * (2 if diag else 1)) + 2
@@ -206,7 +208,7 @@ def _costs_of_sizes(
     dtype: torch.dtype,
 ) -> list[KernelCost]:
     for name, number in (("n", n), ("m", 1 if m is None else m), ("points", min(sizes)), ("channels", channels)):
-        if type(number) is not int or number < 1:
+        if (whole := as_integer(number)) is None or whole < 1:
             raise ValueError(f"{name} must be a positive whole number, got {number!r}")
     if diag and (m is not None or normalize):
         raise ValueError("diag=True is about k(X, X) of n series, not normalised; leave m and normalize out")

@@ -61,4 +61,5 @@ def raise_overflow(dtype: torch.dtype, which: str, diagonal: bool, log: bool) ->
     fixes = ["rescale the series"] + ["use float64"] * (dtype != torch.float64)
     if diagonal:
         fixes.append("take signature_kernel_diag(..., log=True)")
+    fixes.append("normalise the kernel")
     raise OverflowError(f"the signature kernel {which} is too large for {dtype}; {' or '.join(fixes)}")

@@ -61,11 +61,11 @@ def check_scales(theta: Any, x: Tensor) -> Tensor:
     raise ValueError(f"theta must be {x.shape[2]} finite scales, one a channel of x, got {theta!r}")
 
 
-def times_amplitude(x: Tensor, factor: Parameter | None) -> Tensor:
-    """x times the amplitude of the linear static kernel."""
-    if factor is None:
-        return x
-    return x * (factor.to(x) if isinstance(factor, Tensor) else factor)
+def times_amplitude(x: Tensor, lengths: Tensor | None, factor: Parameter | None) -> Tensor:
+    """x times the amplitude of the linear static kernel; padding, which may be NaN, has no part in its gradient."""
+    if not isinstance(factor, Tensor):
+        return x if factor is None else x * factor
+    return torch.where(inputs.row_mask(x, lengths)[:, :, None], x, 0.0) * factor.to(x)
 
 
 def check_algorithm(gradient: Gradient, lift: StaticKernel | None, normalize: bool = False) -> Algorithm | None:

@@ -18,6 +18,7 @@ import numpy as np
 
 from siggpde.word_sets import Word, check_depth
 
+MAX_ELEMENTS = 10_000  # of a basis of brackets; preparing so many takes a few seconds, once
 Basis = Literal["lyndon", "hall", "words"]
 Bracket = int | tuple["Bracket", "Bracket"]
 
@@ -163,6 +164,22 @@ def check_basis(channels: int, depth: int, basis: Any) -> None:
     if isinstance(depth, bool) or not isinstance(depth, int | np.integer) or depth < 1:
         raise ValueError(f"depth must be an integer of at least 1, got {depth!r}")
     check_depth(channels, int(depth))
+    size = witt_dimension(channels, int(depth))
+    if basis != "words" and size > MAX_ELEMENTS:
+        raise ValueError(
+            f"depth {depth} with {channels} channels has {size} elements of the basis {basis!r}, of which "
+            f"{MAX_ELEMENTS} are allowed, for preparing them takes long; lower it, or take basis='words'"
+        )
+
+
+def witt_dimension(channels: int, depth: int) -> int:
+    """The dimension of the free Lie algebra up to a depth, by Witt's formula."""
+    # Lyndon words of length m, from channels^m = sum over divisors k of m of k times those of length k.
+    counts: list[int] = []
+    for m in range(1, depth + 1):
+        shorter = sum(k * counts[k - 1] for k in range(1, m) if m % k == 0)
+        counts.append((channels**m - shorter) // m)
+    return sum(counts)
 
 
 def _integer_inverse(matrix: np.ndarray) -> np.ndarray:

@@ -93,7 +93,7 @@ def signature_kernel(
         sides = average_sides(max_points, (xs, x_counts), *([] if ys is None else [(ys, y_counts)]))
         (xs, x_counts), (ys, y_counts) = sides[0], (None, None) if ys is None else sides[1]
     lift, factor = check_static(static, bandwidth, amplitude, alpha)
-    xs, ys = times_amplitude(xs, factor), None if ys is None else times_amplitude(ys, factor)
+    xs, ys = times_amplitude(xs, x_counts, factor), None if ys is None else times_amplitude(ys, y_counts, factor)
     wanted = xs.requires_grad or (ys is not None and ys.requires_grad) or (lift is not None and lift.differentiable)
     differentiable = torch.is_grad_enabled() and wanted
     settings = refinement, tol, threads, differentiable
@@ -137,7 +137,7 @@ def signature_kernel_diag(
     if max_points is not None:
         ((xs, counts),) = average_sides(max_points, (xs, counts))
     lift, factor = check_static(static, bandwidth, amplitude, alpha)
-    xs = times_amplitude(xs, factor)
+    xs = times_amplitude(xs, counts, factor)
     differentiable = torch.is_grad_enabled() and (xs.requires_grad or (lift is not None and lift.differentiable))
     algorithm = check_algorithm(gradient, lift)
     if differentiable and algorithm is not None:
@@ -180,7 +180,7 @@ def signature_kernel_diag_scales(
     refinement, tol, log = check_settings(solver, refine, tol, "adjoint", log, xs.dtype)
     lift, factor = check_static(static, bandwidth, amplitude, alpha)
     backend = backend_for(xs, theta if isinstance(theta, Tensor) else None, static=static)
-    scales, xs = check_scales(theta, xs), times_amplitude(xs.detach(), factor).detach()
+    scales, xs = check_scales(theta, xs), times_amplitude(xs.detach(), counts, factor).detach()
     return backend.diagonal_with_scale_gradient(xs, counts, scales, lift, refinement, tol, log, threads)
 
 
@@ -213,6 +213,6 @@ def signature_kernel_diag_gradient(
     refinement, tol, log = check_settings(solver, refine, tol, "adjoint", log, xs.dtype)
     lift, factor = check_static(static, bandwidth, amplitude, alpha)
     value, slope = backend_for(xs, static=static).diagonal_with_gradient(
-        times_amplitude(xs, factor), counts, lift, refinement, tol, log, threads
+        times_amplitude(xs, counts, factor), counts, lift, refinement, tol, log, threads
     )
-    return value, times_amplitude(slope, factor).detach()
+    return value, times_amplitude(slope, None, factor).detach()

@@ -26,6 +26,8 @@ Parameter = float | Tensor
 # In the order of the native core's enumeration, csrc/static_kernel.hpp.
 KINDS: tuple[Static, ...] = get_args(Static)
 
+_SMALLEST, _LARGEST = 1e-30, 1e30  # of bandwidth and amplitude: within the range of float32, with their inverses
+
 
 class StaticKernel(NamedTuple):
     """A static kernel, not the linear one; bandwidth and amplitude are numbers, or float64 scalars with a graph."""
@@ -75,8 +77,8 @@ def check_static(
             raise ValueError("the linear static kernel has no bandwidth; leave it out, or choose another `static`")
         return None, None if isinstance(amplitude, Real) and amplitude == 1 else _positive(amplitude, "amplitude")
     power = 1.0 if alpha is None else alpha
-    if not isinstance(power, Real) or not (math.isfinite(power) and power > 0):
-        raise ValueError(f"alpha must be a positive number, got {alpha!r}")
+    if not isinstance(power, Real) or not 1e-9 <= power <= 1e9:
+        raise ValueError(f"alpha must be a positive number, from 1e-9 to 1e9, got {alpha!r}")
     width = _positive(1.0 if bandwidth is None else bandwidth, "bandwidth")
     return StaticKernel(static, width, _positive(amplitude, "amplitude"), float(power)), None  # pyright: ignore[reportArgumentType]
 
@@ -92,8 +94,8 @@ def _positive(value: Parameter, name: str) -> Parameter:
     if isinstance(value, Tensor) and (value.numel() != 1 or value.is_complex()):
         raise ValueError(f"{name} must be one positive, finite number, got {value!r}")
     number = float(value.detach()) if isinstance(value, Tensor) else float(value)
-    if not (math.isfinite(number) and number > 0):
-        raise ValueError(f"{name} must be one positive, finite number, got {value!r}")
+    if not _SMALLEST <= number <= _LARGEST:
+        raise ValueError(f"{name} must be one positive, finite number, from 1e-30 to 1e30, got {value!r}")
     if isinstance(value, Tensor) and value.requires_grad:
         return value.reshape(()).to(torch.float64)
     return number
@@ -128,7 +130,7 @@ def less_one(static: StaticKernel, x: Tensor, y: Tensor) -> Tensor:
     Constants cancel in the differences above; without the 1 near points keep their digits.
     """
     bandwidth, _ = static.parameters(x)
-    differences = x[:, :, None, :] / bandwidth - y[:, None, :, :] / bandwidth
+    differences = (x[:, :, None, :] - y[:, None, :, :]) / bandwidth
     return _less_one(static, differences.square().sum(dim=-1))
 
 
@@ -143,6 +145,20 @@ def _less_one(static: StaticKernel, z: Tensor) -> Tensor:
     r = torch.where(apart, torch.where(apart, z, 1.0).sqrt(), 0.0)
     if static.name == "matern12":
         return torch.expm1(-r)
-    s = r * math.sqrt(3 if static.name == "matern32" else 5)
+    s = (r * math.sqrt(3 if static.name == "matern32" else 5)).clamp(max=_FAR)
     growth = s if static.name == "matern32" else s + s.square() / 3
-    return torch.expm1(-s) + growth * torch.exp(-s)
+    far = torch.expm1(-s) + growth * torch.exp(-s)
+    near = s.clamp(max=_NEAR)
+    series = torch.zeros_like(near)
+    for power in range(13, 1, -1):  # where the closed form cancels
+        series = series * near + _matern_term(static.name, power)
+    return torch.where(s < _NEAR, series * near.square(), far)
+
+
+_NEAR, _FAR = 0.25, 700.0
+
+
+def _matern_term(name: str, k: int) -> float:
+    """The coefficient of s^k in c, for k >= 2: of (1 + s) e^-s, or of (1 + s + s²/3) e^-s."""
+    factor = 1 - k if name == "matern32" else 1 - k + k * (k - 1) / 3
+    return (-1) ** k * factor / math.factorial(k)
