@@ -45,7 +45,8 @@ class NewtonBasis:
     `kernel` is a `SignatureKernel`, any `PathKernel`, or a pair of functions as `signature_kernel` and
     `signature_kernel_diag`. Everything is float64, on the device of the kernel's values, and carries no graph: the
     landmarks belong to the kernel's parameters as they were in `fit`, which keeps a copy of them. `tol` is the relative
-    accuracy of the kernel, that of a `SignatureKernel` if not given: tails below zero by no more than it allows are rounding.
+    accuracy of the kernel, that of a `SignatureKernel` if not given: tails below zero by no more than it allows are
+    rounding.
 
     After `fit`, with m landmarks:
 
@@ -114,10 +115,10 @@ class NewtonBasis:
         if isinstance(self.kernel, PathKernel):  # as it is now: the factor below belongs to it
             self._frozen = copy.deepcopy(self.kernel)
         diagonal = self._diagonal(batch)
-        self._check_pair(batch, diagonal)
         mean = float(diagonal.mean())
         if not mean > 0:
             raise ValueError(f"the mean of k(X, X) is {mean}; landmarks need a kernel that is positive somewhere")
+        self._check_pair(batch, diagonal)
         limit = self.threshold * mean
         done = pivoted_cholesky(
             diagonal,
