@@ -232,11 +232,7 @@ struct CrossGrid {
         reverse_rows(reversal, checkpoints, checkpoints.levels, 0, rows, true);
         for (long j = 0; j < columns * Reversal::per_step(task); ++j)
             task.gradient_y[j] += sum_of_lanes<T>(reversal.gradient_y[j]);
-        if (task.kernel.lifts()) {
-            V* parameters = reinterpret_cast<V*>(task.parameters);
-            parameters[0] = reversal.lifted_gradients.bandwidth;
-            parameters[1] = reversal.lifted_gradients.amplitude;
-        }
+        reversal.lifted_gradients.write(task);
         return true;
     }
 };

@@ -113,21 +113,17 @@ struct DiagonalReversal {
     }
 };
 
-    template <class T, int M, int Cut>
+template <class T, int M, int Cut>
 bool DiagonalGrid<T, M, Cut>::differentiate() const {
     using Reversal = DiagonalReversal<T, M, Cut>;
-        const Checkpoints checkpoints(rows, rows * stored * long(sizeof(V)));
-        Vectors<V> memory(Reversal::size(task, checkpoints));
-        if (!memory.data) return false;
-        Reversal reversal(*this, checkpoints, memory.data);
-        reverse_rows(reversal, checkpoints, checkpoints.levels, 0, rows, true);
-        if (task.kernel.lifts()) {
-            V* parameters = reinterpret_cast<V*>(task.parameters);
-            parameters[0] = reversal.lifted_gradients.bandwidth;
-            parameters[1] = reversal.lifted_gradients.amplitude;
-        }
-        return true;
-    }
+    const Checkpoints checkpoints(rows, rows * stored * long(sizeof(V)));
+    Vectors<V> memory(Reversal::size(task, checkpoints));
+    if (!memory.data) return false;
+    Reversal reversal(*this, checkpoints, memory.data);
+    reverse_rows(reversal, checkpoints, checkpoints.levels, 0, rows, true);
+    reversal.lifted_gradients.write(task);
+    return true;
+}
 
 template <class T, int M, int Cut>
 bool solve_diagonal(const GridTask<T>& task) {

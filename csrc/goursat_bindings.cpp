@@ -3,18 +3,13 @@
 
 #include <nanobind/nanobind.h>
 
-#include <cstdint>
+#include "address.hpp"
 
 namespace nb = nanobind;
 
 namespace siggpde {
 
 namespace {
-
-template <class T>
-T* at(std::uintptr_t address) {
-    return reinterpret_cast<T*>(address);
-}
 
 // None, or (code, series, index, channel, side).
 nb::object as_tuple(const Failure& failure) {
@@ -106,6 +101,17 @@ nb::dict failure_codes() {
     return codes;
 }
 
+nb::dict static_kinds() {
+    nb::dict kinds;
+    kinds["linear"] = int(StaticKind::linear);
+    kinds["rbf"] = int(StaticKind::rbf);
+    kinds["matern12"] = int(StaticKind::matern12);
+    kinds["matern32"] = int(StaticKind::matern32);
+    kinds["matern52"] = int(StaticKind::matern52);
+    kinds["rational_quadratic"] = int(StaticKind::rational_quadratic);
+    return kinds;
+}
+
 template <class T, std::size_t count>
 nb::tuple as_tuple(const T (&numbers)[count]) {
     nb::list list;
@@ -139,6 +145,7 @@ nb::dict plan_constants() {
 void bind_goursat(nb::module_& module) {
     module.attr("failure_codes") = failure_codes();
     module.attr("plan_constants") = plan_constants();
+    module.attr("static_kinds") = static_kinds();
     module.def("diagonal_f64", &diagonal<double>);
     module.def("diagonal_f32", &diagonal<float>);
     module.def("scale_rows_f64", &scale_rows<double>);

@@ -93,14 +93,6 @@ extern const GoursatLoops goursat_loops;
 }
 #endif
 
-inline const GoursatLoops& goursat_loops() {
-    switch (best_isa()) {
-#if defined(SIGGPDE_X86)
-        case Isa::avx512: return avx512::goursat_loops;
-        case Isa::avx2: return avx2::goursat_loops;
-#endif
-        default: return baseline::goursat_loops;
-    }
-}
+inline const GoursatLoops& goursat_loops() { SIGGPDE_PICK(goursat_loops) }
 
 }  // namespace siggpde

@@ -12,3 +12,15 @@ Isa best_isa();
 const char* isa_name(Isa isa);
 
 }  // namespace siggpde
+
+// Returns `name` of the namespace of the instruction set picked at run time, from a function of namespace siggpde.
+#if defined(SIGGPDE_X86)
+#define SIGGPDE_PICK(name)                     \
+    switch (best_isa()) {                      \
+        case Isa::avx512: return avx512::name; \
+        case Isa::avx2: return avx2::name;     \
+        default: return baseline::name;        \
+    }
+#else
+#define SIGGPDE_PICK(name) return baseline::name;
+#endif

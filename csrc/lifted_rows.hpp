@@ -43,6 +43,12 @@ public:
     struct Gradients {
         V *of_row_ends, *of_row_starts, *of_column_ends, *of_column_starts;
         V bandwidth{}, amplitude{};  // in the logarithms
+
+        void write(const GridTask<T>& task) const {
+            if (!task.kernel.lifts()) return;
+            V* parameters = reinterpret_cast<V*>(task.parameters);
+            parameters[0] = bandwidth, parameters[1] = amplitude;
+        }
     };
 
     void start_gradients() {

@@ -11,6 +11,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "address.hpp"
 #include "blocks.hpp"
 #include "isa.hpp"
 
@@ -25,17 +26,6 @@ using Ints = std::vector<int>;
 template <class T>
 const LogLoops<T>& loops();
 
-#if defined(SIGGPDE_X86)
-#define SIGGPDE_PICK(name)                                          \
-    switch (best_isa()) {                                           \
-        case Isa::avx512: return avx512::name;                      \
-        case Isa::avx2: return avx2::name;                          \
-        default: return baseline::name;                             \
-    }
-#else
-#define SIGGPDE_PICK(name) return baseline::name;
-#endif
-
 template <>
 const LogLoops<float>& loops<float>() {
     SIGGPDE_PICK(logsignature_float)
@@ -44,11 +34,6 @@ const LogLoops<float>& loops<float>() {
 template <>
 const LogLoops<double>& loops<double>() {
     SIGGPDE_PICK(logsignature_double)
-}
-
-template <class T>
-T* at(std::uintptr_t address) {
-    return reinterpret_cast<T*>(address);
 }
 
 class LogCoordinates {

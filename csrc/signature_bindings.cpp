@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <stdexcept>
 
+#include "address.hpp"
 #include "blocks.hpp"
 #include "isa.hpp"
 
@@ -22,17 +23,6 @@ namespace {
 template <class T>
 const SignatureLoops<T>& loops();
 
-#if defined(SIGGPDE_X86)
-#define SIGGPDE_PICK(name)                                          \
-    switch (best_isa()) {                                           \
-        case Isa::avx512: return avx512::name;                      \
-        case Isa::avx2: return avx2::name;                          \
-        default: return baseline::name;                             \
-    }
-#else
-#define SIGGPDE_PICK(name) return baseline::name;
-#endif
-
 template <>
 const SignatureLoops<float>& loops<float>() {
     SIGGPDE_PICK(signature_float)
@@ -41,11 +31,6 @@ const SignatureLoops<float>& loops<float>() {
 template <>
 const SignatureLoops<double>& loops<double>() {
     SIGGPDE_PICK(signature_double)
-}
-
-template <class T>
-T* at(std::uintptr_t address) {
-    return reinterpret_cast<T*>(address);
 }
 
 class SignatureTree {

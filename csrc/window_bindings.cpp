@@ -10,6 +10,7 @@
 #include <numeric>
 #include <vector>
 
+#include "address.hpp"
 #include "failure.hpp"
 #include "isa.hpp"
 #include "parallel.hpp"
@@ -24,17 +25,6 @@ namespace {
 
 template <class T>
 const WindowLoops<T>& loops();
-
-#if defined(SIGGPDE_X86)
-#define SIGGPDE_PICK(name)                     \
-    switch (best_isa()) {                      \
-        case Isa::avx512: return avx512::name; \
-        case Isa::avx2: return avx2::name;     \
-        default: return baseline::name;        \
-    }
-#else
-#define SIGGPDE_PICK(name) return baseline::name;
-#endif
 
 template <>
 const WindowLoops<float>& loops<float>() {
@@ -163,11 +153,6 @@ private:
         };
         walk(walk, 0, 0);
         return column;
-    }
-
-    template <class T>
-    static T* at(std::uintptr_t address) {
-        return reinterpret_cast<T*>(address);
     }
 
     // Runs work(lanes, items, memory) for each `width` of the items, which are numbers of series.

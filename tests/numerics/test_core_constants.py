@@ -6,6 +6,7 @@ import torch
 from siggpde.numerics import errors
 from siggpde.numerics.core import core
 from siggpde.numerics.reference import kernel as reference
+from siggpde.numerics.static_kernel import KINDS
 from siggpde.numerics.triton import plan_constants
 
 pytestmark = pytest.mark.skipif(core is None, reason="the native core is not there")
@@ -13,6 +14,10 @@ pytestmark = pytest.mark.skipif(core is None, reason="the native core is not the
 
 def constants_of(module) -> dict[str, object]:
     return {name.lower(): value for name, value in vars(module).items() if name.isupper()}
+
+
+def test_static_kernels_are_those_of_the_core():
+    assert {name: number for number, name in enumerate(KINDS)} == core.static_kinds
 
 
 def test_failure_codes_are_those_of_the_core():

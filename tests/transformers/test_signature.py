@@ -214,6 +214,7 @@ def test_a_pipeline_that_learns():
         ({"window": "dyadic", "window_length": 3}, "window_length is for sliding and expanding windows"),
         ({"window": "sliding", "window_length": 100}, "longer than the series of fit, which have 17 points"),
         ({"depth": 40}, "ask for fewer"),
+        ({"words": [0, 1]}, "word"),
         ({"dtype": "half"}, "dtype must be"),
     ],
 )

@@ -26,6 +26,8 @@ Parameter = float | Tensor
 # In the order of the native core's enumeration, csrc/static_kernel.hpp.
 KINDS: tuple[Static, ...] = get_args(Static)
 
+# sqrt(2 nu) r of the Matérn kernels: below the first their closed form cancels, beyond the other they are zero.
+_NEAR, _FAR = 0.25, 700.0
 _SMALLEST, _LARGEST = 1e-30, 1e30  # of bandwidth and amplitude: within the range of float32, with their inverses
 
 
@@ -59,9 +61,9 @@ class StaticKernel(NamedTuple):
         return width, height
 
 
-def tensors_of(static: StaticKernel | None) -> tuple[Tensor | None, ...]:
-    """The parameters that want a gradient; none for the linear kernel."""
-    return () if static is None else static.tensors
+def tensors_of(static: StaticKernel | None) -> tuple[Tensor | None, Tensor | None]:
+    """Bandwidth and amplitude where they want a gradient; None for those that do not."""
+    return (None, None) if static is None else static.tensors
 
 
 def check_static(
@@ -109,14 +111,6 @@ def per_parameter(of_logarithms: Tensor, *parameters: Parameter | None) -> tuple
     )
 
 
-def cross_differences(static: StaticKernel, x: Tensor, y: Tensor) -> Tensor:
-    """p_ij = kappa(x_(i+1), y_(j+1)) - kappa(x_i, y_(j+1)) - kappa(x_(i+1), y_j) + kappa(x_i, y_j), (n, I, J).
-
-    x (n, I + 1, channels), y (n, J + 1, channels): paired paths.
-    """
-    return less_one(static, x, y).diff(dim=1).diff(dim=2) * static.parameters(x)[1] ** 2
-
-
 def squared_segments(static: StaticKernel, x: Tensor) -> Tensor:
     """Squared lengths (n, I) of the lifted segments of x (n, I + 1, channels): 2 amplitude² (1 - c)."""
     bandwidth, amplitude = static.parameters(x)
@@ -153,9 +147,6 @@ def _less_one(static: StaticKernel, z: Tensor) -> Tensor:
     for power in range(13, 1, -1):  # where the closed form cancels
         series = series * near + _matern_term(static.name, power)
     return torch.where(s < _NEAR, series * near.square(), far)
-
-
-_NEAR, _FAR = 0.25, 700.0
 
 
 def _matern_term(name: str, k: int) -> float:

@@ -16,7 +16,7 @@ from siggpde.numerics.signature import signature
 from siggpde.paths import PathOptions, PathTransform, Preparation, SeriesBatch
 from siggpde.transformers.base import TAGS, SeriesTransformer, TransformerBase
 from siggpde.transformers.intervals import Interval, intervals
-from siggpde.word_sets import Word, word_names
+from siggpde.word_sets import check_words, word_names
 
 _DEFAULT_DEPTH = 3
 _CHUNK_VALUES = 2**22  # numbers of series handled at a time: 32 MB, so that paths never take much beside the table
@@ -196,10 +196,10 @@ class SignatureTransformer(SeriesTransformer, TransformerBase):
             raise ValueError("give depth or words, got both")
         if self.logsignature:
             raise ValueError("the logarithm of a signature has no words to choose from; give depth instead of words")
-        words: tuple[Word, ...] = tuple(map(tuple, self.words))
+        words = check_words(self.words, channels)
         if not words:
             raise ValueError("words is empty; give at least one word, or depth")
-        return tuple(word_list(channels, words))
+        return tuple(words)
 
     @classmethod
     def _get_test_params(cls, parameter_set: str = "default") -> dict[str, Any]:

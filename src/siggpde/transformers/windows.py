@@ -82,7 +82,8 @@ class WindowSignatureTransformer(SeriesTransformer, TransformerBase):
         super().__init__()
 
     def _learn(self, batch: SeriesBatch) -> dict[str, Any]:
-        if isinstance(self.lifts, str) or not all(isinstance(lift, str) for lift in self.lifts):
+        listed = isinstance(self.lifts, list | tuple)
+        if not listed or not all(isinstance(lift, str) for lift in self.lifts):
             raise ValueError(f"lifts must be a list of some of {', '.join(get_args(Lift))}, got {self.lifts!r}")
         settings = WindowSettings(
             lifts=tuple(self.lifts),

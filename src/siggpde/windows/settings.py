@@ -41,9 +41,10 @@ class WindowSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        unknown = [lift for lift in self.lifts if lift not in LIFTS]
+        listed = isinstance(self.lifts, list | tuple)
+        unknown = not listed or [lift for lift in self.lifts if lift not in LIFTS]
         if unknown or not self.lifts or len(set(self.lifts)) < len(self.lifts):
-            raise ValueError(f"lifts must be some of {', '.join(LIFTS)}, each once, got {self.lifts}")
+            raise ValueError(f"lifts must be some of {', '.join(LIFTS)}, each once, got {self.lifts!r}")
         least = {"points": 3, "max_dilations": 1, "max_windows": 1, "max_channels": 2, "thresholds": 0}
         for name, minimum in least.items():
             if getattr(self, name) < minimum:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from siggpde.numerics.autograd import once_differentiable
+from siggpde.numerics import gram_autograd
+from siggpde.numerics.gram_autograd import Norms
 from siggpde.numerics.native.calls import run_gram
-from siggpde.numerics.static_kernel import StaticKernel, per_parameter
+from siggpde.numerics.static_kernel import StaticKernel
 
 
 def gram(
@@ -17,11 +18,8 @@ def gram(
     refine: int, tol: float, threads: int, differentiable: bool,
 ) -> Tensor:  # fmt: skip
     """k(X_i, Y_j) (n, m); y None means x."""
-    if not differentiable:
-        return run_gram(x, x_lengths, y, y_lengths, None, static, refine, tol, threads)
-    return _Gram.apply(
-        x, y, None, None, *_parameters(static), _Call(x_lengths, y_lengths, static, refine, tol, threads)
-    )  # pyright: ignore[reportReturnType]
+    call = _Call(x_lengths, y_lengths, static, refine, tol, threads)
+    return gram_autograd.gram(call, x, y, None, differentiable)
 
 
 def normalized_gram(
@@ -29,19 +27,13 @@ def normalized_gram(
     log_norm_y: Tensor, static: StaticKernel | None, refine: int, tol: float, threads: int, differentiable: bool,
 ) -> Tensor:  # fmt: skip
     """k(X_i, Y_j) exp(-log_norm_x_i - log_norm_y_j) (n, m), float64, where k itself may be out of range."""
-    if not differentiable:
-        norms = log_norm_x.contiguous(), log_norm_y.contiguous()
-        return run_gram(x, x_lengths, y, y_lengths, norms, static, refine, tol, threads)
     call = _Call(x_lengths, y_lengths, static, refine, tol, threads)
-    return _Gram.apply(x, y, log_norm_x.contiguous(), log_norm_y.contiguous(), *_parameters(static), call)  # pyright: ignore[reportReturnType]
-
-
-def _parameters(static: StaticKernel | None) -> tuple[Tensor | None, Tensor | None]:
-    return (None, None) if static is None else static.tensors
+    norms = log_norm_x.contiguous(), log_norm_y.contiguous()
+    return gram_autograd.gram(call, x, y, norms, differentiable)
 
 
 class _Call(NamedTuple):
-    """What a call has besides the tensors that gradients are taken in."""
+    """`siggpde.numerics.gram_autograd.GramCall` of the native core."""
 
     x_lengths: Tensor | None
     y_lengths: Tensor | None
@@ -50,33 +42,16 @@ class _Call(NamedTuple):
     tol: float
     threads: int
 
-    def run(self, x: Tensor, y: Tensor | None, norm_x: Tensor | None, norm_y: Tensor | None, *gradients: Any) -> Tensor:
-        norms = None if norm_x is None or norm_y is None else (norm_x, norm_y)
-        return run_gram(
-            x, self.x_lengths, y, self.y_lengths, norms, self.static, self.refine, self.tol, self.threads, *gradients
-        )
+    def run(self, x: Tensor, y: Tensor | None, norms: Norms | None, *gradients: Tensor | None) -> Tensor:
+        """The values; with `gradients`, as `run_gram` takes them, those are written instead."""
+        settings = self.static, self.refine, self.tol, self.threads
+        return run_gram(x, self.x_lengths, y, self.y_lengths, norms, *settings, *gradients)
 
-
-class _Gram(torch.autograd.Function):
-    @staticmethod
-    def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
-        ctx: Any, x: Tensor, y: Any, norm_x: Any, norm_y: Any, bandwidth: Any, amplitude: Any, call: _Call
-    ) -> Tensor:
-        value = call.run(x, y, norm_x, norm_y)
-        ctx.save_for_backward(x, y, norm_x, norm_y, bandwidth, amplitude, None if norm_x is None else value)
-        ctx.call = call
-        return value
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return *once_differentiable(_gradients, grad, *ctx.saved_tensors, ctx.call), None
-
-
-def _gradients(
-    grad: Tensor, x: Tensor, y: Any, norm_x: Any, norm_y: Any, bandwidth: Any, amplitude: Any, value: Any, call: _Call
-) -> tuple[Any, ...]:
-    of_x, of_y = torch.empty_like(x), None if y is None else torch.empty_like(y)
-    parameters = torch.zeros(2, dtype=torch.float64)
-    call.run(x, y, norm_x, norm_y, grad.contiguous(), of_x, of_y, parameters)
-    of_norms = (None, None) if norm_x is None else (-(grad * value).sum(1), -(grad * value).sum(0))
-    return of_x, of_y, *of_norms, *per_parameter(parameters, bandwidth, amplitude)
+    def gradients(
+        self, grad: Tensor, x: Tensor, y: Tensor | None, norms: Norms | None
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """The gradients of the weighted sum of the values."""
+        of_x, of_y = torch.empty_like(x), None if y is None else torch.empty_like(y)
+        of_logarithms = None if self.static is None else torch.zeros(2, dtype=torch.float64)
+        self.run(x, y, norms, grad.contiguous(), of_x, of_y, of_logarithms)
+        return of_x, of_y, of_logarithms

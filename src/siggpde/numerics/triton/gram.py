@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from siggpde.numerics.errors import INACCURATE, LOST, MEMORY, NOT_FINITE, OVERFLOW
+from siggpde.numerics.gram_autograd import Norms
 from siggpde.numerics.triton.batch import Batch, Failure, Part, failure
 from siggpde.numerics.triton.diagonal import plan_request, solve_diagonal
 from siggpde.numerics.triton.launch import cdiv
@@ -24,9 +25,6 @@ class Side(NamedTuple):
 
     batch: Batch
     rounding: Failure | None
-
-
-Norms = tuple[Tensor, Tensor]
 
 
 def prepare(batch: Batch, refine: int, tol: float, log: bool) -> Side | Failure:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import torch
 from torch import Tensor
 
-from siggpde.numerics.autograd import once_differentiable
+from siggpde.numerics import gram_autograd
 from siggpde.numerics.errors import raise_or_warn
-from siggpde.numerics.static_kernel import StaticKernel, per_parameter
-from siggpde.numerics.triton.gram import Norms, Side, differentiate_gram, prepare, solve_gram
+from siggpde.numerics.gram_autograd import Norms
+from siggpde.numerics.static_kernel import StaticKernel
+from siggpde.numerics.triton.gram import Side, differentiate_gram, prepare, solve_gram
 from siggpde.numerics.triton.lifted_batch import LiftedBatch, make_batch
 
 
@@ -20,10 +20,7 @@ def gram(
     refine: int, tol: float, threads: int, differentiable: bool,
 ) -> Tensor:  # fmt: skip
     """k(X_i, Y_j) (n, m); y None means x."""
-    call = _Call(x_lengths, y_lengths, static, refine, tol)
-    if not differentiable:
-        return call.run(x, y, None)
-    return _Gram.apply(x, y, None, None, *_parameters(static), call)  # pyright: ignore[reportReturnType]
+    return gram_autograd.gram(_Call(x_lengths, y_lengths, static, refine, tol), x, y, None, differentiable)
 
 
 def normalized_gram(
@@ -32,17 +29,11 @@ def normalized_gram(
 ) -> Tensor:  # fmt: skip
     """k(X_i, Y_j) exp(-log_norm_x_i - log_norm_y_j) (n, m), float64, where k itself may be out of range."""
     call = _Call(x_lengths, y_lengths, static, refine, tol)
-    if not differentiable:
-        return call.run(x, y, (log_norm_x, log_norm_y))
-    return _Gram.apply(x, y, log_norm_x, log_norm_y, *_parameters(static), call)  # pyright: ignore[reportReturnType]
-
-
-def _parameters(static: StaticKernel | None) -> tuple[Tensor | None, Tensor | None]:
-    return (None, None) if static is None else static.tensors
+    return gram_autograd.gram(call, x, y, (log_norm_x, log_norm_y), differentiable)
 
 
 class _Call(NamedTuple):
-    """What a call has besides the tensors that gradients are taken in."""
+    """`siggpde.numerics.gram_autograd.GramCall` of Triton."""
 
     x_lengths: Tensor | None
     y_lengths: Tensor | None
@@ -67,38 +58,21 @@ class _Call(NamedTuple):
             raise_or_warn(bad, x, self.x_lengths, y, self.y_lengths, norms is not None)
         return value
 
-
-class _Gram(torch.autograd.Function):
-    @staticmethod
-    def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
-        ctx: Any, x: Tensor, y: Any, norm_x: Any, norm_y: Any, bandwidth: Any, amplitude: Any, call: _Call
-    ) -> Tensor:
-        value = call.run(x, y, None if norm_x is None else (norm_x, norm_y))
-        ctx.save_for_backward(x, y, norm_x, norm_y, bandwidth, amplitude, None if norm_x is None else value)
-        ctx.call = call
-        return value
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return *once_differentiable(_gradients, grad, *ctx.saved_tensors, ctx.call), None
-
-
-def _gradients(
-    grad: Tensor, x: Tensor, y: Any, norm_x: Any, norm_y: Any, bandwidth: Any, amplitude: Any, value: Any, call: _Call
-) -> tuple[Any, ...]:
-    norms = None if norm_x is None else (norm_x, norm_y)
-    with warnings.catch_warnings():  # the forward pass has warned already
-        warnings.simplefilter("ignore")
-        rows, columns = call.sides(x, y, norms is not None)
-    of_rows, of_columns = differentiate_gram(rows, columns, grad, norms)
-    of_x = rows.batch.of_points(of_rows)
-    of_y = None if columns is None or of_columns is None else columns.batch.of_points(of_columns)
-    of_norms = (None, None) if norms is None else (-(grad * value).sum(1), -(grad * value).sum(0))
-    if not isinstance(rows.batch, LiftedBatch):
-        return of_x, of_y, *of_norms, None, None
-    centre = rows.batch.points.flatten(0, 1)[:1].double().sum(0)
-    of_logarithms = rows.batch.of_log_parameters(of_rows, centre).sum(0)
-    if columns is not None and of_columns is not None:
-        assert isinstance(columns.batch, LiftedBatch)
-        of_logarithms = of_logarithms + columns.batch.of_log_parameters(of_columns, centre).sum(0)
-    return of_x, of_y, *of_norms, *per_parameter(of_logarithms, bandwidth, amplitude)
+    def gradients(
+        self, grad: Tensor, x: Tensor, y: Tensor | None, norms: Norms | None
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """The gradients of the weighted sum of the values."""
+        with warnings.catch_warnings():  # the forward pass has warned already
+            warnings.simplefilter("ignore")
+            rows, columns = self.sides(x, y, norms is not None)
+        of_rows, of_columns = differentiate_gram(rows, columns, grad, norms)
+        of_x = rows.batch.of_points(of_rows)
+        of_y = None if columns is None or of_columns is None else columns.batch.of_points(of_columns)
+        if not isinstance(rows.batch, LiftedBatch):
+            return of_x, of_y, None
+        centre = rows.batch.points.flatten(0, 1)[:1].double().sum(0)
+        of_logarithms = rows.batch.of_log_parameters(of_rows, centre).sum(0)
+        if columns is not None and of_columns is not None:
+            assert isinstance(columns.batch, LiftedBatch)
+            of_logarithms = of_logarithms + columns.batch.of_log_parameters(of_columns, centre).sum(0)
+        return of_x, of_y, of_logarithms
