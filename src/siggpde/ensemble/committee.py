@@ -13,17 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.distributions import Normal
 
-from siggpde.ensemble.recalibration import Recalibration, deviations, mixture_quantile
+from siggpde.ensemble.mixture import NormalMixture
+from siggpde.ensemble.recalibration import Recalibration
 from siggpde.gp.likelihoods import Gaussian
 from siggpde.gp.model import SignatureGP
-from siggpde.gp.quadrature import as_probabilities
 from siggpde.paths import PathTransform, SeriesBatch
 from siggpde.training.history import History
 
@@ -100,11 +98,10 @@ class Committee:
 
     def mean_and_variance(self, batch: SeriesBatch) -> tuple[Tensor, Tensor]:
         """Mean and variance of y, two (n,)."""
-        means, variances = self.moments(batch)
-        weights = self.weights[:, None]
-        mean = (weights * means).sum(dim=0)
-        variance = (weights * (variances + (means - mean).square())).sum(dim=0)
-        return mean, variance * (1.0 if self.recalibration is None else self.recalibration.spread**2)
+        return self._mixture(batch).mean_and_variance()
+
+    def _mixture(self, batch: SeriesBatch) -> NormalMixture:
+        return NormalMixture(*self.moments(batch), self.weights, self.recalibration)
 
     def log_predictive(self, batch: SeriesBatch, y: Tensor) -> Tensor:
         """log p(y | x) of every series, (n,)."""
@@ -112,10 +109,7 @@ class Committee:
         if self.sharpness != 1.0:
             return self.probabilities(batch).log().gather(1, y.long()[:, None])[:, 0]
         if self.recalibration is not None:
-            means, variances = self.moments(batch)
-            weighted = Normal(means, variances.sqrt()).log_prob(y.double()) + self.weights.log()[:, None]
-            z = deviations(y.double(), means, variances.sqrt(), self.weights)
-            return self.recalibration.log_density(weighted.logsumexp(dim=0), z)
+            return self._mixture(batch).log_density(y)
         mixtures = []
         for chunk, targets in zip(batch.split(_CHUNK), y.split(_CHUNK), strict=True):
             weighted = []
@@ -129,12 +123,7 @@ class Committee:
     def quantiles(self, batch: SeriesBatch, probabilities: list[float]) -> Tensor:
         """Quantiles of y, (n, probabilities)."""
         if all(isinstance(member.model.likelihood, Gaussian) for member in self.members):
-            for p in probabilities:
-                as_probabilities(p, self.weights[:0])  # refuses what is not between 0 and 1
-            means, variances = self.moments(batch)
-            z_at = NormalDist().inv_cdf if self.recalibration is None else self.recalibration.z_quantile
-            spreads = variances.sqrt()
-            return torch.stack([mixture_quantile(z_at(p), means, spreads, self.weights) for p in probabilities], dim=1)
+            return self._mixture(batch).quantiles(probabilities)
         if len(self.members) > 1:
             raise NotImplementedError("quantiles of several members are there for the Gaussian likelihood only")
         model, quantiles = self.members[0].model, []

@@ -1,0 +1,237 @@
+"""From standardised series to a committee of views: landmarks, blocks, members by leave-one-out, weights and link."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from siggpde.distributed.shard import Shard
+from siggpde.ensemble.link import fit_link
+from siggpde.ensemble.mixture import NormalMixture
+from siggpde.ensemble.recalibration import recalibrate
+from siggpde.ensemble.recipes import Recipe, kernels_of, recipes
+from siggpde.ensemble.regression import LeftOut, Normal, Regression, Targets, fit_exact
+from siggpde.ensemble.view_committee import ViewCommittee, ViewMember, average_latents
+from siggpde.ensemble.weights import bootstrap_weights
+from siggpde.paths import SeriesBatch
+from siggpde.paths.sharding import all_gather_series
+from siggpde.progress import Progress
+from siggpde.views.base import Block, Rows, View
+from siggpde.views.defaults import KINDS, default_views
+from siggpde.views.standard import Standard
+
+log = logging.getLogger(__name__)
+
+MAX_LANDMARKS = 1500
+_COMPARED = 600  # landmarks on which members are compared
+_TUNED = 4000  # series that decide noise and link where there are more series than landmarks
+_SERIES_BYTES = 24 * 2**20  # of landmark series in float32
+_FEATURE_NUMBERS = 2**28  # of the landmarks' features: 1 GB
+_CHUNK = 1024
+
+
+@dataclass(frozen=True)
+class ViewSettings:
+    """The checked settings of a fit on views.
+
+    `own` are views beside those of `kinds`; `members` the most that are averaged, None for the usual number.
+    """
+
+    kinds: tuple[str, ...] = KINDS
+    own: tuple[View, ...] = ()
+    members: int | None = None
+    max_landmarks: int = MAX_LANDMARKS
+    seed: int = 0
+    time_limit: float | None = None
+    progress: bool | None = False
+
+
+def fit_view_committee(batch: SeriesBatch, targets: Targets, settings: ViewSettings, shard: Shard) -> ViewCommittee:
+    """The committee for the series of all ranks; `batch` are those of this rank, `targets` those of all."""
+    started = time.perf_counter()
+    standard = Standard.fit(batch, shard.ranks)
+    order = _order(shard.total, settings.seed)
+    count = _landmark_count(batch, shard.total, settings)
+    landmarks = standard(all_gather_series(shard, order[:count], batch))
+    own_targets = targets[order[:count]]
+    with Progress(settings.progress if shard.ranks.leads else False) as bar:
+        views = [*default_views(landmarks, shard.total, settings.kinds, settings.seed), *settings.own]
+        bar.start("views", len(views))
+        blocks, rows = _fitted(views, landmarks, settings, started, bar)
+        found = recipes(_kinds(blocks))
+        bar.start("comparing members", len(found))
+        compared = min(count, _COMPARED)
+        results = _compare(found, rows, own_targets, compared, bar)
+        densities = torch.stack([left_out.log_density for _, left_out in results])
+        weights = bootstrap_weights(densities, settings.members or _most_members(shard.total))
+        chosen = weights.nonzero()[:, 0].tolist()
+        _report(found, results, weights)
+        blocks = _kept(blocks, kernels_of(found[index] for index in chosen))
+        bar.start("members", len(chosen))
+        if shard.total <= count:
+            fits = [
+                results[index] if compared == count else fit_exact(found[index].mix(rows, rows), own_targets)
+                for index in chosen
+            ]
+            tuned = own_targets
+        else:
+            fits, tuned = _fit_on_all(
+                [found[index] for index in chosen], rows, blocks, standard, batch, targets, order, count, shard, bar
+            )
+    members = [
+        ViewMember(found[index], fit, _norms(found[index], rows), left_out.score)
+        for index, (fit, left_out) in zip(chosen, fits, strict=True)
+    ]
+    return _calibrated(
+        ViewCommittee(standard, landmarks, blocks, members, weights[chosen].to(batch.values.device)),
+        [left_out for _, left_out in fits], tuned,
+    )  # fmt: skip
+
+
+def _order(total: int, seed: int) -> Tensor:
+    """The order in which series become landmarks; as they are, where all of them do and are compared."""
+    if total <= _COMPARED:
+        return torch.arange(total)
+    return torch.randperm(total, generator=torch.Generator().manual_seed(seed))
+
+
+def _landmark_count(batch: SeriesBatch, total: int, settings: ViewSettings) -> int:
+    numbers = batch.values.shape[1] * batch.channels
+    most = min(settings.max_landmarks, max(2, _SERIES_BYTES // (4 * numbers)))
+    if total > most:
+        log.info("%d of %d series are landmarks", most, total)
+    return min(total, most)
+
+
+def _fitted(
+    views: Sequence[View], landmarks: SeriesBatch, settings: ViewSettings, started: float, bar: Progress
+) -> tuple[list[Block], dict[str, Rows]]:
+    blocks: list[Block] = []
+    rows: dict[str, Rows] = {}
+    for index, view in enumerate(views):
+        if blocks and settings.time_limit is not None and time.perf_counter() - started > settings.time_limit / 2:
+            log.warning("time limit: %d of %d views are left out", len(views) - index, len(views))
+            break
+        begun = time.perf_counter()
+        block, own = view.fit(landmarks)
+        log.debug("view %s: %s, %.2f s", view.kind, ", ".join(own), time.perf_counter() - begun)
+        blocks.append(block)
+        rows |= own
+        bar.step()
+    return blocks, rows
+
+
+def _kinds(blocks: Sequence[Block]) -> dict[str, list[str]]:
+    kinds: dict[str, list[str]] = {}
+    for block in blocks:
+        usable = [name for name, centring in block.centring.items() if centring.scale > 0]
+        kind = next(iter(block.centring)) if block.kind == "features" else block.kind
+        kinds.setdefault(kind, []).extend(usable)
+    return {kind: names for kind, names in kinds.items() if names}
+
+
+def _compare(
+    found: Sequence[Recipe], rows: dict[str, Rows], targets: Targets, count: int, bar: Progress
+) -> list[tuple[Regression, LeftOut]]:
+    """Every recipe fitted to the first `count` landmarks."""
+    if not found:
+        raise ValueError("all series are alike in all views: there is nothing to learn from")
+    some = {name: Rows(each.gram[:count, :count], each.variance[:count]) for name, each in rows.items()}
+    results = []
+    for recipe in found:
+        results.append(fit_exact(recipe.mix(some, some), targets[:count]))
+        bar.step()
+    return results
+
+
+def _most_members(total: int) -> int:
+    return 6 if total <= _COMPARED else 3 if total <= 2000 else 2
+
+
+def _kept(blocks: Sequence[Block], names: set[str]) -> list[Block]:
+    kept = [block.keep(names) for block in blocks]
+    return [block for block in kept if block is not None]
+
+
+def _norms(recipe: Recipe, rows: dict[str, Rows]) -> Rows | None:
+    if recipe.power == 1:
+        return None
+    return Rows(torch.empty(0), recipe.average(rows).variance)
+
+
+def _fit_on_all(
+    chosen: Sequence[Recipe],
+    rows: dict[str, Rows],
+    blocks: Sequence[Block],
+    standard: Standard,
+    batch: SeriesBatch,
+    targets: Targets,
+    order: Tensor,
+    count: int,
+    shard: Shard,
+    bar: Progress,
+) -> tuple[list[tuple[Regression, LeftOut]], Targets]:
+    """The members on whitened features of all series; also the targets of the series that decided the noise."""
+    spared = order[count : count + _TUNED] if shard.total >= 2 * count else order[:_TUNED]
+    tuned = spared.sort().values
+    outputs = targets.signs().shape[1] if len(targets) < 2 else targets[:2].signs().shape[1]
+    sums = [Normal.of(recipe.mix(rows, rows).gram, outputs) for recipe in chosen]
+    norms = [_norms(recipe, rows) for recipe in chosen]
+    kept: list[list[Rows]] = [[] for _ in chosen]
+    local_tuned = shard.local_index(shard.select(tuned))
+    wanted = torch.zeros(len(batch), dtype=torch.bool)
+    wanted[local_tuned] = True
+    mine = targets[shard.rows]
+    for part, seen in _chunks(batch, standard):
+        part_rows: dict[str, Rows] = {}
+        for block in blocks:
+            part_rows |= block.rows(seen)
+        for recipe, normal, norm, store in zip(chosen, sums, norms, kept, strict=True):
+            mixed = recipe.mix(part_rows, rows if norm is None else norm)
+            normal.add(mixed, mine[part])
+            store.append(Rows(mixed.gram[wanted[part]], mixed.variance[wanted[part]]))
+    fits = []
+    for normal, store in zip(sums, kept, strict=True):
+        normal.precision, normal.shift = shard.ranks.all_reduce_sum(normal.precision, normal.shift)
+        local = Rows(torch.cat([each.gram for each in store]), torch.cat([each.variance for each in store]))
+        gathered = Rows(shard.all_gather(tuned, local.gram), shard.all_gather(tuned, local.variance))
+        fits.append(normal.solve(gathered, targets[tuned]))
+        bar.step()
+    return fits, targets[tuned]
+
+
+def _chunks(batch: SeriesBatch, standard: Standard) -> Iterator[tuple[slice, SeriesBatch]]:
+    start = 0
+    for part in batch.split(_CHUNK):
+        yield slice(start, start + len(part)), standard(part)
+        start += len(part)
+
+
+def _calibrated(committee: ViewCommittee, left_out: Sequence[LeftOut], targets: Targets) -> ViewCommittee:
+    """The committee with its link or recalibration, fitted to left-out series that are averaged as new ones are."""
+    means = torch.stack([each.mean for each in left_out])
+    variances = torch.stack([each.variance for each in left_out])
+    if targets.classes is not None:
+        average = average_latents(means, variances, committee.weights)
+        committee.link = fit_link(average.mean, average.variance, targets)
+        return committee
+    noises = [member.regression.noise * member.regression.amplitude for member in committee.members]
+    total = variances + torch.tensor(noises, dtype=variances.dtype, device=variances.device)[:, None]
+    mixture = NormalMixture(means[:, :, 0], total, committee.weights)
+    committee.recalibration = recalibrate(mixture.deviations(targets.y))
+    return committee
+
+
+def _report(found: Sequence[Recipe], results: Sequence[tuple[Regression, LeftOut]], weights: Tensor) -> None:
+    order = weights.argsort(descending=True)
+    chosen = [
+        f"{found[index].name} {weights[index]:.2f} ({results[index][1].score:.4f})"
+        for index in order.tolist()
+        if weights[index] > 0
+    ]
+    log.info("%d members compared; weights (leave-one-out loss): %s", len(found), ", ".join(chosen))

@@ -1,0 +1,123 @@
+"""Recipes of members: which kernels are averaged, with what weights, and to what power.
+
+A few hundred series do not decide which view is the best, and one Gaussian process with learned weights of all of them
+cannot let go of noise: so members are simple sums, and many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from siggpde.views.base import Rows
+
+CONSTANT = 10.0
+"""The weight of the constant kernel beside every member: targets are not centred."""
+
+_SMALLEST = 1e-9
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The kernel of a member: the mean of the kernels `weights` with these weights; to the `power` p above 1,
+    ((1 + cosine) / 2)^p of it."""
+
+    name: str
+    weights: tuple[tuple[str, float], ...]
+    power: int = 1
+
+    def mix(self, rows: Mapping[str, Rows], landmarks: Mapping[str, Rows] | Rows, count: int | None = None) -> Rows:
+        """The rows of the member's kernel, the constant included; `count` takes the first so many landmarks.
+
+        `landmarks` are the rows of the landmarks themselves, of which a power needs the variances.
+        """
+        plain = self.average(rows, count)
+        if self.power == 1:
+            return Rows(plain.gram + CONSTANT, plain.variance + CONSTANT)
+        own = landmarks if isinstance(landmarks, Rows) else self.average(landmarks, count)
+        norms = own.variance[: plain.gram.shape[1]].sqrt()
+        cosine = plain.gram / (plain.variance.sqrt()[:, None] * norms).clamp_min(_SMALLEST)
+        return Rows(((1 + cosine) / 2) ** self.power + CONSTANT, torch.ones_like(plain.variance) + CONSTANT)
+
+    def average(self, rows: Mapping[str, Rows], count: int | None = None) -> Rows:
+        """The weighted mean of the kernels, before any power."""
+        total = sum(weight for _, weight in self.weights)
+        gram: Any = 0.0
+        variance: Any = 0.0
+        for name, weight in self.weights:
+            gram = gram + rows[name].gram[:, :count] * (weight / total)
+            variance = variance + rows[name].variance * (weight / total)
+        return Rows(gram, variance)
+
+    def state(self) -> dict[str, Any]:
+        return {"name": self.name, "weights": [list(pair) for pair in self.weights], "power": self.power}
+
+    @staticmethod
+    def from_state(state: Mapping[str, Any]) -> Recipe:
+        return Recipe(state["name"], tuple((name, float(weight)) for name, weight in state["weights"]), state["power"])
+
+
+_SUMS: tuple[tuple[str, int], ...] = (
+    # One letter a group: L linear, G paths, P kernels, R lifted kernels, X windows of x and dx, C of cum, Z of zn,
+    # W of all lifts, 1 and 3 of W the statistics over the whole series and over its thirds, S of the spectrum.
+    *((name, 1) for name in ("L", "G", "LG", "X", "XC", "XZ", "W", "GX", "GWW", "LGWWW", "1", "3")),
+    *((name, 1) for name in ("S", "SX", "SWW", "SGWW", "SLGWWW")),
+    *((name, 1) for name in ("P", "R", "LP", "LR", "PR", "PW", "RW", "PGW", "RGW", "PRGW", "PRGWS")),
+    *((name, 2) for name in ("X", "W", "GWW", "LG", "S", "SWW")),
+)
+
+
+def recipes(kinds: Mapping[str, Sequence[str]]) -> list[Recipe]:
+    """The recipes for blocks of these `kinds`, each with the names of its kernels.
+
+    A recipe whose group is missing is left out. A kind that is not known, a view of the user's own, is a member of its
+    own and is added to the sums of all windows and of everything.
+
+    Examples:
+        >>> [recipe.name for recipe in recipes({"linear": ["L"], "path": ["base"]})]
+        ['L', 'G', 'LG', 'LG²']
+    """
+    groups = _groups(kinds)
+    found: dict[Any, Recipe] = {}
+    for letters, power in _SUMS:
+        _add(found, groups, letters, power)
+    for name in (kind for kind in kinds if kind not in _LETTERS):
+        for letters in (name, *(f"{base}+{name}" for base in ("W", "GWW", "LGWWW", "SWW", "PRGW", "LG"))):
+            _add(found, groups, letters, 1)
+        _add(found, groups, name, 2)
+    return list(found.values())
+
+
+_LETTERS = {"linear": "L", "path": "G", "kernel": "P", "lifted": "R", "windows": "W", "spectrum": "S"}
+
+
+def _groups(kinds: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    groups = {_LETTERS.get(kind, kind): list(names) for kind, names in kinds.items()}
+    windows = groups.get("W", [])
+    lifts = {"X": ("x", "dx"), "C": ("cum",), "Z": ("zn",)}
+    groups |= {letter: [name for name in windows if name[:-1] in own] for letter, own in lifts.items()}
+    groups |= {end: [name for name in windows if name.endswith(end)] for end in "13"}
+    return {letter: names for letter, names in groups.items() if names}
+
+
+def _add(found: dict[Any, Recipe], groups: Mapping[str, list[str]], letters: str, power: int) -> None:
+    base, _, own = letters.partition("+")
+    parts = [base] if base in groups else [*base]
+    parts += [own] * max(1, len(parts) // 2) if own else []
+    if any(part not in groups for part in parts):
+        return
+    weights: dict[str, float] = {}
+    for names in (groups[part] for part in parts):
+        for name in names:
+            weights[name] = weights.get(name, 0.0) + 1 / len(names)
+    key = (tuple(sorted(weights.items())), power)
+    label = "".join(dict.fromkeys(parts)) if not own else f"{base}+{own}"
+    found.setdefault(key, Recipe(label + ("²" if power == 2 else ""), tuple(weights.items()), power))
+
+
+def kernels_of(chosen: Iterable[Recipe]) -> set[str]:
+    """The names of all kernels that these recipes need."""
+    return {name for recipe in chosen for name, _ in recipe.weights}

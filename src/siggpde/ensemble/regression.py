@@ -1,0 +1,214 @@
+r"""The posterior of a member in closed form: a Gaussian-process regression on Gram rows against landmarks.
+
+With the landmarks' Gram matrix :math:`K`, rows :math:`k_X = k(X, Z)` and noise :math:`\lambda`, everything a prediction
+needs is a vector of weights for every output and a root,
+
+.. math:: \mu(X) = k_X \alpha, \qquad v(X) = \sigma^2 (k(X, X) - |k_X B|^2).
+
+Where all training series are landmarks the regression is exact: :math:`\alpha = (K + \lambda)^{-1} Y` and
+:math:`B B^T = (K + \lambda)^{-1}`. Otherwise it is that of the features :math:`\phi(X) = R^T k_X`, whitened by
+:math:`R R^T = K^{-1}`: with :math:`\Phi^T \Phi = V s V^T` the weights are :math:`R V (s + \lambda)^{-1} V^T \Phi^T Y`
+and the root :math:`R V (s / (s + \lambda))^{1/2}`. The noise is the one with the best leave-one-out predictions, which
+one eigendecomposition gives for all levels; the amplitude is :math:`\sigma^2 = \mathrm{mean}(e_i^2 Q_{ii})` of the
+leave-one-out errors :math:`e_i`, whose variances at unit amplitude are :math:`1 / Q_{ii}`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from siggpde.views.base import Rows
+
+NOISES = tuple(10.0 ** (k / 2) for k in range(-10, 5))
+_TEMPERATURES = tuple(2.0 ** (k / 2) for k in range(13))
+_TIE = 1e-4  # nats a series: of noise levels as good as each other the smaller is taken
+_RANK = 1e-9  # eigenvalues of K below this share of the largest carry no digits
+_EXPLAINED = 1e-3  # the share of the variance of landmarks that the root of a large member may leave out
+_SMALL = 512  # landmarks up to which a root is kept whole
+
+
+@dataclass
+class LeftOut:
+    """Predictions of series from all the others: mean (n, outputs), variance of the latent (n,), the score (nats a
+    series), and the log probability or density of each series' own target (n,)."""
+
+    mean: Tensor
+    variance: Tensor
+    score: float
+    log_density: Tensor
+
+
+@dataclass
+class Regression:
+    """alpha (m, outputs), root B (m, r), the noise variance at unit amplitude, and the amplitude sigma²."""
+
+    alpha: Tensor
+    root: Tensor
+    noise: float
+    amplitude: float
+
+    def predict(self, rows: Rows) -> tuple[Tensor, Tensor]:
+        """Mean (n, outputs) and variance (n,) of the latents."""
+        explained = (rows.gram @ self.root.to(rows.gram)).square().sum(1)
+        return rows.gram @ self.alpha, self.amplitude * (rows.variance - explained).clamp_min(0.0)
+
+
+@dataclass(frozen=True)
+class Targets:
+    """y (n,): labels 0..classes-1, or numbers where `classes` is None; `weights` (n,) of series, on average 1."""
+
+    y: Tensor
+    classes: int | None
+    weights: Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def __getitem__(self, rows: Tensor | slice) -> Targets:
+        weights = None if self.weights is None else self.weights[rows]
+        return Targets(self.y[rows], self.classes, weights)
+
+    def signs(self) -> Tensor:
+        """What is regressed on, (n, outputs) in float64: ±1 for every class, or the numbers."""
+        if self.classes is None:
+            return self.y.double()[:, None]
+        return 2.0 * torch.nn.functional.one_hot(self.y.long(), self.classes).double() - 1.0
+
+    def log_density(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, float]:
+        """log p (n,) of the targets for means (n, outputs) and variances of y (n,), and the prior of the temperature.
+
+        Of classes, a softmax of the means times the best of a few temperatures, of which one label in n + 2 is assumed
+        to be unpredictable: a few series all predicted right are no proof of certainty.
+        """
+        n = len(self)
+        if self.classes is None:
+            squared = (self.y.double() - mean[:, 0]).square() / variance
+            return -0.5 * (squared + variance.log() + math.log(2 * math.pi)), 0.0
+        lapse = 1 / (n + 2)
+        factors = torch.tensor(_TEMPERATURES, dtype=torch.float64, device=mean.device)
+        chances = torch.softmax(factors[:, None, None] * mean, dim=2)
+        own = chances.gather(2, self.y.long().expand(len(factors), n)[:, :, None])[:, :, 0]
+        logs = ((1 - lapse) * own + lapse / self.classes).log()
+        prior = 0.5 * (factors / 4.0).log().square() / n
+        best = int((prior - self.average(logs)).argmin())
+        return logs[best], float(prior[best])
+
+    def average(self, values: Tensor) -> Tensor:
+        """The mean over the series, the last axis, with their weights."""
+        return values.mean(-1) if self.weights is None else (values * self.weights).sum(-1) / self.weights.sum()
+
+
+def fit_exact(rows: Rows, targets: Targets) -> tuple[Regression, LeftOut]:
+    """The regression with all n training series as landmarks; their rows (n, n), the constant included."""
+    gram, tail = rows.gram, (rows.variance - rows.gram.diagonal()).clamp_min(0.0)
+    outputs, scale = targets.signs(), None if targets.weights is None else targets.weights.sqrt()[:, None]
+    weighed = gram if scale is None else gram * scale * scale.T
+    wanted = outputs if scale is None else outputs * scale
+    share, vectors = torch.linalg.eigh(weighed)
+    share = share.clamp_min(0.0)
+    turned, squares = vectors.T @ wanted, vectors.square()
+
+    def at(noise: float) -> tuple[Tensor, Tensor, Tensor]:
+        gain = 1 / (share + noise)
+        solved, inverse = vectors @ (gain[:, None] * turned), squares @ gain
+        errors = solved / inverse[:, None]
+        return errors if scale is None else errors / scale, inverse, solved
+
+    noise, left_out, amplitude = _best_noise(at, targets, outputs)
+    left_out.variance += amplitude * tail
+    _, _, solved = at(noise)
+    root = vectors / (share + noise).sqrt()
+    if scale is not None:
+        solved, root = solved * scale, root * scale
+    kept = _worth_keeping(root, gram, share)
+    return Regression(solved, root[:, kept], noise, amplitude), left_out
+
+
+def _best_noise(at, targets: Targets, outputs: Tensor) -> tuple[float, LeftOut, float]:  # pyright: ignore[reportMissingParameterType]
+    """The noise with the best leave-one-out score, its predictions and the amplitude.
+
+    `at(noise)` returns the errors (n, outputs), and 1 / variance (n,) of the left-out (weighted) targets.
+    """
+    best: tuple[float, LeftOut, float] | None = None
+    weights = 1.0 if targets.weights is None else targets.weights
+    for noise in NOISES:
+        errors, inverse, _ = at(noise)
+        if not bool(torch.isfinite(errors).all()):
+            continue
+        amplitude = max(float((errors.square() * (inverse * weights)[:, None]).mean()), 1e-12)
+        variance = amplitude / (inverse * weights)  # of the target, in units without weights
+        mean = outputs - errors
+        log_density, prior = targets.log_density(mean, variance)
+        score = prior - float(targets.average(log_density))
+        if math.isfinite(score) and (best is None or score < best[1].score - _TIE):
+            latent = (variance - amplitude * noise / weights).clamp_min(0.0)
+            best = noise, LeftOut(mean, latent, score, log_density), amplitude
+    if best is None:
+        raise ArithmeticError("no noise level gave finite leave-one-out errors; look for outliers in X and y")
+    return best
+
+
+def _worth_keeping(root: Tensor, gram: Tensor, share: Tensor) -> Tensor:
+    """The columns of the root that explain all but a thousandth of the variance of the landmarks; all of small ones."""
+    if len(root) <= _SMALL:
+        return torch.arange(root.shape[1], device=root.device)
+    explained = (gram @ root).square().sum(0)
+    order = explained.argsort(descending=True)
+    missing = explained.sum() - explained[order].cumsum(0)
+    count = int((missing > _EXPLAINED * gram.diagonal().sum()).sum()) + 1
+    return order[:count].sort().values
+
+
+@dataclass
+class Normal:
+    """The normal equations of a member on whitened features: Phi^T W Phi (r, r) and Phi^T W Y (r, outputs)."""
+
+    whitening: Tensor
+    precision: Tensor
+    shift: Tensor
+
+    @staticmethod
+    def of(gram: Tensor, outputs: int) -> Normal:
+        """Zero sums, for landmarks with this Gram matrix (m, m)."""
+        share, vectors = torch.linalg.eigh(gram)
+        kept = share > _RANK * share[-1]
+        whitening = vectors[:, kept] / share[kept].sqrt()
+        rank = whitening.shape[1]
+        return Normal(whitening, gram.new_zeros(rank, rank), gram.new_zeros(rank, outputs))
+
+    def add(self, rows: Rows, targets: Targets) -> None:
+        """Adds n series."""
+        features = rows.gram @ self.whitening
+        weighed = features if targets.weights is None else features * targets.weights[:, None]
+        self.precision += weighed.T @ features
+        self.shift += weighed.T @ targets.signs()
+
+    def solve(self, rows: Rows, targets: Targets) -> tuple[Regression, LeftOut]:
+        """The regression, with the noise that is best for some of the series that were added, and these left out."""
+        share, vectors = torch.linalg.eigh(self.precision)
+        share = share.clamp_min(0.0)
+        turned = vectors.T @ self.shift
+        features = rows.gram @ (self.whitening @ vectors)
+        squares, outputs = features.square(), targets.signs()
+        weights = 1.0 if targets.weights is None else targets.weights
+        tail = (rows.variance - squares.sum(1)).clamp_min(0.0)
+
+        def at(noise: float) -> tuple[Tensor, Tensor, Tensor]:
+            gain = 1 / (share + noise)
+            weight = gain[:, None] * turned
+            leverage = squares @ gain * weights
+            rest = (1 - leverage).clamp_min(1e-9)
+            # The variance of a left-out target is noise / w / (1 - h), and what no landmark explains beside it.
+            variance = noise / weights / rest + tail
+            return (outputs - features @ weight) / rest[:, None], 1 / (variance * weights), weight
+
+        noise, left_out, amplitude = _best_noise(at, targets, outputs)
+        _, _, weight = at(noise)
+        turn = self.whitening @ vectors
+        explained = share / (share + noise)
+        kept = explained > _EXPLAINED if len(turn) > _SMALL else explained >= 0
+        return Regression(turn @ weight, (turn * explained.sqrt())[:, kept], noise, amplitude), left_out

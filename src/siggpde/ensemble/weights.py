@@ -1,0 +1,36 @@
+r"""Weights of members from their leave-one-out log densities, without betting on the one that is best by luck.
+
+A member's weight is the mean over Bayesian bootstraps of the series of :math:`\propto \exp(n \bar\ell_k / 4)`, where
+:math:`\bar\ell_k` is its bootstrapped mean log density: where few series decide, several members share the weight. (Yao
+et al. 2018 call it pseudo-BMA+; the factor 1/4 is for series that are alike and members that were chosen by them.)
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+_DRAWS = 400
+_TEMPER = 4.0
+_MOST = 6
+_SMALLEST = 0.02  # members with less than this share of the largest weight are left out
+
+
+def bootstrap_weights(log_densities: Tensor, most: int = _MOST, seed: int = 0) -> Tensor:
+    """Weights (K,) that sum to 1, at most `most` of them not zero, from log densities (K, n) of left-out series.
+
+    Examples:
+        >>> bootstrap_weights(torch.tensor([[-0.1] * 50, [-0.5] * 50]).double()).round(decimals=3)
+        tensor([1., 0.], dtype=torch.float64)
+    """
+    n = log_densities.shape[1]
+    random = torch.Generator().manual_seed(seed)
+    draws = torch.rand(_DRAWS, n, generator=random, dtype=torch.float64).clamp_min(1e-12).log().neg()
+    draws = (draws / draws.sum(1, keepdim=True)).to(log_densities.device)
+    scores = n * draws @ log_densities.double().T
+    weights = torch.softmax(scores / _TEMPER, dim=1).mean(0)
+    order = weights.argsort(descending=True)[:most]
+    kept = order[weights[order] > _SMALLEST * weights[order[0]]]
+    out = torch.zeros_like(weights)
+    out[kept] = weights[kept] / weights[kept].sum()
+    return out

@@ -1,0 +1,149 @@
+r"""What a view and a block are.
+
+A view, fitted to landmark series :math:`Z_1, \dots, Z_m`, becomes a block: one or more kernels, each known by its rows
+:math:`k(X, Z)` and its prior variance :math:`k(X, X)`. The rows of a block are centred in feature space by the mean of
+the landmarks and scaled so that :math:`k(Z, Z)` is 1 in the mean over the landmarks,
+
+.. math:: k(X, Z) = s \, (\kappa(X, Z) - \bar\kappa(X) - \bar\kappa(Z) + \bar{\bar\kappa}),
+
+so that blocks can be averaged with weights that mean something.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+from torch import Tensor
+
+from siggpde.paths import SeriesBatch
+
+_SMALLEST_VARIANCE = 1e-9  # of a series at the mean of the landmarks, whose own is 1
+
+
+class Rows(NamedTuple):
+    """Of n series: k(X, landmarks) (n, m) and k(X, X) (n,), float64."""
+
+    gram: Tensor
+    variance: Tensor
+
+
+class Part(NamedTuple):
+    """Features (n, p) that belong to the kernel `name`, which is the mean of phi phi^T over its parts."""
+
+    name: str
+    values: Tensor
+
+
+@dataclass(frozen=True)
+class Centring:
+    """The mean over the landmarks of every column of the Gram matrix (m,), the mean of these, and the scale s."""
+
+    columns: Tensor
+    mean: float
+    scale: float
+
+    @staticmethod
+    def of(landmarks: Rows) -> Centring:
+        """Learned from the rows of the landmarks themselves; a kernel that is constant on them stays 0."""
+        columns = landmarks.gram.mean(0)
+        mean = float(columns.mean())
+        spread = float(landmarks.variance.mean()) - mean
+        varies = spread > 1e-12 * float(landmarks.variance.abs().mean())
+        return Centring(columns, mean, 1 / spread if varies else 0.0)
+
+    def __call__(self, rows: Rows) -> Rows:
+        own = rows.gram.mean(1)
+        gram = (rows.gram - own[:, None] - self.columns.to(own) + self.mean) * self.scale
+        variance = (rows.variance - 2 * own + self.mean) * self.scale
+        return Rows(gram, variance.clamp_min(_SMALLEST_VARIANCE))
+
+
+class Block(ABC):
+    """A view fitted to landmarks. `raw` gives the rows of its kernels by name, before centring; `rows` after it."""
+
+    kind: ClassVar[str]
+    centring: dict[str, Centring]
+
+    def centre(self, landmarks: dict[str, Rows]) -> dict[str, Rows]:
+        """Learns the centring from the raw rows of the landmarks; returns their rows."""
+        self.centring = {name: Centring.of(rows) for name, rows in landmarks.items()}
+        return self._centred(landmarks)
+
+    @torch.no_grad()
+    def rows(self, batch: SeriesBatch) -> dict[str, Rows]:
+        """The rows of n series by the name of the kernel, centred and scaled."""
+        return self._centred(self.raw(batch))
+
+    @abstractmethod
+    def raw(self, batch: SeriesBatch) -> dict[str, Rows]:
+        """The rows of n series by the name of the kernel, as they are."""
+
+    def _centred(self, rows: dict[str, Rows]) -> dict[str, Rows]:
+        return {name: self.centring[name](each) for name, each in rows.items()}
+
+    @abstractmethod
+    def state(self) -> dict[str, Any]:
+        """Everything that the landmarks do not tell, as plain values and tensors."""
+
+    def keep(self, names: set[str]) -> Block | None:
+        """The block with those of its kernels that are among `names`; None where there is none of them."""
+        return self if any(name in names for name in self.centring) else None
+
+    @property
+    def width(self) -> int:
+        """Numbers kept in memory for every landmark."""
+        return 0
+
+
+class FeatureBlock(Block):
+    """A block of finite features: k(X, Y) is the mean over the parts of phi(X)^T phi(Y)."""
+
+    def __init__(self, landmarks: SeriesBatch) -> None:
+        self.landmarks = list(self.parts(landmarks))
+
+    @abstractmethod
+    def parts(self, batch: SeriesBatch) -> Iterator[Part]:
+        """The features of n series, part by part, always in the same order."""
+
+    @abstractmethod
+    def names(self, channels: Sequence[str]) -> list[list[str]]:
+        """The names of the features of every part; `channels` are the names of the channels of the series."""
+
+    def own_rows(self) -> dict[str, Rows]:
+        """The raw rows of the landmarks themselves."""
+        return self._from_parts(self.landmarks)
+
+    def raw(self, batch: SeriesBatch) -> dict[str, Rows]:
+        return self._from_parts(self.parts(batch))
+
+    def _from_parts(self, parts: Any) -> dict[str, Rows]:
+        sums: dict[str, tuple[Tensor, Tensor]] = {}
+        counts: dict[str, int] = {}
+        for part, landmarks in zip(parts, self.landmarks, strict=True):
+            gram = (part.values @ landmarks.values.T).double()
+            variance = part.values.double().square().sum(1)
+            if part.name in sums:
+                sums[part.name][0].add_(gram)
+                sums[part.name][1].add_(variance)
+            else:
+                sums[part.name] = gram, variance
+            counts[part.name] = counts.get(part.name, 0) + 1
+        return {name: Rows(gram / counts[name], variance / counts[name]) for name, (gram, variance) in sums.items()}
+
+    @property
+    def width(self) -> int:
+        return sum(part.values.shape[1] for part in self.landmarks)
+
+
+class View(ABC):
+    """Settings of a way of looking at series."""
+
+    kind: ClassVar[str]
+
+    @abstractmethod
+    def fit(self, landmarks: SeriesBatch) -> tuple[Block, dict[str, Rows]]:
+        """The block of these landmark series, and their rows."""

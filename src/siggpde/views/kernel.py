@@ -1,0 +1,201 @@
+r"""The untruncated signature kernel, normalised, by its PDE: of paths, or of paths lifted by a static kernel.
+
+It sees words of every length, which finitely many features of many channels cannot. `static="linear"` is the signature
+kernel of the paper (kind "kernel"); `static="rbf"` is that of the path in the Hilbert space of
+:math:`\exp(-|x - y|^2 / 2 h^2)` (kind "lifted"), with h in units of the median distance of points.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from siggpde.gp.newton_basis import NewtonBasis
+from siggpde.numerics.signature_kernel import signature_kernel, signature_kernel_diag
+from siggpde.paths import PathOptions, PathTransform, SeriesBatch
+from siggpde.paths.averaging import pool
+from siggpde.views.base import Block, Rows, View
+from siggpde.views.scaling import channel_scales
+
+_PAIRS_OF_POINTS = 4000
+TOLERANCE = 1e-3  # of which the errors are a hundredth in practice
+_LONG = 30.0  # paths up to this length have k(X, X) below exp(60), in the range of float32
+_JITTER = 1e-6
+
+
+@dataclass(frozen=True)
+class KernelView(View):
+    """The signature kernel of series of at most `max_points` points.
+
+    - `base_point`: whether positions count; `bandwidth`: None for the linear static kernel, else that of "rbf".
+    - `time_weight`: of time, which runs from 0 to 1, against the other channels, in units of sqrt(channels).
+    - `path_length`: the median length of paths, in the Hilbert space of the static kernel.
+    - `max_pivots`: of more landmarks, so many are chosen that stand for all.
+    """
+
+    name: str
+    base_point: bool = False
+    bandwidth: float | None = None
+    time_weight: float = 1.0
+    path_length: float = 6.0
+    max_points: int = 32
+    max_pivots: int = 300
+
+    @property
+    def kind(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride] - of the settings, not of the class
+        return "kernel" if self.bandwidth is None else "lifted"
+
+    def fit(self, landmarks: SeriesBatch) -> tuple[KernelBlock, dict[str, Rows]]:
+        short = pool(landmarks, self.max_points)
+        transform = PathTransform(PathOptions(base_point=self.base_point)).fit(short)
+        paths = transform.paths(short)
+        weight = self.time_weight * math.sqrt(landmarks.channels / 12)  # the clock of paths runs to sqrt(12)
+        if self.bandwidth is None:
+            theta, scales = channel_scales(paths, weight, self.path_length), (1.0, 1.0)
+        else:
+            theta = torch.ones(paths.channels, dtype=torch.float64)
+            theta[0] = weight
+            scales = _lifted_scales(paths, theta, self.bandwidth, self.path_length)
+        block = KernelBlock(self, transform, theta, scales, landmarks)
+        return block, block.centre(block.own_rows())
+
+
+class KernelBlock(Block):
+    """Rows of the kernel against the landmarks, each pair one solution of the PDE.
+
+    With more than `view.max_pivots` landmarks, those are chosen among them by `NewtonBasis`, and the rows are
+    phi(X)^T phi(Z) with the features phi(X) = L^-1 k(pivots, X).
+    """
+
+    def __init__(
+        self,
+        view: KernelView,
+        transform: PathTransform,
+        theta: Tensor,
+        scales: tuple[float, float],
+        landmarks: SeriesBatch,
+        pivots: Tensor | None = None,
+    ) -> None:
+        self.view, self.transform, self.theta, self.scales = view, transform, theta, scales
+        paths = self._paths(landmarks)
+        self.basis: NewtonBasis | None = None
+        self.pivots, self.features = pivots, None
+        if pivots is None and len(paths) > view.max_pivots:
+            self.pivots = (
+                NewtonBasis((self._gram_of, _ones), view.max_pivots)
+                .fit(paths.values, lengths=paths.lengths)
+                .landmarks_.sort()
+                .values
+            )
+        self.landmarks = paths if self.pivots is None else paths[self.pivots]
+        self.factor: Tensor | None = None
+        if self.pivots is not None:
+            own = self._gram(self.landmarks, None)
+            jitter = _JITTER * torch.eye(len(own), dtype=own.dtype, device=own.device)
+            self.factor = torch.linalg.cholesky(own + jitter)
+            self.features = self._whitened(self._gram(paths, self.landmarks))
+
+    @property
+    def kind(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.view.kind
+
+    @property
+    def width(self) -> int:
+        return 0 if self.features is None else self.features.shape[1]
+
+    def raw(self, batch: SeriesBatch) -> dict[str, Rows]:
+        return self._rows(self._gram(self._paths(batch), self.landmarks))
+
+    def own_rows(self) -> dict[str, Rows]:
+        """The raw rows of the landmarks themselves: half of the pairs are solved."""
+        if self.features is not None:
+            return self._with_variance(self.features @ self.features.T)
+        return self._rows(self._gram(self.landmarks, None))
+
+    def _rows(self, gram: Tensor) -> dict[str, Rows]:
+        if self.features is not None:
+            gram = self._whitened(gram) @ self.features.T
+        return self._with_variance(gram)
+
+    def _with_variance(self, gram: Tensor) -> dict[str, Rows]:
+        return {self.view.name: Rows(gram, torch.ones_like(gram[:, 0]))}
+
+    def _whitened(self, gram: Tensor) -> Tensor:
+        assert self.factor is not None
+        return torch.linalg.solve_triangular(self.factor, gram.T, upper=False).T.contiguous()
+
+    def _gram(self, paths: SeriesBatch, others: SeriesBatch | None) -> Tensor:
+        """The normalised kernel (n, m) in float64.
+
+        Computed in float32, which is twice as fast, for pairs of paths that are not long: k(X, X) stays in its range.
+        """
+        long, others_long = _lengths(paths) > _LONG, None if others is None else _lengths(others) > _LONG
+        if bool(long.all()) or (bool(others_long.any()) if others_long is not None else bool(long.any())):
+            return self._solve(paths, others, exact=True)
+        gram = self._solve(paths[(~long).nonzero()[:, 0]], others, exact=False)
+        if others is not None and bool(long.any()):
+            whole = gram.new_empty(len(paths), len(others))
+            whole[~long] = gram
+            whole[long] = self._solve(paths[long.nonzero()[:, 0]], others, exact=True)
+            return whole
+        return gram
+
+    def _solve(self, paths: SeriesBatch, others: SeriesBatch | None, exact: bool) -> Tensor:
+        settings: dict[str, Any] = {"tol": TOLERANCE}
+        if self.view.bandwidth is not None:
+            settings |= {"static": "rbf", "bandwidth": self.scales[0], "amplitude": self.scales[1]}
+        if exact:
+            against: dict[str, Any] = {} if others is None else {"y": others.values, "y_lengths": others.lengths}
+            return signature_kernel(paths.values, lengths=paths.lengths, normalize=True, **against, **settings)
+        x, y = paths.values.float(), None if others is None else others.values.float()
+        against = {} if others is None else {"y": y, "y_lengths": others.lengths}
+        gram = signature_kernel(x, lengths=paths.lengths, **against, **settings).double()
+        own = signature_kernel_diag(x, lengths=paths.lengths, **settings).double().rsqrt()
+        other = own
+        if others is not None and y is not None:
+            other = signature_kernel_diag(y, lengths=others.lengths, **settings).double().rsqrt()
+        return gram * own[:, None] * other
+
+    def _gram_of(self, x: Tensor, y: Tensor | None = None, *, lengths: Any = None, y_lengths: Any = None) -> Tensor:
+        return self._gram(SeriesBatch(x, lengths), None if y is None else SeriesBatch(y, y_lengths))
+
+    def _paths(self, batch: SeriesBatch) -> SeriesBatch:
+        paths = self.transform.paths(pool(batch, self.view.max_points))
+        return SeriesBatch((paths.values * self.theta.to(paths.values)).contiguous(), paths.lengths)
+
+    def state(self) -> dict[str, Any]:
+        learned = {"transform": self.transform.state(), "theta": self.theta, "scales": list(self.scales)}
+        return {"view": asdict(self.view), "pivots": self.pivots, **learned}
+
+    @staticmethod
+    def from_state(state: dict[str, Any], landmarks: SeriesBatch) -> KernelBlock:
+        view, transform = KernelView(**state["view"]), PathTransform.from_state(state["transform"])
+        bandwidth, amplitude = state["scales"]
+        return KernelBlock(view, transform, state["theta"], (bandwidth, amplitude), landmarks, state["pivots"])
+
+
+def _ones(x: Tensor, *, lengths: Any = None) -> Tensor:
+    return torch.ones(len(x), dtype=torch.float64, device=x.device)
+
+
+def _lengths(paths: SeriesBatch) -> Tensor:
+    return paths.values.diff(dim=1).norm(dim=2).sum(1)
+
+
+def _lifted_scales(paths: SeriesBatch, theta: Tensor, factor: float, path_length: float) -> tuple[float, float]:
+    """Bandwidth, `factor` times the median distance of points, and the amplitude at which lifted paths are this long."""
+    values = paths.values * theta
+    points = values[paths.inside()]
+    random = torch.Generator().manual_seed(0)
+    first, second = (torch.randint(len(points), (_PAIRS_OF_POINTS,), generator=random) for _ in range(2))
+    bandwidth = factor * float((points[first] - points[second]).norm(dim=1).median())
+    if not bandwidth > 0:
+        return 1.0, 1.0
+    squared = (values.diff(dim=1) / bandwidth).square().sum(2)
+    lengths = (-2 * torch.expm1(-squared / 2)).sqrt().sum(1)  # of the lift: |phi(x) - phi(y)|² = 2 - 2 kappa(x, y)
+    median = float(lengths.median())
+    return bandwidth, path_length / median if median > 0 else 1.0

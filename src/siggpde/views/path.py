@@ -1,0 +1,108 @@
+"""Words of the signature of whole paths: S / |S|, of the words of one degree or of all words up to a depth.
+
+With `degree=1` they are linear in the series (kind "linear"), otherwise kind "path".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from siggpde.numerics.signature import signature
+from siggpde.paths import PathOptions, PathTransform, SeriesBatch
+from siggpde.paths.averaging import pool
+from siggpde.views.base import FeatureBlock, Part, Rows, View
+from siggpde.views.scaling import channel_scales, words_of_degree
+from siggpde.word_sets import Word, count_up_to, word_names, words_up_to
+
+_MAX_DEPTH = 10
+
+
+@dataclass(frozen=True)
+class PathView(View):
+    """A way of making paths, and the words of them that are looked at.
+
+    - `options`: how a series becomes a path, which is scaled to `path_length` in the median, time weighing `time_scale`
+      times as much as the other channels.
+    - `words`: at most so many, in whole levels; `degree`: at most so many letters other than time, None for no bound.
+    - `max_points`: longer series are averaged down.
+    """
+
+    name: str
+    options: PathOptions = field(default_factory=PathOptions)
+    degree: int | None = None
+    words: int = 500
+    time_scale: float = 1.15
+    path_length: float = 8.0
+    max_points: int = 200
+
+    @property
+    def kind(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride] - of the settings, not of the class
+        return "linear" if self.degree == 1 else "path"
+
+    def fit(self, landmarks: SeriesBatch) -> tuple[PathBlock, dict[str, Rows]]:
+        short = pool(landmarks, self.max_points)
+        transform = PathTransform(self.options).fit(short)
+        paths = transform.paths(short)
+        theta = channel_scales(paths, self.time_scale if self.options.time else 1.0, self.path_length)
+        block = PathBlock(self, transform, theta, self._chosen(paths.channels), landmarks)
+        return block, block.centre(block.own_rows())
+
+    def _chosen(self, channels: int) -> list[Word]:
+        if self.degree is not None and self.options.time:
+            return words_of_degree(channels, self.degree, self.words)
+        depth = 1
+        while depth < _MAX_DEPTH and count_up_to(channels, depth + 1) <= self.words:
+            depth += 1
+        return words_up_to(channels, depth)
+
+
+class PathBlock(FeatureBlock):
+    """The words of paths as features."""
+
+    def __init__(
+        self, view: PathView, transform: PathTransform, theta: Tensor, words: list[Word], landmarks: SeriesBatch
+    ) -> None:
+        self.view, self.transform, self.theta, self.words = view, transform, theta, words
+        super().__init__(landmarks)
+
+    @property
+    def kind(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.view.kind
+
+    def parts(self, batch: SeriesBatch) -> Iterator[Part]:
+        paths = self.transform.paths(pool(batch, self.view.max_points))
+        values = signature(paths.values * self.theta.to(paths.values), words=self.words, lengths=paths.lengths)
+        norms = values.norm(dim=1, keepdim=True)
+        # A path so long that its signature is out of range has a direction all the same: that of a shorter copy.
+        far = ~torch.isfinite(norms[:, 0])
+        if bool(far.any()):
+            rows = far.nonzero()[:, 0]
+            values, norms = values.clone(), norms.clone()
+            values[rows] = self._shrunk(paths[rows])
+            norms[rows] = values[rows].norm(dim=1, keepdim=True)
+        yield Part(self.view.name, values / norms)
+
+    def _shrunk(self, paths: SeriesBatch) -> Tensor:
+        """Signatures of paths that are shrunk to a length of 1000."""
+        scaled = paths.values * self.theta.to(paths.values)
+        length = scaled.diff(dim=1).norm(dim=2).sum(1)[:, None, None]
+        return signature(scaled * (1e3 / length).clamp(max=1.0), words=self.words, lengths=paths.lengths)
+
+    def names(self, channels: Sequence[str]) -> list[list[str]]:
+        return [word_names(self.words, self.transform.names(channels))]
+
+    def state(self) -> dict[str, Any]:
+        view = {**asdict(self.view), "options": dict(self.view.options.__dict__)}
+        return {"view": view, "transform": self.transform.state(), "theta": self.theta}
+
+    @staticmethod
+    def from_state(state: dict[str, Any], landmarks: SeriesBatch) -> PathBlock:
+        view = PathView(**{**state["view"], "options": PathOptions(**state["view"]["options"])})
+        transform = PathTransform.from_state(state["transform"])
+        words = view._chosen(len(state["theta"]))
+        return PathBlock(view, transform, state["theta"], words, landmarks)

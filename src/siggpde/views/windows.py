@@ -1,0 +1,107 @@
+"""Statistics of signatures over windows: of the series (kind "windows") or of its log spectrum (kind "spectrum")."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import torch
+
+from siggpde.paths import SeriesBatch
+from siggpde.views.base import FeatureBlock, Part, Rows, View
+from siggpde.views.spectrum import log_spectrum
+from siggpde.windows import Block as Features
+from siggpde.windows import WindowFeatures, WindowScaler, WindowSettings
+from siggpde.windows.names import feature_names
+
+
+@dataclass(frozen=True)
+class WindowsView(View):
+    """Windows by `settings`; of series of `bins` frequencies, their log spectra, where `bins` is given.
+
+    Kernels are named by their lift and "1" for statistics over the whole series or "3" for those over its thirds, such
+    as "x1"; those of the spectrum "spectrum1" and "spectrum3".
+    """
+
+    settings: WindowSettings = field(default_factory=WindowSettings)
+    bins: int | None = None
+
+    @property
+    def kind(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride] - of the settings, not of the class
+        return "windows" if self.bins is None else "spectrum"
+
+    def fit(self, landmarks: SeriesBatch) -> tuple[WindowsBlock, dict[str, Rows]]:
+        seen = landmarks if self.bins is None else log_spectrum(landmarks, self.bins)
+        features = WindowFeatures.fit(seen, self.settings)
+        scaler, parts = WindowScaler.fit_transform(features.blocks(seen))
+        block = WindowsBlock(self, features, scaler, list(map(self._part, parts)))
+        return block, block.centre(block.own_rows())
+
+    def _part(self, features: Features) -> Part:
+        name = features.name if self.bins is None else f"spectrum{features.name[-1]}"
+        return Part(name, features.values)
+
+
+class WindowsBlock(FeatureBlock):
+    """The pooled statistics of all views as features, at mean 0 and spread 1 over the landmarks."""
+
+    def __init__(
+        self, view: WindowsView, features: WindowFeatures, scaler: WindowScaler, landmarks: list[Part] | SeriesBatch
+    ) -> None:
+        self.view, self.features, self.scaler = view, features, scaler
+        if isinstance(landmarks, SeriesBatch):
+            super().__init__(landmarks)
+        else:
+            self.landmarks = landmarks
+
+    @property
+    def kind(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.view.kind
+
+    def parts(self, batch: SeriesBatch) -> Iterator[Part]:
+        seen = batch if self.view.bins is None else log_spectrum(batch, self.view.bins)
+        yield from map(self.view._part, self.scaler(self.features.blocks(seen)))
+
+    def names(self, channels: Sequence[str]) -> list[list[str]]:
+        if self.view.bins is not None:
+            channels = [f"spectrum of {name}" for name in channels]
+        flat, out, start = feature_names(self.features, channels), [], 0
+        for width, columns in zip(self.features.widths(), self.scaler.columns, strict=True):
+            own = flat[start : start + width]
+            out.append([own[index] for index in columns.kept.tolist()])
+            start += width
+        return out
+
+    def keep(self, names: set[str]) -> WindowsBlock | None:
+        """The block with the views that give these kernels alone: the others need not be computed."""
+        kept = [
+            number
+            for number in range(len(self.features.views))
+            if any(part.name in names for part in self.landmarks[2 * number : 2 * number + 2])
+        ]
+        if not kept:
+            return None
+        both = [2 * number + half for number in kept for half in (0, 1)]
+        features = replace(self.features, views=tuple(self.features.views[number] for number in kept))
+        scaler = WindowScaler(tuple(self.scaler.columns[index] for index in both))
+        block = WindowsBlock(self.view, features, scaler, [self.landmarks[index] for index in both])
+        block.centring = {name: self.centring[name] for name in {part.name for part in block.landmarks}}
+        return block
+
+    def state(self) -> dict[str, Any]:
+        view = {"settings": asdict(self.view.settings), "bins": self.view.bins}
+        return {"view": view, "features": self.features.state(), "scaler": self.scaler.state()}
+
+    @staticmethod
+    def from_state(state: dict[str, Any], landmarks: SeriesBatch) -> WindowsBlock:
+        settings = {**state["view"]["settings"], "lifts": tuple(state["view"]["settings"]["lifts"])}
+        view = WindowsView(WindowSettings(**settings), state["view"]["bins"])
+        features = WindowFeatures.from_state(state["features"])
+        return WindowsBlock(view, features, WindowScaler.from_state(state["scaler"]), landmarks)
+
+
+def spectrum_bins(landmarks: SeriesBatch) -> int | None:
+    """How many frequencies the spectra of such series have: half of the points, at most 128; None below 16 points."""
+    median = int(torch.as_tensor(landmarks.counts()).median())
+    return min(128, median // 2) if median >= 16 else None
