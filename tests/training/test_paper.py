@@ -10,6 +10,7 @@ from helpers.small_models import QUIET, dense_covariance, labels, same_state, se
 from siggpde.gp.likelihoods import Bernoulli, Gaussian, Softmax, StudentT
 from siggpde.training import NaturalGradients, PaperSchedule, fit
 from siggpde.training.phases.paper import NadamPhase
+from siggpde.training.trainer import Trainer
 
 both = pytest.mark.parametrize("covariance", ["full", "diagonal"])
 MAKERS = {
@@ -147,3 +148,23 @@ def test_a_spent_budget_ends_every_phase_with_an_evaluation():
 def test_wrong_ends_are_refused(wrong: dict):
     with pytest.raises(ValueError, match=f"{next(iter(wrong))} must be positive"):
         PaperSchedule(**wrong)
+
+
+def test_each_phase_has_a_third_of_a_time_limit(monkeypatch: pytest.MonkeyPatch):
+    now = iter(range(10**6))
+    monkeypatch.setattr(Trainer, "seconds", property(lambda _: next(now) / 2))
+    x = series(60)
+    model = small_gp(Gaussian(0.3), 7)
+    history = fit(model, (x, targets(x)), PaperSchedule(iterations=1000, batch=10), time_limit=30.0, **QUIET)
+    assert history.stopped == dict.fromkeys(("q", "hyperparameters", "all"), "time limit")
+    first, second, third = history.steps.values()
+    assert 15 < first < 25 and abs(second - first) < 4 and abs(third - first) < 4
+    assert history.of("hyperparameters")[-1].nlpp is not None, "evaluated, though cut short before its time"
+
+
+def test_more_words_than_series_stay_words():
+    x = series(10)
+    model = small_gp(Gaussian(0.3), 30)
+    words = list(model.features.words)
+    fit(model, (x, targets(x)), PaperSchedule(iterations=3), **QUIET)
+    assert model.features.basis is None and model.features.words == words and model.features.size == 30

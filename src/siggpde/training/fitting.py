@@ -75,7 +75,7 @@ def fit(
       row numbers (train, validation); below 50 series there is none, and the ELBO is compared. The last phase trains on
       all of them.
     - `seed` decides the split and the batches; the global random state is neither read nor changed.
-    - `time_limit`: seconds after which every phase is cut short.
+    - `time_limit`: seconds after which every phase is cut short; of the paper's phases each has a third of them.
     - `progress`: a bar on the terminal; by default where there is one.
     - `checkpoint`: a file written every `checkpoint_every` seconds and at the start of every phase; `resume=True` goes
       on from it, with the same steps as if nothing had happened.
@@ -131,7 +131,9 @@ def fit(
     else:
         cache, wanted = PathStore(model, batch), model.features.size
     made = time.perf_counter() - started
-    trainer = Trainer(model, cache, y, train, valid, history, generator, shard)
+    # Directions come from a factorisation; the paper's schedule has none, and its words stay words.
+    span_series = not isinstance(schedule, PaperSchedule)
+    trainer = Trainer(model, cache, y, train, valid, history, generator, shard, span_series=span_series)
     if state is None:
         trainer.choose_features(wanted)
         if screening is not None and isinstance(model, SignatureGP):

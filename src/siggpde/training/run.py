@@ -39,7 +39,7 @@ class PhaseControl:
 
     def after_step(self, *, last: bool = False) -> bool:
         trainer = self.trainer
-        limit = self.time_limit
+        limit = None if self.time_limit is None else self.time_limit * self.phase.time_share
         late = limit is not None and bool(trainer.ranks.broadcast_value(trainer.seconds > limit))
         if trainer.bar.shown:
             trainer.bar.step(trainer.history.latest())

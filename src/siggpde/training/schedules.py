@@ -41,7 +41,8 @@ class PaperSchedule:
     """The SigGPDE paper's: Nadam in three equal phases, as `iterations` each with minibatches of `batch` series.
 
     q(u) alone; q(u) and hyperparameters, the validation NLPP watched every `evaluate_every` iterations and the best
-    state restored; q(u) alone on training and validation series. Inducing variables that can move do so with q(u).
+    state restored; q(u) alone on training and validation series. Inducing variables that can move do so with q(u);
+    words stay as they are, however many, so that nothing is factorised. A time limit gives every phase a third.
 
     - `patience`: a phase with a validation part ends after so many evaluations none of which lowered the NLPP by more
       than 0.5 % of the best before, and the last phase takes as many iterations as the first did; None for never.

@@ -34,6 +34,7 @@ class Trainer:
     """A model, its data with signatures computed once, which rows are for training, and what happened so far.
 
     Rows are numbered through all ranks, and every rank knows all targets `y`; its `cache` has the rows of its `shard`.
+    `span_series` lets `choose_features` replace words, where they are more than the series, by directions.
     """
 
     def __init__(
@@ -46,11 +47,13 @@ class Trainer:
         history: History,
         generator: torch.Generator,
         shard: Shard | None = None,
+        *,
+        span_series: bool = True,
     ) -> None:
         self.model, self.cache, self.y = model, cache, y.to(model.device)
         self.shard = Shard(Ranks(), len(y)) if shard is None else shard
         self.ranks = self.shard.ranks
-        self.train, self.valid = train, valid
+        self.train, self.valid, self.span_series = train, valid, span_series
         self.history, self.minibatches = history, Minibatches(generator)
         self.phase = 0
         self.iteration = 0
@@ -107,9 +110,9 @@ class Trainer:
     def choose_features(self, count: int) -> None:
         """Chooses words and directions anew for the present scales; q(u) is carried over to those that are kept.
 
-        `count` words by energy where the features ask for it; directions where they ask for a rank, or where there are
-        more words than series: as many directions as series span all of the series. Inducing variables that are no
-        words stay as they are.
+        `count` words by energy where the features ask for it; directions where they ask for a rank, or with
+        `span_series` where there are more words than series: as many directions as series span all of the series.
+        Inducing variables that are no words stay as they are.
         """
         features, q = self.model.features, self.model.variational
         if not isinstance(self.cache, SignatureCache):
@@ -120,7 +123,7 @@ class Trainer:
             features.choose(self.cache.choose_words(self.model, count, self.ranks))
         features.rotate(None)
         directions = features.rank
-        if directions is None and len(features.words) > len(self.y):
+        if directions is None and self.span_series and len(features.words) > len(self.y):
             directions = len(self.y)
         if directions is not None:
             every = max(1, len(self.y) // max(_ROWS_FOR_DIRECTIONS, 2 * directions))

@@ -35,10 +35,14 @@ class Control(Protocol):
 
 
 class Phase(Protocol):
-    """One phase of a schedule; `max_steps` is how often at most it calls `Control.after_step`."""
+    """One phase of a schedule; `max_steps` is how often at most it calls `Control.after_step`.
+
+    `time_share` is the share of a time limit, from the start of the fit, at which the phase is late.
+    """
 
     name: str
     max_steps: int
+    time_share: float
 
     def begin(self, trainer: Trainer) -> None:
         """Makes the state that the phase starts from."""
@@ -63,6 +67,7 @@ class IterativePhase(Generic[State]):
 
     name: str
     max_steps: int
+    time_share: float = 1.0
     state: State
     state_type: ClassVar[type[PhaseState]]
 

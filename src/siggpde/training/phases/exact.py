@@ -43,6 +43,7 @@ class ExactPosterior:
 
     name = "exact"
     max_steps = 3
+    time_share = 1.0
 
     def __init__(self, schedule: Exact) -> None:
         self.schedule = schedule

@@ -24,8 +24,8 @@ _IMPROVEMENT = 0.005  # an evaluation counts as an improvement when it lowers th
 def paper_phases(schedule: PaperSchedule) -> list[NadamPhase]:
     """The three phases of the paper: q(u); q(u) and hyperparameters; q(u) on training and validation series."""
     return [
-        NadamPhase("q", "train", False, schedule),
-        NadamPhase("hyperparameters", "train", True, schedule),
+        NadamPhase("q", "train", False, schedule, 1 / 3),
+        NadamPhase("hyperparameters", "train", True, schedule, 2 / 3),
         NadamPhase("all", "all", False, schedule),
     ]
 
@@ -55,8 +55,8 @@ class NadamPhase(IterativePhase[NadamState]):
 
     state_type = NadamState
 
-    def __init__(self, name: str, which: Part, learn: bool, schedule: PaperSchedule) -> None:
-        self.name, self.learn, self.schedule = name, learn, schedule
+    def __init__(self, name: str, which: Part, learn: bool, schedule: PaperSchedule, time_share: float = 1.0) -> None:
+        self.name, self.learn, self.schedule, self.time_share = name, learn, schedule, time_share
         self.which: Part = which
         self.max_steps = schedule.iterations
 
@@ -101,6 +101,8 @@ class NadamPhase(IterativePhase[NadamState]):
         return "settled" if settled else "budget spent" if spent else None
 
     def finish(self, trainer: Trainer) -> None:
+        if not trainer.history.of(self.name):  # a time limit came before the first evaluation
+            self._evaluate(trainer)
         if self.state.best is not None:
             trainer.model.load_state_dict(self.state.best)
 
