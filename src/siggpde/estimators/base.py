@@ -19,11 +19,16 @@ from siggpde.estimators.aeon_bases import AEON
 from siggpde.estimators.conventions import channel_attributes, check_batch, threads
 from siggpde.estimators.device import input_device, usable_device
 from siggpde.estimators.fitting import FitSettings, data_fingerprint, fit_committee
+from siggpde.estimators.paper_method import check_paper_settings, fit_by_the_paper
 from siggpde.estimators.saving import save_estimator
 from siggpde.estimators.settings import (
+    DEFAULT_FEATURES,
+    DEFAULT_ITERATIONS,
     DTYPES,
     at_least,
+    auto_or_at_least,
     from_fields,
+    method_of,
     optional_folder,
     path_options,
     seed_of,
@@ -40,16 +45,17 @@ class SeriesEstimator:
 
     likelihoods: ClassVar[tuple[str, ...]]
 
+    method: str
     likelihood: str
     members: int | str
-    n_features: int
+    n_features: int | str
     transforms: PathOptions | Mapping[str, Any] | str
     time_channel: int | None
     mask: bool
     max_points: int | None
     spectrogram: Spectrogram | Mapping[str, Any] | None
     channel_names: Any
-    max_iter: int
+    max_iter: int | str
     time_limit: float | None
     random_state: Any
     n_jobs: int | None
@@ -97,7 +103,8 @@ class SeriesEstimator:
             minus_shortest, longest = shard.ranks.all_reduce_max(torch.stack([-counts.min(), counts.max()])).tolist()
             attributes["length_range_"] = (-minus_shortest, longest)
             attributes["fingerprint_"] = data_fingerprint(batch, y, shard)
-            attributes["committee_"] = fit_committee(batch.to(device), y.to(device), classes, settings, shard)
+            fit_method = fit_by_the_paper if self.method == "paper" else fit_committee
+            attributes["committee_"] = fit_method(batch.to(device), y.to(device), classes, settings, shard)
         return attributes | {
             "preparation_": preparation, "n_series_": len(y), "seconds_": time.perf_counter() - started
         }  # fmt: skip
@@ -105,7 +112,8 @@ class SeriesEstimator:
     def _set_fitted(self, attributes: Mapping[str, Any]) -> None:
         """Sets all attributes of a fit at once, so that an estimator never mixes those of two fits."""
         members = attributes["committee_"].members
-        steps = max([1, *(len(m.history.records) for m in members if m.history is not None)])
+        histories = [member.history for member in members if member.history is not None]
+        steps = max([1, *(max(len(history.records), sum(history.steps.values())) for history in histories)])
         vars(self).pop("n_features_in_", None)  # not every X has them
         vars(self).update({"n_iter_": steps, **attributes}, **({"is_fitted": True} if AEON else {}))
 
@@ -179,15 +187,18 @@ class SeriesEstimator:
             raise ValueError(f"dtype must be 'auto', 'float32' or 'float64', got {self.dtype!r}")
         if self.resume and self.checkpoint is None:
             raise ValueError("resume=True needs the folder to go on from: give checkpoint=")
+        method = method_of(self.method)
+        if method == "paper":
+            check_paper_settings(self.likelihood, self.members)
         return FitSettings(
             likelihood=self.likelihood,
             members=None
             if isinstance(self.members, str) and self.members == "auto"
             else at_least("members", self.members, 1),
-            n_features=at_least("n_features", self.n_features, 2),
+            n_features=auto_or_at_least("n_features", self.n_features, 2, DEFAULT_FEATURES[method]),
             options=path_options(self.transforms),
             class_weight=class_weight,
-            max_iter=at_least("max_iter", self.max_iter, 1),
+            max_iter=auto_or_at_least("max_iter", self.max_iter, 1, DEFAULT_ITERATIONS[method]),
             time_limit=time_limit(self.time_limit),
             seed=seed_of(self.random_state),
             dtype=DTYPES[self.dtype],

@@ -48,8 +48,8 @@ class _ClassifierMethods(SeriesEstimator):
         """Learns from more series of the same classes; the first call is `fit`.
 
         Paths, features, noise and temperature stay as they are; the posterior is updated with the new series, exactly
-        for the default likelihood. `classes`, all there will ever be, is a parameter by scikit-learn's convention and
-        only checked: the y of the first call has to have them all.
+        for the default likelihood, else by natural gradients, also after method="paper". `classes`, all there will ever
+        be, is a parameter by scikit-learn's convention and only checked: the y of the first call has to have them all.
         """
         if not hasattr(self, "committee_"):
             if classes is not None:
@@ -95,16 +95,22 @@ class SigGPClassifier(_ClassifierMethods, ClassifierBase):
     series of unequal lengths; NaN are gaps. `fit` compares path transforms, scales and words by exact leave-one-out,
     trains the best of each kind and averages their probabilities.
 
+    - `method`: "views" for the above; "paper" for SigGPDE as published: one model with the untruncated kernel, which is
+      solved by its PDE, the first `n_features` words as inducing variables, and three phases of Nadam. It inverts and
+      factorises nothing, and takes minutes rather than seconds.
     - `likelihood`: "auto" or "least_squares", in closed form; "softmax", "bernoulli" (two classes) or "robustmax", by
-      variational inference.
-    - `members`: how many models are averaged; "auto" is four, or one for other likelihoods and above 20,000 series.
-    - `n_features`: at most so many signature features a model.
+      variational inference. With method="paper" "auto" is "robustmax", or "bernoulli" for two classes.
+    - `members`: how many models are averaged; "auto" is four, or one for other likelihoods, above 20,000 series and
+      with method="paper".
+    - `n_features`: at most so many signature features a model; "auto" is 2000, or 500 with method="paper", which takes
+      just so many.
     - `transforms`: "auto", or `siggpde.paths.PathOptions` (or a dictionary of its fields) to fix how paths are made.
     - `time_channel`: the channel of X that holds time stamps; `mask`: one channel more for each, which tells where it
       was observed; `max_points`: longer series are averaged down to so many points (None: never); `spectrogram`: a
       `siggpde.paths.Spectrogram` (or a dictionary) for audio; `channel_names`: for explanations.
     - `class_weight`: None, "balanced", or a dictionary from label to weight.
-    - `max_iter`: iterations of a variational phase. `time_limit`: seconds, about, after which the best so far is taken.
+    - `max_iter`: iterations of a variational phase; "auto" is 60, or 5000 with method="paper". `time_limit`: seconds,
+      about, after which the best so far is taken.
     - `random_state`: None is 0, so that runs repeat. `n_jobs`: threads; -1 takes all cores, None torch's number.
     - `verbose`: 0 is silent, 1 shows progress on a terminal.
     - `device`: where to compute, such as "cuda"; "auto" is the device of X where it is a tensor, else the CPU. `dtype`:
@@ -129,9 +135,10 @@ class SigGPClassifier(_ClassifierMethods, ClassifierBase):
     def __init__(
         self,
         *,
+        method: str = "views",
         likelihood: str = "auto",
         members: int | str = "auto",
-        n_features: int = 2000,
+        n_features: int | str = "auto",
         transforms: PathOptions | Mapping[str, Any] | str = "auto",
         time_channel: int | None = None,
         mask: bool = False,
@@ -139,7 +146,7 @@ class SigGPClassifier(_ClassifierMethods, ClassifierBase):
         spectrogram: Spectrogram | Mapping[str, Any] | None = None,
         channel_names: Any = None,
         class_weight: Mapping[Any, float] | str | None = None,
-        max_iter: int = 60,
+        max_iter: int | str = "auto",
         time_limit: float | None = None,
         random_state: Any = None,
         n_jobs: int | None = 1,
@@ -150,6 +157,7 @@ class SigGPClassifier(_ClassifierMethods, ClassifierBase):
         resume: bool = False,
         cache_dir: str | os.PathLike[str] | None = None,
     ) -> None:
+        self.method = method
         self.likelihood = likelihood
         self.members = members
         self.n_features = n_features

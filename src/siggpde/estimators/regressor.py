@@ -100,7 +100,8 @@ class SigGPRegressor(_RegressorMethods, RegressorBase):
 
     X and all settings as for `SigGPClassifier`; there is no `class_weight`, and
 
-    - `likelihood`: "auto" or "gaussian", in closed form; "student_t" for outliers, "poisson" for counts.
+    - `likelihood`: "auto" or "gaussian", in closed form; "student_t" for outliers, "poisson" for counts. With
+      method="paper" all of them are trained by Nadam.
 
     `predict(X, return_std=True)`, `predict_interval` and `predict_quantiles` say how sure it is.
 
@@ -118,16 +119,17 @@ class SigGPRegressor(_RegressorMethods, RegressorBase):
     def __init__(
         self,
         *,
+        method: str = "views",
         likelihood: str = "auto",
         members: int | str = "auto",
-        n_features: int = 2000,
+        n_features: int | str = "auto",
         transforms: PathOptions | Mapping[str, Any] | str = "auto",
         time_channel: int | None = None,
         mask: bool = False,
         max_points: int | None = 1000,
         spectrogram: Spectrogram | Mapping[str, Any] | None = None,
         channel_names: Any = None,
-        max_iter: int = 60,
+        max_iter: int | str = "auto",
         time_limit: float | None = None,
         random_state: Any = None,
         n_jobs: int | None = 1,
@@ -138,6 +140,7 @@ class SigGPRegressor(_RegressorMethods, RegressorBase):
         resume: bool = False,
         cache_dir: str | os.PathLike[str] | None = None,
     ) -> None:
+        self.method = method
         self.likelihood = likelihood
         self.members = members
         self.n_features = n_features

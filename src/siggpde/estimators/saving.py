@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from siggpde.estimators.paper_method import PAPER_MODEL
 from siggpde.paths import PathOptions, Spectrogram
 from siggpde.persistence import model_card, model_state, write_folder
 
@@ -94,7 +95,9 @@ def _card(estimator: Any, path: str | os.PathLike[str]) -> str:
     first = members[0]
     summary = dict(getattr(estimator, "summary_", {}))
     shown = os.path.basename(os.fspath(path)) or "model"
+    by_the_paper = first.settings.get("method") == "paper"
     settings = {
+        "method": f"paper ({PAPER_MODEL})" if by_the_paper else "views",
         "likelihood": type(first.model.likelihood).__name__,
         "Models averaged": len(members),
         "Their weights": ", ".join(f"{weight:.2f}" for weight in estimator.committee_.weights.tolist()),
@@ -102,12 +105,10 @@ def _card(estimator: Any, path: str | os.PathLike[str]) -> str:
         "directions": ", ".join(str(member.model.features.size) for member in members),
     }
     settings |= first.settings["options"]
-    settings["path_length"] = first.settings["path_length"]
+    settings["path_length"] = first.settings.get("path_length")
     exact = first.model.likelihood.is_gaussian
-    scores = {
-        f"{'Leave-one-out' if exact else 'Validation'} NLPP of the best member": first.score,
-        "seconds": getattr(estimator, "seconds_", None),
-    }
+    judged = f"{'Leave-one-out' if exact else 'Validation'} NLPP of the best member"
+    scores = {"nlpp" if by_the_paper else judged: first.score, "seconds": getattr(estimator, "seconds_", None)}
     return model_card(
         {
             "title": f"{type(estimator).__name__}, {shown}",

@@ -14,6 +14,9 @@ import torch
 from siggpde.paths import PathOptions
 
 Kind = TypeVar("Kind")
+METHODS = ("views", "paper")
+DEFAULT_FEATURES = {"views": 2000, "paper": 500}
+DEFAULT_ITERATIONS = {"views": 60, "paper": 5000}
 DTYPES = {"auto": None, "float32": torch.float32, "float64": torch.float64}
 
 
@@ -37,6 +40,15 @@ def at_least(name: str, value: Any, minimum: int) -> int:
     return int(value)
 
 
+def auto_or_at_least(name: str, value: Any, minimum: int, automatic: int) -> int:
+    """The same, with "auto" standing for `automatic`."""
+    if isinstance(value, str) and value == "auto":
+        return automatic
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < minimum:
+        raise ValueError(f"{name} must be 'auto' or an integer of at least {minimum}, got {value!r}")
+    return int(value)
+
+
 def time_limit(value: Any) -> float | None:
     """Seconds, or None for no limit."""
     if value is None:
@@ -56,6 +68,13 @@ def optional_folder(name: str, given: Any) -> Path | None:
     if path.exists() and not path.is_dir():
         raise ValueError(f"{name} must be a folder, but {path} is a file; give another path")
     return path
+
+
+def method_of(value: Any) -> str:
+    """The name of a method."""
+    if not isinstance(value, str) or value not in METHODS:
+        raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}, got {value!r}")
+    return value
 
 
 def path_options(transforms: PathOptions | Mapping[str, Any] | str) -> PathOptions | None:

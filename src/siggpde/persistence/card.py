@@ -46,6 +46,7 @@ class CardContent(TypedDict, total=False):
 
 
 _SETTINGS = {
+    "method": "Method",
     "likelihood": "Likelihood",
     "time": "Time as a channel",
     "base_point": "Path starts at 0, so that positions count",

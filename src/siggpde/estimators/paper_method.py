@@ -1,0 +1,140 @@
+"""`method="paper"`: SigGPDE as published, one model behind the estimators' interface.
+
+Time and the standardised channels are the path. The covariance is the untruncated signature kernel, whose diagonal and
+gradients come from its PDE, with learned channel scales and amplitude. The first M words are the inducing variables and
+three phases of Nadam train everything. C_uu = I: nothing is inverted or factorised, in training or in prediction.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import asdict
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from siggpde.distributed.shard import Shard
+from siggpde.ensemble.committee import Committee, Member
+from siggpde.estimators.fitting import FitSettings
+from siggpde.gp.inducing import OrthogonalSignatureFeatures
+from siggpde.gp.kernel import SignatureKernel
+from siggpde.gp.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson, RobustMax, Softmax, StudentT
+from siggpde.gp.model import SignatureGP
+from siggpde.numerics.signature_kernel import signature_kernel_diag
+from siggpde.paths import PathOptions, PathTransform, SeriesBatch
+from siggpde.paths.sharding import all_gather_series
+from siggpde.training import History, PaperSchedule, fit
+
+log = logging.getLogger(__name__)
+
+PAPER_PATH = PathOptions(base_point=False)
+PAPER_MODEL = "SigGPDE as published: all words by the PDE of the kernel, the first words as inducing variables, Nadam"
+
+_BATCH = 50
+_EVALUATIONS = 20  # of a phase: every 250 of 5000 iterations, as in the paper's experiments
+_TOL, _ROUGH_TOL = 1e-6, 1e-2
+_MAX_LOG_NORM = 10.0
+_SHRINK, _MAX_SHRINKS = 0.9, 100
+_SERIES_FOR_SCALES = 200
+_MAX_FLOAT64_BYTES = 2**31  # of the features of all series; above, they are float32
+
+
+def check_paper_settings(likelihood: str, members: Any) -> None:
+    """Refuses settings that the paper's method does not have."""
+    automatic = isinstance(members, str) and members == "auto"
+    if not automatic and (isinstance(members, bool) or members != 1):
+        raise ValueError(
+            f"method='paper' trains one model, got members={members!r}; leave members at 'auto', or average several "
+            "models with method='views'"
+        )
+    if likelihood == "least_squares":
+        raise ValueError(
+            "likelihood='least_squares' is a closed form, for method='views'; method='paper' takes 'auto', 'robustmax' "
+            "or 'softmax', or for two classes 'bernoulli'"
+        )
+
+
+def fit_by_the_paper(
+    batch: SeriesBatch, y: Tensor, classes: int | None, settings: FitSettings, shard: Shard
+) -> Committee:
+    """A committee of one model. y: labels 0..classes-1, or numbers for None.
+
+    `batch` are the series of this rank's `shard`, padded as those of all; y are the targets of all.
+    """
+    transform = PathTransform(settings.options or PAPER_PATH).fit(batch, ranks=shard.ranks)
+    paths = transform.paths(batch)
+    model = paper_model(paths, paper_likelihood(settings, classes), settings, shard)
+    checkpoint = None if settings.checkpoint is None else settings.checkpoint / "member-1.pt"
+    if checkpoint is not None and not settings.resume and shard.ranks.leads:
+        for old in (checkpoint.with_name("screening.pt"), *checkpoint.parent.glob("member-*.pt")):
+            old.unlink(missing_ok=True)
+    history = fit(
+        model,
+        (paths.values, y[shard.rows]),
+        PaperSchedule(settings.max_iter, _BATCH, evaluate_every=max(1, settings.max_iter // _EVALUATIONS)),
+        lengths=paths.lengths,
+        seed=settings.seed,
+        time_limit=settings.time_limit,
+        progress=settings.progress,
+        checkpoint=checkpoint,
+        checkpoint_every=30.0,
+        resume=settings.resume,
+        cache_dir=settings.cache_dir,
+        ranks=shard.ranks,
+    )
+    log.info("method 'paper', %d words: %s", model.features.size, history)
+    origin = {"method": "paper", "options": asdict(transform.options), "used_words": model.features.size}
+    member = Member(transform, model, origin, _best_nlpp(history), history)
+    return Committee([member], torch.ones(1, dtype=torch.float64, device=y.device))
+
+
+def paper_model(paths: SeriesBatch, likelihood: Likelihood, settings: FitSettings, shard: Shard) -> SignatureGP:
+    """The model before training, on the device of the paths."""
+    dtype = settings.dtype
+    if dtype is None:
+        large = shard.total * settings.n_features * 8 > _MAX_FLOAT64_BYTES
+        dtype = torch.float32 if large else torch.float64
+    kernel = SignatureKernel(paths.channels, theta=starting_scales(paths, shard), tol=_TOL)
+    features = OrthogonalSignatureFeatures(paths.channels, settings.n_features, "lexicographic")
+    return SignatureGP(kernel, features, likelihood, dtype=dtype).to(paths.values.device)
+
+
+def paper_likelihood(settings: FitSettings, classes: int | None) -> Likelihood:
+    """The likelihood of the settings; for "auto" RobustMax, for two classes a probit link, for numbers Gaussian."""
+    name, weight = settings.likelihood, settings.class_weight
+    if classes is None:
+        return {"student_t": StudentT, "poisson": Poisson}.get(name, Gaussian)()
+    if name == "softmax":
+        return Softmax(classes, class_weight=weight)
+    if name == "bernoulli" or (name == "auto" and classes == 2):
+        return Bernoulli(class_weight=weight)
+    return RobustMax(classes, class_weight=weight)
+
+
+@torch.no_grad()
+def starting_scales(paths: SeriesBatch, shard: Shard) -> Tensor:
+    """Scales theta (channels,) that training starts from.
+
+    1 / sqrt(2 d) for d channels of unit spread: two points then have mean squared distance 1. Where k(X, X) of one of
+    up to 200 series is above e^10, as for long or rough series, all scales are lowered until none is: k grows
+    exponentially in the length of a path.
+    """
+    channels = paths.channels
+    theta = torch.full((channels,), (2 * channels) ** -0.5, dtype=torch.float64)
+    rows = torch.arange(0, shard.total, max(1, -(-shard.total // _SERIES_FOR_SCALES)))
+    sample = all_gather_series(shard, rows, paths)
+    for _ in range(_MAX_SHRINKS):
+        scaled = sample.values * theta.to(sample.values)
+        norms = signature_kernel_diag(scaled, lengths=sample.lengths, tol=_ROUGH_TOL, log=True)
+        largest = shard.ranks.broadcast_value(float(norms.max()))
+        if largest <= _MAX_LOG_NORM:
+            break
+        theta *= min(_SHRINK, (_MAX_LOG_NORM / largest) ** 0.25)  # log k grows by theta^4 at the most, at first
+    return theta
+
+
+def _best_nlpp(history: History) -> float | None:
+    """The validation NLPP of the state that the second phase ended with; None where there were no validation series."""
+    scores = [record.nlpp for record in history.of("hyperparameters") if record.nlpp is not None]
+    return min(scores, default=None)

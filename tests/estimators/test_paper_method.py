@@ -1,0 +1,277 @@
+"""`method="paper"`: SigGPDE as published, through the estimators."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+
+import siggpde
+from helpers.factorisations import Factorisations
+from helpers.small_estimators import outputs, rising, walks
+from siggpde import SigGPClassifier, SigGPRegressor
+from siggpde.datasets import load_pendigits
+from siggpde.distributed.ranks import Ranks
+from siggpde.distributed.shard import Shard
+from siggpde.estimators.paper_method import starting_scales
+from siggpde.gp import scaled_diagonal
+from siggpde.gp.likelihoods import Bernoulli, Gaussian, Poisson, RobustMax, Softmax, StudentT
+from siggpde.io import read
+from siggpde.numerics.signature_kernel import signature_kernel_diag
+from siggpde.paths import PathOptions, SeriesBatch
+from siggpde.streaming import prediction_table
+from siggpde.word_sets import words
+
+kernel_module, run = sys.modules["siggpde.gp.kernel"], sys.modules["siggpde.training.run"]
+QUICK: dict[str, Any] = {"method": "paper", "n_features": 30, "max_iter": 30}
+X, Y = rising(60, classes=3)
+SIZES = X[:, 0, -1] / 4 + 1
+
+
+def classifier(**settings: Any) -> SigGPClassifier:
+    return SigGPClassifier(**{**QUICK, **settings})
+
+
+def regressor(**settings: Any) -> SigGPRegressor:
+    return SigGPRegressor(**{**QUICK, **settings})
+
+
+def fitted(kind: str, **settings: Any) -> Any:
+    """A classifier of two or three classes, or a regressor, of X."""
+    if kind == "numbers":
+        return regressor(**settings).fit(X, SIZES)
+    return classifier(**settings).fit(X, Y if kind == "three classes" else Y > 0)
+
+
+KINDS = ("three classes", "two classes", "numbers")
+kinds = pytest.mark.parametrize("kind", KINDS)
+
+
+@kinds
+def test_the_model_is_the_paper_s(kind: str):
+    mine = fitted(kind)
+    (member,) = mine.committee_.members
+    model, history = member.model, member.history
+    assert member.transform.options == PathOptions(time=True, base_point=False, append="none")
+    assert model.kernel.words is None and not model.kernel.normalized and model.kernel.static == "linear"
+    assert model.features.words == words(2, 30) and model.features.basis is None
+    assert model.variational.covariance == "full"
+    expected = {"three classes": RobustMax, "two classes": Bernoulli, "numbers": Gaussian}[kind]
+    assert type(model.likelihood) is expected and getattr(model.likelihood, "link", "probit") == "probit"
+    assert history.schedule == "PaperSchedule" and history.steps == dict.fromkeys(("q", "hyperparameters", "all"), 30)
+    assert member.score == min(record.nlpp for record in history.of("hyperparameters"))
+    assert len(set(model.kernel.theta.tolist())) == 2, "each channel has learned its own scale"
+    assert mine.n_iter_ == 90
+
+
+def test_it_learns():
+    assert classifier(max_iter=250).fit(X, Y).score(X, Y) > 0.8
+    assert classifier(max_iter=250).fit(X, Y > 0).score(X, Y > 0) > 0.85
+    assert regressor(max_iter=250).fit(X, SIZES).score(X, SIZES) > 0.7
+
+
+def test_defaults_are_the_paper_s(monkeypatch: pytest.MonkeyPatch):
+    seen: dict[str, Any] = {}
+
+    def stop(model: Any, _: Any, schedule: Any, **settings: Any) -> None:
+        seen.update(words=model.features.size, schedule=schedule, validation=settings.get("validation", 0.2))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("siggpde.estimators.paper_method.fit", stop)
+    with pytest.raises(KeyboardInterrupt):
+        SigGPClassifier(method="paper").fit(X, Y)
+    assert seen == {"words": 500, "schedule": siggpde.PaperSchedule(), "validation": 0.2}
+    assert (seen["schedule"].iterations, seen["schedule"].batch, seen["schedule"].patience) == (5000, 50, None)
+
+
+@pytest.mark.parametrize(("count", "series"), [(30, 60), (90, 60)], ids=["fewer words than series", "more words"])
+@kinds
+def test_the_pde_is_solved_and_nothing_is_factorised(
+    kind: str, count: int, series: int, monkeypatch: pytest.MonkeyPatch
+):
+    calls = {"diagonal": 0, "gradient": 0}
+    diagonal, with_scales = kernel_module.signature_kernel_diag, scaled_diagonal.signature_kernel_diag_scales
+
+    def counted(name: str, real: Any) -> Any:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            calls[name] += 1
+            return real(*args, **kwargs)
+
+        return call
+
+    fitted(kind, max_iter=1)  # nodes of quadratures, from the eigenvalues of a fixed matrix, are computed once
+    monkeypatch.setattr(kernel_module, "signature_kernel_diag", counted("diagonal", diagonal))
+    monkeypatch.setattr(scaled_diagonal, "signature_kernel_diag_scales", counted("gradient", with_scales))
+    with Factorisations() as operations:
+        mine = fitted(kind, n_features=count)
+        trained = dict(calls)
+        mine.predict(X[:series])
+        mine.log_likelihood(X, SIZES if kind == "numbers" else Y if kind == "three classes" else Y > 0)
+    assert operations.found == []
+    assert trained["gradient"] == 30, "one pass with the gradient in theta for every step of the second phase"
+    assert trained["diagonal"] > 0 and calls["diagonal"] > trained["diagonal"], "for training, and for predictions"
+
+
+def test_factorisations_are_noticed():
+    """The test above can fail: the closed form of the other method factorises."""
+    with Factorisations() as operations:
+        SigGPClassifier(n_features=20, members=1, transforms={}).fit(X, Y)
+    assert any("cholesky" in name or "eigh" in name for name in operations.found)
+    with Factorisations() as operations:
+        torch.linalg.inv(torch.eye(3))
+        torch.cholesky_inverse(torch.eye(3))
+        np.linalg.solve(np.eye(2), np.ones(2))
+    assert len(operations.found) >= 3
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "kind"),
+    [("robustmax", RobustMax), ("softmax", Softmax), ("bernoulli", Bernoulli)],
+)
+def test_other_likelihoods_of_classes(likelihood: str, kind: type):
+    mine = classifier(likelihood=likelihood, max_iter=3, class_weight="balanced").fit(X, Y > 0)
+    model = mine.committee_.members[0].model
+    assert type(model.likelihood) is kind and model.likelihood.class_weight is not None
+    assert np.allclose(mine.predict_proba(X).sum(axis=1), 1)
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "kind"), [("gaussian", Gaussian), ("student_t", StudentT), ("poisson", Poisson)]
+)
+def test_other_likelihoods_of_numbers(likelihood: str, kind: type):
+    mine = regressor(likelihood=likelihood, max_iter=3).fit(X, np.abs(SIZES).round())
+    assert type(mine.committee_.members[0].model.likelihood) is kind
+    assert np.isfinite(outputs(mine, X)).all()
+
+
+@kinds
+def test_saved_and_loaded_predictions_are_the_same(kind: str, tmp_path: Path):
+    mine = fitted(kind, max_iter=5)
+    mine.save(tmp_path / "model")
+    again: Any = siggpde.load(tmp_path / "model")
+    assert again.method == "paper" and np.array_equal(outputs(again, X), outputs(mine, X))
+    card = (tmp_path / "model" / "README.md").read_text()
+    assert "paper (SigGPDE as published" in card and "NLPP on validation series" in card
+    assert f"| Likelihood | {type(mine.committee_.members[0].model.likelihood).__name__} |" in card
+
+
+@kinds
+def test_explanations_and_more_series(kind: str):
+    mine = fitted(kind, max_iter=5)
+    found = mine.importance(X, top=4)
+    assert len(found.words) == 4 and [channel.name for channel in found.channels] == [mine.channel_names_[0], "time"]
+    assert len(mine.explain(X[:2], background=X)) == 2
+    before = outputs(mine, X)
+    targets = {"three classes": Y, "two classes": Y > 0, "numbers": SIZES}[kind]
+    mine.partial_fit(X[:20], targets[:20])
+    assert mine.n_series_ == 80 and not np.array_equal(outputs(mine, X), before)
+    assert mine.score(X, targets) > 0.5
+
+
+@kinds
+def test_a_stream_is_predicted_as_a_whole(kind: str, tmp_path: Path):
+    mine = fitted(kind, max_iter=5)
+    np.save(tmp_path / "new.npy", np.tile(X, (20, 1, 1)))
+    assert siggpde.predict_stream(mine, tmp_path / "new.npy", tmp_path / "new.parquet", block=1024) == 1200
+    whole = prediction_table(mine, read(tmp_path / "new.npy"))
+    assert pl.read_parquet(tmp_path / "new.parquet").equals(whole)
+
+
+@kinds
+@pytest.mark.parametrize("call", [1, 2, 3])
+def test_going_on_after_an_interruption(kind: str, call: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """Interrupted at the start of each phase; the checkpoint of another fit that was there is not gone on from."""
+    (tmp_path / "screening.pt").write_bytes(b"")
+    (tmp_path / "member-2.pt").write_bytes(b"")
+    whole = fitted(kind, max_iter=6)
+    real, calls = run.save_checkpoint, []
+
+    def cut(*arguments: Any) -> None:
+        real(*arguments)
+        calls.append(1)
+        if len(calls) == call:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run, "save_checkpoint", cut)
+        with pytest.raises(KeyboardInterrupt):
+            fitted(kind, max_iter=6, checkpoint=tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["member-1.pt"]
+    again = fitted(kind, max_iter=6, checkpoint=tmp_path, resume=True)
+    assert np.array_equal(outputs(again, X), outputs(whole, X))
+    with pytest.raises(ValueError, match="other series, targets or settings"):
+        fitted(kind, max_iter=7, checkpoint=tmp_path, resume=True)
+
+
+def test_a_cache_a_time_limit_and_float32(tmp_path: Path):
+    cached = [fitted("three classes", max_iter=3, cache_dir=tmp_path).predict_proba(X) for _ in range(2)]
+    assert any(tmp_path.iterdir()) and np.array_equal(*cached)
+    assert np.allclose(cached[0], fitted("three classes", max_iter=3).predict_proba(X), atol=1e-9)
+    short = fitted("three classes", max_iter=10**6, time_limit=0.3)
+    assert set(short.committee_.members[0].history.stopped.values()) == {"time limit"}
+    assert short.committee_.members[0].score is not None
+    half = fitted("three classes", max_iter=3, dtype="float32")
+    assert half.committee_.members[0].model.dtype == torch.float32
+    assert np.allclose(half.predict_proba(X), cached[0], atol=1e-3)
+
+
+def test_given_transforms_are_taken_instead():
+    mine = fitted("three classes", max_iter=3, transforms={"lead_lag": True})
+    (member,) = mine.committee_.members
+    assert member.transform.options == PathOptions(lead_lag=True) and member.model.kernel.channels == 3
+
+
+def test_series_of_unequal_lengths_with_gaps():
+    ragged = [series[:, : 6 + number % 5] for number, series in enumerate(X)]
+    ragged[3] = ragged[3].copy()
+    ragged[3][0, 2] = np.nan
+    mine = classifier(max_iter=3, mask=True).fit(ragged, Y)
+    assert np.isfinite(mine.predict_proba(ragged)).all()
+
+
+@pytest.mark.parametrize("length", [8, 1500])
+def test_scales_start_where_the_kernel_is_in_range(length: int):
+    rough = torch.from_numpy(walks(20, 3, length)).mT.contiguous()
+    paths = SeriesBatch((rough - rough.mean(dim=(0, 1))) / rough.std(dim=(0, 1)) * (1 if length == 8 else 20))
+    theta = starting_scales(paths, Shard(Ranks(), 20))
+    largest = float(signature_kernel_diag(paths.values * theta, log=True).max())
+    assert largest < 10.1 and len(set(theta.tolist())) == 1
+    assert float(theta[0]) == pytest.approx(6**-0.5) if length == 8 else largest > 4
+
+
+def test_long_rough_series_can_be_fitted():
+    noise = np.random.default_rng(0).normal(size=(40, 2, 300))
+    noise[::2] *= 8
+    mine = classifier(max_iter=3, n_features=20).fit(noise, np.arange(40) % 2)
+    assert np.isfinite(mine.predict_proba(noise)).all()
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        ({"members": 2}, "method='paper' trains one model, got members=2; leave members at 'auto', or .*'views'"),
+        ({"members": "many"}, "method='paper' trains one model, got members='many'"),
+        ({"members": True}, "method='paper' trains one model"),
+        ({"likelihood": "least_squares"}, "closed form, for method='views'; method='paper' takes 'auto', 'robustmax'"),
+        ({"likelihood": "bernoulli"}, "'bernoulli' is for two classes, y has 3"),
+        ({"n_features": 1}, "n_features must be 'auto' or an integer of at least 2, got 1"),
+        ({"max_iter": 0}, "max_iter must be 'auto' or an integer of at least 1, got 0"),
+        ({"method": "papers"}, "method must be one of 'views', 'paper', got 'papers'"),
+    ],
+    ids=str,
+)
+def test_settings_it_cannot_have(settings: dict[str, Any], match: str):
+    with pytest.raises(ValueError, match=match):
+        classifier(**settings).fit(X, Y)
+    assert classifier(members=1, max_iter=1).fit(X, Y).method == "paper"
+
+
+@pytest.mark.slow
+def test_pendigits():
+    data = load_pendigits()
+    mine = SigGPClassifier(method="paper", n_features=200, max_iter=1000).fit(data.X_train[:1000], data.y_train[:1000])
+    assert mine.score(data.X_test, data.y_test) > 0.93
+    assert -mine.log_likelihood(data.X_test, data.y_test).mean() < 0.25
