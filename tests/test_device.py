@@ -207,6 +207,7 @@ def test_baselines_train_on_a_device(kind: Any):
     [
         ("classifier", {"members": 2}),
         pytest.param("classifier", {"likelihood": "softmax"}, marks=pytest.mark.slow),
+        pytest.param("classifier", {"method": "paper"}, marks=pytest.mark.slow),
         ("regressor", {"members": 2}),
         pytest.param("regressor", {"likelihood": "student_t"}, marks=pytest.mark.slow),
     ],

@@ -37,7 +37,7 @@ def test_a_config_file_is_under_the_command_line(table: Path, tmp_path: Path):
         ("features = 3\n[fit]\nmenbers = 1", ["features", "menbers", "n-features"]),
         ("n-features = true", ["n-features", "number"]),
         ("mask = 1", ["mask", "true or false"]),
-        ("max-iter = 'many'", ["--max-iter", "integer"]),
+        ("max-iter = 'many'", ["--max-iter", "whole number"]),
         ("task = 'guessing'", ["--task", "guessing"]),
         ("n-features = {a = 1}", ["n-features"]),
         ("fit = 1", ["table"]),

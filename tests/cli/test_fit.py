@@ -47,6 +47,29 @@ def test_the_summary_shows_labels_as_they_are(table: Path, tmp_path: Path):
     assert str(tmp_path)[:20] in result.stdout
 
 
+@pytest.mark.parametrize(
+    ("target", "labels", "likelihood"),
+    [("kind", ("a", "b", "c"), "RobustMax"), ("kind", ("a", "b"), "Bernoulli"), ("size", ("a", "b"), "Gaussian")],
+)
+def test_the_method_of_the_paper(target: str, labels: tuple[str, ...], likelihood: str, tmp_path: Path):
+    path = write(long_table(60, labels=labels), tmp_path / "turns.csv")
+    options = ["--target", target, "--method", "paper", "--max-iter", "20"]
+    result = fit(path, tmp_path / "model", *options)
+    assert result.exit_code == 0, result.output
+    for words in (f", {likelihood}", "paper", "One model, with validation scores", "no base point"):
+        assert words in result.stdout
+    model = loaded(tmp_path / "model")
+    assert (model.method, model.n_features, model.max_iter) == ("paper", 20, 20)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "turns.csv"]
+    shown = run("info", tmp_path / "model", "--json")
+    facts = json.loads(shown.stdout)
+    assert facts["method"] == "paper" and facts["likelihood"] == likelihood
+    assert facts["members"][0]["words"] == 20 and facts["members"][0]["nlpp"] is not None
+    for command in ("evaluate", "explain"):
+        assert run(command, tmp_path / "model", path).exit_code == 0
+    assert run("predict", tmp_path / "model", path, "--output", tmp_path / "new.csv").exit_code == 0
+
+
 def test_channels_are_remembered_by_name_though_none_were_given(table: Path, tmp_path: Path):
     result = run(
         "fit", table, "--output", tmp_path / "m", *FAST, "--series", "who", "--target", "kind", "--ignore", "day"
@@ -75,6 +98,10 @@ def test_numbers_with_fractions_are_a_regression(table: Path, tmp_path: Path):
         (["--target", "kind", "--members", "0"], 2, "--members"),
         (["--target", "kind", "--members", "2.5"], 2, "--members"),
         (["--target", "kind", "--time-limit", "0"], 2, "--time-limit"),
+        (["--target", "kind", "--max-iter", "0"], 2, "--max-iter takes a whole number from 1, or auto; got '0'"),
+        (["--target", "kind", "--method", "papers"], 2, "--method"),
+        (["--target", "kind", "--method", "paper", "--members", "2"], 1, "method='paper' trains one model"),
+        (["--target", "kind", "--method", "paper", "--likelihood", "least_squares"], 1, "takes 'auto', 'robustmax'"),
         (["--target", "kind", "--n-features", "1"], 2, "--n-features"),
         (["--target", "kind", "--device", "cuda"], 1, "--device 'cuda' cannot be used"),
         (["--target", "kind", "--jobs", "0"], 1, "n_jobs"),

@@ -272,6 +272,6 @@ def test_settings_it_cannot_have(settings: dict[str, Any], match: str):
 @pytest.mark.slow
 def test_pendigits():
     data = load_pendigits()
-    mine = SigGPClassifier(method="paper", n_features=200, max_iter=1000).fit(data.X_train[:1000], data.y_train[:1000])
-    assert mine.score(data.X_test, data.y_test) > 0.93
+    mine = SigGPClassifier(method="paper", max_iter=500).fit(data.X_train[:1000], data.y_train[:1000])
+    assert mine.score(data.X_test, data.y_test) > 0.92
     assert -mine.log_likelihood(data.X_test, data.y_test).mean() < 0.25

@@ -20,6 +20,11 @@ class Task(StrEnum):
     regression = "regression"
 
 
+class Method(StrEnum):
+    views = "views"
+    paper = "paper"
+
+
 class ClassWeight(StrEnum):
     balanced = "balanced"
 
@@ -45,12 +50,18 @@ def fit(
             metavar="NAME", help="classification, regression, or auto: by the targets.", rich_help_panel=_MODEL
         ),
     ] = Task.auto,
+    method: Annotated[
+        Method,
+        typer.Option(
+            metavar="NAME", help="views, or paper: SigGPDE as published, trained for long.", rich_help_panel=_MODEL
+        ),
+    ] = Method.views,
     likelihood: Annotated[
         LikelihoodName,
         typer.Option(
             metavar="NAME",
             help="Classes: least_squares, softmax, bernoulli, robustmax; numbers: gaussian, student_t, poisson. "
-            "auto: the first of these, in closed form.",
+            "auto: the first of these, in closed form; for paper: robustmax, for two classes bernoulli; gaussian.",
             rich_help_panel=_MODEL,
         ),
     ] = LikelihoodName.auto,
@@ -58,9 +69,13 @@ def fit(
         str, typer.Option(metavar="N|auto", help="How many models are averaged.", rich_help_panel=_MODEL)
     ] = "auto",
     n_features: Annotated[
-        int,
-        typer.Option(metavar="N", min=2, help="At most so many signature features a model.", rich_help_panel=_MODEL),
-    ] = 2000,
+        str,
+        typer.Option(
+            metavar="N|auto",
+            help="At most so many signature features a model; auto: 2000, for paper 500.",
+            rich_help_panel=_MODEL,
+        ),
+    ] = "auto",
     class_weight: Annotated[
         ClassWeight | None, typer.Option(help="Rare classes count as much as common ones.", rich_help_panel=_MODEL)
     ] = None,
@@ -74,8 +89,13 @@ def fit(
         ),
     ] = 1000,
     max_iter: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Iterations of a variational phase.", rich_help_panel=_MODEL)
-    ] = 60,
+        str,
+        typer.Option(
+            metavar="N|auto",
+            help="Iterations of a variational phase; auto: 60, for paper 5000.",
+            rich_help_panel=_MODEL,
+        ),
+    ] = "auto",
     dtype: Annotated[DType, typer.Option(help="Of the model's weights.", rich_help_panel=_MODEL)] = DType.auto,
     time_limit: Annotated[
         float | None,
@@ -119,13 +139,14 @@ def fit(
     """
     with one_line_errors():
         settings = {
+            "method": method.value,
             "likelihood": likelihood.value,
-            "members": _parse_members(members),
-            "n_features": n_features,
+            "members": _number_or_auto("--members", members, 1),
+            "n_features": _number_or_auto("--n-features", n_features, 2),
             "class_weight": None if class_weight is None else class_weight.value,
             "mask": mask,
             "max_points": max_points or None,
-            "max_iter": max_iter,
+            "max_iter": _number_or_auto("--max-iter", max_iter, 1),
             "time_limit": _check_time_limit(time_limit),
             "random_state": seed,
             "device": device,
@@ -146,11 +167,11 @@ def fit(
             print_tables(*fit_tables(summary))
 
 
-def _parse_members(text: str) -> int | str:
+def _number_or_auto(option: str, text: str, minimum: int) -> int | str:
     if text == "auto":
         return text
-    if not text.isdecimal() or int(text) < 1:
-        raise WrongCall(f"--members takes a number from 1, or auto; got {text!r}")
+    if not text.isdecimal() or int(text) < minimum:
+        raise WrongCall(f"{option} takes a whole number from {minimum}, or auto; got {text!r}")
     return int(text)
 
 

@@ -143,11 +143,16 @@ def words_of_degree(channels: int, degree: int, count: int) -> list[Word]:
 
 def describe(candidate: Candidate) -> str:
     """The settings of a candidate in plain English."""
-    options = candidate.options
+    parts = [describe_options(candidate.options)]
+    parts += [f"words of degree {candidate.degree}"] if candidate.degree else []
+    return ", ".join([*parts, f"path length {candidate.path_length:.3g}", f"weight of time {candidate.time_scale:.3g}"])
+
+
+def describe_options(options: PathOptions) -> str:
+    """How a series becomes a path, in plain English."""
     parts = ["base point" if options.base_point else "no base point"]
     parts += [f"{options.append} channels"] if options.append == "variation" else []
     parts += ["arc-length channel"] if options.append == "arc" else []
     parts += ["lead-lag"] if options.lead_lag else []
     parts += [f"difference {options.difference}"] if options.difference else []
-    parts += [f"words of degree {candidate.degree}"] if candidate.degree else []
-    return ", ".join([*parts, f"path length {candidate.path_length:.3g}", f"weight of time {candidate.time_scale:.3g}"])
+    return ", ".join(parts)

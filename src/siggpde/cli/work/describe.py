@@ -14,7 +14,7 @@ from siggpde.estimators.loading import Estimator, load
 from siggpde.paths import PathOptions
 from siggpde.persistence.folder import MANIFEST
 from siggpde.persistence.manifest import parse_manifest
-from siggpde.selection.candidates import Candidate, describe
+from siggpde.selection.candidates import candidate_from_settings, describe, describe_options
 
 _MAX_NAMES = 20
 _NOT_SETTINGS = ("channel_names", "verbose", "checkpoint", "resume")
@@ -35,6 +35,7 @@ def estimator_summary(estimator: Estimator) -> dict[str, Any]:
     members = zip(committee.weights.tolist(), committee.members, strict=True)
     return {
         "task": "classification" if classifies else "regression",
+        "method": committee.members[0].settings.get("method", "views"),
         "likelihood": type(committee.members[0].model.likelihood).__name__,
         "series": estimator.n_series_,
         "channel_names": list(estimator.channel_names_),
@@ -50,7 +51,7 @@ def estimator_summary(estimator: Estimator) -> dict[str, Any]:
 def model_tables(summary: dict[str, Any], title: str) -> list[Table]:
     """The summary of a model as tables."""
     rows: list[tuple[str, Any]] = [("task", f"{summary['task']}, {summary['likelihood']}")]
-    rows += data_rows(summary)
+    rows += [("method", summary["method"]), *data_rows(summary)]
     if summary["reading"]:
         rows.append(("read with", " ".join(f"--{key} {_option(value)}" for key, value in summary["reading"].items())))
     chosen = {key: value for key, value in summary["settings"].items() if value not in (None, "auto", False)}
@@ -88,7 +89,8 @@ def member_table(summary: dict[str, Any]) -> Table:
     for member in members:
         row = [member["paths"], member["words"], f"{member['weight']:.2f}", _number(member["nlpp"])]
         rows.append([*row, *([_percent(member["accuracy"])] * with_accuracy)])
-    judged = "leave-one-out" if summary["likelihood"] in ("LeastSquares", "Gaussian") else "validation"
+    exact = summary["method"] == "views" and summary["likelihood"] in ("LeastSquares", "Gaussian")
+    judged = "leave-one-out" if exact else "validation"
     return column_table(f"{_models(len(members))}, with {judged} scores, by which settings were chosen", header, rows)
 
 
@@ -102,17 +104,21 @@ def _models(count: int) -> str:
 
 
 def _member_summary(member: Member) -> dict[str, Any]:
-    settings = member.settings
-    choices = {key: settings[key] for key in ("path_length", "time_scale", "words", "degree")}
-    candidate = Candidate(options=PathOptions(**settings["options"]), **choices)
     records = [] if member.history is None else member.history.records
+    scored = (one.accuracy for one in reversed(records) if one.accuracy is not None and one.nlpp == member.score)
     return {
-        "paths": describe(candidate),
+        "paths": _paths(member.settings),
         "words": len(member.model.features.words),
         "directions": member.model.features.size,
         "nlpp": member.score,
-        "accuracy": next((one.accuracy for one in reversed(records) if one.accuracy is not None), None),
+        "accuracy": next(scored, None),
     }
+
+
+def _paths(settings: dict[str, Any]) -> str:
+    if "path_length" not in settings:
+        return describe_options(PathOptions(**settings["options"]))
+    return describe(candidate_from_settings(settings))
 
 
 def _plain(value: Any) -> Any:

@@ -74,6 +74,7 @@ def fit_tables(summary: dict[str, Any]) -> list[Table]:
     rows: list[tuple[str, Any]] = [
         ("data", summary["data"]),
         ("task", f"{summary['task']}, {summary['likelihood']}"),
+        ("method", summary["method"]),
         *data_rows(summary),
         ("seconds", f"{summary['seconds']:.1f}"),
         ("saved in", summary["output"]),
