@@ -18,7 +18,7 @@ from siggpde.ensemble.recipes import Recipe, kernels_of, recipes
 from siggpde.ensemble.regression import LeftOut, Normal, Regression, Targets, fit_exact
 from siggpde.ensemble.view_committee import ViewCommittee, ViewMember, average_latents
 from siggpde.ensemble.weights import bootstrap_weights
-from siggpde.paths import SeriesBatch
+from siggpde.paths import PathOptions, SeriesBatch
 from siggpde.paths.sharding import all_gather_series
 from siggpde.progress import Progress
 from siggpde.views.base import Block, Rows, View
@@ -39,11 +39,14 @@ _CHUNK = 1024
 class ViewSettings:
     """The checked settings of a fit on views.
 
-    `own` are views beside those of `kinds`; `members` the most that are averaged, None for the usual number.
+    `own` are views beside those of `kinds`; `options` fixes how paths are made, None takes several ways; `words` is the
+    most that a view of paths has; `members` the most that are averaged, None for the usual number.
     """
 
     kinds: tuple[str, ...] = KINDS
     own: tuple[View, ...] = ()
+    options: PathOptions | None = None
+    words: int = 2000
     members: int | None = None
     max_landmarks: int = MAX_LANDMARKS
     seed: int = 0
@@ -60,7 +63,10 @@ def fit_view_committee(batch: SeriesBatch, targets: Targets, settings: ViewSetti
     landmarks = standard(all_gather_series(shard, order[:count], batch))
     own_targets = targets[order[:count]]
     with Progress(settings.progress if shard.ranks.leads else False) as bar:
-        views = [*default_views(landmarks, shard.total, settings.kinds, settings.seed), *settings.own]
+        views = [
+            *default_views(landmarks, shard.total, settings.kinds, settings.options, settings.words, settings.seed),
+            *settings.own,
+        ]
         bar.start("views", len(views))
         blocks, rows = _fitted(views, landmarks, settings, started, bar)
         found = recipes(_kinds(blocks))

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from siggpde.distributed.shard import Shard
 from siggpde.ensemble.committee import Committee
+from siggpde.ensemble.view_committee import ViewCommittee
 from siggpde.estimators.aeon_bases import AEON
 from siggpde.estimators.conventions import channel_attributes, check_batch, threads
 from siggpde.estimators.device import input_device, usable_device
@@ -34,7 +35,9 @@ from siggpde.estimators.settings import (
     seed_of,
     time_limit,
 )
+from siggpde.estimators.views_method import chosen_views, fit_by_views
 from siggpde.explain import Importances, SeriesExplanation, explain_series, global_importance
+from siggpde.gp.likelihood_names import LikelihoodName
 from siggpde.paths import PathOptions, Preparation, SeriesBatch, Spectrogram
 from siggpde.paths.sharding import pad_to_longest
 from siggpde.training.new_series import update_posterior
@@ -47,6 +50,7 @@ class SeriesEstimator:
 
     method: str
     likelihood: str
+    views: Any
     members: int | str
     n_features: int | str
     transforms: PathOptions | Mapping[str, Any] | str
@@ -66,7 +70,7 @@ class SeriesEstimator:
     resume: bool
     cache_dir: str | os.PathLike[str] | None
 
-    committee_: Committee
+    committee_: Committee | ViewCommittee
     preparation_: Preparation
     channel_names_: tuple[str, ...]
     n_channels_: int
@@ -103,16 +107,20 @@ class SeriesEstimator:
             minus_shortest, longest = shard.ranks.all_reduce_max(torch.stack([-counts.min(), counts.max()])).tolist()
             attributes["length_range_"] = (-minus_shortest, longest)
             attributes["fingerprint_"] = data_fingerprint(batch, y, shard)
-            fit_method = fit_by_the_paper if self.method == "paper" else fit_committee
-            attributes["committee_"] = fit_method(batch.to(device), y.to(device), classes, settings, shard)
+            attributes["committee_"] = self._fit_method()(batch.to(device), y.to(device), classes, settings, shard)
         return attributes | {
             "preparation_": preparation, "n_series_": len(y), "seconds_": time.perf_counter() - started
         }  # fmt: skip
 
+    def _fit_method(self) -> Any:
+        if self.method == "paper":
+            return fit_by_the_paper
+        return fit_by_views if LikelihoodName(self.likelihood).closed_form else fit_committee
+
     def _set_fitted(self, attributes: Mapping[str, Any]) -> None:
         """Sets all attributes of a fit at once, so that an estimator never mixes those of two fits."""
         members = attributes["committee_"].members
-        histories = [member.history for member in members if member.history is not None]
+        histories = [history for member in members if (history := getattr(member, "history", None)) is not None]
         steps = max([1, *(max(len(history.records), sum(history.steps.values())) for history in histories)])
         vars(self).pop("n_features_in_", None)  # not every X has them
         vars(self).update({"n_iter_": steps, **attributes}, **({"is_fitted": True} if AEON else {}))
@@ -206,6 +214,7 @@ class SeriesEstimator:
             checkpoint=optional_folder("checkpoint", self.checkpoint),
             resume=bool(self.resume),
             cache_dir=optional_folder("cache_dir", self.cache_dir),
+            views=chosen_views(self.views),
         )
 
     def _preparation(self) -> Preparation:

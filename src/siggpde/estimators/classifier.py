@@ -137,6 +137,7 @@ class SigGPClassifier(_ClassifierMethods, ClassifierBase):
         *,
         method: str = "views",
         likelihood: str = "auto",
+        views: Any = "auto",
         members: int | str = "auto",
         n_features: int | str = "auto",
         transforms: PathOptions | Mapping[str, Any] | str = "auto",
@@ -159,6 +160,7 @@ class SigGPClassifier(_ClassifierMethods, ClassifierBase):
     ) -> None:
         self.method = method
         self.likelihood = likelihood
+        self.views = views
         self.members = members
         self.n_features = n_features
         self.transforms = transforms

@@ -27,6 +27,8 @@ from siggpde.selection.screening import Screening, screen
 from siggpde.training import Exact, NaturalGradients, fit
 from siggpde.training.class_link import class_weights
 from siggpde.training.left_out import left_out_latents
+from siggpde.views import View
+from siggpde.views.defaults import KINDS
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +56,7 @@ class FitSettings:
     checkpoint: Path | None
     resume: bool
     cache_dir: Path | None = None
+    views: tuple[tuple[str, ...], tuple[View, ...]] = (KINDS, ())
 
 
 def fit_committee(batch: SeriesBatch, y: Tensor, classes: int | None, settings: FitSettings, shard: Shard) -> Committee:

@@ -121,6 +121,7 @@ class SigGPRegressor(_RegressorMethods, RegressorBase):
         *,
         method: str = "views",
         likelihood: str = "auto",
+        views: Any = "auto",
         members: int | str = "auto",
         n_features: int | str = "auto",
         transforms: PathOptions | Mapping[str, Any] | str = "auto",
@@ -142,6 +143,7 @@ class SigGPRegressor(_RegressorMethods, RegressorBase):
     ) -> None:
         self.method = method
         self.likelihood = likelihood
+        self.views = views
         self.members = members
         self.n_features = n_features
         self.transforms = transforms

@@ -8,6 +8,7 @@ import torch
 
 from siggpde.numerics.cost import kernel_cost_of_sizes
 from siggpde.paths import PathOptions, SeriesBatch
+from siggpde.paths.options import Append
 from siggpde.views.base import View
 from siggpde.views.kernel import TOLERANCE, KernelView
 from siggpde.views.path import PathView
@@ -23,23 +24,30 @@ _PIVOTS = (300, 150, 75)
 _CELLS_PER_SECOND, _LIFTED_CELLS_PER_SECOND = 1.2e9, 0.4e9  # of one core with AVX-512, float32
 
 
-def default_views(landmarks: SeriesBatch, series: int, kinds: tuple[str, ...] = KINDS, seed: int = 0) -> list[View]:
+def default_views(
+    landmarks: SeriesBatch,
+    series: int,
+    kinds: tuple[str, ...] = KINDS,
+    options: PathOptions | None = None,
+    words: int = 2000,
+    seed: int = 0,
+) -> list[View]:
     """The views of these kinds for `series` training series, of which some are the `landmarks`.
 
+    `options` is the one way in which paths are made, None stands for several; views of paths have at most `words`.
     Kernels by the PDE have as many points and pivots as their cost model allows: seconds of one core that grow with the
     number of series, as those of all other views do.
     """
     views: list[View] = []
-    append = "variation" if landmarks.channels <= _MAX_VARIATION_CHANNELS else "arc"
     if "windows" in kinds:
         views.append(WindowsView(WindowSettings(seed=seed)))
+    few, many = min(500, words), min(800, words)
     if "linear" in kinds:
-        views.append(PathView("L", degree=1, words=800, time_scale=2.3))
+        views.append(PathView("L", options or PathOptions(), degree=1, words=many, time_scale=2.3))
     if "path" in kinds:
-        for name, base_point in (("base", True), ("free", False)):
-            views.append(PathView(name, PathOptions(base_point=base_point)))
-            views.append(PathView(f"{name} {append}", PathOptions(base_point=base_point, append=append)))
-        views.append(PathView("degree 2", degree=2, words=800, time_scale=2.3))
+        ways = _path_options(landmarks.channels) if options is None else {"given": options}
+        views += [PathView(name, way, words=few) for name, way in ways.items()]
+        views.append(PathView("degree 2", options or PathOptions(), degree=2, words=many, time_scale=2.3))
     bins = spectrum_bins(landmarks) if "spectrum" in kinds else None
     if bins is not None:
         views.append(WindowsView(WindowSettings(lifts=("x", "dx"), seed=seed), bins))
@@ -49,6 +57,16 @@ def default_views(landmarks: SeriesBatch, series: int, kinds: tuple[str, ...] = 
         lifted = [KernelView(f"R{factor:g}", bandwidth=factor, time_weight=3.0) for factor in (0.5, 1.0)]
         views += _affordable(lifted, landmarks, series)
     return views
+
+
+def _path_options(channels: int) -> dict[str, PathOptions]:
+    append: Append = "variation" if channels <= _MAX_VARIATION_CHANNELS else "arc"
+    return {
+        "base": PathOptions(),
+        "free": PathOptions(base_point=False),
+        f"base {append}": PathOptions(append=append),
+        f"free {append}": PathOptions(base_point=False, append=append),
+    }
 
 
 def _affordable(views: list[KernelView], landmarks: SeriesBatch, series: int) -> list[KernelView]:

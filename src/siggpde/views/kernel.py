@@ -187,7 +187,7 @@ def _lengths(paths: SeriesBatch) -> Tensor:
 
 
 def _lifted_scales(paths: SeriesBatch, theta: Tensor, factor: float, path_length: float) -> tuple[float, float]:
-    """Bandwidth, `factor` times the median distance of points, and the amplitude at which lifted paths are this long."""
+    """Bandwidth, `factor` times the median distance of points, and the amplitude at which paths are so long."""
     values = paths.values * theta
     points = values[paths.inside()]
     random = torch.Generator().manual_seed(0)
