@@ -156,7 +156,7 @@ def _compare(
 
 
 def _most_members(total: int) -> int:
-    return 6 if total <= _COMPARED else 3 if total <= 2000 else 2
+    return 6 if total <= 1000 else 4 if total <= MAX_LANDMARKS else 3
 
 
 def _kept(blocks: Sequence[Block], names: set[str]) -> list[Block]:

@@ -73,7 +73,7 @@ def _affordable(views: list[KernelView], landmarks: SeriesBatch, series: int) ->
     """The views with as many points and pivots as can be paid for; none where even the fewest are too many."""
     budget = 1.0 + 2e-3 * series
     for points in _POINTS:
-        for pivots in _PIVOTS:
+        for pivots in (max(len(landmarks), 1), *_PIVOTS):
             tried = [replace(view, max_points=points, max_pivots=pivots) for view in views]
             if sum(kernel_seconds(view, landmarks, series) for view in tried) <= budget:
                 return tried

@@ -24,7 +24,7 @@ from siggpde.views.scaling import channel_scales
 _PAIRS_OF_POINTS = 4000
 TOLERANCE = 1e-3  # of which the errors are a hundredth in practice
 _LONG = 30.0  # paths up to this length have k(X, X) below exp(60), in the range of float32
-_JITTER = 1e-6
+_SMALLEST_TAIL = 1e-4
 
 
 @dataclass(frozen=True)
@@ -79,25 +79,17 @@ class KernelBlock(Block):
         scales: tuple[float, float],
         landmarks: SeriesBatch,
         pivots: Tensor | None = None,
+        factor: Tensor | None = None,
     ) -> None:
         self.view, self.transform, self.theta, self.scales = view, transform, theta, scales
         paths = self._paths(landmarks)
-        self.basis: NewtonBasis | None = None
-        self.pivots, self.features = pivots, None
         if pivots is None and len(paths) > view.max_pivots:
-            self.pivots = (
-                NewtonBasis((self._gram_of, _ones), view.max_pivots)
-                .fit(paths.values, lengths=paths.lengths)
-                .landmarks_.sort()
-                .values
-            )
-        self.landmarks = paths if self.pivots is None else paths[self.pivots]
-        self.factor: Tensor | None = None
-        if self.pivots is not None:
-            own = self._gram(self.landmarks, None)
-            jitter = _JITTER * torch.eye(len(own), dtype=own.dtype, device=own.device)
-            self.factor = torch.linalg.cholesky(own + jitter)
-            self.features = self._whitened(self._gram(paths, self.landmarks))
+            basis = NewtonBasis((self._gram_of, _ones), view.max_pivots, threshold=_SMALLEST_TAIL, tol=TOLERANCE)
+            basis.fit(paths.values, lengths=paths.lengths)
+            pivots, factor = basis.landmarks_, basis.factor_
+        self.pivots, self.factor = pivots, factor
+        self.landmarks = paths if pivots is None else paths[pivots]
+        self.features = None if pivots is None else self._whitened(self._gram(paths, self.landmarks))
 
     @property
     def kind(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -169,13 +161,14 @@ class KernelBlock(Block):
 
     def state(self) -> dict[str, Any]:
         learned = {"transform": self.transform.state(), "theta": self.theta, "scales": list(self.scales)}
-        return {"view": asdict(self.view), "pivots": self.pivots, **learned}
+        return {"view": asdict(self.view), "pivots": self.pivots, "factor": self.factor, **learned}
 
     @staticmethod
     def from_state(state: dict[str, Any], landmarks: SeriesBatch) -> KernelBlock:
         view, transform = KernelView(**state["view"]), PathTransform.from_state(state["transform"])
         bandwidth, amplitude = state["scales"]
-        return KernelBlock(view, transform, state["theta"], (bandwidth, amplitude), landmarks, state["pivots"])
+        found = state["pivots"], state["factor"]
+        return KernelBlock(view, transform, state["theta"], (bandwidth, amplitude), landmarks, *found)
 
 
 def _ones(x: Tensor, *, lengths: Any = None) -> Tensor:
