@@ -27,7 +27,8 @@ NOISES = tuple(10.0 ** (k / 2) for k in range(-10, 5))
 _TEMPERATURES = tuple(2.0 ** (k / 2) for k in range(13))
 _TIE = 1e-4  # nats a series: of noise levels as good as each other the smaller is taken
 _RANK = 1e-9  # eigenvalues of K below this share of the largest carry no digits
-_EXPLAINED = 1e-3  # the share of the variance of landmarks that the root of a large member may leave out
+_EXPLAINED = 1e-3  # directions of which the data explain a smaller share are left out of the root of a large member
+_LEFT_OUT = 0.01  # the share of the mean variance of left-out series by which the root of a large member may miss
 _SMALL = 512  # landmarks up to which a root is kept whole
 
 
@@ -124,7 +125,7 @@ def fit_exact(rows: Rows, targets: Targets) -> tuple[Regression, LeftOut]:
     root = vectors / (share + noise).sqrt()
     if scale is not None:
         solved, root = solved * scale, root * scale
-    kept = _worth_keeping(root, gram, share)
+    kept = _worth_keeping(root, gram, _LEFT_OUT * float(left_out.variance.mean()) / amplitude)
     return Regression(solved, root[:, kept], noise, amplitude), left_out
 
 
@@ -152,14 +153,14 @@ def _best_noise(at, targets: Targets, outputs: Tensor) -> tuple[float, LeftOut, 
     return best
 
 
-def _worth_keeping(root: Tensor, gram: Tensor, share: Tensor) -> Tensor:
-    """The columns of the root that explain all but a thousandth of the variance of the landmarks; all of small ones."""
+def _worth_keeping(root: Tensor, gram: Tensor, allowed: float) -> Tensor:
+    """The columns of the root without which the variance of a landmark rises by no more than `allowed` in the mean."""
     if len(root) <= _SMALL:
         return torch.arange(root.shape[1], device=root.device)
-    explained = (gram @ root).square().sum(0)
+    explained = (gram @ root).square().mean(0)
     order = explained.argsort(descending=True)
     missing = explained.sum() - explained[order].cumsum(0)
-    count = int((missing > _EXPLAINED * gram.diagonal().sum()).sum()) + 1
+    count = int((missing > allowed).sum()) + 1
     return order[:count].sort().values
 
 
