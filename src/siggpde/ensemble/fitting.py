@@ -29,6 +29,7 @@ log = logging.getLogger(__name__)
 
 MAX_LANDMARKS = 1500
 _COMPARED = 600  # landmarks on which members are compared
+_HEDGED = 1000  # series up to which more members cost little
 _TUNED = 4000  # series that decide noise and link where there are more series than landmarks
 _SERIES_BYTES = 24 * 2**20  # of landmark series in float32
 _FEATURE_NUMBERS = 2**28  # of the landmarks' features: 1 GB
@@ -74,7 +75,8 @@ def fit_view_committee(batch: SeriesBatch, targets: Targets, settings: ViewSetti
         compared = min(count, _COMPARED)
         results = _compare(found, rows, own_targets, compared, bar)
         densities = torch.stack([left_out.log_density for _, left_out in results])
-        weights = bootstrap_weights(densities, settings.members or _most_members(shard.total))
+        families = [recipe.family for recipe in found] if shard.total <= _HEDGED else None
+        weights = bootstrap_weights(densities, families, settings.members or _most_members(shard.total))
         chosen = weights.nonzero()[:, 0].tolist()
         _report(found, results, weights)
         blocks = _kept(blocks, kernels_of(found[index] for index in chosen))
@@ -156,7 +158,7 @@ def _compare(
 
 
 def _most_members(total: int) -> int:
-    return 6 if total <= 1000 else 4 if total <= MAX_LANDMARKS else 3
+    return 8 if total <= _HEDGED else 4 if total <= MAX_LANDMARKS else 3
 
 
 def _kept(blocks: Sequence[Block], names: set[str]) -> list[Block]:

@@ -31,7 +31,7 @@ from siggpde.gp.bounded_search import minimize_bounded
 
 _PROBIT = math.pi / 8
 _LAPSE = 0.3
-_USUAL = 0.95  # the quantile of the variances of left-out series above which variance counts
+_USUAL = 0.99  # the quantile of the variances of left-out series above which variance counts
 _LOWEST, _HIGHEST = math.log(0.25), math.log(512.0)
 _LARGEST_EXPONENT = 80.0
 _CHUNK = 2**22

@@ -23,11 +23,12 @@ _SMALLEST = 1e-9
 @dataclass(frozen=True)
 class Recipe:
     """The kernel of a member: the mean of the kernels `weights` with these weights; to the `power` p above 1,
-    ((1 + cosine) / 2)^p of it."""
+    ((1 + cosine) / 2)^p of it. `family` tells of what kinds of views it is made."""
 
     name: str
     weights: tuple[tuple[str, float], ...]
     power: int = 1
+    family: str = ""
 
     def mix(self, rows: Mapping[str, Rows], landmarks: Mapping[str, Rows] | Rows, count: int | None = None) -> Rows:
         """The rows of the member's kernel, the constant included; `count` takes the first so many landmarks.
@@ -91,6 +92,7 @@ def recipes(kinds: Mapping[str, Sequence[str]]) -> list[Recipe]:
     return list(found.values())
 
 
+_FAMILIES = dict.fromkeys("LG", "G") | dict.fromkeys("PR", "P") | dict.fromkeys("XCZW13", "W")
 _LETTERS = {"linear": "L", "path": "G", "kernel": "P", "lifted": "R", "windows": "W", "spectrum": "S"}
 
 
@@ -114,8 +116,9 @@ def _add(found: dict[Any, Recipe], groups: Mapping[str, list[str]], letters: str
         for name in names:
             weights[name] = weights.get(name, 0.0) + 1 / len(names)
     key = (tuple(sorted(weights.items())), power)
+    family = "".join(sorted({_FAMILIES.get(part, part) for part in parts}))
     label = "".join(dict.fromkeys(parts)) if not own else f"{base}+{own}"
-    found.setdefault(key, Recipe(label + ("²" if power == 2 else ""), tuple(weights.items()), power))
+    found.setdefault(key, Recipe(label + ("²" if power == 2 else ""), tuple(weights.items()), power, family))
 
 
 def kernels_of(chosen: Iterable[Recipe]) -> set[str]:
