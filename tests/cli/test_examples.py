@@ -11,7 +11,7 @@ import typer
 from helpers.cli_data import run
 from siggpde.cli import app
 
-COMMANDS = ["fit", "predict", "evaluate", "explain", "info", "reproduce", "demo"]
+COMMANDS = ["fit", "predict", "evaluate", "compare", "explain", "info", "reproduce", "demo"]
 
 
 def example(name: str) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from siggpde.cli import demo, evaluate, explain, fit, info, predict, reproduce
+from siggpde.cli import compare, demo, evaluate, explain, fit, info, predict, reproduce
 from siggpde.cli.console import WrongCall, one_line_errors, set_up_logging
 
 app = typer.Typer(
@@ -47,6 +47,7 @@ def main(
 app.command(epilog="Example: siggpde fit pendigits --output digits --time-limit 5 --n-features 100")(fit.fit)
 app.command(epilog="Example: siggpde predict digits pendigits --output digits.csv")(predict.predict)
 app.command(epilog="Example: siggpde evaluate digits pendigits")(evaluate.evaluate)
+app.command(epilog="Example: siggpde compare pendigits --max-train 100 --max-test 500")(compare.compare)
 app.command(epilog="Example: siggpde explain digits pendigits --top 5")(explain.explain)
 app.command(epilog="Example: siggpde info --json")(info.info)
 app.command(epilog="Example: siggpde reproduce complexity --quick --output complexity")(reproduce.reproduce)

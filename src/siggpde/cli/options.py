@@ -74,9 +74,7 @@ Separator = Annotated[
 ]
 PartOption = Annotated[
     Part | None,
-    typer.Option(
-        "--part", help="Of data with both; by default fit takes train, the others test.", rich_help_panel=_READING
-    ),
+    typer.Option("--part", help="Of data with both; by default fit and compare take train.", rich_help_panel=_READING),
 ]
 FormatOption = Annotated[
     Format | None,

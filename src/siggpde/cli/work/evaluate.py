@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +11,10 @@ from rich.table import Table
 from siggpde.cli.console import WrongCall, column_table, fits_terminal, summary_table
 from siggpde.cli.options import ReadOptions
 from siggpde.cli.work.predict import open_model, series_for
+from siggpde.comparison.scoring import class_figures, number_figures
 from siggpde.estimators.classifier import SigGPClassifier
 from siggpde.estimators.regressor import SigGPRegressor
-from siggpde.metrics import classification_metrics, regression_metrics
 
-_COVERAGES = (0.5, 0.9, 0.95)
 _MAX_MISTAKES = 10
 
 
@@ -53,20 +51,11 @@ def as_labels(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
 
 def _classification(estimator: SigGPClassifier, X: Any, y: np.ndarray) -> dict[str, Any]:
     labels = as_labels(y, estimator.classes_)
-    values = classification_metrics(labels, estimator.predict_proba(X), estimator.classes_).to_dict()
-    if not math.isfinite(values["nlpp"]):  # a probability too small for a number has a logarithm all the same
-        values["nlpp"] = -float(estimator.log_likelihood(X, labels).mean())
-    return {"task": "classification", **values}
+    return {"task": "classification", **class_figures(estimator, X, labels, estimator.predict_proba(X))}
 
 
 def _regression(estimator: SigGPRegressor, X: Any, y: np.ndarray) -> dict[str, Any]:
-    density = estimator.log_likelihood(X, y)
-    mean, std = estimator.predict(X, return_std=True)
-    ends = [end for coverage in _COVERAGES for end in ((1 - coverage) / 2, (1 + coverage) / 2)]
-    quantiles = estimator.predict_quantiles(X, ends)
-    lower, upper = quantiles[:, 0::2].T, quantiles[:, 1::2].T
-    intervals = dict(zip(_COVERAGES, zip(lower, upper, strict=True), strict=True))
-    return {"task": "regression", **regression_metrics(y, mean, std, density, intervals).to_dict()}
+    return {"task": "regression", **number_figures(estimator, X, y, estimator.predict(X, return_std=True))}
 
 
 def _confusion_table(metrics: dict[str, Any]) -> Table:

@@ -1,0 +1,127 @@
+"""`siggpde compare` on small files, with peers and without."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from helpers.cli_data import LONG, long_table, run, write
+from siggpde.comparison import METHODS, ours
+from siggpde.comparison.methods import Method
+
+KINDS = ["--target", "kind", *LONG]
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch):
+    """Our method in its smallest form, for the sake of time."""
+    monkeypatch.setitem(METHODS, "siggpde", ours(n_features=20, members=1, transforms={}))
+
+
+@pytest.fixture
+def without_peers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "aeon", None)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    return write(long_table(30), tmp_path / "kinds.csv")
+
+
+@pytest.mark.usefixtures("without_peers")
+def test_folds_without_peers(table: Path, tmp_path: Path):
+    output = tmp_path / "figures.json"
+    result = run("compare", table, *KINDS, "--json", "--output", output)
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert json.loads(output.read_text()) == found
+    assert [entry["name"] for entry in found["methods"]] == ["siggpde", "constant"]
+    assert [entry["name"] for entry in found["not_installed"]] == ["minirocket", "mr-hydra", "quant", "multirocket"]
+    assert "they need aeon (pip install aeon): minirocket, mr-hydra, quant, multirocket" in result.stderr
+    assert [split["test"] for split in found["splits"]] == [10, 10, 10] and found["task"] == "classification"
+    siggpde, constant = found["methods"]
+    assert siggpde["mean"]["accuracy"] > 0.7 >= constant["mean"]["accuracy"]
+    values = [split["nlpp"] for split in siggpde["splits"]]
+    assert siggpde["mean"]["nlpp"] == pytest.approx(np.mean(values))
+    assert siggpde["standard_error"]["nlpp"] == pytest.approx(np.std(values, ddof=1) / 3**0.5)
+    assert run("compare", table, *KINDS, "--output", output).exit_code == 2  # it exists
+
+
+@pytest.mark.usefixtures("without_peers")
+def test_the_table_has_methods_figures_and_seconds(table: Path):
+    shown = run(
+        "compare", table, *KINDS, "--folds", "2", "--repeats", "2", "--max-train", "8", "--max-test", "5"
+    ).stdout
+    for words in ("siggpde", "constant", "accuracy", "NLPP", "Brier", "ECE", "fit s", "predict s", "±"):
+        assert words in shown
+    assert "learned from 8 series, judged on 5; means of 4 splits" in " ".join(shown.split())
+
+
+@pytest.mark.usefixtures("without_peers")
+def test_numbers_are_compared_on_a_file_of_their_own(table: Path, tmp_path: Path):
+    test = write(long_table(12, seed=1), tmp_path / "test.csv")
+    result = run("compare", table, "--target", "size", *LONG, "--test", test, "--json")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert found["task"] == "regression" and found["splits"] == [{"train": 30, "test": 12, "seed": 0}]
+    assert {"rmse", "mae", "nlpd", "coverage", "cpu_fit", "cpu_predict"} <= set(found["methods"][0]["mean"])
+    shown = run("compare", table, "--target", "size", *LONG, "--test", test).stdout
+    for words in ("RMSE", "MAE", "NLPD", "in 90 %", "judged on 12"):
+        assert words in shown
+
+
+def test_a_peer_on_short_series(table: Path):
+    pytest.importorskip("aeon", reason="MiniRocket is aeon's")
+    result = run("compare", table, *KINDS, "--methods", "siggpde,minirocket", "--folds", "2", "--json")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert [entry["name"] for entry in found["methods"]] == ["siggpde", "minirocket"] and not found["not_installed"]
+    assert found["methods"][1]["mean"]["accuracy"] > 0.7
+
+
+def test_a_peer_that_fails_leaves_the_others(table: Path, monkeypatch: pytest.MonkeyPatch):
+    def fails(_: Any) -> Any:
+        raise ValueError("kernels are longer than the series")
+
+    monkeypatch.setitem(METHODS, "minirocket", Method("minirocket", "MiniRocket", fails, None, "numpy"))
+    result = run("compare", table, *KINDS, "--methods", "minirocket,constant", "--json")
+    assert result.exit_code == 0, result.output
+    failed, constant = json.loads(result.stdout)["methods"]
+    assert failed["failed"] == "kernels are longer than the series" and "mean" in constant
+    assert "failed" in run("compare", table, *KINDS, "--methods", "minirocket,constant").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--methods", "rocket"], "--methods names 'rocket'; the methods are siggpde, minirocket"),
+        (["--folds", "3", "--test", "x.csv"], "--folds and --test exclude each other"),
+        (["--target", "size", "--methods", "quant"], "quant is no method for a regression"),
+        (["--test", "nowhere.csv"], "there is no file nowhere.csv"),
+        (["--output", "figures.csv"], "--output must end in .json"),
+    ],
+)
+def test_wrong_calls(table: Path, arguments: list[str], words: str):
+    result = run("compare", table, *KINDS, *arguments)
+    assert result.exit_code == 2 and words in result.stderr
+
+
+def test_wrong_data(table: Path, tmp_path: Path):
+    bare = write(long_table(10).drop("kind", "size"), tmp_path / "bare.csv")
+    result = run("compare", bare, *LONG)
+    assert result.exit_code == 2 and "says no labels; name where they are with --target" in result.stderr
+    thin = write(long_table(10).drop("y"), tmp_path / "thin.csv")
+    result = run("compare", table, *KINDS, "--test", thin, "--methods", "constant")
+    assert result.exit_code == 1 and "'y'" in result.stderr
+    single = write(long_table(3, labels=("a", "b", "c")), tmp_path / "single.csv")
+    result = run("compare", single, *KINDS, "--methods", "constant")
+    assert result.exit_code == 1 and "every class has one series only" in result.stderr
+
+
+def test_single_fits_are_logged_if_asked(table: Path):
+    wanted = ["compare", table, *KINDS, "--methods", "siggpde", "--folds", "2"]
+    assert run(*wanted).stderr == ""
+    assert "ELBO" in run(*wanted, "--verbose").stderr
