@@ -3,11 +3,9 @@
     python benchmarks/accuracy.py                       # every data set that is there, 1 seed
     python benchmarks/accuracy.py --only Epilepsy,GunPoint --seeds 5 --json accuracy.json
 
-Data sets are looked for as `siggpde.datasets` does. MiniRocket (aeon) is followed by scikit-learn's RidgeClassifierCV;
-its scores become probabilities by a softmax whose temperature is fitted on five-fold out-of-fold scores of the training
-set (above 2000 series on a fifth held out). Series of unequal lengths are padded for it with their last point, series
-under nine points too. Tecator is also cross-validated: five repeats of five folds over all its series, for the coverage
-of 90 % intervals.
+Data sets are looked for as `siggpde.datasets` does. MiniRocket is that of `siggpde.comparison`; `leaderboard.py` has
+more methods, splits and figures. Tecator is also cross-validated: five repeats of five folds over all its series, for
+the coverage of 90 % intervals.
 """
 
 from __future__ import annotations
@@ -20,10 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _minirocket import minirocket
 
 from siggpde import SigGPClassifier, SigGPRegressor
+from siggpde.comparison import METHODS, Run
 from siggpde.datasets import Dataset, load_dataset
+from siggpde.io.data import cut
 from siggpde.metrics import classification_metrics
 
 # What the project has promised: accuracy in percent, or RMSE.
@@ -72,8 +71,11 @@ def judge_classes(data: Dataset, seeds: range, jobs: int) -> dict[str, Any]:
         model = SigGPClassifier(random_state=seed, n_jobs=jobs).fit(data.X_train, data.y_train)
         seconds.append(time.perf_counter() - started)
         ours.append(classification_metrics(data.y_test, model.predict_proba(data.X_test), model.classes_))
-        chances, classes = minirocket(data, seed, jobs)
-        theirs.append(classification_metrics(data.y_test, chances, classes))
+        peer = METHODS["minirocket"].make("classification", Run(seed, jobs))
+        chances = peer.fit(cut(data.X_train, data.lengths_train), data.y_train).predict_proba(
+            cut(data.X_test, data.lengths_test)
+        )
+        theirs.append(classification_metrics(data.y_test, chances, peer.classes_))
     return {
         "data": data.name,
         "accuracy": 100 * float(np.mean([m.accuracy for m in ours])),
