@@ -46,6 +46,13 @@ def test_examples_of_whole_experiments_run(name: str, tmp_path: Path, monkeypatc
     assert any(tmp_path.iterdir())
 
 
+@pytest.mark.slow
+def test_the_example_of_a_comparison_runs():
+    result = run(*example("compare"))
+    assert result.exit_code == 0, result.output
+    assert "siggpde" in result.stdout and "constant" in result.stdout
+
+
 def test_commands_are_known_without_torch_and_numpy():
     """Help comes at once: what takes long to import is imported by the command that needs it."""
     program = """
