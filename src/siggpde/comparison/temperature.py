@@ -12,8 +12,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 from scipy.special import softmax
+
+from siggpde.gp.bounded_search import minimize_bounded
 
 RIDGE_CENTRE = math.log(4.0)  # of log T, for scores of a regression on ±1
 LOG_PROBABILITY_CENTRE = 0.0  # T = 1 leaves probabilities as they are
@@ -59,6 +60,5 @@ def fit_link(scores: np.ndarray, y: np.ndarray, lapse: float, centre: float) -> 
     losses = [loss(at, scores, y, lapse, centre) for at in _LOGARITHMS]
     best = int(np.argmin(losses))
     ends = _LOGARITHMS[max(best - 1, 0)], _LOGARITHMS[min(best + 1, len(_LOGARITHMS) - 1)]
-    found = minimize_scalar(loss, bounds=ends, args=(scores, y, lapse, centre), method="bounded")
-    logarithm = float(found.x) if found.fun <= losses[best] else float(_LOGARITHMS[best])
-    return Link(math.exp(logarithm), lapse)
+    found = minimize_bounded(lambda at: loss(at, scores, y, lapse, centre), float(ends[0]), float(ends[1]))
+    return Link(math.exp(found), lapse)
