@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from siggpde.distributed.shard import Shard
+from siggpde.ensemble.budget import affordable, landmarks_for
 from siggpde.ensemble.link import fit_link
 from siggpde.ensemble.mixture import NormalMixture
 from siggpde.ensemble.recalibration import recalibrate
@@ -69,7 +70,7 @@ def fit_view_committee(batch: SeriesBatch, targets: Targets, settings: ViewSetti
             *settings.own,
         ]
         bar.start("views", len(views))
-        blocks, rows = _fitted(views, landmarks, settings, started, bar)
+        blocks, rows, measured = _fitted(views, landmarks, settings, started, bar)
         found = recipes(_kinds(blocks))
         bar.start("comparing members", len(found))
         compared = min(count, _COMPARED)
@@ -77,6 +78,9 @@ def fit_view_committee(batch: SeriesBatch, targets: Targets, settings: ViewSetti
         densities = torch.stack([left_out.log_density for _, left_out in results])
         families = [recipe.family for recipe in found] if shard.total <= _HEDGED else None
         weights = bootstrap_weights(densities, families, settings.members or _most_members(shard.total))
+        scores = [left_out.score for _, left_out in results]
+        seconds = shard.ranks.broadcast(lambda: measured)
+        weights = affordable(found, scores, weights, seconds, shard.total, settings.time_limit)
         chosen = weights.nonzero()[:, 0].tolist()
         _report(found, results, weights)
         blocks = _kept(blocks, kernels_of(found[index] for index in chosen))
@@ -111,16 +115,19 @@ def _order(total: int, seed: int) -> Tensor:
 def _landmark_count(batch: SeriesBatch, total: int, settings: ViewSettings) -> int:
     numbers = batch.values.shape[1] * batch.channels
     most = min(settings.max_landmarks, max(2, _SERIES_BYTES // (4 * numbers)))
-    if total > most:
-        log.info("%d of %d series are landmarks", most, total)
-    return min(total, most)
+    count = landmarks_for(total, most)
+    if total > count:
+        log.info("%d of %d series are landmarks", count, total)
+    return count
 
 
 def _fitted(
     views: Sequence[View], landmarks: SeriesBatch, settings: ViewSettings, started: float, bar: Progress
-) -> tuple[list[Block], dict[str, Rows]]:
+) -> tuple[list[Block], dict[str, Rows], dict[str, float]]:
+    """The blocks of the views, the rows of the landmarks, and the seconds of a series in every kernel."""
     blocks: list[Block] = []
     rows: dict[str, Rows] = {}
+    seconds: dict[str, float] = {}
     for index, view in enumerate(views):
         if blocks and settings.time_limit is not None and time.perf_counter() - started > settings.time_limit / 2:
             log.warning("time limit: %d of %d views are left out", len(views) - index, len(views))
@@ -130,8 +137,11 @@ def _fitted(
         log.debug("view %s: %s, %.2f s", view.kind, ", ".join(own), time.perf_counter() - begun)
         blocks.append(block)
         rows |= own
+        # A kernel among several of a block costs its share: most of the work is its own.
+        each = (time.perf_counter() - begun) / (len(landmarks) * len(own))
+        seconds |= dict.fromkeys(own, each)
         bar.step()
-    return blocks, rows
+    return blocks, rows, seconds
 
 
 def _kinds(blocks: Sequence[Block]) -> dict[str, list[str]]:
