@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from siggpde.views.base import Rows
 
@@ -39,8 +40,7 @@ class Recipe:
         if self.power == 1:
             return Rows(plain.gram + CONSTANT, plain.variance + CONSTANT)
         own = landmarks if isinstance(landmarks, Rows) else self.average(landmarks, count)
-        norms = own.variance[: plain.gram.shape[1]].sqrt()
-        cosine = plain.gram / (plain.variance.sqrt()[:, None] * norms).clamp_min(_SMALLEST)
+        cosine = plain.gram / sizes(plain, own)
         return Rows(((1 + cosine) / 2) ** self.power + CONSTANT, torch.ones_like(plain.variance) + CONSTANT)
 
     def average(self, rows: Mapping[str, Rows], count: int | None = None) -> Rows:
@@ -59,6 +59,12 @@ class Recipe:
     @staticmethod
     def from_state(state: Mapping[str, Any]) -> Recipe:
         return Recipe(state["name"], tuple((name, float(weight)) for name, weight in state["weights"]), state["power"])
+
+
+def sizes(plain: Rows, landmarks: Rows) -> Tensor:
+    """The products |X| |Z| (n, m) of the norms of n series and of the landmarks, by which cosines divide."""
+    norms = landmarks.variance[: plain.gram.shape[1]].sqrt()
+    return (plain.variance.sqrt()[:, None] * norms).clamp_min(_SMALLEST)
 
 
 _SUMS: tuple[tuple[str, int], ...] = (

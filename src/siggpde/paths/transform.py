@@ -157,6 +157,18 @@ class PathTransform:
             own = [*own, *(f"{name} before" for name in own)]
         return ("time", *own) if self.options.time else tuple(own)
 
+    def origins(self, channels: Sequence[str]) -> tuple[str, ...]:
+        """For every channel of the path the channel of the series that it comes from; "time" and "path length" are
+        their own."""
+        own = list(channels)
+        if self.options.append == "variation":
+            own += own
+        elif self.options.append == "arc":
+            own.append("path length")
+        if self.options.lead_lag:
+            own += own
+        return ("time", *own) if self.options.time else tuple(own)
+
     def _checked(self, batch: SeriesBatch) -> SeriesBatch:
         """The batch with contiguous values; a ValueError where values, times or lengths cannot be used."""
         values, lengths = inputs.as_batch(batch.values, batch.lengths, "series")

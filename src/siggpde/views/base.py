@@ -113,6 +113,11 @@ class FeatureBlock(Block):
     def names(self, channels: Sequence[str]) -> list[list[str]]:
         """The names of the features of every part; `channels` are the names of the channels of the series."""
 
+    def letters(self, channels: Sequence[str]) -> list[list[tuple[str, ...]]]:
+        """For the features of every part the channels of the series in their words, in order; () where there is no
+        word, as here."""
+        return [[()] * part.values.shape[1] for part in self.landmarks]
+
     def own_rows(self) -> dict[str, Rows]:
         """The raw rows of the landmarks themselves."""
         return self._from_parts(self.landmarks)

@@ -96,6 +96,10 @@ class PathBlock(FeatureBlock):
     def names(self, channels: Sequence[str]) -> list[list[str]]:
         return [word_names(self.words, self.transform.names(channels))]
 
+    def letters(self, channels: Sequence[str]) -> list[list[tuple[str, ...]]]:
+        origins = self.transform.origins(channels)
+        return [[tuple(origins[letter] for letter in word) for word in self.words]]
+
     def state(self) -> dict[str, Any]:
         view = {**asdict(self.view), "options": dict(self.view.options.__dict__)}
         return {"view": view, "transform": self.transform.state(), "theta": self.theta}

@@ -64,14 +64,28 @@ class WindowsBlock(FeatureBlock):
         yield from map(self.view._part, self.scaler(self.features.blocks(seen)))
 
     def names(self, channels: Sequence[str]) -> list[list[str]]:
-        if self.view.bins is not None:
-            channels = [f"spectrum of {name}" for name in channels]
-        flat, out, start = feature_names(self.features, channels), [], 0
+        flat, out, start = feature_names(self.features, channels, self._clock), [], 0
+        before = "" if self.view.bins is None else "spectrum "
         for width, columns in zip(self.features.widths(), self.scaler.columns, strict=True):
             own = flat[start : start + width]
-            out.append([own[index] for index in columns.kept.tolist()])
+            out.append([before + own[index] for index in columns.kept.tolist()])
             start += width
         return out
+
+    def letters(self, channels: Sequence[str]) -> list[list[tuple[str, ...]]]:
+        words = [
+            [tuple((self._clock, *(channels[c] for c in group))[letter] for letter in word) for group, word in each]
+            for each in (fitted.view.words() for fitted in self.features.views)
+        ]
+        both = [own for own in words for _ in range(2)]  # the whole series and its thirds: statistic by statistic
+        return [
+            [own[index % len(own)] for index in columns.kept.tolist()]
+            for own, columns in zip(both, self.scaler.columns, strict=True)
+        ]
+
+    @property
+    def _clock(self) -> str:
+        return "time" if self.view.bins is None else "frequency"
 
     def keep(self, names: set[str]) -> WindowsBlock | None:
         """The block with the views that give these kernels alone: the others need not be computed."""

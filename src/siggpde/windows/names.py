@@ -12,11 +12,11 @@ from siggpde.word_sets import word_names
 _THIRDS = ("first third", "middle third", "last third")
 
 
-def feature_names(features: WindowFeatures, channels: Sequence[str]) -> list[str]:
+def feature_names(features: WindowFeatures, channels: Sequence[str], clock: str = "time") -> list[str]:
     """The name of every feature, in the order of `WindowFeatures.transform`; `channels` are names of the channels.
 
-    A name is "<lift> dilation <D>[ base point]: <statistic of a word>[, <third>]"; a word is the channels (and "time")
-    of its iterated integral, in order.
+    A name is "<lift> dilation <D>[ base point]: <statistic of a word>[, <third>]"; a word is the channels (and "time",
+    or what `clock` calls it) of its iterated integral, in order.
 
     Examples:
         >>> import torch
@@ -28,15 +28,17 @@ def feature_names(features: WindowFeatures, channels: Sequence[str]) -> list[str
         >>> names[1], names[26 * 4 + 2]
         ('x dilation 1: mean of time–level', 'x dilation 1: share of level–time above q1/2')
     """
-    if len({"time", *channels}) <= len(channels):  # channels called alike, or one called "time"
+    if len({clock, *channels}) <= len(channels):  # channels called alike, or one called "time"
         channels = [f"{name} {i}" for i, name in enumerate(channels)]
     return [
-        name for fitted in features.views for name in _view_names(fitted.view, channels, features.settings.thresholds)
+        name
+        for fitted in features.views
+        for name in _view_names(fitted.view, [clock, *channels], features.settings.thresholds)
     ]
 
 
-def _view_names(view: WindowView, channels: Sequence[str], thresholds: int) -> list[str]:
-    words = [word_names([word], ["time", *(channels[c] for c in group)])[0] for group, word in view.words()]
+def _view_names(view: WindowView, letters: Sequence[str], thresholds: int) -> list[str]:
+    words = [word_names([word], [letters[0], *(letters[1 + c] for c in group)])[0] for group, word in view.words()]
     levels = [f"q{Fraction(j + 1, thresholds + 1)}" for j in range(thresholds)]
     shares = [[f"share of {word} above {level}" for word in words] for level in levels]
     means = [f"mean of {word}" for word in words]
