@@ -1,10 +1,10 @@
-"""Explanations of predictions: by words, by channels and by the steps of a series."""
+"""Explanations of predictions: by words and other features, by channels, by views and by the steps of a series."""
 
-from siggpde.explain.importance import Importance as Importance
-from siggpde.explain.importance import Importances as Importances
 from siggpde.explain.importance import global_importance as global_importance
-from siggpde.explain.series_explanation import Contribution as Contribution
-from siggpde.explain.series_explanation import SeriesExplanation as SeriesExplanation
+from siggpde.explain.results import Contribution as Contribution
+from siggpde.explain.results import Importance as Importance
+from siggpde.explain.results import Importances as Importances
+from siggpde.explain.results import SeriesExplanation as SeriesExplanation
+from siggpde.explain.results import TimeAttribution as TimeAttribution
 from siggpde.explain.series_explanation import explain_series as explain_series
-from siggpde.explain.time_steps import TimeAttribution as TimeAttribution
 from siggpde.explain.time_steps import time_attribution as time_attribution

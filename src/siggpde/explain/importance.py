@@ -1,62 +1,28 @@
-"""Global importance: which words, channels and word lengths the predictions of a committee rest on."""
+"""Global importance: which words, channels, word lengths and views the predictions of a committee rest on."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
 
-from siggpde.ensemble.committee import Committee, Member
-from siggpde.explain.vocabulary import Letters, build_vocabulary
-from siggpde.explain.word_terms import check_inputs, word_features, word_weights
+from siggpde.ensemble.committee import Member
+from siggpde.ensemble.view_committee import ViewCommittee
+from siggpde.explain.predictions import AnyCommittee, check_inputs, evenly_spaced
+from siggpde.explain.results import Importance, Importances, Letters
+from siggpde.explain.spread import Spread
+from siggpde.explain.view_importance import view_importance
+from siggpde.explain.vocabulary import build_vocabulary
+from siggpde.explain.word_terms import word_features, word_weights
 from siggpde.paths import SeriesBatch
 
 _CHUNK = 256
 
 
-@dataclass(frozen=True)
-class Importance:
-    """The importance of a word, a channel or a length of words, and its share of the sum over all.
-
-    `letters` are the names of the channels of a word; for a channel its own name alone, for a length none.
-    """
-
-    name: str
-    letters: Letters
-    importance: float
-    share: float
-
-
-@dataclass(frozen=True)
-class Importances:
-    """The most important `words` and all `channels` of the paths, largest first; all `lengths` of words, in order.
-
-    Iteration goes over the words. `series` is the number of series used, `all_words` the number of distinct words.
-    """
-
-    words: list[Importance]
-    channels: list[Importance]
-    lengths: list[Importance]
-    series: int
-    all_words: int
-
-    def __iter__(self) -> Iterator[Importance]:
-        return iter(self.words)
-
-    def __len__(self) -> int:
-        return len(self.words)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
-        return asdict(self)
-
-
 @torch.no_grad()
 def global_importance(
-    committee: Committee, batch: SeriesBatch, names: Sequence[str], top: int = 10, *, max_series: int = 500
+    committee: AnyCommittee, batch: SeriesBatch, names: Sequence[str], top: int = 10, *, max_series: int = 500
 ) -> Importances:
     """The importance of words for a committee's predictions on a batch, whose channels have these `names`.
 
@@ -67,12 +33,17 @@ def global_importance(
 
     Words are correlated, as columns of a regression may be: two can vary much and cancel. So this tells what the model
     uses, not what it could not do without.
+
+    A committee of views has other features beside words, ranked with them. A term without a word, such as a kernel
+    without features, is divided equally over all channels of the series and belongs to no length. The importance of a
+    view is the standard deviation of all it contributes: in that sum features do cancel (`explain.view_importance`).
     """
     check_inputs(committee, batch, names, min_series=2)
     if top < 1 or max_series < 2:
         raise ValueError(f"top must be at least 1 and max_series at least 2, got {top} and {max_series}")
-    if len(batch) > max_series:
-        batch = batch[torch.arange(max_series) * len(batch) // max_series]
+    batch = evenly_spaced(batch, max_series)
+    if isinstance(committee, ViewCommittee):
+        return view_importance(committee, batch, tuple(names), top)
     vocabulary = build_vocabulary(committee, names)
     total = torch.zeros(len(vocabulary.words), dtype=torch.float64, device=committee.device)
     for weight, member, indices in zip(committee.weights, committee.members, vocabulary.word_indices, strict=True):
@@ -106,14 +77,8 @@ def _share(value: float, whole: float) -> float:
 
 
 def _spread(member: Member, batch: SeriesBatch) -> Tensor:
-    """The standard deviation of every word's feature over the series, (M,), by the parallel update of Chan et al."""
-    count, mean = 0, torch.zeros(1, dtype=torch.float64, device=batch.values.device)
-    squares = mean
+    """The standard deviation of every word's feature over the series, (M,)."""
+    spread = Spread()
     for chunk in batch.split(_CHUNK):
-        values = word_features(member.model, member.paths(chunk))
-        chunk_mean = values.mean(dim=0)
-        share = len(values) / (count + len(values))
-        squares = squares + (values - chunk_mean).square().sum(dim=0) + (chunk_mean - mean).square() * (count * share)
-        mean = mean + (chunk_mean - mean) * share
-        count += len(values)
-    return (squares / count).sqrt()
+        spread.add(word_features(member.model, member.paths(chunk)))
+    return spread.std()

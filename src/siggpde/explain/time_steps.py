@@ -9,59 +9,48 @@ computed by the reverse pass of the signature. This is a sensitivity, not the ef
 three letters counts in each of its three steps, so the a_ic do not add up to f (for words of one letter and a kernel
 that is not normalised they do). The channels of a path are varied one by one, also where one is computed from another,
 such as the running variation.
+
+A committee of views has no such gradient: see `siggpde.explain.occlusion`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from siggpde.ensemble.committee import Committee, Member
+from siggpde.ensemble.committee import Member
+from siggpde.ensemble.view_committee import ViewCommittee
+from siggpde.explain.occlusion import occlusion
+from siggpde.explain.predictions import AnyCommittee, check_inputs, classes_of, top_two_classes
+from siggpde.explain.results import TimeAttribution
 from siggpde.explain.vocabulary import path_names
-from siggpde.explain.word_terms import check_inputs, classifies, explained_weights, top_two_classes, word_features
+from siggpde.explain.word_terms import explained_weights, word_features
 from siggpde.paths import PathOptions, SeriesBatch
 
 _CHUNK = 128
 
 
-@dataclass(frozen=True)
-class TimeAttribution:
-    """The sensitivity of the prediction to the step into every point of a series, channel by channel.
-
-    `values` (n, length, channels), with `channels` the names of the channels of the paths. values[:, j] is the step
-    from point j - 1 to point j; values[:, 0] is the step from the base point to the first point, zero for paths
-    without one. Positive: a larger step favours the predicted class over the runner-up, or raises the predicted number.
-    Zero after the end of a series. `pairs` (n, 2) are the indices of the two classes; None for a regression.
-    """
-
-    channels: tuple[str, ...]
-    values: np.ndarray
-    pairs: np.ndarray | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
-        pairs = None if self.pairs is None else self.pairs.tolist()
-        return {"channels": list(self.channels), "values": self.values.tolist(), "pairs": pairs}
-
-
-def time_attribution(committee: Committee, batch: SeriesBatch, names: Sequence[str]) -> TimeAttribution:
+def time_attribution(committee: AnyCommittee, batch: SeriesBatch, names: Sequence[str]) -> TimeAttribution:
     """Gradient times increment of the latent function, for every step of every series (formula: top of the module).
 
     The latent is that of the predicted class minus the runner-up's, or that of the number. Members make paths of
     different options: steps are assigned to the points of the series they end in and averaged with the weights of the
     members; a channel that a member does not have is zero for it. A difference belongs to the last of its points.
+
+    For a committee of views it is the effect of replacing segments of a series by the average of the landmarks, divided
+    over their points (`siggpde.explain.occlusion`): up to 256 predictions for every series.
     """
     check_inputs(committee, batch, names)
+    if isinstance(committee, ViewCommittee):
+        return occlusion(committee, batch, tuple(names))
     names_of_member = path_names(committee, names)
     channels = tuple(dict.fromkeys(name for own in names_of_member for name in own))
     device = committee.device
     values = torch.zeros(len(batch), batch.values.shape[1], len(channels), dtype=torch.float64, device=device)
-    pairs = top_two_classes(committee.probabilities(batch)) if classifies(committee) else None
+    pairs = top_two_classes(committee.probabilities(batch)) if classes_of(committee) is not None else None
     for weight, member, own in zip(committee.weights.tolist(), committee.members, names_of_member, strict=True):
         columns = torch.tensor([channels.index(name) for name in own], device=device)
         for chunk in batch.split(_CHUNK):

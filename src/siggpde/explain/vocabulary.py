@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from siggpde.ensemble.committee import Committee
-
-Letters = tuple[str, ...]
+from siggpde.explain.results import Letters
 
 
 @dataclass(frozen=True)

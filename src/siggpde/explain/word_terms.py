@@ -10,13 +10,9 @@ so that s_a(X) w_ca is the exact contribution of the word a.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
-from siggpde.ensemble.committee import Committee
-from siggpde.gp.likelihoods.base import Classification
 from siggpde.gp.likelihoods.bernoulli import Bernoulli
 from siggpde.gp.likelihoods.least_squares import LeastSquares
 from siggpde.gp.model import SignatureGP
@@ -61,29 +57,7 @@ def link_offset(model: SignatureGP) -> Tensor:
     return torch.zeros(getattr(likelihood, "classes", 1), dtype=torch.float64, device=model.device)
 
 
-def classifies(committee: Committee) -> bool:
-    """Whether the committee predicts classes, not numbers."""
-    return isinstance(committee.members[0].model.likelihood, Classification)
-
-
-def check_inputs(committee: Committee, batch: SeriesBatch, names: Sequence[str], min_series: int = 1) -> None:
-    """A ValueError where there are too few series, or the names or channels do not fit the committee."""
-    if len(batch) < min_series:
-        what = "there are no series to explain" if min_series == 1 else f"{len(batch)} series do not show what varies"
-        raise ValueError(f"{what}; give at least {min_series}")
-    if isinstance(names, str) or len(names) != batch.channels:
-        raise ValueError(f"names must be one for each of the {batch.channels} channels of the series, got {names!r}")
-    mean = committee.members[0].transform.mean
-    if mean is not None and len(mean) != batch.channels:
-        raise ValueError(f"the series have {batch.channels} channels, but those of training had {len(mean)}")
-
-
 def explained_weights(model: SignatureGP, pairs: Tensor | None) -> Tensor:
     """Weights of the latent to explain: of class pairs[:, 0] minus class pairs[:, 1], (n, M); of a number, (1, M)."""
     weights = word_weights(model)
     return weights if pairs is None else weights[pairs[:, 0]] - weights[pairs[:, 1]]
-
-
-def top_two_classes(probabilities: Tensor) -> Tensor:
-    """The most probable class of every series and the runner-up, (n, 2), int64; of equal ones the first."""
-    return probabilities.sort(dim=1, descending=True, stable=True).indices[:, :2]

@@ -1,0 +1,161 @@
+"""What explanations are: contributions to a prediction, importances over many series, attributions over time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+Letters = tuple[str, ...]
+
+_VIEWS_TOLD = 5
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """A term of the latent function: of a word or feature, of all of those of a set of channels, or of a view.
+
+    `letters` name the channels it is made of; of a view there are none.
+    """
+
+    name: str
+    letters: Letters
+    value: float
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.value:+.3g}"
+
+
+@dataclass(frozen=True)
+class SeriesExplanation:
+    """The prediction of one series, and what contributes to it (positive: for it, negative: against it).
+
+    - `series`: its index. For classes `label` and `runner_up` with their probabilities; for numbers `mean` and `std`.
+    - `latent`: what is explained: the latent function of `label` minus that of `runner_up` (their logits, where there
+      is a link), or that of the number, averaged over the members with their weights.
+    - `contributions`: the words and features with the largest effect, largest first; `rest`: the sum of all others;
+      `constant`: the part that is equal for all series. constant + contributions + rest = latent.
+    - `interactions`: contributions summed over all words of a set of channels: "time & x" is the sum of time–x, x–time,
+      time–x–x, .. Words are correlated and often cancel; these sums cancel less. The largest of them, largest first.
+    - `views`: contributions summed over everything that a view of the series sees, all of them, largest first:
+      constant + views = latent. Empty for models that see words of one path only.
+    """
+
+    series: int
+    latent: float
+    constant: float
+    rest: float
+    contributions: list[Contribution]
+    interactions: list[Contribution]
+    label: Any = None
+    probability: float | None = None
+    runner_up: Any = None
+    runner_up_probability: float | None = None
+    mean: float | None = None
+    std: float | None = None
+    views: list[Contribution] = field(default_factory=list)
+
+    @property
+    def sentences(self) -> list[str]:
+        """The explanation in plain English: the prediction, then a line for every contribution and for main views."""
+        views = [f"in all, {each}" for each in self.views[:_VIEWS_TOLD]]
+        return [self._prediction(), *map(str, self.contributions), *views]
+
+    def __str__(self) -> str:
+        return "\n  ".join(self.sentences)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self)
+
+    def in_units(self, scale: float, shift: float) -> SeriesExplanation:
+        """The explanation of the number shift + scale * y, from this one of y."""
+        if self.mean is None or self.std is None:
+            raise ValueError("classes have no units; only the explanation of a number can be shifted and scaled")
+        scaled = {
+            name: [replace(each, value=scale * each.value) for each in getattr(self, name)]
+            for name in ("contributions", "interactions", "views")
+        }
+        return replace(
+            self,
+            latent=shift + scale * self.latent,
+            constant=shift + scale * self.constant,
+            rest=scale * self.rest,
+            mean=shift + scale * self.mean,
+            std=scale * self.std,
+            **scaled,
+        )
+
+    def _prediction(self) -> str:
+        if self.probability is None:
+            return f"series {self.series}: {self.mean:.4g} ± {self.std:.2g}"
+        return (
+            f"series {self.series}: {self.label} with probability {self.probability:.3g}, "
+            f"then {self.runner_up} with {self.runner_up_probability:.3g}"
+        )
+
+
+@dataclass(frozen=True)
+class Importance:
+    """The importance of a word or feature, a channel, a length of words or a view, and its share of the sum over all.
+
+    `letters` are the names of the channels of a word; for a channel its own name alone, for a length or a view none.
+    """
+
+    name: str
+    letters: Letters
+    importance: float
+    share: float
+
+
+@dataclass(frozen=True)
+class Importances:
+    """The most important `words` and all `channels`, largest first; all `lengths` of words, in order.
+
+    Iteration goes over the words. `series` is the number of series used, `all_words` the number of distinct words.
+    A model of several views has other features beside words: they are among the words too, and `views`, largest first,
+    are the importances of the views themselves; for other models there are none.
+    """
+
+    words: list[Importance]
+    channels: list[Importance]
+    lengths: list[Importance]
+    series: int
+    all_words: int
+    views: list[Importance] = field(default_factory=list)
+
+    def __iter__(self) -> Iterator[Importance]:
+        return iter(self.words)
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class TimeAttribution:
+    """How the prediction depends on every point of a series, channel by channel.
+
+    `values` (n, length, channels), with `channels` the names of the channels. Positive: favours the predicted class
+    over the runner-up, or raises the predicted number. Zero after the end of a series. `pairs` (n, 2) are the indices
+    of the two classes; None for a regression.
+
+    For a committee of words these are sensitivities to steps: values[:, j] is the step from point j - 1 to point j;
+    values[:, 0] is the step from the base point to the first point, zero for paths without one; channels are those of
+    the paths. For a committee of views they are the effect of the points being as they are, and not as they are on
+    average; channels are those of the series.
+    """
+
+    channels: tuple[str, ...]
+    values: np.ndarray
+    pairs: np.ndarray | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        pairs = None if self.pairs is None else self.pairs.tolist()
+        return {"channels": list(self.channels), "values": self.values.tolist(), "pairs": pairs}
