@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from importlib import import_module
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
@@ -12,21 +13,26 @@ from siggpde.explain import Importance
 from siggpde.metrics import ClassificationMetrics, calibration_bins
 
 _BLUE, _ORANGE, _GREY = "#3b6fb6", "#d9752b", "#8a8a8a"
+_NAME_WIDTH = 48  # characters of a line
 _MAX_CLASSES = 20  # a confusion matrix of more classes is drawn without its counts
 
 
 def plot_importance(importances: Iterable[Importance], ax: Any = None) -> Any:
-    """Bars of the shares of words, channels or lengths of words, the first at the top.
+    """Bars of the shares of words, channels, lengths of words or views, the first at the top.
 
-    `importances` is what `global_importance` returns, or its `channels` or `lengths`.
+    `importances` is what `global_importance` returns, or its `channels`, `lengths` or `views`. Long names are broken
+    into lines.
     """
     shown = list(importances)
     if not shown:
         raise ValueError("there are no importances to draw; give those of `global_importance`")
-    ax = _axes(ax, height=max(2.0, 0.32 * len(shown) + 1.2))
+    labels = ["\n".join(_lines(each.name)) for each in shown]
+    lines = sum(max(2, label.count("\n") + 1) for label in labels) / 2
+    ax = _axes(ax, height=max(2.0, 0.32 * lines + 1.2))
     positions = np.arange(len(shown))
-    ax.barh(positions, [each.share for each in shown], color=_BLUE, height=0.7)
-    ax.set_yticks(positions, [each.name for each in shown])
+    colours = [_BLUE if each.share >= 0 else _ORANGE for each in shown]
+    ax.barh(positions, [each.share for each in shown], color=colours, height=0.7)
+    ax.set_yticks(positions, labels, fontsize="small" if any("\n" in label for label in labels) else None)
     ax.invert_yaxis()
     ax.set_xlabel("share of the importance")
     ax.xaxis.set_major_formatter(_percent())
@@ -105,6 +111,13 @@ def _axes(ax: Any, width: float = 6.4, height: float = 4.8) -> Any:
     if ax is not None:
         return ax
     return require_matplotlib("pyplot").subplots(figsize=(width, height), layout="constrained")[1]
+
+
+def _lines(name: str) -> list[str]:
+    """A name in as few lines as possible, of about the same length."""
+    least = len(wrap(name, _NAME_WIDTH, break_long_words=False))
+    width = next(w for w in range(1, _NAME_WIDTH + 1) if len(wrap(name, w, break_long_words=False)) <= least)
+    return wrap(name, width, break_long_words=False) or [name]
 
 
 def _percent() -> Any:

@@ -15,7 +15,7 @@ from siggpde.cli.console import check_output_file, note, one_line_errors, print_
 def explain(
     model: options.Model,
     data: options.Data,
-    top: Annotated[int, typer.Option(metavar="N", min=1, help="How many words to show.")] = 10,
+    top: Annotated[int, typer.Option(metavar="N", min=1, help="How many words and features to show.")] = 10,
     number: Annotated[
         int | None, typer.Option(metavar="N", min=0, help="Explain the prediction of this series, counted from 0.")
     ] = None,
@@ -27,7 +27,8 @@ def explain(
     as_json: options.AsJson = False,
     verbose: options.Verbose = False,
 ) -> None:
-    """Show what predictions rest on: words, the channels that move one after the other, and single channels.
+    """Show what predictions rest on: views of the series, channels, words (channels that move one after the other)
+    and other features.
 
     With --number, what speaks for and against the prediction of one series, compared with the others of DATA.
     """

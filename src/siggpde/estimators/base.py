@@ -143,7 +143,8 @@ class SeriesEstimator:
         self.n_series_ += len(batch)
 
     def importance(self, X: Any, top: int = 10) -> Importances:
-        """Which words and channels the predictions for the series X rest on (`siggpde.explain.global_importance`)."""
+        """Which words, features, channels and views the predictions for the series X rest on
+        (`siggpde.explain.global_importance`)."""
         batch = self._batch(X)
         with threads(self.n_jobs):
             return global_importance(self.committee_, batch, self._names(), top)
@@ -151,7 +152,8 @@ class SeriesEstimator:
     def explain(self, X: Any, top: int = 10, background: Any = None) -> list[SeriesExplanation]:
         """Why each of the series X is predicted as it is (`siggpde.explain.explain_series`).
 
-        With `background`, some training series, words contribute by their difference from the mean over these.
+        With `background`, some training series, words and features contribute by their difference from the mean over
+        these.
         """
         batch = self._batch(X)
         reference = None if background is None else self._batch(background)

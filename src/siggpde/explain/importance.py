@@ -35,8 +35,9 @@ def global_importance(
     uses, not what it could not do without.
 
     A committee of views has other features beside words, ranked with them. A term without a word, such as a kernel
-    without features, is divided equally over all channels of the series and belongs to no length. The importance of a
-    view is the standard deviation of all it contributes: in that sum features do cancel (`explain.view_importance`).
+    without features, is divided equally over time and all channels of the series and belongs to no length. The
+    importance of a view is the standard deviation of all it contributes: in that sum features do cancel (formulas:
+    `siggpde.explain.view_importance`).
     """
     check_inputs(committee, batch, names, min_series=2)
     if top < 1 or max_series < 2:

@@ -19,7 +19,7 @@ from siggpde.views.path import PathBlock
 from siggpde.views.windows import WindowsBlock
 
 _CLOCKS = ("time", "frequency")
-_MOST_NAMED = 3  # channels of a set that is called "all channels" from there on
+_MOST_NAMED = 3  # all of more channels than these are called "all channels"
 _LIFTS = {
     "x": "the series",
     "dx": "its increments",
@@ -39,7 +39,7 @@ class ViewVocabulary:
     - `kernels`: the index of the term of each kernel without features.
     - `views`: what each kernel that a member has looks at, in words.
     - `sets`: the distinct sets of channels, and `set_indices` (terms,) the index of the set of each term.
-    - `channels`: of the series; what a term without a word is made of.
+    - `channels`: time and the channels of the series, which a term without a word is made of.
     """
 
     names: list[str]
@@ -59,7 +59,7 @@ class ViewVocabulary:
     def set_name(self, index: int) -> str:
         """A set of channels in words."""
         own = self.sets[index]
-        every = len(self.channels) > _MOST_NAMED and set(self.channels) <= set(own)
+        every = len(self.channels) > 1 + _MOST_NAMED and set(self.channels) <= set(own)
         return "all channels" if every else " & ".join(own)
 
 
@@ -79,13 +79,14 @@ def build_view_vocabulary(committee: ViewCommittee, names: Sequence[str]) -> Vie
     plain = [name for block in blocks if not isinstance(block, FeatureBlock) for name in block.centring if name in used]
     kernels = {name: found.add(views[name], ()) for name in plain}
     order = {name: index for index, name in enumerate((*_CLOCKS, *channels))}
+    every = (_CLOCKS[0], *channels)
     sets: dict[Letters, int] = {}
     set_of: dict[Letters, int] = {}
     for own in dict.fromkeys(found.letters):
-        key = tuple(sorted(set(own or channels), key=lambda name: order.get(name, len(order))))
+        key = tuple(sorted(set(own or every), key=lambda name: order.get(name, len(order))))
         set_of[own] = sets.setdefault(key, len(sets))
     set_indices = torch.tensor([set_of[own] for own in found.letters], dtype=torch.int64, device=committee.device)
-    return ViewVocabulary(found.names, found.letters, parts, words, kernels, views, list(sets), set_indices, channels)
+    return ViewVocabulary(found.names, found.letters, parts, words, kernels, views, list(sets), set_indices, every)
 
 
 @dataclass(frozen=True)

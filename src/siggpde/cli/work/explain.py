@@ -14,7 +14,7 @@ from siggpde.cli.console import WrongCall, column_table, summary_table
 from siggpde.cli.options import ReadOptions
 from siggpde.cli.work.predict import open_model, series_for
 from siggpde.estimators.loading import Estimator
-from siggpde.explain import Contribution, Importance
+from siggpde.explain import Importance, Importances, SeriesExplanation
 from siggpde.io import SeriesData
 from siggpde.plots import plot_importance, require_matplotlib
 
@@ -48,7 +48,7 @@ def run_explain(
     if number is None:
         overall = estimator.importance(series.X, top)
         values = {"data": series.name, "model": str(model), **overall.to_dict()}
-        return Explanation(values, _picture(overall.words) if draw else b"")
+        return Explanation(values, _picture(overall) if draw else b"")
     return _explain_one(estimator, series, top, number, draw, {"data": series.name, "model": str(model)})
 
 
@@ -57,14 +57,22 @@ def explanation_tables(values: dict[str, Any]) -> list[Table]:
     if "contributions" in values:
         return _tables_of_one(values)
     title = f"{values['model']} on {values['series']} series of {values['data']}"
+    rows = {
+        part: [(each["name"], _percent(each["share"]), f"{each['importance']:.3g}") for each in values[part]]
+        for part in ("views", "words", "channels", "lengths")
+    }
     header = ["share", "importance"]
-    words = [(each["name"], _percent(each["share"]), f"{each['importance']:.3g}") for each in values["words"]]
-    channels = [(each["name"], _percent(each["share"])) for each in values["channels"]]
-    lengths = [(each["name"], _percent(each["share"])) for each in values["lengths"]]
-    return [
-        column_table(f"{title}: words, the first of {values['all_words']}", ["word", *header], words),
-        column_table("Channels", ["channel", "share"], channels),
-        column_table("Lengths of words", ["length", "share"], lengths),
+    count = f"the first of {values['all_words']}"
+    if rows["views"]:
+        first = [
+            column_table(f"{title}: views of the series", ["view", *header], rows["views"]),
+            column_table(f"Words and other features, {count}", ["feature", *header], rows["words"]),
+        ]
+    else:
+        first = [column_table(f"{title}: words, {count}", ["word", *header], rows["words"])]
+    others = (("Channels", "channel", "channels"), ("Lengths of words", "length", "lengths"))
+    return first + [
+        column_table(name, [column, "share"], [row[:2] for row in rows[part]]) for name, column, part in others
     ]
 
 
@@ -84,7 +92,7 @@ def _explain_one(
     values = {**context, **replace(explained, series=number).to_dict()}
     if data.ids is not None:
         values["id"] = data.ids.tolist()[number]
-    return Explanation(values, _picture_of_one(explained.contributions) if draw else b"")
+    return Explanation(values, _picture_of_one(explained) if draw else b"")
 
 
 def _tables_of_one(values: dict[str, Any]) -> list[Table]:
@@ -97,36 +105,61 @@ def _tables_of_one(values: dict[str, Any]) -> list[Table]:
         rows.append(("prediction", f"{values['label']}, probability {values['probability']:.4f}"))
         rows.append(("runner-up", f"{values['runner_up']}, probability {values['runner_up_probability']:.4f}"))
         what = f"What speaks for {values['label']} against {values['runner_up']}"
-    terms = [(each["name"], f"{each['value']:+.4g}") for each in values["contributions"]]
-    terms += [("all other words", f"{values['rest']:+.4g}"), ("the same for all series", f"{values['constant']:+.4g}")]
-    terms += [("together", f"{values['latent']:+.4g}")]
+    summary = summary_table(f"{values['model']} on {values['data']}", rows)
+    rest, together = ("all others", _signed(values["rest"])), ("together", _signed(values["latent"]))
+    if not values["views"]:
+        terms = [*_terms(values["contributions"]), rest, ("the same for all series", _signed(values["constant"]))]
+        return [summary, column_table(what, ["word", "contribution"], [*terms, together])]
+    average = ("the average series", _signed(values["constant"]))
+    views = [*_terms(values["views"]), average, together]
+    features = [*_terms(values["contributions"]), rest, average, together]
     return [
-        summary_table(f"{values['model']} on {values['data']}", rows),
-        column_table(what, ["word", "contribution"], terms),
+        summary,
+        column_table(f"{what}: views of the series", ["view", "contribution"], views),
+        column_table("Words and other features", ["feature", "contribution"], features),
+        column_table("Channels together", ["channels", "contribution"], _terms(values["interactions"])),
     ]
 
 
-def _picture(importances: list[Importance]) -> bytes:
-    figure = _figure(len(importances))
-    plot_importance(importances, figure.subplots())
-    return _png(figure)
+def _terms(contributions: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    return [(each["name"], _signed(each["value"])) for each in contributions]
 
 
-def _picture_of_one(contributions: list[Contribution]) -> bytes:
+def _picture(importances: Importances) -> bytes:
+    return _bars(importances.views, importances.words)
+
+
+def _picture_of_one(explained: SeriesExplanation) -> bytes:
     """Bars to both sides of zero, in the units of the contributions."""
-    figure = _figure(len(contributions))
-    bars = [Importance(each.name, each.letters, abs(each.value), each.value) for each in contributions]
-    axes = plot_importance(bars, figure.subplots())
-    axes.xaxis.set_major_formatter(require_matplotlib("ticker").ScalarFormatter())
-    axes.set_xlabel("contribution: for the prediction to the right, against it to the left")
-    axes.axvline(0, color="black", linewidth=0.8)
+    views, words = (
+        [Importance(each.name, each.letters, abs(each.value), each.value) for each in contributions]
+        for contributions in (explained.views, explained.contributions)
+    )
+    return _bars(views, words, "contribution: for the prediction to the right, against it to the left")
+
+
+def _bars(views: list[Importance], words: list[Importance], contribution: str = "") -> bytes:
+    """Bars of views, if there are any, above those of words; `contribution` is the label of bars that are no shares.
+
+    A kernel without features is among both, and drawn once. The figure is made without pyplot: no window and no global
+    state.
+    """
+    drawn = {each.name for each in views}
+    others = [each for each in words if each.name not in drawn]
+    shown = [(title, bars) for title, bars in (("views", views), ("words and other features", others)) if bars]
+    heights = [max(2.0, 0.32 * len(bars) + 1.2) for _, bars in shown]
+    width = 6.4 if len(shown) == 1 else 8.4  # names of views are long
+    figure = require_matplotlib("figure").Figure(figsize=(width, sum(heights)), layout="constrained")
+    axes = figure.subplots(len(shown), squeeze=False, height_ratios=heights)[:, 0]
+    for ax, (title, bars) in zip(axes, shown, strict=True):
+        plot_importance(bars, ax)
+        if len(shown) > 1:
+            ax.set_title(title, fontsize="medium", loc="left")
+        if contribution:
+            ax.xaxis.set_major_formatter(require_matplotlib("ticker").ScalarFormatter())
+            ax.set_xlabel(contribution if ax is axes[-1] else "")
+            ax.axvline(0, color="black", linewidth=0.8)
     return _png(figure)
-
-
-def _figure(bars: int) -> Any:
-    """An empty figure, made without pyplot: no window and no global state."""
-    size = (6.4, max(2.0, 0.32 * bars + 1.2))
-    return require_matplotlib("figure").Figure(figsize=size, layout="constrained")
 
 
 def _png(figure: Any) -> bytes:
@@ -137,3 +170,7 @@ def _png(figure: Any) -> bytes:
 
 def _percent(value: float) -> str:
     return f"{100 * value:.1f} %"
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.4g}"
