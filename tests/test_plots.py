@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from helpers.small_committees import KINDS, batch_of, committee_of, labels_of
-from siggpde.explain import global_importance
+from siggpde.explain import Importance, global_importance
 from siggpde.metrics import classification_metrics
 from siggpde.plots import plot_calibration, plot_confusion, plot_importance, plot_intervals
 
@@ -44,6 +44,16 @@ def test_importance(pyplot, importances, tmp_path):
     drawn(ax, tmp_path)
     assert len(plot_importance(importances.channels).patches) == len(importances.channels)
     assert len(plot_importance(importances.lengths).patches) == len(importances.lengths)
+
+
+def test_long_names_are_broken_and_what_speaks_against_is_orange(pyplot, tmp_path):
+    name = "dx dilation 4 base point: share of time–humidity above q1/2, middle third"
+    ax = plot_importance([Importance(name, (), 0.5, 0.5), Importance("moisture", (), 0.2, -0.2)])
+    first, second = (text.get_text() for text in ax.get_yticklabels())
+    assert first.replace("\n", " ") == name and second == "moisture"
+    assert first.count("\n") == 1 and max(map(len, first.split("\n"))) < 48
+    assert ax.patches[0].get_facecolor() != ax.patches[1].get_facecolor()
+    drawn(ax, tmp_path)
 
 
 @pytest.mark.parametrize("count", [2, 5, 30])

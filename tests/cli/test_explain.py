@@ -8,6 +8,12 @@ import pytest
 from helpers.cli_data import run
 
 
+@pytest.fixture(autouse=True)
+def wide_terminal(monkeypatch: pytest.MonkeyPatch):
+    """Names of features are long, and broken into lines where the terminal is narrow."""
+    monkeypatch.setenv("COLUMNS", "200")
+
+
 def test_what_predictions_rest_on(models: Path):
     values = json.loads(run("explain", models / "kinds", models / "test.csv", "--top", "3", "--json").stdout)
     assert len(values["words"]) == 3 and values["series"] == 12
@@ -15,6 +21,8 @@ def test_what_predictions_rest_on(models: Path):
     assert sum(each["share"] for each in values["channels"]) == pytest.approx(1)
     shown = run("explain", models / "kinds", models / "test.csv", "--top", "3").stdout
     assert values["words"][0]["name"] in shown and "Channels" in shown
+    assert sum(each["share"] for each in values["views"]) == pytest.approx(1)
+    assert values["views"][0]["name"] in shown and "views of the series" in shown
 
 
 @pytest.mark.parametrize("model", ["kinds", "sizes"])
@@ -25,10 +33,12 @@ def test_why_one_series_is_predicted_as_it_is(model: str, models: Path):
     assert values["series"] == 5 and values["id"] == "w5" and len(values["contributions"]) == 4
     total = values["constant"] + values["rest"] + sum(each["value"] for each in values["contributions"])
     assert total == pytest.approx(values["latent"])
+    assert values["constant"] + sum(each["value"] for each in values["views"]) == pytest.approx(values["latent"])
     row = json.loads(run("predict", models / model, models / "test.csv", "--json").stdout)[5]
     assert (values["label"] if model == "kinds" else pytest.approx(values["mean"])) == row["prediction"]
     shown = run("explain", models / model, models / "test.csv", "--number", "5").stdout
     assert "5 (w5)" in shown and values["contributions"][0]["name"] in shown
+    assert values["views"][0]["name"] in shown and "the average series" in shown
     beyond = run("explain", models / model, models / "test.csv", "--number", "12")
     assert beyond.exit_code == 2 and "beyond the last series, 11" in beyond.stderr
 

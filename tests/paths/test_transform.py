@@ -191,6 +191,9 @@ def test_every_channel_has_a_name(options: PathOptions, difference: int):
         assert f"variation of {own}" in names
     elif options.append == "arc":
         assert "path length" in names
+    origins = PathTransform(options).origins(["x", "y"])
+    assert all(origin in name for origin, name in zip(origins, names, strict=True))
+    assert set(origins) <= {"time", "path length", "x", "y"}
 
 
 def test_errors():
