@@ -23,8 +23,10 @@ from siggpde.views.scaling import channel_scales
 
 _PAIRS_OF_POINTS = 4000
 TOLERANCE = 1e-3  # of which the errors are a hundredth in practice
+_PRECISE = 1e-10  # for series that are alike
 _LONG = 30.0  # paths up to this length have k(X, X) below exp(60), in the range of float32
-_SMALLEST_TAIL = 1e-4
+_ALIKE, _LOOKED_AT = 1e-2, 64  # 1 - the mean of k(X, Y) below which series are alike, and of how many it is taken
+_NEGLIGIBLE = {False: 1e-4, True: 1e-8}  # the tail 1 - |phi(X)|² at which no more pivots are taken, by `precise`
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,8 @@ class KernelView(View):
             theta = torch.ones(paths.channels, dtype=torch.float64)
             theta[0] = weight
             scales = _lifted_scales(paths, theta, self.bandwidth, self.path_length)
-        block = KernelBlock(self, transform, theta, scales, landmarks)
+        alike = KernelBlock(self, transform, theta, scales, _spread(landmarks)).alike()
+        block = KernelBlock(self, transform, theta, scales, landmarks, precise=alike)
         return block, block.centre(block.own_rows())
 
 
@@ -68,7 +71,8 @@ class KernelBlock(Block):
     """Rows of the kernel against the landmarks, each pair one solution of the PDE.
 
     With more than `view.max_pivots` landmarks, those are chosen among them by `NewtonBasis`, and the rows are
-    phi(X)^T phi(Z) with the features phi(X) = L^-1 k(pivots, X).
+    phi(X)^T phi(Z) with the features phi(X) = L^-1 k(pivots, X). `precise` solves to 1e-10, in float64: centring makes
+    errors larger where all series are alike.
     """
 
     def __init__(
@@ -80,11 +84,16 @@ class KernelBlock(Block):
         landmarks: SeriesBatch,
         pivots: Tensor | None = None,
         factor: Tensor | None = None,
+        precise: bool = False,
     ) -> None:
         self.view, self.transform, self.theta, self.scales = view, transform, theta, scales
+        self.precise = precise
         paths = self._paths(landmarks)
         if pivots is None and len(paths) > view.max_pivots:
-            basis = NewtonBasis((self._gram_of, _ones), view.max_pivots, threshold=_SMALLEST_TAIL, tol=TOLERANCE)
+            # As tol too: tails that are as far below zero as errors of the kernel take them are no defect.
+            basis = NewtonBasis(
+                (self._gram_of, _ones), view.max_pivots, threshold=self._negligible, tol=self._negligible
+            )
             basis.fit(paths.values, lengths=paths.lengths)
             pivots, factor = basis.landmarks_, basis.factor_
         self.pivots, self.factor = pivots, factor
@@ -101,6 +110,14 @@ class KernelBlock(Block):
 
     def raw(self, batch: SeriesBatch) -> dict[str, Rows]:
         return self._rows(self._gram(self._paths(batch), self.landmarks))
+
+    @property
+    def _negligible(self) -> float:
+        return _NEGLIGIBLE[self.precise]
+
+    def alike(self) -> bool:
+        """Whether the landmarks are so much alike that centring leaves little more than errors of the kernel."""
+        return 1 - float(self.own_rows()[self.view.name].gram.mean()) < _ALIKE
 
     def own_rows(self) -> dict[str, Rows]:
         """The raw rows of the landmarks themselves: half of the pairs are solved."""
@@ -125,7 +142,10 @@ class KernelBlock(Block):
 
         Computed in float32, which is twice as fast, for pairs of paths that are not long: k(X, X) stays in its range.
         """
-        long, others_long = _lengths(paths) > _LONG, None if others is None else _lengths(others) > _LONG
+        if self.precise:
+            return self._solve(paths, others, exact=True)
+        long = self._lengths(paths) > _LONG
+        others_long = None if others is None else self._lengths(others) > _LONG
         if bool(long.all()) or (bool(others_long.any()) if others_long is not None else bool(long.any())):
             return self._solve(paths, others, exact=True)
         gram = self._solve(paths[(~long).nonzero()[:, 0]], others, exact=False)
@@ -137,7 +157,7 @@ class KernelBlock(Block):
         return gram
 
     def _solve(self, paths: SeriesBatch, others: SeriesBatch | None, exact: bool) -> Tensor:
-        settings: dict[str, Any] = {"tol": TOLERANCE}
+        settings: dict[str, Any] = {"tol": _PRECISE if self.precise else TOLERANCE}
         if self.view.bandwidth is not None:
             settings |= {"static": "rbf", "bandwidth": self.scales[0], "amplitude": self.scales[1]}
         if exact:
@@ -159,15 +179,23 @@ class KernelBlock(Block):
         paths = self.transform.paths(pool(batch, self.view.max_points))
         return SeriesBatch((paths.values * self.theta.to(paths.values)).contiguous(), paths.lengths)
 
+    def _lengths(self, paths: SeriesBatch) -> Tensor:
+        """Of the paths (n,), in the Hilbert space of the static kernel."""
+        if self.view.bandwidth is None:
+            return paths.values.diff(dim=1).norm(dim=2).sum(1)
+        bandwidth, amplitude = self.scales
+        return amplitude * _lifted_lengths(paths.values, bandwidth)
+
     def state(self) -> dict[str, Any]:
         learned = {"transform": self.transform.state(), "theta": self.theta, "scales": list(self.scales)}
-        return {"view": asdict(self.view), "pivots": self.pivots, "factor": self.factor, **learned}
+        learned |= {"pivots": self.pivots, "factor": self.factor, "precise": self.precise}
+        return {"view": asdict(self.view), **learned}
 
     @staticmethod
     def from_state(state: dict[str, Any], landmarks: SeriesBatch) -> KernelBlock:
         view, transform = KernelView(**state["view"]), PathTransform.from_state(state["transform"])
         bandwidth, amplitude = state["scales"]
-        found = state["pivots"], state["factor"]
+        found = state["pivots"], state["factor"], state["precise"]
         return KernelBlock(view, transform, state["theta"], (bandwidth, amplitude), landmarks, *found)
 
 
@@ -175,8 +203,16 @@ def _ones(x: Tensor, *, lengths: Any = None) -> Tensor:
     return torch.ones(len(x), dtype=torch.float64, device=x.device)
 
 
-def _lengths(paths: SeriesBatch) -> Tensor:
-    return paths.values.diff(dim=1).norm(dim=2).sum(1)
+def _spread(batch: SeriesBatch) -> SeriesBatch:
+    """A few of the series, evenly spread over all of them."""
+    count = min(len(batch), _LOOKED_AT)
+    return batch[torch.arange(count, device=batch.values.device) * len(batch) // count]
+
+
+def _lifted_lengths(values: Tensor, bandwidth: float) -> Tensor:
+    """The length (n,) of lifts of amplitude 1: |phi(x) - phi(y)|² = 2 - 2 kappa(x, y)."""
+    squared = (values.diff(dim=1) / bandwidth).square().sum(2)
+    return (-2 * torch.expm1(-squared / 2)).sqrt().sum(1)
 
 
 def _lifted_scales(paths: SeriesBatch, theta: Tensor, factor: float, path_length: float) -> tuple[float, float]:
@@ -188,7 +224,5 @@ def _lifted_scales(paths: SeriesBatch, theta: Tensor, factor: float, path_length
     bandwidth = factor * float((points[first] - points[second]).norm(dim=1).median())
     if not bandwidth > 0:
         return 1.0, 1.0
-    squared = (values.diff(dim=1) / bandwidth).square().sum(2)
-    lengths = (-2 * torch.expm1(-squared / 2)).sqrt().sum(1)  # of the lift: |phi(x) - phi(y)|² = 2 - 2 kappa(x, y)
-    median = float(lengths.median())
+    median = float(_lifted_lengths(values, bandwidth).median())
     return bandwidth, path_length / median if median > 0 else 1.0
