@@ -134,6 +134,8 @@ def _fitted(
             break
         begun = time.perf_counter()
         block, own = view.fit(landmarks)
+        if taken := own.keys() & rows.keys():
+            raise ValueError(f"two views have the same name {min(taken)!r}; give your own another one")
         log.debug("view %s: %s, %.2f s", view.kind, ", ".join(own), time.perf_counter() - begun)
         blocks.append(block)
         rows |= own

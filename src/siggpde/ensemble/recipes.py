@@ -90,11 +90,14 @@ def recipes(kinds: Mapping[str, Sequence[str]]) -> list[Recipe]:
     groups = _groups(kinds)
     found: dict[Any, Recipe] = {}
     for letters, power in _SUMS:
-        _add(found, groups, letters, power)
-    for name in (kind for kind in kinds if kind not in _LETTERS):
-        for letters in (name, *(f"{base}+{name}" for base in ("W", "GWW", "LGWWW", "SWW", "PRGW", "LG"))):
-            _add(found, groups, letters, 1)
-        _add(found, groups, name, 2)
+        _add(found, letters, groups, letters, power)
+    for kind, names in kinds.items():
+        if kind in _LETTERS:
+            continue
+        _add(found, kind, groups, "", 1, [list(names)])
+        for letters in ("W", "GWW", "LGWWW", "SWW", "PRGW", "LG"):
+            _add(found, f"{letters}+{kind}", groups, letters, 1, [list(names)] * max(1, len(letters) // 2))
+        _add(found, kind, groups, "", 2, [list(names)])
     return list(found.values())
 
 
@@ -103,7 +106,7 @@ _LETTERS = {"linear": "L", "path": "G", "kernel": "P", "lifted": "R", "windows":
 
 
 def _groups(kinds: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    groups = {_LETTERS.get(kind, kind): list(names) for kind, names in kinds.items()}
+    groups = {_LETTERS[kind]: list(names) for kind, names in kinds.items() if kind in _LETTERS}
     windows = groups.get("W", [])
     lifts = {"X": ("x", "dx"), "C": ("cum",), "Z": ("zn",)}
     groups |= {letter: [name for name in windows if name[:-1] in own] for letter, own in lifts.items()}
@@ -111,19 +114,24 @@ def _groups(kinds: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     return {letter: names for letter, names in groups.items() if names}
 
 
-def _add(found: dict[Any, Recipe], groups: Mapping[str, list[str]], letters: str, power: int) -> None:
-    base, _, own = letters.partition("+")
-    parts = [base] if base in groups else [*base]
-    parts += [own] * max(1, len(parts) // 2) if own else []
-    if any(part not in groups for part in parts):
+def _add(
+    found: dict[Any, Recipe],
+    label: str,
+    groups: Mapping[str, list[str]],
+    letters: str,
+    power: int,
+    own: Sequence[list[str]] = (),
+) -> None:
+    """Adds the sum of the groups `letters` and `own`, unless a group is missing or the same sum is there already."""
+    if any(letter not in groups for letter in letters):
         return
     weights: dict[str, float] = {}
-    for names in (groups[part] for part in parts):
+    for names in (*(groups[letter] for letter in letters), *own):
         for name in names:
             weights[name] = weights.get(name, 0.0) + 1 / len(names)
+    label = label if own else "".join(dict.fromkeys(letters))
     key = (tuple(sorted(weights.items())), power)
-    family = "".join(sorted({_FAMILIES.get(part, part) for part in parts}))
-    label = "".join(dict.fromkeys(parts)) if not own else f"{base}+{own}"
+    family = "".join(sorted({_FAMILIES.get(letter, letter) for letter in letters})) + (f"+{label}" if own else "")
     found.setdefault(key, Recipe(label + ("²" if power == 2 else ""), tuple(weights.items()), power, family))
 
 
