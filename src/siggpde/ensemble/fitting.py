@@ -60,7 +60,7 @@ def fit_view_committee(batch: SeriesBatch, targets: Targets, settings: ViewSetti
     """The committee for the series of all ranks; `batch` are those of this rank, `targets` those of all."""
     started = time.perf_counter()
     standard = Standard.fit(batch, shard.ranks)
-    order = _order(shard.total, settings.seed)
+    order = _order(batch, settings.seed, shard)
     count = _landmark_count(batch, shard.total, settings)
     landmarks = standard(all_gather_series(shard, order[:count], batch))
     own_targets = targets[order[:count]]
@@ -105,11 +105,20 @@ def fit_view_committee(batch: SeriesBatch, targets: Targets, settings: ViewSetti
     )  # fmt: skip
 
 
-def _order(total: int, seed: int) -> Tensor:
-    """The order in which series become landmarks; as they are, where all of them do and are compared."""
-    if total <= _COMPARED:
-        return torch.arange(total)
-    return torch.randperm(total, generator=torch.Generator().manual_seed(seed))
+def _order(batch: SeriesBatch, seed: int, shard: Shard) -> Tensor:
+    """The order in which series become landmarks: random above those that are compared.
+
+    It starts from an order of the series by what they are, so that the one in which they were given does not matter:
+    views look at every k-th point of many, and the bootstrap draws weights for one series after the other.
+    """
+    waves = torch.cos(torch.arange(batch.values.shape[1] * batch.channels, dtype=torch.float64)).to(batch.values)
+    keys = torch.cat(
+        [torch.where(part.inside()[:, :, None], part.values, 0.0).flatten(1) @ waves for part in batch.split(_CHUNK)]
+    )
+    order = shard.all_gather(torch.arange(shard.total), keys).cpu().argsort(stable=True)
+    if shard.total <= _COMPARED:
+        return order
+    return order[torch.randperm(shard.total, generator=torch.Generator().manual_seed(seed))]
 
 
 def _landmark_count(batch: SeriesBatch, total: int, settings: ViewSettings) -> int:
