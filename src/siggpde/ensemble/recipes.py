@@ -131,7 +131,7 @@ def _add(
             weights[name] = weights.get(name, 0.0) + 1 / len(names)
     label = label if own else "".join(dict.fromkeys(letters))
     key = (tuple(sorted(weights.items())), power)
-    family = "".join(sorted({_FAMILIES.get(letter, letter) for letter in letters})) + (f"+{label}" if own else "")
+    family = "".join(sorted({_FAMILIES.get(letter, letter) for letter in letters})) + "+" * bool(own)
     found.setdefault(key, Recipe(label + ("²" if power == 2 else ""), tuple(weights.items()), power, family))
 
 

@@ -47,12 +47,13 @@ class Centring:
     scale: float
 
     @staticmethod
-    def of(landmarks: Rows) -> Centring:
-        """Learned from the rows of the landmarks themselves; a kernel that is constant on them stays 0."""
+    def of(landmarks: Rows, rounding: float = 1e-12) -> Centring:
+        """Learned from the rows of the landmarks themselves; a kernel that is constant on them, but for `rounding`,
+        stays 0."""
         columns = landmarks.gram.mean(0)
         mean = float(columns.mean())
         spread = float(landmarks.variance.mean()) - mean
-        varies = spread > 1e-12 * float(landmarks.variance.abs().mean())
+        varies = spread > rounding * float(landmarks.variance.abs().mean())
         return Centring(columns, mean, 1 / spread if varies else 0.0)
 
     def __call__(self, rows: Rows) -> Rows:
@@ -66,11 +67,12 @@ class Block(ABC):
     """A view fitted to landmarks. `raw` gives the rows of its kernels by name, before centring; `rows` after it."""
 
     kind: ClassVar[str]
+    rounding: ClassVar[float] = 1e-12  # of the kernels, relative
     centring: dict[str, Centring]
 
     def centre(self, landmarks: dict[str, Rows]) -> dict[str, Rows]:
         """Learns the centring from the raw rows of the landmarks; returns their rows."""
-        self.centring = {name: Centring.of(rows) for name, rows in landmarks.items()}
+        self.centring = {name: Centring.of(rows, self.rounding) for name, rows in landmarks.items()}
         return self._centred(landmarks)
 
     @torch.no_grad()

@@ -24,6 +24,7 @@ from siggpde.views.scaling import channel_scales
 _PAIRS_OF_POINTS = 4000
 TOLERANCE = 1e-3  # of which the errors are a hundredth in practice
 _PRECISE = 1e-10  # for series that are alike
+_LONGEST = 100.0  # the series of longer paths are shrunk: work grows with the square of the length, and k is near 0
 _LONG = 30.0  # paths up to this length have k(X, X) below exp(60), in the range of float32
 _ALIKE, _LOOKED_AT = 1e-2, 64  # 1 - the mean of k(X, Y) below which series are alike, and of how many it is taken
 _NEGLIGIBLE = {False: 1e-4, True: 1e-8}  # the tail 1 - |phi(X)|² at which no more pivots are taken, by `precise`
@@ -74,6 +75,8 @@ class KernelBlock(Block):
     phi(X)^T phi(Z) with the features phi(X) = L^-1 k(pivots, X). `precise` solves to 1e-10, in float64: centring makes
     errors larger where all series are alike.
     """
+
+    rounding = 1e-7
 
     def __init__(
         self,
@@ -177,12 +180,16 @@ class KernelBlock(Block):
 
     def _paths(self, batch: SeriesBatch) -> SeriesBatch:
         paths = self.transform.paths(pool(batch, self.view.max_points))
-        return SeriesBatch((paths.values * self.theta.to(paths.values)).contiguous(), paths.lengths)
+        values = paths.values * self.theta.to(paths.values)
+        if self.view.bandwidth is None:
+            shrink = (_LONGEST / _path_lengths(values[:, :, 1:])).clamp(max=1.0)[:, None, None]
+            values = torch.cat([values[:, :, :1], values[:, :, 1:] * shrink], dim=2)
+        return SeriesBatch(values.contiguous(), paths.lengths)
 
     def _lengths(self, paths: SeriesBatch) -> Tensor:
         """Of the paths (n,), in the Hilbert space of the static kernel."""
         if self.view.bandwidth is None:
-            return paths.values.diff(dim=1).norm(dim=2).sum(1)
+            return _path_lengths(paths.values)
         bandwidth, amplitude = self.scales
         return amplitude * _lifted_lengths(paths.values, bandwidth)
 
@@ -207,6 +214,10 @@ def _spread(batch: SeriesBatch) -> SeriesBatch:
     """A few of the series, evenly spread over all of them."""
     count = min(len(batch), _LOOKED_AT)
     return batch[torch.arange(count, device=batch.values.device) * len(batch) // count]
+
+
+def _path_lengths(values: Tensor) -> Tensor:
+    return values.diff(dim=1).norm(dim=2).sum(1)
 
 
 def _lifted_lengths(values: Tensor, bandwidth: float) -> Tensor:

@@ -12,13 +12,15 @@ from siggpde.paths import SeriesBatch
 from siggpde.paths.statistics import mean_and_spread
 
 _CHUNK_VALUES = 2**20
+_FURTHEST = 1e5
 
 
 @dataclass(frozen=True)
 class Standard:
     """Mean and spread (channels,) of all points of the training series.
 
-    Values are rounded to float32, new ones as those of the landmarks, which are saved so.
+    Values are rounded to float32, new ones as those of the landmarks, which are saved so, and cut off at 1e5 spreads,
+    further than any of fewer than 1e10 training points can be: so far out, all series are just far.
     """
 
     mean: Tensor
@@ -34,8 +36,7 @@ class Standard:
 
     def __call__(self, batch: SeriesBatch) -> SeriesBatch:
         values = (batch.values - self.mean.to(batch.values)) / self.spread.to(batch.values)
-        largest = torch.finfo(torch.float32).max
-        return replace(batch, values=values.clamp(-largest, largest).float().double()).hold_last()
+        return replace(batch, values=values.clamp(-_FURTHEST, _FURTHEST).float().double()).hold_last()
 
     def to(self, device: torch.device | str) -> Standard:
         return Standard(self.mean.to(device), self.spread.to(device))
