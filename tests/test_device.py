@@ -202,27 +202,79 @@ def test_baselines_train_on_a_device(kind: Any):
             close(value, plain.state_dict()[key])
 
 
-@pytest.mark.parametrize(
-    ("kind", "settings"),
-    [
-        ("classifier", {"members": 2}),
-        pytest.param("classifier", {"likelihood": "softmax"}, marks=pytest.mark.slow),
-        pytest.param("classifier", {"method": "paper"}, marks=pytest.mark.slow),
-        ("regressor", {"members": 2}),
-        pytest.param("regressor", {"likelihood": "student_t"}, marks=pytest.mark.slow),
-    ],
-)
-def test_an_estimator_computes_on_its_device(kind: str, settings: dict[str, Any], tmp_path: Path):
+PATHS = {"views": ["linear", "path"], "members": 2}  # in float64 throughout
+ESTIMATORS = [
+    ("classifier", PATHS),
+    pytest.param("classifier", {"likelihood": "softmax", **PATHS}, marks=pytest.mark.slow),
+    pytest.param("classifier", {"method": "paper"}, marks=pytest.mark.slow),
+    ("regressor", PATHS),
+    pytest.param("regressor", {"likelihood": "student_t", **PATHS}, marks=pytest.mark.slow),
+]
+
+
+def noisy(kind: str) -> tuple[np.ndarray, np.ndarray]:
     X, labels = rising(20, noise=2.0)
     y = labels if kind == "classifier" else X[:, 0, -1] + np.random.default_rng(1).normal(scale=5.0, size=len(X))
+    return X, y
+
+
+def tensors_of(value: Any, seen: set[int] | None = None) -> Iterator[Tensor]:
+    """All tensors that an object holds, wherever they are in it."""
+    seen = set() if seen is None else seen
+    if id(value) in seen:
+        return
+    seen.add(id(value))
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, dict | list | tuple):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from tensors_of(each, seen)
+    elif type(value).__module__.startswith(("siggpde", "torch.nn")):
+        yield from tensors_of(vars(value), seen)
+
+
+@pytest.mark.parametrize(("kind", "settings"), ESTIMATORS)
+def test_an_estimator_computes_on_its_device(kind: str, settings: dict[str, Any]):
+    X, y = noisy(kind)
     plain = estimator(kind, **settings).fit(X, y)
     expected = outputs(plain, X)
     with pretend_device():
         other = estimator(kind, device=str(DEVICE), **settings).fit(X, y)
         assert other.committee_.device == DEVICE
-        assert all(p.device == DEVICE for member in other.committee_.members for p in member.model.parameters())
+        members = other.committee_.members
+        assert all(tensor.device == DEVICE for member in members for tensor in tensors_of(member) if tensor.dim())
         np.testing.assert_allclose(outputs(other, X), expected, rtol=1e-6, atol=1e-8)
         np.testing.assert_allclose(other.log_likelihood(X, y), plain.log_likelihood(X, y), rtol=1e-6, atol=1e-8)
+        other.partial_fit(X[:6], y[:6])
+        found = outputs(other, X)
+        moved = outputs(other.to("cpu"), X)
+        np.testing.assert_allclose(moved, found, rtol=1e-6, atol=1e-8)
+        assert all(tensor.device.type == "cpu" for tensor in tensors_of(other.committee_))
+        np.testing.assert_allclose(outputs(other.to(DEVICE), X), found, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(outputs(plain.partial_fit(X[:6], y[:6]), X), moved, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("kind", ["classifier", "regressor"])
+def test_all_views_compute_on_a_device(kind: str):
+    """Windows and kernels are float32, and count what is above thresholds: there roundings show."""
+    X, y = noisy(kind)
+    settings: dict[str, Any] = {"transforms": "auto", "members": "auto"}
+    plain = estimator(kind, **settings).fit(X, y)
+    with pretend_device():
+        other = estimator(kind, device=str(DEVICE), **settings).fit(X, y)
+        np.testing.assert_allclose(outputs(other, X), outputs(plain, X), rtol=0.05, atol=0.05 * float(y.std()))
+        there = outputs(plain, X)
+        np.testing.assert_allclose(outputs(plain.to(DEVICE), X), there, rtol=0.02, atol=0.02 * float(y.std()))
+        assert all(tensor.device == DEVICE for tensor in tensors_of(plain.committee_.members) if tensor.dim())
+        plain.partial_fit(X[:6], y[:6])
+
+
+@pytest.mark.parametrize(("kind", "settings"), ESTIMATORS)
+def test_an_estimator_explains_and_is_saved_on_its_device(kind: str, settings: dict[str, Any], tmp_path: Path):
+    X, y = noisy(kind)
+    plain = estimator(kind, **settings).fit(X, y)
+    with pretend_device():
+        other = estimator(kind, device=str(DEVICE), **settings).fit(X, y)
         told, wanted = other.explain(X[:2]), plain.explain(X[:2])
         assert [part.latent for part in told] == pytest.approx([part.latent for part in wanted])
         found = [part.importance for part in other.importance(X)]
@@ -242,9 +294,9 @@ def test_time_stamps_follow_an_estimator_from_device_to_device():
     X, y = rising(20)
     stamps = np.tile(np.linspace(0.0, 2.0, X.shape[2]) ** 2, (len(X), 1, 1))
     timed = np.concatenate([stamps, X], axis=1)
-    expected = classifier(time_channel=0).fit(timed, y).predict_proba(timed)
+    expected = classifier(time_channel=0, views=["linear", "path"]).fit(timed, y).predict_proba(timed)
     with pretend_device():
-        fitted = classifier(time_channel=0, device=DEVICE).fit(timed, y)
+        fitted = classifier(time_channel=0, views=["linear", "path"], device=DEVICE).fit(timed, y)
         np.testing.assert_allclose(fitted.predict_proba(timed), expected, rtol=1e-6, atol=1e-8)
         fitted.to("cpu")
     np.testing.assert_allclose(fitted.predict_proba(timed), expected, rtol=1e-6, atol=1e-8)

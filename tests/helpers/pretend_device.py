@@ -80,7 +80,16 @@ class _Constants(TorchFunctionMode):
         if func is Tensor.new_tensor and isinstance(args[0], PretendTensor):
             kwargs.setdefault("dtype", args[0].dtype)
             return torch.tensor(*args[1:], **kwargs).to(DEVICE)
+        if func is Tensor.__getitem__ and isinstance(args[0], PretendTensor):
+            args = (args[0], _with_tensors(args[1]))
         return func(*args, **kwargs)
+
+
+def _with_tensors(index: Any) -> Any:
+    """An index with its lists as tensors: torch would make them on the device, which holds no numbers."""
+    if isinstance(index, tuple):
+        return tuple(map(_with_tensors, index))
+    return torch.tensor(index, dtype=torch.int64) if isinstance(index, list) else index
 
 
 def _check(func: Any, name: str, args: Any, kwargs: dict[str, Any]) -> None:

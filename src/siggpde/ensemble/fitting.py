@@ -257,10 +257,10 @@ def _calibrated(committee: ViewCommittee, left_out: Sequence[LeftOut], targets: 
 
 
 def _report(found: Sequence[Recipe], results: Sequence[tuple[Regression, LeftOut]], weights: Tensor) -> None:
-    order = weights.argsort(descending=True)
+    shares = weights.tolist()
     chosen = [
-        f"{found[index].name} {weights[index]:.2f} ({results[index][1].score:.4f})"
-        for index in order.tolist()
-        if weights[index] > 0
+        f"{found[index].name} {shares[index]:.2f} ({results[index][1].score:.4f})"
+        for index in weights.argsort(descending=True).tolist()
+        if shares[index] > 0
     ]
     log.info("%d members compared; weights (leave-one-out loss): %s", len(found), ", ".join(chosen))

@@ -57,6 +57,9 @@ class Regression:
         explained = (rows.gram @ self.root.to(rows.gram)).square().sum(1)
         return rows.gram @ self.alpha, self.amplitude * (rows.variance - explained).clamp_min(0.0)
 
+    def to(self, device: torch.device | str) -> Regression:
+        return Regression(self.alpha.to(device), self.root.to(device), self.noise, self.amplitude)
+
 
 @dataclass(frozen=True)
 class Targets:
@@ -164,6 +167,14 @@ def _worth_keeping(root: Tensor, gram: Tensor, allowed: float) -> Tensor:
     return order[:count].sort().values
 
 
+def whitening_of(gram: Tensor) -> Tensor:
+    """R (m, r) with R R^T = K^-1 for a Gram matrix K (m, m): its eigenvectors over the roots of their eigenvalues,
+    without those of which rounding leaves no digits."""
+    share, vectors = torch.linalg.eigh(gram)
+    kept = share > _RANK * share[-1]
+    return vectors[:, kept] / share[kept].sqrt()
+
+
 @dataclass
 class Normal:
     """The normal equations of a member on whitened features: Phi^T W Phi (r, r) and Phi^T W Y (r, outputs)."""
@@ -175,9 +186,7 @@ class Normal:
     @staticmethod
     def of(gram: Tensor, outputs: int) -> Normal:
         """Zero sums, for landmarks with this Gram matrix (m, m)."""
-        share, vectors = torch.linalg.eigh(gram)
-        kept = share > _RANK * share[-1]
-        whitening = vectors[:, kept] / share[kept].sqrt()
+        whitening = whitening_of(gram)
         rank = whitening.shape[1]
         return Normal(whitening, gram.new_zeros(rank, rank), gram.new_zeros(rank, outputs))
 

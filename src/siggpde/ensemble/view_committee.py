@@ -11,7 +11,7 @@ distributions with recalibrated tails.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import torch
@@ -51,15 +51,27 @@ class ViewMember:
 
     def predict(self, rows: dict[str, Rows]) -> tuple[Tensor, Tensor]:
         """Mean (n, outputs) and variance (n,) of the latents."""
-        landmarks = Rows(torch.empty(0), torch.empty(0)) if self.norms is None else self.norms
-        return self.regression.predict(self.recipe.mix(rows, landmarks))
+        return self.regression.predict(self.mixed(rows))
+
+    def mixed(self, rows: dict[str, Rows]) -> Rows:
+        """The rows of the member's own kernel, from those of all kernels."""
+        return self.recipe.mix(rows, Rows(torch.empty(0), torch.empty(0)) if self.norms is None else self.norms)
+
+    def with_regression(self, regression: Regression) -> ViewMember:
+        return replace(self, regression=regression)
+
+    def to(self, device: torch.device | str) -> ViewMember:
+        norms = None if self.norms is None else Rows(*(part.to(device) for part in self.norms))
+        return replace(self, regression=self.regression.to(device), norms=norms)
 
 
 @dataclass
 class ViewCommittee:
     """Members and their weights (K,), which sum to 1; `link` for classes, `recalibration` for numbers.
 
-    `landmarks` are the series, standardised, that all blocks and members refer to.
+    `landmarks` are the series, standardised, that all blocks and members refer to; `class_weights` (classes,) what a
+    series of each class counts, 1 on average over the training series, None for all alike. `spans` keeps what updates
+    need of the landmarks (`ensemble.updating`) from one to the next, and is not part of the model.
     """
 
     standard: Standard
@@ -69,11 +81,29 @@ class ViewCommittee:
     weights: Tensor
     link: ClassLink | None = None
     recalibration: Recalibration | None = None
+    class_weights: Tensor | None = None
+    spans: list[Tensor] | None = field(default=None, repr=False, compare=False)
 
     @property
     def device(self) -> torch.device:
         """The device of the members, on which batches have to be."""
         return self.weights.device
+
+    def to(self, device: torch.device | str) -> ViewCommittee:
+        """Moves everything to a device, in place, and returns the committee; after an error nothing has moved."""
+        moved = replace(
+            self,
+            standard=self.standard.to(device),
+            landmarks=self.landmarks.to(torch.device(device)),
+            blocks=[block.to(device) for block in self.blocks],
+            members=[member.to(device) for member in self.members],
+            weights=self.weights.to(device),
+            link=None if self.link is None else self.link.to(device),
+            class_weights=None if self.class_weights is None else self.class_weights.to(device),
+            spans=None,
+        )
+        vars(self).update(vars(moved))
+        return self
 
     def rows(self, batch: SeriesBatch) -> dict[str, Rows]:
         """The rows of all kernels at n series."""

@@ -11,10 +11,11 @@ so that blocks can be averaged with weights that mean something.
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -62,6 +63,9 @@ class Centring:
         variance = (rows.variance - 2 * own + self.mean) * self.scale
         return Rows(gram, variance.clamp_min(_SMALLEST_VARIANCE))
 
+    def to(self, device: torch.device | str) -> Centring:
+        return Centring(self.columns.to(device), self.mean, self.scale)
+
 
 class Block(ABC):
     """A view fitted to landmarks. `raw` gives the rows of its kernels by name, before centring; `rows` after it."""
@@ -80,6 +84,14 @@ class Block(ABC):
         """The rows of n series by the name of the kernel, centred and scaled."""
         return self._centred(self.raw(batch))
 
+    def landmark_rows(self) -> dict[str, Rows]:
+        """The rows of the landmarks themselves, centred and scaled."""
+        return self._centred(self.own_rows())
+
+    @abstractmethod
+    def own_rows(self) -> dict[str, Rows]:
+        """The raw rows of the landmarks themselves."""
+
     @abstractmethod
     def raw(self, batch: SeriesBatch) -> dict[str, Rows]:
         """The rows of n series by the name of the kernel, as they are."""
@@ -94,6 +106,12 @@ class Block(ABC):
     def keep(self, names: set[str]) -> Block | None:
         """The block with those of its kernels that are among `names`; None where there is none of them."""
         return self if any(name in names for name in self.centring) else None
+
+    def to(self, device: torch.device | str) -> Self:
+        """A copy on a device, to which batches then have to come."""
+        block = copy.copy(self)
+        block.centring = {name: centring.to(device) for name, centring in self.centring.items()}
+        return block
 
     @property
     def width(self) -> int:
@@ -120,8 +138,12 @@ class FeatureBlock(Block):
         word, as here."""
         return [[()] * part.values.shape[1] for part in self.landmarks]
 
+    def to(self, device: torch.device | str) -> Self:
+        block = super().to(device)
+        block.landmarks = [Part(part.name, part.values.to(device)) for part in self.landmarks]
+        return block
+
     def own_rows(self) -> dict[str, Rows]:
-        """The raw rows of the landmarks themselves."""
         return self._from_parts(self.landmarks)
 
     def raw(self, batch: SeriesBatch) -> dict[str, Rows]:

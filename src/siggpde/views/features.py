@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -55,6 +55,12 @@ class TransformerBlock(FeatureBlock):
     def names(self, channels: Sequence[str]) -> list[list[str]]:
         kept = self.scaler.columns[0].kept.tolist()
         return [[f"{self.name} {index}" for index in kept]]
+
+    def to(self, device: torch.device | str) -> Self:
+        """The transformer stays as it is: it takes and gives numpy arrays."""
+        block = super().to(device)
+        block.scaler = self.scaler.to(device)
+        return block
 
     def state(self) -> dict[str, Any]:
         return {"name": self.name, "scaler": self.scaler.state()}

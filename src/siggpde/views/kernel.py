@@ -7,9 +7,10 @@ kernel of the paper (kind "kernel"); `static="rbf"` is that of the path in the H
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -60,7 +61,7 @@ class KernelView(View):
         if self.bandwidth is None:
             theta, scales = channel_scales(paths, weight, self.path_length), (1.0, 1.0)
         else:
-            theta = torch.ones(paths.channels, dtype=torch.float64)
+            theta = torch.ones(paths.channels, dtype=torch.float64, device=paths.values.device)
             theta[0] = weight
             scales = _lifted_scales(paths, theta, self.bandwidth, self.path_length)
         alike = KernelBlock(self, transform, theta, scales, _spread(landmarks)).alike()
@@ -192,6 +193,15 @@ class KernelBlock(Block):
             return _path_lengths(paths.values)
         bandwidth, amplitude = self.scales
         return amplitude * _lifted_lengths(paths.values, bandwidth)
+
+    def to(self, device: torch.device | str) -> Self:
+        block = super().to(device)
+        block.theta, block.transform = self.theta.to(device), copy.copy(self.transform).to(device)
+        block.landmarks = self.landmarks.to(torch.device(device))
+        block.pivots, block.factor, block.features = (
+            None if part is None else part.to(device) for part in (self.pivots, self.factor, self.features)
+        )
+        return block
 
     def state(self) -> dict[str, Any]:
         learned = {"transform": self.transform.state(), "theta": self.theta, "scales": list(self.scales)}

@@ -5,9 +5,10 @@ With `degree=1` they are linear in the series (kind "linear"), otherwise kind "p
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -92,6 +93,11 @@ class PathBlock(FeatureBlock):
         scaled = paths.values * self.theta.to(paths.values)
         length = scaled.diff(dim=1).norm(dim=2).sum(1)[:, None, None]
         return signature(scaled * (1e3 / length).clamp(max=1.0), words=self.words, lengths=paths.lengths)
+
+    def to(self, device: torch.device | str) -> Self:
+        block = super().to(device)
+        block.theta, block.transform = self.theta.to(device), copy.copy(self.transform).to(device)
+        return block
 
     def names(self, channels: Sequence[str]) -> list[list[str]]:
         return [word_names(self.words, self.transform.names(channels))]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 import torch
 
@@ -101,6 +101,11 @@ class WindowsBlock(FeatureBlock):
         scaler = WindowScaler(tuple(self.scaler.columns[index] for index in both))
         block = WindowsBlock(self.view, features, scaler, [self.landmarks[index] for index in both])
         block.centring = {name: self.centring[name] for name in {part.name for part in block.landmarks}}
+        return block
+
+    def to(self, device: torch.device | str) -> Self:
+        block = super().to(device)
+        block.scaler = self.scaler.to(device)
         return block
 
     def state(self) -> dict[str, Any]:

@@ -57,6 +57,12 @@ class WindowScaler:
         for block, columns in zip(blocks, self.columns, strict=True):
             yield _scaled(block, columns)
 
+    def to(self, device: torch.device | str) -> WindowScaler:
+        """The same on a device, which has to be that of the features."""
+        return WindowScaler(
+            tuple(_Columns(c.kept.to(device), c.mean.to(device), c.spread.to(device)) for c in self.columns)
+        )
+
     def state(self) -> list[dict[str, Tensor]]:
         """Everything learned as tensors; `from_state` is the way back."""
         return [{"kept": c.kept, "mean": c.mean, "spread": c.spread} for c in self.columns]
