@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from helpers.small_estimators import classifier, estimator, regressor, rising, walks
+from siggpde.ensemble.updating import Posterior
 
 CLASSIFIERS = ("auto", "least_squares", "softmax", "bernoulli", "robustmax")
 REGRESSORS = ("auto", "gaussian", "student_t", "poisson")
@@ -142,6 +143,23 @@ def test_partial_fit_is_what_all_the_series_would_give(kind: str):
         assert parts.summary_ == pytest.approx(whole.summary_)
 
 
+def test_new_series_count_what_those_of_their_class_did():
+    X, y = rising(90, noise=6.0)
+    rare = np.concatenate([np.flatnonzero(y == 0), np.flatnonzero(y == 1)[:15]])
+    X, y = X[rare], y[rare]
+    fitted = {w: classifier(class_weight=w, views=["linear"]).fit(X, y) for w in (None, "balanced")}
+    weights = fitted["balanced"].committee_.class_weights
+    assert fitted[None].committee_.class_weights is None and weights is not None
+    assert weights.tolist() == pytest.approx([len(y) / 90, len(y) / 30])
+    heavier = classifier(class_weight={0: 2.0, 1: 6.0}, views=["linear"]).fit(X, y)
+    lighter = classifier(class_weight={0: 1.0, 1: 3.0}, views=["linear"]).fit(X, y)
+    new, labels = rising(40, noise=6.0, seed=1)
+    found = [each.partial_fit(new, labels).predict_proba(new) for each in (heavier, lighter)]
+    np.testing.assert_allclose(*found, rtol=1e-9)  # what counts is how classes compare
+    shifted, plain = (fitted[w].partial_fit(new, labels).predict_proba(new)[:, 1].mean() for w in ("balanced", None))
+    assert shifted > plain + 0.05
+
+
 @pytest.mark.parametrize("kind", ["classifier", "regressor"])
 def test_the_first_partial_fit_is_fit(kind: str):
     X, y = rising(24)
@@ -152,14 +170,12 @@ def test_the_first_partial_fit_is_fit(kind: str):
 
 @pytest.mark.parametrize("kind", ["classifier", "regressor"])
 def test_a_failed_partial_fit_changes_nothing(kind: str, monkeypatch: pytest.MonkeyPatch):
-    X, y = rising(24)
-    fitted = estimator(kind, members=2).fit(X, y)
+    X, y = rising(24, noise=6.0)
+    fitted = estimator(kind, members=2, views=["linear", "path"]).fit(X, y)
     assert len(fitted.committee_.members) == 2
     before = fitted.log_likelihood(X, y)
     facts = dict(vars(fitted))
-    from siggpde.estimators import base  # noqa: PLC0415
-
-    real, calls = base.update_posterior, []
+    real, calls = Posterior.add, []
 
     def second_fails(*arguments: Any, **more: Any) -> None:
         calls.append(1)
@@ -167,7 +183,7 @@ def test_a_failed_partial_fit_changes_nothing(kind: str, monkeypatch: pytest.Mon
         if len(calls) == 2:
             raise MemoryError("no more")
 
-    monkeypatch.setattr(base, "update_posterior", second_fails)
+    monkeypatch.setattr(Posterior, "add", second_fails)
     with pytest.raises(MemoryError):
         fitted.partial_fit(X[:, :, :7], y)
     assert np.array_equal(fitted.log_likelihood(X, y), before) and vars(fitted) == facts

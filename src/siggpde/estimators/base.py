@@ -14,7 +14,8 @@ from sklearn.exceptions import NotFittedError
 from torch import Tensor
 
 from siggpde.distributed.shard import Shard
-from siggpde.ensemble.committee import Committee
+from siggpde.ensemble.committee import Committee, Member
+from siggpde.ensemble.updating import update_views
 from siggpde.ensemble.view_committee import ViewCommittee
 from siggpde.estimators.aeon_bases import AEON
 from siggpde.estimators.conventions import channel_attributes, check_batch, threads
@@ -128,19 +129,26 @@ class SeriesEstimator:
     def _update(self, X: Any, y: Tensor) -> None:
         """Updates the posteriors of all members with new series; after an error all of them are as before."""
         batch = self._batch(X, len(y))
-        before = [{k: v.clone() for k, v in m.model.state_dict().items()} for m in self.committee_.members]
-        try:
+        if isinstance(self.committee_, ViewCommittee):
             with threads(self.n_jobs):
-                for member in self.committee_.members:
-                    paths = member.paths(batch)
-                    update_posterior(member.model, paths.values, y, lengths=paths.lengths)
-        except BaseException:
-            for member, state in zip(self.committee_.members, before, strict=True):
-                member.model.load_state_dict(state)
-            raise
+                update_views(self.committee_, batch, y.to(self.committee_.device))
+        else:
+            self._update_models(self.committee_.members, batch, y)
         counts, (shortest, longest) = batch.counts(), self.length_range_
         self.length_range_ = (min(shortest, int(counts.min())), max(longest, int(counts.max())))
         self.n_series_ += len(batch)
+
+    def _update_models(self, members: list[Member], batch: SeriesBatch, y: Tensor) -> None:
+        before = [{k: v.clone() for k, v in m.model.state_dict().items()} for m in members]
+        try:
+            with threads(self.n_jobs):
+                for member in members:
+                    paths = member.paths(batch)
+                    update_posterior(member.model, paths.values, y, lengths=paths.lengths)
+        except BaseException:
+            for member, state in zip(members, before, strict=True):
+                member.model.load_state_dict(state)
+            raise
 
     def importance(self, X: Any, top: int = 10) -> Importances:
         """Which words, features, channels and views the predictions for the series X rest on

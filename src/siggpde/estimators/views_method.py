@@ -28,11 +28,12 @@ def fit_by_views(
     `batch` are the series of this rank's `shard`, padded as those of all; y are the targets of all.
     """
     kinds, own = settings.views
-    weights = None
+    by_class = weights = None
     if settings.class_weight is not None:
-        weights = torch.tensor(settings.class_weight, dtype=torch.float64, device=y.device)[y.long()]
-        weights = weights * (len(weights) / weights.sum())
-    return fit_view_committee(
+        by_class = torch.tensor(settings.class_weight, dtype=torch.float64, device=y.device)
+        by_class = by_class / by_class[y.long()].mean()
+        weights = by_class[y.long()]
+    committee = fit_view_committee(
         batch,
         Targets(y, classes, weights),
         ViewSettings(
@@ -47,6 +48,8 @@ def fit_by_views(
         ),
         shard,
     )
+    committee.class_weights = by_class
+    return committee
 
 
 def chosen_views(views: Any) -> tuple[tuple[str, ...], tuple[View, ...]]:
