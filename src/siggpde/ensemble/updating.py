@@ -27,7 +27,7 @@ from siggpde.paths import SeriesBatch
 from siggpde.views.base import Rows
 
 _CHUNK = 512
-_SAME = 1e-6  # relative: how closely a root has to fit K and the noise to be that of K + noise
+_SAME = 1e-4  # relative: how closely a root has to fit K and the noise to be that of K + noise
 
 
 @torch.no_grad()
@@ -120,7 +120,7 @@ def _narrowed(root: Tensor) -> Tensor:
 
 def _whole_root(regression: Regression, whitening: Tensor) -> Tensor:
     """The root of a regression with what was left out of it, where K and the noise tell what that is."""
-    root, noise = regression.root, regression.noise
+    root, noise = regression.root.to(whitening), regression.noise
     if root.shape[1] == len(root):
         return root
     shares = 1 / whitening.square().sum(0)  # the eigenvalues of K

@@ -16,11 +16,13 @@ from torch import Tensor
 from siggpde.distributed.shard import Shard
 from siggpde.ensemble.committee import Committee, Member
 from siggpde.ensemble.updating import update_views
+from siggpde.ensemble.variational_fitting import update_variational
+from siggpde.ensemble.variational_views import VariationalViewCommittee
 from siggpde.ensemble.view_committee import ViewCommittee
 from siggpde.estimators.aeon_bases import AEON
 from siggpde.estimators.conventions import channel_attributes, check_batch, threads
 from siggpde.estimators.device import input_device, usable_device
-from siggpde.estimators.fitting import FitSettings, data_fingerprint, fit_committee
+from siggpde.estimators.fitting import FitSettings, data_fingerprint
 from siggpde.estimators.paper_method import check_paper_settings, fit_by_the_paper
 from siggpde.estimators.saving import save_estimator
 from siggpde.estimators.settings import (
@@ -38,7 +40,6 @@ from siggpde.estimators.settings import (
 )
 from siggpde.estimators.views_method import chosen_views, fit_by_views
 from siggpde.explain import Importances, SeriesExplanation, explain_series, global_importance
-from siggpde.gp.likelihood_names import LikelihoodName
 from siggpde.paths import PathOptions, Preparation, SeriesBatch, Spectrogram
 from siggpde.paths.sharding import pad_to_longest
 from siggpde.training.new_series import update_posterior
@@ -71,7 +72,7 @@ class SeriesEstimator:
     resume: bool
     cache_dir: str | os.PathLike[str] | None
 
-    committee_: Committee | ViewCommittee
+    committee_: Committee | ViewCommittee | VariationalViewCommittee
     preparation_: Preparation
     channel_names_: tuple[str, ...]
     n_channels_: int
@@ -114,9 +115,7 @@ class SeriesEstimator:
         }  # fmt: skip
 
     def _fit_method(self) -> Any:
-        if self.method == "paper":
-            return fit_by_the_paper
-        return fit_by_views if LikelihoodName(self.likelihood).closed_form else fit_committee
+        return fit_by_the_paper if self.method == "paper" else fit_by_views
 
     def _set_fitted(self, attributes: Mapping[str, Any]) -> None:
         """Sets all attributes of a fit at once, so that an estimator never mixes those of two fits."""
@@ -132,6 +131,9 @@ class SeriesEstimator:
         if isinstance(self.committee_, ViewCommittee):
             with threads(self.n_jobs):
                 update_views(self.committee_, batch, y.to(self.committee_.device))
+        elif isinstance(self.committee_, VariationalViewCommittee):
+            with threads(self.n_jobs):
+                update_variational(self.committee_, batch, y.to(self.committee_.device))
         else:
             self._update_models(self.committee_.members, batch, y)
         counts, (shortest, longest) = batch.counts(), self.length_range_

@@ -1,8 +1,11 @@
-"""`method="views"`: a committee of closed-form Gaussian processes on many views of the series."""
+"""`method="views"`: a committee of Gaussian processes on many views of the series."""
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -11,31 +14,65 @@ from torch import Tensor
 from siggpde.distributed.shard import Shard
 from siggpde.ensemble.fitting import ViewSettings, fit_view_committee
 from siggpde.ensemble.regression import Targets
+from siggpde.ensemble.starting import Start
+from siggpde.ensemble.variational_fitting import AscentSettings, fit_variational
+from siggpde.ensemble.variational_views import VariationalViewCommittee
 from siggpde.ensemble.view_committee import ViewCommittee
 from siggpde.estimators.fitting import FitSettings
+from siggpde.gp.likelihood_names import LikelihoodName
 from siggpde.paths import SeriesBatch
 from siggpde.views import TransformerView, View
 from siggpde.views.defaults import KINDS
 
 _KERNELS = ("kernel", "lifted")
+_SMALLEST_RATE = 1e-3
 
 
 def fit_by_views(
     batch: SeriesBatch, y: Tensor, classes: int | None, settings: FitSettings, shard: Shard
-) -> ViewCommittee:
+) -> ViewCommittee | VariationalViewCommittee:
     """The committee of views. y: labels 0..classes-1, or numbers for None.
 
-    `batch` are the series of this rank's `shard`, padded as those of all; y are the targets of all.
+    `batch` are the series of this rank's `shard`, padded as those of all; y are the targets of all. Likelihoods without
+    closed form take the best of the members in closed form, or as many as `settings.members` says, to go on from.
     """
+    started = time.perf_counter()
+    by_class = _class_weights(y, settings)
+    if LikelihoodName(settings.likelihood).closed_form:
+        return _regressions(batch, y, classes, settings, by_class, shard)
+    counts, offset = settings.likelihood == "poisson", 0.0
+    if counts:
+        offset = math.log(max(float(y.double().mean()), _SMALLEST_RATE))
+    # The latent of counts is the logarithm of their rate: members are compared on that scale.
+    compared = (y + 0.5).log() - offset if counts else y
+    limit = settings.time_limit
+    closed = replace(settings, members=settings.members or 1, time_limit=None if limit is None else limit / 2)
+    chosen = _regressions(batch, compared, classes, closed, by_class, shard)
+    return fit_variational(
+        chosen,
+        batch,
+        y[shard.rows],
+        Start(settings.likelihood, classes, chosen.link, by_class, offset),
+        AscentSettings(settings.max_iter, None if limit is None else started + limit, settings.progress),
+        shard,
+    )
+
+
+def _class_weights(y: Tensor, settings: FitSettings) -> Tensor | None:
+    """What a series of each class counts, (classes,), 1 on average over the training series."""
+    if settings.class_weight is None:
+        return None
+    by_class = torch.tensor(settings.class_weight, dtype=torch.float64, device=y.device)
+    return by_class / by_class[y.long()].mean()
+
+
+def _regressions(
+    batch: SeriesBatch, y: Tensor, classes: int | None, settings: FitSettings, by_class: Tensor | None, shard: Shard
+) -> ViewCommittee:
     kinds, own = settings.views
-    by_class = weights = None
-    if settings.class_weight is not None:
-        by_class = torch.tensor(settings.class_weight, dtype=torch.float64, device=y.device)
-        by_class = by_class / by_class[y.long()].mean()
-        weights = by_class[y.long()]
     committee = fit_view_committee(
         batch,
-        Targets(y, classes, weights),
+        Targets(y, classes, None if by_class is None else by_class[y.long()]),
         ViewSettings(
             kinds=kinds,
             own=own,

@@ -17,7 +17,7 @@ from siggpde.gp.model import AnyGP
 from siggpde.gp.prior import EarlierPosterior
 from siggpde.numerics import inputs
 from siggpde.numerics.signature_kernel import Lengths
-from siggpde.training.posterior_update import Batch, Climb, NaturalGradient, solve_gaussian
+from siggpde.training.posterior_update import Batch, Climb, Model, NaturalGradient, solve_gaussian
 
 _CHUNK = 4096
 _MAX_STEPS = 300
@@ -48,7 +48,7 @@ def update_posterior(model: AnyGP, x: inputs.Series, y: Any, *, lengths: Lengths
             features = ((projection.features, target) for projection, target in batches)
             _require(solve_gaussian(q, model.likelihood, features, prior=EarlierPosterior(q)))
         else:
-            _climb(model, list(batches))
+            settle_from_posterior(model, list(batches))
         _require(bool(torch.isfinite(q.mean).all()))
     except BaseException:
         q.root.copy_(root)
@@ -56,8 +56,8 @@ def update_posterior(model: AnyGP, x: inputs.Series, y: Any, *, lengths: Lengths
         raise
 
 
-def _climb(model: AnyGP, batches: list[Batch]) -> None:
-    """Steps of q(u) until they gain nothing any more."""
+def settle_from_posterior(model: Model, batches: list[Batch]) -> None:
+    """Steps of q(u), which is the prior of the series of the batches, until they gain nothing any more."""
     prior = EarlierPosterior(model.variational)
     climb = Climb(NaturalGradient(model, prior=prior, dtype=torch.float64), batches)
     _require(math.isfinite(climb.elbo))

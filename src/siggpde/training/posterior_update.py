@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -26,7 +26,6 @@ from torch import Tensor
 from siggpde.distributed.ranks import ALONE, Ranks
 from siggpde.gp.inducing import Projection
 from siggpde.gp.likelihoods import Likelihood
-from siggpde.gp.model import AnyGP
 from siggpde.gp.prior import Prior, StandardNormal
 from siggpde.gp.triangular import gram_upper, pack_upper, unpack_upper
 from siggpde.gp.variational import NaturalParameters, VariationalGaussian
@@ -117,6 +116,19 @@ class Statistics:
     sites: list[Sites]
 
 
+class Model(Protocol):
+    """What has a q(u): every `SparseGP`, and whatever else projects series on whitened inducing variables."""
+
+    variational: VariationalGaussian
+    likelihood: Likelihood
+    dtype: torch.dtype
+
+    @property
+    def device(self) -> torch.device: ...
+
+    def latent_marginals(self, projection: Projection) -> tuple[Tensor, Tensor]: ...
+
+
 class NaturalGradient:
     """Steps of q(u) of a model; keeps L (its upper triangle) and L m in float64 whatever the model's dtype.
 
@@ -125,7 +137,7 @@ class NaturalGradient:
 
     def __init__(
         self,
-        model: AnyGP,
+        model: Model,
         natural: NaturalParameters | None = None,
         *,
         prior: Prior = STANDARD_NORMAL,

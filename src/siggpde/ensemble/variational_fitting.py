@@ -1,0 +1,149 @@
+"""From a committee of regressions to one with another likelihood, and its updates with new series.
+
+The recipes of kernels are chosen in closed form (`ensemble.fitting`); what the regression of a recipe knows of noise,
+amplitude and temperature is where its `FeatureGP` starts.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from siggpde.distributed.shard import Shard
+from siggpde.ensemble.feature_gp import FeatureGP, Features, leading_whitening
+from siggpde.ensemble.natural_ascent import Ascent
+from siggpde.ensemble.starting import Start
+from siggpde.ensemble.variational_views import VariationalMember, VariationalViewCommittee
+from siggpde.ensemble.view_committee import ViewCommittee
+from siggpde.paths import SeriesBatch
+from siggpde.progress import Progress
+from siggpde.training.history import History, Record
+from siggpde.training.new_series import settle_from_posterior
+from siggpde.training.posterior_update import in_batches
+from siggpde.views.base import Rows
+
+log = logging.getLogger(__name__)
+
+_JOINT = 20_000  # series that amplitude and likelihood are learned from; q(u) sees all of them
+
+Keep = Callable[[int, dict[str, Any] | None], dict[str, Any] | None]
+"""`keep(member, state)` stores the state of the ascent of a member every now and then; `keep(member, None)` returns
+the one that an earlier fit left, if there is one."""
+
+
+@dataclass(frozen=True)
+class AscentSettings:
+    """At most `max_iter` steps with and as many without learning amplitude and likelihood, until `deadline` (a time of
+    `time.perf_counter`)."""
+
+    max_iter: int = 60
+    deadline: float | None = None
+    progress: bool | None = False
+
+
+def fit_variational(
+    chosen: ViewCommittee,
+    batch: SeriesBatch,
+    y: Tensor,
+    start: Start,
+    settings: AscentSettings,
+    shard: Shard,
+    keep: Keep = lambda member, state: None,
+) -> VariationalViewCommittee:
+    """The committee with the recipes, landmarks and weights of `chosen`, and the likelihood of `start`.
+
+    `batch` and `y` are the series of this rank and their targets, as the likelihood takes them.
+    """
+    rows: dict[str, Rows] = {}
+    for block in chosen.blocks:
+        rows |= block.landmark_rows()
+    members = []
+    for member in chosen.members:
+        whitening = leading_whitening(member.mixed(rows).gram)
+        likelihood, amplitude = start.likelihood(member), start.amplitude(member)
+        gp = FeatureGP(likelihood, whitening.shape[1], amplitude).to(chosen.device)
+        members.append(VariationalMember(member.recipe, whitening, member.norms, gp, member.score))
+    committee = VariationalViewCommittee(
+        chosen.standard, chosen.landmarks, chosen.blocks, members, chosen.weights
+    )  # fmt: skip
+    features = committee.features(batch)
+    with Progress(settings.progress if shard.ranks.leads else False) as bar:
+        for index, (member, own) in enumerate(zip(members, features, strict=True)):
+            bar.start(f"member {index + 1}", 2 * settings.max_iter)
+            member.history = _ascend(index, member, own, y, start, settings, shard, keep, bar)
+            log.info("member %d, %s: %s", index + 1, member.recipe.name, member.history)
+    return committee
+
+
+def _ascend(
+    index: int,
+    member: VariationalMember,
+    features: Features,
+    y: Tensor,
+    start: Start,
+    settings: AscentSettings,
+    shard: Shard,
+    keep: Keep,
+    bar: Progress,
+) -> History:
+    history = History(schedule="natural gradients", steps={"learning": 0, "q": 0}, phase_seconds={})
+    some = torch.arange(0, shard.total, max(1, -(-shard.total // _JOINT)))
+    local = shard.local_index(shard.select(some)).to(y.device)
+    begun = time.perf_counter()
+    kept = keep(index, None)
+    for phase, learn in (("learning", True), ("q", False)):
+        rows = local if learn and len(some) < shard.total else slice(None)
+        ascent = Ascent(member.gp, features[rows], y[rows], shard.ranks)
+        if kept is not None and kept["phase"] == phase:
+            ascent.restore(kept["ascent"])
+            settled, kept = kept["settled"], None
+        elif kept is not None:  # this phase was finished
+            continue
+        else:
+            settled = False
+            if learn:
+                ascent.start(*start.sites(member.gp.likelihood, y[rows]))
+        while not settled and ascent.steps < settings.max_iter:
+            if ascent.steps and _late(settings, shard):
+                history.stopped[phase] = "time limit"
+                break
+            settled = ascent.step(learn=learn)
+            seconds = time.perf_counter() - begun
+            elbo = ascent.elbo / (len(some) if learn else shard.total)
+            amplitude = float(member.gp.log_amplitude.detach().exp())
+            history.records.append(Record(phase, ascent.steps, seconds, elbo=elbo, amplitude=amplitude))
+            keep(index, {"phase": phase, "ascent": ascent.state(), "settled": settled})
+            bar.step(history.latest())
+        history.steps[phase] = ascent.steps
+        history.phase_seconds[phase] = time.perf_counter() - begun - history.seconds
+    return history
+
+
+def _late(settings: AscentSettings, shard: Shard) -> bool:
+    if settings.deadline is None:
+        return False
+    return bool(shard.ranks.broadcast_value(float(time.perf_counter() > settings.deadline)))
+
+
+@torch.no_grad()
+def update_variational(committee: VariationalViewCommittee, batch: SeriesBatch, y: Tensor) -> None:
+    """Updates q(u) of all members in place with new series and their targets (n,); after an error none has changed.
+
+    The q(u) of before is the prior of what comes. Amplitude and likelihood stay as they are; a series counts as one of
+    its class did in the fit.
+    """
+    members = []
+    for member, features in zip(committee.members, committee.features(batch), strict=True):
+        gp = copy.deepcopy(member.gp)
+        settle_from_posterior(gp, in_batches(gp.project(features), gp.likelihood.check_targets(y)))
+        if not bool(torch.isfinite(gp.variational.mean).all()):
+            raise ArithmeticError("the update with the new series is not finite; look for outliers in X and y")
+        members.append(replace(member, gp=gp))
+    committee.members = members
