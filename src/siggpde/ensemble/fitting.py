@@ -11,13 +11,14 @@ import torch
 from torch import Tensor
 
 from siggpde.distributed.shard import Shard
+from siggpde.ensemble.averaging import average_latents
 from siggpde.ensemble.budget import affordable, landmarks_for
 from siggpde.ensemble.link import fit_link
 from siggpde.ensemble.mixture import NormalMixture
 from siggpde.ensemble.recalibration import recalibrate
 from siggpde.ensemble.recipes import Recipe, kernels_of, recipes
 from siggpde.ensemble.regression import LeftOut, Normal, Regression, Targets, fit_exact
-from siggpde.ensemble.view_committee import ViewCommittee, ViewMember, average_latents
+from siggpde.ensemble.view_committee import ViewCommittee, ViewMember
 from siggpde.ensemble.weights import bootstrap_weights
 from siggpde.paths import PathOptions, SeriesBatch
 from siggpde.paths.sharding import all_gather_series
@@ -42,7 +43,8 @@ class ViewSettings:
     """The checked settings of a fit on views.
 
     `own` are views beside those of `kinds`; `options` fixes how paths are made, None takes several ways; `words` is the
-    most that a view of paths has; `members` the most that are averaged, None for the usual number.
+    most that a view of paths has; `members` the most that are averaged, None for the usual number; `powers` whether
+    kernels may be taken to a power.
     """
 
     kinds: tuple[str, ...] = KINDS
@@ -50,6 +52,7 @@ class ViewSettings:
     options: PathOptions | None = None
     words: int = 2000
     members: int | None = None
+    powers: bool = True
     max_landmarks: int = MAX_LANDMARKS
     seed: int = 0
     time_limit: float | None = None
@@ -71,7 +74,7 @@ def fit_view_committee(batch: SeriesBatch, targets: Targets, settings: ViewSetti
         ]
         bar.start("views", len(views))
         blocks, rows, measured = _fitted(views, landmarks, settings, started, bar)
-        found = recipes(_kinds(blocks))
+        found = [recipe for recipe in recipes(_kinds(blocks)) if settings.powers or recipe.power == 1]
         bar.start("comparing members", len(found))
         compared = min(count, _COMPARED)
         results = _compare(found, rows, own_targets, compared, bar)
@@ -249,7 +252,7 @@ def _calibrated(committee: ViewCommittee, left_out: Sequence[LeftOut], targets: 
         average = average_latents(means, variances, committee.weights)
         committee.link = fit_link(average.mean, average.variance, targets)
         return committee
-    noises = [member.regression.noise * member.regression.amplitude for member in committee.members]
+    noises = [member.noise_variance for member in committee.members]
     total = variances + torch.tensor(noises, dtype=variances.dtype, device=variances.device)[:, None]
     mixture = NormalMixture(means[:, :, 0], total, committee.weights)
     committee.recalibration = recalibrate(mixture.deviations(targets.y))

@@ -29,7 +29,7 @@ _TIE = 1e-4  # nats a series: of noise levels as good as each other the smaller 
 _RANK = 1e-9  # eigenvalues of K below this share of the largest carry no digits
 _EXPLAINED = 1e-3  # directions of which the data explain a smaller share are left out of the root of a large member
 _LEFT_OUT = 0.01  # the share of the mean variance of left-out series by which the root of a large member may miss
-_SMALL = 512  # landmarks up to which a root is kept whole
+_SMALL = 512  # landmarks up to which a root is kept whole and in float64
 
 
 @dataclass
@@ -45,7 +45,10 @@ class LeftOut:
 
 @dataclass
 class Regression:
-    """alpha (m, outputs), root B (m, r), the noise variance at unit amplitude, and the amplitude sigma²."""
+    """alpha (m, outputs), root B (m, r), the noise variance at unit amplitude, and the amplitude sigma².
+
+    The root of more than 512 landmarks is in float32: it is most of a model, on disk too.
+    """
 
     alpha: Tensor
     root: Tensor
@@ -129,7 +132,7 @@ def fit_exact(rows: Rows, targets: Targets) -> tuple[Regression, LeftOut]:
     if scale is not None:
         solved, root = solved * scale, root * scale
     kept = _worth_keeping(root, gram, _LEFT_OUT * float(left_out.variance.mean()) / amplitude)
-    return Regression(solved, root[:, kept], noise, amplitude), left_out
+    return Regression(solved, _stored(root[:, kept]), noise, amplitude), left_out
 
 
 def _best_noise(at, targets: Targets, outputs: Tensor) -> tuple[float, LeftOut, float]:  # pyright: ignore[reportMissingParameterType]
@@ -173,6 +176,10 @@ def whitening_of(gram: Tensor) -> Tensor:
     share, vectors = torch.linalg.eigh(gram)
     kept = share > _RANK * share[-1]
     return vectors[:, kept] / share[kept].sqrt()
+
+
+def _stored(root: Tensor) -> Tensor:
+    return (root if len(root) <= _SMALL else root.float()).contiguous()
 
 
 @dataclass
@@ -221,4 +228,5 @@ class Normal:
         turn = self.whitening @ vectors
         explained = share / (share + noise)
         kept = explained > _EXPLAINED if len(turn) > _SMALL else explained >= 0
-        return Regression(turn @ weight, (turn * explained.sqrt())[:, kept], noise, amplitude), left_out
+        root = _stored((turn * explained.sqrt())[:, kept])
+        return Regression(turn @ weight, root, noise, amplitude), left_out

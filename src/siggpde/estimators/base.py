@@ -19,6 +19,7 @@ from siggpde.ensemble.updating import update_views
 from siggpde.ensemble.variational_fitting import update_variational
 from siggpde.ensemble.variational_views import VariationalViewCommittee
 from siggpde.ensemble.view_committee import ViewCommittee
+from siggpde.ensemble.weight_space import WeightCommittee
 from siggpde.estimators.aeon_bases import AEON
 from siggpde.estimators.conventions import channel_attributes, check_batch, threads
 from siggpde.estimators.device import input_device, usable_device
@@ -71,8 +72,9 @@ class SeriesEstimator:
     checkpoint: str | os.PathLike[str] | None
     resume: bool
     cache_dir: str | os.PathLike[str] | None
+    keep_series: bool
 
-    committee_: Committee | ViewCommittee | VariationalViewCommittee
+    committee_: Committee | ViewCommittee | WeightCommittee | VariationalViewCommittee
     preparation_: Preparation
     channel_names_: tuple[str, ...]
     n_channels_: int
@@ -207,6 +209,9 @@ class SeriesEstimator:
             raise ValueError(f"dtype must be 'auto', 'float32' or 'float64', got {self.dtype!r}")
         if self.resume and self.checkpoint is None:
             raise ValueError("resume=True needs the folder to go on from: give checkpoint=")
+        if not isinstance(self.keep_series, bool | np.bool_):
+            raise ValueError(f"keep_series must be True or False, got {self.keep_series!r}")
+        keep_series = bool(self.keep_series)
         method = method_of(self.method)
         if method == "paper":
             check_paper_settings(self.likelihood, self.members)
@@ -226,7 +231,8 @@ class SeriesEstimator:
             checkpoint=optional_folder("checkpoint", self.checkpoint),
             resume=bool(self.resume),
             cache_dir=optional_folder("cache_dir", self.cache_dir),
-            views=chosen_views(self.views),
+            views=chosen_views(self.views, keep_series),
+            keep_series=keep_series,
         )
 
     def _preparation(self) -> Preparation:

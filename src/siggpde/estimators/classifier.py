@@ -157,6 +157,7 @@ class SigGPClassifier(_ClassifierMethods, ClassifierBase):
         checkpoint: str | os.PathLike[str] | None = None,
         resume: bool = False,
         cache_dir: str | os.PathLike[str] | None = None,
+        keep_series: bool = True,
     ) -> None:
         self.method = method
         self.likelihood = likelihood
@@ -180,6 +181,7 @@ class SigGPClassifier(_ClassifierMethods, ClassifierBase):
         self.checkpoint = checkpoint
         self.resume = resume
         self.cache_dir = cache_dir
+        self.keep_series = keep_series
         super().__init__()
 
     @classmethod

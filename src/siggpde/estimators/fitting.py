@@ -57,6 +57,7 @@ class FitSettings:
     resume: bool
     cache_dir: Path | None = None
     views: tuple[tuple[str, ...], tuple[View, ...]] = (KINDS, ())
+    keep_series: bool = True
 
 
 def fit_committee(batch: SeriesBatch, y: Tensor, classes: int | None, settings: FitSettings, shard: Shard) -> Committee:

@@ -140,6 +140,7 @@ class SigGPRegressor(_RegressorMethods, RegressorBase):
         checkpoint: str | os.PathLike[str] | None = None,
         resume: bool = False,
         cache_dir: str | os.PathLike[str] | None = None,
+        keep_series: bool = True,
     ) -> None:
         self.method = method
         self.likelihood = likelihood
@@ -162,6 +163,7 @@ class SigGPRegressor(_RegressorMethods, RegressorBase):
         self.checkpoint = checkpoint
         self.resume = resume
         self.cache_dir = cache_dir
+        self.keep_series = keep_series
         super().__init__()
 
     @classmethod

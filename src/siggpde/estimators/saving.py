@@ -1,7 +1,7 @@
 """Estimators as folders: `estimator.save(path)`.
 
 The folder has the tensors of every member, a manifest with everything else (format, settings, preparation, labels,
-words, likelihoods, versions, the fingerprint of the training data) and a card for people.
+views or words, versions, the fingerprint of the training data) and a card for people.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from siggpde.estimators.paper_method import PAPER_MODEL
+from siggpde.ensemble.committee import Committee
+from siggpde.estimators.describing import estimator_card
 from siggpde.paths import PathOptions, Spectrogram
-from siggpde.persistence import model_card, model_state, write_folder
+from siggpde.persistence import flatten_state, model_state, view_committee_state, write_folder
 
 STORED_ATTRIBUTES = (
     "channel_names_",
@@ -41,9 +42,29 @@ def save_estimator(estimator: Any, path: str | os.PathLike[str], *, force: bool 
     name = type(estimator).__name__
     if not type(estimator).__module__.startswith("siggpde.estimators."):
         raise ValueError(f"{name} is not an estimator of siggpde itself, so its code cannot be saved")
-    tensors: dict[str, torch.Tensor] = {"weights": estimator.committee_.weights}
+    committee = estimator.committee_
+    if isinstance(committee, Committee):
+        tensors, model = _words(committee)
+    else:
+        plain, tensors = flatten_state(view_committee_state(committee), "committee")
+        model = {"committee": plain}
+    manifest = {
+        "estimator": name,
+        "parameters": {key: _plain(value) for key, value in estimator.get_params(deep=False).items()},
+        "facts": {key: getattr(estimator, key) for key in STORED_ATTRIBUTES if hasattr(estimator, key)},
+        "preparation": estimator.preparation_.state(),
+        **model,
+    }
+    if hasattr(estimator, "classes_"):
+        manifest["classes"] = {"dtype": estimator.classes_.dtype.str, "values": estimator.classes_.tolist()}
+    write_folder(path, tensors, manifest, estimator_card(estimator, path), force=force)
+
+
+def _words(committee: Committee) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+    """The tensors of a committee of words, and its entries of the manifest."""
+    tensors: dict[str, torch.Tensor] = {"weights": committee.weights}
     members = []
-    for index, member in enumerate(estimator.committee_.members):
+    for index, member in enumerate(committee.members):
         model_tensors, settings = model_state(member.model)
         tensors |= {f"member{index}.{key}": value for key, value in model_tensors.items()}
         history = None if member.history is None else {"phases": member.history.phase_seconds}
@@ -56,27 +77,23 @@ def save_estimator(estimator: Any, path: str | os.PathLike[str], *, force: bool 
                 "history": history,
             }
         )
-    manifest = {
-        "estimator": name,
-        "parameters": {key: _plain(value) for key, value in estimator.get_params(deep=False).items()},
-        "facts": {key: getattr(estimator, key) for key in STORED_ATTRIBUTES if hasattr(estimator, key)},
-        "preparation": estimator.preparation_.state(),
-        "members": members,
-    }
-    if estimator.committee_.recalibration is not None:
-        manifest["recalibration"] = asdict(estimator.committee_.recalibration)
-    manifest["sharpness"] = estimator.committee_.sharpness
-    if hasattr(estimator, "classes_"):
-        manifest["classes"] = {"dtype": estimator.classes_.dtype.str, "values": estimator.classes_.tolist()}
-    write_folder(path, tensors, manifest, _card(estimator, path), force=force)
+    entries: dict[str, Any] = {"members": members, "sharpness": committee.sharpness}
+    if committee.recalibration is not None:
+        entries["recalibration"] = asdict(committee.recalibration)
+    return tensors, entries
 
 
 def _plain(value: Any) -> Any:
-    """A setting as JSON can hold it; None for a random generator, which has no such form."""
+    """A setting as JSON can hold it; None for a random generator, which has no such form.
+
+    Of a view of the user's own, (name, transformer), only the name is written.
+    """
     if isinstance(value, PathOptions | Spectrogram):
         return {type(value).__name__: asdict(value)}
     if isinstance(value, Mapping):
         return {"pairs": [[_plain(key), _plain(item)] for key, item in value.items()]}
+    if isinstance(value, tuple) and len(value) == 2 and hasattr(value[1], "transform"):
+        return {"transformer": str(value[0])}
     if isinstance(value, np.generic):
         return _plain(value.item())
     if isinstance(value, float) and not math.isfinite(value):
@@ -88,41 +105,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple | np.ndarray):
         return [_plain(item) for item in value]
     return value if value is None or isinstance(value, bool | int | float | str) else None
-
-
-def _card(estimator: Any, path: str | os.PathLike[str]) -> str:
-    members = estimator.committee_.members
-    first = members[0]
-    summary = dict(getattr(estimator, "summary_", {}))
-    shown = os.path.basename(os.fspath(path)) or "model"
-    by_the_paper = first.settings.get("method") == "paper"
-    settings = {
-        "method": f"paper ({PAPER_MODEL})" if by_the_paper else "views",
-        "likelihood": type(first.model.likelihood).__name__,
-        "Models averaged": len(members),
-        "Their weights": ", ".join(f"{weight:.2f}" for weight in estimator.committee_.weights.tolist()),
-        "words": ", ".join(str(len(member.model.features.words)) for member in members),
-        "directions": ", ".join(str(member.model.features.size) for member in members),
-    }
-    settings |= first.settings["options"]
-    settings["path_length"] = first.settings.get("path_length")
-    exact = first.model.likelihood.is_gaussian
-    judged = f"{'Leave-one-out' if exact else 'Validation'} NLPP of the best member"
-    scores = {"nlpp" if by_the_paper else judged: first.score, "seconds": getattr(estimator, "seconds_", None)}
-    return model_card(
-        {
-            "title": f"{type(estimator).__name__}, {shown}",
-            "kind": "classification" if hasattr(estimator, "classes_") else "regression",
-            "data": {
-                "series": estimator.n_series_,
-                "channels": estimator.n_channels_,
-                "channel_names": list(estimator.channel_names_),
-                "lengths": tuple(estimator.length_range_),
-                **summary,
-            },
-            "settings": settings,
-            "scores": scores,
-            "path": shown,
-            "command": f"siggpde predict {shown} new-series.csv",
-        }
-    )

@@ -18,20 +18,22 @@ from siggpde.ensemble.starting import Start
 from siggpde.ensemble.variational_fitting import AscentSettings, fit_variational
 from siggpde.ensemble.variational_views import VariationalViewCommittee
 from siggpde.ensemble.view_committee import ViewCommittee
+from siggpde.ensemble.weight_space import WeightCommittee, without_series
 from siggpde.estimators.fitting import FitSettings
 from siggpde.gp.likelihood_names import LikelihoodName
 from siggpde.paths import SeriesBatch
 from siggpde.views import TransformerView, View
 from siggpde.views.defaults import KINDS
 
-_KERNELS = ("kernel", "lifted")
+NEED_SERIES = ("kernel", "lifted")
+"""The kinds of views that have no finite features, and need the landmark series to predict."""
 _SMALLEST_RATE = 1e-3
 
 
 def fit_by_views(
     batch: SeriesBatch, y: Tensor, classes: int | None, settings: FitSettings, shard: Shard
-) -> ViewCommittee | VariationalViewCommittee:
-    """The committee of views. y: labels 0..classes-1, or numbers for None.
+) -> ViewCommittee | WeightCommittee | VariationalViewCommittee:
+    """The committee of views, in weight space where no series may be kept. y: labels 0..classes-1, or numbers for None.
 
     `batch` are the series of this rank's `shard`, padded as those of all; y are the targets of all. Likelihoods without
     closed form take the best of the members in closed form, or as many as `settings.members` says, to go on from.
@@ -39,7 +41,13 @@ def fit_by_views(
     started = time.perf_counter()
     by_class = _class_weights(y, settings)
     if LikelihoodName(settings.likelihood).closed_form:
-        return _regressions(batch, y, classes, settings, by_class, shard)
+        committee = _regressions(batch, y, classes, settings, by_class, shard)
+        return committee if settings.keep_series else without_series(committee)
+    if not settings.keep_series:
+        raise ValueError(
+            f"likelihood={settings.likelihood!r} needs the landmark series to predict; take likelihood='auto' with "
+            "keep_series=False"
+        )
     counts, offset = settings.likelihood == "poisson", 0.0
     if counts:
         offset = math.log(max(float(y.double().mean()), _SMALLEST_RATE))
@@ -70,6 +78,8 @@ def _regressions(
     batch: SeriesBatch, y: Tensor, classes: int | None, settings: FitSettings, by_class: Tensor | None, shard: Shard
 ) -> ViewCommittee:
     kinds, own = settings.views
+    if not settings.keep_series:
+        kinds = tuple(kind for kind in kinds if kind not in NEED_SERIES)
     committee = fit_view_committee(
         batch,
         Targets(y, classes, None if by_class is None else by_class[y.long()]),
@@ -79,6 +89,7 @@ def _regressions(
             options=settings.options,
             words=settings.n_features,
             members=settings.members,
+            powers=settings.keep_series,
             seed=settings.seed,
             time_limit=settings.time_limit,
             progress=settings.progress,
@@ -89,10 +100,11 @@ def _regressions(
     return committee
 
 
-def chosen_views(views: Any) -> tuple[tuple[str, ...], tuple[View, ...]]:
+def chosen_views(views: Any, keep_series: bool = True) -> tuple[tuple[str, ...], tuple[View, ...]]:
     """The setting `views` checked: kinds of our own views, and those of transformers.
 
-    "auto" stands for all kinds; a list has kinds and pairs (name, transformer).
+    "auto" stands for all kinds; a list has kinds and pairs (name, transformer). Kinds that need the training series may
+    not be named where these are not kept.
     """
     listed = [views] if isinstance(views, str) else views
     if not isinstance(listed, Sequence) or not listed:
@@ -100,6 +112,11 @@ def chosen_views(views: Any) -> tuple[tuple[str, ...], tuple[View, ...]]:
     kinds: list[str] = []
     own: list[View] = []
     for each in listed:
+        if isinstance(each, str) and each in NEED_SERIES and not keep_series:
+            raise ValueError(
+                f"the view {each!r} predicts by comparing with training series, which keep_series=False leaves out: "
+                "take it from views, or keep_series=True"
+            )
         if isinstance(each, str) and each in ("auto", *KINDS):
             kinds += KINDS if each == "auto" else [each]
         elif isinstance(each, tuple) and len(each) == 2 and isinstance(each[0], str):

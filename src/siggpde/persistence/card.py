@@ -35,7 +35,13 @@ class CardContent(TypedDict, total=False):
 
     title: str
     kind: Kind
+    model: str
+    """What it is, in one sentence."""
     data: CardData
+    members: Sequence[tuple[float, str, float]]
+    """Weight, what it is made of and leave-one-out loss of every model that is averaged."""
+    contains: str
+    """What of the training series is in the folder, in sentences."""
     settings: Mapping[str, Any]
     scores: Mapping[str, float | None]
     versions: Mapping[str, str]
@@ -86,9 +92,11 @@ def model_card(content: Mapping[str, Any]) -> str:
     scores = _without_none(content.get("scores", {}))
     title = _text(content.get("title") or "A model of time series")
     sections = [
-        [f"# {title}", "", _summary(kind)],
+        [f"# {title}", "", _summary(kind, content.get("model"))],
         _section("Trained on", _data_rows(data)),
         _labels(data.get("labels")),
+        _members(content.get("members", [])),
+        ["## Training series", "", content["contains"]] if "contains" in content else [],
         _section("Settings", _named_rows(_without_none(content.get("settings", {})), _SETTINGS)),
         _section("Scores", _named_rows(scores, _SCORES)),
         _usage(kind, content),
@@ -98,13 +106,14 @@ def model_card(content: Mapping[str, Any]) -> str:
     return "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n"
 
 
-def _summary(kind: Kind | None) -> str:
+def _summary(kind: Kind | None, model: str | None) -> str:
     answer = {
         "classification": "It gives every time series a probability for each label.",
         "regression": "It predicts a number for every time series, and how far off that may be.",
         None: "It predicts from time series, and says how sure it is.",
     }[kind]
-    return f"A Gaussian process with the signature kernel, fitted by siggpde. {answer}"
+    what = "A Gaussian process with the signature kernel" if model is None else _text(model)
+    return f"{what}, fitted by siggpde. {answer}"
 
 
 def _data_rows(data: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -132,6 +141,14 @@ def _labels(labels: Mapping[str, int] | None) -> list[str]:
     if rest:
         rows.append(f"| {len(rest)} more labels | {sum(rest)} |")
     return ["| Label | Series |", "| --- | ---: |", *rows]
+
+
+def _members(members: Sequence[tuple[float, str, float]]) -> list[str]:
+    if not members:
+        return []
+    rows = [f"| {weight:.2f} | {_text(made_of)} | {score:.4f} |" for weight, made_of, score in members]
+    head = ["| Weight | Kernel | Leave-one-out loss, nats a series |", "| ---: | --- | ---: |"]
+    return ["## Members", "", *head, *rows]
 
 
 def _named_rows(values: Mapping[str, Any], names: Mapping[str, str]) -> list[tuple[str, str]]:

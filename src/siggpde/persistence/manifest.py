@@ -20,7 +20,7 @@ import numpy as np
 from siggpde.installation import installation
 
 FORMAT = "siggpde"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2  # 1 has committees of words alone
 DATA_NAME = re.compile(r"weights-[0-9a-f]{16}\.safetensors")
 
 _MAX_DEPTH = 50
@@ -68,7 +68,7 @@ def manifest_bytes(metadata: Mapping[str, Any], files: Sequence[DataFile]) -> by
         "versions": installation()["versions"],
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "files": [file._asdict() for file in files],
-        "facts": _plain(metadata, "metadata", 0),  # the key of format 1
+        "facts": _plain(metadata, "metadata", 0),  # the key of all formats
     }
     content["sha256"] = _own_hash(content)
     return (json.dumps(content, indent=2, allow_nan=False) + "\n").encode()

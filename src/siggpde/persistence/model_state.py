@@ -18,6 +18,7 @@ from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.likelihoods import Likelihood
 from siggpde.gp.model import SignatureGP
 from siggpde.persistence.manifest import ModelFileError
+from siggpde.persistence.nested import contiguous, with_order
 from siggpde.word_sets import Word, count_up_to
 
 _DTYPES = {"float32": torch.float32, "float64": torch.float64}
@@ -51,7 +52,7 @@ def model_state(model: SignatureGP) -> tuple[dict[str, Tensor], dict[str, Any]]:
             raise ValueError(
                 f"{name} of the model is not finite: it predicts nothing, so it is not saved; fit it again"
             )
-        tensors[name], order = _contiguous(value)
+        tensors[name], order = contiguous(value)
         if order is not None:
             layouts[name] = order
     _check_dtypes(tensors, model.dtype)
@@ -192,24 +193,9 @@ def _check_dtypes(tensors: Mapping[str, Tensor], dtype: torch.dtype) -> None:
             )
 
 
-def _contiguous(value: Tensor) -> tuple[Tensor, list[int] | None]:
-    """A contiguous tensor with the same values, and the order of the axes in memory if it is not 0, 1, .."""
-    value = value.detach()
-    if not value.is_contiguous():
-        order = sorted(range(value.ndim), key=lambda axis: -value.stride(axis))
-        if value.permute(order).is_contiguous():
-            return value.permute(order), order
-    return value.contiguous(), None
-
-
 def _with_layout(value: Tensor, order: list[int] | None) -> Tensor:
-    """The inverse of `_contiguous`: a copy with the axes, and the layout in memory, of the tensor in the model."""
-    copy = value.detach().clone(memory_format=torch.contiguous_format)
-    if order is None:
-        return copy
-    if sorted(order) != list(range(copy.ndim)):
-        raise _inconsistent(f"the layout {order!r} is given for a tensor of {copy.ndim} axes")
-    return copy.permute([order.index(axis) for axis in range(copy.ndim)])
+    """A copy with the axes, and the layout in memory, of the tensor in the model."""
+    return with_order(value.detach().clone(memory_format=torch.contiguous_format), order)
 
 
 def _check(tensors: Mapping[str, Tensor], name: str, shape: tuple[int, ...], dtype: torch.dtype) -> None:

@@ -120,10 +120,13 @@ class Block(ABC):
 
 
 class FeatureBlock(Block):
-    """A block of finite features: k(X, Y) is the mean over the parts of phi(X)^T phi(Y)."""
+    """A block of finite features: k(X, Y) is the mean over the parts of phi(X)^T phi(Y).
 
-    def __init__(self, landmarks: SeriesBatch) -> None:
-        self.landmarks = list(self.parts(landmarks))
+    `landmarks` are the features of the landmarks, part by part: given, or computed from the series.
+    """
+
+    def __init__(self, landmarks: list[Part] | SeriesBatch) -> None:
+        self.landmarks = landmarks if isinstance(landmarks, list) else list(self.parts(landmarks))
 
     @abstractmethod
     def parts(self, batch: SeriesBatch) -> Iterator[Part]:

@@ -15,6 +15,8 @@ from siggpde.views.base import FeatureBlock, Part, Rows, View
 from siggpde.windows import Block as Features
 from siggpde.windows import WindowScaler
 
+_ALIKE = 0.9  # the share of the features of the example in which a transformer must agree with that of the fit
+
 
 @dataclass(frozen=True)
 class TransformerView(View):
@@ -31,8 +33,45 @@ class TransformerView(View):
         self.transformer.fit(as_arrays(landmarks))
         values = _features(self.transformer, landmarks, self.name)
         scaler, (scaled,) = WindowScaler.fit_transform([Features(self.name, 0, values)])
-        block = TransformerBlock(self.name, self.transformer, scaler, [Part(self.name, scaled.values)])
+        example = Example.of(self.transformer, landmarks, self.name)
+        block = TransformerBlock(self.name, self.transformer, scaler, example, [Part(self.name, scaled.values)])
         return block, block.centre(block.own_rows())
+
+
+@dataclass(frozen=True)
+class Example:
+    """The `features` (p,) that a transformer gave for a series of sines of this shape.
+
+    A saved model holds no transformer: by this, one that is not that of the fit is noticed.
+    """
+
+    length: int
+    channels: int
+    ragged: bool
+    features: Tensor
+
+    @staticmethod
+    def of(transformer: Any, landmarks: SeriesBatch, name: str) -> Example:
+        _, length, channels = landmarks.values.shape
+        ragged = landmarks.lengths is not None
+        features = _features(transformer, _sines(length, channels, ragged), name)[0]
+        return Example(length, channels, ragged, features)
+
+    def check(self, transformer: Any, name: str) -> None:
+        """Raises a ValueError for a transformer that is not the one of the fit."""
+        if not callable(getattr(transformer, "transform", None)):
+            raise ValueError(f"the transformer of the view {name!r} has no method transform: {transformer!r}")
+        series = _sines(self.length, self.channels, self.ragged)
+        found = _features(transformer, series, name, len(self.features))[0]
+        off = (found - self.features).abs() > 1e-3 * (1e-3 + self.features.abs())
+        if float(off.double().mean()) > 1 - _ALIKE:
+            raise ValueError(
+                f"the transformer of the view {name!r} is not the one that the model was fitted with: of the features "
+                f"of the same series {int(off.sum())} of {len(off)} differ; give that one as it was after fit"
+            )
+
+    def state(self) -> dict[str, Any]:
+        return {"length": self.length, "channels": self.channels, "ragged": self.ragged, "features": self.features}
 
 
 class TransformerBlock(FeatureBlock):
@@ -40,15 +79,19 @@ class TransformerBlock(FeatureBlock):
 
     kind = "features"
 
-    def __init__(self, name: str, transformer: Any, scaler: WindowScaler, landmarks: list[Part] | SeriesBatch) -> None:
-        self.name, self.transformer, self.scaler = name, transformer, scaler
-        if isinstance(landmarks, SeriesBatch):
-            super().__init__(landmarks)
-        else:
-            self.landmarks = landmarks
+    def __init__(
+        self,
+        name: str,
+        transformer: Any,
+        scaler: WindowScaler,
+        example: Example,
+        landmarks: list[Part] | SeriesBatch,
+    ) -> None:
+        self.name, self.transformer, self.scaler, self.example = name, transformer, scaler, example
+        super().__init__(landmarks)
 
     def parts(self, batch: SeriesBatch) -> Iterator[Part]:
-        values = _features(self.transformer, batch, self.name)
+        values = _features(self.transformer, batch, self.name, len(self.example.features))
         (scaled,) = self.scaler([Features(self.name, 0, values)])
         yield Part(self.name, scaled.values)
 
@@ -63,11 +106,12 @@ class TransformerBlock(FeatureBlock):
         return block
 
     def state(self) -> dict[str, Any]:
-        return {"name": self.name, "scaler": self.scaler.state()}
+        return {"name": self.name, "scaler": self.scaler.state(), "example": self.example.state()}
 
     @staticmethod
-    def from_state(state: dict[str, Any], landmarks: SeriesBatch, transformer: Any) -> TransformerBlock:
-        return TransformerBlock(state["name"], transformer, WindowScaler.from_state(state["scaler"]), landmarks)
+    def from_state(state: dict[str, Any], landmarks: list[Part] | SeriesBatch, transformer: Any) -> TransformerBlock:
+        scaler = WindowScaler.from_state(state["scaler"])
+        return TransformerBlock(state["name"], transformer, scaler, Example(**state["example"]), landmarks)
 
 
 def as_arrays(batch: SeriesBatch) -> Any:
@@ -80,14 +124,28 @@ def as_arrays(batch: SeriesBatch) -> Any:
     ]
 
 
-def _features(transformer: Any, batch: SeriesBatch, name: str) -> Tensor:
+def _features(transformer: Any, batch: SeriesBatch, name: str, count: int | None = None) -> Tensor:
+    """The features (n, p) in float64, refused where they are not finite or not `count`."""
     values = np.asarray(transformer.transform(as_arrays(batch)), dtype=np.float64)
     if values.ndim != 2 or len(values) != len(batch):
         raise ValueError(
             f"the transformer of the view {name!r} gave an array of shape {values.shape} for {len(batch)} series; "
             "its transform must return (n_series, n_features)"
         )
+    if count is not None and values.shape[1] != count:
+        raise ValueError(
+            f"the transformer of the view {name!r} gave {values.shape[1]} features, but that of the fit {count}; "
+            "give that one as it was after fit"
+        )
     if not np.isfinite(values).all():
         series = int((~np.isfinite(values)).any(axis=1).argmax())
         raise ValueError(f"the transformer of the view {name!r} gave a feature that is not finite for series {series}")
     return torch.from_numpy(values).to(batch.values.device)
+
+
+def _sines(length: int, channels: int, ragged: bool) -> SeriesBatch:
+    """One series whose channel c is sin(2 pi (c + 1) t + c) at t from 0 to 1."""
+    steps = torch.linspace(0, 1, length, dtype=torch.float64)[:, None]
+    channel = torch.arange(channels, dtype=torch.float64)
+    values = torch.sin(2 * torch.pi * (channel + 1) * steps + channel)[None]
+    return SeriesBatch(values, torch.tensor([length]) if ragged else None)

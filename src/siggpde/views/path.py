@@ -66,7 +66,12 @@ class PathBlock(FeatureBlock):
     """The words of paths as features."""
 
     def __init__(
-        self, view: PathView, transform: PathTransform, theta: Tensor, words: list[Word], landmarks: SeriesBatch
+        self,
+        view: PathView,
+        transform: PathTransform,
+        theta: Tensor,
+        words: list[Word],
+        landmarks: list[Part] | SeriesBatch,
     ) -> None:
         self.view, self.transform, self.theta, self.words = view, transform, theta, words
         super().__init__(landmarks)
@@ -111,7 +116,7 @@ class PathBlock(FeatureBlock):
         return {"view": view, "transform": self.transform.state(), "theta": self.theta}
 
     @staticmethod
-    def from_state(state: dict[str, Any], landmarks: SeriesBatch) -> PathBlock:
+    def from_state(state: dict[str, Any], landmarks: list[Part] | SeriesBatch) -> PathBlock:
         view = PathView(**{**state["view"], "options": PathOptions(**state["view"]["options"])})
         transform = PathTransform.from_state(state["transform"])
         words = view._chosen(len(state["theta"]))

@@ -50,10 +50,7 @@ class WindowsBlock(FeatureBlock):
         self, view: WindowsView, features: WindowFeatures, scaler: WindowScaler, landmarks: list[Part] | SeriesBatch
     ) -> None:
         self.view, self.features, self.scaler = view, features, scaler
-        if isinstance(landmarks, SeriesBatch):
-            super().__init__(landmarks)
-        else:
-            self.landmarks = landmarks
+        super().__init__(landmarks)
 
     @property
     def kind(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -113,7 +110,7 @@ class WindowsBlock(FeatureBlock):
         return {"view": view, "features": self.features.state(), "scaler": self.scaler.state()}
 
     @staticmethod
-    def from_state(state: dict[str, Any], landmarks: SeriesBatch) -> WindowsBlock:
+    def from_state(state: dict[str, Any], landmarks: list[Part] | SeriesBatch) -> WindowsBlock:
         settings = {**state["view"]["settings"], "lifts": tuple(state["view"]["settings"]["lifts"])}
         view = WindowsView(WindowSettings(**settings), state["view"]["bins"])
         features = WindowFeatures.from_state(state["features"])

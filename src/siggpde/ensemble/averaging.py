@@ -1,0 +1,110 @@
+r"""The average of members with Gaussian latents, whatever they are made of.
+
+.. math:: \mu = \sum_k w_k \mu_k, \qquad v = \sum_k w_k (v_k + (\mu_k - \mu)^2).
+
+The latents become class probabilities by one link (`ensemble.link`); numbers are a mixture of the members' normal
+distributions with recalibrated tails.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from siggpde.ensemble.link import ClassLink
+from siggpde.ensemble.mixture import NormalMixture
+from siggpde.ensemble.recalibration import Recalibration
+from siggpde.ensemble.recipes import Recipe
+from siggpde.paths import SeriesBatch
+
+_CHUNK = 1024
+_LARGEST_CHUNK = 2**24  # numbers of series handled at a time
+
+
+class Latents(NamedTuple):
+    """Mean (n, outputs) and variance (n,) of the committee's latents."""
+
+    mean: Tensor
+    variance: Tensor
+
+
+class AveragedMember(Protocol):
+    """What all members have: their kernel, leave-one-out loss (nats a series) and variance of the noise of numbers."""
+
+    recipe: Recipe
+    score: float
+
+    @property
+    def noise_variance(self) -> float: ...
+
+
+class AveragedMembers(ABC):
+    """Members and their weights (K,), which sum to 1; `link` for classes, `recalibration` for numbers."""
+
+    weights: Tensor
+    link: ClassLink | None
+    recalibration: Recalibration | None
+
+    @property
+    @abstractmethod
+    def averaged(self) -> Sequence[AveragedMember]:
+        """The members."""
+
+    @abstractmethod
+    def chunk_latents(self, batch: SeriesBatch) -> tuple[Tensor, Tensor]:
+        """Means (K, n, outputs) and variances (K, n) of the members' latents, for few series."""
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the members, on which batches have to be."""
+        return self.weights.device
+
+    def member_latents(self, batch: SeriesBatch) -> tuple[Tensor, Tensor]:
+        """Means (K, n, outputs) and variances (K, n) of the members' latents."""
+        size = max(1, min(_CHUNK, _LARGEST_CHUNK // (batch.values.shape[1] * batch.channels)))
+        parts = [self.chunk_latents(chunk) for chunk in batch.split(size)]
+        return torch.cat([mean for mean, _ in parts], dim=1), torch.cat([variance for _, variance in parts], dim=1)
+
+    def latents(self, batch: SeriesBatch) -> Latents:
+        """Mean and variance of the committee's latents."""
+        return average_latents(*self.member_latents(batch), self.weights)
+
+    def probabilities(self, batch: SeriesBatch) -> Tensor:
+        """Class probabilities (n, classes) in float64, rows summing to 1."""
+        assert self.link is not None
+        chances = self.link.probabilities(*self.latents(batch))
+        return chances / chances.sum(dim=1, keepdim=True)
+
+    def mixture(self, batch: SeriesBatch) -> NormalMixture:
+        """The predictive distribution of numbers."""
+        means, variances = self.member_latents(batch)
+        noises = [member.noise_variance for member in self.averaged]
+        total = variances + torch.tensor(noises, dtype=variances.dtype, device=variances.device)[:, None]
+        return NormalMixture(means[:, :, 0], total, self.weights, self.recalibration)
+
+    def mean_and_variance(self, batch: SeriesBatch) -> tuple[Tensor, Tensor]:
+        """Mean and variance of y, two (n,)."""
+        return self.mixture(batch).mean_and_variance()
+
+    def log_predictive(self, batch: SeriesBatch, y: Tensor) -> Tensor:
+        """log p(y | x) of every series, (n,)."""
+        y = y.to(self.device)
+        if self.link is None:
+            return self.mixture(batch).log_density(y)
+        return self.probabilities(batch).gather(1, y.long()[:, None])[:, 0].log()
+
+    def quantiles(self, batch: SeriesBatch, probabilities: list[float]) -> Tensor:
+        """Quantiles of y, (n, probabilities)."""
+        return self.mixture(batch).quantiles(probabilities)
+
+
+def average_latents(means: Tensor, variances: Tensor, weights: Tensor) -> Latents:
+    """Of the members' means (K, n, outputs) and variances (K, n): what they disagree about is variance too."""
+    share = weights.to(means)
+    mean = (share[:, None, None] * means).sum(0)
+    disagreement = (means - mean).square().mean(2)
+    return Latents(mean, (share[:, None] * (variances + disagreement)).sum(0))

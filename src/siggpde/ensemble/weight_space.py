@@ -1,0 +1,180 @@
+r"""A committee of views without its landmark series: weights of features in place of weights of series.
+
+The kernel of a member on finite features is :math:`k(X, Z) = c_0 + \sum_p c_p \, \psi_p(X)^T \psi_p(Z)` over the parts
+p of its blocks, :math:`\psi_p` being features less their mean over the landmarks. So what a prediction needs is
+
+.. math:: \mu(X) = c_0 1^T \alpha + \sum_p \psi_p(X)^T W_p, \qquad W_p = c_p \, \psi_p(Z)^T \alpha,
+
+.. math:: v(X) = \sigma^2 \Big(c_0 + \sum_p c_p |\psi_p(X)|^2 - \Big|c_0 1^T B + \sum_p \psi_p(X)^T F_p\Big|^2\Big),
+          \qquad F_p = c_p \, \psi_p(Z)^T B,
+
+with :math:`\alpha` and the root B of `ensemble.regression`. F has a column for every direction in which the training
+series told something. Of directions that are too many to be kept, those that explain most of the variance of the
+landmarks are: without the others the variance is larger, never smaller. Powers of kernels, and kernels by the PDE, have
+no finite features.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from siggpde.ensemble.averaging import AveragedMembers
+from siggpde.ensemble.link import ClassLink
+from siggpde.ensemble.recalibration import Recalibration
+from siggpde.ensemble.recipes import CONSTANT, Recipe
+from siggpde.ensemble.view_committee import ViewCommittee, ViewMember
+from siggpde.paths import SeriesBatch
+from siggpde.views.base import Block, FeatureBlock, Part, Rows
+from siggpde.views.features import TransformerBlock
+from siggpde.views.saved import SavedBlocks, block_state
+from siggpde.views.standard import Standard
+
+log = logging.getLogger(__name__)
+
+_BYTES = 32 * 2**20  # of the weights and factors of all members
+_EXACT_BYTES = 8 * 2**20  # of the weights, up to which they are float64
+
+
+@dataclass
+class PartWeights:
+    """Of a part of p features: its coefficient c_p, W_p (p, outputs) and F_p (p, r), float32."""
+
+    coefficient: float
+    weights: Tensor
+    factor: Tensor
+
+
+@dataclass
+class WeightMember:
+    """A member's `parts`, by their numbers among the parts of all blocks; `constant` (outputs,) and `root` (r,) are
+    those of the constant kernel, c_0 1^T alpha and c_0 1^T B."""
+
+    recipe: Recipe
+    parts: dict[int, PartWeights]
+    constant: Tensor
+    root: Tensor
+    noise: float
+    amplitude: float
+    score: float
+
+    @property
+    def noise_variance(self) -> float:
+        """Of numbers."""
+        return self.noise * self.amplitude
+
+
+@dataclass
+class WeightCommittee(AveragedMembers):
+    """`blocks` give features and hold nothing of the landmarks but `centres` (p,), their mean, one for every part."""
+
+    standard: Standard
+    blocks: Sequence[Block]
+    centres: list[Tensor]
+    members: list[WeightMember]
+    weights: Tensor
+    link: ClassLink | None = None
+    recalibration: Recalibration | None = None
+
+    @property
+    def averaged(self) -> Sequence[WeightMember]:
+        return self.members
+
+    @torch.no_grad()
+    def chunk_latents(self, batch: SeriesBatch) -> tuple[Tensor, Tensor]:
+        seen, n = self.standard(batch), len(batch)
+        means = [member.constant.expand(n, -1).clone() for member in self.members]
+        told = [member.root.expand(n, -1).clone() for member in self.members]
+        variances = [torch.full_like(mean[:, 0], CONSTANT) for mean in means]
+        features = (
+            part.values for block in self.blocks if isinstance(block, FeatureBlock) for part in block.parts(seen)
+        )
+        for number, (values, centre) in enumerate(zip(features, self.centres, strict=True)):
+            users = [index for index, member in enumerate(self.members) if number in member.parts]
+            centred = values.double() - centre if users else values
+            norms, single = centred.square().sum(1), centred.float()
+            for index in users:
+                part = self.members[index].parts[number]
+                means[index] += (single if part.weights.dtype == torch.float32 else centred) @ part.weights
+                told[index] += single @ part.factor
+                variances[index] += part.coefficient * norms
+        left = [
+            member.amplitude * (variance - each.square().sum(1)).clamp_min(0.0)
+            for member, variance, each in zip(self.members, variances, told, strict=True)
+        ]
+        return torch.stack(means), torch.stack(left)
+
+
+@torch.no_grad()
+def without_series(committee: ViewCommittee, most_bytes: int = _BYTES) -> WeightCommittee:
+    """The committee in weight space; weights and factors together have `most_bytes`, about.
+
+    Its members must have power 1 and its blocks finite features.
+    """
+    blocks = [block for block in committee.blocks if isinstance(block, FeatureBlock)]
+    if len(blocks) < len(committee.blocks) or any(member.recipe.power != 1 for member in committee.members):
+        raise ValueError("kernels by the PDE and powers of kernels need the landmark series, and have no weight space")
+    features = [part for block in blocks for part in block.landmarks]
+    counts = Counter(part.name for part in features)
+    scales = {name: centring.scale for block in blocks for name, centring in block.centring.items()}
+    centres = [part.values.double().mean(0) for part in features]
+    reduced = []
+    for member in committee.members:
+        total = sum(weight for _, weight in member.recipe.weights)
+        shares = {name: weight / total * scales[name] / counts[name] for name, weight in member.recipe.weights}
+        used = {number: shares[part.name] for number, part in enumerate(features) if part.name in shares}
+        reduced.append(_reduced(member, used, features, centres, blocks, most_bytes // len(committee.members)))
+    bare = SavedBlocks([block_state(block) for block in blocks], None, _transformers(blocks))
+    for state in bare.states:
+        state["centring"] = dict.fromkeys(state["centring"])
+    return WeightCommittee(
+        committee.standard, bare, centres, reduced, committee.weights, committee.link, committee.recalibration
+    )
+
+
+def _reduced(
+    member: ViewMember,
+    used: dict[int, float],
+    features: Sequence[Part],
+    centres: Sequence[Tensor],
+    blocks: Sequence[FeatureBlock],
+    most_bytes: int,
+) -> WeightMember:
+    alpha, root = member.regression.alpha, member.regression.root.double()
+    width = sum(features[number].values.shape[1] for number in used)
+    exact = 8 * width * alpha.shape[1] <= min(_EXACT_BYTES, most_bytes // 2)
+    rest = most_bytes // (4 * width) - alpha.shape[1] * (2 if exact else 1)
+    count = max(1, rest)
+    if root.shape[1] > count:
+        log.info("member %s: %d of %d directions of its variance are kept", member.recipe.name, count, root.shape[1])
+        root = root @ _directions(member, blocks, root, count)
+    parts = {}
+    for number, coefficient in used.items():
+        centred = (features[number].values.double() - centres[number]) * coefficient
+        weights = centred.T @ alpha
+        factor = centred.T.float() @ root.float()
+        parts[number] = PartWeights(coefficient, weights if exact else weights.float(), factor)
+    regression = member.regression
+    return WeightMember(
+        member.recipe, parts, CONSTANT * alpha.sum(0), CONSTANT * root.sum(0),
+        regression.noise, regression.amplitude, member.score,
+    )  # fmt: skip
+
+
+def _directions(member: ViewMember, blocks: Sequence[FeatureBlock], root: Tensor, count: int) -> Tensor:
+    """The orthonormal columns U (r, count) for which B U explains the most of the variance of the landmarks."""
+    rows: dict[str, Rows] = {}
+    for block in blocks:
+        rows |= {name: block.centring[name](raw) for name, raw in block.own_rows().items()}
+    explained = member.recipe.mix(rows, rows).gram @ root
+    return torch.linalg.eigh(explained.T @ explained).eigenvectors[:, -count:]
+
+
+def _transformers(blocks: Sequence[FeatureBlock]) -> dict[str, Any]:
+    return {block.name: block.transformer for block in blocks if isinstance(block, TransformerBlock)}

@@ -1,0 +1,106 @@
+"""Fitted estimators for people: what their committee is made of, and the card of a saved one."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, NamedTuple
+
+from siggpde.ensemble.committee import Committee
+from siggpde.ensemble.view_committee import ViewCommittee
+from siggpde.ensemble.weight_space import WeightCommittee
+from siggpde.ensemble.wording import in_words
+from siggpde.estimators.paper_method import PAPER_MODEL
+from siggpde.persistence import model_card
+from siggpde.views.saved import kinds_of_kernels
+
+
+class MemberOfViews(NamedTuple):
+    """A member of a committee of views: its weight, short name, kernel in words, and leave-one-out loss."""
+
+    weight: float
+    name: str
+    kernel: str
+    score: float
+
+
+def members_of_views(committee: ViewCommittee | WeightCommittee) -> list[MemberOfViews]:
+    """The members, heaviest first."""
+    kinds = kinds_of_kernels(committee.blocks)
+    members = [
+        MemberOfViews(weight, member.recipe.name, in_words(member.recipe, kinds), member.score)
+        for weight, member in zip(committee.weights.tolist(), committee.averaged, strict=True)
+    ]
+    return sorted(members, key=lambda member: -member.weight)
+
+
+def series_within(committee: Committee | ViewCommittee | WeightCommittee) -> int:
+    """How many training series the model contains."""
+    return len(committee.landmarks) if isinstance(committee, ViewCommittee) else 0
+
+
+def estimator_card(estimator: Any, path: str | os.PathLike[str]) -> str:
+    """The card of a fitted estimator that is saved as the folder `path`."""
+    shown = os.path.basename(os.fspath(path)) or "model"
+    committee = estimator.committee_
+    own = _card_of_words(estimator) if isinstance(committee, Committee) else _card_of_views(estimator)
+    return model_card(
+        {
+            "title": f"{type(estimator).__name__}, {shown}",
+            "kind": "classification" if hasattr(estimator, "classes_") else "regression",
+            "data": {
+                "series": estimator.n_series_,
+                "channels": estimator.n_channels_,
+                "channel_names": list(estimator.channel_names_),
+                "lengths": tuple(estimator.length_range_),
+                **getattr(estimator, "summary_", {}),
+            },
+            "path": shown,
+            "command": f"siggpde predict {shown} new-series.csv",
+            **own,
+        }
+    )
+
+
+def _card_of_views(estimator: Any) -> dict[str, Any]:
+    committee = estimator.committee_
+    members = members_of_views(committee)
+    count = series_within(committee)
+    return {
+        "model": f"A committee of {len(members)} Gaussian processes on views of the series"
+        if len(members) > 1
+        else "A Gaussian process on views of the series",
+        "members": [(member.weight, member.kernel, member.score) for member in members],
+        "contains": f"This model contains {count} training series (landmarks), {_share(count, estimator.n_series_)}: "
+        "whoever has it can read them. Fit with keep_series=False for a model that contains none."
+        if count
+        else "This model contains no training series, only weights of features.",
+        "settings": {"method": "views", "Models averaged": len(members), "Landmark series": count or None},
+        "scores": {
+            "Leave-one-out loss of the best member, nats a series": min(member.score for member in members),
+            "seconds": getattr(estimator, "seconds_", None),
+        },
+    }
+
+
+def _share(count: int, total: int) -> str:
+    return "all of them" if count >= total else f"of {total}"
+
+
+def _card_of_words(estimator: Any) -> dict[str, Any]:
+    members = estimator.committee_.members
+    first = members[0]
+    by_the_paper = first.settings.get("method") == "paper"
+    settings = {
+        "method": f"paper ({PAPER_MODEL})" if by_the_paper else "views",
+        "likelihood": type(first.model.likelihood).__name__,
+        "Models averaged": len(members),
+        "Their weights": ", ".join(f"{weight:.2f}" for weight in estimator.committee_.weights.tolist()),
+        "words": ", ".join(str(len(member.model.features.words)) for member in members),
+        "directions": ", ".join(str(member.model.features.size) for member in members),
+    }
+    settings |= first.settings["options"]
+    settings["path_length"] = first.settings.get("path_length")
+    exact = first.model.likelihood.is_gaussian
+    judged = f"{'Leave-one-out' if exact else 'Validation'} NLPP of the best member"
+    scores = {"nlpp" if by_the_paper else judged: first.score, "seconds": getattr(estimator, "seconds_", None)}
+    return {"settings": settings, "scores": scores}
