@@ -20,11 +20,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from siggpde.ensemble.committee import Committee
 from siggpde.estimators.loading import Estimator, load
 from siggpde.estimators.regressor import SigGPRegressor
 from siggpde.files import PART_SUFFIX, atomic_write
 from siggpde.hashing import digest
 from siggpde.io import SeriesData, SeriesStream, stream
+from siggpde.persistence import flatten_state, view_committee_state
 from siggpde.progress import Progress
 
 log = logging.getLogger(__name__)
@@ -176,10 +178,14 @@ def _digest(estimator: Estimator) -> str:
     """A hash of everything that predictions depend on."""
     estimator._check_fitted()
     committee = estimator.committee_
+    scaling = [getattr(estimator, name, None) for name in ("target_shift_", "target_scale_")]
+    classes = estimator.classes_.tolist() if not isinstance(estimator, SigGPRegressor) else None
+    settings = (estimator.preparation_.state(), scaling, classes)
+    if not isinstance(committee, Committee):
+        plain, tensors = flatten_state(view_committee_state(committee), "")
+        return digest(*tensors.values(), settings=(*settings, plain))
     tensors = [tensor for member in committee.members for tensor in member.model.state_dict().values()]
     transforms = [member.transform.state() for member in committee.members]
     words = [member.model.features.words for member in committee.members]
-    scaling = [getattr(estimator, name, None) for name in ("target_shift_", "target_scale_")]
-    classes = estimator.classes_.tolist() if not isinstance(estimator, SigGPRegressor) else None
-    settings = (transforms, words, estimator.preparation_.state(), committee.recalibration, committee.sharpness)
-    return digest(committee.weights, *tensors, settings=(*settings, scaling, classes))
+    own = (transforms, words, committee.recalibration, committee.sharpness)
+    return digest(committee.weights, *tensors, settings=(*settings, own))

@@ -111,6 +111,14 @@ def fit(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with a fit that was interrupted.", rich_help_panel=_RUN)
     ] = False,
+    keep_series: Annotated[
+        bool,
+        typer.Option(
+            "--keep-series/--no-keep-series",
+            help="Whether the model may contain training series; without them it has no views by kernels.",
+            rich_help_panel=_MODEL,
+        ),
+    ] = True,
     cache_dir: Annotated[
         Path | None,
         typer.Option(
@@ -153,6 +161,7 @@ def fit(
             "dtype": dtype.value,
             "n_jobs": jobs,
             "cache_dir": cache_dir,
+            "keep_series": keep_series,
         }
         from siggpde.cli.processes import connected_ranks  # noqa: PLC0415 - torch takes long to import
         from siggpde.cli.work.fit import fit_tables, run_fit  # noqa: PLC0415

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -33,7 +34,8 @@ MAX_LANDMARKS = 1500
 _COMPARED = 600  # landmarks on which members are compared
 _HEDGED = 1000  # series up to which more members cost little
 _TUNED = 4000  # series that decide noise and link where there are more series than landmarks
-_SERIES_BYTES = 24 * 2**20  # of landmark series in float32
+_SERIES_BYTES = 24 * 2**20  # of landmark series in float32, their times included
+_MODEL_BYTES = 46e6  # of these and of three roots of as many columns as there are landmarks
 _FEATURE_NUMBERS = 2**28  # of the landmarks' features: 1 GB
 _CHUNK = 1024
 
@@ -125,8 +127,10 @@ def _order(batch: SeriesBatch, seed: int, shard: Shard) -> Tensor:
 
 
 def _landmark_count(batch: SeriesBatch, total: int, settings: ViewSettings) -> int:
-    numbers = batch.values.shape[1] * batch.channels
-    most = min(settings.max_landmarks, max(2, _SERIES_BYTES // (4 * numbers)))
+    numbers = batch.values.shape[1] * (batch.channels + (0 if batch.times is None else 2))  # times are float64
+    # At most so many that 4 m numbers + 3 * 4 m² bytes, series and roots in float32, are those of a model.
+    beside_roots = int((math.sqrt(numbers**2 + 3 * _MODEL_BYTES) - numbers) / 6)
+    most = min(settings.max_landmarks, max(2, min(_SERIES_BYTES // (4 * numbers), beside_roots)))
     count = landmarks_for(total, most)
     if total > count:
         log.info("%d of %d series are landmarks", count, total)

@@ -100,6 +100,9 @@ class SigGPClassifier(_ClassifierMethods, ClassifierBase):
       factorises nothing, and takes minutes rather than seconds.
     - `likelihood`: "auto" or "least_squares", in closed form; "softmax", "bernoulli" (two classes) or "robustmax", by
       variational inference. With method="paper" "auto" is "robustmax", or "bernoulli" for two classes.
+    - `views`: "auto" for all ways of looking at series, or a list of some of "linear", "path", "kernel", "lifted",
+      "windows" and "spectrum", and of pairs (name, transformer): a transformer of your own with `fit` and `transform`,
+      from series (n_cases, n_channels, n_timepoints) to features (n_cases, n_features). "auto" may be in the list too.
     - `members`: how many models are averaged; "auto" is four, or one for other likelihoods, above 20,000 series and
       with method="paper".
     - `n_features`: at most so many signature features a model; "auto" is 2000, or 500 with method="paper", which takes
@@ -117,6 +120,10 @@ class SigGPClassifier(_ClassifierMethods, ClassifierBase):
       "float64", "float32", or "auto": "float32" for very many series only.
     - `checkpoint`: a folder where the state of the fit is kept; with `resume=True` a fit goes on from there.
     - `cache_dir`: a folder where signatures are kept, so that the next fit of the same series need not compute them.
+    - `keep_series`: whether the fitted model may contain training series, the landmarks that its kernels compare with.
+      False fits views with finite features only and keeps weights of these; where directions of the variance are too
+      many for a model of 50 MB, those that tell least are left out, and variances are a little larger. Models of
+      method="paper" and of other likelihoods never contain series.
 
     After `fit`: `classes_`, `n_classes_`, `n_channels_`, `channel_names_`, `length_range_`, `committee_` and
     `preparation_`.

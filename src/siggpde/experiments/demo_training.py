@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 
 from siggpde.datasets import Dataset, load_pendigits
+from siggpde.ensemble.committee import Committee
 from siggpde.estimators import SigGPClassifier
-from siggpde.selection.candidates import candidate_from_settings, describe
+from siggpde.estimators.describing import members_of_views
 
 log = logging.getLogger(__name__)
 
@@ -31,21 +32,15 @@ def train_demo(series: int | None = None, seed: int = 0) -> tuple[dict[str, Any]
     trained = time.perf_counter()
     nlpp = -float(classifier.log_likelihood(data.X_test, data.y_test).mean())
     accuracy = float((classifier.predict(data.X_test) == data.y_test).mean())
-    members = classifier.committee_.members
+    committee = classifier.committee_
+    members = [] if isinstance(committee, Committee) else members_of_views(committee)
     summary = {
         "data": {"name": data.name, "train": len(x_train), "test": len(data.X_test)},
         "accuracy": accuracy,
         "nlpp": nlpp,
         "seconds": {"training": trained - started, "prediction": time.perf_counter() - trained},
         "members": [
-            {
-                "weight": weight,
-                "settings": describe(candidate_from_settings(member.settings)),
-                "words": len(member.model.features.words),
-                "left_out_nlpp": member.score,
-                "seconds": 0.0 if member.history is None else member.history.seconds,
-            }
-            for weight, member in zip(classifier.committee_.weights.tolist(), members, strict=True)
+            {"weight": member.weight, "kernel": member.kernel, "left_out_nlpp": member.score} for member in members
         ],
     }
     return summary, classifier
@@ -77,14 +72,11 @@ def _report(summary: dict[str, Any]) -> str:
         "| --- | --- | --- | --- |",
         f"| {100 * summary['accuracy']:.2f} % | {summary['nlpp']:.4f} | {times} |",
         "",
-        "Settings were chosen by leave-one-out on the training series alone. The models that are averaged:",
+        "Members were chosen by leave-one-out on the training series alone. The models that are averaged:",
         "",
-        "| weight | paths | words | leave-one-out NLPP | seconds |",
-        "| ---: | --- | ---: | ---: | ---: |",
-        *(
-            f"| {m['weight']:.2f} | {m['settings']} | {m['words']} | {m['left_out_nlpp']:.4f} | {m['seconds']:.1f} |"
-            for m in summary["members"]
-        ),
+        "| weight | kernel | leave-one-out loss |",
+        "| ---: | --- | ---: |",
+        *(f"| {m['weight']:.2f} | {m['kernel']} | {m['left_out_nlpp']:.4f} |" for m in summary["members"]),
         "",
         "```python",
         "import siggpde",

@@ -11,7 +11,6 @@ from dataclasses import asdict
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from siggpde.ensemble.link import ClassLink
 from siggpde.ensemble.recalibration import Recalibration
@@ -24,9 +23,6 @@ from siggpde.persistence.manifest import ModelFileError
 from siggpde.views.base import Rows
 from siggpde.views.saved import SavedBlocks, check_transformers, states_of
 from siggpde.views.standard import Standard
-
-KINDS = ("views", "weights")
-"""What the entry "kind" of a state can be: with landmark series, or in weight space."""
 
 
 def view_committee_state(committee: ViewCommittee | WeightCommittee) -> dict[str, Any]:
@@ -43,7 +39,7 @@ def view_committee_state(committee: ViewCommittee | WeightCommittee) -> dict[str
         members = [_weight_member_state(member) for member in committee.members]
         return {"kind": "weights", **state, "centres": committee.centres, "members": members}
     landmarks = committee.landmarks
-    series = {"values": landmarks.values.float(), "lengths": landmarks.lengths}
+    series = {"values": landmarks.values.float(), "lengths": landmarks.lengths, "times": landmarks.times}
     return {"kind": "views", **state, "landmarks": series, "members": [_member_state(m) for m in committee.members]}
 
 
@@ -67,7 +63,8 @@ def view_committee_from_state(
         return WeightCommittee(standard, blocks, state["centres"], parts, weights, link, recalibration)
     if state["kind"] != "views":
         raise ModelFileError(f"the model is a committee of {state['kind']!r}, which is not known here; upgrade siggpde")
-    landmarks = SeriesBatch(state["landmarks"]["values"].double(), state["landmarks"]["lengths"])
+    series = state["landmarks"]
+    landmarks = SeriesBatch(series["values"].double(), series["lengths"], series["times"])
     blocks = SavedBlocks(state["blocks"], landmarks, transformers)
     return ViewCommittee(standard, landmarks, blocks, [_member(m) for m in members], weights, link, recalibration)
 
@@ -105,11 +102,3 @@ def _weight_member_state(member: WeightMember) -> dict[str, Any]:
 def _weight_member(state: Mapping[str, Any]) -> WeightMember:
     parts = {int(number): PartWeights(**part) for number, part in state["parts"].items()}
     return WeightMember(**{**state, "recipe": Recipe.from_state(state["recipe"]), "parts": parts})
-
-
-def tensors_in(state: Any) -> list[Tensor]:
-    """All tensors of a nested state, in its order."""
-    if isinstance(state, Tensor):
-        return [state]
-    values = state.values() if isinstance(state, Mapping) else state if isinstance(state, list | tuple) else ()
-    return [tensor for value in values for tensor in tensors_in(value)]

@@ -8,8 +8,11 @@ from typing import Any
 from rich.table import Table
 
 from siggpde.cli.console import column_table, summary_table
-from siggpde.ensemble.committee import Member
+from siggpde.ensemble.committee import Committee, Member
+from siggpde.ensemble.view_committee import ViewCommittee
+from siggpde.ensemble.weight_space import WeightCommittee
 from siggpde.estimators.classifier import SigGPClassifier
+from siggpde.estimators.describing import members_of_views, series_within
 from siggpde.estimators.loading import Estimator, load
 from siggpde.paths import PathOptions
 from siggpde.persistence.folder import MANIFEST
@@ -17,6 +20,8 @@ from siggpde.persistence.manifest import parse_manifest
 from siggpde.selection.candidates import candidate_from_settings, describe, describe_options
 
 _MAX_NAMES = 20
+_UNSET: tuple[Any, ...] = (None, "auto", False)
+_USUAL: dict[str, tuple[Any, ...]] = {"keep_series": (True,)}
 _NOT_SETTINGS = ("channel_names", "verbose", "checkpoint", "resume")
 
 
@@ -29,23 +34,37 @@ def model_summary(path: Path) -> dict[str, Any]:
 
 def estimator_summary(estimator: Estimator) -> dict[str, Any]:
     """Task, training data, members with their scores, and settings of a fitted estimator, as plain values."""
-    committee = estimator.committee_
     classifies = isinstance(estimator, SigGPClassifier)
     parameters = estimator.get_params(deep=False)
-    members = zip(committee.weights.tolist(), committee.members, strict=True)
     return {
         "task": "classification" if classifies else "regression",
-        "method": committee.members[0].settings.get("method", "views"),
-        "likelihood": type(committee.members[0].model.likelihood).__name__,
+        **_committee_summary(estimator.committee_, classifies),
         "series": estimator.n_series_,
         "channel_names": list(estimator.channel_names_),
         "lengths": list(estimator.length_range_),
         **estimator.summary_,
-        "members": [{"weight": weight, **_member_summary(member)} for weight, member in members],
         "settings": {key: _plain(value) for key, value in parameters.items() if key not in _NOT_SETTINGS},
         "reading": dict(getattr(estimator, "reading_", {})),
         "seconds": estimator.seconds_,
     }
+
+
+def _committee_summary(committee: Committee | ViewCommittee | WeightCommittee, classifies: bool) -> dict[str, Any]:
+    """Method, likelihood, how many training series the model contains, and the members, heaviest first for views."""
+    if isinstance(committee, Committee):
+        members = [
+            {"weight": weight, **_member_summary(member)}
+            for weight, member in zip(committee.weights.tolist(), committee.members, strict=True)
+        ]
+        method = committee.members[0].settings.get("method", "views")
+        likelihood = type(committee.members[0].model.likelihood).__name__
+    else:
+        members = [
+            {"weight": member.weight, "name": member.name, "kernel": member.kernel, "nlpp": member.score}
+            for member in members_of_views(committee)
+        ]
+        method, likelihood = "views", "LeastSquares" if classifies else "Gaussian"
+    return {"method": method, "likelihood": likelihood, "contains": series_within(committee), "members": members}
 
 
 def model_tables(summary: dict[str, Any], title: str) -> list[Table]:
@@ -54,7 +73,7 @@ def model_tables(summary: dict[str, Any], title: str) -> list[Table]:
     rows += [("method", summary["method"]), *data_rows(summary)]
     if summary["reading"]:
         rows.append(("read with", " ".join(f"--{key} {_option(value)}" for key, value in summary["reading"].items())))
-    chosen = {key: value for key, value in summary["settings"].items() if value not in (None, "auto", False)}
+    chosen = {key: value for key, value in summary["settings"].items() if value not in _USUAL.get(key, _UNSET)}
     origin: list[tuple[str, Any]] = [("settings", ", ".join(f"{key} {value}" for key, value in chosen.items()))]
     origin.append(("seconds to fit", f"{summary['seconds']:.1f}"))
     if "created" in summary:
@@ -77,12 +96,18 @@ def data_rows(summary: dict[str, Any]) -> list[tuple[str, Any]]:
         rows.append((f"{len(shown)} classes", _listed(shown)))
     else:
         rows.append(("target", f"mean {summary['target_mean']:.4g}, spread {summary['target_spread']:.4g}"))
+    if summary["contains"]:
+        rows.append(("contains", f"{summary['contains']} of the training series (landmarks)"))
     return rows
 
 
 def member_table(summary: dict[str, Any]) -> Table:
-    """A row for every member: how it makes paths, its size, its weight and its scores."""
+    """A row for every member: its kernel, or how it makes paths and its size; its weight and its scores."""
     members = summary["members"]
+    if "kernel" in members[0]:
+        rows = [[member["kernel"], f"{member['weight']:.2f}", _number(member["nlpp"])] for member in members]
+        title = f"{_models(len(members))}, with leave-one-out losses (nats a series), by which they were chosen"
+        return column_table(title, ["kernel", "weight", "loss"], rows)
     with_accuracy = any(member["accuracy"] is not None for member in members)
     header = ["paths", "words", "weight", "NLPP", *["accuracy"] * with_accuracy]
     rows = []
