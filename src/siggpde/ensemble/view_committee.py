@@ -80,8 +80,6 @@ class ViewCommittee(AveragedMembers):
 
     def to(self, device: torch.device | str) -> ViewCommittee:
         """Moves everything to a device, in place, and returns the committee; after an error nothing has moved."""
-        if torch.device(device) == self.device:
-            return self
         moved = replace(
             self,
             standard=self.standard.to(device),

@@ -19,7 +19,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -33,7 +33,7 @@ from siggpde.ensemble.view_committee import ViewCommittee, ViewMember
 from siggpde.paths import SeriesBatch
 from siggpde.views.base import Block, FeatureBlock, Part, Rows
 from siggpde.views.features import TransformerBlock
-from siggpde.views.saved import SavedBlocks, block_state, moved
+from siggpde.views.saved import SavedBlocks, block_state
 from siggpde.views.standard import Standard
 
 log = logging.getLogger(__name__)
@@ -69,13 +69,6 @@ class WeightMember:
         """Of numbers."""
         return self.noise * self.amplitude
 
-    def to(self, device: torch.device | str) -> WeightMember:
-        parts = {
-            number: replace(part, weights=part.weights.to(device), factor=part.factor.to(device))
-            for number, part in self.parts.items()
-        }
-        return replace(self, parts=parts, constant=self.constant.to(device), root=self.root.to(device))
-
 
 @dataclass
 class WeightCommittee(AveragedMembers):
@@ -92,17 +85,6 @@ class WeightCommittee(AveragedMembers):
     @property
     def averaged(self) -> Sequence[WeightMember]:
         return self.members
-
-    def to(self, device: torch.device | str) -> WeightCommittee:
-        """Moves everything to a device, in place, and returns the committee."""
-        if torch.device(device) == self.device:
-            return self
-        self.blocks = moved(self.blocks, device)
-        self.members = [member.to(device) for member in self.members]
-        self.standard, self.weights = self.standard.to(device), self.weights.to(device)
-        self.centres = [centre.to(device) for centre in self.centres]
-        self.link = None if self.link is None else self.link.to(device)
-        return self
 
     @torch.no_grad()
     def chunk_latents(self, batch: SeriesBatch) -> tuple[Tensor, Tensor]:

@@ -130,11 +130,6 @@ class SeriesEstimator:
     def _update(self, X: Any, y: Tensor) -> None:
         """Updates the posteriors of all members with new series; after an error all of them are as before."""
         batch = self._batch(X, len(y))
-        if isinstance(self.committee_, WeightCommittee):
-            raise ValueError(
-                "partial_fit needs the landmark series, which keep_series=False left out; fit again with all the "
-                "series, or with keep_series=True"
-            )
         if isinstance(self.committee_, ViewCommittee):
             with threads(self.n_jobs):
                 update_views(self.committee_, batch, y.to(self.committee_.device))
@@ -164,7 +159,7 @@ class SeriesEstimator:
         (`siggpde.explain.global_importance`)."""
         batch = self._batch(X)
         with threads(self.n_jobs):
-            return global_importance(self._explained(), batch, self._names(), top)
+            return global_importance(self.committee_, batch, self._names(), top)
 
     def explain(self, X: Any, top: int = 10, background: Any = None) -> list[SeriesExplanation]:
         """Why each of the series X is predicted as it is (`siggpde.explain.explain_series`).
@@ -176,17 +171,7 @@ class SeriesEstimator:
         reference = None if background is None else self._batch(background)
         with threads(self.n_jobs):
             labels = getattr(self, "classes_", None)
-            return explain_series(self._explained(), batch, self._names(), labels, top, background=reference)
-
-    def _explained(self) -> Committee | ViewCommittee:
-        committee = self.committee_
-        if isinstance(committee, WeightCommittee):
-            raise ValueError("a model without its landmark series has no explanations yet; fit with keep_series=True")
-        if isinstance(committee, VariationalViewCommittee):
-            raise ValueError(
-                f"explanations are for likelihood='auto' and for method='paper', not for {self.likelihood!r} on views"
-            )
-        return committee
+            return explain_series(self.committee_, batch, self._names(), labels, top, background=reference)
 
     def _names(self) -> tuple[str, ...]:
         return self.preparation_.names(self.channel_names_)

@@ -78,11 +78,6 @@ class SavedBlocks(Sequence[Block]):
         return block
 
 
-def moved(blocks: Sequence[Block], device: torch.device | str) -> Sequence[Block]:
-    """The blocks on a device; those that are not yet restored are restored first."""
-    return [block.to(device) for block in blocks]
-
-
 def states_of(blocks: Sequence[Block]) -> list[dict[str, Any]]:
     """The states of blocks, with nothing computed for those that are not yet restored."""
     return blocks.states if isinstance(blocks, SavedBlocks) else [block_state(block) for block in blocks]
