@@ -29,7 +29,7 @@ def test_a_fit_says_what_it_did_and_saves_the_model(table: Path, tmp_path: Path)
     assert facts["labels"] == {"[red]": 15, "blue": 15}
     assert facts["channel_names"] == ["day", "x", "y"]
     assert len(facts["members"]) == 1 and facts["members"][0]["weight"] == 1
-    assert facts["members"][0]["nlpp"] < 0.5 and facts["members"][0]["accuracy"] > 0.8
+    assert facts["members"][0]["nlpp"] < 0.5 and facts["members"][0]["kernel"] and facts["contains"] == 30
     assert facts["output"] == str(tmp_path / "model") and facts["seconds"] > 0
     model = loaded(tmp_path / "model")
     assert type(model) is siggpde.SigGPClassifier
@@ -42,7 +42,7 @@ def test_a_fit_says_what_it_did_and_saves_the_model(table: Path, tmp_path: Path)
 def test_the_summary_shows_labels_as_they_are(table: Path, tmp_path: Path):
     result = fit(table, tmp_path / "model", "--target", "kind")
     assert result.exit_code == 0, result.output
-    for words in ("[red] (15), blue (15)", "LeastSquares", "One model, with leave-one-out scores", "3 channels"):
+    for words in ("[red] (15), blue (15)", "LeastSquares", "One model, with leave-one-out losses", "3 channels"):
         assert words in result.stdout
     assert str(tmp_path)[:20] in result.stdout
 
@@ -84,7 +84,15 @@ def test_numbers_with_fractions_are_a_regression(table: Path, tmp_path: Path):
     facts = json.loads(result.stdout)
     assert facts["task"] == "regression" and "regression:" in result.stderr
     assert facts["target_mean"] == pytest.approx(1.65, abs=0.2)
-    assert facts["likelihood"] == "Gaussian" and facts["members"][0]["accuracy"] is None
+    assert facts["likelihood"] == "Gaussian" and facts["members"][0]["nlpp"] < 2
+
+
+def test_a_model_without_training_series(table: Path, tmp_path: Path):
+    result = fit(table, tmp_path / "model", "--target", "kind", "--no-keep-series", "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["contains"] == 0 and not loaded(tmp_path / "model").keep_series
+    assert "contains no training series" in (tmp_path / "model" / "README.md").read_text()
+    assert "keep_series False" in run("info", tmp_path / "model").stdout
 
 
 @pytest.mark.parametrize(

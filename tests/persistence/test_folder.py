@@ -36,7 +36,7 @@ def test_a_folder_is_json_tensors_and_a_card(saved: Path):
     assert files(saved) == ["README.md", "model.json", f"weights-{digest[:16]}.safetensors"]
     assert (saved / "README.md").read_text() == "# Old"
     content = json.loads((saved / "model.json").read_text())
-    assert content["format"] == "siggpde" and content["format_version"] == 1
+    assert content["format"] == "siggpde" and content["format_version"] == 2
     assert content["files"] == [{"name": data.name, "bytes": data.stat().st_size, "sha256": digest}]
     assert set(content["versions"]) == {"siggpde", "python", "torch", "numpy"}
     assert content["created"].endswith("+00:00")

@@ -1,4 +1,5 @@
-"""What very many series can afford: how many landmarks, and which members, by leave-one-out gain a second.
+"""What very many series can afford: how many landmarks, and which members, by leave-one-out gain a second; and how
+many landmarks a model can.
 
 Up to 20,000 series everything is affordable. Above, landmarks become fewer, and members are taken in the order of their
 weights as long as the work on all series stays within the budget; if none does, the best of the cheapest is taken.
@@ -7,6 +8,7 @@ weights as long as the work on all series stays within the budget; if none does,
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Mapping, Sequence
 
 import torch
@@ -17,8 +19,22 @@ from siggpde.ensemble.recipes import Recipe
 log = logging.getLogger(__name__)
 
 LARGE = 20_000
+_SERIES_BYTES = 24 * 2**20  # of landmark series in float32, their times included
+_MODEL_BYTES = 46e6  # of these and of the roots of all members, of as many columns as there are landmarks
 _FEWEST_LANDMARKS = 500
 _BUDGET = 900.0  # seconds of one core for the rows of all series
+
+
+def landmarks_in_a_model(numbers: int, members: int) -> int:
+    """The most landmarks m of so many numbers each for a model of at most 50 MB: series and roots, in float32, have
+    4 m numbers + 4 m² members bytes.
+
+    Examples:
+        >>> landmarks_in_a_model(100, 3), landmarks_in_a_model(4000, 3), landmarks_in_a_model(40_000, 8)
+        (1941, 1402, 157)
+    """
+    beside_roots = int((math.sqrt(numbers**2 + members * _MODEL_BYTES) - numbers) / (2 * members))
+    return max(2, min(_SERIES_BYTES // (4 * numbers), beside_roots))
 
 
 def landmarks_for(total: int, most: int) -> int:

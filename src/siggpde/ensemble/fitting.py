@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,14 +11,12 @@ import torch
 from torch import Tensor
 
 from siggpde.distributed.shard import Shard
-from siggpde.ensemble.averaging import average_latents
-from siggpde.ensemble.budget import affordable, landmarks_for
-from siggpde.ensemble.link import fit_link
-from siggpde.ensemble.mixture import NormalMixture
-from siggpde.ensemble.recalibration import recalibrate
+from siggpde.ensemble.budget import affordable, landmarks_for, landmarks_in_a_model
+from siggpde.ensemble.calibration import calibrated
 from siggpde.ensemble.recipes import Recipe, kernels_of, recipes
 from siggpde.ensemble.regression import LeftOut, Normal, Regression, Targets, fit_exact
 from siggpde.ensemble.view_committee import ViewCommittee, ViewMember
+from siggpde.ensemble.weight_space import WeightCommittee, without_series
 from siggpde.ensemble.weights import bootstrap_weights
 from siggpde.paths import PathOptions, SeriesBatch
 from siggpde.paths.sharding import all_gather_series
@@ -34,8 +31,6 @@ MAX_LANDMARKS = 1500
 _COMPARED = 600  # landmarks on which members are compared
 _HEDGED = 1000  # series up to which more members cost little
 _TUNED = 4000  # series that decide noise and link where there are more series than landmarks
-_SERIES_BYTES = 24 * 2**20  # of landmark series in float32, their times included
-_MODEL_BYTES = 46e6  # of these and of three roots of as many columns as there are landmarks
 _FEATURE_NUMBERS = 2**28  # of the landmarks' features: 1 GB
 _CHUNK = 1024
 
@@ -45,8 +40,8 @@ class ViewSettings:
     """The checked settings of a fit on views.
 
     `own` are views beside those of `kinds`; `options` fixes how paths are made, None takes several ways; `words` is the
-    most that a view of paths has; `members` the most that are averaged, None for the usual number; `powers` whether
-    kernels may be taken to a power.
+    most that a view of paths has; `members` the most that are averaged, None for the usual number. Without
+    `keep_series` the committee is one of weights of features, and kernels are not taken to a power.
     """
 
     kinds: tuple[str, ...] = KINDS
@@ -54,14 +49,16 @@ class ViewSettings:
     options: PathOptions | None = None
     words: int = 2000
     members: int | None = None
-    powers: bool = True
+    keep_series: bool = True
     max_landmarks: int = MAX_LANDMARKS
     seed: int = 0
     time_limit: float | None = None
     progress: bool | None = False
 
 
-def fit_view_committee(batch: SeriesBatch, targets: Targets, settings: ViewSettings, shard: Shard) -> ViewCommittee:
+def fit_view_committee(
+    batch: SeriesBatch, targets: Targets, settings: ViewSettings, shard: Shard
+) -> ViewCommittee | WeightCommittee:
     """The committee for the series of all ranks; `batch` are those of this rank, `targets` those of all."""
     started = time.perf_counter()
     standard = Standard.fit(batch, shard.ranks)
@@ -76,7 +73,7 @@ def fit_view_committee(batch: SeriesBatch, targets: Targets, settings: ViewSetti
         ]
         bar.start("views", len(views))
         blocks, rows, measured = _fitted(views, landmarks, settings, started, bar)
-        found = [recipe for recipe in recipes(_kinds(blocks)) if settings.powers or recipe.power == 1]
+        found = [recipe for recipe in recipes(_kinds(blocks)) if settings.keep_series or recipe.power == 1]
         bar.start("comparing members", len(found))
         compared = min(count, _COMPARED)
         results = _compare(found, rows, own_targets, compared, bar)
@@ -104,10 +101,14 @@ def fit_view_committee(batch: SeriesBatch, targets: Targets, settings: ViewSetti
         ViewMember(found[index], fit, _norms(found[index], rows), left_out.score)
         for index, (fit, left_out) in zip(chosen, fits, strict=True)
     ]
-    return _calibrated(
-        ViewCommittee(standard, landmarks, blocks, members, weights[chosen].to(batch.values.device)),
-        [left_out for _, left_out in fits], tuned,
-    )  # fmt: skip
+    committee = ViewCommittee(standard, landmarks, blocks, members, weights[chosen].to(batch.values.device))
+    left_out = [each for _, each in fits]
+    if settings.keep_series:
+        return calibrated(committee, left_out, tuned)
+    reduced, more = without_series(committee, complete=shard.total <= count)
+    for each, variance in zip(left_out, more, strict=True):
+        each.variance = each.variance + (variance if shard.total <= count else variance.mean())
+    return calibrated(reduced, left_out, tuned)
 
 
 def _order(batch: SeriesBatch, seed: int, shard: Shard) -> Tensor:
@@ -128,9 +129,7 @@ def _order(batch: SeriesBatch, seed: int, shard: Shard) -> Tensor:
 
 def _landmark_count(batch: SeriesBatch, total: int, settings: ViewSettings) -> int:
     numbers = batch.values.shape[1] * (batch.channels + (0 if batch.times is None else 2))  # times are float64
-    # At most so many that 4 m numbers + 3 * 4 m² bytes, series and roots in float32, are those of a model.
-    beside_roots = int((math.sqrt(numbers**2 + 3 * _MODEL_BYTES) - numbers) / 6)
-    most = min(settings.max_landmarks, max(2, min(_SERIES_BYTES // (4 * numbers), beside_roots)))
+    most = min(settings.max_landmarks, landmarks_in_a_model(numbers, settings.members or _most_members(total)))
     count = landmarks_for(total, most)
     if total > count:
         log.info("%d of %d series are landmarks", count, total)
@@ -246,21 +245,6 @@ def _chunks(batch: SeriesBatch, standard: Standard) -> Iterator[tuple[slice, Ser
     for part in batch.split(_CHUNK):
         yield slice(start, start + len(part)), standard(part)
         start += len(part)
-
-
-def _calibrated(committee: ViewCommittee, left_out: Sequence[LeftOut], targets: Targets) -> ViewCommittee:
-    """The committee with its link or recalibration, fitted to left-out series that are averaged as new ones are."""
-    means = torch.stack([each.mean for each in left_out])
-    variances = torch.stack([each.variance for each in left_out])
-    if targets.classes is not None:
-        average = average_latents(means, variances, committee.weights)
-        committee.link = fit_link(average.mean, average.variance, targets)
-        return committee
-    noises = [member.noise_variance for member in committee.members]
-    total = variances + torch.tensor(noises, dtype=variances.dtype, device=variances.device)[:, None]
-    mixture = NormalMixture(means[:, :, 0], total, committee.weights)
-    committee.recalibration = recalibrate(mixture.deviations(targets.y))
-    return committee
 
 
 def _report(found: Sequence[Recipe], results: Sequence[tuple[Regression, LeftOut]], weights: Tensor) -> None:

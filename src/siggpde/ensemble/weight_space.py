@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,8 +38,9 @@ from siggpde.views.standard import Standard
 
 log = logging.getLogger(__name__)
 
-_BYTES = 32 * 2**20  # of the weights and factors of all members
-_EXACT_BYTES = 8 * 2**20  # of the weights, up to which they are float64
+_BYTES = 40_000_000  # of the weights and factors of all members
+_EXACT_BYTES = 2**20  # of the weights of a member, up to which they are float64
+_FOLDS = 5
 
 
 @dataclass
@@ -112,10 +113,14 @@ class WeightCommittee(AveragedMembers):
 
 
 @torch.no_grad()
-def without_series(committee: ViewCommittee, most_bytes: int = _BYTES) -> WeightCommittee:
-    """The committee in weight space; weights and factors together have `most_bytes`, about.
+def without_series(
+    committee: ViewCommittee, *, complete: bool, most_bytes: int = _BYTES
+) -> tuple[WeightCommittee, list[Tensor]]:
+    """The committee in weight space, whose weights and factors together have `most_bytes`, about.
 
-    Its members must have power 1 and its blocks finite features.
+    Also by how much larger the variances of its members are, (m,) each, for series like the landmarks that are not
+    among the training series; `complete`: whether these are the landmarks and no others. The members must have power 1
+    and the blocks finite features.
     """
     blocks = [block for block in committee.blocks if isinstance(block, FeatureBlock)]
     if len(blocks) < len(committee.blocks) or any(member.recipe.power != 1 for member in committee.members):
@@ -124,56 +129,82 @@ def without_series(committee: ViewCommittee, most_bytes: int = _BYTES) -> Weight
     counts = Counter(part.name for part in features)
     scales = {name: centring.scale for block in blocks for name, centring in block.centring.items()}
     centres = [part.values.double().mean(0) for part in features]
-    reduced = []
+    rows: dict[str, Rows] = {}
+    for block in blocks:
+        rows |= {name: block.centring[name](raw) for name, raw in block.own_rows().items()}
+    reduced, more = [], []
     for member in committee.members:
         total = sum(weight for _, weight in member.recipe.weights)
         shares = {name: weight / total * scales[name] / counts[name] for name, weight in member.recipe.weights}
         used = {number: shares[part.name] for number, part in enumerate(features) if part.name in shares}
-        reduced.append(_reduced(member, used, features, centres, blocks, most_bytes // len(committee.members)))
+        gram = member.recipe.mix(rows, rows).gram
+        root, exact = _fewer_directions(member, gram, features, used, most_bytes // len(committee.members))
+        reduced.append(_reduced(member, root, exact, used, features, centres))
+        more.append(_missing(member, gram, root, complete))
     bare = SavedBlocks([block_state(block) for block in blocks], None, _transformers(blocks))
     for state in bare.states:
         state["centring"] = dict.fromkeys(state["centring"])
-    return WeightCommittee(
-        committee.standard, bare, centres, reduced, committee.weights, committee.link, committee.recalibration
-    )
+    weights, link, recalibration = committee.weights, committee.link, committee.recalibration
+    return WeightCommittee(committee.standard, bare, centres, reduced, weights, link, recalibration), more
+
+
+def _fewer_directions(
+    member: ViewMember, gram: Tensor, features: Sequence[Part], used: Mapping[int, float], most_bytes: int
+) -> tuple[Tensor, bool]:
+    """B U (m, count), for the orthonormal U with which it explains most of the variance of the landmarks; and whether
+    there is room for weights in float64."""
+    root, outputs = member.regression.root.double(), member.regression.alpha.shape[1]
+    width = sum(features[number].values.shape[1] for number in used)
+    exact = 8 * width * outputs <= min(_EXACT_BYTES, most_bytes // 2)
+    count = max(1, most_bytes // (4 * width) - outputs * (2 if exact else 1))
+    if root.shape[1] <= count:
+        return root, exact
+    log.info("member %s: %d of %d directions of its variance are kept", member.recipe.name, count, root.shape[1])
+    explained = gram @ root
+    return root @ torch.linalg.eigh(explained.T @ explained).eigenvectors[:, -count:], exact
 
 
 def _reduced(
     member: ViewMember,
-    used: dict[int, float],
+    root: Tensor,
+    exact: bool,
+    used: Mapping[int, float],
     features: Sequence[Part],
     centres: Sequence[Tensor],
-    blocks: Sequence[FeatureBlock],
-    most_bytes: int,
 ) -> WeightMember:
-    alpha, root = member.regression.alpha, member.regression.root.double()
-    width = sum(features[number].values.shape[1] for number in used)
-    exact = 8 * width * alpha.shape[1] <= min(_EXACT_BYTES, most_bytes // 2)
-    rest = most_bytes // (4 * width) - alpha.shape[1] * (2 if exact else 1)
-    count = max(1, rest)
-    if root.shape[1] > count:
-        log.info("member %s: %d of %d directions of its variance are kept", member.recipe.name, count, root.shape[1])
-        root = root @ _directions(member, blocks, root, count)
-    parts = {}
+    regression, parts = member.regression, {}
     for number, coefficient in used.items():
         centred = (features[number].values.double() - centres[number]) * coefficient
-        weights = centred.T @ alpha
+        weights = centred.T @ regression.alpha
         factor = centred.T.float() @ root.float()
         parts[number] = PartWeights(coefficient, weights if exact else weights.float(), factor)
-    regression = member.regression
     return WeightMember(
-        member.recipe, parts, CONSTANT * alpha.sum(0), CONSTANT * root.sum(0),
+        member.recipe, parts, CONSTANT * regression.alpha.sum(0), CONSTANT * root.sum(0),
         regression.noise, regression.amplitude, member.score,
     )  # fmt: skip
 
 
-def _directions(member: ViewMember, blocks: Sequence[FeatureBlock], root: Tensor, count: int) -> Tensor:
-    """The orthonormal columns U (r, count) for which B U explains the most of the variance of the landmarks."""
-    rows: dict[str, Rows] = {}
-    for block in blocks:
-        rows |= {name: block.centring[name](raw) for name, raw in block.own_rows().items()}
-    explained = member.recipe.mix(rows, rows).gram @ root
-    return torch.linalg.eigh(explained.T @ explained).eigenvectors[:, -count:]
+def _missing(member: ViewMember, gram: Tensor, root: Tensor, complete: bool) -> Tensor:
+    """How much of the variance of series like the landmarks, (m,), directions would tell that are not kept.
+
+    Where all training series are landmarks, which a regression knows better than new ones, by cross-validation: with
+    K = V s V^T of the other folds, the columns of the root are V (s + noise)^(-1/2), those with the largest s kept.
+    """
+    regression, count = member.regression, root.shape[1]
+    if count == regression.root.shape[1]:
+        return torch.zeros_like(gram[:, 0])
+    if not complete:
+        told, kept = (gram @ regression.root.double()).square().sum(1), (gram @ root).square().sum(1)
+        return regression.amplitude * (told - kept).clamp_min(0.0)
+    missing = torch.zeros_like(gram[:, 0])
+    fold = torch.arange(len(gram), device=gram.device) % _FOLDS
+    for number in range(_FOLDS):
+        held, others = fold == number, fold != number
+        share, vectors = torch.linalg.eigh(gram[others][:, others])
+        rest = slice(0, max(0, len(share) - count))
+        told = gram[held][:, others] @ vectors[:, rest] / (share[rest].clamp_min(0.0) + regression.noise).sqrt()
+        missing[held] = regression.amplitude * told.square().sum(1)
+    return missing
 
 
 def _transformers(blocks: Sequence[FeatureBlock]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from siggpde.ensemble.starting import Start
 from siggpde.ensemble.variational_fitting import AscentSettings, fit_variational
 from siggpde.ensemble.variational_views import VariationalViewCommittee
 from siggpde.ensemble.view_committee import ViewCommittee
-from siggpde.ensemble.weight_space import WeightCommittee, without_series
+from siggpde.ensemble.weight_space import WeightCommittee
 from siggpde.estimators.fitting import FitSettings
 from siggpde.gp.likelihood_names import LikelihoodName
 from siggpde.paths import SeriesBatch
@@ -41,8 +41,7 @@ def fit_by_views(
     started = time.perf_counter()
     by_class = _class_weights(y, settings)
     if LikelihoodName(settings.likelihood).closed_form:
-        committee = _regressions(batch, y, classes, settings, by_class, shard)
-        return committee if settings.keep_series else without_series(committee)
+        return _regressions(batch, y, classes, settings, by_class, shard)
     if not settings.keep_series:
         raise ValueError(
             f"likelihood={settings.likelihood!r} needs the landmark series to predict; take likelihood='auto' with "
@@ -56,6 +55,7 @@ def fit_by_views(
     limit = settings.time_limit
     closed = replace(settings, members=settings.members or 1, time_limit=None if limit is None else limit / 2)
     chosen = _regressions(batch, compared, classes, closed, by_class, shard)
+    assert isinstance(chosen, ViewCommittee)
     return fit_variational(
         chosen,
         batch,
@@ -76,7 +76,7 @@ def _class_weights(y: Tensor, settings: FitSettings) -> Tensor | None:
 
 def _regressions(
     batch: SeriesBatch, y: Tensor, classes: int | None, settings: FitSettings, by_class: Tensor | None, shard: Shard
-) -> ViewCommittee:
+) -> ViewCommittee | WeightCommittee:
     kinds, own = settings.views
     if not settings.keep_series:
         kinds = tuple(kind for kind in kinds if kind not in NEED_SERIES)
@@ -89,14 +89,15 @@ def _regressions(
             options=settings.options,
             words=settings.n_features,
             members=settings.members,
-            powers=settings.keep_series,
+            keep_series=settings.keep_series,
             seed=settings.seed,
             time_limit=settings.time_limit,
             progress=settings.progress,
         ),
         shard,
     )
-    committee.class_weights = by_class
+    if isinstance(committee, ViewCommittee):
+        committee.class_weights = by_class
     return committee
 
 

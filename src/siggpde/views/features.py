@@ -144,8 +144,8 @@ def _features(transformer: Any, batch: SeriesBatch, name: str, count: int | None
 
 
 def _sines(length: int, channels: int, ragged: bool) -> SeriesBatch:
-    """One series whose channel c is sin(2 pi (c + 1) t + c) at t from 0 to 1."""
+    """One series whose channel c is t + sin(2 pi (c + 1) t + c) at t from 0 to 1."""
     steps = torch.linspace(0, 1, length, dtype=torch.float64)[:, None]
     channel = torch.arange(channels, dtype=torch.float64)
-    values = torch.sin(2 * torch.pi * (channel + 1) * steps + channel)[None]
+    values = (steps + torch.sin(2 * torch.pi * (channel + 1) * steps + channel))[None]
     return SeriesBatch(values, torch.tensor([length]) if ragged else None)

@@ -1,0 +1,108 @@
+"""Saved committees of views: bitwise the same predictions, what is in the folder and what its card says."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import siggpde
+from helpers.small_estimators import estimator, outputs, rising, walks
+from siggpde import SigGPClassifier, SigGPRegressor
+from siggpde.ensemble.view_committee import ViewCommittee
+from siggpde.ensemble.weight_space import WeightCommittee
+from siggpde.persistence import read_folder
+from siggpde.streaming import _digest
+from siggpde.views.saved import SavedBlocks, block_from_state, block_state
+
+KINDS = ("classifier", "regressor")
+X, Y = rising(40, noise=3.0)
+WAVES = walks(40, 3, 40)
+TIMED = np.concatenate([np.random.default_rng(1).exponential(size=(40, 1, 12)).cumsum(axis=2), X], axis=1)
+DEFAULTS: dict[str, Any] = {"members": "auto", "transforms": "auto", "n_features": 60}
+
+
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("series", "settings"),
+    [
+        (WAVES, DEFAULTS),
+        ([one[:, : 20 + i % 9] for i, one in enumerate(WAVES)], DEFAULTS),
+        (TIMED, {**DEFAULTS, "time_channel": 0}),
+        (X[:, 0], {**DEFAULTS, "views": ["windows", "linear"]}),
+    ],
+    ids=["waves", "ragged", "timed", "listed"],
+)
+def test_predictions_are_bitwise_the_same(kind: str, series: Any, settings: dict[str, Any], keep: bool, tmp_path: Path):
+    fitted = estimator(kind, **settings, keep_series=keep).fit(series, Y)
+    fitted.save(tmp_path / "m")
+    loaded = siggpde.load(tmp_path / "m")
+    assert type(loaded.committee_) is (ViewCommittee if keep else WeightCommittee)
+    assert _digest(loaded) == _digest(fitted)  # nothing is computed for it
+    assert np.array_equal(outputs(fitted, series), outputs(loaded, series))
+    assert np.array_equal(fitted.log_likelihood(series, Y), loaded.log_likelihood(series, Y))
+    assert loaded.get_params() == fitted.get_params() and _digest(loaded) == _digest(fitted)
+    loaded.save(tmp_path / "again")
+    first, again = (read_folder(tmp_path / name)[0] for name in ("m", "again"))
+    assert first.keys() == again.keys() and all(torch.equal(first[name], again[name]) for name in first)
+
+
+@pytest.mark.parametrize("views", ["linear", "path", "kernel", "lifted", "windows", "spectrum"])
+def test_features_of_landmarks_are_bitwise_the_same(views: str):
+    fitted = SigGPRegressor(views=[views], n_features=60).fit(WAVES, WAVES[:, 0, -1])
+    committee = fitted.committee_
+    assert isinstance(committee, ViewCommittee)
+    for block in committee.blocks:
+        again = block_from_state(block_state(block), committee.landmarks, {})
+        assert block.centring.keys() == again.centring.keys()
+        rows, others = block.rows(committee.landmarks), again.rows(committee.landmarks)
+        assert all(torch.equal(a, b) for name in rows for a, b in zip(rows[name], others[name], strict=True))
+
+
+def test_many_landmarks_have_single_precision_roots_and_pivots(tmp_path: Path):
+    series, labels = rising(620, noise=4.0)
+    fitted = SigGPClassifier(views=["linear", "kernel"]).fit(series, labels)
+    roots = [member.regression.root.dtype for member in fitted.committee_.members]
+    assert set(roots) == {torch.float32}
+    fitted.save(tmp_path / "m")
+    loaded = siggpde.load(tmp_path / "m")
+    blocks = loaded.committee_.blocks
+    assert isinstance(blocks, SavedBlocks) and not any(blocks._blocks)  # computed by the first prediction
+    assert np.array_equal(outputs(fitted, series[:50]), outputs(loaded, series[:50]))
+    assert all(blocks._blocks)
+
+
+def test_landmarks_are_stored_in_single_precision(tmp_path: Path):
+    fitted = estimator("classifier", **DEFAULTS).fit(X, Y)
+    fitted.save(tmp_path / "m")
+    values = read_folder(tmp_path / "m")[0]["committee.landmarks.values"]
+    assert values.dtype == torch.float32 and torch.equal(values.double(), fitted.committee_.landmarks.values)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_without_training_series_none_are_in_the_folder(kind: str, tmp_path: Path):
+    fitted = estimator(kind, **DEFAULTS, keep_series=False).fit(X, Y)
+    fitted.save(tmp_path / "m")
+    tensors = read_folder(tmp_path / "m")[0]
+    assert not any(word in name for name in tensors for word in ("landmarks", "centring", "alpha", "norms"))
+    assert all(block.landmarks == [] for block in fitted.committee_.blocks)
+    assert "contains no training series" in (tmp_path / "m" / "README.md").read_text()
+
+
+def test_settings_that_need_series():
+    with pytest.raises(ValueError, match=r"the view 'kernel' predicts by comparing with training series.*keep_series"):
+        SigGPClassifier(views=["linear", "kernel"], keep_series=False).fit(X, Y)
+    with pytest.raises(ValueError, match="keep_series must be True or False, got 'no'"):
+        SigGPRegressor(keep_series="no").fit(X, Y)  # pyright: ignore[reportArgumentType]
+
+
+def test_the_card_names_members_and_training_series(tmp_path: Path):
+    fitted = SigGPClassifier(views=["linear", "windows", "spectrum"]).fit(WAVES, Y)
+    fitted.save(tmp_path / "m")
+    card = (tmp_path / "m" / "README.md").read_text()
+    assert f"A committee of {len(fitted.committee_.members)} Gaussian processes on views of the series" in card
+    assert "This model contains 40 training series (landmarks), all of them" in card and "keep_series=False" in card
+    assert "signatures of windows" in card and "Leave-one-out loss of the best member" in card
+    assert card.count("\n| 0.") >= len(fitted.committee_.members)
