@@ -31,7 +31,7 @@ def landmarks_in_a_model(numbers: int, members: int) -> int:
 
     Examples:
         >>> landmarks_in_a_model(100, 3), landmarks_in_a_model(4000, 3), landmarks_in_a_model(40_000, 8)
-        (1941, 1402, 157)
+        (1941, 1401, 157)
     """
     beside_roots = int((math.sqrt(numbers**2 + members * _MODEL_BYTES) - numbers) / (2 * members))
     return max(2, min(_SERIES_BYTES // (4 * numbers), beside_roots))

@@ -21,6 +21,7 @@ def flatten_state(state: Any, name: str) -> tuple[Any, dict[str, Tensor]]:
     """The state with references in place of tensors, and the tensors, whose names begin with `name`.
 
     Examples:
+        >>> import torch
         >>> plain, tensors = flatten_state({"noise": 0.1, "parts": [torch.zeros(2)]}, "model")
         >>> plain
         {'noise': 0.1, 'parts': [{'tensor': 'model.parts.0'}]}
