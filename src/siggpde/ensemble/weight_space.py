@@ -19,7 +19,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -70,6 +70,13 @@ class WeightMember:
         """Of numbers."""
         return self.noise * self.amplitude
 
+    def to(self, device: torch.device | str) -> WeightMember:
+        parts = {
+            number: PartWeights(part.coefficient, part.weights.to(device), part.factor.to(device))
+            for number, part in self.parts.items()
+        }
+        return replace(self, parts=parts, constant=self.constant.to(device), root=self.root.to(device))
+
 
 @dataclass
 class WeightCommittee(AveragedMembers):
@@ -86,6 +93,20 @@ class WeightCommittee(AveragedMembers):
     @property
     def averaged(self) -> Sequence[WeightMember]:
         return self.members
+
+    def to(self, device: torch.device | str) -> WeightCommittee:
+        """Moves everything to a device, in place, and returns the committee; after an error nothing has moved."""
+        moved = replace(
+            self,
+            standard=self.standard.to(device),
+            blocks=[block.to(device) for block in self.blocks],
+            centres=[centre.to(device) for centre in self.centres],
+            members=[member.to(device) for member in self.members],
+            weights=self.weights.to(device),
+            link=None if self.link is None else self.link.to(device),
+        )
+        vars(self).update(vars(moved))
+        return self
 
     @torch.no_grad()
     def chunk_latents(self, batch: SeriesBatch) -> tuple[Tensor, Tensor]:

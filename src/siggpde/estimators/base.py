@@ -45,6 +45,8 @@ from siggpde.paths import PathOptions, Preparation, SeriesBatch, Spectrogram
 from siggpde.paths.sharding import pad_to_longest
 from siggpde.training.new_series import update_posterior
 
+_WITHOUT_SERIES = "{} by the landmarks, which keep_series=False left out of the model; fit one with keep_series=True"
+
 
 class SeriesEstimator:
     """What classifier and regressor share. Their constructors only store the settings; `fit` checks them."""
@@ -136,8 +138,10 @@ class SeriesEstimator:
         elif isinstance(self.committee_, VariationalViewCommittee):
             with threads(self.n_jobs):
                 update_variational(self.committee_, batch, y.to(self.committee_.device))
-        else:
+        elif isinstance(self.committee_, Committee):
             self._update_models(self.committee_.members, batch, y)
+        else:
+            raise ValueError(_WITHOUT_SERIES.format("partial_fit learns from more series"))
         counts, (shortest, longest) = batch.counts(), self.length_range_
         self.length_range_ = (min(shortest, int(counts.min())), max(longest, int(counts.max())))
         self.n_series_ += len(batch)
@@ -158,6 +162,8 @@ class SeriesEstimator:
         """Which words, features, channels and views the predictions for the series X rest on
         (`siggpde.explain.global_importance`)."""
         batch = self._batch(X)
+        if isinstance(self.committee_, WeightCommittee):
+            raise ValueError(_WITHOUT_SERIES.format("importance compares predictions"))
         with threads(self.n_jobs):
             return global_importance(self.committee_, batch, self._names(), top)
 
@@ -168,6 +174,8 @@ class SeriesEstimator:
         these.
         """
         batch = self._batch(X)
+        if isinstance(self.committee_, WeightCommittee):
+            raise ValueError(_WITHOUT_SERIES.format("explain compares a series"))
         reference = None if background is None else self._batch(background)
         with threads(self.n_jobs):
             labels = getattr(self, "classes_", None)

@@ -6,11 +6,11 @@ import os
 from typing import Any, NamedTuple
 
 from siggpde.ensemble.committee import Committee
-from siggpde.ensemble.view_committee import ViewCommittee
+from siggpde.ensemble.variational_views import VariationalViewCommittee
 from siggpde.ensemble.weight_space import WeightCommittee
 from siggpde.ensemble.wording import in_words
 from siggpde.estimators.paper_method import PAPER_MODEL
-from siggpde.persistence import model_card
+from siggpde.persistence import OfViews, model_card
 from siggpde.views.saved import kinds_of_kernels
 
 
@@ -23,19 +23,28 @@ class MemberOfViews(NamedTuple):
     score: float
 
 
-def members_of_views(committee: ViewCommittee | WeightCommittee) -> list[MemberOfViews]:
+def members_of_views(committee: OfViews) -> list[MemberOfViews]:
     """The members, heaviest first."""
     kinds = kinds_of_kernels(committee.blocks)
     members = [
         MemberOfViews(weight, member.recipe.name, in_words(member.recipe, kinds), member.score)
-        for weight, member in zip(committee.weights.tolist(), committee.averaged, strict=True)
+        for weight, member in zip(committee.weights.tolist(), committee.members, strict=True)
     ]
     return sorted(members, key=lambda member: -member.weight)
 
 
-def series_within(committee: Committee | ViewCommittee | WeightCommittee) -> int:
+def series_within(committee: Committee | OfViews) -> int:
     """How many training series the model contains."""
-    return len(committee.landmarks) if isinstance(committee, ViewCommittee) else 0
+    return 0 if isinstance(committee, Committee | WeightCommittee) else len(committee.landmarks)
+
+
+def likelihood_name(committee: Committee | OfViews, classifies: bool) -> str:
+    """The class of the likelihood."""
+    if isinstance(committee, Committee):
+        return type(committee.members[0].model.likelihood).__name__
+    if isinstance(committee, VariationalViewCommittee):
+        return type(committee.likelihood).__name__
+    return "LeastSquares" if classifies else "Gaussian"
 
 
 def estimator_card(estimator: Any, path: str | os.PathLike[str]) -> str:
@@ -74,7 +83,12 @@ def _card_of_views(estimator: Any) -> dict[str, Any]:
         "whoever has it can read them. Fit with keep_series=False for a model that contains none."
         if count
         else "This model contains no training series, only weights of features.",
-        "settings": {"method": "views", "Models averaged": len(members), "Landmark series": count or None},
+        "settings": {
+            "method": "views",
+            "likelihood": likelihood_name(committee, hasattr(estimator, "classes_")),
+            "Models averaged": len(members),
+            "Landmark series": count or None,
+        },
         "scores": {
             "Leave-one-out loss of the best member, nats a series": min(member.score for member in members),
             "seconds": getattr(estimator, "seconds_", None),

@@ -11,8 +11,6 @@ import torch
 
 from siggpde.ensemble.committee import Committee, Member
 from siggpde.ensemble.recalibration import Recalibration
-from siggpde.ensemble.view_committee import ViewCommittee
-from siggpde.ensemble.weight_space import WeightCommittee
 from siggpde.estimators.classifier import SigGPClassifier, class_attributes
 from siggpde.estimators.device import usable_device
 from siggpde.estimators.regressor import SigGPRegressor
@@ -20,12 +18,13 @@ from siggpde.estimators.saving import STORED_ATTRIBUTES
 from siggpde.paths import PathOptions, PathTransform, Preparation, Spectrogram
 from siggpde.persistence import (
     ModelFileError,
+    OfViews,
     model_from_state,
     read_folder,
     restore_state,
     view_committee_from_state,
 )
-from siggpde.persistence.view_committee_state import outputs_of
+from siggpde.persistence.view_committee_state import classes_of
 
 Estimator = SigGPClassifier | SigGPRegressor
 _KINDS: dict[str, type[Estimator]] = {"SigGPClassifier": SigGPClassifier, "SigGPRegressor": SigGPRegressor}
@@ -103,11 +102,11 @@ def _words(tensors: dict[str, torch.Tensor], manifest: Mapping[str, Any]) -> Com
     return Committee(members, weights, recalibration, float(manifest.get("sharpness", 1.0)))
 
 
-def _classes_of(committee: Committee | ViewCommittee | WeightCommittee) -> set[int | None]:
+def _classes_of(committee: Committee | OfViews) -> set[int | None]:
     """The numbers of classes that the members know, None for one of numbers."""
     if isinstance(committee, Committee):
         return {getattr(member.model.likelihood, "classes", None) for member in committee.members}
-    return {None if committee.link is None else len(committee.link.offset), outputs_of(committee)}
+    return classes_of(committee)
 
 
 def _from_plain(value: Any, transformers: Mapping[str, Any]) -> Any:

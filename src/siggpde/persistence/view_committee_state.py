@@ -16,6 +16,7 @@ from siggpde.ensemble.link import ClassLink
 from siggpde.ensemble.recalibration import Recalibration
 from siggpde.ensemble.recipes import Recipe
 from siggpde.ensemble.regression import Regression
+from siggpde.ensemble.variational_views import VariationalMember, VariationalViewCommittee
 from siggpde.ensemble.view_committee import ViewCommittee, ViewMember
 from siggpde.ensemble.weight_space import PartWeights, WeightCommittee, WeightMember
 from siggpde.paths import SeriesBatch
@@ -24,28 +25,35 @@ from siggpde.views.base import Rows
 from siggpde.views.saved import SavedBlocks, check_transformers, states_of
 from siggpde.views.standard import Standard
 
+OfViews = ViewCommittee | WeightCommittee | VariationalViewCommittee
+"""The committees of views that there are."""
 
-def view_committee_state(committee: ViewCommittee | WeightCommittee) -> dict[str, Any]:
-    """Everything that predictions depend on, but transformers of the user's own."""
-    recalibration = committee.recalibration
+
+def view_committee_state(committee: OfViews) -> dict[str, Any]:
+    """Everything that predictions and updates depend on, but transformers of the user's own."""
     state: dict[str, Any] = {
         "standard": {"mean": committee.standard.mean, "spread": committee.standard.spread},
         "blocks": states_of(committee.blocks),
         "weights": committee.weights,
-        "link": None if committee.link is None else committee.link.state(),
-        "recalibration": None if recalibration is None else asdict(recalibration),
     }
+    if not isinstance(committee, VariationalViewCommittee):
+        recalibration = committee.recalibration
+        state["link"] = None if committee.link is None else committee.link.state()
+        state["recalibration"] = None if recalibration is None else asdict(recalibration)
     if isinstance(committee, WeightCommittee):
         members = [_weight_member_state(member) for member in committee.members]
         return {"kind": "weights", **state, "centres": committee.centres, "members": members}
     landmarks = committee.landmarks
-    series = {"values": landmarks.values.float(), "lengths": landmarks.lengths, "times": landmarks.times}
-    return {"kind": "views", **state, "landmarks": series, "members": [_member_state(m) for m in committee.members]}
+    state["landmarks"] = {
+        "values": landmarks.values.float(), "lengths": landmarks.lengths, "times": landmarks.times
+    }  # fmt: skip
+    if isinstance(committee, VariationalViewCommittee):
+        return {"kind": "variational", **state, "members": [member.state() for member in committee.members]}
+    state["class_weights"] = committee.class_weights
+    return {"kind": "views", **state, "members": [_member_state(member) for member in committee.members]}
 
 
-def view_committee_from_state(
-    state: Mapping[str, Any], transformers: Mapping[str, Any]
-) -> ViewCommittee | WeightCommittee:
+def view_committee_from_state(state: Mapping[str, Any], transformers: Mapping[str, Any]) -> OfViews:
     """The committee of `view_committee_state`; `transformers` by the names of the user's own views."""
     weights, members = state["weights"], state["members"]
     if len(members) == 0 or weights.shape != (len(members),):
@@ -54,25 +62,40 @@ def view_committee_from_state(
         check_transformers(state["blocks"], transformers)
     except ValueError as error:
         raise ModelFileError(str(error)) from error
-    link = None if state["link"] is None else ClassLink(**state["link"])
-    recalibration = None if state["recalibration"] is None else Recalibration(**state["recalibration"])
-    standard = Standard(**state["standard"])
-    if state["kind"] == "weights":
+    standard, kind = Standard(**state["standard"]), state["kind"]
+    if kind == "weights":
         blocks = SavedBlocks(state["blocks"], None, transformers)
-        parts = [_weight_member(member) for member in members]
-        return WeightCommittee(standard, blocks, state["centres"], parts, weights, link, recalibration)
-    if state["kind"] != "views":
-        raise ModelFileError(f"the model is a committee of {state['kind']!r}, which is not known here; upgrade siggpde")
+        return WeightCommittee(
+            standard, blocks, state["centres"], [_weight_member(member) for member in members], weights, *_ends(state)
+        )
+    if kind not in ("views", "variational"):
+        raise ModelFileError(f"the model is a committee of {kind!r}, which is not known here; upgrade siggpde")
     series = state["landmarks"]
     landmarks = SeriesBatch(series["values"].double(), series["lengths"], series["times"])
     blocks = SavedBlocks(state["blocks"], landmarks, transformers)
-    return ViewCommittee(standard, landmarks, blocks, [_member(m) for m in members], weights, link, recalibration)
+    if kind == "variational":
+        variational = [VariationalMember.from_state(member) for member in members]
+        return VariationalViewCommittee(standard, landmarks, blocks, variational, weights)
+    exact = [_member(member) for member in members]
+    return ViewCommittee(standard, landmarks, blocks, exact, weights, *_ends(state), state["class_weights"])
 
 
-def outputs_of(committee: ViewCommittee | WeightCommittee) -> int:
-    """The number of latents."""
-    first = committee.members[0]
-    return len(first.constant) if isinstance(first, WeightMember) else first.regression.alpha.shape[1]
+def classes_of(committee: OfViews) -> set[int | None]:
+    """The numbers of classes that the parts of a committee know; None for one of numbers."""
+    if isinstance(committee, VariationalViewCommittee):
+        return {getattr(member.gp.likelihood, "classes", None) for member in committee.members}
+    if committee.link is None:
+        return {None}
+    if isinstance(committee, WeightCommittee):
+        return {len(committee.link.offset), *(len(member.constant) for member in committee.members)}
+    return {len(committee.link.offset), *(member.regression.alpha.shape[1] for member in committee.members)}
+
+
+def _ends(state: Mapping[str, Any]) -> tuple[ClassLink | None, Recalibration | None]:
+    link, recalibration = state["link"], state["recalibration"]
+    return None if link is None else ClassLink(**link), None if recalibration is None else Recalibration(
+        **recalibration
+    )
 
 
 def _member_state(member: ViewMember) -> dict[str, Any]:

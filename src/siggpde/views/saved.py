@@ -41,8 +41,8 @@ def block_from_state(
         block = _OF_KERNELS[kind].from_state(state, landmarks)
     else:
         raise ValueError(f"there is no view of the kind {kind!r}; upgrade siggpde")
-    if landmarks is not None:
-        block.centring = {name: Centring(**each) for name, each in stored["centring"].items()}
+    centring = {} if landmarks is None else stored["centring"]
+    block.centring = {name: Centring(**each) for name, each in centring.items()}
     return block
 
 

@@ -9,12 +9,11 @@ from rich.table import Table
 
 from siggpde.cli.console import column_table, summary_table
 from siggpde.ensemble.committee import Committee, Member
-from siggpde.ensemble.view_committee import ViewCommittee
-from siggpde.ensemble.weight_space import WeightCommittee
 from siggpde.estimators.classifier import SigGPClassifier
-from siggpde.estimators.describing import members_of_views, series_within
+from siggpde.estimators.describing import likelihood_name, members_of_views, series_within
 from siggpde.estimators.loading import Estimator, load
 from siggpde.paths import PathOptions
+from siggpde.persistence import OfViews
 from siggpde.persistence.folder import MANIFEST
 from siggpde.persistence.manifest import parse_manifest
 from siggpde.selection.candidates import candidate_from_settings, describe, describe_options
@@ -49,7 +48,7 @@ def estimator_summary(estimator: Estimator) -> dict[str, Any]:
     }
 
 
-def _committee_summary(committee: Committee | ViewCommittee | WeightCommittee, classifies: bool) -> dict[str, Any]:
+def _committee_summary(committee: Committee | OfViews, classifies: bool) -> dict[str, Any]:
     """Method, likelihood, how many training series the model contains, and the members, heaviest first for views."""
     if isinstance(committee, Committee):
         members = [
@@ -57,13 +56,13 @@ def _committee_summary(committee: Committee | ViewCommittee | WeightCommittee, c
             for weight, member in zip(committee.weights.tolist(), committee.members, strict=True)
         ]
         method = committee.members[0].settings.get("method", "views")
-        likelihood = type(committee.members[0].model.likelihood).__name__
     else:
         members = [
             {"weight": member.weight, "name": member.name, "kernel": member.kernel, "nlpp": member.score}
             for member in members_of_views(committee)
         ]
-        method, likelihood = "views", "LeastSquares" if classifies else "Gaussian"
+        method = "views"
+    likelihood = likelihood_name(committee, classifies)
     return {"method": method, "likelihood": likelihood, "contains": series_within(committee), "members": members}
 
 
