@@ -73,7 +73,8 @@ def fit_view_committee(
         ]
         bar.start("views", len(views))
         blocks, rows, measured = _fitted(views, landmarks, settings, started, bar)
-        found = [recipe for recipe in recipes(_kinds(blocks)) if settings.keep_series or recipe.power == 1]
+        found = recipes(_kinds(blocks)) or recipes(_kinds(blocks, constant=True))[:1]
+        found = [recipe for recipe in found if settings.keep_series or recipe.power == 1]
         bar.start("comparing members", len(found))
         compared = min(count, _COMPARED)
         results = _compare(found, rows, own_targets, compared, bar)
@@ -161,10 +162,11 @@ def _fitted(
     return blocks, rows, seconds
 
 
-def _kinds(blocks: Sequence[Block]) -> dict[str, list[str]]:
+def _kinds(blocks: Sequence[Block], constant: bool = False) -> dict[str, list[str]]:
+    """The names of the kernels of every kind; `constant` has those too that do not vary over the landmarks."""
     kinds: dict[str, list[str]] = {}
     for block in blocks:
-        usable = [name for name, centring in block.centring.items() if centring.scale > 0]
+        usable = [name for name, centring in block.centring.items() if constant or centring.scale > 0]
         kind = next(iter(block.centring)) if block.kind == "features" else block.kind
         kinds.setdefault(kind, []).extend(usable)
     return {kind: names for kind, names in kinds.items() if names}
@@ -175,7 +177,7 @@ def _compare(
 ) -> list[tuple[Regression, LeftOut]]:
     """Every recipe fitted to the first `count` landmarks."""
     if not found:
-        raise ValueError("all series are alike in all views: there is nothing to learn from")
+        raise ValueError("there is no view of such series: they are too short, or their kernels cost too much")
     some = {name: Rows(each.gram[:count, :count], each.variance[:count]) for name, each in rows.items()}
     results = []
     for recipe in found:
