@@ -124,10 +124,20 @@ def test_series_that_disagree_are_a_toss():
     torch.testing.assert_close(chances, torch.full((12, 2), 0.5).double(), rtol=0, atol=0.1)
 
 
-def test_series_that_are_all_alike_are_refused():
-    batch = SeriesBatch(walks(1, 10, 1).repeat(6, 1, 1))
-    with pytest.raises(ValueError, match="alike in all views"):
-        fit(batch, Targets(torch.arange(6) % 2, 2), replace(QUICK, kinds=("path", "windows")))
+@pytest.mark.parametrize("kinds", [("path", "windows"), ("kernel",), ("lifted", "linear"), KINDS])
+def test_of_series_that_are_all_alike_only_their_targets_are_known(kinds: tuple[str, ...]):
+    batch, settings = SeriesBatch(walks(1, 20, 1).repeat(40, 1, 1)), replace(QUICK, kinds=kinds)
+    committee = fit(batch, Targets((torch.arange(40) % 4 == 0).long(), 2), settings)
+    for series in (batch, SeriesBatch(walks(40, 20, 1, 1))):
+        assert outputs(committee, series)[:, 1].numpy() == pytest.approx(np.full(40, 0.25), abs=0.07)
+    mean, _ = fit(batch, Targets(torch.arange(40).double() / 40 - 0.2, None), settings).mean_and_variance(batch)
+    assert mean.numpy() == pytest.approx(np.full(40, 0.2875), abs=0.02)
+
+
+def test_no_view_at_all_is_an_error():
+    batch = SeriesBatch(walks(6, 8, 1))
+    with pytest.raises(ValueError, match="no view of such series"):
+        fit(batch, Targets(torch.arange(6) % 2, 2), replace(QUICK, kinds=("spectrum",)))
 
 
 def test_targets_that_do_not_vary():

@@ -218,4 +218,4 @@ def test_a_failed_fit_changes_nothing(kind: str, what: str, monkeypatch: pytest.
 
 
 def _spoilt(what: str) -> tuple[str]:
-    return ("fit_committee",) if what == "the middle" else ("_set_fitted",)
+    return ("fit_by_views",) if what == "the middle" else ("_set_fitted",)

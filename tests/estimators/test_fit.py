@@ -7,6 +7,7 @@ import pytest
 
 from helpers.small_estimators import classifier, estimator, regressor, rising, walks
 from siggpde.ensemble.updating import Posterior
+from siggpde.ensemble.view_committee import ViewCommittee
 
 CLASSIFIERS = ("auto", "least_squares", "softmax", "bernoulli", "robustmax")
 REGRESSORS = ("auto", "gaussian", "student_t", "poisson")
@@ -56,15 +57,18 @@ def test_likelihoods_of_numbers(likelihood: str):
 
 @pytest.mark.parametrize("members", [1, 3])
 def test_intervals_hold_as_often_as_they_say(members: int):
-    X, y = noisy(150, 0)
-    fitted = regressor(members=members).fit(X, y)
+    fits = [regressor(members=members).fit(*noisy(150, seed)) for seed in range(3)]
+    fitted = fits[0]
     unseen, truth = noisy(400, 7)
     for level in (0.5, 0.9):
-        low, high = fitted.predict_interval(unseen, level).T
-        mean, spread = fitted.predict(unseen, return_std=True)
-        assert ((low < mean) & (mean < high)).all()
-        assert ((low <= truth) & (truth <= high)).mean() == pytest.approx(level, abs=0.08)
-    assert spread.mean() == pytest.approx(0.5, rel=0.2)  # the noise that there is
+        inside = []
+        for each in fits:
+            low, high = each.predict_interval(unseen, level).T
+            assert ((low < each.predict(unseen)) & (each.predict(unseen) < high)).all()
+            inside.append(((low <= truth) & (truth <= high)).mean())
+        assert np.mean(inside) == pytest.approx(level, abs=0.08)
+    spreads = [each.predict(unseen, return_std=True)[1].mean() for each in fits]
+    assert np.mean(spreads) == pytest.approx(0.5, rel=0.2)  # the noise that there is
     levels = np.array([0.01, 0.2, 0.5, 0.7, 0.99])
     found = fitted.predict_quantiles(unseen, levels)
     assert found.shape == (400, 5) and (np.diff(found, axis=1) > 0).all()
@@ -101,7 +105,8 @@ def test_members(kind: str, members: Any):
     X, y = rising(30)
     fitted = estimator(kind, members=members, transforms="auto", n_features=15).fit(X, y)
     committee = fitted.committee_
-    assert len(committee.members) == (4 if members == "auto" else members) == len(committee.weights)
+    assert 1 <= len(committee.members) <= (6 if members == "auto" else members)
+    assert len(committee.weights) == len(committee.members)
     assert float(committee.weights.sum()) == pytest.approx(1, abs=1e-12) and committee.weights.dtype.itemsize == 8
     assert (np.round(fitted.predict(X)) == y).mean() > 0.8
 
@@ -112,7 +117,8 @@ def test_little_time_still_gives_a_model(kind: str, likelihood: str):
     X, y = rising(30)
     name = likelihood if likelihood == "auto" else {"classifier": "softmax", "regressor": "student_t"}[kind]
     fitted = estimator(kind, transforms="auto", members=4, likelihood=name, time_limit=1e-3).fit(X, y)
-    assert len(fitted.committee_.members) == 1
+    committee = fitted.committee_
+    assert len(committee.blocks if isinstance(committee, ViewCommittee) else committee.members) == 1
     assert (np.round(fitted.predict(X)) == y).mean() > 0.7
 
 
