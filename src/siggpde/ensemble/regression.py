@@ -116,7 +116,7 @@ def fit_exact(rows: Rows, targets: Targets) -> tuple[Regression, LeftOut]:
     weighed = gram if scale is None else gram * scale * scale.T
     wanted = outputs if scale is None else outputs * scale
     share, vectors = torch.linalg.eigh(weighed)
-    share = share.clamp_min(0.0)
+    share = _without_errors(share)
     turned, squares = vectors.T @ wanted, vectors.square()
 
     def at(noise: float) -> tuple[Tensor, Tensor, Tensor]:
@@ -127,7 +127,9 @@ def fit_exact(rows: Rows, targets: Targets) -> tuple[Regression, LeftOut]:
 
     noise, left_out, amplitude = _best_noise(at, targets, outputs)
     left_out.variance += amplitude * tail
-    _, _, solved = at(noise)
+    # New series have nothing in directions of eigenvalue 0 but errors of the kernel, which 1 / noise would blow up.
+    vectors, share, turned = vectors[:, share > 0], share[share > 0], turned[share > 0]
+    solved = vectors @ (turned / (share + noise)[:, None])
     root = vectors / (share + noise).sqrt()
     if scale is not None:
         solved, root = solved * scale, root * scale
@@ -159,6 +161,12 @@ def _best_noise(at, targets: Targets, outputs: Tensor) -> tuple[float, LeftOut, 
     return best
 
 
+def _without_errors(share: Tensor) -> Tensor:
+    """Eigenvalues, in order, with those set to 0 that errors of the kernel explain: the most negative one says how
+    large these are."""
+    return torch.where(share > -2 * share[0].clamp_max(0.0), share, 0.0).clamp_min(0.0)
+
+
 def _worth_keeping(root: Tensor, gram: Tensor, allowed: float) -> Tensor:
     """The columns of the root without which the variance of a landmark rises by no more than `allowed` in the mean."""
     if len(root) <= _SMALL:
@@ -172,9 +180,9 @@ def _worth_keeping(root: Tensor, gram: Tensor, allowed: float) -> Tensor:
 
 def whitening_of(gram: Tensor) -> Tensor:
     """R (m, r) with R R^T = K^-1 for a Gram matrix K (m, m): its eigenvectors over the roots of their eigenvalues,
-    without those of which rounding leaves no digits."""
+    without those of which rounding, or errors of the kernel, leave no digits."""
     share, vectors = torch.linalg.eigh(gram)
-    kept = share > _RANK * share[-1]
+    kept = _without_errors(share) > _RANK * share[-1]
     return vectors[:, kept] / share[kept].sqrt()
 
 
