@@ -104,7 +104,10 @@ def test_names_of_classes_do_not_matter(classes: int, seed: int):
 
 
 class Caught:
-    """What `fit_link` hands to the optimiser, and what comes of it."""
+    """What `fit_link` hands to the optimiser."""
+
+    loss: Any
+    start: np.ndarray
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def catch(loss: Any, start: np.ndarray, **options: Any) -> Any:

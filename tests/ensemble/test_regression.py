@@ -138,6 +138,22 @@ def test_noise_is_the_one_that_predicts_best():
     assert one.noise < other.noise and well.score < 0.45 and 0.6 < badly.score < 0.72
 
 
+@pytest.mark.parametrize("size", [0.0, 1e-6, 1e-4, 1e-3])
+def test_errors_of_the_kernel_are_not_blown_up(size: float, monkeypatch: pytest.MonkeyPatch):
+    """A kernel of few directions, solved with errors: new series are predicted as well as left-out ones."""
+    monkeypatch.setattr(module, "NOISES", (1e-5, 1e-4))
+    n, random = 150, generator(15)
+    exact, phi = random_rows(2 * n, 5, 16)
+    errors = size * torch.randn(2 * n, 2 * n, generator=random).double()
+    solved = exact.gram + errors + errors.T
+    y = phi @ torch.randn(5, generator=random).double() + 1e-3 * torch.randn(2 * n, generator=random).double()
+    fitted, left_out = fit_exact(Rows(solved[:n, :n], exact.variance[:n]), Targets(y[:n], None))
+    mean, _ = fitted.predict(Rows(solved[n:, :n], exact.variance[n:]))
+    claimed = float((left_out.mean[:, 0] - y[:n]).square().mean().sqrt())
+    found = float((mean[:, 0] - y[n:]).square().mean().sqrt())
+    assert found < 1.5 * claimed and claimed < 2e-3 + 30 * size
+
+
 def test_the_log_density_of_numbers_is_that_of_a_normal():
     targets = targets_of(12, None, False, 11)
     mean, variance = torch.randn(12, 1, generator=generator(12)).double(), torch.rand(12).double() + 0.1

@@ -207,3 +207,16 @@ def test_no_more_members_than_asked_and_no_more_time():
     hurried = fit(batch, labels(batch), replace(QUICK, kinds=("path", "kernel"), time_limit=1e-9))
     assert len(hurried.blocks) == 1
     check(hurried, batch, labels(batch))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["classes", "numbers"])
+def test_more_series_than_landmarks_can_be(kind: str):
+    batch, new = SeriesBatch(walks(1700, 16, 2, 10)), SeriesBatch(walks(400, 16, 2, 11))
+    targets, truth = (labels(batch), labels(new)) if kind == "classes" else (numbers(batch), numbers(new))
+    whole, few_landmarks = fit(batch, targets), fit(batch, targets, replace(QUICK, max_landmarks=50))
+    assert len(whole.landmarks) == 1500 and len(few_landmarks.landmarks) == 50
+    best, close = (float(each.log_predictive(new, truth.y).mean()) for each in (whole, few_landmarks))
+    assert close > best - 0.15
+    check(whole, new, truth)
+    check(few_landmarks, new, truth)
