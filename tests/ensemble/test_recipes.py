@@ -106,4 +106,11 @@ def test_a_series_at_the_mean_has_a_power_too():
 
 def test_a_recipe_is_its_state():
     for recipe in recipes(ALL):
-        assert Recipe.from_state(recipe.state()) == recipe
+        again = Recipe.from_state(recipe.state())
+        assert (again.name, again.weights, again.power) == (recipe.name, recipe.weights, recipe.power)
+
+
+def test_families_are_kinds_of_views():
+    found = {name: recipe.family for name, recipe in by_name(ALL).items()}
+    assert found["L"] == found["G"] == found["LG²"] and found["P"] == found["PR"] and found["X"] == found["3"]
+    assert len({found[name] for name in ("L", "P", "X", "S", "GW", "PRGWS")}) == 6

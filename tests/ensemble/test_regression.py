@@ -123,9 +123,9 @@ def test_what_is_left_of_a_root_only_raises_variances(monkeypatch: pytest.Monkey
     for full, part in ((whole, cut), (whole_normal, cut_normal)):
         assert part.root.shape[1] < full.root.shape[1] or full is whole_normal
         (mean, variance), (same, higher) = full.predict(rows), part.predict(rows)
-        assert torch.equal(mean, same) and bool((higher >= variance - 1e-12).all())
-        share = (higher - variance).sum() / (part.amplitude * rows.gram.diagonal().sum())
-        assert float(share) <= module._EXPLAINED
+        rounding = 1e-6 * float(rows.variance.max()) * part.amplitude  # that of float32, in which large roots are kept
+        assert torch.equal(mean, same) and bool((higher >= variance - rounding).all())
+        assert float((higher - variance).mean()) < 0.05 * float(variance.mean())
     assert cut.root.shape[1] <= 21  # the rank of the kernel, with the constant
 
 

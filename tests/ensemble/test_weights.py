@@ -20,10 +20,10 @@ def densities(members: int, n: int, seed: int, spread: float = 1.0) -> torch.Ten
 @modest
 def test_weights_are_shares_of_a_few(members: int, n: int, most: int, seed: int):
     logs = densities(members, n, seed)
-    found = bootstrap_weights(logs, most)
+    found = bootstrap_weights(logs, most=most)
     assert found.shape == (members,) and bool((found >= 0).all())
     assert float(found.sum()) == pytest.approx(1, abs=1e-12) and 1 <= int((found > 0).sum()) <= most
-    assert torch.equal(found, bootstrap_weights(logs, most))
+    assert torch.equal(found, bootstrap_weights(logs, most=most))
     kept = found[found > 0]
     assert float(kept.min()) > 0.02 * float(kept.max())
 
@@ -57,6 +57,15 @@ def test_it_is_the_mean_over_draws_of_tempered_softmaxes():
     shares = torch.distributions.Dirichlet(torch.ones(50).double()).sample(torch.Size([20_000]))
     wanted = torch.softmax(50 * shares @ logs.T / 4.0, dim=1).mean(0)
     assert float((bootstrap_weights(logs, seed=1) - wanted).abs().max()) < 0.06
+
+
+def test_the_best_of_other_families_have_a_share():
+    """However clear the best member is; of a family only its best."""
+    logs = torch.full((4, 500), -0.5).double() - torch.tensor([0.0, 0.2, 0.1, 0.15]).double()[:, None]
+    assert float(bootstrap_weights(logs)[0]) > 0.99
+    found = bootstrap_weights(logs, ["a", "a", "b", "b"])
+    assert 0.7 < float(found[0]) < 0.95 and float(found[2]) > 0.05 and found[1] == found[3] == 0
+    torch.testing.assert_close(bootstrap_weights(logs, "aaaa"), bootstrap_weights(logs), rtol=0, atol=1e-6)
 
 
 def test_luck_is_not_bet_on():
