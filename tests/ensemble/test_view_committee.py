@@ -27,7 +27,9 @@ QUICK = ViewSettings(kinds=("linear", "path", "kernel", "lifted"), words=60)
 
 
 def fit(batch: SeriesBatch, targets: Targets, settings: ViewSettings = QUICK) -> ViewCommittee:
-    return fit_view_committee(batch, targets, settings, Shard(ALONE, len(batch)))
+    committee = fit_view_committee(batch, targets, settings, Shard(ALONE, len(batch)))
+    assert isinstance(committee, ViewCommittee)
+    return committee
 
 
 def labels(batch: SeriesBatch, classes: int = 2) -> Targets:

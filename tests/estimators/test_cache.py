@@ -15,18 +15,17 @@ def test_the_second_fit_reads_what_the_first_computed(kind: str, tmp_path: Path,
     caplog.set_level(logging.INFO)
     X, labels = rising(30)
     y = labels if kind == "classifier" else labels + 0.5 * X[:, 0, -1]
-    likelihood = {"classifier": "softmax", "regressor": "student_t"}[kind]  # views compute all they need at once
-    plain = outputs(estimator(kind, likelihood=likelihood).fit(X, y), X)
+    plain = outputs(estimator(kind, method="paper").fit(X, y), X)  # views compute all they need at once
     for expected in ("0 read, 30 computed", "30 read, 0 computed"):
         caplog.clear()
-        fitted = estimator(kind, likelihood=likelihood, cache_dir=tmp_path).fit(X, y)
+        fitted = estimator(kind, method="paper", cache_dir=tmp_path).fit(X, y)
         np.testing.assert_array_equal(outputs(fitted, X), plain)
         assert [expected in record.getMessage() for record in caplog.records].count(True) == 1
 
 
 def test_other_series_are_not_mistaken(tmp_path: Path):
     X, labels = rising(30)
-    cached, plain = ({"likelihood": "softmax", "cache_dir": folder} for folder in (tmp_path, None))
+    cached, plain = ({"method": "paper", "cache_dir": folder} for folder in (tmp_path, None))
     estimator("classifier", **cached).fit(X, labels)
     changed = outputs(estimator("classifier", **cached).fit(X[::-1], labels), X)
     np.testing.assert_array_equal(changed, outputs(estimator("classifier", **plain).fit(X[::-1], labels), X))
@@ -42,7 +41,7 @@ def test_what_is_no_folder_is_refused(given: object, message: str, tmp_path: Pat
 
 def test_the_command_line_keeps_signatures(tmp_path: Path):
     train = write(long_table(20), tmp_path / "train.csv")
-    arguments = ("--target", "kind", *LONG, *FAST, "--likelihood", "softmax", "--cache-dir", tmp_path / "cache")
+    arguments = ("--target", "kind", *LONG, *FAST, "--method", "paper", "--cache-dir", tmp_path / "cache")
     for model, expected in (("first", "0 read, 20 computed"), ("second", "20 read, 0 computed")):
         result = run("fit", train, "--output", tmp_path / model, *arguments)
         assert result.exit_code == 0, result.output

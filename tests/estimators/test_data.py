@@ -57,12 +57,10 @@ def test_types_of_numbers(kind: str, dtype: str):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_model_in_single_precision(kind: str):
-    """Of likelihoods that are trained; regressions of views are in closed form, always in double precision."""
-    trained = {"classifier": "softmax", "regressor": "student_t"}[kind]
-    for likelihood, same in ((trained, False), ("auto", True)):
+    """That of the paper; views are in double precision always."""
+    for method, same in (("paper", False), ("views", True)):
         double, single = (
-            outputs(estimator(kind, dtype=dtype, likelihood=likelihood).fit(X, Y), X)
-            for dtype in ("float64", "float32")
+            outputs(estimator(kind, dtype=dtype, method=method).fit(X, Y), X) for dtype in ("float64", "float32")
         )
         assert single == pytest.approx(double, abs=0.02) and np.array_equal(single, double) == same
 
