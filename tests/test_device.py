@@ -15,20 +15,12 @@ from torch import Tensor
 import siggpde
 from helpers.interruptions import Interruption, interrupt
 from helpers.pretend_device import DEVICE, PretendTensor, pretend_device
-from helpers.small_estimators import classifier, estimator, few_candidates, outputs, rising
+from helpers.small_estimators import classifier, estimator, outputs, rising
 from siggpde import SignatureGP, fit, likelihoods
 from siggpde.baselines import gpsig
 from siggpde.gp.inducing import OrthogonalSignatureFeatures
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.training import Exact, NaturalGradients, PaperSchedule
-
-
-@pytest.fixture(autouse=True)
-def quick_screening() -> Iterator[None]:
-    """The pretended device is slow, and one candidate computes as the others do."""
-    with few_candidates():
-        yield
-
 
 LIKELIHOODS: dict[str, Callable[[], Any]] = {
     "softmax": lambda: likelihoods.Softmax(3),

@@ -96,7 +96,7 @@ def test_neither_order_nor_pieces_of_new_series_matter(weights: Tensor | None, m
     update_views(chunked, batch[FIRST:], y[FIRST:])
     for other in (pieces, turned, chunked):
         for found, expected in zip(other.member_latents(batch), together.member_latents(batch), strict=True):
-            torch.testing.assert_close(found, expected, rtol=1e-8, atol=1e-9)
+            torch.testing.assert_close(found, expected, rtol=1e-7, atol=1e-7)
         assert all(member.regression.root.shape[1] <= FIRST for member in other.members)
 
 

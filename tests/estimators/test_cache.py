@@ -15,20 +15,32 @@ def test_the_second_fit_reads_what_the_first_computed(kind: str, tmp_path: Path,
     caplog.set_level(logging.INFO)
     X, labels = rising(30)
     y = labels if kind == "classifier" else labels + 0.5 * X[:, 0, -1]
-    plain = outputs(estimator(kind, method="paper").fit(X, y), X)  # views compute all they need at once
+    plain = outputs(estimator(kind, method="paper").fit(X, y), X)
     for expected in ("0 read, 30 computed", "30 read, 0 computed"):
         caplog.clear()
-        fitted = estimator(kind, method="paper", cache_dir=tmp_path).fit(X, y)
-        np.testing.assert_array_equal(outputs(fitted, X), plain)
+        found = outputs(estimator(kind, method="paper", cache_dir=tmp_path).fit(X, y), X)
+        np.testing.assert_array_equal(found, plain)
         assert [expected in record.getMessage() for record in caplog.records].count(True) == 1
+
+
+@pytest.mark.parametrize("likelihood", ["auto", "softmax"])
+def test_views_keep_nothing_and_say_so(likelihood: str, tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    caplog.set_level(logging.INFO)
+    X, labels = rising(30)
+    found = [
+        outputs(estimator("classifier", likelihood=likelihood, cache_dir=folder).fit(X, labels), X)
+        for folder in (tmp_path / "cache", None)
+    ]
+    np.testing.assert_array_equal(*found)
+    assert caplog.messages.count("cache_dir is not used: method='views' keeps no signatures") == 1
+    assert not (tmp_path / "cache").exists()
 
 
 def test_other_series_are_not_mistaken(tmp_path: Path):
     X, labels = rising(30)
-    cached, plain = ({"method": "paper", "cache_dir": folder} for folder in (tmp_path, None))
-    estimator("classifier", **cached).fit(X, labels)
-    changed = outputs(estimator("classifier", **cached).fit(X[::-1], labels), X)
-    np.testing.assert_array_equal(changed, outputs(estimator("classifier", **plain).fit(X[::-1], labels), X))
+    estimator("classifier", method="paper", cache_dir=tmp_path).fit(X, labels)
+    changed = outputs(estimator("classifier", method="paper", cache_dir=tmp_path).fit(X[::-1], labels), X)
+    np.testing.assert_array_equal(changed, outputs(estimator("classifier", method="paper").fit(X[::-1], labels), X))
 
 
 @pytest.mark.parametrize(("given", "message"), [(3, "the path of a folder or None, got 3"), ("file", "is a file")])

@@ -1,6 +1,5 @@
 """A fit that was interrupted anywhere goes on from its checkpoint to bitwise the same estimator."""
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -8,16 +7,22 @@ import numpy as np
 import pytest
 
 from helpers.small_estimators import classifier, estimator, outputs, rising
-from siggpde.estimators import fitting
+from siggpde.ensemble import all_series, fit_checkpoint, fitting
+from siggpde.ensemble.fit_checkpoint import FitCheckpoint
 
-training = sys.modules["siggpde.training.run"]
 KINDS = ("classifier", "regressor")
-X, Y = rising(24)
+X, Y = rising(24, noise=4.0)
 
 
-def interrupted(monkeypatch: pytest.MonkeyPatch, mine: Any, place: Any, name: str, call: int) -> None:
-    """Fits, with the `call`-th call of place.name interrupted at its end."""
-    real, calls = getattr(place, name), []
+@pytest.fixture
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """States are kept as often as they can be."""
+    monkeypatch.setattr(fit_checkpoint, "EVERY", 0.0)
+
+
+def interrupted(monkeypatch: pytest.MonkeyPatch, mine: Any, name: str, call: int) -> None:
+    """Fits, with the `call`-th call of a method of the checkpoint interrupted at its end."""
+    real, calls = getattr(FitCheckpoint, name), []
 
     def cut(*arguments: Any, **more: Any) -> Any:
         result = real(*arguments, **more)
@@ -27,39 +32,62 @@ def interrupted(monkeypatch: pytest.MonkeyPatch, mine: Any, place: Any, name: st
         return result
 
     with monkeypatch.context() as patch:
-        patch.setattr(place, name, cut)
+        patch.setattr(FitCheckpoint, name, cut)
         with pytest.raises(KeyboardInterrupt):
             mine.fit(X, Y)
     assert not hasattr(mine, "committee_")
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
-    ("likelihood", "place", "name", "call"),
-    [
-        ("auto", fitting, "write_screening", 1),
-        ("auto", fitting, "fit", 1),
-        ("auto", fitting, "fit", 2),
-        ("auto", training, "save_checkpoint", 1),
-        ("auto", training, "save_checkpoint", 4),
-        ("other", training, "save_checkpoint", 2),
-        ("other", training, "save_checkpoint", 3),
-    ],
-)
-def test_going_on(
-    kind: str, likelihood: str, place: Any, name: str, call: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-):
-    used = likelihood if likelihood == "auto" else {"classifier": "softmax", "regressor": "student_t"}[kind]
-    settings: dict[str, Any] = {"likelihood": used, "members": 2 if used == "auto" else 1}
-    whole = estimator(kind, **settings).fit(X, Y)
-    mine = estimator(kind, checkpoint=tmp_path / "kept", **settings)
-    interrupted(monkeypatch, mine, place, name, call)
-    assert (tmp_path / "kept" / "screening.pt").exists()
+def predicted(fitted: Any) -> np.ndarray:
+    return fitted.log_likelihood(X, Y)
+
+
+def resumed(monkeypatch: pytest.MonkeyPatch, mine: Any) -> np.ndarray:
+    """What the interrupted estimator predicts in the end; recipes are not looked for once more."""
     calls = []
-    monkeypatch.setattr(fitting, "screen", lambda *_, **__: calls.append(1))
-    mine.set_params(resume=True).fit(X, Y)
+    with monkeypatch.context() as patch:
+        patch.setattr(fitting, "recipes", lambda *_, **__: calls.append(1))
+        mine.set_params(resume=True).fit(X, Y)
     assert calls == []
-    assert np.array_equal(outputs(mine, X), outputs(whole, X))
+    return predicted(mine)
+
+
+@pytest.mark.usefixtures("often")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("likelihood", "call"), [("auto", 1), *(("other", call) for call in (1, 2, 4, 5, 7))])
+def test_going_on(kind: str, likelihood: str, call: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """Calls of `write`: what was chosen, then the steps of the first member with learning, without, and the second."""
+    used = likelihood if likelihood == "auto" else {"classifier": "softmax", "regressor": "student_t"}[kind]
+    settings: dict[str, Any] = {"likelihood": used, "members": 2, "transforms": "auto", "max_iter": 2}
+    whole = estimator(kind, **settings).fit(X, Y)
+    assert len(whole.committee_.members) == 2
+    mine = estimator(kind, checkpoint=tmp_path / "kept", **settings)
+    interrupted(monkeypatch, mine, "write", call)
+    assert (tmp_path / "kept" / "views.pt").exists()
+    assert (tmp_path / "kept" / "member-1.pt").exists() == (call > 1)
+    assert np.array_equal(resumed(monkeypatch, mine), predicted(whole))
+    assert mine.n_iter_ == whole.n_iter_
+
+
+@pytest.mark.usefixtures("often")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("call", [1, 3])
+def test_going_on_with_more_series_than_landmarks(
+    kind: str, call: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    monkeypatch.setattr(all_series, "_CHUNK", 5)
+    monkeypatch.setattr(fitting, "landmarks_for", lambda total, most: 10)
+    whole = estimator(kind, members=3).fit(X, Y)
+    assert len(whole.committee_.landmarks) == 10
+    mine = estimator(kind, members=3, checkpoint=tmp_path)
+    interrupted(monkeypatch, mine, "write_own", call)
+    assert (tmp_path / "sums-0.pt").exists()
+    seen, real = [], type(whole.committee_.standard).__call__
+    monkeypatch.setattr(
+        type(whole.committee_.standard), "__call__", lambda self, batch: seen.append(len(batch)) or real(self, batch)
+    )
+    assert np.array_equal(resumed(monkeypatch, mine), predicted(whole))
+    assert sum(count for count in seen if count <= 5) == 24 - 5 * call
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -92,9 +120,7 @@ def test_nothing_to_go_on_from_is_a_new_fit(tmp_path: Path):
 def test_other_settings_are_refused(change: dict[str, Any], tmp_path: Path):
     uneven = np.where(np.arange(24) < 9, 1, 0)
     classifier(checkpoint=tmp_path).fit(X, uneven)
-    with pytest.raises(
-        ValueError, match=r"screening.pt was made with other series, targets or settings; give the same"
-    ):
+    with pytest.raises(ValueError, match=r"views.pt was made with other series, targets or settings; give the same"):
         classifier(checkpoint=tmp_path, resume=True, **change).fit(X, uneven)
 
 
@@ -106,24 +132,47 @@ def test_other_data_are_refused(kind: str, tmp_path: Path):
             estimator(kind, checkpoint=tmp_path, resume=True).fit(series, targets)
 
 
-@pytest.mark.parametrize("name", ["screening.pt", "member-1.pt"])
+@pytest.mark.parametrize("name", ["views.pt", "member-1.pt"])
 @pytest.mark.parametrize("damage", ["cut", "empty", "text", "zeros"])
 def test_damaged_files_are_refused(name: str, damage: str, tmp_path: Path):
-    classifier(checkpoint=tmp_path).fit(X, Y)
+    settings: dict[str, Any] = {"checkpoint": tmp_path, "likelihood": "softmax"}
+    classifier(**settings).fit(X, Y)
     good = (tmp_path / name).read_bytes()
     bad = {"cut": good[: len(good) // 2], "empty": b"", "text": b"hello", "zeros": bytes(len(good))}[damage]
     (tmp_path / name).write_bytes(bad)
     with pytest.raises(ValueError, match=rf"{name} is not a readable checkpoint .*; start without resume"):
-        classifier(checkpoint=tmp_path, resume=True).fit(X, Y)
-    assert classifier(checkpoint=tmp_path).fit(X, Y).score(X, Y) > 0.8
+        classifier(resume=True, **settings).fit(X, Y)
+    assert classifier(**settings).fit(X, Y).score(X, Y) > 0.8
 
 
 def test_what_an_earlier_fit_left_is_not_gone_on_from(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     """Its later members would otherwise stand in the way of resuming the new fit."""
-    classifier(checkpoint=tmp_path, members=2, n_features=9).fit(X[:12], Y[:12])
-    mine = classifier(checkpoint=tmp_path, members=2)
-    interrupted(monkeypatch, mine, fitting, "fit", 1)
-    assert not (tmp_path / "member-2.pt").exists()
-    assert np.array_equal(
-        outputs(mine.set_params(resume=True).fit(X, Y), X), outputs(classifier(members=2).fit(X, Y), X)
-    )
+    settings: dict[str, Any] = {"likelihood": "softmax", "members": 2, "transforms": "auto"}
+    classifier(checkpoint=tmp_path, n_features=9, **settings).fit(X[:12], Y[:12])
+    assert (tmp_path / "member-1.pt").exists()
+    mine = classifier(checkpoint=tmp_path, **settings)
+    interrupted(monkeypatch, mine, "write", 1)
+    assert not list(tmp_path.glob("member-*.pt"))
+    whole = classifier(**settings).fit(X, Y)
+    assert np.array_equal(outputs(mine.set_params(resume=True).fit(X, Y), X), outputs(whole, X))
+
+
+class LastValue:
+    """A transformer that does not say what it is."""
+
+    def __init__(self, factor: float) -> None:
+        self.factor = factor
+
+    def fit(self, X: Any) -> None: ...
+
+    def transform(self, X: Any) -> np.ndarray:
+        return self.factor * np.stack([x[:, -1] for x in X])
+
+
+def test_views_of_the_users_own_go_on_too(tmp_path: Path):
+    views = ["linear", ("last", LastValue(2.0))]
+    mine = classifier(views=views, checkpoint=tmp_path).fit(X, Y)
+    again = classifier(views=["linear", ("last", LastValue(2.0))], checkpoint=tmp_path, resume=True).fit(X, Y)
+    assert np.array_equal(outputs(mine, X), outputs(again, X))
+    with pytest.raises(ValueError, match="other series, targets or settings"):
+        classifier(views=["linear", ("end", LastValue(2.0))], checkpoint=tmp_path, resume=True).fit(X, Y)

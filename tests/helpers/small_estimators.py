@@ -1,14 +1,10 @@
 """Estimators that fit in a tenth of a second, and series that are easy to tell apart."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-import pytest
 
 from siggpde import SigGPClassifier, SigGPRegressor
-from siggpde.selection.candidates import Candidate, first_round
 
 SMALL: dict[str, Any] = {"n_features": 20, "members": 1, "transforms": {}, "max_iter": 3}
 
@@ -23,19 +19,6 @@ def regressor(**settings: Any) -> SigGPRegressor:
 
 def estimator(kind: str, **settings: Any) -> Any:
     return classifier(**settings) if kind == "classifier" else regressor(**settings)
-
-
-@contextmanager
-def few_candidates() -> Iterator[None]:
-    """Within, fits with given `transforms` try three candidates, of three kinds, instead of thirteen."""
-
-    def few(channels: int, words: int) -> list[Candidate]:
-        candidates = first_round(channels, words)
-        return [candidates[0], candidates[1], candidates[12]]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("siggpde.estimators.fitting.first_round", few)
-        yield
 
 
 def walks(n: int = 24, channels: int = 2, length: int = 10, seed: int = 0) -> np.ndarray:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from siggpde.distributed.shard import Shard
+from siggpde.ensemble.all_series import AllSeries
 from siggpde.ensemble.budget import affordable, landmarks_for, landmarks_in_a_model
 from siggpde.ensemble.calibration import calibrated
+from siggpde.ensemble.fit_checkpoint import FitCheckpoint
 from siggpde.ensemble.recipes import Recipe, kernels_of, recipes
-from siggpde.ensemble.regression import LeftOut, Normal, Regression, Targets, fit_exact
+from siggpde.ensemble.regression import LeftOut, Regression, Targets, fit_exact
 from siggpde.ensemble.view_committee import ViewCommittee, ViewMember
 from siggpde.ensemble.weight_space import WeightCommittee, without_series
 from siggpde.ensemble.weights import bootstrap_weights
@@ -57,10 +59,16 @@ class ViewSettings:
 
 
 def fit_view_committee(
-    batch: SeriesBatch, targets: Targets, settings: ViewSettings, shard: Shard
+    batch: SeriesBatch,
+    targets: Targets,
+    settings: ViewSettings,
+    shard: Shard,
+    checkpoint: FitCheckpoint | None = None,
 ) -> ViewCommittee | WeightCommittee:
     """The committee for the series of all ranks; `batch` are those of this rank, `targets` those of all."""
     started = time.perf_counter()
+    checkpoint = checkpoint or FitCheckpoint(None)
+    earlier = checkpoint.read()
     standard = Standard.fit(batch, shard.ranks)
     order = _order(batch, settings.seed, shard)
     count = _landmark_count(batch, shard.total, settings)
@@ -71,22 +79,31 @@ def fit_view_committee(
             *default_views(landmarks, shard.total, settings.kinds, settings.options, settings.words, settings.seed),
             *settings.own,
         ]
+        if earlier is not None:
+            views, settings = [views[index] for index in earlier["views"]], replace(settings, time_limit=None)
         bar.start("views", len(views))
         blocks, rows, measured = _fitted(views, landmarks, settings, started, bar)
-        found = recipes(_kinds(blocks)) or recipes(_kinds(blocks, constant=True))[:1]
-        found = [recipe for recipe in found if settings.keep_series or recipe.power == 1]
+        if earlier is None:
+            found = recipes(_kinds(blocks)) or recipes(_kinds(blocks, constant=True))[:1]
+            found = [recipe for recipe in found if settings.keep_series or recipe.power == 1]
+        else:
+            found = [Recipe.from_state(state) for state in earlier["recipes"]]
         bar.start("comparing members", len(found))
         compared = min(count, _COMPARED)
         results = _compare(found, rows, own_targets, compared, bar)
-        densities = torch.stack([left_out.log_density for _, left_out in results])
-        families = [recipe.family for recipe in found] if shard.total <= _HEDGED else None
-        weights = bootstrap_weights(densities, families, settings.members or _most_members(shard.total))
-        scores = [left_out.score for _, left_out in results]
-        seconds = shard.ranks.broadcast(lambda: measured)
-        weights = affordable(found, scores, weights, seconds, shard.total, settings.time_limit)
+        if earlier is None:
+            seconds = shard.ranks.broadcast(lambda: measured)
+            weights = _weights(found, results, seconds, settings, shard.total)
+        else:
+            weights = earlier["weights"].to(batch.values.device)
         chosen = weights.nonzero()[:, 0].tolist()
         _report(found, results, weights)
-        blocks = _kept(blocks, kernels_of(found[index] for index in chosen))
+        kept = [block.keep(kernels_of(found[index] for index in chosen)) for block in blocks]
+        blocks = [block for block in kept if block is not None]
+        if earlier is None:
+            numbers = [index for index, block in enumerate(kept) if block is not None]
+            recipe_states = [found[index].state() for index in chosen]
+            checkpoint.write({"views": numbers, "recipes": recipe_states, "weights": weights[chosen]})
         bar.start("members", len(chosen))
         if shard.total <= count:
             fits = [
@@ -95,11 +112,11 @@ def fit_view_committee(
             ]
             tuned = own_targets
         else:
-            fits, tuned = _fit_on_all(
-                [found[index] for index in chosen], rows, blocks, standard, batch, targets, order, count, shard, bar
-            )
+            spared = order[count : count + _TUNED] if shard.total >= 2 * count else order[:_TUNED]
+            seen = AllSeries(batch, targets, standard, blocks, rows, shard)
+            fits, tuned = seen.fit([found[index] for index in chosen], spared, checkpoint, bar)
     members = [
-        ViewMember(found[index], fit, _norms(found[index], rows), left_out.score)
+        ViewMember(found[index], fit, found[index].norms(rows), left_out.score)
         for index, (fit, left_out) in zip(chosen, fits, strict=True)
     ]
     committee = ViewCommittee(standard, landmarks, blocks, members, weights[chosen].to(batch.values.device))
@@ -186,67 +203,23 @@ def _compare(
     return results
 
 
+def _weights(
+    found: Sequence[Recipe],
+    results: Sequence[tuple[Regression, LeftOut]],
+    seconds: dict[str, float],
+    settings: ViewSettings,
+    total: int,
+) -> Tensor:
+    """The weights of all recipes, most of them 0."""
+    densities = torch.stack([left_out.log_density for _, left_out in results])
+    families = [recipe.family for recipe in found] if total <= _HEDGED else None
+    weights = bootstrap_weights(densities, families, settings.members or _most_members(total))
+    scores = [left_out.score for _, left_out in results]
+    return affordable(found, scores, weights, seconds, total, settings.time_limit)
+
+
 def _most_members(total: int) -> int:
     return 8 if total <= _HEDGED else 4 if total <= MAX_LANDMARKS else 3
-
-
-def _kept(blocks: Sequence[Block], names: set[str]) -> list[Block]:
-    kept = [block.keep(names) for block in blocks]
-    return [block for block in kept if block is not None]
-
-
-def _norms(recipe: Recipe, rows: dict[str, Rows]) -> Rows | None:
-    if recipe.power == 1:
-        return None
-    return Rows(torch.empty(0), recipe.average(rows).variance)
-
-
-def _fit_on_all(
-    chosen: Sequence[Recipe],
-    rows: dict[str, Rows],
-    blocks: Sequence[Block],
-    standard: Standard,
-    batch: SeriesBatch,
-    targets: Targets,
-    order: Tensor,
-    count: int,
-    shard: Shard,
-    bar: Progress,
-) -> tuple[list[tuple[Regression, LeftOut]], Targets]:
-    """The members on whitened features of all series; also the targets of the series that decided the noise."""
-    spared = order[count : count + _TUNED] if shard.total >= 2 * count else order[:_TUNED]
-    tuned = spared.sort().values
-    outputs = targets.signs().shape[1] if len(targets) < 2 else targets[:2].signs().shape[1]
-    sums = [Normal.of(recipe.mix(rows, rows).gram, outputs) for recipe in chosen]
-    norms = [_norms(recipe, rows) for recipe in chosen]
-    kept: list[list[Rows]] = [[] for _ in chosen]
-    local_tuned = shard.local_index(shard.select(tuned))
-    wanted = torch.zeros(len(batch), dtype=torch.bool)
-    wanted[local_tuned] = True
-    mine = targets[shard.rows]
-    for part, seen in _chunks(batch, standard):
-        part_rows: dict[str, Rows] = {}
-        for block in blocks:
-            part_rows |= block.rows(seen)
-        for recipe, normal, norm, store in zip(chosen, sums, norms, kept, strict=True):
-            mixed = recipe.mix(part_rows, rows if norm is None else norm)
-            normal.add(mixed, mine[part])
-            store.append(Rows(mixed.gram[wanted[part]], mixed.variance[wanted[part]]))
-    fits = []
-    for normal, store in zip(sums, kept, strict=True):
-        normal.precision, normal.shift = shard.ranks.all_reduce_sum(normal.precision, normal.shift)
-        local = Rows(torch.cat([each.gram for each in store]), torch.cat([each.variance for each in store]))
-        gathered = Rows(shard.all_gather(tuned, local.gram), shard.all_gather(tuned, local.variance))
-        fits.append(normal.solve(gathered, targets[tuned]))
-        bar.step()
-    return fits, targets[tuned]
-
-
-def _chunks(batch: SeriesBatch, standard: Standard) -> Iterator[tuple[slice, SeriesBatch]]:
-    start = 0
-    for part in batch.split(_CHUNK):
-        yield slice(start, start + len(part)), standard(part)
-        start += len(part)
 
 
 def _report(found: Sequence[Recipe], results: Sequence[tuple[Regression, LeftOut]], weights: Tensor) -> None:

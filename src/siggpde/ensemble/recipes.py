@@ -53,6 +53,10 @@ class Recipe:
             variance = variance + rows[name].variance * (weight / total)
         return Rows(gram, variance)
 
+    def norms(self, landmarks: Mapping[str, Rows]) -> Rows | None:
+        """What `mix` needs of the landmarks for new series, their variances; None without a power."""
+        return None if self.power == 1 else Rows(torch.empty(0), self.average(landmarks).variance)
+
     def state(self) -> dict[str, Any]:
         return {"name": self.name, "weights": [list(pair) for pair in self.weights], "power": self.power}
 

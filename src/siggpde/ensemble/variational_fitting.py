@@ -9,15 +9,14 @@ from __future__ import annotations
 import copy
 import logging
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from siggpde.distributed.shard import Shard
 from siggpde.ensemble.feature_gp import FeatureGP, Features, leading_whitening
+from siggpde.ensemble.fit_checkpoint import FitCheckpoint
 from siggpde.ensemble.natural_ascent import Ascent
 from siggpde.ensemble.starting import Start
 from siggpde.ensemble.variational_views import VariationalMember, VariationalViewCommittee
@@ -32,10 +31,6 @@ from siggpde.views.base import Rows
 log = logging.getLogger(__name__)
 
 _JOINT = 20_000  # series that amplitude and likelihood are learned from; q(u) sees all of them
-
-Keep = Callable[[int, dict[str, Any] | None], dict[str, Any] | None]
-"""`keep(member, state)` stores the state of the ascent of a member every now and then; `keep(member, None)` returns
-the one that an earlier fit left, if there is one."""
 
 
 @dataclass(frozen=True)
@@ -55,12 +50,13 @@ def fit_variational(
     start: Start,
     settings: AscentSettings,
     shard: Shard,
-    keep: Keep = lambda member, state: None,
+    checkpoint: FitCheckpoint | None = None,
 ) -> VariationalViewCommittee:
     """The committee with the recipes, landmarks and weights of `chosen`, and the likelihood of `start`.
 
     `batch` and `y` are the series of this rank and their targets, as the likelihood takes them.
     """
+    checkpoint = checkpoint or FitCheckpoint(None)
     rows: dict[str, Rows] = {}
     for block in chosen.blocks:
         rows |= block.landmark_rows()
@@ -70,34 +66,44 @@ def fit_variational(
         likelihood, amplitude = start.likelihood(member), start.amplitude(member)
         gp = FeatureGP(likelihood, whitening.shape[1], amplitude).to(chosen.device)
         members.append(VariationalMember(member.recipe, whitening, member.norms, gp, member.score))
+    order = chosen.weights.argsort(descending=True, stable=True)  # the first are trained where time is short
+    members = [members[index] for index in order.tolist()]
     committee = VariationalViewCommittee(
-        chosen.standard, chosen.landmarks, chosen.blocks, members, chosen.weights
+        chosen.standard, chosen.landmarks, chosen.blocks, members, chosen.weights[order]
     )  # fmt: skip
     features = committee.features(batch)
     with Progress(settings.progress if shard.ranks.leads else False) as bar:
         for index, (member, own) in enumerate(zip(members, features, strict=True)):
+            if index and _late(settings, shard):
+                log.warning("time limit: %d of %d members are left out", len(members) - index, len(members))
+                committee.members = members[:index]
+                committee.weights = committee.weights[:index] / committee.weights[:index].sum()
+                break
             bar.start(f"member {index + 1}", 2 * settings.max_iter)
-            member.history = _ascend(index, member, own, y, start, settings, shard, keep, bar)
+            name = f"member-{index + 1}"
+            member.history = _ascend(name, member, own, y, start, settings, shard, checkpoint, bar)
             log.info("member %d, %s: %s", index + 1, member.recipe.name, member.history)
     return committee
 
 
 def _ascend(
-    index: int,
+    name: str,
     member: VariationalMember,
     features: Features,
     y: Tensor,
     start: Start,
     settings: AscentSettings,
     shard: Shard,
-    keep: Keep,
+    checkpoint: FitCheckpoint,
     bar: Progress,
 ) -> History:
     history = History(schedule="natural gradients", steps={"learning": 0, "q": 0}, phase_seconds={})
     some = torch.arange(0, shard.total, max(1, -(-shard.total // _JOINT)))
     local = shard.local_index(shard.select(some)).to(y.device)
     begun = time.perf_counter()
-    kept = keep(index, None)
+    kept = checkpoint.read(name)
+    if kept is not None:
+        history.steps |= kept["steps"]
     for phase, learn in (("learning", True), ("q", False)):
         rows = local if learn and len(some) < shard.total else slice(None)
         ascent = Ascent(member.gp, features[rows], y[rows], shard.ranks)
@@ -119,9 +125,10 @@ def _ascend(
             elbo = ascent.elbo / (len(some) if learn else shard.total)
             amplitude = float(member.gp.log_amplitude.detach().exp())
             history.records.append(Record(phase, ascent.steps, seconds, elbo=elbo, amplitude=amplitude))
-            keep(index, {"phase": phase, "ascent": ascent.state(), "settled": settled})
+            history.steps[phase] = ascent.steps
+            state = {"phase": phase, "ascent": ascent.state(), "settled": settled, "steps": dict(history.steps)}
+            checkpoint.write(state, name, now=settled or ascent.steps == settings.max_iter)
             bar.step(history.latest())
-        history.steps[phase] = ascent.steps
         history.phase_seconds[phase] = time.perf_counter() - begun - history.seconds
     return history
 

@@ -47,9 +47,10 @@ class _ClassifierMethods(SeriesEstimator):
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Any:
         """Learns from more series of the same classes; the first call is `fit`.
 
-        Paths, features, noise and temperature stay as they are; the posterior is updated with the new series, exactly
-        for the default likelihood, else by natural gradients, also after method="paper". `classes`, all there will ever
-        be, is a parameter by scikit-learn's convention and only checked: the y of the first call has to have them all.
+        Views, landmarks, noise and link stay as they are; the posterior is updated with the new series, exactly in the
+        span of the landmarks for the default likelihood, else by natural gradients, also after method="paper". With
+        `class_weight` a new series counts as much as one of its class did in `fit`. `classes`, all there will ever be,
+        is a parameter by scikit-learn's convention and only checked: the y of the first call has to have them all.
         """
         if not hasattr(self, "committee_"):
             if classes is not None:
@@ -119,11 +120,12 @@ class SigGPClassifier(_ClassifierMethods, ClassifierBase):
     - `device`: where to compute, such as "cuda"; "auto" is the device of X where it is a tensor, else the CPU. `dtype`:
       "float64", "float32", or "auto": "float32" for very many series only.
     - `checkpoint`: a folder where the state of the fit is kept; with `resume=True` a fit goes on from there.
-    - `cache_dir`: a folder where signatures are kept, so that the next fit of the same series need not compute them.
+    - `cache_dir`: with method="paper", a folder where signatures are kept, so that the next fit of the same series
+      need not compute them; method="views" keeps none.
     - `keep_series`: whether the fitted model may contain training series, the landmarks that its kernels compare with.
       False fits views with finite features only and keeps weights of these; where directions of the variance are too
       many for a model of 50 MB, those that tell least are left out, and variances are a little larger. Models of
-      method="paper" and of other likelihoods never contain series.
+      method="paper" never contain series; those of likelihoods without closed form always do.
 
     After `fit`: `classes_`, `n_classes_`, `n_channels_`, `channel_names_`, `length_range_`, `committee_` and
     `preparation_`.

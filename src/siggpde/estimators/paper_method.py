@@ -16,6 +16,7 @@ from torch import Tensor
 
 from siggpde.distributed.shard import Shard
 from siggpde.ensemble.committee import Committee, Member
+from siggpde.ensemble.fit_checkpoint import FIT_FILES
 from siggpde.estimators.fitting import FitSettings
 from siggpde.gp.inducing import OrthogonalSignatureFeatures
 from siggpde.gp.kernel import SignatureKernel
@@ -67,8 +68,9 @@ def fit_by_the_paper(
     model = paper_model(paths, paper_likelihood(settings, classes), settings, shard)
     checkpoint = None if settings.checkpoint is None else settings.checkpoint / "member-1.pt"
     if checkpoint is not None and not settings.resume and shard.ranks.leads:
-        for old in (checkpoint.with_name("screening.pt"), *checkpoint.parent.glob("member-*.pt")):
-            old.unlink(missing_ok=True)
+        for pattern in FIT_FILES:
+            for old in checkpoint.parent.glob(pattern):
+                old.unlink(missing_ok=True)
     history = fit(
         model,
         (paths.values, y[shard.rows]),

@@ -43,7 +43,7 @@ class _RegressorMethods(SeriesEstimator):
         return self
 
     def partial_fit(self, X: Any, y: Any) -> Any:
-        """Learns from more series; the first call is `fit`. Paths, features and noise stay as they are."""
+        """Learns from more series; the first call is `fit`. Views, landmarks and noise stay as they are."""
         if not hasattr(self, "committee_"):
             return self.fit(X, y)
         targets, old = self._targets(y), self.summary_

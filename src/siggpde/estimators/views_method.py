@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ import torch
 from torch import Tensor
 
 from siggpde.distributed.shard import Shard
+from siggpde.ensemble.fit_checkpoint import FitCheckpoint
 from siggpde.ensemble.fitting import ViewSettings, fit_view_committee
 from siggpde.ensemble.regression import Targets
 from siggpde.ensemble.starting import Start
@@ -19,14 +21,17 @@ from siggpde.ensemble.variational_fitting import AscentSettings, fit_variational
 from siggpde.ensemble.variational_views import VariationalViewCommittee
 from siggpde.ensemble.view_committee import ViewCommittee
 from siggpde.ensemble.weight_space import WeightCommittee
-from siggpde.estimators.fitting import FitSettings
+from siggpde.estimators.fitting import FitSettings, data_fingerprint
 from siggpde.gp.likelihood_names import LikelihoodName
 from siggpde.paths import SeriesBatch
 from siggpde.views import TransformerView, View
 from siggpde.views.defaults import KINDS
 
+log = logging.getLogger(__name__)
+
 NEED_SERIES = ("kernel", "lifted")
 """The kinds of views that have no finite features, and need the landmark series to predict."""
+
 _SMALLEST_RATE = 1e-3
 
 
@@ -39,9 +44,10 @@ def fit_by_views(
     closed form take the best of the members in closed form, or as many as `settings.members` says, to go on from.
     """
     started = time.perf_counter()
+    checkpoint = _checkpoint(batch, y, settings, shard)
     by_class = _class_weights(y, settings)
     if LikelihoodName(settings.likelihood).closed_form:
-        return _regressions(batch, y, classes, settings, by_class, shard)
+        return _regressions(batch, y, classes, settings, by_class, shard, checkpoint)
     if not settings.keep_series:
         raise ValueError(
             f"likelihood={settings.likelihood!r} needs the landmark series to predict; take likelihood='auto' with "
@@ -54,7 +60,7 @@ def fit_by_views(
     compared = (y + 0.5).log() - offset if counts else y
     limit = settings.time_limit
     closed = replace(settings, members=settings.members or 1, time_limit=None if limit is None else limit / 2)
-    chosen = _regressions(batch, compared, classes, closed, by_class, shard)
+    chosen = _regressions(batch, compared, classes, closed, by_class, shard, checkpoint)
     assert isinstance(chosen, ViewCommittee)
     return fit_variational(
         chosen,
@@ -63,7 +69,17 @@ def fit_by_views(
         Start(settings.likelihood, classes, chosen.link, by_class, offset),
         AscentSettings(settings.max_iter, None if limit is None else started + limit, settings.progress),
         shard,
+        checkpoint,
     )
+
+
+def _checkpoint(batch: SeriesBatch, y: Tensor, settings: FitSettings, shard: Shard) -> FitCheckpoint:
+    if settings.cache_dir is not None:
+        log.info("cache_dir is not used: method='views' keeps no signatures")
+    if settings.checkpoint is None:
+        return FitCheckpoint(None)
+    run = data_fingerprint(batch, y, shard, settings)
+    return FitCheckpoint(settings.checkpoint, run, settings.resume, shard.ranks)
 
 
 def _class_weights(y: Tensor, settings: FitSettings) -> Tensor | None:
@@ -75,7 +91,13 @@ def _class_weights(y: Tensor, settings: FitSettings) -> Tensor | None:
 
 
 def _regressions(
-    batch: SeriesBatch, y: Tensor, classes: int | None, settings: FitSettings, by_class: Tensor | None, shard: Shard
+    batch: SeriesBatch,
+    y: Tensor,
+    classes: int | None,
+    settings: FitSettings,
+    by_class: Tensor | None,
+    shard: Shard,
+    checkpoint: FitCheckpoint,
 ) -> ViewCommittee | WeightCommittee:
     kinds, own = settings.views
     if not settings.keep_series:
@@ -95,6 +117,7 @@ def _regressions(
             progress=settings.progress,
         ),
         shard,
+        checkpoint,
     )
     if isinstance(committee, ViewCommittee):
         committee.class_weights = by_class

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from siggpde.files import PART_SUFFIX
 
-_SCREENING = "screening.pt"
-_OURS = re.compile(rf"(screening|member-\d+)\.pt({PART_SUFFIX})?")
+_FIRST = ("views.pt", "screening.pt")
+_OURS = re.compile(rf"(views|screening|(sums|member)-\d+)\.pt({PART_SUFFIX})?")
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,9 @@ class Checkpoint:
     def remove(self) -> None:
         """Removes the files of the checkpoint and no others.
 
-        The screening is removed last: members without the screening they come from would make a later --resume fail.
+        What was chosen first is removed last: a later --resume is told by it what the other files belong to.
         """
-        for path in sorted(self._files(), key=lambda path: path.name == _SCREENING):
+        for path in sorted(self._files(), key=lambda path: path.name in _FIRST):
             path.unlink(missing_ok=True)
         with suppress(OSError):
             self.folder.rmdir()
