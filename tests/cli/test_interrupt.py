@@ -33,7 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def stopped(folder: Path) -> str:
     """What was said on stderr when Ctrl-C stopped the fit of folder / "part"."""
     arguments = command("fit", folder / "data.csv", "--output", folder / "part", *SOFTMAX)
-    checkpoint = folder / "part.checkpoint" / "screening.pt"
+    checkpoint = folder / "part.checkpoint" / "views.pt"
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         while not checkpoint.exists() and process.poll() is None:
             time.sleep(0.01)
@@ -61,7 +61,7 @@ def test_an_interrupted_fit_says_how_to_go_on(folder: Path, stopped: str):
 def test_a_resumed_fit_ends_with_the_same_model(folder: Path, part: Path):
     result = run("fit", folder / "data.csv", "--output", part, *SOFTMAX, "--resume")
     assert result.exit_code == 0, result.output
-    assert "screened" not in result.stderr
+    assert "members compared" not in result.stderr
     assert weights(part) == weights(folder / "whole")
     assert list(part.parent.iterdir()) == [part]
 
@@ -84,7 +84,7 @@ def test_a_checkpoint_is_not_thrown_away_unasked(folder: Path, part: Path):
 
 
 def test_a_damaged_checkpoint_is_said_to_be_one(folder: Path, part: Path):
-    (part.parent / "part.checkpoint" / "screening.pt").write_bytes(b"nonsense")
+    (part.parent / "part.checkpoint" / "views.pt").write_bytes(b"nonsense")
     result = run("fit", folder / "data.csv", "--output", part, *SOFTMAX, "--resume")
     assert result.exit_code == 1 and "not a readable checkpoint" in result.stderr
 

@@ -94,10 +94,10 @@ def fit_view_committee(
         if earlier is None:
             seconds = shard.ranks.broadcast(lambda: measured)
             weights = _weights(found, results, seconds, settings, shard.total)
+            _report(found, results, weights)
         else:
             weights = earlier["weights"].to(batch.values.device)
         chosen = weights.nonzero()[:, 0].tolist()
-        _report(found, results, weights)
         kept = [block.keep(kernels_of(found[index] for index in chosen)) for block in blocks]
         blocks = [block for block in kept if block is not None]
         if earlier is None:
