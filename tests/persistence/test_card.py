@@ -46,6 +46,14 @@ def row(card: str, name: str) -> str:
     return line.split(" | ", 1)[1].removesuffix(" |")
 
 
+def test_a_card_of_a_committee():
+    sentence = "This model contains 7 training series."
+    members = [(0.75, "signatures of windows (x | dx)", 0.12345), (0.25, "words", -1.0)]
+    card = model_card({**CONTENT, "model": "A committee of 2", "members": members, "contains": sentence})
+    assert "A committee of 2, fitted by siggpde. It gives" in card and f"## Training series\n\n{sentence}\n" in card
+    assert r"| 0.75 | signatures of windows (x \| dx) | 0.1235 |" in card and "| 0.25 | words | -1.0000 |" in card
+
+
 def test_a_full_card():
     card = model_card(CONTENT)
     assert card.startswith("# Gestures of a hand\n\nA Gaussian process with the signature kernel")
@@ -141,7 +149,7 @@ def test_no_text_breaks_the_card(text: str, path: str):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ({"titel": "x"}, "content cannot hold 'titel'; it takes title, kind, data"),
+        ({"titel": "x"}, "content cannot hold 'titel'; it takes title, kind, model, data"),
         ({"data": {"rows": 3}}, r"content\['data'\] cannot hold 'rows'; it takes name, series"),
         ({"kind": "clustering"}, "kind must be 'classification' or 'regression', got 'clustering'"),
     ],

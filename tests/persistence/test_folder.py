@@ -176,7 +176,7 @@ def test_a_model_is_replaced_only_by_force(saved: Path):
 @pytest.mark.parametrize("content", ["cut", "newer", "edited"])
 def test_a_damaged_or_newer_model_can_be_replaced(saved: Path, content: str):
     text = (saved / "model.json").read_text()
-    changed = {"cut": text[:90], "newer": text.replace(": 1,", ": 2,", 1), "edited": text.replace("old", "odd")}
+    changed = {"cut": text[:90], "newer": text.replace(": 2,", ": 3,", 1), "edited": text.replace("old", "odd")}
     (saved / "model.json").write_text(changed[content])
     with pytest.raises(ModelFileError):
         read_folder(saved)
