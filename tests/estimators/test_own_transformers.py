@@ -42,14 +42,15 @@ def saved(fitted: SigGPClassifier, tmp_path: Path) -> Path:
     return tmp_path / "m"
 
 
-def moments_of(fitted: SigGPClassifier) -> Moments:
+def moments_of(fitted: Any) -> Moments:
     return fitted.views[1][1]
 
 
-def test_it_is_a_view_among_others(fitted: SigGPClassifier):
+def test_it_is_a_view_among_others(fitted: Any):
     kernels = {name for member in fitted.committee_.members for name, _ in member.recipe.weights}
     assert "moments" in kernels and fitted.predict(X).shape == (30,)
-    clone(fitted).fit(X[:20], Y[:20])
+    again: Any = clone(fitted)
+    again.fit(X[:20], Y[:20])
 
 
 def test_the_transformer_is_asked_for(fitted: SigGPClassifier, saved: Path):
@@ -59,7 +60,7 @@ def test_the_transformer_is_asked_for(fitted: SigGPClassifier, saved: Path):
     ]  # fmt: skip
     with pytest.raises(ModelFileError, match=r"the view 'moments' .* not saved .* transformers=\{'moments': transfor"):
         siggpde.load(saved)
-    loaded = siggpde.load(saved, transformers={"moments": moments_of(fitted)})
+    loaded: Any = siggpde.load(saved, transformers={"moments": moments_of(fitted)})
     assert np.array_equal(loaded.predict_proba(X), fitted.predict_proba(X))
     assert loaded.views == fitted.views
 
@@ -82,7 +83,7 @@ def test_without_training_series(ragged: bool, tmp_path: Path):
     series = [one[:, : 8 + i % 5] for i, one in enumerate(X)] if ragged else X
     fitted = SigGPClassifier(views=[("moments", Moments())], keep_series=False).fit(series, Y)
     fitted.save(tmp_path / "m")
-    loaded = siggpde.load(tmp_path / "m", transformers={"moments": moments_of_only(fitted)})
+    loaded: Any = siggpde.load(tmp_path / "m", transformers={"moments": moments_of_only(fitted)})
     assert np.array_equal(loaded.predict_proba(series), fitted.predict_proba(series))
 
 
@@ -100,7 +101,7 @@ def test_multirocket(tmp_path: Path):
     rocket = MultiRocket(n_kernels=84, random_state=0)
     fitted = SigGPClassifier(views=["linear", ("rocket", rocket)]).fit(series, labels)
     fitted.save(tmp_path / "m")
-    loaded = siggpde.load(tmp_path / "m", transformers={"rocket": rocket})
+    loaded: Any = siggpde.load(tmp_path / "m", transformers={"rocket": rocket})
     assert np.array_equal(loaded.predict_proba(series), fitted.predict_proba(series))
     with pytest.raises(ModelFileError, match="is not the one that the model was fitted with"):
         siggpde.load(tmp_path / "m", transformers={"rocket": MultiRocket(n_kernels=84, random_state=1).fit(series)})

@@ -67,7 +67,7 @@ def test_many_landmarks_have_single_precision_roots_and_pivots(tmp_path: Path):
     roots = [member.regression.root.dtype for member in fitted.committee_.members]
     assert set(roots) == {torch.float32}
     fitted.save(tmp_path / "m")
-    loaded = siggpde.load(tmp_path / "m")
+    loaded: Any = siggpde.load(tmp_path / "m")
     blocks = loaded.committee_.blocks
     assert isinstance(blocks, SavedBlocks) and not any(blocks._blocks)  # computed by the first prediction
     assert np.array_equal(outputs(fitted, series[:50]), outputs(loaded, series[:50]))

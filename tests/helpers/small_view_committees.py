@@ -5,10 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from siggpde.ensemble.averaging import average_latents
 from siggpde.ensemble.link import fit_link
 from siggpde.ensemble.recipes import Recipe
 from siggpde.ensemble.regression import Targets, fit_exact
-from siggpde.ensemble.view_committee import ViewCommittee, ViewMember, average_latents
+from siggpde.ensemble.view_committee import ViewCommittee, ViewMember
 from siggpde.paths import PathOptions, SeriesBatch
 from siggpde.views import KernelView, PathView, Rows, TransformerView, View, WindowsView
 from siggpde.views.base import Block

@@ -162,10 +162,9 @@ class SeriesEstimator:
         """Which words, features, channels and views the predictions for the series X rest on
         (`siggpde.explain.global_importance`)."""
         batch = self._batch(X)
-        if isinstance(self.committee_, WeightCommittee):
-            raise ValueError(_WITHOUT_SERIES.format("importance compares predictions"))
+        committee = self._explainable("importance compares predictions")
         with threads(self.n_jobs):
-            return global_importance(self.committee_, batch, self._names(), top)
+            return global_importance(committee, batch, self._names(), top)
 
     def explain(self, X: Any, top: int = 10, background: Any = None) -> list[SeriesExplanation]:
         """Why each of the series X is predicted as it is (`siggpde.explain.explain_series`).
@@ -174,12 +173,21 @@ class SeriesEstimator:
         these.
         """
         batch = self._batch(X)
-        if isinstance(self.committee_, WeightCommittee):
-            raise ValueError(_WITHOUT_SERIES.format("explain compares a series"))
+        committee = self._explainable("explain compares a series")
         reference = None if background is None else self._batch(background)
         with threads(self.n_jobs):
             labels = getattr(self, "classes_", None)
-            return explain_series(self.committee_, batch, self._names(), labels, top, background=reference)
+            return explain_series(committee, batch, self._names(), labels, top, background=reference)
+
+    def _explainable(self, what: str) -> Committee | ViewCommittee:
+        if isinstance(self.committee_, WeightCommittee):
+            raise ValueError(_WITHOUT_SERIES.format(what))
+        if isinstance(self.committee_, VariationalViewCommittee):
+            raise ValueError(
+                f"there are explanations for likelihood='auto' and for method='paper', not yet for {self.likelihood!r} "
+                "on views"
+            )
+        return self.committee_
 
     def _names(self) -> tuple[str, ...]:
         return self.preparation_.names(self.channel_names_)
