@@ -19,6 +19,7 @@ from siggpde.ensemble.regression import Targets
 from siggpde.ensemble.starting import Start
 from siggpde.ensemble.variational_fitting import AscentSettings, fit_variational, update_variational
 from siggpde.ensemble.variational_views import VariationalMember, VariationalViewCommittee
+from siggpde.ensemble.view_committee import ViewCommittee
 from siggpde.gp.likelihoods import Gaussian, Softmax, StudentT
 from siggpde.paths import SeriesBatch
 from siggpde.views.base import Rows
@@ -58,6 +59,7 @@ def committee(name: str, members: int = 1, n: int = N, **settings: Any) -> Varia
     chosen = fit_view_committee(
         batch, Targets(compared, classes), ViewSettings(kinds=("linear", "path"), words=50, members=members), shard
     )
+    assert isinstance(chosen, ViewCommittee)
     return fit_variational(chosen, batch, y, Start(name, classes, chosen.link), AscentSettings(**settings), shard)
 
 

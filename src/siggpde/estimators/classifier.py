@@ -118,7 +118,7 @@ class SigGPClassifier(_ClassifierMethods, ClassifierBase):
     - `random_state`: None is 0, so that runs repeat. `n_jobs`: threads; -1 takes all cores, None torch's number.
     - `verbose`: 0 is silent, 1 shows progress on a terminal.
     - `device`: where to compute, such as "cuda"; "auto" is the device of X where it is a tensor, else the CPU. `dtype`:
-      "float64", "float32", or "auto": "float32" for very many series only.
+      of method="paper", "float64", "float32", or "auto": "float32" for very many series only.
     - `checkpoint`: a folder where the state of the fit is kept; with `resume=True` a fit goes on from there.
     - `cache_dir`: with method="paper", a folder where signatures are kept, so that the next fit of the same series
       need not compute them; method="views" keeps none.
