@@ -200,7 +200,7 @@ ESTIMATORS = [
     pytest.param("classifier", {"likelihood": "softmax", **PATHS}, marks=pytest.mark.slow),
     pytest.param("classifier", {"method": "paper"}, marks=pytest.mark.slow),
     ("regressor", PATHS),
-    pytest.param("regressor", {"likelihood": "student_t", **PATHS}, marks=pytest.mark.slow),
+    pytest.param("regressor", {"likelihood": "student_t", **PATHS, "members": 1}, marks=pytest.mark.slow),
 ]
 
 
@@ -267,10 +267,11 @@ def test_an_estimator_explains_and_is_saved_on_its_device(kind: str, settings: d
     plain = estimator(kind, **settings).fit(X, y)
     with pretend_device():
         other = estimator(kind, device=str(DEVICE), **settings).fit(X, y)
-        told, wanted = other.explain(X[:2]), plain.explain(X[:2])
-        assert [part.latent for part in told] == pytest.approx([part.latent for part in wanted])
-        found = [part.importance for part in other.importance(X)]
-        assert found == pytest.approx([part.importance for part in plain.importance(X)])
+        if "likelihood" not in settings:  # there are none for others on views
+            told, wanted = other.explain(X[:2]), plain.explain(X[:2])
+            assert [part.latent for part in told] == pytest.approx([part.latent for part in wanted])
+            found = [part.importance for part in other.importance(X)]
+            assert found == pytest.approx([part.importance for part in plain.importance(X)])
         other.partial_fit(X[:6], y[:6])
         other.save(tmp_path / "model")
         moved = outputs(other, X)

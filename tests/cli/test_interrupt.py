@@ -148,16 +148,16 @@ def test_killed_at_twenty_moments_and_resumed(likelihood: str, folder: Path, tmp
 def test_killed_while_saving_over_a_model(folder: Path, tmp_path: Path):
     model = tmp_path / "model"
     known = set()
-    for features in (20, 25):
-        result = run("fit", folder / "data.csv", "--output", model, *SETTINGS, "--n-features", features, "--force")
+    for points in (5, 6):
+        result = run("fit", folder / "data.csv", "--output", model, *SETTINGS, "--max-points", points, "--force")
         assert result.exit_code == 0, result.output
         known.add(weights(model))
     assert len(known) == 2
     generator = random.Random(3)
     kills, arguments = 0, []
     for number in range(8):
-        features = (20, 25)[number % 2]
-        arguments = ["fit", folder / "data.csv", "--output", model, *SETTINGS, "--n-features", features, "--force"]
+        points = (5, 6)[number % 2]
+        arguments = ["fit", folder / "data.csv", "--output", model, *SETTINGS, "--max-points", points, "--force"]
         with subprocess.Popen(command(*arguments), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
             while process.poll() is None and not list(model.glob("*.part")):
                 pass
