@@ -47,13 +47,15 @@ class LeftOut:
 class Regression:
     """alpha (m, outputs), root B (m, r), the noise variance at unit amplitude, and the amplitude sigma².
 
-    The root of more than 512 landmarks is in float32: it is most of a model, on disk too.
+    The root of more than 512 landmarks is in float32: it is most of a model, on disk too. Where the training series are
+    the landmarks, `counts` (m,) are their weights, from which updates get the root in full; otherwise it is None.
     """
 
     alpha: Tensor
     root: Tensor
     noise: float
     amplitude: float
+    counts: Tensor | None = None
 
     def predict(self, rows: Rows) -> tuple[Tensor, Tensor]:
         """Mean (n, outputs) and variance (n,) of the latents."""
@@ -61,7 +63,8 @@ class Regression:
         return rows.gram @ self.alpha, self.amplitude * (rows.variance - explained).clamp_min(0.0)
 
     def to(self, device: torch.device | str) -> Regression:
-        return Regression(self.alpha.to(device), self.root.to(device), self.noise, self.amplitude)
+        counts = None if self.counts is None else self.counts.to(device)
+        return Regression(self.alpha.to(device), self.root.to(device), self.noise, self.amplitude, counts)
 
 
 @dataclass(frozen=True)
@@ -134,7 +137,8 @@ def fit_exact(rows: Rows, targets: Targets) -> tuple[Regression, LeftOut]:
     if scale is not None:
         solved, root = solved * scale, root * scale
     kept = _worth_keeping(root, gram, _LEFT_OUT * float(left_out.variance.mean()) / amplitude)
-    return Regression(solved, _stored(root[:, kept]), noise, amplitude), left_out
+    counts = torch.ones_like(rows.variance) if targets.weights is None else targets.weights
+    return Regression(solved, _stored(root[:, kept]), noise, amplitude, counts), left_out
 
 
 def _best_noise(at, targets: Targets, outputs: Tensor) -> tuple[float, LeftOut, float]:  # pyright: ignore[reportMissingParameterType]

@@ -11,9 +11,11 @@ With :math:`R R^T = K^{-1}` of the landmarks' Gram matrix, a member is a regress
 That is the regression on the same features of all series, old and new, at the noise of before: nothing old is needed
 but the landmarks. Noise, amplitude, weights of the members, link and recalibration stay as they are.
 
-The root of a member with more than 512 landmarks leaves out directions that explain little. Where all its series were
-landmarks and weighed alike, the root is known from K and the noise, :math:`B B^T = (K + \lambda)^{-1}`, and is made
-whole first; otherwise directions that were left out count as not seen, so that the update is approximate in them.
+Where all training series were landmarks, which counted :math:`w`, the start is known to all digits:
+:math:`\Sigma = (I + \Phi_Z^T W \Phi_Z / \lambda)^{-1}`. Of more series than landmarks it comes from the root,
+which above 512 landmarks is in float32 and leaves out directions that explain little: then the update is approximate.
+Directions of which less than 95 % was learned are taken from the root; in the others, where :math:`I - G G^T` is
+rounding, landmarks stand for all series, as a random sample does: :math:`\Phi^T \Phi \approx c \, \Phi_Z^T \Phi_Z`.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from siggpde.paths import SeriesBatch
 from siggpde.views.base import Rows
 
 _CHUNK = 512
-_SAME = 1e-4  # relative: how closely a root has to fit K and the noise to be that of K + noise
+_LEARNED_SHARE = 0.95  # 1 - Sigma above which float32 does not tell what is left
 
 
 @torch.no_grad()
@@ -75,10 +77,11 @@ class Posterior:
     def __init__(self, before: Regression, whitening: Tensor) -> None:
         self.before, self.whitening = before, whitening
         self.mean = before.alpha.clone()
-        self.roots = [_whole_root(before, whitening)]
-        # R^-1 = R^T (R R^T)^+, and R has orthogonal columns of squared lengths 1 / eigenvalue.
-        coordinates = (whitening / whitening.square().sum(0)).T @ self.roots[0]
-        self.covariance = torch.eye(whitening.shape[1]).to(whitening) - coordinates @ coordinates.T
+        self.covariance = starting_covariance(before, whitening)
+        self.roots = [before.root]
+        if before.counts is not None or before.root.dtype != whitening.dtype:
+            share, vectors = torch.linalg.eigh(self.covariance)
+            self.roots = [whitening @ (vectors * (1 - share).clamp_min(0.0).sqrt())]
 
     def add(self, rows: Rows, targets: Targets) -> None:
         """Adds n series: their rows against the landmarks and their targets."""
@@ -118,20 +121,23 @@ def _narrowed(root: Tensor) -> Tensor:
     return torch.linalg.qr(root.T, mode="r").R.T.contiguous()
 
 
-def _whole_root(regression: Regression, whitening: Tensor) -> Tensor:
-    """The root of a regression with what was left out of it, where K and the noise tell what that is."""
-    root, noise = regression.root.to(whitening), regression.noise
-    if root.shape[1] == len(root):
-        return root
-    shares = 1 / whitening.square().sum(0)  # the eigenvalues of K
-    vectors = whitening * shares.sqrt()
-    turned = vectors.T @ root
-    # Of K + noise a root is made of eigenvectors: column j of it, turned, is at one place, 1 / sqrt(share + noise).
-    heights, places = turned.abs().max(dim=0)
-    expected = (shares[places] + noise).rsqrt()
-    along = (heights / expected - 1).abs().amax() if len(heights) else heights.new_zeros(())
-    lengths = root.square().sum(0).sqrt()
-    across = (lengths / heights - 1).abs().amax() if len(heights) else heights.new_zeros(())
-    if len(places.unique()) < len(places) or not (float(along) < _SAME and float(across) < _SAME):
-        return root
-    return vectors * (shares + noise).rsqrt()
+def starting_covariance(regression: Regression, whitening: Tensor) -> Tensor:
+    """Sigma (r, r) of a regression, positive semidefinite but for rounding; `whitening` is R (m, r)."""
+    eye = torch.eye(whitening.shape[1], dtype=whitening.dtype, device=whitening.device)
+    shares = 1 / whitening.square().sum(0)  # the eigenvalues s of K, whose eigenvectors are R s^(1/2)
+    landmarks = whitening * shares
+    if regression.counts is not None:
+        learned, vectors = torch.linalg.eigh(landmarks.T @ (regression.counts[:, None] * landmarks))
+        return (vectors * (regression.noise / (regression.noise + learned.clamp_min(0.0)))) @ vectors.T
+    coordinates = landmarks.T @ regression.root.to(whitening)
+    covariance = eye - coordinates @ coordinates.T
+    if regression.root.dtype == whitening.dtype:
+        return covariance
+    # (1 - Sigma_jj) / Sigma_jj = c s_j / noise, were Phi^T Phi = c diag(s).
+    known = (1 - covariance.diagonal()).clamp(1 - _LEARNED_SHARE, _LEARNED_SHARE)
+    factor = (known / (1 - known) * regression.noise / shares).median()
+    sampled = regression.noise / (regression.noise + factor * shares)
+    left, vectors = torch.linalg.eigh(covariance)
+    resolved, others = vectors[:, left > 1 - _LEARNED_SHARE], vectors[:, left <= 1 - _LEARNED_SHARE]
+    own = left[left > 1 - _LEARNED_SHARE].clamp_max(1.0)
+    return (resolved * own) @ resolved.T + others @ (others.T @ (sampled[:, None] * others)) @ others.T

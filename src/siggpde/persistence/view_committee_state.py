@@ -106,13 +106,16 @@ def _member_state(member: ViewMember) -> dict[str, Any]:
         "root": regression.root,
         "noise": regression.noise,
         "amplitude": regression.amplitude,
+        "counts": regression.counts,
         "norms": norms,
         "score": member.score,
     }
 
 
 def _member(state: Mapping[str, Any]) -> ViewMember:
-    regression = Regression(state["alpha"], state["root"], state["noise"], state["amplitude"])
+    regression = Regression(
+        state["alpha"], state["root"], state["noise"], state["amplitude"], state.get("counts")
+    )  # fmt: skip
     norms = None if state["norms"] is None else Rows(torch.empty(0), state["norms"])
     return ViewMember(Recipe.from_state(state["recipe"]), regression, norms, state["score"])
 
