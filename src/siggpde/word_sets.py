@@ -30,6 +30,7 @@ Word = tuple[int, ...]
 # A coefficient of so many letters is below |X|^1000 / 1000!, which only paths longer than 175 lift above the smallest
 # float64. The core recurses over the letters of a word, and its stack has to hold them.
 MAX_LETTERS = 1000
+_MAX_LETTERS_OF_DEGREE = 10
 MAX_LETTERS_IN_ALL = 2**28  # two gigabytes in lists of tuples
 
 
@@ -97,6 +98,28 @@ def letter_counts(words: Iterable[Sequence[int]], channels: int) -> torch.Tensor
     rows = np.repeat(np.arange(len(checked)), lengths)
     counts = np.bincount(rows * channels + letters, minlength=len(checked) * channels)
     return torch.from_numpy(counts.astype(np.int64, copy=False).reshape(len(checked), channels))
+
+
+def words_of_degree(channels: int, degree: int, count: int) -> list[Word]:
+    """The words with at most `degree` letters other than 0: as many whole levels as have `count` words in all.
+
+    Examples:
+        >>> words_of_degree(2, 1, 7)
+        [(), (0,), (1,), (0, 0), (0, 1), (1, 0)]
+    """
+    words: list[Word] = [()]
+    level: list[tuple[Word, int]] = [((), 0)]
+    for _ in range(_MAX_LETTERS_OF_DEGREE):
+        level = [
+            ((*word, letter), others + (letter > 0))
+            for word, others in level
+            for letter in range(channels)
+            if others + (letter > 0) <= degree
+        ]
+        if len(words) + len(level) > count:
+            break
+        words += [word for word, _ in level]
+    return words
 
 
 def word_names(words: Iterable[Sequence[int]], channel_names: Sequence[str]) -> list[str]:

@@ -196,7 +196,7 @@ def _agree(got: Any, wanted: Any) -> None:
         for one, other in zip(got, wanted, strict=True):
             _agree(one, other)
     else:
-        assert got == (pytest.approx(wanted, rel=1e-2, abs=1e-3) if isinstance(wanted, float) else wanted)
+        assert got == (pytest.approx(wanted, rel=1e-4, abs=1e-6) if isinstance(wanted, float) else wanted)
 
 
 @pytest.mark.parametrize("name", ["predict", "evaluate"])

@@ -199,9 +199,8 @@ def test_no_folder(tmp_path: Path):
 # The folders in fixtures/model-format-<n> were saved by the first version that wrote this format. They are never made
 # anew: a change after which they cannot be read, or predict otherwise, is a mistake. A new format adds a new folder.
 @pytest.mark.parametrize("kind", KINDS)
-# The classifier of format 2 has shares of windows above thresholds, which are quantiles of training windows: by the
-# rounding of another processor a window on its threshold falls to the other side, and the share changes by a window.
-@pytest.mark.parametrize(("form", "accuracy"), [(1, 1e-6), (2, 1e-2)])
+# The models of format 2 have features of windows in float32, which differ between processors by their rounding.
+@pytest.mark.parametrize(("form", "accuracy"), [(1, 1e-6), (2, 1e-4)])
 def test_models_saved_long_ago(form: int, accuracy: float, kind: str, tmp_path: Path):
     stored = FIXTURES / f"model-format-{form}"
     expected = np.load(stored / f"{kind}.npz")

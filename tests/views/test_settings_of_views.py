@@ -9,8 +9,9 @@ from helpers.view_data import ragged, standardised, walks
 from siggpde.paths import PathOptions, PathTransform, SeriesBatch
 from siggpde.views import KernelView, PathView, View, WindowsView
 from siggpde.views.defaults import KINDS, default_views, kernel_seconds
-from siggpde.views.scaling import channel_scales, words_of_degree
+from siggpde.views.scaling import channel_scales
 from siggpde.views.standard import Standard
+from siggpde.word_sets import words_of_degree
 
 
 def batch_of(n: int, length: int, channels: int) -> SeriesBatch:

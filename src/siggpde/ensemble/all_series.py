@@ -15,7 +15,7 @@ from siggpde.ensemble.recipes import Recipe
 from siggpde.ensemble.regression import LeftOut, Normal, Regression, Targets
 from siggpde.paths import SeriesBatch
 from siggpde.progress import Progress
-from siggpde.views.base import Block, Rows
+from siggpde.views.base import Block, Rows, rows_of
 from siggpde.views.standard import Standard
 
 _CHUNK = 1024
@@ -75,10 +75,7 @@ class AllSeries:
         mine = self.targets[self.shard.rows]
         for start in range(done, len(self.batch), _CHUNK):
             part = slice(start, min(start + _CHUNK, len(self.batch)))
-            seen = self.standard(self.batch[part])
-            rows: dict[str, Rows] = {}
-            for block in self.blocks:
-                rows |= block.rows(seen)
+            rows = rows_of(self.blocks, self.standard(self.batch[part]))
             for member in members:
                 mixed = member.recipe.mix(rows, self.landmarks if member.norms is None else member.norms)
                 member.normal.add(mixed, mine[part])

@@ -13,10 +13,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from siggpde.distributed.ranks import ALONE, Ranks
-from siggpde.training.checkpoint import write_whole
+from siggpde.training.checkpoint import read_checkpoint, write_whole
 
 EVERY = 30.0
 """Seconds between two states of the same part of a fit."""
@@ -76,20 +74,5 @@ class FitCheckpoint:
 
     def _read(self, name: str) -> dict[str, Any] | None:
         assert self.folder is not None
-        path = self.folder / f"{name}.pt"
-        try:
-            stored = torch.load(path, weights_only=True, map_location="cpu")
-            version, fingerprint, state = stored["format"], stored["fingerprint"], stored.get("state")
-        except FileNotFoundError:
-            return None
-        except Exception as error:
-            raise ValueError(
-                f"{path} is not a readable checkpoint ({type(error).__name__}); start without resume"
-            ) from error
-        if version != _FORMAT or state is None:
-            raise ValueError(f"{path}: format {version!r} is not the one of this version; start without resume")
-        if fingerprint != self.fingerprint:
-            raise ValueError(
-                f"{path} was made with other series, targets or settings; give the same ones, or start without resume"
-            )
-        return state
+        stored = read_checkpoint(self.folder / f"{name}.pt", self.fingerprint, _FORMAT)
+        return None if stored is None else stored["state"]

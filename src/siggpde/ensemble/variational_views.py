@@ -19,7 +19,7 @@ from siggpde.ensemble.recipes import Recipe
 from siggpde.gp.likelihoods import Likelihood
 from siggpde.paths import SeriesBatch
 from siggpde.training.history import History
-from siggpde.views.base import Block, Rows
+from siggpde.views.base import Block, Rows, rows_of
 from siggpde.views.standard import Standard
 
 _CHUNK = 1024
@@ -106,11 +106,7 @@ class VariationalViewCommittee:
 
     def rows(self, batch: SeriesBatch) -> dict[str, Rows]:
         """The rows of all kernels at n series."""
-        seen = self.standard(batch)
-        rows: dict[str, Rows] = {}
-        for block in self.blocks:
-            rows |= block.rows(seen)
-        return rows
+        return rows_of(self.blocks, self.standard(batch))
 
     def features(self, batch: SeriesBatch) -> list[Features]:
         """The features of n series for every member."""

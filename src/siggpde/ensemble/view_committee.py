@@ -18,7 +18,7 @@ from siggpde.ensemble.recalibration import Recalibration
 from siggpde.ensemble.recipes import Recipe
 from siggpde.ensemble.regression import Regression
 from siggpde.paths import SeriesBatch
-from siggpde.views.base import Block, Rows
+from siggpde.views.base import Block, Rows, rows_of
 from siggpde.views.standard import Standard
 
 
@@ -96,11 +96,7 @@ class ViewCommittee(AveragedMembers):
 
     def rows(self, batch: SeriesBatch) -> dict[str, Rows]:
         """The rows of all kernels at n series."""
-        seen = self.standard(batch)
-        rows: dict[str, Rows] = {}
-        for block in self.blocks:
-            rows |= block.rows(seen)
-        return rows
+        return rows_of(self.blocks, self.standard(batch))
 
     def chunk_latents(self, batch: SeriesBatch) -> tuple[Tensor, Tensor]:
         rows = self.rows(batch)

@@ -12,10 +12,10 @@ from torch import Tensor
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.word_choice import grow_pool
 from siggpde.paths import PathOptions, SeriesBatch
-from siggpde.word_sets import Word, count_up_to, words_up_to
+from siggpde.views import scaling
+from siggpde.word_sets import Word, count_up_to, words_of_degree, words_up_to
 
 _SERIES_FOR_WORDS = 128
-_MAX_LETTERS = 10
 
 
 @dataclass(frozen=True)
@@ -87,17 +87,8 @@ def best_kinds(ranked: Iterable[Candidate], count: int) -> list[Candidate]:
 
 
 def channel_scales(paths: SeriesBatch, candidate: Candidate) -> Tensor:
-    """Scales theta (channels,) at which the median length of the paths is the candidate's `path_length`.
-
-    All channels have the same scale but time, channel 0, whose scale is `time_scale` times that of the others.
-    """
-    values = paths.values
-    weights = torch.ones(paths.channels, dtype=torch.float64, device=values.device)
-    if candidate.options.time:
-        weights[0] = candidate.time_scale
-    lengths = (values * weights).diff(dim=1).norm(dim=2).sum(dim=1)
-    median = float(lengths.median())
-    return weights * (candidate.path_length / median if median > 0 else 1.0)
+    """The scales theta (channels,) of a candidate for these paths (`siggpde.views.scaling.channel_scales`)."""
+    return scaling.channel_scales(paths, candidate.time_scale if candidate.options.time else 1.0, candidate.path_length)
 
 
 def choose_words(paths: SeriesBatch, theta: Tensor, candidate: Candidate) -> list[Word]:
@@ -117,28 +108,6 @@ def choose_words(paths: SeriesBatch, theta: Tensor, candidate: Candidate) -> lis
     rows = torch.arange(0, len(paths), max(1, len(paths) // _SERIES_FOR_WORDS))
     kernel = SignatureKernel(channels, theta=theta)
     return grow_pool(kernel, paths[rows], count)
-
-
-def words_of_degree(channels: int, degree: int, count: int) -> list[Word]:
-    """The words with at most `degree` letters other than 0: as many whole levels as have `count` words in all.
-
-    Examples:
-        >>> words_of_degree(2, 1, 7)
-        [(), (0,), (1,), (0, 0), (0, 1), (1, 0)]
-    """
-    words: list[Word] = [()]
-    level: list[tuple[Word, int]] = [((), 0)]
-    for _ in range(_MAX_LETTERS):
-        level = [
-            ((*word, letter), others + (letter > 0))
-            for word, others in level
-            for letter in range(channels)
-            if others + (letter > 0) <= degree
-        ]
-        if len(words) + len(level) > count:
-            break
-        words += [word for word, _ in level]
-    return words
 
 
 def describe(candidate: Candidate) -> str:

@@ -74,10 +74,11 @@ def write_whole(path: Path, state: dict[str, Any]) -> None:
         torch.save(state, file)
 
 
-def read_checkpoint(path: Path, fingerprint: str) -> dict[str, Any] | None:
+def read_checkpoint(path: Path, fingerprint: str, version: int = _FORMAT) -> dict[str, Any] | None:
     """Reads a checkpoint, None where there is none, without executing anything, and checks that it is of this fit.
 
-    Its tensors come to the CPU, whatever device they were on, and are copied from there to that of the model.
+    `version` is the format that it must have. Its tensors come to the CPU, whatever device they were on, and are
+    copied from there to that of the model.
     """
     try:
         state = torch.load(path, weights_only=True, map_location="cpu")
@@ -87,9 +88,9 @@ def read_checkpoint(path: Path, fingerprint: str) -> dict[str, Any] | None:
         raise ValueError(
             f"{path} is not a readable checkpoint ({type(error).__name__}); start without resume"
         ) from error
-    if not isinstance(state, dict) or state.get("format") != _FORMAT:
-        version = state.get("format") if isinstance(state, dict) else type(state).__name__
-        raise ValueError(f"{path}: format {version!r} is not the one of this version, {_FORMAT}; start without resume")
+    if not isinstance(state, dict) or state.get("format") != version:
+        found = state.get("format") if isinstance(state, dict) else type(state).__name__
+        raise ValueError(f"{path}: format {found!r} is not the one of this version, {version}; start without resume")
     if state["fingerprint"] != fingerprint:
         raise ValueError(
             f"{path} was made with other series, targets or settings; give the same ones, or start without resume"

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -170,6 +170,11 @@ class FeatureBlock(Block):
     @property
     def width(self) -> int:
         return sum(part.values.shape[1] for part in self.landmarks)
+
+
+def rows_of(blocks: Iterable[Block], seen: SeriesBatch) -> dict[str, Rows]:
+    """The rows of the kernels of all blocks at n standardised series, by the name of the kernel."""
+    return {name: rows for block in blocks for name, rows in block.rows(seen).items()}
 
 
 class View(ABC):

@@ -17,8 +17,8 @@ from siggpde.numerics.signature import signature
 from siggpde.paths import PathOptions, PathTransform, SeriesBatch
 from siggpde.paths.averaging import pool
 from siggpde.views.base import FeatureBlock, Part, Rows, View
-from siggpde.views.scaling import channel_scales, words_of_degree
-from siggpde.word_sets import Word, count_up_to, word_names, words_up_to
+from siggpde.views.scaling import channel_scales
+from siggpde.word_sets import Word, count_up_to, word_names, words_of_degree, words_up_to
 
 _MAX_DEPTH = 10
 

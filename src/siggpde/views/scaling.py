@@ -1,4 +1,4 @@
-"""Scales of the channels of paths, and words by their number of letters other than time."""
+"""Scales of the channels of paths."""
 
 from __future__ import annotations
 
@@ -6,9 +6,6 @@ import torch
 from torch import Tensor
 
 from siggpde.paths import SeriesBatch
-from siggpde.word_sets import Word
-
-_MAX_LETTERS = 10
 
 
 def channel_scales(paths: SeriesBatch, time_scale: float, path_length: float) -> Tensor:
@@ -21,25 +18,3 @@ def channel_scales(paths: SeriesBatch, time_scale: float, path_length: float) ->
     lengths = (paths.values * weights).diff(dim=1).norm(dim=2).sum(dim=1)
     median = float(lengths.median())
     return weights * (path_length / median if median > 0 else 1.0)
-
-
-def words_of_degree(channels: int, degree: int, count: int) -> list[Word]:
-    """The words with at most `degree` letters other than 0: as many whole levels as have `count` words in all.
-
-    Examples:
-        >>> words_of_degree(2, 1, 7)
-        [(), (0,), (1,), (0, 0), (0, 1), (1, 0)]
-    """
-    words: list[Word] = [()]
-    level: list[tuple[Word, int]] = [((), 0)]
-    for _ in range(_MAX_LETTERS):
-        level = [
-            ((*word, letter), others + (letter > 0))
-            for word, others in level
-            for letter in range(channels)
-            if others + (letter > 0) <= degree
-        ]
-        if len(words) + len(level) > count:
-            break
-        words += [word for word, _ in level]
-    return words

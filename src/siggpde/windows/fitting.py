@@ -16,6 +16,9 @@ from siggpde.numerics.windows import window_path_lengths, window_signatures
 _WINDOWS_FOR_SCALES = 3000
 _WINDOWS_FOR_THRESHOLDS = 2000
 _CHUNK = 2**22  # numbers lifted at a time
+# Thresholds stand so far above their quantiles. A quantile is often the word of a training window, or the zero of many
+# still ones, and then the last bit, which differs between machines, decides on which side that window lies.
+_CLEARANCE = 1e-6
 _NO_SCALE = 1e-9  # lifted channels that are smaller are constant: they are left as they are
 
 
@@ -60,7 +63,8 @@ def fit_view(
     """The scales and thresholds of a view, from windows of the training series.
 
     A path is scaled to `path_length` in the median window; thresholds are the quantiles 1 / (q + 1), .., q / (q + 1)
-    of each word, interpolated. x (n, length, channels); lengths (n,), or None for all; `scale` of the lift (channels,).
+    of each word, interpolated, and a little more (`_CLEARANCE`). x (n, length, channels); lengths (n,), or None for
+    all; `scale` of the lift (channels,).
     """
     n, length, _ = x.shape
     counts = view.window_counts(torch.full((n,), length) if lengths is None else lengths.cpu())
@@ -72,7 +76,7 @@ def fit_view(
         return FittedView(view, path_scales, torch.zeros(0, view.columns, dtype=torch.float64))
     chosen = spread_windows(counts, _WINDOWS_FOR_THRESHOLDS)
     words = window_signatures(x, view, *chosen, path_scales=path_scales, lift_scale=scale, lengths=lengths)
-    return FittedView(view, path_scales, column_quantiles(words, thresholds).cpu())
+    return FittedView(view, path_scales, column_quantiles(words, thresholds).cpu() + _CLEARANCE)
 
 
 def spread_windows(counts: Tensor, most: int) -> tuple[Tensor, Tensor]:
