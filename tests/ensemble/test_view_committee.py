@@ -164,7 +164,7 @@ def test_weights_of_series_move_probabilities():
 @pytest.mark.parametrize("kind", ["classes", "numbers"])
 def test_landmarks_are_close_to_all_series(kind: str, monkeypatch: pytest.MonkeyPatch):
     """A third of the series as landmarks, of members that are compared on fewer still."""
-    monkeypatch.setattr("siggpde.ensemble.fitting._COMPARED", 60)
+    monkeypatch.setattr("siggpde.ensemble.fitting.COMPARED", 60)
     batch, new = SeriesBatch(walks(300, 12, 1, 6)), SeriesBatch(walks(200, 12, 1, 7))
     targets, truth = (labels(batch), labels(new)) if kind == "classes" else (numbers(batch), numbers(new))
     settings = replace(QUICK, kinds=("linear", "path"))
@@ -218,7 +218,9 @@ def test_more_series_than_landmarks_can_be(kind: str):
     batch, new = SeriesBatch(walks(1700, 16, 2, 10)), SeriesBatch(walks(400, 16, 2, 11))
     targets, truth = (labels(batch), labels(new)) if kind == "classes" else (numbers(batch), numbers(new))
     whole, few_landmarks = fit(batch, targets), fit(batch, targets, replace(QUICK, max_landmarks=50))
-    assert len(whole.landmarks) == 1500 and len(few_landmarks.landmarks) == 50
+    assert (
+        len(whole.landmarks) == 1134 and len(few_landmarks.landmarks) == 50
+    )  # two thirds: the others decide the noise
     best, close = (float(each.log_predictive(new, truth.y).mean()) for each in (whole, few_landmarks))
     assert close > best - 0.15
     check(whole, new, truth)

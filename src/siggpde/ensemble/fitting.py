@@ -15,6 +15,7 @@ from siggpde.ensemble.all_series import AllSeries
 from siggpde.ensemble.budget import affordable, landmarks_for, landmarks_in_a_model
 from siggpde.ensemble.calibration import calibrated
 from siggpde.ensemble.fit_checkpoint import FitCheckpoint
+from siggpde.ensemble.landmarks import COMPARED, choose_landmarks
 from siggpde.ensemble.recipes import Recipe, kernels_of, recipes
 from siggpde.ensemble.regression import LeftOut, Regression, Targets, fit_exact
 from siggpde.ensemble.view_committee import ViewCommittee, ViewMember
@@ -30,11 +31,7 @@ from siggpde.views.standard import Standard
 log = logging.getLogger(__name__)
 
 MAX_LANDMARKS = 1500
-_COMPARED = 600  # landmarks on which members are compared
-_HEDGED = 1000  # series up to which more members cost little
-_TUNED = 4000  # series that decide noise and link where there are more series than landmarks
-_FEATURE_NUMBERS = 2**28  # of the landmarks' features: 1 GB
-_CHUNK = 1024
+_MANY_MEMBERS = 1000  # series up to which more members cost little
 
 
 @dataclass(frozen=True)
@@ -70,10 +67,11 @@ def fit_view_committee(
     checkpoint = checkpoint or FitCheckpoint(None)
     earlier = checkpoint.read()
     standard = Standard.fit(batch, shard.ranks)
-    order = _order(batch, settings.seed, shard)
-    count = _landmark_count(batch, shard.total, settings)
-    landmarks = standard(all_gather_series(shard, order[:count], batch))
-    own_targets = targets[order[:count]]
+    taken = choose_landmarks(batch, _landmark_count(batch, shard.total, settings), settings.seed, shard)
+    landmarks = standard(all_gather_series(shard, taken.landmarks, batch))
+    own_targets, count = targets[taken.landmarks], len(taken.landmarks)
+    if shard.total > count:
+        log.info("%d of %d series are landmarks", count, shard.total)
     with Progress(settings.progress if shard.ranks.leads else False) as bar:
         views = [
             *default_views(landmarks, shard.total, settings.kinds, settings.options, settings.words, settings.seed),
@@ -89,7 +87,7 @@ def fit_view_committee(
         else:
             found = [Recipe.from_state(state) for state in earlier["recipes"]]
         bar.start("comparing members", len(found))
-        compared = min(count, _COMPARED)
+        compared = min(count, COMPARED)
         results = _compare(found, rows, own_targets, compared, bar)
         if earlier is None:
             seconds = shard.ranks.broadcast(lambda: measured)
@@ -112,9 +110,8 @@ def fit_view_committee(
             ]
             tuned = own_targets
         else:
-            spared = order[count : count + _TUNED] if shard.total >= 2 * count else order[:_TUNED]
             seen = AllSeries(batch, targets, standard, blocks, rows, shard)
-            fits, tuned = seen.fit([found[index] for index in chosen], spared, checkpoint, bar)
+            fits, tuned = seen.fit([found[index] for index in chosen], taken.tuned, checkpoint, bar)
     members = [
         ViewMember(found[index], fit, found[index].norms(rows), left_out.score)
         for index, (fit, left_out) in zip(chosen, fits, strict=True)
@@ -129,29 +126,10 @@ def fit_view_committee(
     return calibrated(reduced, left_out, tuned)
 
 
-def _order(batch: SeriesBatch, seed: int, shard: Shard) -> Tensor:
-    """The order in which series become landmarks: random above those that are compared.
-
-    It starts from an order of the series by what they are, so that the one in which they were given does not matter:
-    views look at every k-th point of many, and the bootstrap draws weights for one series after the other.
-    """
-    waves = torch.cos(torch.arange(batch.values.shape[1] * batch.channels, dtype=torch.float64)).to(batch.values)
-    keys = torch.cat(
-        [torch.where(part.inside()[:, :, None], part.values, 0.0).flatten(1) @ waves for part in batch.split(_CHUNK)]
-    )
-    order = shard.all_gather(torch.arange(shard.total), keys).cpu().argsort(stable=True)
-    if shard.total <= _COMPARED:
-        return order
-    return order[torch.randperm(shard.total, generator=torch.Generator().manual_seed(seed))]
-
-
 def _landmark_count(batch: SeriesBatch, total: int, settings: ViewSettings) -> int:
     numbers = batch.values.shape[1] * (batch.channels + (0 if batch.times is None else 2))  # times are float64
     most = min(settings.max_landmarks, landmarks_in_a_model(numbers, settings.members or _most_members(total)))
-    count = landmarks_for(total, most)
-    if total > count:
-        log.info("%d of %d series are landmarks", count, total)
-    return count
+    return landmarks_for(total, most)
 
 
 def _fitted(
@@ -212,14 +190,14 @@ def _weights(
 ) -> Tensor:
     """The weights of all recipes, most of them 0."""
     densities = torch.stack([left_out.log_density for _, left_out in results])
-    families = [recipe.family for recipe in found] if total <= _HEDGED else None
+    families = [recipe.family for recipe in found]
     weights = bootstrap_weights(densities, families, settings.members or _most_members(total))
     scores = [left_out.score for _, left_out in results]
     return affordable(found, scores, weights, seconds, total, settings.time_limit)
 
 
 def _most_members(total: int) -> int:
-    return 8 if total <= _HEDGED else 4 if total <= MAX_LANDMARKS else 3
+    return 8 if total <= _MANY_MEMBERS else 5
 
 
 def _report(found: Sequence[Recipe], results: Sequence[tuple[Regression, LeftOut]], weights: Tensor) -> None:
