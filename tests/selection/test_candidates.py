@@ -9,7 +9,6 @@ from helpers.small_models import series
 from siggpde.paths import PathOptions, PathTransform, SeriesBatch
 from siggpde.selection.candidates import (
     Candidate,
-    best_kinds,
     channel_scales,
     choose_words,
     first_round,
@@ -92,9 +91,3 @@ def test_neighbours_are_of_the_same_kind_around_the_scales():
     assert len(set(near)) == len(near) == 5
     assert {candidate.kind for candidate in near} == {middle.kind} and {c.words for c in near} == {200}
     assert {c.path_length for c in near} == {6.0, 10.0, 16.0} and {c.time_scale for c in near} == {2.0, 4.0, 8.0}
-
-
-def test_the_best_of_each_kind_in_order():
-    a, b, c = (Candidate(path_length=length, degree=degree) for length, degree in ((4.0, None), (4.0, 2), (8.0, None)))
-    assert best_kinds([c, b, a], 5) == [c, b]
-    assert best_kinds([a, c, b], 1) == [a]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -76,14 +76,6 @@ def neighbours(candidate: Candidate, words: int) -> list[Candidate]:
     lengths = [replace(base, path_length=base.path_length * factor) for factor in (0.6, 1.6)]
     times = [replace(base, time_scale=base.time_scale * factor) for factor in (0.5, 2.0)]
     return [base, *lengths, *times]
-
-
-def best_kinds(ranked: Iterable[Candidate], count: int) -> list[Candidate]:
-    """The best candidate of each of the `count` best kinds."""
-    best: dict[tuple[PathOptions, int | None], Candidate] = {}
-    for candidate in ranked:
-        best.setdefault(candidate.kind, candidate)
-    return list(best.values())[:count]
 
 
 def channel_scales(paths: SeriesBatch, candidate: Candidate) -> Tensor:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import torch
@@ -30,7 +30,8 @@ from siggpde.paths.batch import as_series_batch
 from siggpde.paths.sharding import all_gather_series, pad_to_longest
 from siggpde.progress import Progress
 from siggpde.selection.candidates import Candidate as Candidate  # noqa: PLC0414 - part of this module
-from siggpde.selection.candidates import best_kinds, first_round, neighbours
+from siggpde.selection.candidates import first_round, neighbours
+from siggpde.selection.trial import Trial, best_kinds
 from siggpde.selection.trials import Sample, Trials
 from siggpde.word_sets import Word
 
@@ -48,17 +49,38 @@ class Screening:
     other kinds (other path options or another degree), the best first.
     """
 
-    candidate: Candidate
-    transform: PathTransform
-    theta: Tensor
-    words: list[Word]
-    result: LeaveOneOut
+    trial: Trial[LeaveOneOut]
     classes: int | None
     report: list[dict[str, Any]]
     seconds: float
     y_scale: float
     series: int
     others: list[Screening] = field(default_factory=list)
+
+    @property
+    def candidate(self) -> Candidate:
+        """The settings that were tried."""
+        return self.trial.candidate
+
+    @property
+    def transform(self) -> PathTransform:
+        """From series to paths, as learned from the series of the trial."""
+        return self.trial.transform
+
+    @property
+    def theta(self) -> Tensor:
+        """The scales of the channels of the paths, (channels,)."""
+        return self.trial.theta
+
+    @property
+    def words(self) -> list[Word]:
+        """The words of the features."""
+        return self.trial.words
+
+    @property
+    def result(self) -> LeaveOneOut:
+        """Score, error, noise and weights of the regression on these features."""
+        return self.trial.result
 
     def build(
         self,
@@ -105,12 +127,13 @@ class Screening:
     def to(self, device: torch.device) -> Screening:
         """The screening with its tensors on a device, on which `build` then makes models."""
         others = [other.to(device) for other in self.others]
-        return replace(self, theta=self.theta.to(device), result=self.result.to(device), others=others)
+        trial = replace(self.trial, theta=self.theta.to(device), result=self.result.to(device))
+        return replace(self, trial=trial, others=others)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for the History and for reports."""
         return {
-            "chosen": asdict(self.candidate),
+            "chosen": self.trial.settings,
             "theta": self.theta.tolist(),
             "words": len(self.words),
             "score": self.result.score,
@@ -186,15 +209,11 @@ def screen(
         for round_size, proposals in _rounds(trials, candidates, max_words):
             bar.start("screening", -(-len(proposals) // ranks.count))
             trials.run(proposals, round_size, ranks, go_on)
-    ranked = dict(trials.ranked())
     seconds = time.perf_counter() - started
     best, *others = [
-        Screening(
-            candidate, trial.transform, trial.theta, trial.words, trial.result, classes, trials.report, seconds, scale,
-            trials.max_series,
-        )
-        for candidate, trial in ((candidate, ranked[candidate]) for candidate in best_kinds(ranked, len(ranked)))
-    ]  # fmt: skip
+        Screening(trial, classes, trials.report, seconds, scale, trials.max_series)
+        for trial in best_kinds(trials.ranked())
+    ]
     best.others = others
     return best
 
@@ -210,5 +229,5 @@ def _rounds(
     coarse = min(max_words, 1200)
     few = max(2, min(size, 500, int(_WORK / (10 * length * coarse))))
     yield few, first_round(channels, coarse)
-    kinds = best_kinds((candidate for candidate, _ in trials.ranked()), 4)
-    yield size, [near for candidate in kinds for near in neighbours(candidate, max_words)]
+    kinds = best_kinds(trials.ranked(), 4)
+    yield size, [near for trial in kinds for near in neighbours(trial.candidate, max_words)]

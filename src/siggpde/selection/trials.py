@@ -4,46 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from siggpde.distributed.ranks import Ranks
 from siggpde.gp.leave_one_out import TIE, LeaveOneOut, leave_one_out
-from siggpde.numerics import inputs
-from siggpde.numerics.signature import signature
 from siggpde.paths import PathTransform, SeriesBatch
-from siggpde.selection.candidates import Candidate, channel_scales, choose_words
-from siggpde.word_sets import Word
-
-
-@dataclass
-class Trial:
-    """A candidate tried: its transform, channel scales and words, and how well it predicts series left out."""
-
-    transform: PathTransform
-    theta: Tensor
-    words: list[Word]
-    result: LeaveOneOut
-
-    def state(self) -> dict[str, Any]:
-        """Plain values and tensors, from which `from_state` makes the trial again."""
-        words = [list(word) for word in self.words]
-        result = dict(self.result.__dict__)
-        return {"transform": self.transform.state(), "theta": self.theta, "words": words, "result": result}
-
-    def to(self, device: torch.device) -> Trial:
-        """The trial with its tensors on a device."""
-        return replace(self, theta=self.theta.to(device), result=self.result.to(device))
-
-    @staticmethod
-    def from_state(state: dict[str, Any]) -> Trial:
-        words = [tuple(word) for word in state["words"]]
-        return Trial(
-            PathTransform.from_state(state["transform"]), state["theta"], words, LeaveOneOut(**state["result"])
-        )
+from siggpde.selection.candidates import Candidate
+from siggpde.selection.trial import Prepared, Trial, ways
 
 
 @dataclass
@@ -55,6 +26,14 @@ class Sample:
     y: Tensor
 
 
+class _Outcome(NamedTuple):
+    """The place of a candidate in its round, its trial, None where numbers overflowed, and its entry in the report."""
+
+    place: int
+    trial: Trial[LeaveOneOut] | None
+    entry: dict[str, Any]
+
+
 class Trials:
     """Runs trials of candidates and ranks them.
 
@@ -64,62 +43,89 @@ class Trials:
 
     def __init__(self, sample: Sample, order: Tensor, classes: int | None) -> None:
         self.sample, self.order, self.classes = sample, order, classes
-        self.completed: dict[tuple[int, Candidate], Trial] = {}
+        self.completed: dict[tuple[int, Candidate], Trial[LeaveOneOut]] = {}
         self.max_series = 0
         self.report: list[dict[str, Any]] = []
 
     def run(self, candidates: Sequence[Candidate], size: int, ranks: Ranks, go_on: Callable[[], bool]) -> None:
         """Tries candidates on `size` series, until `go_on()` is False.
 
-        Candidates are shared out among the ranks; afterwards every rank has all trials.
+        Candidates are shared out among the ranks; afterwards every rank has all trials. A rank tries candidates of one
+        way of making paths one after the other, and holds the paths of that way alone.
         """
         new = [candidate for candidate in dict.fromkeys(candidates) if (size, candidate) not in self.completed]
-        outcomes: list[tuple[int, Trial | None, dict[str, Any]]] = []
         with ranks.together():
-            for index in range(ranks.rank, len(new), ranks.count):
-                outcomes.append((index, *self._try(new[index], size)))
-                if not go_on():
-                    break
+            outcomes = self._outcomes(new, range(ranks.rank, len(new), ranks.count), size, go_on)
         if not ranks.alone:
-            states = [(index, trial and trial.state(), entry) for index, trial, entry in outcomes]
-            device = self.sample.batch.values.device
+            states = [(place, _state(trial), entry) for place, trial, entry in outcomes]
             outcomes = [
-                (index, Trial.from_state(state).to(device) if state else None, entry)
+                _Outcome(place, self._from_state(new[place], state), entry)
                 for of_rank in ranks.all_gather(states)
-                for index, state, entry in of_rank
+                for place, state, entry in of_rank
             ]
-        for index, trial, entry in sorted(outcomes, key=lambda outcome: outcome[0]):
+        for place, trial, entry in sorted(outcomes, key=lambda outcome: outcome.place):
             self.report.append(entry)
             if trial is not None:
-                self.completed[size, new[index]] = trial
+                self.completed[size, new[place]] = trial
                 self.max_series = max(self.max_series, size)
 
-    def _try(self, candidate: Candidate, size: int) -> tuple[Trial | None, dict[str, Any]]:
-        """The trial of a candidate, None where its numbers overflow, and its entry in the report."""
-        started = time.perf_counter()
+    def _outcomes(
+        self, new: Sequence[Candidate], places: Sequence[int], size: int, go_on: Callable[[], bool]
+    ) -> list[_Outcome]:
+        """The outcomes of the candidates at these places, way by way, until `go_on()` is False."""
         rows = torch.searchsorted(self.sample.indices, self.order[:size].sort().values)
-        batch = self.sample.batch[rows]
-        transform = PathTransform(candidate.options).fit(batch)
-        paths = transform.paths(batch)
-        theta = channel_scales(paths, candidate)
-        entry = {**asdict(candidate.options), "degree": candidate.degree}
-        entry |= {"path_length": candidate.path_length, "time_scale": candidate.time_scale, "series": size}
-        try:
-            words = choose_words(paths, theta, candidate)
-            values = signature(paths.values * theta, words=words, lengths=paths.lengths)
-            norms = values.norm(dim=1, keepdim=True)
-            if not bool(torch.isfinite(norms).all()):
-                inputs.raise_overflow(norms, "the norm of the signature")
-            result = leave_one_out(values / norms, self.sample.y[rows], self.classes)
-        except ArithmeticError as error:
-            return None, {**entry, "failed": str(error)}
-        seconds = time.perf_counter() - started
-        scores = {"score": result.score, "error": result.error, "noise": result.noise, "seconds": seconds}
-        return Trial(transform, theta, words, result), {**entry, "words": len(words), **scores}
+        batch, y = self.sample.batch[rows], self.sample.y[rows]
+        outcomes = []
+        for options, own in ways(new[place] for place in places).items():
+            started = time.perf_counter()  # that of the first candidate includes the paths
+            prepared = Prepared.of(batch, options)
+            for place in (places[index] for index in own):
+                trial, entry = _try(prepared, new[place], y, self.classes)
+                if trial is not None:
+                    entry["seconds"] = time.perf_counter() - started
+                outcomes.append(_Outcome(place, trial, entry))
+                if not go_on():
+                    return outcomes
+                started = time.perf_counter()
+            del prepared  # before the paths of the next way are made
+        return outcomes
 
-    def ranked(self) -> list[tuple[Candidate, Trial]]:
-        """Candidates tried on the largest number of series so far, the best first; of ties the one tried first."""
+    def _from_state(self, candidate: Candidate, state: dict[str, Any] | None) -> Trial[LeaveOneOut] | None:
+        """The trial of a candidate that another rank made, on the device of the sample."""
+        if state is None:
+            return None
+        device = self.sample.batch.values.device
+        transform, result = PathTransform.from_state(state["transform"]), LeaveOneOut(**state["result"])
+        words = [tuple(word) for word in state["words"]]
+        return Trial(candidate, transform, state["theta"].to(device), words, result.to(device))
+
+    def ranked(self) -> list[Trial[LeaveOneOut]]:
+        """Trials on the largest number of series so far, the best first; of ties the one tried first."""
         if not self.completed:
             raise ArithmeticError("no candidate could be scored; see the report: " + str(self.report[:3]))
-        trials = [(candidate, trial) for (n, candidate), trial in self.completed.items() if n == self.max_series]
-        return sorted(trials, key=lambda item: round(item[1].result.score / TIE))
+        trials = [trial for (n, _), trial in self.completed.items() if n == self.max_series]
+        return sorted(trials, key=lambda trial: round(trial.result.score / TIE))
+
+
+def _try(
+    prepared: Prepared, candidate: Candidate, y: Tensor, classes: int | None
+) -> tuple[Trial[LeaveOneOut] | None, dict[str, Any]]:
+    """The trial of a candidate, None where its numbers overflow, and its entry in the report."""
+    entry = {**asdict(candidate.options), "degree": candidate.degree}
+    entry |= {"path_length": candidate.path_length, "time_scale": candidate.time_scale, "series": len(y)}
+    try:
+        seen = prepared.describe(candidate)
+        result = leave_one_out(seen.features, y, classes)
+    except ArithmeticError as error:
+        return None, {**entry, "failed": str(error)}
+    scores = {"score": result.score, "error": result.error, "noise": result.noise}
+    return prepared.trial(candidate, seen, result), {**entry, "words": len(seen.words), **scores}
+
+
+def _state(trial: Trial[LeaveOneOut] | None) -> dict[str, Any] | None:
+    """Plain values and tensors of a trial, for other ranks, which know its candidate."""
+    if trial is None:
+        return None
+    words = [list(word) for word in trial.words]
+    result = dict(trial.result.__dict__)
+    return {"transform": trial.transform.state(), "theta": trial.theta, "words": words, "result": result}

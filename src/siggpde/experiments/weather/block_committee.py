@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import product
 from statistics import NormalDist
 from typing import Any
@@ -31,12 +31,11 @@ from siggpde.gp.inducing import OrthogonalSignatureFeatures
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.likelihoods import LeastSquares
 from siggpde.gp.model import SignatureGP
-from siggpde.numerics.signature import signature
-from siggpde.paths import PathOptions, PathTransform, SeriesBatch
-from siggpde.selection.candidates import Candidate, best_kinds, channel_scales, choose_words
+from siggpde.paths import PathOptions, SeriesBatch
+from siggpde.selection.candidates import Candidate
+from siggpde.selection.trial import Prepared, Trial, best_kinds, ways
 from siggpde.training import Exact, fit
 from siggpde.training.class_link import best_temperature, fit_class_mixing
-from siggpde.word_sets import Word
 
 log = logging.getLogger(__name__)
 
@@ -72,14 +71,10 @@ class BlockRegression:
         return float(self.targets @ (self.targets - fitted) / (noise * len(self.targets)))
 
 
-@dataclass
-class _BlockTrial:
-    """A candidate with its best noise, and the latents (n,) of left-out blocks, whose amplitude is 1."""
+@dataclass(frozen=True)
+class LeftOutBlocks:
+    """The best noise, its score and amplitude, and mean and variance (n,) of the latents of left-out blocks."""
 
-    candidate: Candidate
-    transform: PathTransform
-    theta: Tensor
-    words: list[Word]
     score: float
     noise: float
     amplitude: float
@@ -101,10 +96,15 @@ def fit_by_blocks(batch: SeriesBatch, y: Tensor, blocks: np.ndarray, settings: M
     """The best `members` kinds of candidates for labels y (n,) of 0 and 1, weighed by their left-out blocks."""
     if len(np.unique(blocks)) < 2:
         raise ValueError("leaving out blocks needs two or more of them; give more weeks, or shorter blocks")
-    trials = {each: _try_candidate(each, batch, y, blocks, settings["noises"]) for each in candidates(settings)}
-    ranked = sorted(trials, key=lambda each: trials[each].score)
+    tried = candidates(settings)
+    trials: list[Trial[LeftOutBlocks]] = []
+    for options, places in ways(tried).items():
+        prepared = Prepared.of(batch, options)
+        trials += [_try_candidate(prepared, tried[place], y, blocks, settings["noises"]) for place in places]
+        del prepared  # before the paths of the next way are made
+    ranked = sorted(trials, key=lambda trial: trial.result.score)
     members, densities, probabilities = [], [], []
-    for trial in (trials[each] for each in best_kinds(ranked, settings["members"])):
+    for trial in best_kinds(ranked, settings["members"]):
         member, mean, variance = _train_member(trial, batch, y)
         likelihood = member.model.likelihood
         members.append(member)
@@ -117,24 +117,20 @@ def fit_by_blocks(batch: SeriesBatch, y: Tensor, blocks: np.ndarray, settings: M
 
 
 def _try_candidate(
-    candidate: Candidate, batch: SeriesBatch, y: Tensor, blocks: np.ndarray, noises: Sequence[float]
-) -> _BlockTrial:
+    prepared: Prepared, candidate: Candidate, y: Tensor, blocks: np.ndarray, noises: Sequence[float]
+) -> Trial[LeftOutBlocks]:
     """The candidate with the best noise: the lowest NLPP of a logistic regression on the latents of left-out blocks."""
-    transform = PathTransform(candidate.options).fit(batch)
-    paths = transform.paths(batch)
-    theta = channel_scales(paths, candidate)
-    words = choose_words(paths, theta, candidate)
-    features = signature(paths.values * theta, words=words)
-    regression = BlockRegression(features / features.norm(dim=1, keepdim=True), 2.0 * y.double() - 1.0, blocks)
-    best: _BlockTrial | None = None
+    seen = prepared.describe(candidate)
+    regression = BlockRegression(seen.features, 2.0 * y.double() - 1.0, blocks)
+    best: LeftOutBlocks | None = None
     for noise in noises:
         mean, variance = regression.left_out(noise)
         score = _logistic_nlpp(mean.numpy(), y.numpy())
         if best is None or score < best.score:
             amplitude = regression.amplitude(noise)
-            best = _BlockTrial(candidate, transform, theta, words, score, noise, amplitude, mean, amplitude * variance)
+            best = LeftOutBlocks(score, noise, amplitude, mean, amplitude * variance)
     assert best is not None
-    return best
+    return prepared.trial(candidate, seen, best)
 
 
 def _logistic_nlpp(latent: np.ndarray, y: np.ndarray) -> float:
@@ -142,21 +138,23 @@ def _logistic_nlpp(latent: np.ndarray, y: np.ndarray) -> float:
     return -float(LogisticRegression(C=1e3).fit(column, y).predict_log_proba(column)[np.arange(len(y)), y].mean())
 
 
-def _train_member(trial: _BlockTrial, batch: SeriesBatch, y: Tensor) -> tuple[Member, Tensor, Tensor]:
+def _train_member(trial: Trial[LeftOutBlocks], batch: SeriesBatch, y: Tensor) -> tuple[Member, Tensor, Tensor]:
     """The member, trained with all windows, and mean and variance (n, 2) of the left-out latents of both classes."""
-    channels = len(trial.theta)
-    kernel = SignatureKernel(channels, theta=trial.theta, amplitude=trial.amplitude, normalized=True, words=trial.words)
+    channels, result = len(trial.theta), trial.result
+    kernel = SignatureKernel(
+        channels, theta=trial.theta, amplitude=result.amplitude, normalized=True, words=trial.words
+    )
     features = OrthogonalSignatureFeatures(channels, len(trial.words), "lexicographic", chosen=trial.words)
-    likelihood = LeastSquares(2, noise=trial.amplitude * trial.noise, lapse=1 / (len(y) + 2))
+    likelihood = LeastSquares(2, noise=result.amplitude * result.noise, lapse=1 / (len(y) + 2))
     model = SignatureGP(kernel, features, likelihood, covariance="shared")
     paths = trial.transform.paths(batch)
     history = fit(model, (paths.values, y), Exact(tune=False), validation=0.0, progress=False)
-    mean = torch.stack([-trial.mean, trial.mean], dim=1)
-    variance = trial.variance[:, None].expand_as(mean)
+    mean = torch.stack([-result.mean, result.mean], dim=1)
+    variance = result.variance[:, None].expand_as(mean)
     likelihood.calibration[0] = best_temperature(likelihood, mean, variance, y)
     fit_class_mixing(likelihood, mean, variance, y)
-    origin = {**asdict(trial.candidate), "used_words": len(trial.words), "noise": trial.noise}
-    return Member(trial.transform, model, origin, trial.score, history), mean, variance
+    origin = {**trial.settings, "used_words": len(trial.words), "noise": result.noise}
+    return Member(trial.transform, model, origin, result.score, history), mean, variance
 
 
 def logit_quantiles(committee: Committee, batch: SeriesBatch, levels: Sequence[float]) -> np.ndarray:
