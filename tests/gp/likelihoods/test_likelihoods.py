@@ -214,3 +214,37 @@ def test_the_global_random_state_is_left_alone():
     likelihood.statistics(*problem(likelihood))
     assert torch.equal(before, torch.get_rng_state())
     assert not torch.equal(Softmax(classes=5, seed=1)._train_points, likelihood._train_points)
+
+
+@pytest.mark.parametrize("kind", REGRESSORS)
+def test_the_distribution_function_adds_up_the_density(kind):
+    likelihood = MAKERS[kind]()
+    mean, variance, y = problem(likelihood, rows=20)
+    y, step = y.double(), 1.0 if likelihood.discrete else 1e-4
+    rise = likelihood.cdf(mean, variance, y) - likelihood.cdf(mean, variance, y - step)
+    density = likelihood.log_predictive(mean, variance, y if likelihood.discrete else y - step / 2).exp()
+    torch.testing.assert_close(rise / step, density, rtol=1e-5, atol=1e-9)
+    far = torch.full_like(y, 1e9)
+    assert float(likelihood.cdf(mean, variance, -far).amax()) < 1e-6
+    assert float(likelihood.cdf(mean, variance, far).amin()) > 1 - 1e-6
+
+
+@pytest.mark.parametrize("kind", REGRESSORS)
+@pytest.mark.parametrize("p", [0.01, 0.5, 0.95])
+def test_quantiles_are_where_the_distribution_function_says(kind, p):
+    likelihood = MAKERS[kind]()
+    mean, variance, _ = problem(likelihood, rows=20)
+    at = likelihood.quantile(mean, variance, p)
+    if likelihood.discrete:
+        assert bool((likelihood.cdf(mean, variance, at) >= p - 1e-12).all())
+        assert bool((likelihood.cdf(mean, variance, at - 1) < p).all())
+        torch.testing.assert_close(likelihood.cdf(mean, variance, at + 0.7), likelihood.cdf(mean, variance, at))
+    else:
+        torch.testing.assert_close(likelihood.cdf(mean, variance, at), torch.full_like(at, p), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", CLASSIFIERS)
+def test_classes_have_no_distribution_function(kind):
+    likelihood = MAKERS[kind]()
+    with pytest.raises(NotImplementedError, match="use `predict`"):
+        likelihood.cdf(*problem(likelihood))

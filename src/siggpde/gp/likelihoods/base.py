@@ -24,6 +24,8 @@ class Likelihood(nn.Module):
     """p(y | f) is Gaussian in f, so that the posterior of a Gaussian process is."""
     log_concave: ClassVar[bool] = False
     """log p(y | f) is concave in f; then the `a` of `statistics` is never negative."""
+    discrete: ClassVar[bool] = False
+    """Targets are whole numbers, of which `cdf` and `quantile` know."""
     calibrated: ClassVar[tuple[str, ...]] = ()
     """Settings that a schedule may set, besides the trained parameters."""
     _named: ClassVar[dict[str, type[Likelihood]]] = {}
@@ -61,6 +63,10 @@ class Likelihood(nn.Module):
     def quantile(self, mean: Tensor, variance: Tensor, p: float | Tensor) -> Tensor:
         """The p-quantile of y, (B,), for p in (0, 1), a number or (B,). Regression only."""
         raise NotImplementedError(f"{type(self).__name__} has no quantiles; use `predict`")
+
+    def cdf(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
+        """P(Y <= y), (B,) in float64, for y (B,), any numbers. Regression only."""
+        raise NotImplementedError(f"{type(self).__name__} has no distribution function; use `predict`")
 
     def check_targets(self, y: Any) -> Tensor:
         """The targets as a tensor (B,) of the type this likelihood computes with, or a ValueError that says why not."""

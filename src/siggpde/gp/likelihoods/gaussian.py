@@ -63,6 +63,12 @@ class Gaussian(Likelihood):
         return -0.5 * (_LOG_TWO_PI + spread.log() + (y.to(mean) - centre).square() / spread)
 
     @torch.no_grad()
+    def cdf(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
+        self._check(mean, variance, y)
+        centre, spread = (part.double() for part in self.predict(mean, variance))
+        return torch.special.ndtr((y.double() - centre) / spread.sqrt())
+
+    @torch.no_grad()
     def quantile(self, mean: Tensor, variance: Tensor, p: float | Tensor) -> Tensor:
         centre, spread = self.predict(mean, variance)
         return centre + spread.sqrt() * torch.special.ndtri(as_probabilities(p, mean)).to(mean.dtype)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -33,6 +34,7 @@ class Poisson(Likelihood):
 
     name = "poisson"
     log_concave = True
+    discrete = True
 
     def __init__(self, offset: float = 0.0) -> None:
         super().__init__()
@@ -83,16 +85,22 @@ class Poisson(Likelihood):
         return (log_sum - torch.lgamma(count[:, 0] + 1)).to(mean.dtype)
 
     @torch.no_grad()
+    def cdf(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
+        self._check(mean, variance, y)
+        chances, weights = self._below(mean, variance)
+        count = y.double().floor()
+        return torch.where(count < 0, 0.0, chances(count.clamp_min(0.0)) @ weights)
+
+    @torch.no_grad()
     def quantile(self, mean: Tensor, variance: Tensor, p: float | Tensor) -> Tensor:
         """The smallest count with P(Y <= count) >= p, by bisection between bounds from the tails of f and of Y."""
         self._check(mean, variance)
         probability = as_probabilities(p, mean)
-        nodes, weights = (part.to(mean.device) for part in normal_trapezoid(_CDF_POINTS))
+        chances, weights = self._below(mean, variance)
         m, s = mean.double() + self.offset, variance.double().clamp(min=0).sqrt()
-        rates = (m + s * nodes).clamp(max=_MAX_LOG_RATE).exp()
 
         def below(count: Tensor) -> Tensor:
-            return torch.special.gammaincc(count[:, None] + 1, rates).nan_to_num(0.0) @ weights >= probability
+            return chances(count) @ weights >= probability
 
         low, high = _bounds(m[:, 0], s[:, 0], probability)
         high = torch.where(below(high), high, 2 * high + 10)
@@ -107,6 +115,13 @@ class Poisson(Likelihood):
 
     def settings(self) -> dict[str, Any]:
         return {"name": self.name, "offset": self.offset}
+
+    def _below(self, mean: Tensor, variance: Tensor) -> tuple[Callable[[Tensor], Tensor], Tensor]:
+        """P(Y <= count | f) (B, points) as a function of counts (B,), at points of f, and their weights (points,)."""
+        nodes, weights = (part.to(mean.device) for part in normal_trapezoid(_CDF_POINTS))
+        m, s = mean.double() + self.offset, variance.double().clamp(min=0).sqrt()
+        rates = (m + s * nodes).clamp(max=_MAX_LOG_RATE).exp()
+        return lambda count: torch.special.gammaincc(count[:, None] + 1, rates).nan_to_num(0.0), weights
 
     def _log_rate(self, mean: Tensor, variance: Tensor) -> Tensor:
         return mean[:, 0].double() + self.offset + variance[:, 0].double() / 2

@@ -75,6 +75,13 @@ class StudentT(Likelihood):
         return (result - 0.5 * math.log(2 * math.pi)).to(mean.dtype)
 
     @torch.no_grad()
+    def cdf(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
+        self._check(mean, variance, y)
+        u, log_weights = self._mixture()
+        spread = (variance.double() + self.scale.square() * (-u).exp()).sqrt()
+        return torch.special.ndtr((y.double()[:, None] - mean.double()) / spread) @ log_weights.exp()
+
+    @torch.no_grad()
     def quantile(self, mean: Tensor, variance: Tensor, p: float | Tensor) -> Tensor:
         """By bisection on the distribution function of the mixture, in the lower tail, the upper one mirrored."""
         self._check(mean, variance)
