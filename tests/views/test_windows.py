@@ -6,6 +6,7 @@ import torch
 from helpers.view_data import batches, ragged, standardised, walks
 from siggpde.paths import SeriesBatch
 from siggpde.views import WindowsView
+from siggpde.views.defaults import KINDS, default_views
 from siggpde.views.spectrum import log_spectrum
 from siggpde.views.windows import spectrum_bins
 from siggpde.windows import WindowFeatures, WindowScaler, WindowSettings
@@ -62,3 +63,18 @@ def test_bins_of_spectra():
 
     assert bins([15]) is None and bins([16]) == 8 and bins([3, 50, 60]) == 25 and bins([1000]) == 128
     assert spectrum_bins(ragged()) is None
+
+
+def test_windows_and_spectra_go_by_the_order_of_points_and_paths_by_time_stamps():
+    plain = walks(10, 40, 2)
+    steps = torch.rand(10, 40, generator=torch.Generator().manual_seed(0), dtype=torch.float64) + 0.01
+    even = standardised(SeriesBatch(plain, times=torch.arange(40.0).double().expand(10, 40)))
+    uneven = standardised(SeriesBatch(plain, times=steps.cumsum(dim=1)))
+    seen = set()
+    for view in default_views(even, 10, KINDS, None, 50, 0):
+        rows, others = view.fit(even)[1], view.fit(uneven)[1]
+        blind = view.kind in ("windows", "spectrum")
+        for name, each in rows.items():
+            assert torch.equal(each.gram, others[name].gram) == blind, f"{view.kind} {name}"
+        seen.add(view.kind)
+    assert seen == set(KINDS)

@@ -96,7 +96,9 @@ def fit(
             rich_help_panel=_MODEL,
         ),
     ] = "auto",
-    dtype: Annotated[DType, typer.Option(help="Of the model's weights.", rich_help_panel=_MODEL)] = DType.auto,
+    dtype: Annotated[
+        DType, typer.Option(help="Of the weights with --method paper.", rich_help_panel=_MODEL)
+    ] = DType.auto,
     time_limit: Annotated[
         float | None,
         typer.Option(metavar="SECONDS", help="About when to stop; the best so far is kept.", rich_help_panel=_RUN),
@@ -123,7 +125,7 @@ def fit(
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="Keep signatures there, for later fits of the same series.",
+            help="With --method paper, keep signatures there for later fits of the same series.",
             rich_help_panel=_RUN,
         ),
     ] = None,

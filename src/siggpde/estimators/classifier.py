@@ -109,9 +109,11 @@ class SigGPClassifier(_ClassifierMethods, ClassifierBase):
     - `n_features`: at most so many signature features a model; "auto" is 2000, or 500 with method="paper", which takes
       just so many.
     - `transforms`: "auto", or `siggpde.paths.PathOptions` (or a dictionary of its fields) to fix how paths are made.
-    - `time_channel`: the channel of X that holds time stamps; `mask`: one channel more for each, which tells where it
-      was observed; `max_points`: longer series are averaged down to so many points (None: never); `spectrogram`: a
-      `siggpde.paths.Spectrogram` (or a dictionary) for audio; `channel_names`: for explanations.
+    - `time_channel`: the channel of X that holds time stamps, which views of paths and kernels follow; "windows" and
+      "spectrum" go by the order of points alone, so resample series whose steps differ much if rates within windows
+      matter. `mask`: one channel more for each, which tells where it was observed; `max_points`: longer series are
+      averaged down to so many points (None: never); `spectrogram`: a `siggpde.paths.Spectrogram` (or a dictionary) for
+      audio; `channel_names`: for explanations.
     - `class_weight`: None, "balanced", or a dictionary from label to weight.
     - `max_iter`: iterations of a variational phase; "auto" is 60, or 5000 with method="paper". `time_limit`: seconds,
       about, after which the best so far is taken.
