@@ -7,6 +7,7 @@ import itertools
 from typing import Any
 
 import pytest
+import scipy.stats
 import torch
 from torch import Tensor
 
@@ -175,10 +176,31 @@ def test_several_members_are_averaged():
         alone.members, alone.weights = [member], torch.ones(1).double()
         each.append(alone.probabilities(new))
     torch.testing.assert_close(fitted.probabilities(new), (fitted.weights[:, None, None] * torch.stack(each)).sum(0))
-    numbers = committee("student_t", members=3, max_iter=2)
-    if len(numbers.members) > 1:
-        with pytest.raises(NotImplementedError, match="take members=1"):
-            numbers.quantiles(new, [0.5])
+
+
+@pytest.mark.parametrize("name", ["student_t", "poisson"])
+def test_quantiles_of_several_members_are_those_of_samples(name: str):
+    fitted, new = committee(name, members=3, max_iter=5), series(6, 1)
+    assert len(fitted.members) == 3
+    levels, draws = [0.05, 0.3, 0.5, 0.9], 400_000
+    quantiles = fitted.quantiles(new, levels)
+    means, variances = fitted.member_latents(new)
+    random = torch.Generator().manual_seed(0)
+    of = torch.multinomial(fitted.weights, draws, replacement=True, generator=random)
+    spread = variances[of, :, 0].sqrt()
+    latent = means[of, :, 0] + spread * torch.randn(spread.shape, dtype=torch.float64, generator=random)
+    settings = [member.gp.likelihood.settings() for member in fitted.members]
+    if name == "poisson":
+        drawn = torch.poisson((latent + settings[0]["offset"]).exp(), generator=random)
+    else:
+        scales = torch.tensor([each["scale"] for each in settings], dtype=torch.float64)[of]
+        noise = scipy.stats.t.rvs(settings[0]["df"], size=tuple(latent.shape), random_state=0)
+        drawn = latent + scales[:, None] * torch.from_numpy(noise)
+    for level, column in zip(levels, quantiles.T, strict=True):
+        error = 5 * (level * (1 - level) / draws) ** 0.5
+        assert bool(((drawn <= column + 1e-9).double().mean(0) > level - error).all())
+        below = drawn < column - 1e-9 if name == "poisson" else drawn <= column
+        assert bool((below.double().mean(0) < level + error).all())
 
 
 @pytest.mark.parametrize("name", ["softmax", "student_t"])

@@ -1,7 +1,8 @@
 """From a committee of regressions to one with another likelihood, and its updates with new series.
 
 The recipes of kernels are chosen in closed form (`ensemble.fitting`); what the regression of a recipe knows of noise,
-amplitude and temperature is where its `FeatureGP` starts.
+amplitude and temperature is where its `FeatureGP` starts. Amplitude and likelihood are learned by the ELBO; how far
+class latents can be trusted is then learned from left-out series.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ from siggpde.ensemble.feature_gp import FeatureGP, Features, leading_whitening
 from siggpde.ensemble.fit_checkpoint import FitCheckpoint
 from siggpde.ensemble.natural_ascent import Ascent
 from siggpde.ensemble.starting import Start
+from siggpde.ensemble.variational_calibration import fit_scale
 from siggpde.ensemble.variational_views import VariationalMember, VariationalViewCommittee
 from siggpde.ensemble.view_committee import ViewCommittee
+from siggpde.gp.likelihoods.base import Classification
 from siggpde.paths import SeriesBatch
 from siggpde.progress import Progress
 from siggpde.training.history import History, Record
@@ -82,6 +85,8 @@ def fit_variational(
             bar.start(f"member {index + 1}", 2 * settings.max_iter)
             name = f"member-{index + 1}"
             member.history = _ascend(name, member, own, y, start, settings, shard, checkpoint, bar)
+            if isinstance(member.gp.likelihood, Classification):
+                member.scale = fit_scale(member.gp, own, y, shard.ranks)
             log.info("member %d, %s: %s", index + 1, member.recipe.name, member.history)
     return committee
 
@@ -143,8 +148,8 @@ def _late(settings: AscentSettings, shard: Shard) -> bool:
 def update_variational(committee: VariationalViewCommittee, batch: SeriesBatch, y: Tensor) -> None:
     """Updates q(u) of all members in place with new series and their targets (n,); after an error none has changed.
 
-    The q(u) of before is the prior of what comes. Amplitude and likelihood stay as they are; a series counts as one of
-    its class did in the fit.
+    The q(u) of before is the prior of what comes. Amplitude, likelihood and scale stay as they are; a series
+    counts as one of its class did in the fit.
     """
     members = []
     for member, features in zip(committee.members, committee.features(batch), strict=True):

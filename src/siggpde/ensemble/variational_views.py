@@ -1,21 +1,24 @@
 """A committee on views for likelihoods without closed form: members with a variational posterior each.
 
 Kernels and landmarks are those of a `ViewCommittee`; every member has a `FeatureGP` in place of a regression. Class
-probabilities and the distributions of numbers are averaged with the weights of the members.
+probabilities and the distributions of numbers are averaged with the weights of the members. Latents of classes are
+scaled first, by what left-out series say (`ensemble.variational_calibration`).
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from siggpde.ensemble.feature_gp import FeatureGP, Features, whitened
+from siggpde.ensemble.mixture_quantiles import mixture_quantiles
 from siggpde.ensemble.recipes import Recipe
+from siggpde.ensemble.variational_calibration import LatentScale
 from siggpde.gp.likelihoods import Likelihood
 from siggpde.paths import SeriesBatch
 from siggpde.training.history import History
@@ -31,7 +34,7 @@ class VariationalMember:
     """A recipe of kernels, the whitening R (m, r) of its landmarks and a Gaussian process on their features.
 
     `norms` are the rows of the landmarks before a power, if the recipe has one; `score` is the leave-one-out loss of
-    the regression by which the recipe was chosen.
+    the regression by which the recipe was chosen; `scale` is what its latents are multiplied by for predictions.
     """
 
     recipe: Recipe
@@ -40,6 +43,7 @@ class VariationalMember:
     gp: FeatureGP
     score: float
     history: History | None = None
+    scale: LatentScale = field(default_factory=LatentScale)
 
     def features(self, rows: dict[str, Rows]) -> Features:
         """The features of n series, from the rows of all kernels."""
@@ -61,6 +65,7 @@ class VariationalMember:
             "likelihood": gp.likelihood.settings(),
             "model": dict(gp.state_dict()),
             "score": self.score,
+            "scale": asdict(self.scale),
         }
 
     @staticmethod
@@ -68,7 +73,8 @@ class VariationalMember:
         gp = FeatureGP(Likelihood.from_settings(state["likelihood"]), state["whitening"].shape[1])
         gp.load_state_dict(state["model"])
         norms = None if state["norms"] is None else Rows(torch.empty(0), state["norms"])
-        return VariationalMember(Recipe.from_state(state["recipe"]), state["whitening"], norms, gp, state["score"])
+        recipe, scale = Recipe.from_state(state["recipe"]), LatentScale(**state.get("scale", {}))
+        return VariationalMember(recipe, state["whitening"], norms, gp, state["score"], scale=scale)
 
 
 @dataclass
@@ -118,8 +124,11 @@ class VariationalViewCommittee:
         return [Features(torch.cat([f.values for f in own]), torch.cat([f.tail for f in own])) for own in parts]
 
     def member_latents(self, batch: SeriesBatch) -> tuple[Tensor, Tensor]:
-        """Means and variances of the members' latents, two (K, n, latents)."""
-        pairs = [member.gp.latents(own) for member, own in zip(self.members, self.features(batch), strict=True)]
+        """Means and variances of the members' latents, two (K, n, latents), scaled."""
+        pairs = [
+            member.scale(*member.gp.latents(own))
+            for member, own in zip(self.members, self.features(batch), strict=True)
+        ]
         return torch.stack([mean for mean, _ in pairs]), torch.stack([variance for _, variance in pairs])
 
     def probabilities(self, batch: SeriesBatch) -> Tensor:
@@ -146,13 +155,8 @@ class VariationalViewCommittee:
         return torch.stack(weighted).logsumexp(0)
 
     def quantiles(self, batch: SeriesBatch, probabilities: list[float]) -> Tensor:
-        """Quantiles of y, (n, probabilities), of a committee of one member."""
-        if len(self.members) > 1:
-            raise NotImplementedError(
-                f"quantiles of {len(self.members)} members are there for likelihood='gaussian' only; take members=1"
-            )
-        ((_, likelihood, latents),) = self._predicted(batch)
-        return torch.stack([likelihood.quantile(*latents, level) for level in probabilities], dim=1)
+        """Quantiles of y, (n, probabilities)."""
+        return mixture_quantiles(list(self._predicted(batch)), probabilities)
 
     def _predicted(self, batch: SeriesBatch) -> Iterator[tuple[Tensor, Likelihood, tuple[Tensor, Tensor]]]:
         means, variances = self.member_latents(batch)
