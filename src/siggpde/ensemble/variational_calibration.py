@@ -28,7 +28,6 @@ from siggpde.distributed.ranks import ALONE, Ranks
 from siggpde.ensemble.feature_gp import FeatureGP, Features
 from siggpde.gp.likelihoods.base import Classification
 
-_SERIES = 1000  # that the factors are fitted to
 _LAPSE = 0.3  # of n + 2 labels so many are taken to be unpredictable
 _SPREADS = (1.0, 2.0)  # of the priors of log t and log c
 _GRID = ((-1.5, -0.75, 0.0, 0.75, 1.5), (-6.0, -4.5, -3.0, -1.5, 0.0))
@@ -68,21 +67,19 @@ def fit_scale(gp: FeatureGP, features: Features, y: Tensor, ranks: Ranks = ALONE
     likelihood = gp.likelihood
     assert isinstance(likelihood, Classification)
     total = float(ranks.all_reduce_sum(torch.tensor(float(len(y)), dtype=torch.float64))[0])
-    rows = slice(None, None, max(1, math.ceil(total / _SERIES)))
-    own = y[rows]
-    mean, variance = left_out_latents(gp, features[rows], own)
-    weights = torch.ones(len(own), dtype=torch.float64, device=mean.device)
+    mean, variance = left_out_latents(gp, features, y)
+    weights = torch.ones(len(y), dtype=torch.float64, device=mean.device)
     if likelihood.class_weight is not None:
-        weights = likelihood.class_weight.to(weights)[own.long()]
-    lapse = _LAPSE / (min(total, _SERIES) + 2)
+        weights = likelihood.class_weight.to(weights)[y.long()]
+    lapse = _LAPSE / (total + 2)
     seen: dict[tuple[float, float], float] = {}
 
     def best(places: Sequence[tuple[float, float]]) -> tuple[float, float]:
         new = [place for place in places if place not in seen]
         losses = []
         for place in new:
-            own_scale = LatentScale(*map(math.exp, place))
-            chances = likelihood.log_predictive(*own_scale(mean, variance), own).double().exp()
+            scale = LatentScale(*map(math.exp, place))
+            chances = likelihood.log_predictive(*scale(mean, variance), y).double().exp()
             losses.append(-(weights * ((1 - lapse) * chances + lapse / likelihood.classes).log()).sum())
         if new:
             (sums,) = ranks.all_reduce_sum(torch.stack(losses).cpu())

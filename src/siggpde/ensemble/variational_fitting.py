@@ -34,6 +34,7 @@ from siggpde.views.base import Rows
 log = logging.getLogger(__name__)
 
 _JOINT = 20_000  # series that amplitude and likelihood are learned from; q(u) sees all of them
+_SCALED = 1000  # series that the scale of class latents is learned from
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,8 @@ def fit_variational(
             name = f"member-{index + 1}"
             member.history = _ascend(name, member, own, y, start, settings, shard, checkpoint, bar)
             if isinstance(member.gp.likelihood, Classification):
-                member.scale = fit_scale(member.gp, own, y, shard.ranks)
+                some = _some(_SCALED, shard, y)
+                member.scale = fit_scale(member.gp, own[some], y[some], shard.ranks)
             log.info("member %d, %s: %s", index + 1, member.recipe.name, member.history)
     return committee
 
@@ -103,14 +105,14 @@ def _ascend(
     bar: Progress,
 ) -> History:
     history = History(schedule="natural gradients", steps={"learning": 0, "q": 0}, phase_seconds={})
-    some = torch.arange(0, shard.total, max(1, -(-shard.total // _JOINT)))
-    local = shard.local_index(shard.select(some)).to(y.device)
+    local = _some(_JOINT, shard, y)
+    learned_from = len(_every(_JOINT, shard))
     begun = time.perf_counter()
     kept = checkpoint.read(name)
     if kept is not None:
         history.steps |= kept["steps"]
     for phase, learn in (("learning", True), ("q", False)):
-        rows = local if learn and len(some) < shard.total else slice(None)
+        rows = local if learn and learned_from < shard.total else slice(None)
         ascent = Ascent(member.gp, features[rows], y[rows], shard.ranks)
         if kept is not None and kept["phase"] == phase:
             ascent.restore(kept["ascent"])
@@ -127,7 +129,7 @@ def _ascend(
                 break
             settled = ascent.step(learn=learn)
             seconds = time.perf_counter() - begun
-            elbo = ascent.elbo / (len(some) if learn else shard.total)
+            elbo = ascent.elbo / (learned_from if learn else shard.total)
             amplitude = float(member.gp.log_amplitude.detach().exp())
             history.records.append(Record(phase, ascent.steps, seconds, elbo=elbo, amplitude=amplitude))
             history.steps[phase] = ascent.steps
@@ -136,6 +138,16 @@ def _ascend(
             bar.step(history.latest())
         history.phase_seconds[phase] = time.perf_counter() - begun - history.seconds
     return history
+
+
+def _every(most: int, shard: Shard) -> Tensor:
+    """At most so many of the series of all ranks, evenly."""
+    return torch.arange(0, shard.total, max(1, -(-shard.total // most)))
+
+
+def _some(most: int, shard: Shard, y: Tensor) -> Tensor:
+    """Those of them that are of this rank, as places among its own targets y."""
+    return shard.local_index(shard.select(_every(most, shard))).to(y.device)
 
 
 def _late(settings: AscentSettings, shard: Shard) -> bool:
