@@ -17,7 +17,7 @@ def test_every_series_is_at_most_one_of_both(n: int, count: int, landmarks: int,
     assert (len(found.landmarks), len(found.tuned)) == (landmarks, tuned)
     both = torch.cat([found.landmarks, found.tuned])
     assert len(both.unique()) == landmarks + tuned
-    assert 0 <= int(both.min()) and int(both.max()) < n
+    assert int(both.min()) >= 0 and int(both.max()) < n
 
 
 def test_as_many_landmarks_as_wanted_of_many():
