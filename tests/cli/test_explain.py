@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers.cli_data import run
+from helpers.cli_data import FAST, LONG, run
 
 
 @pytest.fixture(autouse=True)
@@ -52,3 +52,19 @@ def test_a_picture_of_what_predictions_rest_on(models: Path, tmp_path: Path):
         assert picture.read_bytes().startswith(b"\x89PNG")
     assert run("explain", models / "kinds", models / "test.csv", "--plot", picture).exit_code == 2
     assert run("explain", models / "kinds", models / "test.csv", "--plot", tmp_path / "words.gif").exit_code == 2
+
+
+@pytest.mark.parametrize("options", [["--likelihood", "softmax"], ["--no-keep-series"]], ids=["softmax", "no series"])
+def test_models_with_other_likelihoods_and_without_series(options: list[str], models: Path, tmp_path: Path):
+    fitted = run("fit", models / "train.csv", "--output", tmp_path / "m", "--target", "kind", *LONG, *FAST, *options)
+    assert fitted.exit_code == 0, fitted.output
+    overall = json.loads(run("explain", tmp_path / "m", models / "test.csv", "--top", "3", "--json").stdout)
+    assert len(overall["words"]) == 3 and sum(each["share"] for each in overall["views"]) == pytest.approx(1)
+    result = run("explain", tmp_path / "m", models / "test.csv", "--number", "5", "--json", "--top", "4")
+    assert result.exit_code == 0, result.output
+    values = json.loads(result.stdout)
+    total = values["constant"] + values["rest"] + sum(each["value"] for each in values["contributions"])
+    assert total == pytest.approx(values["latent"]) and len(values["contributions"]) == 4
+    assert values["constant"] + sum(each["value"] for each in values["views"]) == pytest.approx(values["latent"])
+    row = json.loads(run("predict", tmp_path / "m", models / "test.csv", "--json").stdout)[5]
+    assert values["label"] == row["prediction"]

@@ -1,8 +1,12 @@
 """`importance` and `explain` of estimators whose committee is one of views."""
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 
+import siggpde
 from siggpde import SigGPClassifier, SigGPRegressor
 
 RANDOM = np.random.default_rng(0)
@@ -50,3 +54,52 @@ def test_series_of_other_sizes_are_explained(classifier):
     series = [X[0][:, :12].copy(), X[30].copy()]
     series[0][0, 4] = np.nan
     assert [each.label for each in classifier.explain(series)] == classifier.predict(series).tolist()
+
+
+EVERY_KIND: dict[str, Any] = {
+    "softmax": SigGPClassifier(likelihood="softmax", members=2, max_iter=5),
+    "bernoulli": SigGPClassifier(likelihood="bernoulli", max_iter=5),
+    "student_t": SigGPRegressor(likelihood="student_t", members=2, max_iter=5),
+    "poisson": SigGPRegressor(likelihood="poisson", max_iter=5),
+    "no series": SigGPClassifier(keep_series=False),
+    "numbers, no series": SigGPRegressor(keep_series=False),
+}
+
+
+@pytest.mark.parametrize("kind", EVERY_KIND)
+def test_models_of_every_kind_explain_themselves_and_so_do_saved_ones(kind: str, tmp_path: Path):
+    numbers = np.round(10 + 5 * X[:, 1].mean(axis=1))
+    estimator = EVERY_KIND[kind].set_params(channel_names=NAMES)
+    classifies = isinstance(estimator, SigGPClassifier)
+    estimator.fit(X, Y if classifies else numbers)
+    estimator.save(tmp_path / "m")
+    loaded = siggpde.load(tmp_path / "m")
+    found = estimator.explain(X, background=X)
+    assert loaded.explain(X, background=X) == found
+    for each, predicted in zip(found, estimator.predict(X), strict=True):
+        assert (each.label == predicted) if classifies else (each.mean == pytest.approx(predicted))
+        shown = sum(term.value for term in each.contributions)
+        assert each.constant + shown + each.rest == pytest.approx(each.latent, rel=1e-8, abs=1e-8)
+        assert each.constant + sum(v.value for v in each.views) == pytest.approx(each.latent, rel=1e-8, abs=1e-8)
+    importance = estimator.importance(X, top=7)
+    assert loaded.importance(X, top=7) == importance
+    shares = {each.name: each.share for each in importance.channels}
+    assert sum(shares.values()) == pytest.approx(1) and shares["level"] > 1.2 * shares["noise"]
+
+
+@pytest.mark.parametrize("views", ["linear", "path"])
+@pytest.mark.parametrize("kind", [SigGPClassifier, SigGPRegressor])
+def test_the_same_explanations_with_and_without_training_series(kind: Any, views: str):
+    """Of one view there is one member of power 1: means and links are the same in both forms."""
+    y = Y if kind is SigGPClassifier else 100 + 50 * X[:, 1].mean(axis=1)
+    settings = {"views": [views], "members": 1, "transforms": {"append": "arc"}, "channel_names": NAMES}
+    kept, without = (kind(**settings, keep_series=keep).fit(X, y) for keep in (True, False))
+    assert {member.recipe.power for member in kept.committee_.members} == {1}
+    for one, other in zip(kept.explain(X), without.explain(X), strict=True):
+        size = sum(abs(term.value) for term in one.contributions)
+        assert other.latent == pytest.approx(one.latent, abs=1e-8 * size)
+        for form in ("contributions", "views", "interactions"):
+            ours, theirs = ({term.name: term.value for term in getattr(each, form)} for each in (one, other))
+            assert theirs == pytest.approx(ours, abs=1e-8 * size)
+    ours, theirs = ({each.name: each.importance for each in model.importance(X)} for model in (kept, without))
+    assert theirs == pytest.approx(ours, rel=1e-8)

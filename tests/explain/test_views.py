@@ -134,7 +134,7 @@ def test_every_feature_has_a_name_and_letters_of_its_channels(batch, classifier)
     vocabulary = build_view_vocabulary(classifier, NAMES)
     assert len(set(vocabulary.names)) == len(vocabulary.names)  # words of several views are one
     assert len(vocabulary.names) == len(vocabulary.letters) == len(vocabulary.set_indices)
-    used = {int(i) for parts in vocabulary.parts for part in parts if part is not None for i in part}
+    used = {int(i) for part in vocabulary.parts if part is not None for i in part}
     assert used | set(vocabulary.kernels.values()) == set(range(len(vocabulary.names)))
 
 

@@ -5,10 +5,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from siggpde.distributed.ranks import ALONE
+from siggpde.distributed.shard import Shard
 from siggpde.ensemble.averaging import average_latents
 from siggpde.ensemble.link import fit_link
 from siggpde.ensemble.recipes import Recipe
 from siggpde.ensemble.regression import Targets, fit_exact
+from siggpde.ensemble.starting import Start
+from siggpde.ensemble.variational_fitting import AscentSettings, fit_variational
+from siggpde.ensemble.variational_views import VariationalViewCommittee
 from siggpde.ensemble.view_committee import ViewCommittee, ViewMember
 from siggpde.paths import PathOptions, SeriesBatch
 from siggpde.views import KernelView, PathView, Rows, TransformerView, View, WindowsView
@@ -89,3 +94,20 @@ def explained(committee: ViewCommittee, batch: SeriesBatch) -> Tensor:
     """Numbers (n, 1), or logits (n, classes): what the explanations of a committee add up to, or differences of it."""
     mean = committee.latents(batch).mean
     return mean if committee.link is None else mean @ committee.link.mixing.T + committee.link.offset
+
+
+def variational_committee_of(
+    batch: SeriesBatch, y: Tensor, name: str, classes: int | None = None, recipes: list[Recipe] | None = None
+) -> VariationalViewCommittee:
+    """The members of `view_committee_of` with the likelihood of this name, after a few natural-gradient steps."""
+    chosen = view_committee_of(batch, y, classes, recipes)
+    start = Start(name, classes, chosen.link, offset=0.7 if name == "poisson" else 0.0)
+    return fit_variational(chosen, batch, y, start, AscentSettings(max_iter=4), Shard(ALONE, len(batch)))
+
+
+def finite_committee_of(batch: SeriesBatch, y: Tensor, classes: int | None = None) -> ViewCommittee:
+    """Members of power 1 on views with finite features, which need no landmarks."""
+    views = [view for view in small_views() if not isinstance(view, KernelView)]
+    names = ("x1", "x3", "spectrum1", "L", "base", "extremes")
+    some = Recipe("some", (("x1", 2.0), ("free variation", 1.0)))
+    return view_committee_of(batch, y, classes, [Recipe("all", tuple((name, 1.0) for name in names)), some], views)

@@ -83,6 +83,11 @@ class FeatureGP(nn.Module):
         mean, spread = self.variational(projection.features)
         return mean, spread + projection.tail[:, None]
 
+    @property
+    def weights(self) -> Tensor:
+        """sigma m (size, latents): the mean of the latents is phi times these."""
+        return (0.5 * self.log_amplitude).exp().detach() * self.variational.mean.detach().T
+
     @torch.no_grad()
     def latents(self, features: Features) -> tuple[Tensor, Tensor]:
         """The same from features."""

@@ -45,6 +45,11 @@ class VariationalMember:
     history: History | None = None
     scale: LatentScale = field(default_factory=LatentScale)
 
+    @property
+    def alpha(self) -> Tensor:
+        """Weights of the landmarks (m, latents): the mean of the latents is k(X, landmarks) alpha."""
+        return self.whitening @ self.gp.weights
+
     def features(self, rows: dict[str, Rows]) -> Features:
         """The features of n series, from the rows of all kernels."""
         landmarks = Rows(torch.empty(0), torch.empty(0)) if self.norms is None else self.norms

@@ -39,6 +39,11 @@ class ViewMember:
         """Of numbers."""
         return self.regression.noise * self.regression.amplitude
 
+    @property
+    def alpha(self) -> Tensor:
+        """Weights of the landmarks (m, outputs): the mean of the latents is k(X, landmarks) alpha."""
+        return self.regression.alpha
+
     def predict(self, rows: dict[str, Rows]) -> tuple[Tensor, Tensor]:
         """Mean (n, outputs) and variance (n,) of the latents."""
         return self.regression.predict(self.mixed(rows))

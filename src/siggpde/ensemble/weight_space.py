@@ -31,7 +31,7 @@ from siggpde.ensemble.recalibration import Recalibration
 from siggpde.ensemble.recipes import CONSTANT, Recipe
 from siggpde.ensemble.view_committee import ViewCommittee, ViewMember
 from siggpde.paths import SeriesBatch
-from siggpde.views.base import Block, FeatureBlock, Part, Rows
+from siggpde.views.base import Block, FeatureBlock, Part, Rows, parts_of
 from siggpde.views.features import TransformerBlock
 from siggpde.views.saved import SavedBlocks, block_state
 from siggpde.views.standard import Standard
@@ -108,16 +108,23 @@ class WeightCommittee(AveragedMembers):
         vars(self).update(vars(moved))
         return self
 
+    def part_weights(self, number: int) -> Tensor:
+        """sum_k w_k W_p (p, outputs) of a part in float64: the mean latents are psi_p(X)^T of these, summed over the
+        parts, and sum_k w_k times the `constant` of the members."""
+        first = self.members[0].constant
+        total = first.new_zeros(len(self.centres[number]), len(first), dtype=torch.float64)
+        for weight, member in zip(self.weights.tolist(), self.members, strict=True):
+            if number in member.parts:
+                total += weight * member.parts[number].weights.double()
+        return total
+
     @torch.no_grad()
     def chunk_latents(self, batch: SeriesBatch) -> tuple[Tensor, Tensor]:
         seen, n = self.standard(batch), len(batch)
         means = [member.constant.expand(n, -1).clone() for member in self.members]
         told = [member.root.expand(n, -1).clone() for member in self.members]
         variances = [torch.full_like(mean[:, 0], CONSTANT) for mean in means]
-        features = (
-            part.values for block in self.blocks if isinstance(block, FeatureBlock) for part in block.parts(seen)
-        )
-        for number, (values, centre) in enumerate(zip(features, self.centres, strict=True)):
+        for number, ((_, values), centre) in enumerate(zip(parts_of(self.blocks, seen), self.centres, strict=True)):
             users = [index for index, member in enumerate(self.members) if number in member.parts]
             centred = values.double() - centre if users else values
             norms, single = centred.square().sum(1), centred.float()

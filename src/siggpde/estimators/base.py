@@ -45,7 +45,10 @@ from siggpde.paths import PathOptions, Preparation, SeriesBatch, Spectrogram
 from siggpde.paths.sharding import pad_to_longest
 from siggpde.training.new_series import update_posterior
 
-_WITHOUT_SERIES = "{} by the landmarks, which keep_series=False left out of the model; fit one with keep_series=True"
+_WITHOUT_SERIES = (
+    "partial_fit learns from more series by the landmarks, which keep_series=False left out of the model; fit one with "
+    "keep_series=True"
+)
 
 
 class SeriesEstimator:
@@ -141,7 +144,7 @@ class SeriesEstimator:
         elif isinstance(self.committee_, Committee):
             self._update_models(self.committee_.members, batch, y)
         else:
-            raise ValueError(_WITHOUT_SERIES.format("partial_fit learns from more series"))
+            raise ValueError(_WITHOUT_SERIES)
         counts, (shortest, longest) = batch.counts(), self.length_range_
         self.length_range_ = (min(shortest, int(counts.min())), max(longest, int(counts.max())))
         self.n_series_ += len(batch)
@@ -162,9 +165,8 @@ class SeriesEstimator:
         """Which words, features, channels and views the predictions for the series X rest on
         (`siggpde.explain.global_importance`)."""
         batch = self._batch(X)
-        committee = self._explainable("importance compares predictions")
         with threads(self.n_jobs):
-            return global_importance(committee, batch, self._names(), top)
+            return global_importance(self.committee_, batch, self._names(), top)
 
     def explain(self, X: Any, top: int = 10, background: Any = None) -> list[SeriesExplanation]:
         """Why each of the series X is predicted as it is (`siggpde.explain.explain_series`).
@@ -173,21 +175,10 @@ class SeriesEstimator:
         these.
         """
         batch = self._batch(X)
-        committee = self._explainable("explain compares a series")
         reference = None if background is None else self._batch(background)
         with threads(self.n_jobs):
             labels = getattr(self, "classes_", None)
-            return explain_series(committee, batch, self._names(), labels, top, background=reference)
-
-    def _explainable(self, what: str) -> Committee | ViewCommittee:
-        if isinstance(self.committee_, WeightCommittee):
-            raise ValueError(_WITHOUT_SERIES.format(what))
-        if isinstance(self.committee_, VariationalViewCommittee):
-            raise ValueError(
-                f"there are explanations for likelihood='auto' and for method='paper', not yet for {self.likelihood!r} "
-                "on views"
-            )
-        return self.committee_
+            return explain_series(self.committee_, batch, self._names(), labels, top, background=reference)
 
     def _names(self) -> tuple[str, ...]:
         return self.preparation_.names(self.channel_names_)

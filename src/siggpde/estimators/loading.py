@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from siggpde.ensemble.committee import Committee, Member
+from siggpde.ensemble.of_views import OfViews
 from siggpde.ensemble.recalibration import Recalibration
 from siggpde.estimators.classifier import SigGPClassifier, class_attributes
 from siggpde.estimators.device import usable_device
@@ -18,7 +19,6 @@ from siggpde.estimators.saving import STORED_ATTRIBUTES
 from siggpde.paths import PathOptions, PathTransform, Preparation, Spectrogram
 from siggpde.persistence import (
     ModelFileError,
-    OfViews,
     model_from_state,
     read_folder,
     restore_state,

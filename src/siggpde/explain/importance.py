@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from siggpde.ensemble.committee import Member
-from siggpde.ensemble.view_committee import ViewCommittee
+from siggpde.ensemble.committee import Committee, Member
 from siggpde.explain.predictions import AnyCommittee, check_inputs, evenly_spaced
 from siggpde.explain.results import Importance, Importances, Letters
 from siggpde.explain.spread import Spread
@@ -43,7 +42,7 @@ def global_importance(
     if top < 1 or max_series < 2:
         raise ValueError(f"top must be at least 1 and max_series at least 2, got {top} and {max_series}")
     batch = evenly_spaced(batch, max_series)
-    if isinstance(committee, ViewCommittee):
+    if not isinstance(committee, Committee):
         return view_importance(committee, batch, tuple(names), top)
     vocabulary = build_vocabulary(committee, names)
     total = torch.zeros(len(vocabulary.words), dtype=torch.float64, device=committee.device)

@@ -2,7 +2,8 @@
 
 Windows, kernels and spectra do not pass on a gradient to single steps, so pieces are left out instead. A series has up
 to 32 segments of equal length. In each segment and channel in turn the points are replaced by those of the average
-landmark there (the mean over the training series that the model keeps, at the same share of the length), and
+landmark there (the mean over the training series that the model keeps, at the same share of the length; of a model that
+keeps none, the mean of the channel over all points of the training series), and
 
     effect = f(series) - f(series with the segment replaced)
 
@@ -19,9 +20,10 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from siggpde.ensemble.view_committee import ViewCommittee
-from siggpde.explain import view_terms
-from siggpde.explain.predictions import top_two_classes
+from siggpde.ensemble.of_views import OfViews, mean_latents
+from siggpde.ensemble.weight_space import WeightCommittee
+from siggpde.explain.logits import logits_of
+from siggpde.explain.predictions import classes_of, top_two_classes
 from siggpde.explain.results import TimeAttribution
 from siggpde.explain.view_vocabulary import unique_names
 from siggpde.paths import SeriesBatch
@@ -32,18 +34,18 @@ _FEWEST_SEGMENTS = 8
 _LARGEST_BATCH = 2**22  # numbers of changed series at a time
 
 
-def occlusion(committee: ViewCommittee, batch: SeriesBatch, names: tuple[str, ...]) -> TimeAttribution:
+def occlusion(committee: OfViews, batch: SeriesBatch, names: tuple[str, ...]) -> TimeAttribution:
     """The attribution to every point and channel of the series; arguments as those of `time_attribution`, checked."""
     values = torch.zeros(batch.values.shape, dtype=torch.float64, device=batch.values.device)
-    pairs = None if committee.link is None else top_two_classes(committee.probabilities(batch))
-    direction = view_terms.directions(committee, pairs, len(batch))
-    plain = (committee.latents(batch).mean * direction).sum(1)
+    pairs = None if classes_of(committee) is None else top_two_classes(committee.probabilities(batch))
+    direction, _ = logits_of(committee).directions(pairs, len(batch))
+    plain = (mean_latents(committee, batch) * direction).sum(1)
     average = _average_landmark(committee)
     for index, length in enumerate(batch.counts().tolist()):
         segments = _segments(length, batch.channels)
         of_point = torch.arange(length, device=values.device) * segments // length
         latents = [
-            committee.latents(changed).mean @ direction[index]
+            mean_latents(committee, changed) @ direction[index]
             for changed in _changed(batch[index : index + 1], _stretched(average, length), of_point, segments)
         ]
         points = torch.bincount(of_point, minlength=segments)[:, None]
@@ -72,9 +74,12 @@ def _segments(length: int, channels: int) -> int:
     return min(length, max(_FEWEST_SEGMENTS, min(_SEGMENTS, _PIECES // channels)))
 
 
-def _average_landmark(committee: ViewCommittee) -> Tensor:
+def _average_landmark(committee: OfViews) -> Tensor:
     """The mean over the landmarks (length, channels), in the units of the series; shorter ones are stretched."""
-    landmarks, standard = committee.landmarks, committee.standard
+    standard = committee.standard
+    if isinstance(committee, WeightCommittee):
+        return standard.mean[None]
+    landmarks = committee.landmarks
     longest = landmarks.values.shape[1]
     if landmarks.lengths is None:
         mean = landmarks.values.mean(0)

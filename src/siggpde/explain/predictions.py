@@ -10,18 +10,22 @@ import torch
 from torch import Tensor
 
 from siggpde.ensemble.committee import Committee
-from siggpde.ensemble.view_committee import ViewCommittee
+from siggpde.ensemble.of_views import OfViews
+from siggpde.ensemble.variational_views import VariationalViewCommittee
 from siggpde.gp.likelihoods.base import Classification
 from siggpde.paths import SeriesBatch
 
-AnyCommittee = Committee | ViewCommittee
+AnyCommittee = Committee | OfViews
 
 
 def classes_of(committee: AnyCommittee) -> int | None:
     """How many classes the committee predicts; None where it predicts numbers."""
-    if isinstance(committee, ViewCommittee):
+    if isinstance(committee, Committee):
+        likelihood = committee.members[0].model.likelihood
+    elif isinstance(committee, VariationalViewCommittee):
+        likelihood = committee.likelihood
+    else:
         return None if committee.link is None else len(committee.link.offset)
-    likelihood = committee.members[0].model.likelihood
     return likelihood.classes if isinstance(likelihood, Classification) else None
 
 
@@ -32,8 +36,8 @@ def check_inputs(committee: AnyCommittee, batch: SeriesBatch, names: Sequence[st
         raise ValueError(f"{what}; give at least {min_series}")
     if isinstance(names, str) or len(names) != batch.channels:
         raise ValueError(f"names must be one for each of the {batch.channels} channels of the series, got {names!r}")
-    views = isinstance(committee, ViewCommittee)
-    mean = committee.standard.mean if views else committee.members[0].transform.mean
+    words = isinstance(committee, Committee)
+    mean = committee.members[0].transform.mean if words else committee.standard.mean
     if mean is not None and len(mean) != batch.channels:
         raise ValueError(f"the series have {batch.channels} channels, but those of training had {len(mean)}")
 

@@ -9,12 +9,11 @@ import torch
 from torch import Tensor
 
 from siggpde.ensemble.committee import Committee, Member
-from siggpde.ensemble.view_committee import ViewCommittee
 from siggpde.explain.predictions import AnyCommittee, check_inputs, checked_labels, predictions
 from siggpde.explain.results import Contribution, Letters, SeriesExplanation
 from siggpde.explain.view_series import explain_views
 from siggpde.explain.vocabulary import Vocabulary, build_vocabulary
-from siggpde.explain.word_terms import explained_weights, link_offset, word_features
+from siggpde.explain.word_terms import explained_weights, model_logits, word_features
 from siggpde.paths import SeriesBatch
 
 _CHUNK = 256
@@ -49,7 +48,7 @@ def explain_series(
     if top < 1:
         raise ValueError(f"top must be at least 1, got {top}")
     labels = checked_labels(committee, classes)
-    if isinstance(committee, ViewCommittee):
+    if not isinstance(committee, Committee):
         return explain_views(committee, batch, tuple(names), labels, top, background)
     vocabulary = build_vocabulary(committee, names)
     means = None if background is None else [_mean_features(member, background) for member in committee.members]
@@ -72,9 +71,7 @@ def _word_terms(
     for k, (weight, member) in enumerate(zip(committee.weights.double(), committee.members, strict=True)):
         features = word_features(member.model, member.paths(batch))
         word_weights = explained_weights(member.model, pairs)
-        if pairs is not None:
-            offset = link_offset(member.model)
-            constant += weight * (offset[pairs[:, 0]] - offset[pairs[:, 1]])
+        constant += weight * model_logits(member.model).directions(pairs, len(batch))[1]
         if means is not None:
             constant += weight * (word_weights @ means[k])
             features = features - means[k]

@@ -21,8 +21,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from siggpde.ensemble.committee import Member
-from siggpde.ensemble.view_committee import ViewCommittee
+from siggpde.ensemble.committee import Committee, Member
 from siggpde.explain.occlusion import occlusion
 from siggpde.explain.predictions import AnyCommittee, check_inputs, classes_of, top_two_classes
 from siggpde.explain.results import TimeAttribution
@@ -41,10 +40,11 @@ def time_attribution(committee: AnyCommittee, batch: SeriesBatch, names: Sequenc
     members; a channel that a member does not have is zero for it. A difference belongs to the last of its points.
 
     For a committee of views it is the effect of replacing segments of a series by the average of the landmarks, divided
-    over their points (`siggpde.explain.occlusion`): up to 256 predictions for every series.
+    over their points (`siggpde.explain.occlusion`): up to 256 predictions for every series. Without landmarks it is the
+    mean of the channel that takes their place.
     """
     check_inputs(committee, batch, names)
-    if isinstance(committee, ViewCommittee):
+    if not isinstance(committee, Committee):
         return occlusion(committee, batch, tuple(names))
     names_of_member = path_names(committee, names)
     channels = tuple(dict.fromkeys(name for own in names_of_member for name in own))

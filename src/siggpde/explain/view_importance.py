@@ -12,77 +12,75 @@ or of a kernel without features, is the sum over the classes of the standard dev
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from siggpde.ensemble.view_committee import ViewCommittee
-from siggpde.explain import view_terms
+from siggpde.ensemble.of_views import OfViews
+from siggpde.explain.logits import logits_of
 from siggpde.explain.results import Importance, Importances, Letters
 from siggpde.explain.spread import Spread
 from siggpde.explain.view_series import chunk_size
+from siggpde.explain.view_terms import ViewTerms, terms_of
 from siggpde.explain.view_vocabulary import ViewVocabulary, build_view_vocabulary
 from siggpde.paths import SeriesBatch
-from siggpde.views.base import FeatureBlock
+from siggpde.views.base import parts_of
 
 
-def view_importance(committee: ViewCommittee, batch: SeriesBatch, names: tuple[str, ...], top: int) -> Importances:
+def view_importance(committee: OfViews, batch: SeriesBatch, names: tuple[str, ...], top: int) -> Importances:
     """The importances for the series of a batch; arguments as those of `global_importance`, checked."""
-    vocabulary = build_view_vocabulary(committee, names)
-    linear, views = _weights_and_views(committee, batch, vocabulary)
+    vocabulary, terms, mixing = (
+        build_view_vocabulary(committee, names),
+        terms_of(committee),
+        logits_of(committee).mixing,
+    )
+    found = _Spreads.of(committee, terms, batch, vocabulary)
     total = torch.zeros(len(vocabulary.names), dtype=torch.float64, device=committee.device)
-    for number, block in enumerate(committee.blocks):
-        if not isinstance(block, FeatureBlock):
-            continue
-        spreads = _feature_spreads(committee, block, batch)
-        found = zip(spreads, view_terms.landmark_features(block), vocabulary.parts[number], strict=True)
-        for spread, (name, landmarks), indices in found:
-            if indices is not None:
-                weights = landmarks.weights(linear[name].T).abs().sum(0)
-                total.index_add_(0, indices, weights * spread.std())
+    for number, (spread, indices) in enumerate(zip(found.features, vocabulary.parts, strict=True)):
+        if indices is not None:
+            weights = terms.part(number).weights.T
+            bent = found.bent.get(found.kernels[number])
+            if bent is not None:
+                weights = weights + terms.bent_weights(number, bent.T)
+            total.index_add_(0, indices, (mixing @ weights).abs().sum(0) * spread.std())
+    views = {name: float(spread.std().sum()) for name, spread in found.views.items()}
     for name, index in vocabulary.kernels.items():
         total[index] = views[name]
     return _importances(total.tolist(), views, vocabulary, top, len(batch))
 
 
-def _weights_and_views(
-    committee: ViewCommittee, batch: SeriesBatch, vocabulary: ViewVocabulary
-) -> tuple[dict[str, Tensor], dict[str, float]]:
-    """For each kernel the weights (m, outputs) of logits or numbers, with the mean slopes, and its importance."""
-    mixing = None if committee.link is None else committee.link.mixing
+@dataclass(frozen=True)
+class _Spreads:
+    """Over the series: the spread of the features of every part, with the names of their `kernels`; that of what each
+    kernel adds to the logits; and the mean a_b (m, outputs) of the members of a power above 1."""
 
-    def mixed(values: Tensor) -> Tensor:
-        return values if mixing is None else values @ mixing.T
+    features: list[Spread]
+    kernels: list[str]
+    views: dict[str, Spread]
+    bent: dict[str, Tensor]
 
-    straight = view_terms.linear_weights(committee)
-    linear = {name: weights.clone() for name, weights in straight.items()}
-    spreads = {name: Spread() for name in vocabulary.views}
-    for chunk in batch.split(chunk_size(committee, batch)):
-        rows = committee.rows(chunk)
-        terms = {name: rows[name].gram @ weights for name, weights in straight.items()}
-        for weight, member in zip(committee.weights.tolist(), committee.members, strict=True):
-            if member.recipe.power == 1:
-                continue
-            alpha, slopes = weight * member.regression.alpha, view_terms.slopes(member, rows)
-            mean = slopes.sum(0)[:, None] / len(batch)
-            for name, share in view_terms.shares(member):
-                own = (share * slopes * rows[name].gram) @ alpha
-                terms[name] = terms[name] + own if name in terms else own
-                bent = share * mean * alpha
-                linear[name] = linear[name] + bent if name in linear else bent
-        for name, values in terms.items():
-            spreads[name].add(mixed(values))
-    views = {name: float(spread.std().sum()) for name, spread in spreads.items()}
-    return {name: mixed(weights) for name, weights in linear.items()}, views
-
-
-def _feature_spreads(committee: ViewCommittee, block: FeatureBlock, batch: SeriesBatch) -> list[Spread]:
-    """The spread over the series of the features of every part."""
-    spreads = [Spread() for _ in block.landmarks]
-    for chunk in batch.split(chunk_size(committee, batch)):
-        for part, spread in zip(block.parts(committee.standard(chunk)), spreads, strict=True):
-            spread.add(part.values)
-    return spreads
+    @staticmethod
+    def of(committee: OfViews, terms: ViewTerms, batch: SeriesBatch, vocabulary: ViewVocabulary) -> _Spreads:
+        mixing = logits_of(committee).mixing
+        found = _Spreads([Spread() for _ in terms.widths], [""] * len(terms.widths), {}, {})
+        for chunk in batch.split(chunk_size(terms, batch)):
+            seen = committee.standard(chunk)
+            rows = terms.rows(seen)
+            added: dict[str, Tensor] = {name: rows[name].gram @ weights for name, weights in terms.kernels.items()}
+            for kernel, factor, alpha in terms.bends(rows):
+                added[kernel] = added.get(kernel, 0.0) + (factor * rows[kernel].gram) @ alpha
+                mean = (factor.sum(0) / len(batch))[:, None] * alpha
+                found.bent[kernel] = found.bent.get(kernel, 0.0) + mean
+            for number, (name, values) in enumerate(parts_of(committee.blocks, seen)):
+                found.kernels[number] = name
+                if vocabulary.parts[number] is not None:
+                    part = terms.part(number)
+                    found.features[number].add(values)
+                    added[name] = added.get(name, 0.0) + (values.double() - part.mean) @ part.weights
+            for name, latents in added.items():
+                found.views.setdefault(name, Spread()).add(latents @ mixing.T)
+        return found
 
 
 def _importances(

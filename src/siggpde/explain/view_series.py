@@ -6,20 +6,20 @@ sums over sets of channels and the sums over views are kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from siggpde.ensemble.view_committee import ViewCommittee
-from siggpde.explain import view_terms
+from siggpde.ensemble.of_views import OfViews
+from siggpde.explain.logits import logits_of
 from siggpde.explain.predictions import predictions
 from siggpde.explain.results import Contribution, SeriesExplanation
+from siggpde.explain.view_terms import ViewTerms, terms_of
 from siggpde.explain.view_vocabulary import ViewVocabulary, build_view_vocabulary
 from siggpde.paths import SeriesBatch
-from siggpde.views.base import FeatureBlock
+from siggpde.views.base import parts_of
 
 _CHUNK = 256
 _LARGEST_CHUNK = 2**24  # numbers of series, or of the features of a part, handled at a time
@@ -27,10 +27,10 @@ _LARGEST_CHUNK = 2**24  # numbers of series, or of the features of a part, handl
 
 @dataclass(frozen=True)
 class _Background:
-    """Means over some series: of the rows (m,) of every kernel, and of the features (p,) of every part of block i."""
+    """Means over some series: of the rows (m,) of kernels without features, and of the features (p,) of every part."""
 
     rows: dict[str, Tensor]
-    features: list[list[Tensor]]
+    features: list[Tensor]
 
 
 @dataclass
@@ -61,7 +61,7 @@ class Largest:
 
 
 def explain_views(
-    committee: ViewCommittee,
+    committee: OfViews,
     batch: SeriesBatch,
     names: tuple[str, ...],
     labels: list[Any] | None,
@@ -69,90 +69,88 @@ def explain_views(
     background: SeriesBatch | None,
 ) -> list[SeriesExplanation]:
     """An explanation for every series; arguments as those of `explain_series`, checked."""
-    vocabulary = build_view_vocabulary(committee, names)
-    average = None if background is None else _average(committee, background)
+    vocabulary, view_terms = build_view_vocabulary(committee, names), terms_of(committee)
+    average = None if background is None else _average(committee, view_terms, background)
     explanations: list[SeriesExplanation] = []
-    for chunk in batch.split(chunk_size(committee, batch)):
+    for chunk in batch.split(chunk_size(view_terms, batch)):
         fields, pairs = predictions(committee, chunk, labels)
-        terms = _terms(committee, chunk, pairs, vocabulary, average, top)
+        terms = _terms(committee, view_terms, chunk, pairs, vocabulary, average, top)
         for row, prediction in enumerate(fields):
             explanations.append(_explanation(chunk.first + row, row, prediction, terms, vocabulary, top))
     return explanations
 
 
-def chunk_size(committee: ViewCommittee, batch: SeriesBatch) -> int:
+def chunk_size(view_terms: ViewTerms, batch: SeriesBatch) -> int:
     """How many series are handled at a time."""
-    widths = [part.values.shape[1] for block in _feature_blocks(committee) for part in block.landmarks]
-    numbers = max([batch.values.shape[1] * batch.channels, *widths])
+    numbers = max([batch.values.shape[1] * batch.channels, *view_terms.widths])
     return max(1, min(_CHUNK, _LARGEST_CHUNK // numbers))
 
 
-def _feature_blocks(committee: ViewCommittee) -> Iterator[FeatureBlock]:
-    return (block for block in committee.blocks if isinstance(block, FeatureBlock))
-
-
 def _terms(
-    committee: ViewCommittee,
+    committee: OfViews,
+    view_terms: ViewTerms,
     batch: SeriesBatch,
     pairs: Tensor | None,
     vocabulary: ViewVocabulary,
     average: _Background | None,
     top: int,
 ) -> _Terms:
-    n, rows = len(batch), committee.rows(batch)
-    direction = view_terms.directions(committee, pairs, n)
-    linear, bent = view_terms.linear_weights(committee), view_terms.bent_coefficients(committee, rows, direction)
-    constant = view_terms.constants(committee, direction, view_terms.link_offsets(committee, pairs, n))
-    weights = {name: view_terms.coefficients(name, linear, bent, direction) for name in vocabulary.views}
-    views: dict[str, Tensor] = {}
-    for name, own in weights.items():
-        assert own is not None
-        origin = None if average is None else average.rows[name]
-        views[name] = view_terms.kernel_terms(rows[name].gram, own, origin)
-        if origin is not None:
-            constant += own @ origin
-    sets = torch.zeros(n, len(vocabulary.sets), dtype=torch.float64, device=committee.device)
-    largest = Largest(n, top, committee.device)
+    n, device, seen = len(batch), committee.device, committee.standard(batch)
+    direction, offsets = logits_of(committee).directions(pairs, n)
+    rows = view_terms.rows(seen)
+    bent: dict[str, Tensor] = {}  # a_b (n, m) in the direction, of the members of a power above 1
+    for kernel, factor, alpha in view_terms.bends(rows):
+        bent[kernel] = bent.get(kernel, 0.0) + factor * (direction @ alpha.T)
+    constant = direction @ view_terms.constant + offsets
+    views = {name: torch.zeros(n, dtype=torch.float64, device=device) for name in vocabulary.views}
+    words = torch.zeros(n, vocabulary.words, dtype=torch.float64, device=device)
+    sets = torch.zeros(n, len(vocabulary.sets), dtype=torch.float64, device=device)
+    largest = Largest(n, top, device)
 
     def add(indices: Tensor, terms: Tensor) -> None:
         sets.index_add_(1, vocabulary.set_indices[indices], terms)
         largest.add(indices, terms)
 
-    words = torch.zeros(n, vocabulary.words, dtype=torch.float64, device=committee.device)
-    seen = committee.standard(batch)
-    for number, block in enumerate(committee.blocks):
-        if not isinstance(block, FeatureBlock):
+    for number, ((name, values), indices) in enumerate(
+        zip(parts_of(committee.blocks, seen), vocabulary.parts, strict=True)
+    ):
+        if indices is None or not len(indices):
             continue
-        both = zip(block.parts(seen), view_terms.landmark_features(block), vocabulary.parts[number], strict=True)
-        for place, (part, (name, landmarks), indices) in enumerate(both):
-            own = weights.get(name)
-            if indices is None or own is None or not len(indices):
-                continue
-            origin = None if average is None else average.features[number][place]
-            terms = view_terms.part_terms(part, landmarks, own, origin)
-            if int(indices[0]) < vocabulary.words:  # which several views have
-                words.index_add_(1, indices, terms)
-            else:
-                add(indices, terms)
+        mean, linear = view_terms.part(number)
+        weights = direction @ linear.T
+        if name in bent:
+            weights = weights + view_terms.bent_weights(number, bent[name])
+        origin = mean if average is None else average.features[number]
+        terms = (values.double() - origin) * weights
+        views[name] += terms.sum(1)
+        if average is not None:
+            constant = constant + weights @ (origin - mean)
+        if int(indices[0]) < vocabulary.words:  # which several views have
+            words.index_add_(1, indices, terms)
+        else:
+            add(indices, terms)
     if vocabulary.words:
-        add(torch.arange(vocabulary.words, device=committee.device), words)
+        add(torch.arange(vocabulary.words, device=device), words)
     for name, index in vocabulary.kernels.items():
-        add(torch.tensor([index], device=committee.device), views[name][:, None])
+        own = direction @ view_terms.kernels[name].T + bent.get(name, 0.0)
+        views[name] = (own * rows[name].gram).sum(1)
+        if average is not None:
+            views[name] -= own @ average.rows[name]
+            constant = constant + own @ average.rows[name]
+        add(torch.tensor([index], device=device), views[name][:, None])
     return _Terms(constant, views, sets, largest)
 
 
-def _average(committee: ViewCommittee, batch: SeriesBatch) -> _Background:
+def _average(committee: OfViews, view_terms: ViewTerms, batch: SeriesBatch) -> _Background:
     rows: dict[str, Any] = {}
-    features: list[list[Any]] = [[] for _ in committee.blocks]
-    for chunk in batch.split(chunk_size(committee, batch)):
+    features: list[Any] = [0.0] * len(view_terms.widths)
+    for chunk in batch.split(chunk_size(view_terms, batch)):
         seen, share = committee.standard(chunk), len(chunk) / len(batch)
-        for number, block in enumerate(committee.blocks):
-            for name, own in block.rows(seen).items():
-                rows[name] = rows.get(name, 0.0) + share * own.gram.mean(0)
-            if isinstance(block, FeatureBlock):
-                means = [share * part.values.double().mean(0) for part in block.parts(seen)]
-                before = features[number] or [0.0] * len(means)
-                features[number] = [old + new for old, new in zip(before, means, strict=True)]
+        found = view_terms.rows(seen)
+        for name in view_terms.kernels:
+            rows[name] = rows.get(name, 0.0) + share * found[name].gram.mean(0)
+        for number, part in enumerate(parts_of(committee.blocks, seen)):
+            features[number] = features[number] + share * part.values.double().mean(0)
     return _Background(rows, features)
 
 

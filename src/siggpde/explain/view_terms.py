@@ -1,98 +1,164 @@
 r"""The terms of the latents of a committee of views: what its explanations are made of.
 
-With a direction d(X) in the space of the outputs (for classes the difference of two rows of the matrix A of the link,
-for numbers 1), what is explained is :math:`f(X) = d(X)^T \mu(X)` plus the link's offset. A member k of power 1 with
-weight w has the kernel :math:`\sum_b s_b k_b + 10`, with shares s that sum to 1, so that with its weights
-:math:`\alpha` of the landmarks Z
+With a direction d(X) in the space of the outputs (`explain.logits`), what is explained is :math:`f(X) = d(X)^T \mu(X)`
+plus a constant. The mean latents are a constant and a sum over features and over kernels without features,
 
-.. math:: w \, d^T \mu_k(X) = \sum_b \sum_Z a_b(X, Z) \, k_b(X, Z) + \text{constant}, \qquad
-          a_b(X, Z) = w \, s_b \, d(X)^T \alpha_Z.
+.. math:: \mu(X) = \mu_0 + \sum_p \sum_j (\phi_{pj}(X) - m_{pj}) \, W_{pj}(X) + \sum_b \sum_Z k_b(X, Z) \, a_b(X, Z),
 
-A member of power p has the kernel :math:`((1 + c) / 2)^p + 10` of the cosine :math:`c = \sum_b c_b`,
-:math:`c_b = s_b k_b(X, Z) / (|X| |Z|)`, and by the geometric sum
+with the mean m of a feature over the landmarks Z. Every term is exact. A committee without landmarks has W as it is
+(`ensemble.weight_space`). One with landmarks has weights :math:`\alpha` (m, outputs) of the landmarks for each member,
+in closed form or :math:`\sigma R m` of a variational posterior, and a feature of a kernel b of q parts, at scale s, has
+
+.. math:: W_{pj}(X) = \frac{s}{q} \sum_Z a_b(X, Z) \, (\phi_{pj}(Z) - m_{pj}).
+
+A member of power 1 with weight w has the kernel :math:`\sum_b s_b k_b + 10`, with shares s that sum to 1, and so
+:math:`a_b(X, Z) = w \, s_b \, \alpha_Z`: its W are the same for all X. A member of power p has the kernel
+:math:`((1 + c) / 2)^p + 10` of the cosine :math:`c = \sum_b c_b`, :math:`c_b = s_b k_b(X, Z) / (|X| |Z|)`, and by the
+geometric sum
 
 .. math:: \Big(\frac{1 + c}{2}\Big)^p = 2^{-p} + c \, h(c), \qquad h(c) = 2^{-p} \sum_{i < p} (1 + c)^i,
 
-so that the same holds with :math:`a_b(X, Z) = w \, s_b \, d^T \alpha_Z \, h(c) / (|X| |Z|)`. For p = 2 this shares the
-product of two features equally between both, which is their Shapley value at a fixed norm |X|.
-
-In both cases a kernel's term is exact, and so is that of feature j of a part of a kernel with features (of q parts, at
-scale s, with the mean m over the landmarks):
-
-.. math:: t_j(X) = (\phi_j(X) - m_j) \, W_j(X), \qquad W_j(X) = \frac{s}{q} \sum_Z a_b(X, Z) (\phi_j(Z) - m_j).
+so that :math:`a_b(X, Z) = w \, s_b \, \alpha_Z \, h(c) / (|X| |Z|)`. For p = 2 this shares the product of two features
+equally between both, which is their Shapley value at a fixed norm |X|.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from siggpde.ensemble.recipes import CONSTANT, sizes
+from siggpde.ensemble.of_views import OfViews
+from siggpde.ensemble.recipes import CONSTANT, kernels_of, sizes
+from siggpde.ensemble.variational_views import VariationalMember, VariationalViewCommittee
 from siggpde.ensemble.view_committee import ViewCommittee, ViewMember
-from siggpde.views.base import FeatureBlock, Part, Rows
-
-Linear = dict[str, Tensor]
-"""For each kernel the weights (m, outputs) of the members of power 1: a_b(X, Z) = d(X)^T linear(Z)."""
-
-Bent = dict[str, Tensor]
-"""For each kernel a_b (n, m) of the members of a higher power."""
+from siggpde.ensemble.weight_space import WeightCommittee
+from siggpde.paths import SeriesBatch
+from siggpde.views.base import Block, FeatureBlock, Rows, rows_of
 
 
-class Landmarks(NamedTuple):
-    """The features of the landmarks in one part, less their mean (m, p), that mean (p,), and s / q."""
+class LinearPart(NamedTuple):
+    """Of the p features of a part: m (p,) and the W (p, outputs) of all members of power 1."""
 
-    centred: Tensor
     mean: Tensor
-    scale: float
-
-    def weights(self, coefficients: Tensor) -> Tensor:
-        """W (n, p) of coefficients a (n, m)."""
-        return self.scale * (coefficients @ self.centred)
+    weights: Tensor
 
 
-def directions(committee: ViewCommittee, pairs: Tensor | None, series: int) -> Tensor:
-    """d (n, outputs): for the pairs (n, 2) of classes that are compared, or of n numbers."""
-    if committee.link is None or pairs is None:
-        return torch.ones(series, 1, dtype=torch.float64, device=committee.device)
-    mixing = committee.link.mixing
-    return mixing[pairs[:, 0]] - mixing[pairs[:, 1]]
+class Bend(NamedTuple):
+    """What a member of a power above 1 adds to a kernel: a_b(X, Z) = factor(X, Z) alpha(Z).
+
+    `factor` (n, m) and `alpha` (m, outputs), the weight of the member included.
+    """
+
+    kernel: str
+    factor: Tensor
+    alpha: Tensor
 
 
-def link_offsets(committee: ViewCommittee, pairs: Tensor | None, series: int) -> Tensor:
-    """What the link adds to the difference of the logits, (n,)."""
-    if committee.link is None or pairs is None:
-        return torch.zeros(series, dtype=torch.float64, device=committee.device)
-    offset = committee.link.offset
-    return offset[pairs[:, 0]] - offset[pairs[:, 1]]
+class ViewTerms(ABC):
+    """The terms of a committee whose members are all of power 1 and have finite features, and what others add.
+
+    - `constant` (outputs,): mu_0; `widths`: the number of features of every part of all blocks, in their order.
+    - `kernels`: the kernels without features, each with the a_b (m, outputs) of the members of power 1.
+    """
+
+    constant: Tensor
+    widths: Sequence[int]
+    kernels: Mapping[str, Tensor]
+
+    @abstractmethod
+    def part(self, number: int) -> LinearPart:
+        """The weights of the features of a part."""
+
+    def rows(self, seen: SeriesBatch) -> dict[str, Rows]:
+        """The rows, at n standardised series, of the kernels without features and of those that are bent."""
+        return {}
+
+    def bends(self, rows: Mapping[str, Rows]) -> Iterator[Bend]:
+        """What members of a power above 1 add, for n series."""
+        return iter(())
+
+    def bent_weights(self, number: int, coefficients: Tensor) -> Tensor:
+        """W (n, p) of the features of a part, from coefficients a_b (n, m) of its kernel."""
+        raise NotImplementedError("there are no landmarks")
 
 
-def linear_weights(committee: ViewCommittee) -> Linear:
-    """Of the members of power 1; kernels that none of them has are left out."""
-    linear: Linear = {}
-    for weight, member in zip(committee.weights.tolist(), committee.members, strict=True):
-        if member.recipe.power == 1:
-            for name, share in shares(member):
-                each = (weight * share) * member.regression.alpha
-                linear[name] = linear[name] + each if name in linear else each
-    return linear
+def terms_of(committee: OfViews) -> ViewTerms:
+    """The terms of a committee of views."""
+    return _WithoutLandmarks(committee) if isinstance(committee, WeightCommittee) else _OfLandmarks(committee)
 
 
-def bent_coefficients(committee: ViewCommittee, rows: Mapping[str, Rows], direction: Tensor) -> Bent:
-    """Of the members of a higher power, for the rows of n series."""
-    bent: Bent = {}
-    for weight, member in zip(committee.weights.tolist(), committee.members, strict=True):
-        if member.recipe.power > 1:
-            own = weight * (direction @ member.regression.alpha.T) * slopes(member, rows)
-            for name, share in shares(member):
-                bent[name] = bent[name] + share * own if name in bent else share * own
-    return bent
+class _WithoutLandmarks(ViewTerms):
+    def __init__(self, committee: WeightCommittee) -> None:
+        self.committee, self.kernels = committee, {}
+        self.widths = [len(centre) for centre in committee.centres]
+        constants = torch.stack([member.constant for member in committee.members])
+        self.constant = committee.weights @ constants.double()
+
+    def part(self, number: int) -> LinearPart:
+        return LinearPart(self.committee.centres[number], self.committee.part_weights(number))
 
 
-def slopes(member: ViewMember, rows: Mapping[str, Rows]) -> Tensor:
+class _OfLandmarks(ViewTerms):
+    def __init__(self, committee: ViewCommittee | VariationalViewCommittee) -> None:
+        blocks: list[Block] = list(committee.blocks)
+        self.features = [
+            (block, part) for block in blocks if isinstance(block, FeatureBlock) for part in block.landmarks
+        ]
+        self.counts = Counter(part.name for _, part in self.features)
+        self.widths = [part.values.shape[1] for _, part in self.features]
+        weighted = list(zip(committee.weights.tolist(), committee.members, strict=True))
+        self.members = [(member, weight * member.alpha) for weight, member in weighted]
+        self.linear = {name: torch.zeros_like(self.members[0][1]) for name in _kernels(committee.members)}
+        self.constant = torch.zeros_like(self.members[0][1][0])
+        for member, alpha in self.members:
+            power = member.recipe.power
+            self.constant += (CONSTANT + (0.0 if power == 1 else 2.0**-power)) * alpha.sum(0)
+            for name, share in _shares(member) if power == 1 else ():
+                self.linear[name] += share * alpha
+        self.kernels = {name: weights for name, weights in self.linear.items() if name not in self.counts}
+        bent = _kernels([member for member, _ in self.members if member.recipe.power > 1])
+        self.row_blocks = [block for block in blocks if not bent.union(self.kernels).isdisjoint(block.centring)]
+        self.parts: dict[int, LinearPart] = {}
+
+    def part(self, number: int) -> LinearPart:
+        if number not in self.parts:
+            part = self.features[number][1]
+            weights = self.bent_weights(number, self.linear[part.name].T).T
+            self.parts[number] = LinearPart(part.values.double().mean(0), weights)
+        return self.parts[number]
+
+    def bent_weights(self, number: int, coefficients: Tensor) -> Tensor:
+        block, part = self.features[number]
+        values = part.values.double()
+        return (block.centring[part.name].scale / self.counts[part.name]) * (coefficients @ (values - values.mean(0)))
+
+    def rows(self, seen: SeriesBatch) -> dict[str, Rows]:
+        return rows_of(self.row_blocks, seen)
+
+    def bends(self, rows: Mapping[str, Rows]) -> Iterator[Bend]:
+        for member, alpha in self.members:
+            if member.recipe.power > 1:
+                slopes = _slopes(member, rows)
+                for name, share in _shares(member):
+                    yield Bend(name, share * slopes, alpha)
+
+
+def _kernels(members: Sequence[ViewMember | VariationalMember]) -> set[str]:
+    return kernels_of(member.recipe for member in members)
+
+
+def _shares(member: ViewMember | VariationalMember) -> list[tuple[str, float]]:
+    """The kernels of a member and their shares, which sum to 1."""
+    total = sum(weight for _, weight in member.recipe.weights)
+    return [(name, weight / total) for name, weight in member.recipe.weights]
+
+
+def _slopes(member: ViewMember | VariationalMember, rows: Mapping[str, Rows]) -> Tensor:
     """h(c) / (|X| |Z|) of a member of a power above 1, (n, m)."""
     assert member.norms is not None
     plain, power = member.recipe.average(rows), member.recipe.power
@@ -100,46 +166,3 @@ def slopes(member: ViewMember, rows: Mapping[str, Rows]) -> Tensor:
     above = 1 + plain.gram / size
     total = sum((above**i for i in range(1, power)), torch.ones_like(above))
     return total / (2**power * size)
-
-
-def shares(member: ViewMember) -> list[tuple[str, float]]:
-    """The kernels of a member and their shares, which sum to 1."""
-    total = sum(weight for _, weight in member.recipe.weights)
-    return [(name, weight / total) for name, weight in member.recipe.weights]
-
-
-def constants(committee: ViewCommittee, direction: Tensor, offsets: Tensor) -> Tensor:
-    """The part of f(X) that no kernel has a share in, (n,)."""
-    out = offsets.clone()
-    for weight, member in zip(committee.weights.tolist(), committee.members, strict=True):
-        power = member.recipe.power
-        level = CONSTANT + (0.0 if power == 1 else 2.0**-power)
-        out += (weight * level) * (direction @ member.regression.alpha.sum(0))
-    return out
-
-
-def coefficients(name: str, linear: Linear, bent: Bent, direction: Tensor) -> Tensor | None:
-    """a_b (n, m) of a kernel; None where no member has it."""
-    if name not in linear:
-        return bent.get(name)
-    whole = direction @ linear[name].T
-    return whole + bent[name] if name in bent else whole
-
-
-def landmark_features(block: FeatureBlock) -> Iterator[tuple[str, Landmarks]]:
-    """For every part of a block the name of its kernel and the features of the landmarks, in float64."""
-    counts = Counter(part.name for part in block.landmarks)
-    for part in block.landmarks:
-        values = part.values.double()
-        mean = values.mean(0)
-        yield part.name, Landmarks(values - mean, mean, block.centring[part.name].scale / counts[part.name])
-
-
-def part_terms(part: Part, landmarks: Landmarks, coefficients: Tensor, origin: Tensor | None = None) -> Tensor:
-    """t_j(X) (n, p) of the features of a part, for coefficients a (n, m); `origin` (p,) takes the place of the mean."""
-    return (part.values.double() - (landmarks.mean if origin is None else origin)) * landmarks.weights(coefficients)
-
-
-def kernel_terms(gram: Tensor, coefficients: Tensor, origin: Tensor | None = None) -> Tensor:
-    """The term (n,) of a kernel with centred rows (n, m), less that of the row `origin` (m,) at the same a."""
-    return (coefficients * (gram if origin is None else gram - origin)).sum(1)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from siggpde.ensemble.of_views import OfViews
 from siggpde.ensemble.recipes import kernels_of
-from siggpde.ensemble.view_committee import ViewCommittee
 from siggpde.explain.results import Letters
 from siggpde.views import KernelView, PathView
 from siggpde.views.base import Block, FeatureBlock
@@ -33,8 +33,8 @@ _SIZE = "1 / norm of the signature"
 class ViewVocabulary:
     """All terms, each with its `names` and `letters`, the channels of its word in order, () where it has no word.
 
-    - `parts[i]`: for every part of block i the indices (p,) of the terms of its features; None for a part whose kernel
-      no member has, and no list for a block without features. Words called alike are one term.
+    - `parts`: for every part of all blocks the indices (p,) of the terms of its features; None for a part whose kernel
+      no member has. Words called alike are one term.
     - `words`: how many terms are words of whole paths; they are the first.
     - `kernels`: the index of the term of each kernel without features.
     - `views`: what each kernel that a member has looks at, in words.
@@ -44,7 +44,7 @@ class ViewVocabulary:
 
     names: list[str]
     letters: list[Letters]
-    parts: list[list[Tensor | None]]
+    parts: list[Tensor | None]
     words: int
     kernels: dict[str, int]
     views: dict[str, str]
@@ -63,19 +63,21 @@ class ViewVocabulary:
         return "all channels" if every else " & ".join(own)
 
 
-def build_view_vocabulary(committee: ViewCommittee, names: Sequence[str]) -> ViewVocabulary:
+def build_view_vocabulary(committee: OfViews, names: Sequence[str]) -> ViewVocabulary:
     """The vocabulary of a committee for series whose channels have these `names`."""
     channels, blocks = unique_names(committee, names), committee.blocks
     used = kernels_of(member.recipe for member in committee.members)
-    views = {name: describe(block, name) for block in blocks for name in block.centring if name in used}
-    found = _Terms([], [], {})
-    parts: list[list[Tensor | None]] = [
-        found.parts(block, channels, used) if isinstance(block, PathBlock) else [] for block in blocks
-    ]
+    views = {name: describe(block, name) for block in blocks for name in _kernels(block) if name in used}
+    found = _Terms([], [], {}, committee.device)
+    parts: dict[int, list[Tensor | None]] = {}
+    for number, block in enumerate(blocks):
+        if isinstance(block, PathBlock):
+            parts[number] = found.parts(block, channels, used)
     words = len(found.names)
     for number, block in enumerate(blocks):
-        if isinstance(block, FeatureBlock) and not isinstance(block, PathBlock):
+        if isinstance(block, FeatureBlock) and number not in parts:
             parts[number] = found.parts(block, channels, used)
+    flat = [each for number in sorted(parts) for each in parts[number]]
     plain = [name for block in blocks if not isinstance(block, FeatureBlock) for name in block.centring if name in used]
     kernels = {name: found.add(views[name], ()) for name in plain}
     order = {name: index for index, name in enumerate((*_CLOCKS, *channels))}
@@ -86,7 +88,7 @@ def build_view_vocabulary(committee: ViewCommittee, names: Sequence[str]) -> Vie
         key = tuple(sorted(set(own or every), key=lambda name: order.get(name, len(order))))
         set_of[own] = sets.setdefault(key, len(sets))
     set_indices = torch.tensor([set_of[own] for own in found.letters], dtype=torch.int64, device=committee.device)
-    return ViewVocabulary(found.names, found.letters, parts, words, kernels, views, list(sets), set_indices, every)
+    return ViewVocabulary(found.names, found.letters, flat, words, kernels, views, list(sets), set_indices, every)
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,7 @@ class _Terms:
     names: list[str]
     letters: list[Letters]
     known: dict[str, int]
+    device: torch.device
 
     def add(self, name: str, letters: Letters) -> int:
         self.names.append(name)
@@ -105,12 +108,12 @@ class _Terms:
     def parts(self, block: FeatureBlock, channels: Letters, used: set[str]) -> list[Tensor | None]:
         """The indices of the features of every part of a block, which are added unless they are known words."""
         add = self._add_word if isinstance(block, PathBlock) else self.add
-        spelled = zip(block.landmarks, block.names(channels), block.letters(channels), strict=True)
+        spelled = zip(block.kernels, block.names(channels), block.letters(channels), strict=True)
         return [
-            torch.tensor(list(map(add, names, letters)), dtype=torch.int64, device=part.values.device)
-            if part.name in used
+            torch.tensor(list(map(add, names, letters)), dtype=torch.int64, device=self.device)
+            if kernel in used
             else None
-            for part, names, letters in spelled
+            for kernel, names, letters in spelled
         ]
 
     def _add_word(self, name: str, letters: Letters) -> int:
@@ -119,12 +122,17 @@ class _Terms:
         return self.known[name]
 
 
-def unique_names(committee: ViewCommittee, names: Sequence[str]) -> Letters:
+def unique_names(committee: OfViews, names: Sequence[str]) -> Letters:
     """The names of the channels; one that stands for two letters, such as "time", has its number added."""
     spellings = [[*_CLOCKS, *names]]
     spellings += [list(block.transform.names(names)) for block in committee.blocks if isinstance(block, PathBlock)]
     ambiguous = {name for spelling in spellings for name, count in Counter(spelling).items() if count > 1}
     return tuple(f"{name} (channel {index})" if name in ambiguous else name for index, name in enumerate(names))
+
+
+def _kernels(block: Block) -> list[str]:
+    """The names of the kernels of a block, which has no centring where there are no landmarks."""
+    return list(dict.fromkeys(block.kernels)) if isinstance(block, FeatureBlock) else list(block.centring)
 
 
 def describe(block: Block, name: str) -> str:

@@ -10,11 +10,9 @@ so that s_a(X) w_ca is the exact contribution of the word a.
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
-from siggpde.gp.likelihoods.bernoulli import Bernoulli
-from siggpde.gp.likelihoods.least_squares import LeastSquares
+from siggpde.explain.logits import Logits, logits_of_likelihood
 from siggpde.gp.model import SignatureGP
 from siggpde.numerics.signature import signature
 from siggpde.paths import SeriesBatch
@@ -34,27 +32,15 @@ def word_features(model: SignatureGP, paths: SeriesBatch) -> Tensor:
 
 
 def word_weights(model: SignatureGP) -> Tensor:
-    """w_ca, (classes, M) or for a regression (1, M), float64.
-
-    A Bernoulli likelihood has one latent for two classes: class 1 has its weights, and class 0 zeros. For least squares
-    these are the weights of the logits, temperature * mixing @ f + `link_offset`.
-    """
+    """w_ca of the logits (`explain.logits`), (classes, M) or for a regression (1, M), float64."""
     weights = model.variational.mean.detach().double()
     if model.features.basis is not None:
         weights = weights @ model.features.basis.T
-    if isinstance(model.likelihood, LeastSquares):
-        weights = model.likelihood.temperature * model.likelihood.mixing @ weights
-    if isinstance(model.likelihood, Bernoulli):
-        weights = torch.cat([torch.zeros_like(weights), weights])
-    return weights
+    return model_logits(model).mixing @ weights
 
 
-def link_offset(model: SignatureGP) -> Tensor:
-    """The constants that the link adds to the logits of the classes, (classes,); zero for likelihoods without."""
-    likelihood = model.likelihood
-    if isinstance(likelihood, LeastSquares):
-        return likelihood.offset
-    return torch.zeros(getattr(likelihood, "classes", 1), dtype=torch.float64, device=model.device)
+def model_logits(model: SignatureGP) -> Logits:
+    return logits_of_likelihood(model.likelihood, model.device)
 
 
 def explained_weights(model: SignatureGP, pairs: Tensor | None) -> Tensor:

@@ -10,6 +10,5 @@ from siggpde.persistence.model_state import model_from_state as model_from_state
 from siggpde.persistence.model_state import model_state as model_state
 from siggpde.persistence.nested import flatten_state as flatten_state
 from siggpde.persistence.nested import restore_state as restore_state
-from siggpde.persistence.view_committee_state import OfViews as OfViews
 from siggpde.persistence.view_committee_state import view_committee_from_state as view_committee_from_state
 from siggpde.persistence.view_committee_state import view_committee_state as view_committee_state

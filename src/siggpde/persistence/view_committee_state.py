@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from siggpde.ensemble.link import ClassLink
+from siggpde.ensemble.of_views import OfViews
 from siggpde.ensemble.recalibration import Recalibration
 from siggpde.ensemble.recipes import Recipe
 from siggpde.ensemble.regression import Regression
@@ -24,9 +25,6 @@ from siggpde.persistence.manifest import ModelFileError
 from siggpde.views.base import Rows
 from siggpde.views.saved import SavedBlocks, check_transformers, states_of
 from siggpde.views.standard import Standard
-
-OfViews = ViewCommittee | WeightCommittee | VariationalViewCommittee
-"""The committees of views that there are."""
 
 
 def view_committee_state(committee: OfViews) -> dict[str, Any]:

@@ -132,6 +132,11 @@ class FeatureBlock(Block):
     def parts(self, batch: SeriesBatch) -> Iterator[Part]:
         """The features of n series, part by part, always in the same order."""
 
+    @property
+    @abstractmethod
+    def kernels(self) -> list[str]:
+        """The name of the kernel of every part, in their order; no landmark is needed for it."""
+
     @abstractmethod
     def names(self, channels: Sequence[str]) -> list[list[str]]:
         """The names of the features of every part; `channels` are the names of the channels of the series."""
@@ -139,7 +144,7 @@ class FeatureBlock(Block):
     def letters(self, channels: Sequence[str]) -> list[list[tuple[str, ...]]]:
         """For the features of every part the channels of the series in their words, in order; () where there is no
         word, as here."""
-        return [[()] * part.values.shape[1] for part in self.landmarks]
+        return [[()] * len(names) for names in self.names(channels)]
 
     def to(self, device: torch.device | str) -> Self:
         block = super().to(device)
@@ -170,6 +175,13 @@ class FeatureBlock(Block):
     @property
     def width(self) -> int:
         return sum(part.values.shape[1] for part in self.landmarks)
+
+
+def parts_of(blocks: Iterable[Block], seen: SeriesBatch) -> Iterator[Part]:
+    """The features of n standardised series, of all blocks that have some, part by part."""
+    for block in blocks:
+        if isinstance(block, FeatureBlock):
+            yield from block.parts(seen)
 
 
 def rows_of(blocks: Iterable[Block], seen: SeriesBatch) -> dict[str, Rows]:

@@ -95,6 +95,10 @@ class TransformerBlock(FeatureBlock):
         (scaled,) = self.scaler([Features(self.name, 0, values)])
         yield Part(self.name, scaled.values)
 
+    @property
+    def kernels(self) -> list[str]:
+        return [self.name]
+
     def names(self, channels: Sequence[str]) -> list[list[str]]:
         kept = self.scaler.columns[0].kept.tolist()
         return [[f"{self.name} {index}" for index in kept]]

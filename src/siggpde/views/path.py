@@ -104,6 +104,10 @@ class PathBlock(FeatureBlock):
         block.theta, block.transform = self.theta.to(device), copy.copy(self.transform).to(device)
         return block
 
+    @property
+    def kernels(self) -> list[str]:
+        return [self.view.name]
+
     def names(self, channels: Sequence[str]) -> list[list[str]]:
         return [word_names(self.words, self.transform.names(channels))]
 

@@ -39,8 +39,11 @@ class WindowsView(View):
         return block, block.centre(block.own_rows())
 
     def _part(self, features: Features) -> Part:
-        name = features.name if self.bins is None else f"spectrum{features.name[-1]}"
-        return Part(name, features.values)
+        return Part(self.kernel(features.name), features.values)
+
+    def kernel(self, name: str) -> str:
+        """The kernel to which features of this name belong."""
+        return name if self.bins is None else f"spectrum{name[-1]}"
 
 
 class WindowsBlock(FeatureBlock):
@@ -59,6 +62,11 @@ class WindowsBlock(FeatureBlock):
     def parts(self, batch: SeriesBatch) -> Iterator[Part]:
         seen = batch if self.view.bins is None else log_spectrum(batch, self.view.bins)
         yield from map(self.view._part, self.scaler(self.features.blocks(seen)))
+
+    @property
+    def kernels(self) -> list[str]:
+        lifts = [fitted.view.lift for fitted in self.features.views]
+        return [self.view.kernel(f"{lift}{end}") for lift in lifts for end in "13"]
 
     def names(self, channels: Sequence[str]) -> list[list[str]]:
         flat, out, start = feature_names(self.features, channels, self._clock), [], 0

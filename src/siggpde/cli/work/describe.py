@@ -9,11 +9,11 @@ from rich.table import Table
 
 from siggpde.cli.console import column_table, summary_table
 from siggpde.ensemble.committee import Committee, Member
+from siggpde.ensemble.of_views import OfViews
 from siggpde.estimators.classifier import SigGPClassifier
 from siggpde.estimators.describing import likelihood_name, members_of_views, series_within
 from siggpde.estimators.loading import Estimator, load
 from siggpde.paths import PathOptions
-from siggpde.persistence import OfViews
 from siggpde.persistence.folder import MANIFEST
 from siggpde.persistence.manifest import parse_manifest
 from siggpde.selection.candidates import candidate_from_settings, describe, describe_options

@@ -1,0 +1,21 @@
+"""The committees of views that there are, and what all of them have in common."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from siggpde.ensemble.variational_views import VariationalViewCommittee
+from siggpde.ensemble.view_committee import ViewCommittee
+from siggpde.ensemble.weight_space import WeightCommittee
+from siggpde.paths import SeriesBatch
+
+OfViews = ViewCommittee | WeightCommittee | VariationalViewCommittee
+"""In closed form, the same without landmark series, and of likelihoods without closed form."""
+
+
+@torch.no_grad()
+def mean_latents(committee: OfViews, batch: SeriesBatch) -> Tensor:
+    """The means of the latents (n, outputs), averaged over the members with their weights."""
+    means, _ = committee.member_latents(batch)
+    return (committee.weights.to(means)[:, None, None] * means).sum(0)

@@ -1,0 +1,221 @@
+"""Explanations of committees with other likelihoods and without landmarks: they add up, and agree with the others."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from helpers.small_committees import batch_of, ends, labels_of
+from helpers.small_view_committees import (
+    SQUARES,
+    SUMS,
+    finite_committee_of,
+    variational_committee_of,
+    view_committee_of,
+)
+from siggpde.ensemble.feature_gp import FeatureGP
+from siggpde.ensemble.natural_ascent import Ascent
+from siggpde.ensemble.regression import whitening_of
+from siggpde.ensemble.variational_views import VariationalMember, VariationalViewCommittee
+from siggpde.ensemble.weight_space import WeightCommittee, without_series
+from siggpde.explain import Importances, SeriesExplanation, explain_series, global_importance, time_attribution
+from siggpde.gp.likelihoods import Gaussian
+from siggpde.paths import SeriesBatch
+from siggpde.views.base import rows_of
+
+NAMES = ["a", "b"]
+CLASSES = {"softmax": 3, "robustmax": 3, "bernoulli": 2}
+EVERYTHING = 10**6
+SUM = {"rel": 1e-8, "abs": 1e-8}
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["equal", "ragged"])
+def batch(request: pytest.FixtureRequest) -> SeriesBatch:
+    return batch_of(24, 18, ragged=request.param)
+
+
+def targets(batch: SeriesBatch, name: str) -> Tensor:
+    if name in CLASSES:
+        return labels_of(batch, CLASSES[name])
+    return (ends(batch) / 4).exp().round() if name == "poisson" else ends(batch) / 4
+
+
+def latents(committee: VariationalViewCommittee | WeightCommittee, batch: SeriesBatch) -> Tensor:
+    return (committee.weights[:, None, None] * committee.member_latents(batch)[0]).sum(0)
+
+
+def check_sums(found: list[SeriesExplanation], wanted: list[float]) -> None:
+    """All contributions were asked for: each form adds up to the latent, less what is the same for all series."""
+    assert len(found) == len(wanted)
+    for each, latent in zip(found, wanted, strict=True):
+        assert each.latent == pytest.approx(latent, **SUM)
+        assert each.rest == pytest.approx(0.0, abs=1e-8 * max(1.0, sum(abs(term.value) for term in each.contributions)))
+        for terms in (each.contributions, each.views, each.interactions):
+            assert sum(term.value for term in terms) == pytest.approx(latent - each.constant, **SUM)
+
+
+@pytest.mark.parametrize("background", [False, True])
+@pytest.mark.parametrize("name", ["softmax", "robustmax", "bernoulli", "poisson", "student_t"])
+def test_contributions_under_other_likelihoods_add_up(batch: SeriesBatch, name: str, background: bool):
+    committee = variational_committee_of(batch, targets(batch, name), name, CLASSES.get(name))
+    new = batch_of(5, 18, seed=1, ragged=batch.lengths is not None)
+    labels = None if name not in CLASSES else [f"class {number}" for number in range(CLASSES[name])]
+    base = batch_of(6, 18, seed=2) if background else None
+    found = explain_series(committee, new, NAMES, labels, EVERYTHING, background=base)
+    mean = latents(committee, new)
+    if labels is None:
+        check_sums(found, (mean[:, 0] + (0.7 if name == "poisson" else 0.0)).tolist())
+        numbers, variances = committee.mean_and_variance(new)
+        assert [each.mean for each in found] == numbers.tolist()
+        assert [each.std for each in found] == variances.sqrt().tolist()
+        return
+    logits = torch.cat([torch.zeros_like(mean), mean], dim=1) if name == "bernoulli" else mean
+    chances = committee.probabilities(new)
+    order = chances.sort(dim=1, descending=True).indices[:, :2]
+    check_sums(found, [float(row[first] - row[second]) for row, (first, second) in zip(logits, order, strict=True)])
+    for each, own, (first, second) in zip(found, chances, order.tolist(), strict=True):
+        assert (each.label, each.runner_up) == (f"class {first}", f"class {second}")
+        assert (each.probability, each.runner_up_probability) == (float(own[first]), float(own[second]))
+
+
+@pytest.mark.parametrize("recipes", [SUMS, SQUARES], ids=["sums", "powers"])
+def test_a_gaussian_likelihood_explains_as_the_closed_form(batch: SeriesBatch, recipes: list):
+    """With noise and amplitude of the regressions, q(u) is their posterior and every contribution is the same."""
+    exact = view_committee_of(batch, ends(batch), None, recipes)
+    rows, members = rows_of(exact.blocks, exact.standard(batch)), []
+    for member in exact.members:
+        noise, amplitude = member.regression.noise, member.regression.amplitude
+        whitening = whitening_of(member.mixed(rows).gram)
+        gp = FeatureGP(Gaussian(noise * amplitude), whitening.shape[1], amplitude)
+        members.append(VariationalMember(member.recipe, whitening, member.norms, gp, member.score))
+        ascent = Ascent(gp, members[-1].features(rows), ends(batch))
+        for _ in range(40):
+            ascent.step(learn=False)
+    other = VariationalViewCommittee(exact.standard, exact.landmarks, exact.blocks, members, exact.weights)
+    new = batch_of(4, 18, seed=1)
+    for one, two in zip(*(explain_series(each, new, NAMES, top=EVERYTHING) for each in (exact, other)), strict=True):
+        check_same(one, two, 1e-5)
+    one, two = (global_importance(each, batch, NAMES, EVERYTHING) for each in (exact, other))
+    check_same_importances(one, two, 1e-5)
+
+
+def check_same(one: SeriesExplanation, other: SeriesExplanation, close: float) -> None:
+    size = abs(one.constant) + sum(abs(term.value) for term in one.contributions)
+    assert other.latent == pytest.approx(one.latent, abs=close * size)
+    assert other.constant == pytest.approx(one.constant, abs=close * size)
+    for form in ("contributions", "views", "interactions"):
+        ours, theirs = ({term.name: term.value for term in getattr(each, form)} for each in (one, other))
+        assert theirs == pytest.approx(ours, abs=close * size) and len(ours) == len(getattr(one, form))
+
+
+def check_same_importances(one: Importances, other: Importances, close: float) -> None:
+    for form in ("words", "channels", "lengths", "views"):
+        ours, theirs = ({each.name: each.importance for each in getattr(found, form)} for found in (one, other))
+        assert theirs == pytest.approx(ours, rel=close, abs=close * max(ours.values()))
+
+
+@pytest.mark.parametrize("background", [False, True])
+@pytest.mark.parametrize("classes", [None, 3])
+def test_without_landmarks_contributions_are_the_same(batch: SeriesBatch, classes: int | None, background: bool):
+    y = ends(batch) if classes is None else labels_of(batch, classes)
+    exact = finite_committee_of(batch, y, classes)
+    reduced, _ = without_series(exact, complete=True)
+    assert reduced.members[0].parts[0].weights.dtype == torch.float64
+    new, labels = batch_of(5, 18, seed=1, ragged=batch.lengths is not None), None if classes is None else [0, 1, 2]
+    base = batch_of(6, 18, seed=2) if background else None
+    kept, found = (
+        explain_series(each, new, NAMES, labels, EVERYTHING, background=base) for each in (exact, reduced)
+    )  # fmt: skip
+    mean = latents(reduced, new)
+    if classes is None:
+        check_sums(found, mean[:, 0].tolist())
+    else:
+        assert reduced.link is not None
+        logits = mean @ reduced.link.mixing.T + reduced.link.offset
+        check_sums(found, [float(row[e.label] - row[e.runner_up]) for row, e in zip(logits, found, strict=True)])
+    for one, other in zip(kept, found, strict=True):
+        check_same(one, other, 1e-9)
+    one, other = (global_importance(each, batch, NAMES, EVERYTHING) for each in (exact, reduced))
+    check_same_importances(one, other, 1e-9)
+
+
+def test_weights_in_single_precision_are_explained_as_they_are(batch: SeriesBatch):
+    exact = finite_committee_of(batch, ends(batch))
+    reduced, _ = without_series(exact, complete=True, most_bytes=2**12)
+    assert all(part.weights.dtype == torch.float32 for member in reduced.members for part in member.parts.values())
+    for one, other in zip(
+        *(explain_series(each, batch, NAMES, top=EVERYTHING) for each in (exact, reduced)), strict=True
+    ):
+        check_same(one, other, 1e-6)
+        whole = sum(term.value for term in other.contributions)
+        assert whole == pytest.approx(other.latent - other.constant, **SUM)
+
+
+@pytest.mark.parametrize("kind", ["student_t", "weights"])
+def test_importance_is_the_spread_of_contributions(batch: SeriesBatch, kind: str):
+    """Of numbers, of members of power 1: of every view, and of every feature that one view alone has."""
+    if kind == "weights":
+        committee, _ = without_series(finite_committee_of(batch, ends(batch)), complete=True)
+    else:
+        committee = variational_committee_of(batch, ends(batch), kind, None, SUMS)
+    found = global_importance(committee, batch, NAMES, EVERYTHING)
+    explained = explain_series(committee, batch, NAMES, top=EVERYTHING)
+    views = {
+        view.name: np.std([v.value for e in explained for v in e.views if v.name == view.name]) for view in found.views
+    }
+    assert {view.name: view.importance for view in found.views} == pytest.approx(views, rel=1e-8)
+    terms: dict[str, list[float]] = {}
+    for each in explained:
+        for term in each.contributions:
+            terms.setdefault(term.name, []).append(term.value)
+    whole = sum(each.importance for each in found)
+    assert set(terms) == {each.name for each in found} and found.all_words == len(terms)
+    single = [each for each in found if ":" in each.name or "kernel" in each.name or "extremes" in each.name]
+    assert len(single) > 100
+    for each in single:
+        assert each.importance == pytest.approx(np.std(terms[each.name]), rel=1e-8, abs=1e-9 * whole)
+    assert sum(each.importance for each in found.channels) == pytest.approx(whole)
+
+
+@pytest.mark.parametrize("kind", ["softmax", "weights"])
+def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch, kind: str):
+    batch = batch_of(24, 18)
+    labels = labels_of(batch, 3)
+    if kind == "weights":
+        committee, _ = without_series(finite_committee_of(batch, labels, 3), complete=True)
+    else:
+        committee = variational_committee_of(batch, labels, kind, 3)
+    one = explain_series(committee, batch, NAMES, [0, 1, 2], EVERYTHING, background=batch)
+    importances = global_importance(committee, batch, NAMES, EVERYTHING)
+    monkeypatch.setattr("siggpde.explain.view_series._CHUNK", 7)
+    for each, other in zip(
+        one, explain_series(committee, batch, NAMES, [0, 1, 2], EVERYTHING, background=batch), strict=True
+    ):
+        check_same(each, other, 1e-6)
+    check_same_importances(importances, global_importance(committee, batch, NAMES, EVERYTHING), 1e-5)
+
+
+@pytest.mark.parametrize("kind", ["softmax", "weights"])
+def test_effects_of_segments_are_changes_of_the_latent(batch: SeriesBatch, kind: str):
+    labels = labels_of(batch, 3)
+    if kind == "weights":
+        committee, _ = without_series(finite_committee_of(batch, labels, 3), complete=True)
+        assert committee.link is not None
+        ordinary, mixing = committee.standard.mean.expand(18, -1), committee.link.mixing
+    else:
+        committee, mixing = variational_committee_of(batch, labels, kind, 3), torch.eye(3).double()
+        ordinary = None if batch.lengths is not None else batch.values.mean(0)
+    one = batch[2:3]
+    found, length = time_attribution(committee, one, NAMES), int(one.counts()[0])
+    assert found.values.shape == (1, 18, 2) and np.isfinite(found.values).all() and found.pairs is not None
+    assert (found.values[0, length:] == 0).all() and (found.values[0, :length] != 0).any()
+    if ordinary is None:
+        return
+    direction = mixing[found.pairs[0, 0]] - mixing[found.pairs[0, 1]]
+    for point, channel in ((0, 0), (length // 2, 1), (length - 1, 0)):  # every point is a segment
+        changed = copy.deepcopy(one)
+        changed.values[0, point, channel] = ordinary[point, channel]
+        effect = float(((latents(committee, one) - latents(committee, changed)) @ direction)[0])
+        assert found.values[0, point, channel] == pytest.approx(effect, abs=1e-6)
