@@ -14,41 +14,20 @@ from sklearn.exceptions import NotFittedError
 from torch import Tensor
 
 from siggpde.distributed.shard import Shard
-from siggpde.ensemble.committee import Committee, Member
-from siggpde.ensemble.updating import update_views
-from siggpde.ensemble.variational_fitting import update_variational
-from siggpde.ensemble.variational_views import VariationalViewCommittee
-from siggpde.ensemble.view_committee import ViewCommittee
-from siggpde.ensemble.weight_space import WeightCommittee
+from siggpde.ensemble.committee import Committee
+from siggpde.ensemble.of_views import OfViews
 from siggpde.estimators.aeon_bases import AEON
 from siggpde.estimators.conventions import channel_attributes, check_batch, threads
 from siggpde.estimators.device import input_device, usable_device
-from siggpde.estimators.fitting import FitSettings, data_fingerprint
-from siggpde.estimators.paper_method import check_paper_settings, fit_by_the_paper
+from siggpde.estimators.fit_settings import fit_settings, preparation_of
+from siggpde.estimators.fitting import data_fingerprint
+from siggpde.estimators.paper_method import fit_by_the_paper
 from siggpde.estimators.saving import save_estimator
-from siggpde.estimators.settings import (
-    DEFAULT_FEATURES,
-    DEFAULT_ITERATIONS,
-    DTYPES,
-    at_least,
-    auto_or_at_least,
-    from_fields,
-    method_of,
-    optional_folder,
-    path_options,
-    seed_of,
-    time_limit,
-)
-from siggpde.estimators.views_method import chosen_views, fit_by_views
+from siggpde.estimators.updating import update_committee
+from siggpde.estimators.views_method import fit_by_views
 from siggpde.explain import Importances, SeriesExplanation, explain_series, global_importance
 from siggpde.paths import PathOptions, Preparation, SeriesBatch, Spectrogram
 from siggpde.paths.sharding import pad_to_longest
-from siggpde.training.new_series import update_posterior
-
-_WITHOUT_SERIES = (
-    "partial_fit learns from more series by the landmarks, which keep_series=False left out of the model; fit one with "
-    "keep_series=True"
-)
 
 
 class SeriesEstimator:
@@ -79,7 +58,7 @@ class SeriesEstimator:
     cache_dir: str | os.PathLike[str] | None
     keep_series: bool
 
-    committee_: Committee | ViewCommittee | WeightCommittee | VariationalViewCommittee
+    committee_: Committee | OfViews
     preparation_: Preparation
     channel_names_: tuple[str, ...]
     n_channels_: int
@@ -97,12 +76,12 @@ class SeriesEstimator:
         X are the series of this rank, y the targets of all ranks.
         """
         started = time.perf_counter()
-        settings = self._settings(classes, class_weight)
+        settings = fit_settings(self, classes, class_weight)
         with shard.ranks.together():
             own = input_device(X)
             device = own if isinstance(self.device, str) and self.device == "auto" else usable_device(self.device)
         shard.ranks.check_same("kind of device", device.type)
-        preparation = self._preparation()
+        preparation = preparation_of(self)
         with threads(self.n_jobs):
             batch = preparation.fit_transform(X, ranks=shard.ranks)
             with shard.ranks.together():
@@ -135,31 +114,11 @@ class SeriesEstimator:
     def _update(self, X: Any, y: Tensor) -> None:
         """Updates the posteriors of all members with new series; after an error all of them are as before."""
         batch = self._batch(X, len(y))
-        if isinstance(self.committee_, ViewCommittee):
-            with threads(self.n_jobs):
-                update_views(self.committee_, batch, y.to(self.committee_.device))
-        elif isinstance(self.committee_, VariationalViewCommittee):
-            with threads(self.n_jobs):
-                update_variational(self.committee_, batch, y.to(self.committee_.device))
-        elif isinstance(self.committee_, Committee):
-            self._update_models(self.committee_.members, batch, y)
-        else:
-            raise ValueError(_WITHOUT_SERIES)
+        with threads(self.n_jobs):
+            update_committee(self.committee_, batch, y)
         counts, (shortest, longest) = batch.counts(), self.length_range_
         self.length_range_ = (min(shortest, int(counts.min())), max(longest, int(counts.max())))
         self.n_series_ += len(batch)
-
-    def _update_models(self, members: list[Member], batch: SeriesBatch, y: Tensor) -> None:
-        before = [{k: v.clone() for k, v in m.model.state_dict().items()} for m in members]
-        try:
-            with threads(self.n_jobs):
-                for member in members:
-                    paths = member.paths(batch)
-                    update_posterior(member.model, paths.values, y, lengths=paths.lengths)
-        except BaseException:
-            for member, state in zip(members, before, strict=True):
-                member.model.load_state_dict(state)
-            raise
 
     def importance(self, X: Any, top: int = 10) -> Importances:
         """Which words, features, channels and views the predictions for the series X rest on
@@ -205,50 +164,6 @@ class SeriesEstimator:
     def _check_fitted(self) -> None:
         if not hasattr(self, "committee_"):
             raise NotFittedError(f"this {type(self).__name__} has not been fitted yet; call fit first")
-
-    def _settings(self, classes: int | None, class_weight: tuple[float, ...] | None) -> FitSettings:
-        if self.likelihood not in self.likelihoods:
-            names = ", ".join(map(repr, self.likelihoods))
-            raise ValueError(f"likelihood must be one of {names}, got {self.likelihood!r}")
-        if self.likelihood == "bernoulli" and classes != 2:
-            raise ValueError(f"likelihood='bernoulli' is for two classes, y has {classes}; take 'softmax'")
-        if not isinstance(self.dtype, str) or self.dtype not in DTYPES:
-            raise ValueError(f"dtype must be 'auto', 'float32' or 'float64', got {self.dtype!r}")
-        if self.resume and self.checkpoint is None:
-            raise ValueError("resume=True needs the folder to go on from: give checkpoint=")
-        if not isinstance(self.keep_series, bool | np.bool_):
-            raise ValueError(f"keep_series must be True or False, got {self.keep_series!r}")
-        keep_series = bool(self.keep_series)
-        method = method_of(self.method)
-        if method == "paper":
-            check_paper_settings(self.likelihood, self.members)
-        return FitSettings(
-            likelihood=self.likelihood,
-            members=None
-            if isinstance(self.members, str) and self.members == "auto"
-            else at_least("members", self.members, 1),
-            n_features=auto_or_at_least("n_features", self.n_features, 2, DEFAULT_FEATURES[method]),
-            options=path_options(self.transforms),
-            class_weight=class_weight,
-            max_iter=auto_or_at_least("max_iter", self.max_iter, 1, DEFAULT_ITERATIONS[method]),
-            time_limit=time_limit(self.time_limit),
-            seed=seed_of(self.random_state),
-            dtype=DTYPES[self.dtype],
-            progress=None if self.verbose else False,
-            checkpoint=optional_folder("checkpoint", self.checkpoint),
-            resume=bool(self.resume),
-            cache_dir=optional_folder("cache_dir", self.cache_dir),
-            views=chosen_views(self.views, keep_series),
-            keep_series=keep_series,
-        )
-
-    def _preparation(self) -> Preparation:
-        spectrogram = self.spectrogram
-        if isinstance(spectrogram, Mapping):
-            spectrogram = from_fields("spectrogram", Spectrogram, spectrogram)
-        return Preparation(
-            time_channel=self.time_channel, mask=self.mask, max_points=self.max_points, spectrogram=spectrogram
-        )
 
     def _fit(self, X: Any, y: Any) -> Any:
         """What the `fit` of aeon's base classes calls."""

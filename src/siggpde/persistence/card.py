@@ -6,11 +6,11 @@ Every part of its content is optional; what is missing is left out of the card.
 from __future__ import annotations
 
 import json
-import math
-import re
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict
+
+from siggpde.persistence.markdown import code_block, escaped, in_words, section, without_none
 
 Kind = Literal["classification", "regression"]
 
@@ -82,23 +82,23 @@ def model_card(content: Mapping[str, Any]) -> str:
         >>> print(model_card({"title": "Gestures", "kind": "classification"}).splitlines()[0])
         # Gestures
     """
-    content = _without_none(content)
+    content = without_none(content)
     _refuse_unknown(content, CardContent.__annotations__, "content")
     kind = content.get("kind")
     if kind not in (None, "classification", "regression"):
         raise ValueError(f"kind must be 'classification' or 'regression', got {kind!r}")
-    data = _without_none(content.get("data", {}))
+    data = without_none(content.get("data", {}))
     _refuse_unknown(data, CardData.__annotations__, "content['data']")
-    scores = _without_none(content.get("scores", {}))
-    title = _text(content.get("title") or "A model of time series")
+    scores = without_none(content.get("scores", {}))
+    title = escaped(content.get("title") or "A model of time series")
     sections = [
         [f"# {title}", "", _summary(kind, content.get("model"))],
-        _section("Trained on", _data_rows(data)),
+        section("Trained on", _data_rows(data)),
         _labels(data.get("labels")),
         _members(content.get("members", [])),
         ["## Training series", "", content["contains"]] if "contains" in content else [],
-        _section("Settings", _named_rows(_without_none(content.get("settings", {})), _SETTINGS)),
-        _section("Scores", _named_rows(scores, _SCORES)),
+        section("Settings", _named_rows(without_none(content.get("settings", {})), _SETTINGS)),
+        section("Scores", _named_rows(scores, _SCORES)),
         _usage(kind, content),
         ["## Limits", "", *(f"- {limit}" for limit in _limits(kind, data, scores))],
         _origin(content),
@@ -112,13 +112,13 @@ def _summary(kind: Kind | None, model: str | None) -> str:
         "regression": "It predicts a number for every time series, and how far off that may be.",
         None: "It predicts from time series, and says how sure it is.",
     }[kind]
-    what = "A Gaussian process with the signature kernel" if model is None else _text(model)
+    what = "A Gaussian process with the signature kernel" if model is None else escaped(model)
     return f"{what}, fitted by siggpde. {answer}"
 
 
 def _data_rows(data: Mapping[str, Any]) -> list[tuple[str, str]]:
-    rows = [(label, _value(data[key])) for key, label in (("name", "Data"), ("series", "Series")) if key in data]
-    names = [_text(name) for name in data.get("channel_names", [])]
+    rows = [(label, in_words(data[key])) for key, label in (("name", "Data"), ("series", "Series")) if key in data]
+    names = [escaped(name) for name in data.get("channel_names", [])]
     if "channels" in data or names:
         listed = f" ({', '.join(names[:_MAX_LISTED])}{', ..' if len(names) > _MAX_LISTED else ''})" if names else ""
         rows.append(("Channels", f"{data.get('channels', len(names))}{listed}"))
@@ -126,9 +126,9 @@ def _data_rows(data: Mapping[str, Any]) -> list[tuple[str, str]]:
         shortest, longest = data["lengths"]
         rows.append(("Points a series", f"{shortest}" if shortest == longest else f"{shortest} to {longest}"))
     if "target_mean" in data:
-        rows.append(("Mean of the target", _value(data["target_mean"])))
+        rows.append(("Mean of the target", in_words(data["target_mean"])))
     if "target_spread" in data:
-        rows.append(("Spread of the target (standard deviation)", _value(data["target_spread"])))
+        rows.append(("Spread of the target (standard deviation)", in_words(data["target_spread"])))
     return rows
 
 
@@ -136,7 +136,7 @@ def _labels(labels: Mapping[str, int] | None) -> list[str]:
     if not labels:
         return []
     shown = list(labels.items())[:_MAX_LISTED]
-    rows = [f"| {_text(label)} | {count} |" for label, count in shown]
+    rows = [f"| {escaped(label)} | {count} |" for label, count in shown]
     rest = list(labels.values())[_MAX_LISTED:]
     if rest:
         rows.append(f"| {len(rest)} more labels | {sum(rest)} |")
@@ -146,7 +146,7 @@ def _labels(labels: Mapping[str, int] | None) -> list[str]:
 def _members(members: Sequence[tuple[float, str, float]]) -> list[str]:
     if not members:
         return []
-    rows = [f"| {weight:.2f} | {_text(made_of)} | {score:.4f} |" for weight, made_of, score in members]
+    rows = [f"| {weight:.2f} | {escaped(made_of)} | {score:.4f} |" for weight, made_of, score in members]
     head = ["| Weight | Kernel | Leave-one-out loss, nats a series |", "| ---: | --- | ---: |"]
     return ["## Members", "", *head, *rows]
 
@@ -156,21 +156,11 @@ def _named_rows(values: Mapping[str, Any], names: Mapping[str, str]) -> list[tup
     keys = [*(key for key in names if key in values), *(key for key in values if key not in names)]
     return [
         (
-            names.get(key) or _text(str(key).replace("_", " ").capitalize()),
-            f"{values[key]:.2%}" if key == "accuracy" else _value(values[key]),
+            names.get(key) or escaped(str(key).replace("_", " ").capitalize()),
+            f"{values[key]:.2%}" if key == "accuracy" else in_words(values[key]),
         )
         for key in keys
     ]
-
-
-def _without_none(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in values.items() if value is not None}
-
-
-def _section(title: str, rows: list[tuple[str, str]]) -> list[str]:
-    if not rows:
-        return []
-    return [f"## {title}", "", "| | |", "| --- | --- |", *(f"| {name} | {value} |" for name, value in rows)]
 
 
 def _usage(kind: Kind | None, content: Mapping[str, Any]) -> list[str]:
@@ -183,7 +173,7 @@ def _usage(kind: Kind | None, content: Mapping[str, Any]) -> list[str]:
     }[kind]
     quoted = json.dumps(path, ensure_ascii=False)
     python = ["import siggpde", "", f"model = siggpde.load({quoted})", *ask]
-    return ["## Use it", "", *_code("python", "\n".join(python)), "", *_code("console", command)]
+    return ["## Use it", "", *code_block("python", "\n".join(python)), "", *code_block("console", command)]
 
 
 def _limits(kind: Kind | None, data: Mapping[str, Any], scores: Mapping[str, Any]) -> list[str]:
@@ -203,7 +193,7 @@ def _limits(kind: Kind | None, data: Mapping[str, Any], scores: Mapping[str, Any
         limits.append("It was not scored on series held back. Before relying on the model, do so.")
     if data.get("series", _FEW_SERIES) < _FEW_SERIES:
         limits.append(f"It has seen {data['series']} series only: scores on so few are rough.")
-    rare = [f"{_text(label)} ({count})" for label, count in data.get("labels", {}).items() if count < _FEW_PER_LABEL]
+    rare = [f"{escaped(label)} ({count})" for label, count in data.get("labels", {}).items() if count < _FEW_PER_LABEL]
     if rare:
         more = f" and {len(rare) - _MAX_LISTED} more" if len(rare) > _MAX_LISTED else ""
         limits.append(
@@ -213,37 +203,10 @@ def _limits(kind: Kind | None, data: Mapping[str, Any], scores: Mapping[str, Any
 
 
 def _origin(content: Mapping[str, Any]) -> list[str]:
-    versions = ", ".join(f"{_text(name)} {_text(value)}" for name, value in content.get("versions", {}).items())
-    words = [_text(content["created"])] if "created" in content else []
+    versions = ", ".join(f"{escaped(name)} {escaped(value)}" for name, value in content.get("versions", {}).items())
+    words = [escaped(content["created"])] if "created" in content else []
     words += [f"with {versions}"] if versions else []
     return [f"Saved {' '.join(words)}."] if words else []
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        plain = math.isfinite(value) and abs(value) < 1e9 and (abs(value) >= 1e3 or value == round(value))
-        return f"{value:.0f}" if plain else f"{value:.4g}"
-    if isinstance(value, Mapping):
-        rest = ", ".join(f"{_text(key)} {_value(item)}" for key, item in _without_none(value).items() if key != "name")
-        name = _text(value["name"]) if value.get("name") else ""
-        return f"{name} ({rest})" if name and rest else name or rest
-    if isinstance(value, list | tuple):
-        return ", ".join(map(_value, value))
-    return _text(value)
-
-
-def _text(value: Any) -> str:
-    """The text on one line, with the characters escaped that are markup in Markdown or HTML."""
-    line = " ".join(str(value).split()) or "(empty)"
-    return re.sub(r"([\\`*_{}\[\]<>#|~&])", r"\\\1", line)
-
-
-def _code(language: str, text: str) -> list[str]:
-    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return [f"{fence}{language}", text, fence]
 
 
 def _refuse_unknown(given: Mapping[str, Any], known: Mapping[str, Any], where: str) -> None:
