@@ -9,7 +9,7 @@ from . import plots as plots
 from . import training as training
 from . import windows as windows
 from . import word_sets as word_sets
-from .distributed.ranks import connect as connect
+from .distributed.connecting import connect as connect
 from .estimators import SigGPClassifier as SigGPClassifier
 from .estimators import SigGPRegressor as SigGPRegressor
 from .estimators.loading import load as load

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from helpers import rank_jobs
 from helpers.rank_jobs import BROKEN, BY_TWO, FITS
-from siggpde.distributed.ranks import ALONE, RankLost, Ranks, connect
+from siggpde.distributed.connecting import connect
+from siggpde.distributed.ranks import ALONE, RankLost, Ranks
 from siggpde.distributed.shard import Shard
 from siggpde.paths import SeriesBatch
 from siggpde.paths.sharding import fingerprint

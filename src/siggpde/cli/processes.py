@@ -15,7 +15,8 @@ import polars as pl
 import torch
 import typer
 
-from siggpde.distributed.ranks import Ranks, StoppedElsewhere, connect
+from siggpde.distributed.connecting import connect
+from siggpde.distributed.ranks import Ranks, StoppedElsewhere
 from siggpde.io import SeriesData, from_frame, read
 
 

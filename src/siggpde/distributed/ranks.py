@@ -1,16 +1,13 @@
 """Several processes that train one model: each holds a part of the series, and sums over all of them are exchanged.
 
 A process is a *rank*. Everything that ranks send each other goes through `Ranks`; a process alone is `Ranks()`, which
-sends nothing, so that there is one code for one process and for a thousand. Started by `torchrun`, every process calls
-`connect`.
+sends nothing, so that there is one code for one process and for a thousand. `distributed.connecting` makes them.
 """
 
 from __future__ import annotations
 
-import datetime
 import hashlib
 import io
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn, TypeVar
@@ -212,40 +209,6 @@ class Ranks:
 
 
 ALONE = Ranks()
-
-
-def connect(*, timeout: float = 600.0) -> Ranks:
-    """The ranks of this run: those of a process group that is there, those that `torchrun` started, or this one alone.
-
-    `timeout`: seconds after which a rank that does not answer is given up; one that dies is noticed at once. As a
-    context manager it leaves the group at the end:
-
-        with connect() as ranks:
-            siggpde.fit(model, (x, y), ranks=ranks)
-    """
-    limit = datetime.timedelta(seconds=timeout)
-    backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() and dist.is_nccl_available() else "gloo"
-    if dist.is_available() and dist.is_initialized():
-        if dist.get_world_size() == 1:
-            return Ranks()
-        own: Any = dist.new_group(timeout=limit, backend=backend)
-        return Ranks(own, owner=True)
-    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
-        return Ranks()
-    missing = [name for name in ("RANK", "MASTER_ADDR", "MASTER_PORT") if not os.environ.get(name)]
-    if missing:
-        raise ValueError(
-            f"WORLD_SIZE is {os.environ['WORLD_SIZE']}, but {', '.join(missing)} is not set: start with torchrun, or "
-            "unset WORLD_SIZE for a process alone"
-        )
-    try:
-        dist.init_process_group(backend, timeout=limit)
-    except (RuntimeError, ValueError) as error:
-        where = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
-        raise RankLost(
-            f"rank {os.environ['RANK']} of {os.environ['WORLD_SIZE']} could not meet the others at {where}: {error}"
-        ) from error
-    return Ranks(dist.group.WORLD, owner=True)
 
 
 def _bytes_of(value: Any) -> Tensor:
