@@ -12,6 +12,7 @@ from helpers.small_estimators import estimator, outputs, rising, walks
 from siggpde import SigGPClassifier, SigGPRegressor
 from siggpde.ensemble.view_committee import ViewCommittee
 from siggpde.ensemble.weight_space import WeightCommittee
+from siggpde.paths import SeriesBatch
 from siggpde.persistence import read_folder
 from siggpde.streaming import _digest
 from siggpde.views.saved import SavedBlocks, block_from_state, block_state
@@ -106,3 +107,43 @@ def test_the_card_names_members_and_training_series(tmp_path: Path):
     assert "This model contains 40 training series (landmarks), all of them" in card and "keep_series=False" in card
     assert "signatures of windows" in card and "Leave-one-out loss of the best member" in card
     assert card.count("\n| 0.") >= len(fitted.committee_.members)
+
+
+@pytest.mark.parametrize(
+    ("settings", "contains"),
+    [
+        ({}, "This model contains 40 training series (landmarks), all of them"),
+        ({"likelihood": "softmax", "max_iter": 2}, "This model contains 40 training series (landmarks), all of them"),
+        ({"keep_series": False}, "This model contains no training series, only weights of features."),
+    ],
+    ids=["default", "softmax", "no series"],
+)
+def test_the_card_is_right_about_training_series(settings: dict[str, Any], contains: str, tmp_path: Path):
+    """What it says is what is in the folder: all points of the training series, or none of them."""
+    fitted = SigGPClassifier(views=["linear", "windows"], **settings).fit(WAVES, Y)
+    fitted.save(tmp_path / "m")
+    card, tensors = (tmp_path / "m" / "README.md").read_text(), read_folder(tmp_path / "m")[0]
+    assert contains in card
+    standardised = fitted.committee_.standard(SeriesBatch(torch.from_numpy(WAVES).transpose(1, 2))).values.float()
+    numbers = torch.cat([each.flatten().float() for each in tensors.values()])
+    share = float(torch.isin(standardised, numbers).double().mean())  # of the points of the training series
+    assert share < 0.01 if "no training series" in card else share == 1  # a few numbers are alike by chance
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize(("count", "channels", "length"), [(1700, 1, 60), (800, 10, 1000)], ids=["many", "long"])
+def test_saved_models_have_at_most_50_megabytes(count: int, channels: int, length: int, keep: bool, tmp_path: Path):
+    """Of many series the roots of members would be larger, of long ones the landmarks themselves."""
+    random, labels = np.random.default_rng(0), np.arange(count) % 3
+    waves = 2 * np.sin(np.linspace(0, 6, length) * (1 + 0.2 * labels[:, None, None]))
+    series = 0.3 * random.normal(size=(count, channels, length)).cumsum(axis=2) + waves
+    fitted = SigGPClassifier(keep_series=keep).fit(series, labels)
+    fitted.save(tmp_path / "m")
+    assert sum(file.stat().st_size for file in (tmp_path / "m").iterdir()) <= 50e6
+    card = (tmp_path / "m" / "README.md").read_text()
+    if keep:
+        landmarks = len(fitted.committee_.landmarks)
+        assert f"This model contains {landmarks} training series (landmarks), of {count}" in card
+    else:
+        assert "This model contains no training series" in card
