@@ -1,7 +1,7 @@
 """Which series become landmarks, and which decide noise and link where not all do.
 
-Up to `count` series all are landmarks. Of more, a third (at most 6000) is set aside at random: predicted as left out,
-they decide noise, amplitude and link. Landmarks would flatter: they lie in the span of the kernel.
+Up to `count` series all are landmarks. Of more, the others (at least a third of all, at most 6000), predicted as left
+out, decide noise, amplitude and link. Landmarks would flatter: they lie in the span of the kernel.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def choose_landmarks(batch: SeriesBatch, count: int, seed: int, shard: Shard) ->
     order = _order(batch, seed, shard)
     if shard.total <= count:
         return Chosen(order, order[:0])
-    spared = min(_TUNED, max(1, shard.total // 3))
-    return Chosen(order[spared : spared + count], order[:spared])
+    others = max(shard.total - count, shard.total // 3)
+    return Chosen(order[others:], order[: min(others, _TUNED)])
 
 
 def _order(batch: SeriesBatch, seed: int, shard: Shard) -> Tensor:
