@@ -14,6 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
 from helpers.small_estimators import walks
+from siggpde.numerics.threads import usual_threads
 from siggpde.paths import SeriesBatch
 from siggpde.transformers.base import TAGS, SeriesTransformer, TransformerBase
 
@@ -31,7 +32,7 @@ class Means(SeriesTransformer, TransformerBase):
     def _learn(self, batch: SeriesBatch) -> dict[str, Any]:
         if self.power < 1:
             raise ValueError(f"power must be at least 1, got {self.power}")
-        return {"threads_": torch.get_num_threads(), "longest_": batch.values.shape[1]}
+        return {"threads_": (usual_threads(), torch.get_num_threads()), "longest_": batch.values.shape[1]}
 
     def _features(self, batch: SeriesBatch, dtype: torch.dtype) -> Tensor:
         points = torch.where(batch.inside()[:, :, None], batch.values**self.power, 0.0)
@@ -132,5 +133,5 @@ def test_errors_name_the_setting():
 
 def test_threads_are_those_asked_for_and_put_back():
     before = torch.get_num_threads()
-    assert Means(n_jobs=2).fit(walks(4, 2, 6)).threads_ == 2  # pyright: ignore[reportAttributeAccessIssue]
+    assert Means(n_jobs=2).fit(walks(4, 2, 6)).threads_ == (2, 1)  # pyright: ignore[reportAttributeAccessIssue]
     assert torch.get_num_threads() == before

@@ -12,6 +12,7 @@ import typer
 
 from siggpde.cli import compare, demo, evaluate, explain, fit, info, predict, reproduce
 from siggpde.cli.console import WrongCall, one_line_errors, set_up_logging
+from siggpde.cli.waiting import wait_passively
 
 app = typer.Typer(
     help="Predict from time series, and say how sure you are, with signature-kernel Gaussian processes.",
@@ -36,6 +37,7 @@ def main(
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log more, on stderr.")] = False,
 ) -> None:
     set_up_logging(verbose)
+    wait_passively()
     processes = int(os.environ.get("WORLD_SIZE") or 1)
     if processes > 1 and ctx.invoked_subcommand not in ("fit", "predict"):
         with one_line_errors():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -17,7 +18,7 @@ from siggpde.distributed.shard import Shard
 from siggpde.ensemble.committee import Committee
 from siggpde.ensemble.of_views import OfViews
 from siggpde.estimators.aeon_bases import AEON
-from siggpde.estimators.conventions import channel_attributes, check_batch, threads
+from siggpde.estimators.conventions import channel_attributes, check_batch, series_in, threads
 from siggpde.estimators.device import input_device, usable_device
 from siggpde.estimators.fit_settings import fit_settings, preparation_of
 from siggpde.estimators.fitting import data_fingerprint
@@ -82,7 +83,7 @@ class SeriesEstimator:
             device = own if isinstance(self.device, str) and self.device == "auto" else usable_device(self.device)
         shard.ranks.check_same("kind of device", device.type)
         preparation = preparation_of(self)
-        with threads(self.n_jobs):
+        with threads(self.n_jobs, len(y)):
             batch = preparation.fit_transform(X, ranks=shard.ranks)
             with shard.ranks.together():
                 check_batch(batch, shard.size)
@@ -114,7 +115,7 @@ class SeriesEstimator:
     def _update(self, X: Any, y: Tensor) -> None:
         """Updates the posteriors of all members with new series; after an error all of them are as before."""
         batch = self._batch(X, len(y))
-        with threads(self.n_jobs):
+        with self._threads(batch):
             update_committee(self.committee_, batch, y)
         counts, (shortest, longest) = batch.counts(), self.length_range_
         self.length_range_ = (min(shortest, int(counts.min())), max(longest, int(counts.max())))
@@ -124,7 +125,7 @@ class SeriesEstimator:
         """Which words, features, channels and views the predictions for the series X rest on
         (`siggpde.explain.global_importance`)."""
         batch = self._batch(X)
-        with threads(self.n_jobs):
+        with self._threads(batch):
             return global_importance(self.committee_, batch, self._names(), top)
 
     def explain(self, X: Any, top: int = 10, background: Any = None) -> list[SeriesExplanation]:
@@ -135,7 +136,7 @@ class SeriesEstimator:
         """
         batch = self._batch(X)
         reference = None if background is None else self._batch(background)
-        with threads(self.n_jobs):
+        with self._threads(batch):
             labels = getattr(self, "classes_", None)
             return explain_series(self.committee_, batch, self._names(), labels, top, background=reference)
 
@@ -144,16 +145,22 @@ class SeriesEstimator:
 
     def _log_predictive(self, X: Any, y: Tensor) -> np.ndarray:
         batch = self._batch(X, len(y))
-        with threads(self.n_jobs):
+        with self._threads(batch):
             return self.committee_.log_predictive(batch, y).cpu().numpy()
 
     def _batch(self, X: Any, targets: int | None = None) -> SeriesBatch:
         """X as a batch on the device of the committee, checked against `fit` and the number of targets."""
         self._check_fitted()
         input_device(X)  # warns where X has to be copied
-        batch = self.preparation_(X)
-        check_batch(batch, targets)
+        with threads(self.n_jobs, series_in(X)):
+            batch = self.preparation_(X)
+            check_batch(batch, targets)
         return batch.to(self.committee_.device)
+
+    def _threads(self, batch: SeriesBatch) -> AbstractContextManager[None]:
+        """The threads for a look at these series; the landmarks, of which there are at most `n_series_`, are looked at
+        too."""
+        return threads(self.n_jobs, max(len(batch), self.n_series_))
 
     def to(self, device: str | torch.device) -> Any:
         """Moves a fitted estimator to a device, such as "cuda" or "cpu", where it then predicts; returns itself."""

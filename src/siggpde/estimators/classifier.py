@@ -13,7 +13,6 @@ from siggpde.distributed.ranks import ALONE, Ranks
 from siggpde.distributed.shard import Shard, all_labels
 from siggpde.estimators.aeon_bases import TAGS, ClassifierBase
 from siggpde.estimators.base import SeriesEstimator
-from siggpde.estimators.conventions import threads
 from siggpde.estimators.targets import check_labels, class_indices, class_weights
 from siggpde.gp.likelihood_names import names_for
 from siggpde.paths import PathOptions, Spectrogram
@@ -71,7 +70,7 @@ class _ClassifierMethods(SeriesEstimator):
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities (n_cases, n_classes), columns in the order of `classes_`."""
         batch = self._batch(X)
-        with threads(self.n_jobs):
+        with self._threads(batch):
             return self.committee_.probabilities(batch).cpu().numpy()
 
     def log_likelihood(self, X: Any, y: Any) -> np.ndarray:

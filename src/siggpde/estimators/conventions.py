@@ -7,23 +7,28 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import torch
 
 from siggpde.numerics import inputs
+from siggpde.numerics.threads import limited
 from siggpde.paths import SeriesBatch
 
 _LARGEST = 1e300
 
 
 @contextlib.contextmanager
-def threads(n_jobs: Any) -> Iterator[None]:
-    """Runs a block with the number of threads of `n_jobs`."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(inputs.thread_count(int(n_jobs) if isinstance(n_jobs, np.integer) else n_jobs))
-    try:
+def threads(n_jobs: Any, series: int | None = None) -> Iterator[None]:
+    """Runs a block with the number of threads of `n_jobs`, of which torch has one where there are few series."""
+    count = inputs.thread_count(int(n_jobs) if isinstance(n_jobs, np.integer) else n_jobs)
+    with limited(count, series):
         yield
-    finally:
-        torch.set_num_threads(before)
+
+
+def series_in(X: Any) -> int:
+    """How many series X seems to have; what it has is checked elsewhere."""
+    try:
+        return len(X)
+    except TypeError:
+        return 0
 
 
 def channel_attributes(X: Any, channels: int, names: Any) -> dict[str, Any]:

@@ -14,7 +14,6 @@ from siggpde.distributed.ranks import ALONE, Ranks
 from siggpde.distributed.shard import Shard
 from siggpde.estimators.aeon_bases import TAGS, RegressorBase
 from siggpde.estimators.base import SeriesEstimator
-from siggpde.estimators.conventions import threads
 from siggpde.estimators.targets import check_numbers
 from siggpde.explain import SeriesExplanation
 from siggpde.gp.likelihood_names import names_for
@@ -60,7 +59,7 @@ class _RegressorMethods(SeriesEstimator):
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """The expected target of every series, (n_cases,); with `return_std` also the standard deviation of y."""
         batch = self._batch(X)
-        with threads(self.n_jobs):
+        with self._threads(batch):
             mean, variance = self.committee_.mean_and_variance(batch)
         mean = (self.target_shift_ + self.target_scale_ * mean).cpu().numpy()
         return (mean, (self.target_scale_ * variance.sqrt()).cpu().numpy()) if return_std else mean
@@ -77,7 +76,7 @@ class _RegressorMethods(SeriesEstimator):
         if levels.ndim != 1 or levels.dtype.kind != "f" or not len(levels) or not ((levels > 0) & (levels < 1)).all():
             raise ValueError(f"quantiles must be a list of numbers between 0 and 1, at least one, got {quantiles!r}")
         batch = self._batch(X)
-        with threads(self.n_jobs):
+        with self._threads(batch):
             values = self.committee_.quantiles(batch, levels.tolist())
         return (self.target_shift_ + self.target_scale_ * values).cpu().numpy()
 

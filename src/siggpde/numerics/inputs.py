@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import numpy as np
 import torch
 
+from siggpde.numerics.threads import usual_threads
 from siggpde.word_sets import as_integer
 
 FLOATS = (torch.float64, torch.float32)
@@ -61,9 +62,9 @@ def to_device(
 
 
 def thread_count(n_jobs: int | None) -> int:
-    """Threads for a call: torch's number by default, all cores for -1."""
+    """Threads for a call: those of `threads.limited` or torch's number by default, all cores for -1."""
     if n_jobs is None:
-        return torch.get_num_threads()
+        return usual_threads()
     count = as_integer(n_jobs)
     if count is None or (count < 1 and count != -1):
         raise ValueError(f"n_jobs must be None, -1 (all cores) or a positive integer, got {n_jobs!r}")

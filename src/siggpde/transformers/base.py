@@ -21,7 +21,7 @@ from torch import Tensor
 
 from siggpde.estimators.aeon_bases import AEON
 from siggpde.estimators.aeon_bases import TAGS as _ESTIMATOR_TAGS
-from siggpde.estimators.conventions import channel_attributes, check_batch, threads
+from siggpde.estimators.conventions import channel_attributes, check_batch, series_in, threads
 from siggpde.estimators.settings import DTYPES
 from siggpde.paths import Preparation, SeriesBatch
 
@@ -84,8 +84,9 @@ class SeriesTransformer(TransformerMixin):
         """The features of the series X, (n_cases, n_features); y is ignored."""
         if not hasattr(self, "preparation_"):
             raise NotFittedError(f"this {type(self).__name__} has not been fitted yet; call fit first")
-        batch = self.preparation_(X)
-        check_batch(batch)
+        with threads(self.n_jobs, series_in(X)):
+            batch = self.preparation_(X)
+            check_batch(batch)
         return self._table(X, batch)
 
     def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -116,7 +117,7 @@ class SeriesTransformer(TransformerMixin):
         """Fits, and returns the batch of X; after an error the transformer is as it was."""
         self._dtype_of(X)
         preparation = self._preparation()
-        with threads(self.n_jobs):
+        with threads(self.n_jobs, series_in(X)):
             batch = preparation.fit_transform(X)
             check_batch(batch)
             assert preparation.raw_channels is not None
@@ -128,7 +129,7 @@ class SeriesTransformer(TransformerMixin):
 
     def _table(self, X: Any, batch: SeriesBatch) -> np.ndarray:
         dtype = self._dtype_of(X)
-        with threads(self.n_jobs), torch.no_grad():
+        with threads(self.n_jobs, len(batch)), torch.no_grad():
             return self._features(batch, dtype).cpu().numpy()
 
     def _dtype_of(self, X: Any) -> torch.dtype:
