@@ -21,8 +21,8 @@ import numpy as np
 import polars as pl
 
 from siggpde.ensemble.committee import Committee
-from siggpde.estimators.loading import Estimator, load
-from siggpde.estimators.regressor import SigGPRegressor
+from siggpde.estimators.regressing import RegressorMethods
+from siggpde.estimators.restoring import Predictor, load_predictor
 from siggpde.files import PART_SUFFIX, atomic_write
 from siggpde.hashing import digest
 from siggpde.io import SeriesData, SeriesStream, stream
@@ -37,7 +37,7 @@ _OURS = re.compile(rf"(block-\d{{6,}}\.parquet|facts\.json)({PART_SUFFIX})?")
 
 
 def predict_stream(
-    model: Estimator | str | os.PathLike[str],
+    model: Predictor | str | os.PathLike[str],
     source: SeriesStream | str | os.PathLike[str],
     output: str | os.PathLike[str],
     *,
@@ -67,7 +67,7 @@ def predict_stream(
         raise FileExistsError(f"{output} exists already; choose another name, or force=True to replace it")
     if block is not None and (block < _CHUNK or block % _CHUNK):
         raise ValueError(f"block must be a multiple of {_CHUNK}, got {block}")
-    estimator = model if isinstance(model, Estimator) else load(model)
+    estimator = model if isinstance(model, Predictor) else load_predictor(model)
     series = source if isinstance(source, SeriesStream) else stream(source)
     size = series.block_size() if block is None else block
     settings = {"model": _digest(estimator), "source": series.identity, "level": level, "block": size}
@@ -91,10 +91,10 @@ def predict_stream(
     return len(series)
 
 
-def prediction_table(estimator: Estimator, data: SeriesData, level: float = 0.9) -> pl.DataFrame:
+def prediction_table(estimator: Predictor, data: SeriesData, level: float = 0.9) -> pl.DataFrame:
     """One row a series: id, prediction, then a probability a class, or std, lower and upper."""
     ids = np.arange(len(data)) if data.ids is None else data.ids
-    if isinstance(estimator, SigGPRegressor):
+    if isinstance(estimator, RegressorMethods):
         mean, std = estimator.predict(data.X, return_std=True)
         lower, upper = estimator.predict_interval(data.X, level).T
         return pl.DataFrame({"id": ids.tolist(), "prediction": mean, "std": std, "lower": lower, "upper": upper})
@@ -174,12 +174,12 @@ class BlockFolder:
             yield from (path for path in self.folder.iterdir() if _OURS.fullmatch(path.name))
 
 
-def _digest(estimator: Estimator) -> str:
+def _digest(estimator: Predictor) -> str:
     """A hash of everything that predictions depend on."""
     estimator._check_fitted()
     committee = estimator.committee_
     scaling = [getattr(estimator, name, None) for name in ("target_shift_", "target_scale_")]
-    classes = estimator.classes_.tolist() if not isinstance(estimator, SigGPRegressor) else None
+    classes = estimator.classes_.tolist() if not isinstance(estimator, RegressorMethods) else None
     settings = (estimator.preparation_.state(), scaling, classes)
     if not isinstance(committee, Committee):
         plain, tensors = flatten_state(view_committee_state(committee), "")

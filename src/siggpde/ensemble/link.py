@@ -23,7 +23,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.optimize import minimize
 from torch import Tensor
 
 from siggpde.ensemble.regression import Targets
@@ -88,6 +87,8 @@ def fit_link(mean: Tensor, variance: Tensor, targets: Targets) -> ClassLink:
 
     A and b are fitted at excess variance 0.
     """
+    from scipy.optimize import minimize  # noqa: PLC0415 - takes long to import, and predictions need none
+
     classes, n = mean.shape[1], len(targets)
     lapse = _LAPSE / (n + 2)
     labels = targets.y.long()[:, None]

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from scipy import special, stats
 from torch import Tensor
 
 DEGREES = (3.0, 4.0, 5.0, 7.0, 10.0, 20.0, 1e6)
@@ -38,13 +37,17 @@ class Recalibration:
 
     def log_density(self, log_density: Tensor, z: Tensor) -> Tensor:
         """log g(y), (n,), from log f(y) and z of y."""
+        from scipy import stats  # noqa: PLC0415 - takes long to import, and not all predictions need it
+
         t = torch.from_numpy(stats.t.logpdf((z / self.scale).cpu().numpy(), self.degrees)).to(z.device)
         normal = -0.5 * (z.square() + math.log(2 * math.pi))
         return log_density + t - math.log(self.scale) - normal
 
     def z_quantile(self, probability: float) -> float:
         """The z below which y lies with this probability."""
-        return self.scale * float(stats.t.ppf(probability, self.degrees))
+        from scipy import special  # noqa: PLC0415 - takes long to import, and not all predictions need it
+
+        return self.scale * float(special.stdtrit(self.degrees, probability))
 
 
 def recalibrate(z: Tensor) -> Recalibration:
@@ -53,6 +56,8 @@ def recalibrate(z: Tensor) -> Recalibration:
     The prior is worth 30 series whose deviations are 1.15 times as large as predicted, because settings were chosen by
     the same left-out series, which makes these look better than new ones.
     """
+    from scipy import stats  # noqa: PLC0415 - takes long to import, and not all predictions need it
+
     prior = _PRIOR_SPREAD * stats.norm.ppf((np.arange(_PRIOR_SERIES) + 0.5) / _PRIOR_SERIES)
     values = np.concatenate([z.detach().double().cpu().numpy(), prior])
     best, chosen = -math.inf, Recalibration(DEGREES[-1], 1.0)
@@ -69,6 +74,8 @@ def deviations(y: Tensor, means: Tensor, spreads: Tensor, weights: Tensor) -> Te
 
     From the logarithm of F or of 1 - F, whichever is smaller, so that it is accurate however far out y is.
     """
+    from scipy import special  # noqa: PLC0415 - takes long to import, and not all predictions need it
+
     standardised = ((y - means) / spreads).detach().double().cpu().numpy()
     log_weights = weights.detach().double().log().cpu().numpy()[:, None]
     below = special.logsumexp(log_weights + special.log_ndtr(standardised), axis=0)

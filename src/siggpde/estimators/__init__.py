@@ -1,4 +1,5 @@
-"""Estimators with the conventions of scikit-learn and, where it is installed, of aeon."""
+"""Estimators with the conventions of scikit-learn and, where it is installed, of aeon; imported when asked for."""
 
-from siggpde.estimators.classifier import SigGPClassifier as SigGPClassifier
-from siggpde.estimators.regressor import SigGPRegressor as SigGPRegressor
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

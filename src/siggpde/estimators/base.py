@@ -11,13 +11,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from sklearn.exceptions import NotFittedError
 from torch import Tensor
 
 from siggpde.distributed.shard import Shard
 from siggpde.ensemble.committee import Committee
 from siggpde.ensemble.of_views import OfViews
-from siggpde.estimators.aeon_bases import AEON
 from siggpde.estimators.conventions import channel_attributes, check_batch, series_in, threads
 from siggpde.estimators.device import input_device, usable_device
 from siggpde.estimators.fit_settings import fit_settings, preparation_of
@@ -110,7 +108,9 @@ class SeriesEstimator:
         histories = [history for member in members if (history := getattr(member, "history", None)) is not None]
         steps = max([1, *(max(len(history.records), sum(history.steps.values())) for history in histories)])
         vars(self).pop("n_features_in_", None)  # not every X has them
-        vars(self).update({"n_iter_": steps, **attributes}, **({"is_fitted": True} if AEON else {}))
+        vars(self).update(
+            {"n_iter_": steps, **attributes}, **({"is_fitted": True} if hasattr(self, "is_fitted") else {})
+        )
 
     def _update(self, X: Any, y: Tensor) -> None:
         """Updates the posteriors of all members with new series; after an error all of them are as before."""
@@ -170,6 +170,8 @@ class SeriesEstimator:
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "committee_"):
+            from sklearn.exceptions import NotFittedError  # noqa: PLC0415 - takes long to import
+
             raise NotFittedError(f"this {type(self).__name__} has not been fitted yet; call fit first")
 
     def _fit(self, X: Any, y: Any) -> Any:

@@ -6,89 +6,12 @@ import os
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-import numpy as np
-import torch
-
-from siggpde.distributed.ranks import ALONE, Ranks
-from siggpde.distributed.shard import Shard, all_labels
 from siggpde.estimators.aeon_bases import TAGS, ClassifierBase
-from siggpde.estimators.base import SeriesEstimator
-from siggpde.estimators.targets import check_labels, class_indices, class_weights
-from siggpde.gp.likelihood_names import names_for
+from siggpde.estimators.classifying import ClassifierMethods
 from siggpde.paths import PathOptions, Spectrogram
 
 
-class _ClassifierMethods(SeriesEstimator):
-    likelihoods = names_for("classification")
-    class_weight: Mapping[Any, float] | str | None
-    classes_: np.ndarray
-    n_classes_: int
-
-    def fit(self, X: Any, y: Any, *, ranks: Ranks = ALONE) -> Any:
-        """Learns from series X and their labels y (n_cases,): strings, integers or bools.
-
-        With `ranks` from `siggpde.connect`, each process passes its own series and labels; all of them then have the
-        model of all the series, and rank 0 saves it.
-        """
-        with ranks.together():
-            labels = check_labels(y)
-        shard = Shard(ranks, len(labels))
-        classes, indices = all_labels(labels, ranks)
-        if len(classes) < 2:
-            raise ValueError(f"y has only one class, {classes.tolist()[0]!r}; a classifier needs two or more")
-        weights = class_weights(self.class_weight, classes, indices)
-        attributes = self._train(X, torch.from_numpy(indices), len(classes), weights, shard)
-        counts = np.bincount(indices).tolist()
-        attributes["summary_"] = {"labels": dict(zip(map(str, classes), counts, strict=True))}
-        self._set_fitted(attributes | class_attributes(classes))
-        return self
-
-    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Any:
-        """Learns from more series of the same classes; the first call is `fit`.
-
-        Views, landmarks, noise and link stay as they are; the posterior is updated with the new series, exactly in the
-        span of the landmarks for the default likelihood, else by natural gradients, also after method="paper". With
-        `class_weight` a new series counts as much as one of its class did in `fit`. `classes`, all there will ever be,
-        is a parameter by scikit-learn's convention and only checked: the y of the first call has to have them all.
-        """
-        if not hasattr(self, "committee_"):
-            if classes is not None:
-                class_indices(check_labels(classes), np.unique(check_labels(y)), "classes")
-            return self.fit(X, y)
-        indices = class_indices(check_labels(y), self.classes_)
-        self._update(X, indices)
-        new = np.bincount(indices.numpy(), minlength=self.n_classes_).tolist()
-        labels = self.summary_["labels"].items()
-        self.summary_ = {"labels": {label: old + more for (label, old), more in zip(labels, new, strict=True)}}
-        return self
-
-    def predict(self, X: Any) -> np.ndarray:
-        """The most probable label of every series, (n_cases,), of the type that `fit` was given."""
-        best = self.predict_proba(X).argmax(axis=1)
-        return self.classes_[best]
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities (n_cases, n_classes), columns in the order of `classes_`."""
-        batch = self._batch(X)
-        with self._threads(batch):
-            return self.committee_.probabilities(batch).cpu().numpy()
-
-    def log_likelihood(self, X: Any, y: Any) -> np.ndarray:
-        """log p(y | X) of every series, (n_cases,); minus its mean is the NLPP."""
-        self._check_fitted()
-        return self._log_predictive(X, class_indices(check_labels(y), self.classes_))
-
-    def _predict_proba(self, X: Any) -> np.ndarray:
-        return self.predict_proba(X)
-
-
-def class_attributes(classes: np.ndarray) -> dict[str, Any]:
-    """The attributes of a fitted classifier that follow from its classes."""
-    dictionary = {label: index for index, label in enumerate(classes)}  # of aeon's classifiers
-    return {"classes_": classes, "n_classes_": len(classes), "_class_dictionary": dictionary}
-
-
-class SigGPClassifier(_ClassifierMethods, ClassifierBase):
+class SigGPClassifier(ClassifierMethods, ClassifierBase):
     """Gaussian processes with the signature kernel for classes of time series; the defaults need no tuning.
 
     X is (n_cases, n_channels, n_timepoints), 2-D for one channel, or a list of (n_channels, n_timepoints_i) arrays for

@@ -6,29 +6,14 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import torch
 
-from siggpde.ensemble.committee import Committee, Member
-from siggpde.ensemble.of_views import OfViews
-from siggpde.ensemble.recalibration import Recalibration
-from siggpde.estimators.classifier import SigGPClassifier, class_attributes
-from siggpde.estimators.device import usable_device
+from siggpde.estimators.classifier import SigGPClassifier
 from siggpde.estimators.regressor import SigGPRegressor
-from siggpde.estimators.saving import STORED_ATTRIBUTES
-from siggpde.paths import PathOptions, PathTransform, Preparation, Spectrogram
-from siggpde.persistence import (
-    ModelFileError,
-    model_from_state,
-    read_folder,
-    restore_state,
-    view_committee_from_state,
-)
-from siggpde.persistence.view_committee_state import classes_of
+from siggpde.estimators.restoring import restored
 
 Estimator = SigGPClassifier | SigGPRegressor
 _KINDS: dict[str, type[Estimator]] = {"SigGPClassifier": SigGPClassifier, "SigGPRegressor": SigGPRegressor}
-_SETTINGS: dict[str, type[PathOptions] | type[Spectrogram]] = {"PathOptions": PathOptions, "Spectrogram": Spectrogram}
 
 
 def load(
@@ -45,78 +30,4 @@ def load(
 
     The first prediction of a model takes longer than the next ones, for it looks at the landmark series first.
     """
-    tensors, manifest = read_folder(path)
-    try:
-        estimator = _restored(tensors, manifest, transformers or {})
-    except ModelFileError:
-        raise
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        raise ModelFileError(
-            f"{os.fspath(path)} holds no estimator that this version can read "
-            f"({type(error).__name__}: {error}); save it again with `estimator.save`"
-        ) from error
-    wanted = usable_device("cpu" if device == "auto" else device)
-    return estimator if wanted == estimator.committee_.device else estimator.to(wanted)
-
-
-def _restored(
-    tensors: dict[str, torch.Tensor], manifest: Mapping[str, Any], transformers: Mapping[str, Any]
-) -> Estimator:
-    name = manifest["estimator"]
-    if name not in _KINDS:
-        raise ModelFileError(f"the model is a {name!r}, which this version does not know; upgrade siggpde")
-    parameters = {key: _from_plain(value, transformers) for key, value in manifest["parameters"].items()}
-    estimator = _KINDS[name](**parameters)
-    attributes = {
-        key: tuple(v) if isinstance(v, list) else v for key, v in manifest["facts"].items() if key in STORED_ATTRIBUTES
-    }
-    if "committee" in manifest:
-        committee = view_committee_from_state(restore_state(manifest["committee"], tensors), transformers)
-    else:
-        committee = _words(tensors, manifest)
-    attributes["committee_"] = committee
-    attributes["preparation_"] = Preparation.from_state(manifest["preparation"])
-    if isinstance(estimator, SigGPClassifier):
-        classes = np.array(manifest["classes"]["values"], dtype=np.dtype(manifest["classes"]["dtype"]))
-        if _classes_of(committee) != {len(classes)}:
-            raise ModelFileError(f"there are {len(classes)} labels but other classes in the model")
-        attributes |= class_attributes(classes)
-    estimator._set_fitted(attributes)
-    return estimator
-
-
-def _words(tensors: dict[str, torch.Tensor], manifest: Mapping[str, Any]) -> Committee:
-    """A committee of words: all models of format 1, and those of other methods and likelihoods since."""
-    members = []
-    for index, stored in enumerate(manifest["members"]):
-        prefix = f"member{index}."
-        own = {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
-        model = model_from_state(own, stored["model"])
-        transform = PathTransform.from_state(stored["transform"])
-        members.append(Member(transform, model, dict(stored["settings"]), stored["score"]))
-    weights = tensors["weights"]
-    if len(members) == 0 or weights.shape != (len(members),):
-        raise ModelFileError(f"there are {len(members)} members but weights of shape {tuple(weights.shape)}")
-    recalibration = manifest.get("recalibration")
-    recalibration = None if recalibration is None else Recalibration(**recalibration)
-    return Committee(members, weights, recalibration, float(manifest.get("sharpness", 1.0)))
-
-
-def _classes_of(committee: Committee | OfViews) -> set[int | None]:
-    """The numbers of classes that the members know, None for one of numbers."""
-    if isinstance(committee, Committee):
-        return {getattr(member.model.likelihood, "classes", None) for member in committee.members}
-    return classes_of(committee)
-
-
-def _from_plain(value: Any, transformers: Mapping[str, Any]) -> Any:
-    if isinstance(value, list):
-        return [_from_plain(item, transformers) for item in value]
-    if not isinstance(value, dict):
-        return value
-    ((kind, content),) = value.items()
-    if kind == "pairs":
-        return {_from_plain(key, transformers): _from_plain(item, transformers) for key, item in content}
-    if kind == "transformer":
-        return content, transformers.get(content)
-    return float(content) if kind == "number" else _SETTINGS[kind](**content)
+    return restored(path, device, transformers or {}, _KINDS)

@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
 from torch import Tensor
 
 _LARGEST = 1e150
@@ -16,12 +14,14 @@ _LARGEST = 1e150
 
 def check_labels(y: Any) -> np.ndarray:
     """Labels (n,) of classes; a ValueError where there are none, or some are missing or of a regression."""
+    from sklearn.utils.multiclass import check_classification_targets  # noqa: PLC0415 - predictions need none
+
     values = _as_array(y)
     if values.dtype.kind == "O" and any(
         label is None or (isinstance(label, float) and np.isnan(label)) for label in values.ravel()
     ):
         raise ValueError("y has missing labels (None or NaN); leave these series out")
-    labels = column_or_1d(values, warn=True)
+    labels = _column(values)
     if labels.dtype.kind == "f":
         _check_finite(labels)
     check_classification_targets(labels)
@@ -60,7 +60,7 @@ def class_weights(class_weight: Any, classes: np.ndarray, indices: np.ndarray) -
 
 def check_numbers(y: Any, *, counts: bool = False) -> Tensor:
     """Targets (n,) of a regression, finite float64; with `counts` whole numbers from 0."""
-    values = column_or_1d(_as_array(y), warn=True)
+    values = _column(_as_array(y))
     if values.dtype.kind == "c":
         raise ValueError(f"y must be real numbers, got {values.dtype}; Complex data not supported")
     try:
@@ -82,6 +82,12 @@ def check_numbers(y: Any, *, counts: bool = False) -> Tensor:
             f"{series}; take 'gaussian' for other numbers"
         )
     return torch.from_numpy(values)
+
+
+def _column(values: np.ndarray) -> np.ndarray:
+    from sklearn.utils.validation import column_or_1d  # noqa: PLC0415 - predictions need none
+
+    return column_or_1d(values, warn=True)
 
 
 def _as_array(y: Any) -> np.ndarray:

@@ -12,7 +12,6 @@ import math
 
 import numpy as np
 import torch
-from scipy.optimize import minimize
 from torch import Tensor
 
 from siggpde.gp.bounded_search import minimize_bounded
@@ -42,6 +41,8 @@ def best_temperature(likelihood: LeastSquares, mean: Tensor, variance: Tensor, y
 
 def fit_class_mixing(likelihood: LeastSquares, mean: Tensor, variance: Tensor, y: Tensor) -> None:
     """Sets mixing and offset of the likelihood, at its temperature, to the most probable ones, by L-BFGS."""
+    from scipy.optimize import minimize  # noqa: PLC0415 - takes long to import, and predictions need none
+
     classes, temperature = likelihood.classes, likelihood.temperature
     points = sobol_normal(_POINTS, classes, likelihood.seed).to(mean.device)
     start = temperature * torch.eye(classes, classes + 1, dtype=torch.float64, device=mean.device)

@@ -12,8 +12,8 @@ from siggpde.cli.console import WrongCall, column_table, fits_terminal, summary_
 from siggpde.cli.options import ReadOptions
 from siggpde.cli.work.predict import open_model, series_for
 from siggpde.comparison.scoring import class_figures, number_figures
-from siggpde.estimators.classifier import SigGPClassifier
-from siggpde.estimators.regressor import SigGPRegressor
+from siggpde.estimators.classifying import ClassifierMethods
+from siggpde.estimators.regressing import RegressorMethods
 
 _MAX_MISTAKES = 10
 
@@ -26,7 +26,7 @@ def run_evaluate(
     series = series_for(estimator, data, read_options, labels=True)
     if series.y is None:
         raise WrongCall(f"{data} says no labels; name where they are with --target")
-    if isinstance(estimator, SigGPRegressor):
+    if isinstance(estimator, RegressorMethods):
         values = _regression(estimator, series.X, series.y)
     else:
         values = _classification(estimator, series.X, series.y)
@@ -49,12 +49,12 @@ def as_labels(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
     return np.array([str(label) for label in y.tolist()]) if classes.dtype.kind == "U" and y.dtype.kind != "U" else y
 
 
-def _classification(estimator: SigGPClassifier, X: Any, y: np.ndarray) -> dict[str, Any]:
+def _classification(estimator: ClassifierMethods, X: Any, y: np.ndarray) -> dict[str, Any]:
     labels = as_labels(y, estimator.classes_)
     return {"task": "classification", **class_figures(estimator, X, labels, estimator.predict_proba(X))}
 
 
-def _regression(estimator: SigGPRegressor, X: Any, y: np.ndarray) -> dict[str, Any]:
+def _regression(estimator: RegressorMethods, X: Any, y: np.ndarray) -> dict[str, Any]:
     return {"task": "regression", **number_figures(estimator, X, y, estimator.predict(X, return_std=True))}
 
 

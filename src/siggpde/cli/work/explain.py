@@ -13,7 +13,7 @@ from rich.table import Table
 from siggpde.cli.console import WrongCall, column_table, summary_table
 from siggpde.cli.options import ReadOptions
 from siggpde.cli.work.predict import open_model, series_for
-from siggpde.estimators.loading import Estimator
+from siggpde.estimators.restoring import Predictor
 from siggpde.explain import Importance, Importances, SeriesExplanation
 from siggpde.io import SeriesData
 from siggpde.plots import plot_importance, require_matplotlib
@@ -77,7 +77,7 @@ def explanation_tables(values: dict[str, Any]) -> list[Table]:
 
 
 def _explain_one(
-    estimator: Estimator,
+    estimator: Predictor,
     data: SeriesData,
     top: int,
     number: int,

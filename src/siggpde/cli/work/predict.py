@@ -12,7 +12,7 @@ from siggpde.cli.data import read_series, stream_series
 from siggpde.cli.options import ReadOptions
 from siggpde.cli.processes import gather_table, threads_per_rank
 from siggpde.distributed.ranks import ALONE, Ranks
-from siggpde.estimators.loading import Estimator, load
+from siggpde.estimators.restoring import Predictor, load_predictor
 from siggpde.io import NotStreamable, SeriesData, SeriesStream
 from siggpde.streaming import BlockFolder, predict_stream, prediction_table
 
@@ -69,18 +69,18 @@ def run_predict_stream(
         ) from None
 
 
-def open_model(path: Path, device: str, jobs: int | None) -> Estimator:
+def open_model(path: Path, device: str, jobs: int | None) -> Predictor:
     """Loads the model onto the device, with `jobs` threads, by default those it was fitted with."""
     if jobs is not None and jobs < 1 and jobs != -1:
         raise WrongCall(f"--jobs must be a positive number, or -1 for one a core; got {jobs}")
-    estimator = load(path, device)
+    estimator = load_predictor(path, device)
     if jobs is not None:
         estimator.n_jobs = jobs
     return estimator
 
 
 def series_for(
-    estimator: Estimator, data: str, read_options: ReadOptions, *, labels: bool, ranks: Ranks = ALONE
+    estimator: Predictor, data: str, read_options: ReadOptions, *, labels: bool, ranks: Ranks = ALONE
 ) -> SeriesData:
     """The series of DATA, read with the options that the model remembers, and checked to have its channels."""
     remembered = getattr(estimator, "reading_", {})
@@ -89,7 +89,7 @@ def series_for(
     return series
 
 
-def _check_layout(estimator: Estimator, data: str, series: SeriesData | SeriesStream) -> None:
+def _check_layout(estimator: Predictor, data: str, series: SeriesData | SeriesStream) -> None:
     names = tuple(series.channel_names)
     if len(names) != estimator.n_channels_:
         wanted = ", ".join(estimator.channel_names_)

@@ -1,0 +1,2 @@
+from .classifier import SigGPClassifier as SigGPClassifier
+from .regressor import SigGPRegressor as SigGPRegressor

@@ -1,0 +1,93 @@
+"""What a regressor does: fit, updates, numbers, intervals and quantiles."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from siggpde.distributed.ranks import ALONE, Ranks
+from siggpde.distributed.shard import Shard
+from siggpde.estimators.base import SeriesEstimator
+from siggpde.estimators.targets import check_numbers
+from siggpde.explain import SeriesExplanation
+from siggpde.gp.likelihood_names import names_for
+
+
+class RegressorMethods(SeriesEstimator):
+    """The methods of `SigGPRegressor`, without the base classes of other libraries, which take seconds to import."""
+
+    likelihoods = names_for("regression")
+
+    target_shift_: float
+    target_scale_: float
+
+    def fit(self, X: Any, y: Any, *, ranks: Ranks = ALONE) -> Any:
+        """Learns from series X and their targets y (n_cases,), finite numbers; `ranks` as for the classifier."""
+        with ranks.together():
+            local = self._targets(y)
+        shard, targets = Shard(ranks, len(local)), ranks.all_gather_rows(local)
+        mean, spread = float(targets.mean()), float(targets.std(correction=0))
+        counts = self.likelihood == "poisson"
+        # Standardised, because the prior has mean 0 and the noise is searched on a grid: any unit and offset fit alike.
+        shift, scale = (0.0, 1.0) if counts else (mean, spread if spread > 1e-12 * abs(mean) else 1.0)
+        attributes = self._train(X, (targets - shift) / scale, None, None, shard)
+        attributes |= {"target_shift_": shift, "target_scale_": scale}
+        attributes["summary_"] = {"target_mean": mean, "target_spread": spread}
+        self._set_fitted(attributes)
+        return self
+
+    def partial_fit(self, X: Any, y: Any) -> Any:
+        """Learns from more series; the first call is `fit`. Views, landmarks and noise stay as they are."""
+        if not hasattr(self, "committee_"):
+            return self.fit(X, y)
+        targets, old = self._targets(y), self.summary_
+        self._update(X, (targets - self.target_shift_) / self.target_scale_)
+        share = len(targets) / self.n_series_
+        gap = float(targets.mean()) - old["target_mean"]
+        spread = (1 - share) * old["target_spread"] ** 2 + share * float(targets.var(correction=0))
+        self.summary_ = {
+            "target_mean": old["target_mean"] + share * gap,
+            "target_spread": (spread + share * (1 - share) * gap**2) ** 0.5,
+        }
+        return self
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """The expected target of every series, (n_cases,); with `return_std` also the standard deviation of y."""
+        batch = self._batch(X)
+        with self._threads(batch):
+            mean, variance = self.committee_.mean_and_variance(batch)
+        mean = (self.target_shift_ + self.target_scale_ * mean).cpu().numpy()
+        return (mean, (self.target_scale_ * variance.sqrt()).cpu().numpy()) if return_std else mean
+
+    def predict_interval(self, X: Any, level: float = 0.9) -> np.ndarray:
+        """Lower and upper ends, (n_cases, 2), of intervals that hold y with probability `level`."""
+        if not isinstance(level, int | float | np.number) or not 0 < level < 1:
+            raise ValueError(f"level must be between 0 and 1, got {level!r}")
+        return self.predict_quantiles(X, [(1 - level) / 2, (1 + level) / 2])
+
+    def predict_quantiles(self, X: Any, quantiles: Sequence[float]) -> np.ndarray:
+        """Quantiles of y, (n_cases, quantiles): y is below them with these probabilities."""
+        levels = np.asarray(quantiles)
+        if levels.ndim != 1 or levels.dtype.kind != "f" or not len(levels) or not ((levels > 0) & (levels < 1)).all():
+            raise ValueError(f"quantiles must be a list of numbers between 0 and 1, at least one, got {quantiles!r}")
+        batch = self._batch(X)
+        with self._threads(batch):
+            values = self.committee_.quantiles(batch, levels.tolist())
+        return (self.target_shift_ + self.target_scale_ * values).cpu().numpy()
+
+    def log_likelihood(self, X: Any, y: Any) -> np.ndarray:
+        """log p(y | X) of every series, (n_cases,); minus its mean is the NLPD."""
+        self._check_fitted()
+        targets = (self._targets(y) - self.target_shift_) / self.target_scale_
+        return self._log_predictive(X, targets) - math.log(self.target_scale_)
+
+    def explain(self, X: Any, top: int = 10, background: Any = None) -> list[SeriesExplanation]:
+        explanations = super().explain(X, top, background)
+        return [each.in_units(self.target_scale_, self.target_shift_) for each in explanations]
+
+    def _targets(self, y: Any) -> Tensor:
+        return check_numbers(y, counts=self.likelihood == "poisson")

@@ -1,0 +1,134 @@
+"""What can predict, from the folder of a saved estimator: `load_predictor(path)`. Loading executes nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+
+from siggpde.ensemble.committee import Committee, Member
+from siggpde.ensemble.recalibration import Recalibration
+from siggpde.estimators.base import SeriesEstimator
+from siggpde.estimators.classifying import ClassifierMethods, class_attributes
+from siggpde.estimators.device import usable_device
+from siggpde.estimators.regressing import RegressorMethods
+from siggpde.estimators.saving import STORED_ATTRIBUTES
+from siggpde.paths import PathOptions, PathTransform, Preparation, Spectrogram
+from siggpde.persistence import (
+    ModelFileError,
+    OfViews,
+    model_from_state,
+    read_folder,
+    restore_state,
+    view_committee_from_state,
+)
+from siggpde.persistence.view_committee_state import classes_of
+
+Predictor = ClassifierMethods | RegressorMethods
+T = TypeVar("T", bound=SeriesEstimator)
+_SETTINGS: dict[str, type[PathOptions] | type[Spectrogram]] = {"PathOptions": PathOptions, "Spectrogram": Spectrogram}
+
+
+def load_predictor(path: str | os.PathLike[str], device: str | torch.device = "cpu") -> Predictor:
+    """As `siggpde.load`, but what predicts and explains is no estimator of scikit-learn, which takes long to import."""
+    kinds = {"SigGPClassifier": ClassifierMethods, "SigGPRegressor": RegressorMethods}
+    return restored(path, device, {}, {name: _with_settings(kind) for name, kind in kinds.items()})
+
+
+def _with_settings(kind: Callable[[], Predictor]) -> Callable[..., Predictor]:
+    def made(**settings: Any) -> Predictor:
+        predictor = kind()
+        vars(predictor).update(settings)
+        return predictor
+
+    return made
+
+
+def restored(
+    path: str | os.PathLike[str],
+    device: str | torch.device,
+    transformers: Mapping[str, Any],
+    kinds: Mapping[str, Callable[..., T]],
+) -> T:
+    """The estimator in a folder, on a device; `kinds` makes one of its settings, by the name of its class."""
+    tensors, manifest = read_folder(path)
+    try:
+        estimator = _restored(tensors, manifest, transformers, kinds)
+    except ModelFileError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise ModelFileError(
+            f"{os.fspath(path)} holds no estimator that this version can read "
+            f"({type(error).__name__}: {error}); save it again with `estimator.save`"
+        ) from error
+    wanted = usable_device("cpu" if device == "auto" else device)
+    return estimator if wanted == estimator.committee_.device else estimator.to(wanted)
+
+
+def _restored(
+    tensors: dict[str, torch.Tensor],
+    manifest: Mapping[str, Any],
+    transformers: Mapping[str, Any],
+    kinds: Mapping[str, Callable[..., T]],
+) -> T:
+    name = manifest["estimator"]
+    if name not in kinds:
+        raise ModelFileError(f"the model is a {name!r}, which this version does not know; upgrade siggpde")
+    parameters = {key: _from_plain(value, transformers) for key, value in manifest["parameters"].items()}
+    estimator = kinds[name](**parameters)
+    attributes = {
+        key: tuple(v) if isinstance(v, list) else v for key, v in manifest["facts"].items() if key in STORED_ATTRIBUTES
+    }
+    if "committee" in manifest:
+        committee = view_committee_from_state(restore_state(manifest["committee"], tensors), transformers)
+    else:
+        committee = _words(tensors, manifest)
+    attributes["committee_"] = committee
+    attributes["preparation_"] = Preparation.from_state(manifest["preparation"])
+    if isinstance(estimator, ClassifierMethods):
+        classes = np.array(manifest["classes"]["values"], dtype=np.dtype(manifest["classes"]["dtype"]))
+        if _classes_of(committee) != {len(classes)}:
+            raise ModelFileError(f"there are {len(classes)} labels but other classes in the model")
+        attributes |= class_attributes(classes)
+    estimator._set_fitted(attributes)
+    return estimator
+
+
+def _words(tensors: dict[str, torch.Tensor], manifest: Mapping[str, Any]) -> Committee:
+    """A committee of words: all models of format 1, and those of other methods and likelihoods since."""
+    members = []
+    for index, stored in enumerate(manifest["members"]):
+        prefix = f"member{index}."
+        own = {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
+        model = model_from_state(own, stored["model"])
+        transform = PathTransform.from_state(stored["transform"])
+        members.append(Member(transform, model, dict(stored["settings"]), stored["score"]))
+    weights = tensors["weights"]
+    if len(members) == 0 or weights.shape != (len(members),):
+        raise ModelFileError(f"there are {len(members)} members but weights of shape {tuple(weights.shape)}")
+    recalibration = manifest.get("recalibration")
+    recalibration = None if recalibration is None else Recalibration(**recalibration)
+    return Committee(members, weights, recalibration, float(manifest.get("sharpness", 1.0)))
+
+
+def _classes_of(committee: Committee | OfViews) -> set[int | None]:
+    """The numbers of classes that the members know, None for one of numbers."""
+    if isinstance(committee, Committee):
+        return {getattr(member.model.likelihood, "classes", None) for member in committee.members}
+    return classes_of(committee)
+
+
+def _from_plain(value: Any, transformers: Mapping[str, Any]) -> Any:
+    if isinstance(value, list):
+        return [_from_plain(item, transformers) for item in value]
+    if not isinstance(value, dict):
+        return value
+    ((kind, content),) = value.items()
+    if kind == "pairs":
+        return {_from_plain(key, transformers): _from_plain(item, transformers) for key, item in content}
+    if kind == "transformer":
+        return content, transformers.get(content)
+    return float(content) if kind == "number" else _SETTINGS[kind](**content)
