@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Iterator, Sequence
 from types import TracebackType
@@ -19,6 +20,7 @@ class Progress:
     """One bar for every phase, on stderr; `shown=None` shows it on a terminal only."""
 
     def __init__(self, shown: bool | None) -> None:
+        self.wanted = shown is not False
         self.shown = sys.stderr.isatty() if shown is None else shown
         columns = (TextColumn("{task.description:>16}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         left = (TextColumn("left"), TimeRemainingColumn())
@@ -45,6 +47,13 @@ class Progress:
     def step(self, note: str = "", by: int = 1) -> None:
         if self._task is not None:
             self._bars.update(self._task, advance=by, note=note)
+
+    def say(self, line: str, log: logging.Logger) -> None:
+        """A line for people: to the log, where that shows it; else above the bars, unless nothing is wanted."""
+        if log.isEnabledFor(logging.INFO):
+            log.info("%s", line)
+        elif self.wanted:
+            self._bars.console.print(line, markup=False, highlight=False)
 
     def over(self, pieces: Sequence[T], name: str) -> Iterator[T]:
         """The pieces, one after the other, with a bar of their own below that of the phase while there are any."""

@@ -20,13 +20,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from siggpde.ensemble.committee import Committee
 from siggpde.estimators.regressing import RegressorMethods
 from siggpde.estimators.restoring import Predictor, load_predictor
 from siggpde.files import PART_SUFFIX, atomic_write
 from siggpde.hashing import digest
 from siggpde.io import SeriesData, SeriesStream, stream
-from siggpde.persistence import flatten_state, view_committee_state
 from siggpde.progress import Progress
 
 log = logging.getLogger(__name__)
@@ -176,6 +174,9 @@ class BlockFolder:
 
 def _digest(estimator: Predictor) -> str:
     """A hash of everything that predictions depend on."""
+    from siggpde.ensemble.committee import Committee  # noqa: PLC0415 - other predictions need none
+    from siggpde.persistence import flatten_state, view_committee_state  # noqa: PLC0415
+
     estimator._check_fitted()
     committee = estimator.committee_
     scaling = [getattr(estimator, name, None) for name in ("target_shift_", "target_scale_")]

@@ -7,7 +7,6 @@ from statistics import NormalDist
 
 import torch
 from torch import Tensor
-from torch.distributions import Normal
 
 from siggpde.ensemble.recalibration import Recalibration, deviations, mixture_quantile
 from siggpde.gp.quadrature import as_probabilities
@@ -31,6 +30,8 @@ class NormalMixture:
 
     def log_density(self, y: Tensor) -> Tensor:
         """log p(y), (n,)."""
+        from torch.distributions import Normal  # noqa: PLC0415 - takes long to import, and predictions need none
+
         weighted = Normal(self.means, self.variances.sqrt()).log_prob(y.double()) + self.weights.log()[:, None]
         density = weighted.logsumexp(dim=0)
         return density if self.recalibration is None else self.recalibration.log_density(density, self.deviations(y))

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, TypeAlias
+
 import torch
 from torch import Tensor
 
-from siggpde.ensemble.variational_views import VariationalViewCommittee
 from siggpde.ensemble.view_committee import ViewCommittee
 from siggpde.ensemble.weight_space import WeightCommittee
 from siggpde.paths import SeriesBatch
 
-OfViews = ViewCommittee | WeightCommittee | VariationalViewCommittee
+if TYPE_CHECKING:
+    from siggpde.ensemble.variational_views import VariationalViewCommittee  # which takes long to import
+
+OfViews: TypeAlias = "ViewCommittee | WeightCommittee | VariationalViewCommittee"
 """In closed form, the same without landmark series, and of likelihoods without closed form."""
 
 

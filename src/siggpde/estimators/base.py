@@ -7,26 +7,23 @@ import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from siggpde.distributed.shard import Shard
-from siggpde.ensemble.committee import Committee
-from siggpde.ensemble.of_views import OfViews
 from siggpde.estimators.conventions import channel_attributes, check_batch, series_in, threads
 from siggpde.estimators.device import input_device, usable_device
-from siggpde.estimators.fit_settings import fit_settings, preparation_of
 from siggpde.estimators.fitting import data_fingerprint
-from siggpde.estimators.paper_method import fit_by_the_paper
-from siggpde.estimators.saving import save_estimator
-from siggpde.estimators.updating import update_committee
-from siggpde.estimators.views_method import fit_by_views
-from siggpde.explain import Importances, SeriesExplanation, explain_series, global_importance
 from siggpde.paths import PathOptions, Preparation, SeriesBatch, Spectrogram
 from siggpde.paths.sharding import pad_to_longest
+
+if TYPE_CHECKING:
+    from siggpde.ensemble.committee import Committee
+    from siggpde.ensemble.of_views import OfViews
+    from siggpde.explain import Importances, SeriesExplanation
 
 
 class SeriesEstimator:
@@ -74,6 +71,8 @@ class SeriesEstimator:
 
         X are the series of this rank, y the targets of all ranks.
         """
+        from siggpde.estimators.fit_settings import fit_settings, preparation_of  # noqa: PLC0415 - predictions need none
+
         started = time.perf_counter()
         settings = fit_settings(self, classes, class_weight)
         with shard.ranks.together():
@@ -100,7 +99,13 @@ class SeriesEstimator:
         }  # fmt: skip
 
     def _fit_method(self) -> Any:
-        return fit_by_the_paper if self.method == "paper" else fit_by_views
+        if self.method == "paper":
+            from siggpde.estimators.paper_method import fit_by_the_paper  # noqa: PLC0415 - predictions need none
+
+            return fit_by_the_paper
+        from siggpde.estimators.views_method import fit_by_views  # noqa: PLC0415
+
+        return fit_by_views
 
     def _set_fitted(self, attributes: Mapping[str, Any]) -> None:
         """Sets all attributes of a fit at once, so that an estimator never mixes those of two fits."""
@@ -115,6 +120,8 @@ class SeriesEstimator:
     def _update(self, X: Any, y: Tensor) -> None:
         """Updates the posteriors of all members with new series; after an error all of them are as before."""
         batch = self._batch(X, len(y))
+        from siggpde.estimators.updating import update_committee  # noqa: PLC0415 - predictions need none
+
         with self._threads(batch):
             update_committee(self.committee_, batch, y)
         counts, (shortest, longest) = batch.counts(), self.length_range_
@@ -124,6 +131,8 @@ class SeriesEstimator:
     def importance(self, X: Any, top: int = 10) -> Importances:
         """Which words, features, channels and views the predictions for the series X rest on
         (`siggpde.explain.global_importance`)."""
+        from siggpde.explain import global_importance  # noqa: PLC0415 - predictions need none
+
         batch = self._batch(X)
         with self._threads(batch):
             return global_importance(self.committee_, batch, self._names(), top)
@@ -134,6 +143,8 @@ class SeriesEstimator:
         With `background`, some training series, words and features contribute by their difference from the mean over
         these.
         """
+        from siggpde.explain import explain_series  # noqa: PLC0415 - predictions need none
+
         batch = self._batch(X)
         reference = None if background is None else self._batch(background)
         with self._threads(batch):
@@ -193,4 +204,6 @@ class SeriesEstimator:
 
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
         """Writes the estimator as a folder, to be read by `siggpde.load`; `force` replaces a model that is there."""
+        from siggpde.estimators.saving import save_estimator  # noqa: PLC0415 - predictions need none
+
         save_estimator(self, path, force=force)

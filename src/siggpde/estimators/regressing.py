@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from torch import Tensor
@@ -13,8 +13,10 @@ from siggpde.distributed.ranks import ALONE, Ranks
 from siggpde.distributed.shard import Shard
 from siggpde.estimators.base import SeriesEstimator
 from siggpde.estimators.targets import check_numbers
-from siggpde.explain import SeriesExplanation
 from siggpde.gp.likelihood_names import names_for
+
+if TYPE_CHECKING:
+    from siggpde.explain import SeriesExplanation
 
 
 class RegressorMethods(SeriesEstimator):

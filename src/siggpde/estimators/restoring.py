@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import torch
 
-from siggpde.ensemble.committee import Committee, Member
 from siggpde.ensemble.recalibration import Recalibration
 from siggpde.estimators.base import SeriesEstimator
 from siggpde.estimators.classifying import ClassifierMethods, class_attributes
 from siggpde.estimators.device import usable_device
 from siggpde.estimators.regressing import RegressorMethods
-from siggpde.estimators.saving import STORED_ATTRIBUTES
+from siggpde.estimators.settings import STORED_ATTRIBUTES
 from siggpde.paths import PathOptions, PathTransform, Preparation, Spectrogram
 from siggpde.persistence import (
     ModelFileError,
-    OfViews,
-    model_from_state,
     read_folder,
     restore_state,
     view_committee_from_state,
 )
 from siggpde.persistence.view_committee_state import classes_of
+
+if TYPE_CHECKING:
+    from siggpde.ensemble.committee import Committee
 
 Predictor = ClassifierMethods | RegressorMethods
 T = TypeVar("T", bound=SeriesEstimator)
@@ -84,13 +84,15 @@ def _restored(
     }
     if "committee" in manifest:
         committee = view_committee_from_state(restore_state(manifest["committee"], tensors), transformers)
+        known = classes_of(committee)
     else:
         committee = _words(tensors, manifest)
+        known = {getattr(member.model.likelihood, "classes", None) for member in committee.members}
     attributes["committee_"] = committee
     attributes["preparation_"] = Preparation.from_state(manifest["preparation"])
     if isinstance(estimator, ClassifierMethods):
         classes = np.array(manifest["classes"]["values"], dtype=np.dtype(manifest["classes"]["dtype"]))
-        if _classes_of(committee) != {len(classes)}:
+        if known != {len(classes)}:
             raise ModelFileError(f"there are {len(classes)} labels but other classes in the model")
         attributes |= class_attributes(classes)
     estimator._set_fitted(attributes)
@@ -99,6 +101,9 @@ def _restored(
 
 def _words(tensors: dict[str, torch.Tensor], manifest: Mapping[str, Any]) -> Committee:
     """A committee of words: all models of format 1, and those of other methods and likelihoods since."""
+    from siggpde.ensemble.committee import Committee, Member  # noqa: PLC0415 - most models have no such members
+    from siggpde.persistence import model_from_state  # noqa: PLC0415
+
     members = []
     for index, stored in enumerate(manifest["members"]):
         prefix = f"member{index}."
@@ -112,13 +117,6 @@ def _words(tensors: dict[str, torch.Tensor], manifest: Mapping[str, Any]) -> Com
     recalibration = manifest.get("recalibration")
     recalibration = None if recalibration is None else Recalibration(**recalibration)
     return Committee(members, weights, recalibration, float(manifest.get("sharpness", 1.0)))
-
-
-def _classes_of(committee: Committee | OfViews) -> set[int | None]:
-    """The numbers of classes that the members know, None for one of numbers."""
-    if isinstance(committee, Committee):
-        return {getattr(member.model.likelihood, "classes", None) for member in committee.members}
-    return classes_of(committee)
 
 
 def _from_plain(value: Any, transformers: Mapping[str, Any]) -> Any:

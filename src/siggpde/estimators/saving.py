@@ -17,23 +17,9 @@ import torch
 
 from siggpde.ensemble.committee import Committee
 from siggpde.estimators.describing import estimator_card
+from siggpde.estimators.settings import STORED_ATTRIBUTES
 from siggpde.paths import PathOptions, Spectrogram
 from siggpde.persistence import flatten_state, model_state, view_committee_state, write_folder
-
-STORED_ATTRIBUTES = (
-    "channel_names_",
-    "n_channels_",
-    "length_range_",
-    "fingerprint_",
-    "n_series_",
-    "n_iter_",
-    "n_features_in_",
-    "seconds_",
-    "summary_",
-    "reading_",
-    "target_shift_",
-    "target_scale_",
-)
 
 
 def save_estimator(estimator: Any, path: str | os.PathLike[str], *, force: bool = False) -> None:

@@ -17,6 +17,21 @@ Kind = TypeVar("Kind")
 METHODS = ("views", "paper")
 DEFAULT_FEATURES = {"views": 2000, "paper": 500}
 DEFAULT_ITERATIONS = {"views": 60, "paper": 5000}
+STORED_ATTRIBUTES = (
+    "channel_names_",
+    "n_channels_",
+    "length_range_",
+    "fingerprint_",
+    "n_series_",
+    "n_iter_",
+    "n_features_in_",
+    "seconds_",
+    "summary_",
+    "reading_",
+    "target_shift_",
+    "target_scale_",
+)
+"""What a saved estimator has beside its settings, preparation and committee."""
 DTYPES = {"auto": None, "float32": torch.float32, "float64": torch.float64}
 
 

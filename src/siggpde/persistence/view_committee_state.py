@@ -17,7 +17,6 @@ from siggpde.ensemble.of_views import OfViews
 from siggpde.ensemble.recalibration import Recalibration
 from siggpde.ensemble.recipes import Recipe
 from siggpde.ensemble.regression import Regression
-from siggpde.ensemble.variational_views import VariationalMember, VariationalViewCommittee
 from siggpde.ensemble.view_committee import ViewCommittee, ViewMember
 from siggpde.ensemble.weight_space import PartWeights, WeightCommittee, WeightMember
 from siggpde.paths import SeriesBatch
@@ -25,6 +24,8 @@ from siggpde.persistence.manifest import ModelFileError
 from siggpde.views.base import Rows
 from siggpde.views.saved import SavedBlocks, check_transformers, states_of
 from siggpde.views.standard import Standard
+
+_CLOSED_FORM = (ViewCommittee, WeightCommittee)
 
 
 def view_committee_state(committee: OfViews) -> dict[str, Any]:
@@ -34,7 +35,7 @@ def view_committee_state(committee: OfViews) -> dict[str, Any]:
         "blocks": states_of(committee.blocks),
         "weights": committee.weights,
     }
-    if not isinstance(committee, VariationalViewCommittee):
+    if isinstance(committee, _CLOSED_FORM):
         recalibration = committee.recalibration
         state["link"] = None if committee.link is None else committee.link.state()
         state["recalibration"] = None if recalibration is None else asdict(recalibration)
@@ -45,7 +46,7 @@ def view_committee_state(committee: OfViews) -> dict[str, Any]:
     state["landmarks"] = {
         "values": landmarks.values.float(), "lengths": landmarks.lengths, "times": landmarks.times
     }  # fmt: skip
-    if isinstance(committee, VariationalViewCommittee):
+    if not isinstance(committee, _CLOSED_FORM):
         return {"kind": "variational", **state, "members": [member.state() for member in committee.members]}
     state["class_weights"] = committee.class_weights
     return {"kind": "views", **state, "members": [_member_state(member) for member in committee.members]}
@@ -72,6 +73,8 @@ def view_committee_from_state(state: Mapping[str, Any], transformers: Mapping[st
     landmarks = SeriesBatch(series["values"].double(), series["lengths"], series["times"])
     blocks = SavedBlocks(state["blocks"], landmarks, transformers)
     if kind == "variational":
+        from siggpde.ensemble.variational_views import VariationalMember, VariationalViewCommittee  # noqa: PLC0415
+
         variational = [VariationalMember.from_state(member) for member in members]
         return VariationalViewCommittee(standard, landmarks, blocks, variational, weights)
     exact = [_member(member) for member in members]
@@ -80,7 +83,7 @@ def view_committee_from_state(state: Mapping[str, Any], transformers: Mapping[st
 
 def classes_of(committee: OfViews) -> set[int | None]:
     """The numbers of classes that the parts of a committee know; None for one of numbers."""
-    if isinstance(committee, VariationalViewCommittee):
+    if not isinstance(committee, _CLOSED_FORM):
         return {getattr(member.gp.likelihood, "classes", None) for member in committee.members}
     if committee.link is None:
         return {None}

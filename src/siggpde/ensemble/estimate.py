@@ -1,0 +1,124 @@
+"""How long a fit on views will take, about, from its sizes: said before a long one starts.
+
+Work is counted (multiplications of windows, words, products and decompositions) and divided by rates measured on one
+core with AVX-512. The rates are fixed: the estimate is the same for the same series and threads, right to a factor of
+about two on such a machine, and says nothing of views of the user's own.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from siggpde.numerics.threads import usual_threads
+from siggpde.paths import SeriesBatch
+from siggpde.progress import Progress
+from siggpde.views.base import View
+from siggpde.views.defaults import kernel_seconds
+from siggpde.views.kernel import KernelView
+from siggpde.views.path import PathView
+from siggpde.views.windows import WindowsView
+
+log = logging.getLogger(__name__)
+
+WORTH_SAYING = 5.0
+"""Seconds; shorter fits are not announced."""
+
+_COMPARED, _RECIPES, _MEMBERS, _TUNED = 600, 34, 4, 4000  # as in `ensemble.fitting`, about
+_THRESHOLD_WINDOWS = 30_000  # of the landmarks, from which every view of windows learns its thresholds
+_START = 0.3  # seconds of a fit of hardly any series
+_WORDS, _PRODUCTS, _DECOMPOSED = 6e8, 2e10, 1.4e9  # words, multiplications and m³ of eigenvalues a second
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a fit has to do, in seconds of the core, which has threads, and of torch, which seldom has."""
+
+    core: float = 0.0
+    torch: float = 0.0
+
+    def __add__(self, other: Work) -> Work:
+        return Work(self.core + other.core, self.torch + other.torch)
+
+    def seconds(self, threads: int = 1, torch_threads: int = 1) -> float:
+        return _START + self.core / threads + self.torch / torch_threads
+
+
+def announce(bar: Progress, views: Sequence[View], landmarks: SeriesBatch, series: int) -> None:
+    """Says how long the fit of so many `series`, some of them the landmarks, will take, if that is long."""
+    seconds = fit_work(views, landmarks, series).seconds(usual_threads(), torch.get_num_threads())
+    if seconds >= WORTH_SAYING:
+        points = int(landmarks.counts().median())
+        bar.say(
+            f"{about(seconds)}: {series} series of {points} points, {len(landmarks)} landmarks, {len(views)} views", log
+        )
+
+
+def fit_work(views: Sequence[View], landmarks: SeriesBatch, series: int) -> Work:
+    """The work of a fit of so many series with these views, of which the values of the landmarks do not matter."""
+    m = len(landmarks)
+    seen = m if series <= m else m + series  # where there are more series than landmarks, these are seen twice
+    work = Work(torch=_regressions(m, series))
+    for view in views:
+        work += _view_work(view, landmarks, seen)
+    return work
+
+
+def about(seconds: float) -> str:
+    """The seconds in words, to two digits at most.
+
+    Examples:
+        >>> [about(seconds) for seconds in (7.4, 43.0, 96.0, 1010.0, 3500.0, 5400.0, 40_000.0)]
+        ['about 7 s', 'about 40 s', 'about 2 min', 'about 17 min', 'about 1 h', 'about 1.5 h', 'about 11 h']
+    """
+    if seconds < 10:
+        return f"about {seconds:.0f} s"
+    if seconds < 90:
+        return f"about {10 * round(seconds / 10)} s"
+    if seconds < 3300:
+        return f"about {seconds / 60:.0f} min"
+    hours = seconds / 3600
+    return f"about {hours:.0f} h" if hours >= 10 else f"about {hours:.1f}".removesuffix(".0") + " h"
+
+
+def _regressions(m: int, series: int) -> float:
+    """Seconds of torch: comparing members on some landmarks, and fitting the chosen ones to all series."""
+    cubes = _RECIPES * min(m, _COMPARED) ** 3
+    if series <= m:
+        return (cubes + (_MEMBERS * m**3 if m > _COMPARED else 0)) / _DECOMPOSED
+    products = _MEMBERS * m * m * (2 * series + min(series, _TUNED))
+    return (cubes + 2 * _MEMBERS * m**3) / _DECOMPOSED + products / _PRODUCTS
+
+
+def _view_work(view: View, landmarks: SeriesBatch, seen: int) -> Work:
+    if isinstance(view, KernelView):
+        return Work(core=kernel_seconds(view, landmarks, seen))
+    if isinstance(view, PathView):
+        channels = landmarks.channels + 1 + 2 * int(view.options.append is not None)
+        words = len(view._chosen(channels))
+        points = min(landmarks.values.shape[1], view.max_points)
+        return Work(core=seen * words * points / _WORDS, torch=_products(seen, len(landmarks), words))
+    if isinstance(view, WindowsView):
+        return _windows_work(view, landmarks, seen)
+    return Work()
+
+
+def _windows_work(view: WindowsView, landmarks: SeriesBatch, seen: int) -> Work:
+    lengths = landmarks.counts().cpu() if view.bins is None else torch.full((len(landmarks),), view.bins)
+    settings = replace(view.settings)
+    statistics = 4 + settings.thresholds + 3 * (1 + (settings.thresholds + 1) // 2)
+    words = features = 0.0
+    for each in settings.views(landmarks.channels, lengths):
+        windows = each.window_counts(lengths).double()
+        learned = min(float(windows.sum()), _THRESHOLD_WINDOWS)
+        words += (seen * float(windows.mean()) + learned) * each.columns * each.points
+        features += statistics * each.columns
+    return Work(core=words / _WORDS, torch=_products(seen, len(landmarks), features))
+
+
+def _products(seen: int, m: int, features: float) -> float:
+    """Seconds of torch for the rows of so many series against m landmarks by their features: these are scaled, too."""
+    return seen * (m + 100) * features / _PRODUCTS

@@ -1,0 +1,12 @@
+from .card import CardContent as CardContent
+from .card import CardData as CardData
+from .card import model_card as model_card
+from .folder import read_folder as read_folder
+from .folder import write_folder as write_folder
+from .manifest import ModelFileError as ModelFileError
+from .model_state import model_from_state as model_from_state
+from .model_state import model_state as model_state
+from .nested import flatten_state as flatten_state
+from .nested import restore_state as restore_state
+from .view_committee_state import view_committee_from_state as view_committee_from_state
+from .view_committee_state import view_committee_state as view_committee_state
