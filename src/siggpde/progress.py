@@ -53,7 +53,7 @@ class Progress:
         if log.isEnabledFor(logging.INFO):
             log.info("%s", line)
         elif self.wanted:
-            self._bars.console.print(line, markup=False, highlight=False)
+            self._bars.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def over(self, pieces: Sequence[T], name: str) -> Iterator[T]:
         """The pieces, one after the other, with a bar of their own below that of the phase while there are any."""

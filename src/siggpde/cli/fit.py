@@ -11,6 +11,7 @@ import typer
 from siggpde.cli import options
 from siggpde.cli.config import read_config
 from siggpde.cli.console import WrongCall, one_line_errors, print_json, print_tables
+from siggpde.cli.imports import without_collections
 from siggpde.gp.likelihood_names import LikelihoodName
 
 
@@ -165,8 +166,9 @@ def fit(
             "cache_dir": cache_dir,
             "keep_series": keep_series,
         }
-        from siggpde.cli.processes import connected_ranks  # noqa: PLC0415 - torch takes long to import
-        from siggpde.cli.work.fit import fit_tables, run_fit  # noqa: PLC0415
+        with without_collections():
+            from siggpde.cli.processes import connected_ranks  # noqa: PLC0415 - torch takes long to import
+            from siggpde.cli.work.fit import fit_tables, run_fit  # noqa: PLC0415
 
         with connected_ranks() as ranks:
             summary = run_fit(data, output, read_options, task.value, settings, resume=resume, force=force, ranks=ranks)

@@ -10,6 +10,7 @@ import typer
 
 from siggpde.cli import options
 from siggpde.cli.console import WrongCall, check_output_file, note, one_line_errors, write_bytes
+from siggpde.cli.imports import without_collections
 
 
 @options.reads_data
@@ -46,8 +47,9 @@ def predict(
         streamed = output is not None and output.suffix.lower() == ".parquet" and not as_json
         if resume and not streamed:
             raise WrongCall("--resume is for predictions that go to a .parquet file; name it with --output")
-        from siggpde.cli.processes import connected_ranks  # noqa: PLC0415 - torch takes long to import
-        from siggpde.cli.work import predict as work  # noqa: PLC0415
+        with without_collections():
+            from siggpde.cli.processes import connected_ranks  # noqa: PLC0415 - torch takes long to import
+            from siggpde.cli.work import predict as work  # noqa: PLC0415
 
         with connected_ranks() as ranks:
             if resume and not ranks.alone:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 
@@ -27,10 +27,11 @@ log = logging.getLogger(__name__)
 WORTH_SAYING = 5.0
 """Seconds; shorter fits are not announced."""
 
-_COMPARED, _RECIPES, _MEMBERS, _TUNED = 600, 34, 4, 4000  # as in `ensemble.fitting`, about
+_COMPARED, _RECIPES, _TUNED = 600, 34, 4000  # as in `ensemble.fitting`, about
 _THRESHOLD_WINDOWS = 30_000  # of the landmarks, from which every view of windows learns its thresholds
-_START = 0.3  # seconds of a fit of hardly any series
-_WORDS, _PRODUCTS, _DECOMPOSED = 6e8, 2e10, 1.4e9  # words, multiplications and m³ of eigenvalues a second
+_START = 0.4  # seconds of a fit of hardly any series
+# A second of one core: steps of words, multiplications, m³ of regressions with all noises, and of decompositions alone.
+_WORDS, _PRODUCTS, _REGRESSIONS, _DECOMPOSITIONS = 1.7e9, 2e10, 2e9, 4e9
 
 
 @dataclass(frozen=True)
@@ -86,11 +87,11 @@ def about(seconds: float) -> str:
 
 def _regressions(m: int, series: int) -> float:
     """Seconds of torch: comparing members on some landmarks, and fitting the chosen ones to all series."""
-    cubes = _RECIPES * min(m, _COMPARED) ** 3
+    seconds = _RECIPES * min(m, _COMPARED) ** 3 / _REGRESSIONS
     if series <= m:
-        return (cubes + (_MEMBERS * m**3 if m > _COMPARED else 0)) / _DECOMPOSED
-    products = _MEMBERS * m * m * (2 * series + min(series, _TUNED))
-    return (cubes + 2 * _MEMBERS * m**3) / _DECOMPOSED + products / _PRODUCTS
+        return seconds + (8 * m**3 / _REGRESSIONS if m > _COMPARED else 0.0)
+    products = m * m * (2 * series + min(series, _TUNED))
+    return seconds + 3 * (2 * m**3 / _DECOMPOSITIONS + products / _PRODUCTS)
 
 
 def _view_work(view: View, landmarks: SeriesBatch, seen: int) -> Work:
@@ -108,7 +109,7 @@ def _view_work(view: View, landmarks: SeriesBatch, seen: int) -> Work:
 
 def _windows_work(view: WindowsView, landmarks: SeriesBatch, seen: int) -> Work:
     lengths = landmarks.counts().cpu() if view.bins is None else torch.full((len(landmarks),), view.bins)
-    settings = replace(view.settings)
+    settings = view.settings
     statistics = 4 + settings.thresholds + 3 * (1 + (settings.thresholds + 1) // 2)
     words = features = 0.0
     for each in settings.views(landmarks.channels, lengths):

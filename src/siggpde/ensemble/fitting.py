@@ -14,6 +14,7 @@ from siggpde.distributed.shard import Shard
 from siggpde.ensemble.all_series import AllSeries
 from siggpde.ensemble.budget import affordable, landmarks_for, landmarks_in_a_model
 from siggpde.ensemble.calibration import calibrated
+from siggpde.ensemble.estimate import announce
 from siggpde.ensemble.fit_checkpoint import FitCheckpoint
 from siggpde.ensemble.landmarks import COMPARED, choose_landmarks
 from siggpde.ensemble.recipes import Recipe, kernels_of, recipes
@@ -79,6 +80,7 @@ def fit_view_committee(
         ]
         if earlier is not None:
             views, settings = [views[index] for index in earlier["views"]], replace(settings, time_limit=None)
+        announce(bar, views, landmarks, shard.total)
         bar.start("views", len(views))
         blocks, rows, measured = _fitted(views, landmarks, settings, started, bar)
         if earlier is None:
