@@ -114,7 +114,7 @@ class Caught:
             self.loss, self.start = loss, start
             return minimize(loss, start, **options)
 
-        monkeypatch.setattr(module, "minimize", catch)
+        monkeypatch.setattr("scipy.optimize.minimize", catch)
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from helpers.small_estimators import classifier, estimator, outputs, regressor, rising, walks
-from siggpde.estimators import base
+from siggpde.estimators import views_method
 
 KINDS = ("classifier", "regressor")
 X, Y = rising(16)
@@ -209,7 +209,7 @@ def test_a_failed_fit_changes_nothing(kind: str, what: str, monkeypatch: pytest.
     elif what == "settings":
         fitted.set_params(n_features=0)
     else:
-        monkeypatch.setattr(base if what == "the middle" else type(fitted), *_spoilt(what), fail)
+        monkeypatch.setattr(views_method if what == "the middle" else type(fitted), *_spoilt(what), fail)
     with pytest.raises((ValueError, KeyboardInterrupt), match=match):
         fitted.fit(other, labels)
     monkeypatch.undo()

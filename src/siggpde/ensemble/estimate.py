@@ -2,7 +2,7 @@
 
 Work is counted (multiplications of windows, words, products and decompositions) and divided by rates measured on one
 core with AVX-512. The rates are fixed: the estimate is the same for the same series and threads, right to a factor of
-about two on such a machine, and says nothing of views of the user's own.
+about two on such a machine. Views of the user's own and the ascent of likelihoods without closed form do not count.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import torch
 
+from siggpde.ensemble.recipes import recipes
 from siggpde.numerics.threads import usual_threads
 from siggpde.paths import SeriesBatch
 from siggpde.progress import Progress
@@ -27,7 +28,7 @@ log = logging.getLogger(__name__)
 WORTH_SAYING = 5.0
 """Seconds; shorter fits are not announced."""
 
-_COMPARED, _RECIPES, _TUNED = 600, 34, 4000  # as in `ensemble.fitting`, about
+_COMPARED, _MEMBERS, _MEMBERS_OF_MANY, _TUNED = 600, 8, 3, 4000  # as in `ensemble.fitting`, about
 _THRESHOLD_WINDOWS = 30_000  # of the landmarks, from which every view of windows learns its thresholds
 _START = 0.4  # seconds of a fit of hardly any series
 # A second of one core: steps of words, multiplications, m³ of regressions with all noises, and of decompositions alone.
@@ -62,7 +63,7 @@ def fit_work(views: Sequence[View], landmarks: SeriesBatch, series: int) -> Work
     """The work of a fit of so many series with these views, of which the values of the landmarks do not matter."""
     m = len(landmarks)
     seen = m if series <= m else m + series  # where there are more series than landmarks, these are seen twice
-    work = Work(torch=_regressions(m, series))
+    work = Work(torch=_regressions(m, series, len(recipes(_kernels(views)))))
     for view in views:
         work += _view_work(view, landmarks, seen)
     return work
@@ -85,13 +86,26 @@ def about(seconds: float) -> str:
     return f"about {hours:.0f} h" if hours >= 10 else f"about {hours:.1f}".removesuffix(".0") + " h"
 
 
-def _regressions(m: int, series: int) -> float:
-    """Seconds of torch: comparing members on some landmarks, and fitting the chosen ones to all series."""
-    seconds = _RECIPES * min(m, _COMPARED) ** 3 / _REGRESSIONS
+def _regressions(m: int, series: int, compared: int) -> float:
+    """Seconds of torch: comparing so many members on some landmarks, and fitting the best of them to all series."""
+    seconds = compared * min(m, _COMPARED) ** 3 / _REGRESSIONS
     if series <= m:
-        return seconds + (8 * m**3 / _REGRESSIONS if m > _COMPARED else 0.0)
+        return seconds + (min(compared, _MEMBERS) * m**3 / _REGRESSIONS if m > _COMPARED else 0.0)
     products = m * m * (2 * series + min(series, _TUNED))
-    return seconds + 3 * (2 * m**3 / _DECOMPOSITIONS + products / _PRODUCTS)
+    return seconds + min(compared, _MEMBERS_OF_MANY) * (2 * m**3 / _DECOMPOSITIONS + products / _PRODUCTS)
+
+
+def _kernels(views: Sequence[View]) -> dict[str, list[str]]:
+    """The names of the kernels of every kind that these views will have."""
+    kinds: dict[str, list[str]] = {}
+    for view in views:
+        name = getattr(view, "name", view.kind)
+        if isinstance(view, WindowsView):
+            lifts = view.settings.lifts if view.bins is None else ("spectrum",)
+            kinds[view.kind] = [f"{lift}{end}" for lift in lifts for end in "13"]
+        else:
+            kinds.setdefault(name if view.kind == "features" else view.kind, []).append(name)
+    return kinds
 
 
 def _view_work(view: View, landmarks: SeriesBatch, seen: int) -> Work:
