@@ -17,10 +17,15 @@ from torch.multiprocessing.spawn import start_processes
 
 from helpers.small_estimators import estimator, outputs, rising
 from helpers.small_models import labels, series, small_gp, targets
+from siggpde import SigGPClassifier
 from siggpde.distributed.ranks import Ranks
-from siggpde.distributed.shard import all_labels
+from siggpde.distributed.shard import Shard, all_labels
+from siggpde.ensemble.fitting import ViewSettings, fit_view_committee
+from siggpde.ensemble.regression import Targets
+from siggpde.ensemble.view_committee import ViewCommittee
 from siggpde.gp.likelihoods import Bernoulli, Gaussian, LeastSquares, Likelihood, Softmax, StudentT
 from siggpde.gp.model import SignatureGP
+from siggpde.paths import SeriesBatch
 from siggpde.training import Exact, NaturalGradients, PaperSchedule, fit
 from siggpde.training.phases.natural import LearnHyperparameters
 from siggpde.training.phases.paper import NadamPhase
@@ -204,6 +209,32 @@ def more(ranks: Ranks, folder: Path) -> dict[str, Any]:
     found: dict[str, Any] = {"fits": {name: run_fit(ranks) for name, run_fit in MORE.items()}}
     kinds = [("classifier", "softmax"), ("regressor", "auto"), ("regressor", "student_t")]
     return found | {"estimated": estimated(ranks, *kinds)}
+
+
+def many_series(ranks: Ranks, folder: Path | None = None, **settings: Any) -> dict[str, Any]:
+    """A committee of more series than landmarks, more than one chunk of them on each of two ranks."""
+    X, y = rising(2500, classes=3, noise=3.0)
+    cut = [0, 1100, 2500] if ranks.count == 2 else [0, 2500]
+    mine = slice(cut[ranks.rank], cut[ranks.rank + 1])
+    batch = SeriesBatch(torch.from_numpy(X.transpose(0, 2, 1)[mine].copy()), first=mine.start)
+    chosen = ViewSettings(**{"kinds": ("windows", "linear", "path", "kernel"), "max_landmarks": 60, **settings})
+    committee = fit_view_committee(batch, Targets(torch.from_numpy(y), 3), chosen, Shard(ranks, len(batch)))
+    new = SeriesBatch(torch.from_numpy(rising(200, classes=3, noise=3.0, seed=1)[0].transpose(0, 2, 1).copy()))
+    facts = {
+        "members": [member.recipe.name for member in committee.members],
+        "probabilities": committee.probabilities(new),
+    }
+    return facts | {"landmarks": len(committee.landmarks) if isinstance(committee, ViewCommittee) else 0}
+
+
+def default_classifier(ranks: Ranks, folder: Path | None = None) -> dict[str, Any]:
+    """The classifier of all defaults, of more series than there can be landmarks."""
+    X, y = rising(2200, classes=3, noise=3.0)
+    mine = slice(2200 * ranks.rank // ranks.count, 2200 * (ranks.rank + 1) // ranks.count)
+    fitted = SigGPClassifier().fit(X[mine], y[mine], ranks=ranks)
+    members = [member.recipe.name for member in fitted.committee_.members]
+    new = rising(200, classes=3, noise=3.0, seed=1)[0]
+    return {"members": members, "probabilities": torch.from_numpy(fitted.predict_proba(new))}
 
 
 def run(count: int, job: str, folder: Path, *, seconds: float = 120.0) -> list[Any]:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from siggpde.distributed.shard import Shard
 from siggpde.ensemble.fit_checkpoint import FitCheckpoint
+from siggpde.ensemble.in_order import in_order
 from siggpde.ensemble.recipes import Recipe
 from siggpde.ensemble.regression import LeftOut, Normal, Regression, Targets
 from siggpde.paths import SeriesBatch
@@ -31,10 +32,23 @@ class _Sums:
     normal: Normal
     tuned: list[Rows]
 
+    def of_chunk(
+        self, rows: dict[str, Rows], landmarks: dict[str, Rows], targets: Targets, wanted: Tensor
+    ) -> tuple[Normal, Rows]:
+        """The same of the n series of a chunk alone; `wanted` (n,) says which of them decide the noise."""
+        mixed = self.recipe.mix(rows, landmarks if self.norms is None else self.norms)
+        zero = self.normal.precision, self.normal.shift
+        normal = Normal(self.normal.whitening, *map(torch.zeros_like, zero))
+        normal.add(mixed, targets)
+        return normal, Rows(mixed.gram[wanted], mixed.variance[wanted])
+
 
 @dataclass(frozen=True)
 class AllSeries:
-    """The series of this rank, `batch`, the targets of all ranks, and the blocks with the rows of their landmarks."""
+    """The series of this rank, `batch`, the targets of all ranks, and the blocks with the rows of their landmarks.
+
+    `threads` work on chunks side by side, None for as many as torch has; sums are bitwise the same for any number.
+    """
 
     batch: SeriesBatch
     targets: Targets
@@ -42,6 +56,7 @@ class AllSeries:
     blocks: Sequence[Block]
     landmarks: dict[str, Rows]
     shard: Shard
+    threads: int | None = None
 
     def fit(
         self, chosen: Sequence[Recipe], spared: Tensor, checkpoint: FitCheckpoint, bar: Progress
@@ -71,15 +86,22 @@ class AllSeries:
 
     def _sum(self, members: Sequence[_Sums], wanted: Tensor, checkpoint: FitCheckpoint, bar: Progress) -> None:
         done = self._restored(members, checkpoint.read_own(_NAME))
-        bar.start("all series", len(self.batch) - done)
+        total = len(self.batch)
+        bar.start("all series", total - done)
         mine = self.targets[self.shard.rows]
-        for start in range(done, len(self.batch), _CHUNK):
-            part = slice(start, min(start + _CHUNK, len(self.batch)))
+
+        def sums_of(part: slice) -> list[tuple[Normal, Rows]]:
             rows = rows_of(self.blocks, self.standard(self.batch[part]))
-            for member in members:
-                mixed = member.recipe.mix(rows, self.landmarks if member.norms is None else member.norms)
-                member.normal.add(mixed, mine[part])
-                member.tuned.append(Rows(mixed.gram[wanted[part]], mixed.variance[wanted[part]]))
+            return [member.of_chunk(rows, self.landmarks, mine[part], wanted[part]) for member in members]
+
+        parts = [slice(start, min(start + _CHUNK, total)) for start in range(done, total, _CHUNK)]
+        # The transformers of users and other devices are for one thread at a time.
+        alone = self.batch.values.device.type != "cpu" or any(block.kind == "features" for block in self.blocks)
+        for part, sums in zip(parts, in_order(sums_of, parts, 1 if alone else self.threads), strict=True):
+            for member, (normal, tuned) in zip(members, sums, strict=True):
+                member.normal.precision += normal.precision
+                member.normal.shift += normal.shift
+                member.tuned.append(tuned)
             checkpoint.write_own(self._state(members, part.stop), _NAME)
             bar.step(by=part.stop - part.start)
 

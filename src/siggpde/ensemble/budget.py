@@ -1,8 +1,8 @@
-"""What very many series can afford: how many landmarks, and which members, by leave-one-out gain a second; and how
-many landmarks a model can.
+"""What very many series can afford: how many landmarks, and which members, by what a second brings.
 
-Up to 20,000 series everything is affordable. Above, landmarks become fewer, and members are taken in the order of their
-weights as long as the work on all series stays within the budget; if none does, the best of the cheapest is taken.
+Up to 20,000 series everything is affordable. Above, the work on all series has a budget of seconds of one core, by the
+model of `ensemble.row_costs`. There are as many landmarks as it allows for a member of all windows; members are then
+taken by their weights, which leave-one-out on the landmarks decides, for each second that they add.
 """
 
 from __future__ import annotations
@@ -14,15 +14,19 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from siggpde.ensemble.recipes import Recipe
+from siggpde.ensemble.recipes import Recipe, kernels_of
+from siggpde.ensemble.row_costs import landmarks_within, member_seconds
 
 log = logging.getLogger(__name__)
 
 LARGE = 20_000
+BUDGET = 750.0
+"""Seconds of one core for the rows of all series: a fit has other work too, and is to take less than 900."""
+
 _SERIES_BYTES = 24 * 2**20  # of landmark series in float32, their times included
 _MODEL_BYTES = 46e6  # of these and of the roots of all members, of as many columns as there are landmarks
-_FEWEST_LANDMARKS = 500
-_BUDGET = 900.0  # seconds of one core for the rows of all series
+_FEWEST_LANDMARKS = 300
+_OF_ONE_MEMBER = 0.9  # of the budget: others often share its kernels
 
 
 def landmarks_in_a_model(numbers: int, members: int) -> int:
@@ -37,16 +41,18 @@ def landmarks_in_a_model(numbers: int, members: int) -> int:
     return max(2, min(_SERIES_BYTES // (4 * numbers), beside_roots))
 
 
-def landmarks_for(total: int, most: int) -> int:
-    """How many landmarks `total` series have: at most `most`, less the more series there are.
+def landmarks_for(total: int, most: int, points: int = 100, channels: int = 1, limit: float | None = None) -> int:
+    """How many landmarks `total` series of so many points have: at most `most`; of very many series so many that a
+    member of all windows takes no more than nine tenths of the budget, or of the seconds `limit`, but at least 300.
 
     Examples:
-        >>> [landmarks_for(total, 1500) for total in (100, 20_000, 160_000, 10**6)]
-        [100, 1500, 750, 500]
+        >>> [landmarks_for(total, 1500, points=46) for total in (100, 20_000, 300_000, 10**6, 10**7)]
+        [100, 1500, 1500, 706, 300]
     """
     if total <= LARGE:
         return min(total, most)
-    return min(most, max(_FEWEST_LANDMARKS, round(most * (LARGE / total) ** (1 / 3))))
+    budget = BUDGET if limit is None else limit
+    return min(most, max(_FEWEST_LANDMARKS, landmarks_within(_OF_ONE_MEMBER * budget / total, points, channels)))
 
 
 def affordable(
@@ -56,34 +62,49 @@ def affordable(
     seconds: Mapping[str, float],
     total: int,
     limit: float | None,
+    landmarks: int,
 ) -> Tensor:
-    """The weights (K,) with members left out that cannot be paid for.
+    """The weights (K,) with members left out that cannot be paid for; the log says which.
 
-    `scores` are leave-one-out losses, `seconds` those of a series by the name of the kernel; kernels of one block are
-    computed together and have the same seconds. `limit`: the seconds that a user allows.
+    `scores` are leave-one-out losses, `seconds` those of a series by the name of the kernel, which all members that
+    have it share; `limit` the seconds that a user allows. Members are taken by weight for each second that they add, or
+    the one of the largest weight alone where that is more. Where no member with a weight is within the budget, the best
+    by its score is taken of those that are; where none is, the cheapest.
     """
     if total <= LARGE:
         return weights
-    budget = _BUDGET if limit is None else limit
-    costs = [total * sum({name: seconds[name] for name, _ in recipe.weights}.values()) for recipe in recipes]
-    order = weights.argsort(descending=True).tolist()
+    budget = BUDGET if limit is None else limit
+
+    def cost(chosen: Sequence[int]) -> float:
+        rows = sum(seconds[name] for name in sorted(kernels_of(recipes[index] for index in chosen)))
+        return total * (rows + len(chosen) * member_seconds(landmarks))
+
+    shares = weights.tolist()
+    weighed = [index for index, share in enumerate(shares) if share > 0]
+    within = [index for index in range(len(recipes)) if cost([index]) <= budget]
+    alone = max((index for index in within if shares[index] > 0), key=shares.__getitem__, default=None)
     chosen: list[int] = []
-    kernels: set[str] = set()
-    for index in (index for index in order if weights[index] > 0):
-        needed = kernels | {name for name, _ in recipes[index].weights}
-        if total * sum(seconds[name] for name in needed) <= budget:
-            chosen.append(index)
-            kernels = needed
+    while rest := [index for index in weighed if index not in chosen and cost([*chosen, index]) <= budget]:
+        spent = cost(chosen)
+        chosen.append(max(rest, key=lambda index: shares[index] / (cost([*chosen, index]) - spent)))
+    if alone is not None and shares[alone] > sum(shares[index] for index in chosen):
+        chosen = [alone]
     if not chosen:
-        within = [index for index, cost in enumerate(costs) if cost <= budget]
-        chosen = [min(within, key=scores.__getitem__) if within else min(range(len(costs)), key=costs.__getitem__)]
-    best = min(range(len(scores)), key=scores.__getitem__)
-    if best not in chosen:
+        everything = range(len(recipes))
+        cheapest = min(everything, key=lambda index: cost([index]))
+        chosen = [min(within, key=scores.__getitem__) if within else cheapest]
+    missing = [index for index in weighed if index not in chosen]
+    if missing:
         log.warning(
-            "member %s (leave-one-out loss %.4f) would take %.0f s on %d series and is left out for %s (%.4f, %.0f s)",
-            recipes[best].name, scores[best], costs[best], total,
-            ", ".join(recipes[index].name for index in chosen), scores[chosen[0]], costs[chosen[0]],
+            "of %d series the rows of members would take longer than the budget of %.0f s of one core: %s left out for "
+            "%s, about %.0f s",
+            total, budget,
+            ", ".join(f"{recipes[i].name} (loss {scores[i]:.4f}, {cost([i]):.0f} s)" for i in missing),
+            ", ".join(f"{recipes[i].name} (loss {scores[i]:.4f}, {cost([i]):.0f} s)" for i in chosen),
+            cost(chosen),
         )  # fmt: skip
+    else:
+        log.info("the rows of %d series take about %.0f s of one core, of %.0f", total, cost(chosen), budget)
     out = torch.zeros_like(weights)
     out[chosen] = weights[chosen].clamp_min(1e-6)
     return out / out.sum()

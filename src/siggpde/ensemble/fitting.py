@@ -19,6 +19,7 @@ from siggpde.ensemble.fit_checkpoint import FitCheckpoint
 from siggpde.ensemble.landmarks import COMPARED, choose_landmarks
 from siggpde.ensemble.recipes import Recipe, kernels_of, recipes
 from siggpde.ensemble.regression import LeftOut, Regression, Targets, fit_exact
+from siggpde.ensemble.row_costs import row_seconds
 from siggpde.ensemble.view_committee import ViewCommittee, ViewMember
 from siggpde.ensemble.weight_space import WeightCommittee, without_series
 from siggpde.ensemble.weights import bootstrap_weights
@@ -92,8 +93,8 @@ def fit_view_committee(
         compared = min(count, COMPARED)
         results = _compare(found, rows, own_targets, compared, bar)
         if earlier is None:
-            seconds = shard.ranks.broadcast(lambda: measured)
-            weights = _weights(found, results, seconds, settings, shard.total)
+            seconds = row_seconds(blocks, landmarks, shard.ranks.broadcast(lambda: measured))
+            weights = _weights(found, results, seconds, settings, shard.total, count)
             _report(found, results, weights)
         else:
             weights = earlier["weights"].to(batch.values.device)
@@ -131,7 +132,7 @@ def fit_view_committee(
 def _landmark_count(batch: SeriesBatch, total: int, settings: ViewSettings) -> int:
     numbers = batch.values.shape[1] * (batch.channels + (0 if batch.times is None else 2))  # times are float64
     most = min(settings.max_landmarks, landmarks_in_a_model(numbers, settings.members or _most_members(total)))
-    return landmarks_for(total, most)
+    return landmarks_for(total, most, batch.values.shape[1], batch.channels, settings.time_limit)
 
 
 def _fitted(
@@ -152,7 +153,7 @@ def _fitted(
         log.debug("view %s: %s, %.2f s", view.kind, ", ".join(own), time.perf_counter() - begun)
         blocks.append(block)
         rows |= own
-        # A kernel among several of a block costs its share: most of the work is its own.
+        # For views of the user's own; a kernel among several of a block costs its share.
         each = (time.perf_counter() - begun) / (len(landmarks) * len(own))
         seconds |= dict.fromkeys(own, each)
         bar.step()
@@ -189,13 +190,14 @@ def _weights(
     seconds: dict[str, float],
     settings: ViewSettings,
     total: int,
+    landmarks: int,
 ) -> Tensor:
     """The weights of all recipes, most of them 0."""
     densities = torch.stack([left_out.log_density for _, left_out in results])
     families = [recipe.family for recipe in found]
     weights = bootstrap_weights(densities, families, settings.members or _most_members(total))
     scores = [left_out.score for _, left_out in results]
-    return affordable(found, scores, weights, seconds, total, settings.time_limit)
+    return affordable(found, scores, weights, seconds, total, settings.time_limit, landmarks)
 
 
 def _most_members(total: int) -> int:
