@@ -76,7 +76,7 @@ def test_going_on_with_more_series_than_landmarks(
     kind: str, call: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     monkeypatch.setattr(all_series, "_CHUNK", 5)
-    monkeypatch.setattr(fitting, "landmarks_for", lambda total, most: 10)
+    monkeypatch.setattr(fitting, "landmarks_for", lambda *_: 10)
     whole = estimator(kind, members=3).fit(X, Y)
     assert len(whole.committee_.landmarks) == 10
     mine = estimator(kind, members=3, checkpoint=tmp_path)

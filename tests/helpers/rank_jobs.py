@@ -211,30 +211,34 @@ def more(ranks: Ranks, folder: Path) -> dict[str, Any]:
     return found | {"estimated": estimated(ranks, *kinds)}
 
 
+def waves(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Noisy waves (n, 1, 24) of three frequencies and any phase, which windows tell apart, and their frequencies."""
+    random, labels = np.random.default_rng(seed), np.arange(n) % 3
+    cycles = np.arange(24) * (labels[:, None] + 2) / 24 + random.random((n, 1))
+    return (np.sin(2 * np.pi * cycles) + random.normal(size=(n, 24)))[:, None], labels
+
+
 def many_series(ranks: Ranks, folder: Path | None = None, **settings: Any) -> dict[str, Any]:
     """A committee of more series than landmarks, more than one chunk of them on each of two ranks."""
-    X, y = rising(2500, classes=3, noise=3.0)
+    X, y = waves(2500, 0)
     cut = [0, 1100, 2500] if ranks.count == 2 else [0, 2500]
     mine = slice(cut[ranks.rank], cut[ranks.rank + 1])
     batch = SeriesBatch(torch.from_numpy(X.transpose(0, 2, 1)[mine].copy()), first=mine.start)
-    chosen = ViewSettings(**{"kinds": ("windows", "linear", "path", "kernel"), "max_landmarks": 60, **settings})
+    chosen = ViewSettings(**{"kinds": ("windows", "path", "kernel"), "max_landmarks": 60, **settings})
     committee = fit_view_committee(batch, Targets(torch.from_numpy(y), 3), chosen, Shard(ranks, len(batch)))
-    new = SeriesBatch(torch.from_numpy(rising(200, classes=3, noise=3.0, seed=1)[0].transpose(0, 2, 1).copy()))
-    facts = {
-        "members": [member.recipe.name for member in committee.members],
-        "probabilities": committee.probabilities(new),
-    }
-    return facts | {"landmarks": len(committee.landmarks) if isinstance(committee, ViewCommittee) else 0}
+    new = SeriesBatch(torch.from_numpy(waves(200, 1)[0].transpose(0, 2, 1).copy()))
+    members = [member.recipe.name for member in committee.members]
+    landmarks = len(committee.landmarks) if isinstance(committee, ViewCommittee) else 0
+    return {"members": members, "landmarks": landmarks, "probabilities": committee.probabilities(new)}
 
 
 def default_classifier(ranks: Ranks, folder: Path | None = None) -> dict[str, Any]:
     """The classifier of all defaults, of more series than there can be landmarks."""
-    X, y = rising(2200, classes=3, noise=3.0)
+    X, y = waves(2200, 0)
     mine = slice(2200 * ranks.rank // ranks.count, 2200 * (ranks.rank + 1) // ranks.count)
     fitted = SigGPClassifier().fit(X[mine], y[mine], ranks=ranks)
     members = [member.recipe.name for member in fitted.committee_.members]
-    new = rising(200, classes=3, noise=3.0, seed=1)[0]
-    return {"members": members, "probabilities": torch.from_numpy(fitted.predict_proba(new))}
+    return {"members": members, "probabilities": torch.from_numpy(fitted.predict_proba(waves(200, 1)[0]))}
 
 
 def run(count: int, job: str, folder: Path, *, seconds: float = 120.0) -> list[Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,18 +21,33 @@ from siggpde.progress import Progress
 from siggpde.views.base import Block, Rows, rows_of
 from siggpde.views.standard import Standard
 
+log = logging.getLogger(__name__)
+
 _CHUNK = 1024
+_LOG_EVERY = 30.0  # seconds
 _NAME = "sums"
 
 
 @dataclass
 class _Sums:
-    """Of one member: the normal equations of the series seen so far, and the rows of those that decide the noise."""
+    """Of one member: the normal equations of the series seen so far, and the rows of those that decide the noise.
+
+    There is room for all of these rows from the start, and the first `filled` are there: thousands of small tensors,
+    kept from chunk to chunk, would keep the memory of all large ones between them from being used again.
+    """
 
     recipe: Recipe
     norms: Rows | None
     normal: Normal
-    tuned: list[Rows]
+    tuned: Rows
+    filled: int = 0
+
+    @staticmethod
+    def of(recipe: Recipe, landmarks: dict[str, Rows], outputs: int, tuned: int) -> _Sums:
+        """Nothing yet, with room for `tuned` rows."""
+        gram = recipe.mix(landmarks, landmarks).gram
+        room = Rows(gram.new_zeros(tuned, len(gram)), gram.new_zeros(tuned))
+        return _Sums(recipe, recipe.norms(landmarks), Normal.of(gram, outputs), room)
 
     def of_chunk(
         self, rows: dict[str, Rows], landmarks: dict[str, Rows], targets: Targets, wanted: Tensor
@@ -41,6 +58,17 @@ class _Sums:
         normal = Normal(self.normal.whitening, *map(torch.zeros_like, zero))
         normal.add(mixed, targets)
         return normal, Rows(mixed.gram[wanted], mixed.variance[wanted])
+
+    def add(self, normal: Normal, tuned: Rows) -> None:
+        """Adds what `of_chunk` gave."""
+        self.normal.precision += normal.precision
+        self.normal.shift += normal.shift
+        self.keep(tuned)
+
+    def keep(self, tuned: Rows) -> None:
+        part = slice(self.filled, self.filled + len(tuned.variance))
+        self.tuned.gram[part], self.tuned.variance[part] = tuned
+        self.filled = part.stop
 
 
 @dataclass(frozen=True)
@@ -67,22 +95,16 @@ class AllSeries:
         wanted = torch.zeros(len(self.batch), dtype=torch.bool)
         wanted[shard.local_index(shard.select(tuned))] = True
         outputs = self.targets[:2].signs().shape[1]
-        members = [
-            _Sums(recipe, recipe.norms(self.landmarks), Normal.of(self._mixed(recipe).gram, outputs), [])
-            for recipe in chosen
-        ]
+        members = [_Sums.of(recipe, self.landmarks, outputs, int(wanted.sum())) for recipe in chosen]
         self._sum(members, wanted, checkpoint, bar)
         fits = []
         for member in members:
             normal = member.normal
             normal.precision, normal.shift = shard.ranks.all_reduce_sum(normal.precision, normal.shift)
-            local = Rows(*(torch.cat(list(parts)) for parts in zip(*member.tuned, strict=True)))
-            gathered = Rows(shard.all_gather(tuned, local.gram), shard.all_gather(tuned, local.variance))
+            assert member.filled == len(member.tuned.variance)
+            gathered = Rows(*(shard.all_gather(tuned, part) for part in member.tuned))
             fits.append(normal.solve(gathered, self.targets[tuned]))
         return fits, self.targets[tuned]
-
-    def _mixed(self, recipe: Recipe) -> Rows:
-        return recipe.mix(self.landmarks, self.landmarks)
 
     def _sum(self, members: Sequence[_Sums], wanted: Tensor, checkpoint: FitCheckpoint, bar: Progress) -> None:
         done = self._restored(members, checkpoint.read_own(_NAME))
@@ -94,16 +116,20 @@ class AllSeries:
             rows = rows_of(self.blocks, self.standard(self.batch[part]))
             return [member.of_chunk(rows, self.landmarks, mine[part], wanted[part]) for member in members]
 
+        started = logged = time.perf_counter()
         parts = [slice(start, min(start + _CHUNK, total)) for start in range(done, total, _CHUNK)]
         # The transformers of users and other devices are for one thread at a time.
         alone = self.batch.values.device.type != "cpu" or any(block.kind == "features" for block in self.blocks)
         for part, sums in zip(parts, in_order(sums_of, parts, 1 if alone else self.threads), strict=True):
             for member, (normal, tuned) in zip(members, sums, strict=True):
-                member.normal.precision += normal.precision
-                member.normal.shift += normal.shift
-                member.tuned.append(tuned)
+                member.add(normal, tuned)
             checkpoint.write_own(self._state(members, part.stop), _NAME)
             bar.step(by=part.stop - part.start)
+            now = time.perf_counter()
+            if not bar.shown and now - logged > _LOG_EVERY:
+                left = (now - started) * (total - part.stop) / (part.stop - done)
+                log.info("%d of %d series seen, about %.0f s left", part.stop, total, left)
+                logged = now
 
     def _state(self, members: Sequence[_Sums], done: int) -> dict[str, Any]:
         """What `_restored` needs, of the first `done` series of this rank."""
@@ -111,7 +137,7 @@ class AllSeries:
             "of": [self.shard.first, self.shard.size, self.shard.ranks.count],
             "done": done,
             "sums": [(member.normal.precision, member.normal.shift) for member in members],
-            "tuned": [[tuple(rows) for rows in member.tuned] for member in members],
+            "tuned": [[tuple(part[: member.filled] for part in member.tuned)] for member in members],
         }
 
     def _restored(self, members: Sequence[_Sums], state: dict[str, Any] | None) -> int:
@@ -124,5 +150,6 @@ class AllSeries:
         for member, (precision, shift), tuned in zip(members, state["sums"], state["tuned"], strict=True):
             normal = member.normal
             normal.precision, normal.shift = precision.to(normal.precision), shift.to(normal.shift)
-            member.tuned.extend(Rows(*(part.to(normal.shift) for part in rows)) for rows in tuned)
+            for rows in tuned:
+                member.keep(Rows(*(part.to(normal.shift) for part in rows)))
         return state["done"]
