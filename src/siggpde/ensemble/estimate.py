@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import torch
 
+from siggpde.ensemble.landmarks import COMPARED
 from siggpde.ensemble.recipes import recipes
 from siggpde.numerics.threads import usual_threads
 from siggpde.paths import SeriesBatch
@@ -28,7 +29,7 @@ log = logging.getLogger(__name__)
 WORTH_SAYING = 5.0
 """Seconds; shorter fits are not announced."""
 
-_COMPARED, _MEMBERS, _MEMBERS_OF_MANY, _TUNED = 600, 8, 3, 4000  # as in `ensemble.fitting`, about
+_MEMBERS, _MEMBERS_OF_MANY, _TUNED = 8, 5, 6000  # as in `ensemble.fitting` and `ensemble.landmarks`, about
 _THRESHOLD_WINDOWS = 30_000  # of the landmarks, from which every view of windows learns its thresholds
 _START = 0.4  # seconds of a fit of hardly any series
 # A second of one core: steps of words, multiplications, m³ of regressions with all noises, and of decompositions alone.
@@ -88,9 +89,9 @@ def about(seconds: float) -> str:
 
 def _regressions(m: int, series: int, compared: int) -> float:
     """Seconds of torch: comparing so many members on some landmarks, and fitting the best of them to all series."""
-    seconds = compared * min(m, _COMPARED) ** 3 / _REGRESSIONS
+    seconds = compared * min(m, COMPARED) ** 3 / _REGRESSIONS
     if series <= m:
-        return seconds + (min(compared, _MEMBERS) * m**3 / _REGRESSIONS if m > _COMPARED else 0.0)
+        return seconds + (min(compared, _MEMBERS) * m**3 / _REGRESSIONS if m > COMPARED else 0.0)
     products = m * m * (2 * series + min(series, _TUNED))
     return seconds + min(compared, _MEMBERS_OF_MANY) * (2 * m**3 / _DECOMPOSITIONS + products / _PRODUCTS)
 
