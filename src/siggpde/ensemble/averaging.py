@@ -66,8 +66,17 @@ class AveragedMembers(ABC):
     def member_latents(self, batch: SeriesBatch) -> tuple[Tensor, Tensor]:
         """Means (K, n, outputs) and variances (K, n) of the members' latents."""
         size = max(1, min(_CHUNK, _LARGEST_CHUNK // (batch.values.shape[1] * batch.channels)))
-        parts = [self.chunk_latents(chunk) for chunk in batch.split(size)]
-        return torch.cat([mean for mean, _ in parts], dim=1), torch.cat([variance for _, variance in parts], dim=1)
+        means, variances = self.chunk_latents(batch[:size])
+        if len(batch) <= size:
+            return means, variances
+        # Into one place: parts kept from chunk to chunk would keep the memory between them from being used again.
+        count, _, outputs = means.shape
+        whole = means.new_empty(count, len(batch), outputs), variances.new_empty(count, len(batch))
+        whole[0][:, :size], whole[1][:, :size] = means, variances
+        for start in range(size, len(batch), size):
+            part = slice(start, start + size)
+            whole[0][:, part], whole[1][:, part] = self.chunk_latents(batch[part])
+        return whole
 
     def latents(self, batch: SeriesBatch) -> Latents:
         """Mean and variance of the committee's latents."""
