@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from siggpde.ensemble.variational_views import VariationalViewCommittee
 from siggpde.gp.likelihoods.base import Classification
 from siggpde.paths import SeriesBatch
 
-AnyCommittee = Committee | OfViews
+AnyCommittee: TypeAlias = "Committee | OfViews"
 
 
 def classes_of(committee: AnyCommittee) -> int | None:
