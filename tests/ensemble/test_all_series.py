@@ -16,6 +16,7 @@ from siggpde.ensemble.fit_checkpoint import FitCheckpoint
 from siggpde.ensemble.in_order import in_order
 from siggpde.ensemble.recipes import Recipe
 from siggpde.ensemble.regression import Targets
+from siggpde.numerics.threads import limited
 from siggpde.paths import SeriesBatch
 from siggpde.progress import Progress
 from siggpde.views import TransformerView
@@ -94,3 +95,15 @@ def test_results_are_in_order_and_an_error_ends_the_work(threads: int):
     with pytest.raises(ArithmeticError, match="three"):
         found.extend(in_order(failing, range(1000), threads))
     assert max(asked) <= 3 + threads
+
+
+def test_chunks_have_the_threads_of_the_core_where_torch_has_one():
+    def name(_: int) -> str:
+        return threading.current_thread().name
+
+    with limited(2, rows=10):
+        assert torch.get_num_threads() == 1
+        assert all(each.startswith("chunk") for each in in_order(name, range(4)))
+        assert torch.get_num_threads() == 1
+    with limited(1, rows=10):
+        assert set(in_order(name, range(4))) == {threading.current_thread().name}

@@ -75,7 +75,7 @@ class _Sums:
 class AllSeries:
     """The series of this rank, `batch`, the targets of all ranks, and the blocks with the rows of their landmarks.
 
-    `threads` work on chunks side by side, None for as many as torch has; sums are bitwise the same for any number.
+    `threads` work on chunks side by side, None for as many as the core has; sums are bitwise the same for any number.
     """
 
     batch: SeriesBatch

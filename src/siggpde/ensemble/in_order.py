@@ -9,12 +9,14 @@ from typing import TypeVar
 
 import torch
 
+from siggpde.numerics.threads import usual_threads
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
 def in_order(work: Callable[[Item], Result], items: Iterable[Item], threads: int | None = None) -> Iterator[Result]:
-    """The results of `work` for the items, in their order, by `threads` threads; None takes as many as torch has.
+    """The results of `work` for the items, in their order, by `threads` threads; None takes as many as the core has.
 
     Every item is computed by one thread, as with one thread alone, so that results are bitwise the same for any number
     of them; and threads wait for each other at the end of an item only, not after every operation. At most one item a
@@ -25,7 +27,7 @@ def in_order(work: Callable[[Item], Result], items: Iterable[Item], threads: int
         [9, 1, 4]
     """
     before = torch.get_num_threads()
-    threads = before if threads is None else threads
+    threads = usual_threads() if threads is None else threads
     if threads == 1:
         yield from map(work, items)
         return
