@@ -95,7 +95,7 @@ def test_a_page_without_markers_is_left_alone(tmp_path: Path):
     [
         (["--methods", "rocket"], "--methods names rocket"),
         (["--datasets", "Nowhere"], "set SIGGPDE_DATA"),
-        (["--ablation"], "names no part"),
+        (["--methods", "without windows"], "--methods names without windows"),  # only with --ablation
         (["--write", "page.md"], "there is no"),
     ],
 )
