@@ -1,4 +1,4 @@
-"""One cell of the scale benchmark, in a process of its own: `python benchmarks/_scale_cell.py KIND OPTIONS_JSON`.
+"""One cell of the scale benchmark, in a process of its own: `python benchmarks/_scale_cell.py OPTIONS_JSON`.
 
 Prints a JSON object: seconds, wall and CPU, of every stage, and the peak of memory above what imports take.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -59,28 +58,6 @@ def walks(n: int, length: int, channels: int = 2, classes: int = 3) -> tuple[np.
     return np.stack([np.cos(angle), np.sin(angle)], axis=1) + 0.5 * rough, labels
 
 
-def million(n: int, features: int, threads: int) -> dict[str, Any]:
-    """Fit from a file and predict all of it to another; stages by the clock of the fit itself."""
-    from siggpde import SigGPClassifier, predict_stream  # noqa: PLC0415 - they take seconds to import
-
-    with tempfile.TemporaryDirectory() as folder:
-        source, output = Path(folder) / "series.npy", Path(folder) / "out.parquet"
-        labels, name = like_crop(source, n)
-        mapped = np.lib.format.open_memmap(source, mode="r")
-        settings = {"n_features": features, "members": 1, "n_jobs": threads, "cache_dir": Path(folder) / "cache"}
-        classifier = SigGPClassifier(**settings)
-        facts, base = {"data": name}, _reset_peak()
-        facts["fit"], facts["fit_cpu"] = clocked(lambda: classifier.fit(mapped, labels))
-        facts["fit_peak"], facts["imports"] = _peak() - base, base
-        phases = classifier.committee_.members[0].history.phase_seconds
-        facts["signatures"], facts["training"] = phases["set-up"], phases["exact"]
-        facts["other"] = facts["fit"] - facts["signatures"] - facts["training"]
-        base = _reset_peak()
-        facts["predict"], facts["predict_cpu"] = clocked(lambda: predict_stream(classifier, source, output))
-        facts["predict_peak"] = _peak() - base
-    return facts
-
-
 def by_length(kind: str, n: int, points: int, threads: int) -> dict[str, Any]:
     """A fit with defaults, signatures, or k(X, X) with its gradient, of series of so many points."""
     torch.set_num_threads(threads)
@@ -123,4 +100,4 @@ def clocked(call: Callable[[], object]) -> tuple[float, float]:
 
 
 if __name__ == "__main__":
-    print(json.dumps({"million": million, "length": by_length}[sys.argv[1]](**json.loads(sys.argv[2]))))
+    print(json.dumps(by_length(**json.loads(sys.argv[1]))))

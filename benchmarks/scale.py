@@ -1,10 +1,9 @@
-"""How time and memory grow with the number of series and with their length.
+"""How time and memory grow with the length of series; `million.py` has their number.
 
-    python benchmarks/scale.py [--quick] [--only series,length] [--threads N] [--json FILE] [--markdown FILE]
+    python benchmarks/scale.py [--quick] [--threads N] [--json FILE] [--markdown FILE]
 
-`series`: fits from a file of 10^4, 10^5 and 10^6 series (length 46, 24 classes, 500 features), and streams predictions
-of all of them to another file. `length`: signatures, k(X, X) and its gradient, and fits with defaults and without
-averaging down, at 50 to 5000 points. Every cell runs in a process of its own, for its peak of memory.
+Signatures, k(X, X) and its gradient, and fits with defaults and without averaging down, at 50 to 5000 points. Every
+cell runs in a process of its own, for its peak of memory.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ from typing import Any
 
 from _table import _grid, show_seconds
 
-SERIES = (10**4, 10**5, 10**6)
 LENGTHS = (50, 200, 1000, 5000)
 # The series of a cell: few, for at 5000 points k(X, X) takes 12.5 million cells each.
 KINDS = {"signature": 256, "kernel": 16, "gradient": 16, "fit": 120, "fit without averaging": 120}
@@ -29,11 +27,11 @@ _TIMEOUT = 1800
 _LEAST_PEAK = 2.0  # megabytes: less is pages that happened to be there
 
 
-def cell(kind: str, options: dict[str, Any]) -> dict[str, Any]:
+def cell(options: dict[str, Any]) -> dict[str, Any]:
     """What one process measured, or why it could not."""
     command = [sys.executable, *["-S"] * sys.flags.no_site, str(Path(__file__).with_name("_scale_cell.py"))]
     environment = os.environ | {"OMP_NUM_THREADS": str(options["threads"])}
-    arguments = [*command, kind, json.dumps(options)]
+    arguments = [*command, json.dumps(options)]
     try:
         done = subprocess.run(arguments, capture_output=True, text=True, timeout=_TIMEOUT, check=False, env=environment)
     except subprocess.TimeoutExpired:
@@ -52,38 +50,11 @@ def exponent(sizes: list[int], values: list[float | None]) -> str:
     return f"{math.log(grown / value) / math.log(larger / size):.2f}"
 
 
-def by_series(sizes: list[int], threads: int) -> tuple[list[str], list[list[str]], list[dict[str, Any]]]:
-    head = ["series", "fit wall", "fit CPU", "signatures", "training", "other", "fit peak", "predict wall",
-            "predict CPU", "predict peak", "series/s: signatures", "training", "prediction"]  # fmt: skip
-    rows, found = [], []
-    for size in sizes:
-        facts = {"series": size} | cell("million", {"n": size, "features": 500, "threads": threads})
-        found.append(facts)
-        rows.append(_series_row(facts))
-        print("  ".join(rows[-1]), flush=True)
-    keys = ("fit", "fit_cpu", "signatures", "training", "other", "fit_peak", "predict", "predict_cpu", "predict_peak")
-    rows.append(["exponent", *(exponent(sizes, [facts.get(key) for facts in found]) for key in keys), "", "", ""])
-    return head, rows, found
-
-
-def _series_row(facts: dict[str, Any]) -> list[str]:
-    if "failed" in facts:
-        return [f"{facts['series']:,}", facts["failed"], *[""] * 11]
-    times = [show_seconds(facts[key]) for key in ("fit", "fit_cpu", "signatures", "training", "other")]
-    predicting = [show_seconds(facts["predict"]), show_seconds(facts["predict_cpu"])]
-    # Stages are timed by the clock; what a second of computing brings is their share of the CPU's time.
-    share = facts["fit_cpu"] / facts["fit"]
-    rates = [facts["series"] / (facts["signatures"] * share), facts["series"] / (facts["training"] * share)]
-    rates.append(facts["series"] / facts["predict_cpu"])
-    peaks = [_megabytes(facts[key]) for key in ("fit_peak", "predict_peak")]
-    return [f"{facts['series']:,}", *times, peaks[0], *predicting, peaks[1], *(f"{rate:,.0f}" for rate in rates)]
-
-
 def by_length(lengths: list[int], threads: int) -> tuple[list[str], list[list[str]], list[dict[str, Any]]]:
     head = ["what", "series", *(f"{length} points" for length in lengths), "exponent of time", "of memory"]
     rows, found = [], []
     for kind, n in KINDS.items():
-        cells = [cell("length", {"kind": kind, "n": n, "points": length, "threads": threads}) for length in lengths]
+        cells = [cell({"kind": kind, "n": n, "points": length, "threads": threads}) for length in lengths]
         found += [{"what": kind, "series": n, "points": k} | facts for k, facts in zip(lengths, cells, strict=True)]
         shown = [
             facts["failed"] if "failed" in facts else f"{show_seconds(facts['cpu'])}, {_megabytes(facts['peak'])}"
@@ -102,26 +73,17 @@ def _megabytes(amount: float) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--quick", action="store_true", help="at most 10^4 series and 1000 points")
-    parser.add_argument("--only", default="series,length", metavar="NAME", help="series, length, or both")
+    parser.add_argument("--quick", action="store_true", help="at most 1000 points")
     parser.add_argument("--threads", type=int, default=1, metavar="N")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write what was measured as JSON")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables as Markdown")
     options = parser.parse_args()
-    tables = {"series": (by_series, [2000, 10**4] if options.quick else [*SERIES])}
-    tables["length"] = (by_length, [50, 200, 1000] if options.quick else [*LENGTHS])
-    chosen = options.only.split(",")
-    if unknown := set(chosen) - set(tables):
-        parser.error(f"--only names {', '.join(sorted(unknown))}; the tables are {', '.join(tables)}")
     busy = f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores at the start"
     head = f"{platform.machine()}, {options.threads} thread(s); {busy}"
     print(head, flush=True)
-    result, texts = {"head": head}, [head]
-    for name in chosen:
-        measure, sizes = tables[name]
-        headings, rows, result[name] = measure(sizes, options.threads)
-        print("\n".join(["", *_grid(headings, rows, markdown=False), ""]), flush=True)
-        texts += ["", *_grid(headings, rows, markdown=True)]
+    headings, rows, found = by_length([50, 200, 1000] if options.quick else [*LENGTHS], options.threads)
+    print("\n".join(["", *_grid(headings, rows, markdown=False), ""]), flush=True)
+    result, texts = {"head": head, "length": found}, [head, "", *_grid(headings, rows, markdown=True)]
     if options.json:
         options.json.write_text(json.dumps(result, indent=1) + "\n")
     if options.markdown:
