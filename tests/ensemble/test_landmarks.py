@@ -31,3 +31,11 @@ def test_the_order_in_which_series_are_given_does_not_matter():
     other = choose_landmarks(SeriesBatch(x[turned]), 300, 0, Shard(ALONE, 1000))
     assert torch.equal(one.landmarks, turned[other.landmarks])
     assert torch.equal(one.tuned, turned[other.tuned])
+
+
+def test_landmarks_of_few_long_series_are_drawn_at_random():
+    """Not from one end of the order by which they were sorted."""
+    x = walks(300, 4, 1, 6)
+    x[:, :, 0] += torch.linspace(0, 1000, 300).double()[:, None]
+    found = choose_landmarks(SeriesBatch(x), 100, 0, Shard(ALONE, 300))
+    assert 100 < float(found.landmarks.double().mean()) < 200

@@ -31,24 +31,20 @@ class Chosen:
 
 def choose_landmarks(batch: SeriesBatch, count: int, seed: int, shard: Shard) -> Chosen:
     """At most `count` landmarks of the series of all ranks; `batch` are those of this rank."""
-    order = _order(batch, seed, shard)
+    order = _order(batch, shard)
+    if shard.total > min(count, COMPARED):
+        order = order[torch.randperm(shard.total, generator=torch.Generator().manual_seed(seed))]
     if shard.total <= count:
         return Chosen(order, order[:0])
     others = max(shard.total - count, shard.total // 3)
     return Chosen(order[others:], order[: min(others, _TUNED)])
 
 
-def _order(batch: SeriesBatch, seed: int, shard: Shard) -> Tensor:
-    """An order of all series: random above those that are compared.
-
-    It starts from an order of the series by what they are, so that the one in which they were given does not matter:
-    views look at every k-th point of many, and the bootstrap draws weights for one series after the other.
-    """
+def _order(batch: SeriesBatch, shard: Shard) -> Tensor:
+    """An order of all series by what they are, so that the one in which they were given does not matter: views look at
+    every k-th point of many, and the bootstrap draws weights for one series after the other."""
     waves = torch.cos(torch.arange(batch.values.shape[1] * batch.channels, dtype=torch.float64)).to(batch.values)
     keys = torch.cat(
         [torch.where(part.inside()[:, :, None], part.values, 0.0).flatten(1) @ waves for part in batch.split(_CHUNK)]
     )
-    order = shard.all_gather(torch.arange(shard.total), keys).cpu().argsort(stable=True)
-    if shard.total <= COMPARED:
-        return order
-    return order[torch.randperm(shard.total, generator=torch.Generator().manual_seed(seed))]
+    return shard.all_gather(torch.arange(shard.total), keys).cpu().argsort(stable=True)

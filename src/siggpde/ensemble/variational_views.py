@@ -47,8 +47,8 @@ class VariationalMember:
 
     @property
     def alpha(self) -> Tensor:
-        """Weights of the landmarks (m, latents): the mean of the latents is k(X, landmarks) alpha."""
-        return self.whitening @ self.gp.weights
+        """Weights of the landmarks (m, latents): the mean of the latents, scaled, is k(X, landmarks) alpha."""
+        return self.scale.mean * (self.whitening @ self.gp.weights)
 
     def features(self, rows: dict[str, Rows]) -> Features:
         """The features of n series, from the rows of all kernels."""
