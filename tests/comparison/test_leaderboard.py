@@ -59,7 +59,7 @@ def test_failures_resamples_and_infinite_losses_are_shown(tmp_path: Path):
     parts = [record("siggpde", "a", 0.8, 0.3), record("without x", "a", 0.7, 0.4, settings={"x": 1})]
     text = tables([*seeds, *others, broken | {"failed": "out of memory"}, *parts], tmp_path)
     assert "**85.0 ± 5.0**" in text and "| inf |" in text and "seeds 0 to 1, ± standard error" in text
-    assert "| b | failed |" in text and "Failed: siggpde on b, archive 0: out of memory." in text
+    assert "| b | – |" in text and "Failed: siggpde on b, archive 0: out of memory." in text
     assert "### Archive splits: without a part" in text and "| without x | 70.00 |" in text
 
 
