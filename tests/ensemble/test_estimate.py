@@ -52,9 +52,19 @@ def test_fewer_views_take_less_time_and_are_compared_in_fewer_members():
     assert fit_work(linear, landmarks, series).torch < fit_work(views, landmarks, series).torch / 5
 
 
-def test_a_long_fit_is_announced_once_where_it_is_wanted(capfd, monkeypatch: pytest.MonkeyPatch):
-    for name in (None, "siggpde"):  # handlers of commands that were called before
-        monkeypatch.setattr(logging.getLogger(name), "handlers", [])
+@pytest.fixture(autouse=True)
+def as_without_commands():
+    """Commands that were called in this process before have set up the log, which then has the line instead."""
+    log = logging.getLogger("siggpde")
+    handlers, level = log.handlers, log.level
+    log.handlers = []
+    log.setLevel(logging.NOTSET)
+    yield
+    log.handlers = handlers
+    log.setLevel(level)
+
+
+def test_a_long_fit_is_announced_once_where_it_is_wanted(capfd):
     for shown in (None, False):
         with Progress(shown) as bar:
             announce(bar, *sizes(7494, 8))
