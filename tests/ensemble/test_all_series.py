@@ -15,7 +15,7 @@ from siggpde.ensemble.all_series import AllSeries
 from siggpde.ensemble.fit_checkpoint import FitCheckpoint
 from siggpde.ensemble.in_order import in_order
 from siggpde.ensemble.recipes import Recipe
-from siggpde.ensemble.regression import Targets
+from siggpde.ensemble.targets import Targets
 from siggpde.numerics.threads import limited
 from siggpde.paths import SeriesBatch
 from siggpde.progress import Progress

@@ -10,7 +10,8 @@ from helpers.view_data import generator, standardised, walks
 from siggpde.ensemble import recipes as recipes_module
 from siggpde.ensemble import regression as module
 from siggpde.ensemble.recipes import Recipe
-from siggpde.ensemble.regression import LeftOut, Targets, fit_exact
+from siggpde.ensemble.regression import LeftOut, fit_exact
+from siggpde.ensemble.targets import Targets
 from siggpde.paths import SeriesBatch
 from siggpde.views import KernelView, PathView, View, WindowsView
 from siggpde.windows import WindowSettings

@@ -16,7 +16,7 @@ from helpers.random_paths import few
 from helpers.view_data import generator
 from siggpde.ensemble import link as module
 from siggpde.ensemble.link import ClassLink, fit_link
-from siggpde.ensemble.regression import Targets
+from siggpde.ensemble.targets import Targets
 
 
 def latents(n: int, classes: int, seed: int, strength: float = 1.0) -> tuple[Tensor, Tensor, Targets]:

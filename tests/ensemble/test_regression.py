@@ -9,17 +9,24 @@ from torch import Tensor
 from helpers.random_paths import few
 from helpers.view_data import dense, generator, left_out_one_by_one, random_rows
 from siggpde.ensemble import regression as module
-from siggpde.ensemble.regression import NOISES, Normal, Regression, Targets, fit_exact
+from siggpde.ensemble.regression import NOISES, Normal, Regression, fit_exact
+from siggpde.ensemble.targets import Targets
 from siggpde.views.base import Rows
 
 SOME_NOISES = (NOISES[0], NOISES[5], NOISES[-1])
 
 
-def targets_of(n: int, classes: int | None, weighted: bool, seed: int) -> Targets:
+GROUPS = (3, 1, 4, 3, 2)  # sizes, again and again
+
+
+def targets_of(n: int, classes: int | None, weighted: bool, seed: int, grouped: bool = False) -> Targets:
     random = generator(seed)
     y = torch.randn(n, generator=random).double() if classes is None else torch.arange(n) % classes
     weights = torch.rand(n, generator=random).double() + 0.2 if weighted else None
-    return Targets(y, classes, None if weights is None else weights * (n / weights.sum()))
+    groups = torch.arange(n).repeat_interleave(torch.tensor(GROUPS).repeat(n)[:n])[:n] if grouped else None
+    if groups is not None:
+        groups = groups[torch.randperm(n, generator=random)]
+    return Targets(y, classes, None if weights is None else weights * (n / weights.sum()), groups)
 
 
 def ones(targets: Targets) -> Tensor:
@@ -27,14 +34,15 @@ def ones(targets: Targets) -> Tensor:
 
 
 @pytest.mark.parametrize("noise", SOME_NOISES)
+@pytest.mark.parametrize("grouped", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("classes", [None, 2, 3])
 def test_left_out_is_a_refit_without_the_series(
-    classes: int | None, weighted: bool, noise: float, monkeypatch: pytest.MonkeyPatch
+    classes: int | None, weighted: bool, grouped: bool, noise: float, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(module, "NOISES", (noise,))
     rows, _ = random_rows(18, 40, 0, tail=0.3)
-    targets = targets_of(18, classes, weighted, 1)
+    targets = targets_of(18, classes, weighted, 1, grouped)
     fitted, left_out = fit_exact(rows, targets)
     assert fitted.noise == noise
     slow = left_out_one_by_one(rows, targets, noise, fitted.amplitude)
@@ -47,21 +55,22 @@ def test_left_out_is_a_refit_without_the_series(
 
 
 @pytest.mark.parametrize("noise", SOME_NOISES)
+@pytest.mark.parametrize("grouped", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("classes", [None, 3])
 def test_left_out_of_landmarks_is_a_refit_too(
-    classes: int | None, weighted: bool, noise: float, monkeypatch: pytest.MonkeyPatch
+    classes: int | None, weighted: bool, grouped: bool, noise: float, monkeypatch: pytest.MonkeyPatch
 ):
     """The model is that of the whitened features; what these leave of the variance is added to every prediction."""
     monkeypatch.setattr(module, "NOISES", (noise,))
     n, m = 30, 8
     everything, _ = random_rows(n, 40, 3)
-    targets = targets_of(n, classes, weighted, 4)
+    targets = targets_of(n, classes, weighted, 4, grouped)
     rows = Rows(everything.gram[:, :m], everything.variance)
     normal = Normal.of(everything.gram[:m, :m], targets.signs().shape[1])
     for part in (slice(0, 11), slice(11, n)):
         normal.add(Rows(rows.gram[part], rows.variance[part]), targets[part])
-    some = torch.arange(3, n, 2)
+    some = torch.arange(3, n, 2) if targets.groups is None else (targets.groups > 3).nonzero()[:, 0]  # whole groups
     fitted, left_out = normal.solve(Rows(rows.gram[some], rows.variance[some]), targets[some])
     phi = rows.gram @ normal.whitening
     slow = left_out_one_by_one(Rows(phi @ phi.T, rows.variance), targets, noise, fitted.amplitude)

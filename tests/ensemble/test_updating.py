@@ -14,7 +14,8 @@ from siggpde.distributed.ranks import ALONE
 from siggpde.distributed.shard import Shard
 from siggpde.ensemble import updating
 from siggpde.ensemble.fitting import ViewSettings, fit_view_committee
-from siggpde.ensemble.regression import Normal, Regression, Targets, fit_exact, whitening_of
+from siggpde.ensemble.regression import Normal, Regression, fit_exact, whitening_of
+from siggpde.ensemble.targets import Targets
 from siggpde.ensemble.updating import Posterior, update_views
 from siggpde.ensemble.view_committee import ViewCommittee
 from siggpde.paths import SeriesBatch

@@ -16,8 +16,8 @@ from siggpde.distributed.shard import Shard
 from siggpde.ensemble.feature_gp import FeatureGP, Features, leading_whitening, whitened
 from siggpde.ensemble.fitting import ViewSettings, fit_view_committee
 from siggpde.ensemble.natural_ascent import Ascent
-from siggpde.ensemble.regression import Targets
 from siggpde.ensemble.starting import Start
+from siggpde.ensemble.targets import Targets
 from siggpde.ensemble.variational_fitting import AscentSettings, fit_variational, update_variational
 from siggpde.ensemble.variational_views import VariationalMember, VariationalViewCommittee
 from siggpde.ensemble.view_committee import ViewCommittee

@@ -17,7 +17,7 @@ from siggpde.distributed.shard import Shard
 from siggpde.ensemble import averaging as module
 from siggpde.ensemble.averaging import average_latents
 from siggpde.ensemble.fitting import ViewSettings, fit_view_committee
-from siggpde.ensemble.regression import Targets
+from siggpde.ensemble.targets import Targets
 from siggpde.ensemble.view_committee import ViewCommittee
 from siggpde.paths import SeriesBatch
 from siggpde.views import TransformerView

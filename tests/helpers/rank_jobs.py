@@ -21,7 +21,7 @@ from siggpde import SigGPClassifier
 from siggpde.distributed.ranks import Ranks
 from siggpde.distributed.shard import Shard, all_labels
 from siggpde.ensemble.fitting import ViewSettings, fit_view_committee
-from siggpde.ensemble.regression import Targets
+from siggpde.ensemble.targets import Targets
 from siggpde.ensemble.view_committee import ViewCommittee
 from siggpde.gp.likelihoods import Bernoulli, Gaussian, LeastSquares, Likelihood, Softmax, StudentT
 from siggpde.gp.model import SignatureGP

@@ -10,8 +10,9 @@ from siggpde.distributed.shard import Shard
 from siggpde.ensemble.averaging import average_latents
 from siggpde.ensemble.link import fit_link
 from siggpde.ensemble.recipes import Recipe
-from siggpde.ensemble.regression import Targets, fit_exact
+from siggpde.ensemble.regression import fit_exact
 from siggpde.ensemble.starting import Start
+from siggpde.ensemble.targets import Targets
 from siggpde.ensemble.variational_fitting import AscentSettings, fit_variational
 from siggpde.ensemble.variational_views import VariationalViewCommittee
 from siggpde.ensemble.view_committee import ViewCommittee, ViewMember

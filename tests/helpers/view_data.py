@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from siggpde.ensemble.regression import Targets
+from siggpde.ensemble.targets import Targets
 from siggpde.paths import PathOptions, SeriesBatch
 from siggpde.views import KernelView, PathView, View, WindowsView
 from siggpde.views.base import Rows
@@ -105,12 +105,13 @@ def dense(
 
 
 def left_out_one_by_one(rows: Rows, targets: Targets, noise: float, amplitude: float) -> Posterior:
-    """Every series predicted by a regression on all the others."""
+    """Every series predicted by a regression on all those of other groups."""
     n = len(targets)
+    groups = list(range(n)) if targets.groups is None else targets.groups.tolist()
     weights = torch.ones(n).double() if targets.weights is None else targets.weights
     means, variances = [], []
     for i in range(n):
-        rest = torch.tensor([j for j in range(n) if j != i])
+        rest = torch.tensor([j for j in range(n) if groups[j] != groups[i]])
         found = dense(
             rows.gram[rest][:, rest],
             rows.gram[i : i + 1, rest],

@@ -15,7 +15,8 @@ from siggpde.distributed.shard import Shard
 from siggpde.ensemble.fit_checkpoint import FitCheckpoint
 from siggpde.ensemble.in_order import in_order
 from siggpde.ensemble.recipes import Recipe
-from siggpde.ensemble.regression import LeftOut, Normal, Regression, Targets
+from siggpde.ensemble.regression import LeftOut, Normal, Regression
+from siggpde.ensemble.targets import Targets
 from siggpde.paths import SeriesBatch
 from siggpde.progress import Progress
 from siggpde.views.base import Block, Rows, rows_of

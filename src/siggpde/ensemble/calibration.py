@@ -11,7 +11,8 @@ from siggpde.ensemble.averaging import AveragedMembers, average_latents
 from siggpde.ensemble.link import fit_link
 from siggpde.ensemble.mixture import NormalMixture
 from siggpde.ensemble.recalibration import recalibrate
-from siggpde.ensemble.regression import LeftOut, Targets
+from siggpde.ensemble.regression import LeftOut
+from siggpde.ensemble.targets import Targets
 
 Committee = TypeVar("Committee", bound=AveragedMembers)
 

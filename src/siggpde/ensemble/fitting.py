@@ -18,8 +18,9 @@ from siggpde.ensemble.estimate import announce
 from siggpde.ensemble.fit_checkpoint import FitCheckpoint
 from siggpde.ensemble.landmarks import COMPARED, choose_landmarks
 from siggpde.ensemble.recipes import Recipe, kernels_of, recipes
-from siggpde.ensemble.regression import LeftOut, Regression, Targets, fit_exact
+from siggpde.ensemble.regression import LeftOut, Regression, fit_exact
 from siggpde.ensemble.row_costs import row_seconds
+from siggpde.ensemble.targets import Targets
 from siggpde.ensemble.view_committee import ViewCommittee, ViewMember
 from siggpde.ensemble.weight_space import WeightCommittee, without_series
 from siggpde.ensemble.weights import bootstrap_weights
@@ -69,7 +70,8 @@ def fit_view_committee(
     checkpoint = checkpoint or FitCheckpoint(None)
     earlier = checkpoint.read()
     standard = Standard.fit(batch, shard.ranks)
-    taken = choose_landmarks(batch, _landmark_count(batch, shard.total, settings), settings.seed, shard)
+    most = _landmark_count(batch, shard.total, settings)
+    taken = choose_landmarks(batch, most, settings.seed, shard, targets.groups)
     landmarks = standard(all_gather_series(shard, taken.landmarks, batch))
     own_targets, count = targets[taken.landmarks], len(taken.landmarks)
     if shard.total > count:
@@ -94,7 +96,7 @@ def fit_view_committee(
         results = _compare(found, rows, own_targets, compared, bar)
         if earlier is None:
             seconds = row_seconds(blocks, landmarks, shard.ranks.broadcast(lambda: measured))
-            weights = _weights(found, results, seconds, settings, shard.total, count)
+            weights = _weights(found, results, own_targets[:compared], seconds, settings, shard.total, count)
             _report(found, results, weights)
         else:
             weights = earlier["weights"].to(batch.values.device)
@@ -187,6 +189,7 @@ def _compare(
 def _weights(
     found: Sequence[Recipe],
     results: Sequence[tuple[Regression, LeftOut]],
+    compared: Targets,
     seconds: dict[str, float],
     settings: ViewSettings,
     total: int,
@@ -195,7 +198,8 @@ def _weights(
     """The weights of all recipes, most of them 0."""
     densities = torch.stack([left_out.log_density for _, left_out in results])
     families = [recipe.family for recipe in found]
-    weights = bootstrap_weights(densities, families, settings.members or _most_members(total))
+    most = settings.members or _most_members(total)
+    weights = bootstrap_weights(densities, families, most, groups=compared.groups)
     scores = [left_out.score for _, left_out in results]
     return affordable(found, scores, weights, seconds, total, settings.time_limit, landmarks)
 

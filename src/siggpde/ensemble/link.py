@@ -25,7 +25,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from siggpde.ensemble.regression import Targets
+from siggpde.ensemble.targets import Targets
 from siggpde.gp.bounded_search import minimize_bounded
 
 _PROBIT = math.pi / 8

@@ -9,8 +9,9 @@ Where all training series are landmarks the regression is exact: :math:`\alpha =
 :math:`B B^T = (K + \lambda)^{-1}`. Otherwise it is that of the features :math:`\phi(X) = R^T k_X`, whitened by
 :math:`R R^T = K^{-1}`: with :math:`\Phi^T \Phi = V s V^T` the weights are :math:`R V (s + \lambda)^{-1} V^T \Phi^T Y`
 and the root :math:`R V (s / (s + \lambda))^{1/2}`. The noise is the one with the best leave-one-out predictions, which
-one eigendecomposition gives for all levels; the amplitude is :math:`\sigma^2 = \mathrm{mean}(e_i^2 Q_{ii})` of the
-leave-one-out errors :math:`e_i`, whose variances at unit amplitude are :math:`1 / Q_{ii}`.
+one eigendecomposition gives for all levels (of series in groups, those of `ensemble.groups`); the amplitude is
+:math:`\sigma^2 = \mathrm{mean}(e_i^2 Q_{ii})` of the leave-one-out errors :math:`e_i`, whose variances at unit
+amplitude are :math:`1 / Q_{ii}`.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from siggpde.ensemble.groups import Groups
+from siggpde.ensemble.targets import Targets
 from siggpde.views.base import Rows
 
 NOISES = tuple(10.0 ** (k / 2) for k in range(-10, 5))
-_TEMPERATURES = tuple(2.0 ** (k / 2) for k in range(13))
 _TIE = 1e-4  # nats a series: of noise levels as good as each other the smaller is taken
 _RANK = 1e-9  # eigenvalues of K below this share of the largest carry no digits
 _EXPLAINED = 1e-3  # directions of which the data explain a smaller share are left out of the root of a large member
@@ -67,51 +69,6 @@ class Regression:
         return Regression(self.alpha.to(device), self.root.to(device), self.noise, self.amplitude, counts)
 
 
-@dataclass(frozen=True)
-class Targets:
-    """y (n,): labels 0..classes-1, or numbers where `classes` is None; `weights` (n,) of series, on average 1."""
-
-    y: Tensor
-    classes: int | None
-    weights: Tensor | None = None
-
-    def __len__(self) -> int:
-        return len(self.y)
-
-    def __getitem__(self, rows: Tensor | slice) -> Targets:
-        weights = None if self.weights is None else self.weights[rows]
-        return Targets(self.y[rows], self.classes, weights)
-
-    def signs(self) -> Tensor:
-        """What is regressed on, (n, outputs) in float64: ±1 for every class, or the numbers."""
-        if self.classes is None:
-            return self.y.double()[:, None]
-        return 2.0 * torch.nn.functional.one_hot(self.y.long(), self.classes).double() - 1.0
-
-    def log_density(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, float]:
-        """log p (n,) of the targets for means (n, outputs) and variances of y (n,), and the prior of the temperature.
-
-        Of classes, a softmax of the means times the best of a few temperatures, of which one label in n + 2 is assumed
-        to be unpredictable: a few series all predicted right are no proof of certainty.
-        """
-        n = len(self)
-        if self.classes is None:
-            squared = (self.y.double() - mean[:, 0]).square() / variance
-            return -0.5 * (squared + variance.log() + math.log(2 * math.pi)), 0.0
-        lapse = 1 / (n + 2)
-        factors = torch.tensor(_TEMPERATURES, dtype=torch.float64, device=mean.device)
-        chances = torch.softmax(factors[:, None, None] * mean, dim=2)
-        own = chances.gather(2, self.y.long().expand(len(factors), n)[:, :, None])[:, :, 0]
-        logs = ((1 - lapse) * own + lapse / self.classes).log()
-        prior = 0.5 * (factors / 4.0).log().square() / n
-        best = int((prior - self.average(logs)).argmin())
-        return logs[best], float(prior[best])
-
-    def average(self, values: Tensor) -> Tensor:
-        """The mean over the series, the last axis, with their weights."""
-        return values.mean(-1) if self.weights is None else (values * self.weights).sum(-1) / self.weights.sum()
-
-
 def fit_exact(rows: Rows, targets: Targets) -> tuple[Regression, LeftOut]:
     """The regression with all n training series as landmarks; their rows (n, n), the constant included."""
     gram, tail = rows.gram, (rows.variance - rows.gram.diagonal()).clamp_min(0.0)
@@ -121,11 +78,17 @@ def fit_exact(rows: Rows, targets: Targets) -> tuple[Regression, LeftOut]:
     share, vectors = torch.linalg.eigh(weighed)
     share = _without_errors(share)
     turned, squares = vectors.T @ wanted, vectors.square()
+    groups = None if targets.groups is None else Groups.of(targets.groups)
 
     def at(noise: float) -> tuple[Tensor, Tensor, Tensor]:
         gain = 1 / (share + noise)
-        solved, inverse = vectors @ (gain[:, None] * turned), squares @ gain
-        errors = solved / inverse[:, None]
+        solved = vectors @ (gain[:, None] * turned)
+        if groups is None:
+            inverse = squares @ gain
+            errors = solved / inverse[:, None]
+        else:
+            errors, variance = groups.solve(vectors * gain.sqrt(), solved)
+            inverse = 1 / variance
         return errors if scale is None else errors / scale, inverse, solved
 
     noise, left_out, amplitude = _best_noise(at, targets, outputs)
@@ -225,15 +188,22 @@ class Normal:
         squares, outputs = features.square(), targets.signs()
         weights = 1.0 if targets.weights is None else targets.weights
         tail = (rows.variance - squares.sum(1)).clamp_min(0.0)
+        groups = None if targets.groups is None else Groups.of(targets.groups)
+        scale = torch.ones_like(tail)[:, None] if targets.weights is None else targets.weights.sqrt()[:, None]
 
         def at(noise: float) -> tuple[Tensor, Tensor, Tensor]:
             gain = 1 / (share + noise)
             weight = gain[:, None] * turned
-            leverage = squares @ gain * weights
-            rest = (1 - leverage).clamp_min(1e-9)
+            errors = outputs - features @ weight
+            if groups is None:
+                inverse = 1 / (1 - squares @ gain * weights).clamp_min(1e-9)
+                errors = errors * inverse[:, None]
+            else:
+                errors, inverse = groups.solve(features * gain.sqrt() * scale, errors * scale, complement=True)
+                errors = errors / scale
             # The variance of a left-out target is noise / w / (1 - h), and what no landmark explains beside it.
-            variance = noise / weights / rest + tail
-            return (outputs - features @ weight) / rest[:, None], 1 / (variance * weights), weight
+            variance = noise / weights * inverse + tail
+            return errors, 1 / (variance * weights), weight
 
         noise, left_out, amplitude = _best_noise(at, targets, outputs)
         _, _, weight = at(noise)

@@ -23,7 +23,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from siggpde.ensemble.regression import Regression, Targets, whitening_of
+from siggpde.ensemble.regression import Regression, whitening_of
+from siggpde.ensemble.targets import Targets
 from siggpde.ensemble.view_committee import ViewCommittee
 from siggpde.paths import SeriesBatch
 from siggpde.views.base import Rows

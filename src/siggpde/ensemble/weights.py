@@ -24,11 +24,15 @@ _HEDGE, _HEDGE_SERIES = 0.3, 50
 
 
 def bootstrap_weights(
-    log_densities: Tensor, families: Sequence[Hashable] | None = None, most: int = _MOST, seed: int = 0
+    log_densities: Tensor,
+    families: Sequence[Hashable] | None = None,
+    most: int = _MOST,
+    seed: int = 0,
+    groups: Tensor | None = None,
 ) -> Tensor:
     """Weights (K,) that sum to 1, at most `most` of them not zero, from log densities (K, n) of left-out series.
 
-    `families` are those of the members; None hedges nothing.
+    `families` are those of the members; None hedges nothing. Series of one of the `groups` (n,) are drawn together.
 
     Examples:
         >>> bootstrap_weights(torch.tensor([[-0.1] * 50, [-0.5] * 50]).double()).round(decimals=3)
@@ -36,7 +40,9 @@ def bootstrap_weights(
     """
     n = log_densities.shape[1]
     random = torch.Generator().manual_seed(seed)
-    draws = torch.rand(_DRAWS, n, generator=random, dtype=torch.float64).clamp_min(1e-12).log().neg()
+    together = torch.arange(n) if groups is None else groups.cpu().unique(return_inverse=True)[1]
+    count = int(together.max()) + 1
+    draws = torch.rand(_DRAWS, count, generator=random, dtype=torch.float64).clamp_min(1e-12).log().neg()[:, together]
     draws = (draws / draws.sum(1, keepdim=True)).to(log_densities.device)
     scores = n * draws @ log_densities.double().T
     weights = torch.softmax(scores / _TEMPER, dim=1).mean(0)

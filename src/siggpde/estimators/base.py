@@ -23,6 +23,7 @@ from siggpde.paths.sharding import pad_to_longest
 if TYPE_CHECKING:
     from siggpde.ensemble.committee import Committee
     from siggpde.ensemble.of_views import OfViews
+    from siggpde.estimators.beside import Beside
     from siggpde.explain import Importances, SeriesExplanation
 
 
@@ -65,11 +66,17 @@ class SeriesEstimator:
     summary_: dict[str, Any]
 
     def _train(
-        self, X: Any, y: Tensor, classes: int | None, class_weight: tuple[float, ...] | None, shard: Shard
+        self,
+        X: Any,
+        y: Tensor,
+        beside: Beside,
+        shard: Shard,
+        classes: int | None = None,
+        class_weight: tuple[float, ...] | None = None,
     ) -> dict[str, Any]:
         """The attributes of a fitted estimator, by name; the estimator itself is not changed.
 
-        X are the series of this rank, y the targets of all ranks.
+        X are the series of this rank, y the targets of all ranks, and `beside` what else is known of all their series.
         """
         from siggpde.estimators.fit_settings import fit_settings, preparation_of  # noqa: PLC0415 - predictions need none
 
@@ -93,7 +100,9 @@ class SeriesEstimator:
             minus_shortest, longest = shard.ranks.all_reduce_max(torch.stack([-counts.min(), counts.max()])).tolist()
             attributes["length_range_"] = (-minus_shortest, longest)
             attributes["fingerprint_"] = data_fingerprint(batch, y, shard)
-            attributes["committee_"] = self._fit_method()(batch.to(device), y.to(device), classes, settings, shard)
+            attributes["committee_"] = self._fit_method()(
+                batch.to(device), y.to(device), classes, settings, beside.to(device), shard
+            )
         return attributes | {
             "preparation_": preparation, "n_series_": len(y), "seconds_": time.perf_counter() - started
         }  # fmt: skip
@@ -195,6 +204,12 @@ class SeriesEstimator:
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "committee_")
+
+    def get_metadata_routing(self) -> Any:
+        """Which of `groups` and `sample_weight` scikit-learn passes on to `fit` (aeon's base classes refuse it)."""
+        from sklearn.base import BaseEstimator  # noqa: PLC0415 - takes long to import
+
+        return BaseEstimator.get_metadata_routing(self)  # pyright: ignore[reportArgumentType]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # pyright: ignore[reportAttributeAccessIssue]

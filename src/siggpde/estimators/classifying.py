@@ -11,6 +11,7 @@ import torch
 from siggpde.distributed.ranks import ALONE, Ranks
 from siggpde.distributed.shard import Shard, all_labels
 from siggpde.estimators.base import SeriesEstimator
+from siggpde.estimators.beside import check_beside, warn_of_confined_classes
 from siggpde.estimators.targets import check_labels, class_indices, class_weights
 from siggpde.gp.likelihood_names import names_for
 
@@ -23,8 +24,11 @@ class ClassifierMethods(SeriesEstimator):
     classes_: np.ndarray
     n_classes_: int
 
-    def fit(self, X: Any, y: Any, *, ranks: Ranks = ALONE) -> Any:
+    def fit(self, X: Any, y: Any, *, groups: Any = None, sample_weight: Any = None, ranks: Ranks = ALONE) -> Any:
         """Learns from series X and their labels y (n_cases,): strings, integers or bools.
+
+        `groups` (n_cases,) name what a series is part of: a person, a recording, a day. Everything that is decided on
+        left-out series is then decided on left-out groups. `sample_weight` (n_cases,) says what a series counts.
 
         With `ranks` from `siggpde.connect`, each process passes its own series and labels; all of them then have the
         model of all the series, and rank 0 saves it.
@@ -36,7 +40,10 @@ class ClassifierMethods(SeriesEstimator):
         if len(classes) < 2:
             raise ValueError(f"y has only one class, {classes.tolist()[0]!r}; a classifier needs two or more")
         weights = class_weights(self.class_weight, classes, indices)
-        attributes = self._train(X, torch.from_numpy(indices), len(classes), weights, shard)
+        beside, labels = check_beside(groups, sample_weight, shard), torch.from_numpy(indices)
+        if beside.groups is not None and ranks.leads:
+            warn_of_confined_classes(classes, labels, beside.groups)
+        attributes = self._train(X, labels, beside, shard, len(classes), weights)
         counts = np.bincount(indices).tolist()
         attributes["summary_"] = {"labels": dict(zip(map(str, classes), counts, strict=True))}
         self._set_fitted(attributes | class_attributes(classes))

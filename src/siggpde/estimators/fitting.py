@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from siggpde.distributed.shard import Shard
+from siggpde.estimators.beside import Beside
 from siggpde.paths import PathOptions, SeriesBatch
 from siggpde.paths.sharding import fingerprint
 from siggpde.views import TransformerView, View
@@ -39,7 +40,9 @@ class FitSettings:
     keep_series: bool = True
 
 
-def data_fingerprint(batch: SeriesBatch, y: Tensor, shard: Shard, settings: FitSettings | None = None) -> str:
+def data_fingerprint(
+    batch: SeriesBatch, y: Tensor, shard: Shard, settings: FitSettings | None = None, beside: Beside | None = None
+) -> str:
     """A hash of the training data, and of the settings that affect the result; the same for any number of ranks."""
     relevant = None
     if settings is not None:
@@ -47,7 +50,8 @@ def data_fingerprint(batch: SeriesBatch, y: Tensor, shard: Shard, settings: FitS
         relevant = {name: getattr(settings, name) for name in names}
         kinds, own = settings.views
         relevant["views"] = kinds, tuple(map(_described, own))
-    return fingerprint(shard, batch, y, relevant)
+    more = [part for part in (beside.groups, beside.weights) if part is not None] if beside is not None else []
+    return fingerprint(shard, batch, y, relevant, *more)
 
 
 def _described(view: View) -> Any:

@@ -17,6 +17,7 @@ from torch import Tensor
 from siggpde.distributed.shard import Shard
 from siggpde.ensemble.committee import Committee, Member
 from siggpde.ensemble.fit_checkpoint import FIT_FILES
+from siggpde.estimators.beside import Beside
 from siggpde.estimators.fitting import FitSettings
 from siggpde.gp.inducing import OrthogonalSignatureFeatures
 from siggpde.gp.kernel import SignatureKernel
@@ -33,6 +34,7 @@ PAPER_PATH = PathOptions(base_point=False)
 PAPER_MODEL = "SigGPDE as published: all words by the PDE of the kernel, the first words as inducing variables, Nadam"
 
 _BATCH = 50
+_VALIDATION = 0.2
 _EVALUATIONS = 20  # of a phase: every 250 of 5000 iterations, as in the paper's experiments
 _TOL, _ROUGH_TOL = 1e-6, 1e-2
 _MAX_LOG_NORM = 10.0
@@ -57,12 +59,15 @@ def check_paper_settings(likelihood: str, members: Any) -> None:
 
 
 def fit_by_the_paper(
-    batch: SeriesBatch, y: Tensor, classes: int | None, settings: FitSettings, shard: Shard
+    batch: SeriesBatch, y: Tensor, classes: int | None, settings: FitSettings, beside: Beside, shard: Shard
 ) -> Committee:
     """A committee of one model. y: labels 0..classes-1, or numbers for None.
 
-    `batch` are the series of this rank's `shard`, padded as those of all; y are the targets of all.
+    `batch` are the series of this rank's `shard`, padded as those of all; y are the targets of all. Validation leaves
+    out whole groups.
     """
+    if beside.weights is not None:
+        raise ValueError("sample_weight is for method='views'; with method='paper' leave it out")
     transform = PathTransform(settings.options or PAPER_PATH).fit(batch, ranks=shard.ranks)
     paths = transform.paths(batch)
     model = paper_model(paths, paper_likelihood(settings, classes), settings, shard)
@@ -76,6 +81,7 @@ def fit_by_the_paper(
         (paths.values, y[shard.rows]),
         PaperSchedule(settings.max_iter, _BATCH, evaluate_every=max(1, settings.max_iter // _EVALUATIONS)),
         lengths=paths.lengths,
+        validation=_VALIDATION if beside.groups is None else _split_by_groups(beside.groups, settings.seed),
         seed=settings.seed,
         time_limit=settings.time_limit,
         progress=settings.progress,
@@ -134,6 +140,15 @@ def starting_scales(paths: SeriesBatch, shard: Shard) -> Tensor:
             break
         theta *= min(_SHRINK, (_MAX_LOG_NORM / largest) ** 0.25)  # log k grows by theta^4 at the most, at first
     return theta
+
+
+def _split_by_groups(groups: Tensor, seed: int) -> tuple[list[int], list[int]]:
+    """Rows for training and for validation, of which groups drawn at random make up a fifth or a little more."""
+    numbers, counts = groups.cpu().unique(return_counts=True)
+    order = torch.randperm(len(numbers), generator=torch.Generator().manual_seed(seed))
+    before = counts[order].cumsum(0) - counts[order]
+    held = torch.isin(groups.cpu(), numbers[order[before < _VALIDATION * len(groups)]])
+    return (~held).nonzero()[:, 0].tolist(), held.nonzero()[:, 0].tolist()
 
 
 def _best_nlpp(history: History) -> float | None:

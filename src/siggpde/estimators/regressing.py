@@ -12,6 +12,7 @@ from torch import Tensor
 from siggpde.distributed.ranks import ALONE, Ranks
 from siggpde.distributed.shard import Shard
 from siggpde.estimators.base import SeriesEstimator
+from siggpde.estimators.beside import check_beside
 from siggpde.estimators.targets import check_numbers
 from siggpde.gp.likelihood_names import names_for
 
@@ -27,8 +28,8 @@ class RegressorMethods(SeriesEstimator):
     target_shift_: float
     target_scale_: float
 
-    def fit(self, X: Any, y: Any, *, ranks: Ranks = ALONE) -> Any:
-        """Learns from series X and their targets y (n_cases,), finite numbers; `ranks` as for the classifier."""
+    def fit(self, X: Any, y: Any, *, groups: Any = None, sample_weight: Any = None, ranks: Ranks = ALONE) -> Any:
+        """Learns from series X and their targets y (n_cases,), finite numbers; the others as for the classifier."""
         with ranks.together():
             local = self._targets(y)
         shard, targets = Shard(ranks, len(local)), ranks.all_gather_rows(local)
@@ -36,7 +37,7 @@ class RegressorMethods(SeriesEstimator):
         counts = self.likelihood == "poisson"
         # Standardised, because the prior has mean 0 and the noise is searched on a grid: any unit and offset fit alike.
         shift, scale = (0.0, 1.0) if counts else (mean, spread if spread > 1e-12 * abs(mean) else 1.0)
-        attributes = self._train(X, (targets - shift) / scale, None, None, shard)
+        attributes = self._train(X, (targets - shift) / scale, check_beside(groups, sample_weight, shard), shard)
         attributes |= {"target_shift_": shift, "target_scale_": scale}
         attributes["summary_"] = {"target_mean": mean, "target_spread": spread}
         self._set_fitted(attributes)

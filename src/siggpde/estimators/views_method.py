@@ -15,12 +15,13 @@ from torch import Tensor
 from siggpde.distributed.shard import Shard
 from siggpde.ensemble.fit_checkpoint import FitCheckpoint
 from siggpde.ensemble.fitting import ViewSettings, fit_view_committee
-from siggpde.ensemble.regression import Targets
 from siggpde.ensemble.starting import Start
+from siggpde.ensemble.targets import Targets
 from siggpde.ensemble.variational_fitting import AscentSettings, fit_variational
 from siggpde.ensemble.variational_views import VariationalViewCommittee
 from siggpde.ensemble.view_committee import ViewCommittee
 from siggpde.ensemble.weight_space import WeightCommittee
+from siggpde.estimators.beside import Beside
 from siggpde.estimators.fitting import FitSettings, data_fingerprint
 from siggpde.gp.likelihood_names import LikelihoodName
 from siggpde.paths import SeriesBatch
@@ -36,7 +37,7 @@ _SMALLEST_RATE = 1e-3
 
 
 def fit_by_views(
-    batch: SeriesBatch, y: Tensor, classes: int | None, settings: FitSettings, shard: Shard
+    batch: SeriesBatch, y: Tensor, classes: int | None, settings: FitSettings, beside: Beside, shard: Shard
 ) -> ViewCommittee | WeightCommittee | VariationalViewCommittee:
     """The committee of views, in weight space where no series may be kept. y: labels 0..classes-1, or numbers for None.
 
@@ -44,10 +45,12 @@ def fit_by_views(
     closed form take the best of the members in closed form, or as many as `settings.members` says, to go on from.
     """
     started = time.perf_counter()
-    checkpoint = _checkpoint(batch, y, settings, shard)
+    checkpoint = _checkpoint(batch, y, settings, beside, shard)
     by_class = _class_weights(y, settings)
     if LikelihoodName(settings.likelihood).closed_form:
-        return _regressions(batch, y, classes, settings, by_class, shard, checkpoint)
+        return _regressions(batch, y, classes, settings, by_class, beside, shard, checkpoint)
+    if beside.weights is not None:
+        raise ValueError(f"sample_weight is for the closed form, not for likelihood={settings.likelihood!r}")
     if not settings.keep_series:
         raise ValueError(
             f"likelihood={settings.likelihood!r} needs the landmark series to predict; take likelihood='auto' with "
@@ -60,7 +63,7 @@ def fit_by_views(
     compared = (y + 0.5).log() - offset if counts else y
     limit = settings.time_limit
     closed = replace(settings, members=settings.members or 1, time_limit=None if limit is None else limit / 2)
-    chosen = _regressions(batch, compared, classes, closed, by_class, shard, checkpoint)
+    chosen = _regressions(batch, compared, classes, closed, by_class, beside, shard, checkpoint)
     assert isinstance(chosen, ViewCommittee)
     return fit_variational(
         chosen,
@@ -73,12 +76,12 @@ def fit_by_views(
     )
 
 
-def _checkpoint(batch: SeriesBatch, y: Tensor, settings: FitSettings, shard: Shard) -> FitCheckpoint:
+def _checkpoint(batch: SeriesBatch, y: Tensor, settings: FitSettings, beside: Beside, shard: Shard) -> FitCheckpoint:
     if settings.cache_dir is not None:
         log.info("cache_dir is not used: method='views' keeps no signatures")
     if settings.checkpoint is None:
         return FitCheckpoint(None)
-    run = data_fingerprint(batch, y, shard, settings)
+    run = data_fingerprint(batch, y, shard, settings, beside)
     return FitCheckpoint(settings.checkpoint, run, settings.resume, shard.ranks)
 
 
@@ -90,12 +93,21 @@ def _class_weights(y: Tensor, settings: FitSettings) -> Tensor | None:
     return by_class / by_class[y.long()].mean()
 
 
+def _weights(y: Tensor, by_class: Tensor | None, beside: Beside) -> Tensor | None:
+    """What every series counts, (n,), 1 on average."""
+    if by_class is None or beside.weights is None:
+        return beside.weights if by_class is None else by_class[y.long()]
+    weights = by_class[y.long()] * beside.weights
+    return weights / weights.mean()
+
+
 def _regressions(
     batch: SeriesBatch,
     y: Tensor,
     classes: int | None,
     settings: FitSettings,
     by_class: Tensor | None,
+    beside: Beside,
     shard: Shard,
     checkpoint: FitCheckpoint,
 ) -> ViewCommittee | WeightCommittee:
@@ -104,7 +116,7 @@ def _regressions(
         kinds = tuple(kind for kind in kinds if kind not in NEED_SERIES)
     committee = fit_view_committee(
         batch,
-        Targets(y, classes, None if by_class is None else by_class[y.long()]),
+        Targets(y, classes, _weights(y, by_class, beside), beside.groups),
         ViewSettings(
             kinds=kinds,
             own=own,
