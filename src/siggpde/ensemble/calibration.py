@@ -10,6 +10,7 @@ import torch
 from siggpde.ensemble.averaging import AveragedMembers, average_latents
 from siggpde.ensemble.link import fit_link
 from siggpde.ensemble.mixture import NormalMixture
+from siggpde.ensemble.nesting import Fold
 from siggpde.ensemble.recalibration import recalibrate
 from siggpde.ensemble.regression import LeftOut
 from siggpde.ensemble.targets import Targets
@@ -17,16 +18,31 @@ from siggpde.ensemble.targets import Targets
 Committee = TypeVar("Committee", bound=AveragedMembers)
 
 
-def calibrated(committee: Committee, left_out: Sequence[LeftOut], targets: Targets) -> Committee:
+def calibrated(committee: Committee, folds: Sequence[Fold], targets: Targets) -> Committee:
     """The committee with its link or recalibration, fitted to left-out series that are averaged as new ones are."""
-    means = torch.stack([each.mean for each in left_out])
-    variances = torch.stack([each.variance for each in left_out])
+    rows = torch.cat([fold.rows for fold in folds])
     if targets.classes is not None:
-        average = average_latents(means, variances, committee.weights)
-        committee.link = fit_link(average.mean, average.variance, targets)
+        parts = [average_latents(fold.means, fold.variances, fold.weights) for fold in folds]
+        mean, variance = (torch.cat(part) for part in zip(*parts, strict=True))
+        committee.link = fit_link(mean, variance, targets[rows])
         return committee
-    noises = [member.noise_variance for member in committee.averaged]
-    total = variances + torch.tensor(noises, dtype=variances.dtype, device=variances.device)[:, None]
-    mixture = NormalMixture(means[:, :, 0], total, committee.weights)
-    committee.recalibration = recalibrate(mixture.deviations(targets.y))
+    deviations = []
+    for fold in folds:
+        total = fold.variances + fold.noise_variances[:, None]
+        mixture = NormalMixture(fold.means[:, :, 0], total, fold.weights)
+        deviations.append(mixture.deviations(targets.y[fold.rows]))
+    committee.recalibration = recalibrate(torch.cat(deviations))
     return committee
+
+
+def as_one_fold(committee: AveragedMembers, left_out: Sequence[LeftOut]) -> Fold:
+    """The left-out predictions of the members as they are, where so many series chose them that it hardly flatters."""
+    means = torch.stack([each.mean for each in left_out])
+    noises = [member.noise_variance for member in committee.averaged]
+    return Fold(
+        rows=torch.arange(means.shape[1], device=means.device),
+        means=means,
+        variances=torch.stack([each.variance for each in left_out]),
+        noise_variances=torch.tensor(noises, dtype=means.dtype, device=means.device),
+        weights=committee.weights,
+    )

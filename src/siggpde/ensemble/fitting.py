@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -13,10 +14,12 @@ from torch import Tensor
 from siggpde.distributed.shard import Shard
 from siggpde.ensemble.all_series import AllSeries
 from siggpde.ensemble.budget import affordable, landmarks_for, landmarks_in_a_model
-from siggpde.ensemble.calibration import calibrated
+from siggpde.ensemble.calibration import as_one_fold, calibrated
 from siggpde.ensemble.estimate import announce
 from siggpde.ensemble.fit_checkpoint import FitCheckpoint
 from siggpde.ensemble.landmarks import COMPARED, choose_landmarks
+from siggpde.ensemble.left_out_record import LeftOutRecord
+from siggpde.ensemble.nesting import Fold, nested_folds
 from siggpde.ensemble.recipes import Recipe, kernels_of, recipes
 from siggpde.ensemble.regression import LeftOut, Regression, fit_exact
 from siggpde.ensemble.row_costs import row_seconds
@@ -34,7 +37,7 @@ from siggpde.views.standard import Standard
 log = logging.getLogger(__name__)
 
 MAX_LANDMARKS = 1500
-_MANY_MEMBERS = 1000  # series up to which more members cost little
+_MEMBERS, _FEWER_MEMBERS = 8, 5
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,7 @@ def fit_view_committee(
     checkpoint = checkpoint or FitCheckpoint(None)
     earlier = checkpoint.read()
     standard = Standard.fit(batch, shard.ranks)
+    settings = replace(settings, members=settings.members or _most_members(batch, shard.total, settings))
     most = _landmark_count(batch, shard.total, settings)
     taken = choose_landmarks(batch, most, settings.seed, shard, targets.groups)
     landmarks = standard(all_gather_series(shard, taken.landmarks, batch))
@@ -96,17 +100,25 @@ def fit_view_committee(
         results = _compare(found, rows, own_targets, compared, bar)
         if earlier is None:
             seconds = row_seconds(blocks, landmarks, shard.ranks.broadcast(lambda: measured))
-            weights = _weights(found, results, own_targets[:compared], seconds, settings, shard.total, count)
+            weigh = partial(_weights, found, seconds=seconds, settings=settings, total=shard.total, landmarks=count)
+            weights = weigh(torch.stack([left_out.log_density for _, left_out in results]), own_targets[:compared])
+            folds = None
+            if compared == shard.total:
+                folds = nested_folds([left_out for _, left_out in results], own_targets, weigh)
             _report(found, results, weights)
         else:
             weights = earlier["weights"].to(batch.values.device)
+            folds = None if earlier["folds"] is None else [Fold(**state) for state in earlier["folds"]]
         chosen = weights.nonzero()[:, 0].tolist()
         kept = [block.keep(kernels_of(found[index] for index in chosen)) for block in blocks]
         blocks = [block for block in kept if block is not None]
         if earlier is None:
             numbers = [index for index, block in enumerate(kept) if block is not None]
             recipe_states = [found[index].state() for index in chosen]
-            checkpoint.write({"views": numbers, "recipes": recipe_states, "weights": weights[chosen]})
+            fold_states = None if folds is None else [vars(fold) for fold in folds]
+            checkpoint.write(
+                {"views": numbers, "recipes": recipe_states, "weights": weights[chosen], "folds": fold_states}
+            )
         bar.start("members", len(chosen))
         if shard.total <= count:
             fits = [
@@ -123,17 +135,35 @@ def fit_view_committee(
     ]
     committee = ViewCommittee(standard, landmarks, blocks, members, weights[chosen].to(batch.values.device))
     left_out = [each for _, each in fits]
+    folds = folds or [as_one_fold(committee, left_out)]
+    complete = shard.total <= count
     if settings.keep_series:
-        return calibrated(committee, left_out, tuned)
-    reduced, more = without_series(committee, complete=shard.total <= count)
+        committee.left_out = LeftOutRecord.of(committee, left_out, tuned, exact=complete)
+        return calibrated(committee, folds, tuned)
+    reduced, more = without_series(committee, complete=complete)
+    missing = committee.weights @ torch.stack(more)
+    folds = [
+        replace(fold, variances=fold.variances + (missing[fold.rows] if complete else missing.mean())) for fold in folds
+    ]
     for each, variance in zip(left_out, more, strict=True):
-        each.variance = each.variance + (variance if shard.total <= count else variance.mean())
-    return calibrated(reduced, left_out, tuned)
+        each.variance = each.variance + (variance if complete else variance.mean())
+    reduced.left_out = LeftOutRecord.of(reduced, left_out, tuned, exact=False)
+    return calibrated(reduced, folds, tuned)
+
+
+def _most_members(batch: SeriesBatch, total: int, settings: ViewSettings) -> int:
+    """Eight; but fewer where with these, and not with eight, all series can be landmarks of a small model."""
+    with_all, with_fewer = (_most_landmarks(batch, members, settings) for members in (_MEMBERS, _FEWER_MEMBERS))
+    return _FEWER_MEMBERS if with_all < total <= with_fewer else _MEMBERS
+
+
+def _most_landmarks(batch: SeriesBatch, members: int, settings: ViewSettings) -> int:
+    numbers = batch.values.shape[1] * (batch.channels + (0 if batch.times is None else 2))  # times are float64
+    return min(settings.max_landmarks, landmarks_in_a_model(numbers, members))
 
 
 def _landmark_count(batch: SeriesBatch, total: int, settings: ViewSettings) -> int:
-    numbers = batch.values.shape[1] * (batch.channels + (0 if batch.times is None else 2))  # times are float64
-    most = min(settings.max_landmarks, landmarks_in_a_model(numbers, settings.members or _most_members(total)))
+    most = _most_landmarks(batch, settings.members or _MEMBERS, settings)
     return landmarks_for(total, most, batch.values.shape[1], batch.channels, settings.time_limit)
 
 
@@ -188,24 +218,19 @@ def _compare(
 
 def _weights(
     found: Sequence[Recipe],
-    results: Sequence[tuple[Regression, LeftOut]],
+    densities: Tensor,
     compared: Targets,
+    *,
     seconds: dict[str, float],
     settings: ViewSettings,
     total: int,
     landmarks: int,
 ) -> Tensor:
-    """The weights of all recipes, most of them 0."""
-    densities = torch.stack([left_out.log_density for _, left_out in results])
+    """The weights of all recipes, most of them 0, from their log densities (K, n) of left-out series."""
     families = [recipe.family for recipe in found]
-    most = settings.members or _most_members(total)
-    weights = bootstrap_weights(densities, families, most, groups=compared.groups)
-    scores = [left_out.score for _, left_out in results]
+    weights = bootstrap_weights(densities, families, settings.members or _MEMBERS, groups=compared.groups)
+    scores = (-compared.average(densities)).tolist()
     return affordable(found, scores, weights, seconds, total, settings.time_limit, landmarks)
-
-
-def _most_members(total: int) -> int:
-    return 8 if total <= _MANY_MEMBERS else 5
 
 
 def _report(found: Sequence[Recipe], results: Sequence[tuple[Regression, LeftOut]], weights: Tensor) -> None:

@@ -13,12 +13,16 @@ The regression on ±1 knows neither how sure it is nor which classes are taken f
 predictions of left-out series, to which A and b are fitted as a multinomial logistic regression would be. Priors:
 log temperature about N(log 4, 1), A about N(temperature I, 1), b about N(0, 1). What is uncertain about a left-out
 series is in that temperature already, so the excess w is the variance beyond that of nearly all left-out series.
+
+Labels may mean nothing. Against that speak the probabilities of left-out series, L nats more than their class
+frequencies r give. With even odds beforehand, and evidence tempered by 2 since series are alike, the probability of it
+is :math:`\pi = 1 / (1 + e^{L / 2})`, and predictions are :math:`(1 - \pi) p + \pi r`.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,7 +34,8 @@ from siggpde.gp.bounded_search import minimize_bounded
 
 _PROBIT = math.pi / 8
 _LAPSE = 0.3
-_USUAL = 0.99  # the quantile of the variances of left-out series above which variance counts
+_USUAL = 0.999  # the quantile of the variances of left-out series above which variance counts
+_TEMPER = 2.0  # of the evidence against labels that mean nothing
 _LOWEST, _HIGHEST = math.log(0.25), math.log(512.0)
 _LARGEST_EXPONENT = 80.0
 _CHUNK = 2**22
@@ -39,12 +44,18 @@ _OPTIONS = {"maxiter": 200, "maxfun": 400, "ftol": 1e-10, "gtol": 1e-6}
 
 @dataclass
 class ClassLink:
-    """A (classes, classes), b (classes,), the usual variance, and the lapse: the share of labels nothing foresees."""
+    """A (classes, classes), b (classes,), the usual variance, and the lapse: the share of labels nothing foresees.
+
+    `frequencies` (classes,) are those of the training series, and `nothing` the probability that the series tell no
+    more than these.
+    """
 
     mixing: Tensor
     offset: Tensor
     usual_variance: float
     lapse: float
+    frequencies: Tensor | None = None
+    nothing: float = 0.0
 
     @torch.no_grad()
     def probabilities(self, mean: Tensor, variance: Tensor) -> Tensor:
@@ -56,15 +67,17 @@ class ClassLink:
             _chances(self.mixing, self.offset, mu, w)
             for mu, w in zip(mean.split(rows), excess.split(rows), strict=True)
         ]
-        return torch.cat(parts) * (1 - self.lapse) + self.lapse / classes
+        chances = torch.cat(parts) * (1 - self.lapse) + self.lapse / classes
+        if self.frequencies is None:
+            return chances
+        return (1 - self.nothing) * chances + self.nothing * self.frequencies
 
     def state(self) -> dict[str, Any]:
-        return {
-            "mixing": self.mixing, "offset": self.offset, "usual_variance": self.usual_variance, "lapse": self.lapse
-        }  # fmt: skip
+        return vars(self).copy()
 
     def to(self, device: torch.device | str) -> ClassLink:
-        return ClassLink(self.mixing.to(device), self.offset.to(device), self.usual_variance, self.lapse)
+        frequencies = None if self.frequencies is None else self.frequencies.to(device)
+        return replace(self, mixing=self.mixing.to(device), offset=self.offset.to(device), frequencies=frequencies)
 
 
 def _chances(mixing: Tensor, offset: Tensor, mean: Tensor, excess: Tensor | None) -> Tensor:
@@ -119,4 +132,8 @@ def fit_link(mean: Tensor, variance: Tensor, targets: Targets) -> ClassLink:
     best = torch.tensor(result.x).to(start).view_as(start)
     link = best if bool(torch.isfinite(best).all()) else start
     usual = float(variance.quantile(_USUAL)) if n else 0.0
-    return ClassLink(link[:, :-1].clone(), link[:, -1].clone(), usual, lapse)
+    counts = torch.zeros(classes, dtype=torch.float64, device=mean.device).index_add_(0, labels[:, 0], weights)
+    frequencies = counts / counts.sum()
+    told = float(log_likelihood(mean @ link[:, :-1].T + link[:, -1]) - weights @ frequencies.log()[labels[:, 0]])
+    nothing = 1 / (1 + math.exp(min(told / _TEMPER, _LARGEST_EXPONENT)))
+    return ClassLink(link[:, :-1].clone(), link[:, -1].clone(), usual, lapse, frequencies, nothing)

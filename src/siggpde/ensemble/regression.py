@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -34,15 +35,26 @@ _LEFT_OUT = 0.01  # the share of the mean variance of left-out series by which t
 _SMALL = 512  # landmarks up to which a root is kept whole and in float64
 
 
+class Level(NamedTuple):
+    """Left-out predictions at one level of the noise: mean (n, outputs), variance of the latent (n,), the log density
+    (n,) of each series' own target, less the prior of its temperature, and the variance of the noise of numbers."""
+
+    mean: Tensor
+    variance: Tensor
+    log_density: Tensor
+    noise_variance: float
+
+
 @dataclass
 class LeftOut:
     """Predictions of series from all the others: mean (n, outputs), variance of the latent (n,), the score (nats a
-    series), and the log probability or density of each series' own target (n,)."""
+    series), and the log probability or density of each series' own target (n,); `levels` has those at every noise."""
 
     mean: Tensor
     variance: Tensor
     score: float
     log_density: Tensor
+    levels: list[Level]
 
 
 @dataclass
@@ -110,6 +122,7 @@ def _best_noise(at, targets: Targets, outputs: Tensor) -> tuple[float, LeftOut, 
     `at(noise)` returns the errors (n, outputs), and 1 / variance (n,) of the left-out (weighted) targets.
     """
     best: tuple[float, LeftOut, float] | None = None
+    levels: list[Level] = []
     weights = 1.0 if targets.weights is None else targets.weights
     for noise in NOISES:
         errors, inverse, _ = at(noise)
@@ -120,9 +133,12 @@ def _best_noise(at, targets: Targets, outputs: Tensor) -> tuple[float, LeftOut, 
         mean = outputs - errors
         log_density, prior = targets.log_density(mean, variance)
         score = prior - float(targets.average(log_density))
-        if math.isfinite(score) and (best is None or score < best[1].score - _TIE):
-            latent = (variance - amplitude * noise / weights).clamp_min(0.0)
-            best = noise, LeftOut(mean, latent, score, log_density), amplitude
+        if not math.isfinite(score):
+            continue
+        latent = (variance - amplitude * noise / weights).clamp_min(0.0)
+        levels.append(Level(mean, latent, log_density - prior, amplitude * noise))
+        if best is None or score < best[1].score - _TIE:
+            best = noise, LeftOut(mean, latent, score, log_density, levels), amplitude
     if best is None:
         raise ArithmeticError("no noise level gave finite leave-one-out errors; look for outliers in X and y")
     return best

@@ -20,6 +20,8 @@ rounding, landmarks stand for all series, as a random sample does: :math:`\Phi^T
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
@@ -59,6 +61,8 @@ def update_views(committee: ViewCommittee, batch: SeriesBatch, y: Tensor) -> Non
     ]
     committee.spans = spans
     committee.members = members
+    if committee.left_out is not None:
+        committee.left_out = replace(committee.left_out, exact=False)
 
 
 def whitenings(committee: ViewCommittee) -> list[Tensor]:

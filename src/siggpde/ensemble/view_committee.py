@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from siggpde.ensemble.averaging import AveragedMembers
+from siggpde.ensemble.left_out_record import LeftOutRecord
 from siggpde.ensemble.link import ClassLink
 from siggpde.ensemble.recalibration import Recalibration
 from siggpde.ensemble.recipes import Recipe
@@ -65,7 +66,8 @@ class ViewCommittee(AveragedMembers):
     """Members and their weights (K,), which sum to 1; `link` for classes, `recalibration` for numbers.
 
     `landmarks` are the series, standardised, that all blocks and members refer to; `class_weights` (classes,) what a
-    series of each class counts, 1 on average over the training series, None for all alike. `spans` keeps what updates
+    series of each class counts, 1 on average over the training series, None for all alike. `left_out` are training
+    series as the others predict them; models saved by earlier versions have none. `spans` keeps what updates
     need of the landmarks (`ensemble.updating`) from one to the next, and is not part of the model.
     """
 
@@ -77,6 +79,7 @@ class ViewCommittee(AveragedMembers):
     link: ClassLink | None = None
     recalibration: Recalibration | None = None
     class_weights: Tensor | None = None
+    left_out: LeftOutRecord | None = None
     spans: list[Tensor] | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -94,6 +97,7 @@ class ViewCommittee(AveragedMembers):
             weights=self.weights.to(device),
             link=None if self.link is None else self.link.to(device),
             class_weights=None if self.class_weights is None else self.class_weights.to(device),
+            left_out=None if self.left_out is None else self.left_out.to(device),
             spans=None,
         )
         vars(self).update(vars(moved))

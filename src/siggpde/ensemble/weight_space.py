@@ -26,6 +26,7 @@ import torch
 from torch import Tensor
 
 from siggpde.ensemble.averaging import AveragedMembers
+from siggpde.ensemble.left_out_record import LeftOutRecord
 from siggpde.ensemble.link import ClassLink
 from siggpde.ensemble.recalibration import Recalibration
 from siggpde.ensemble.recipes import CONSTANT, Recipe
@@ -89,6 +90,7 @@ class WeightCommittee(AveragedMembers):
     weights: Tensor
     link: ClassLink | None = None
     recalibration: Recalibration | None = None
+    left_out: LeftOutRecord | None = None
 
     @property
     def averaged(self) -> Sequence[WeightMember]:
@@ -104,6 +106,7 @@ class WeightCommittee(AveragedMembers):
             members=[member.to(device) for member in self.members],
             weights=self.weights.to(device),
             link=None if self.link is None else self.link.to(device),
+            left_out=None if self.left_out is None else self.left_out.to(device),
         )
         vars(self).update(vars(moved))
         return self

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from siggpde.ensemble.left_out_record import LeftOutRecord
 from siggpde.ensemble.link import ClassLink
 from siggpde.ensemble.of_views import OfViews
 from siggpde.ensemble.recalibration import Recalibration
@@ -39,6 +40,7 @@ def view_committee_state(committee: OfViews) -> dict[str, Any]:
         recalibration = committee.recalibration
         state["link"] = None if committee.link is None else committee.link.state()
         state["recalibration"] = None if recalibration is None else asdict(recalibration)
+        state["left_out"] = None if committee.left_out is None else committee.left_out.state()
     if isinstance(committee, WeightCommittee):
         members = [_weight_member_state(member) for member in committee.members]
         return {"kind": "weights", **state, "centres": committee.centres, "members": members}
@@ -65,7 +67,13 @@ def view_committee_from_state(state: Mapping[str, Any], transformers: Mapping[st
     if kind == "weights":
         blocks = SavedBlocks(state["blocks"], None, transformers)
         return WeightCommittee(
-            standard, blocks, state["centres"], [_weight_member(member) for member in members], weights, *_ends(state)
+            standard,
+            blocks,
+            state["centres"],
+            [_weight_member(member) for member in members],
+            weights,
+            *_ends(state),
+            _left_out(state),
         )
     if kind not in ("views", "variational"):
         raise ModelFileError(f"the model is a committee of {kind!r}, which is not known here; upgrade siggpde")
@@ -78,7 +86,9 @@ def view_committee_from_state(state: Mapping[str, Any], transformers: Mapping[st
         variational = [VariationalMember.from_state(member) for member in members]
         return VariationalViewCommittee(standard, landmarks, blocks, variational, weights)
     exact = [_member(member) for member in members]
-    return ViewCommittee(standard, landmarks, blocks, exact, weights, *_ends(state), state["class_weights"])
+    return ViewCommittee(
+        standard, landmarks, blocks, exact, weights, *_ends(state), state["class_weights"], _left_out(state)
+    )
 
 
 def classes_of(committee: OfViews) -> set[int | None]:
@@ -97,6 +107,12 @@ def _ends(state: Mapping[str, Any]) -> tuple[ClassLink | None, Recalibration | N
     return None if link is None else ClassLink(**link), None if recalibration is None else Recalibration(
         **recalibration
     )
+
+
+def _left_out(state: Mapping[str, Any]) -> LeftOutRecord | None:
+    """None for models of versions before there was one."""
+    record = state.get("left_out")
+    return None if record is None else LeftOutRecord.from_state(record)
 
 
 def _member_state(member: ViewMember) -> dict[str, Any]:
