@@ -17,6 +17,7 @@ from torch import Tensor
 
 from siggpde.ensemble.link import ClassLink
 from siggpde.ensemble.mixture import NormalMixture
+from siggpde.ensemble.novelty import Novelty, Scores
 from siggpde.ensemble.recalibration import Recalibration
 from siggpde.ensemble.recipes import Recipe
 from siggpde.paths import SeriesBatch
@@ -42,12 +43,25 @@ class AveragedMember(Protocol):
     def noise_variance(self) -> float: ...
 
 
+class Judged(NamedTuple):
+    """Means (K, n, outputs) and variances (K, n) of the members' latents, and how unlike the training series the n
+    series are; None where that is not known."""
+
+    means: Tensor
+    variances: Tensor
+    scores: Scores | None
+
+
 class AveragedMembers(ABC):
-    """Members and their weights (K,), which sum to 1; `link` for classes, `recalibration` for numbers."""
+    """Members and their weights (K,), which sum to 1; `link` for classes, `recalibration` for numbers.
+
+    With `novelty`, predictions of series that are unlike all training series tend to what is known without looking.
+    """
 
     weights: Tensor
     link: ClassLink | None
     recalibration: Recalibration | None
+    novelty: Novelty | None
 
     @property
     @abstractmethod
@@ -82,22 +96,44 @@ class AveragedMembers(ABC):
         """Mean and variance of the committee's latents."""
         return average_latents(*self.member_latents(batch), self.weights)
 
-    def probabilities(self, batch: SeriesBatch) -> Tensor:
-        """Class probabilities (n, classes) in float64, rows summing to 1."""
-        assert self.link is not None
-        chances = self.link.probabilities(*self.latents(batch))
-        return chances / chances.sum(dim=1, keepdim=True)
-
-    def mixture(self, batch: SeriesBatch) -> NormalMixture:
-        """The predictive distribution of numbers."""
+    def judged(self, batch: SeriesBatch) -> Judged:
+        """Everything that predictions of the series are made of."""
         means, variances = self.member_latents(batch)
-        noises = [member.noise_variance for member in self.averaged]
-        total = variances + torch.tensor(noises, dtype=variances.dtype, device=variances.device)[:, None]
-        return NormalMixture(means[:, :, 0], total, self.weights, self.recalibration)
+        if self.novelty is None or batch.facts is None:
+            return Judged(means, variances, None)
+        return Judged(means, variances, self.novelty.scores(self.target_variances(variances), batch.facts))
 
-    def mean_and_variance(self, batch: SeriesBatch) -> tuple[Tensor, Tensor]:
+    def target_variances(self, variances: Tensor) -> Tensor:
+        """Variances (K, n) of targets, from those of latents."""
+        noises = [member.noise_variance for member in self.averaged]
+        return variances + torch.tensor(noises, dtype=variances.dtype, device=variances.device)[:, None]
+
+    def probabilities(self, batch: SeriesBatch, judged: Judged | None = None) -> Tensor:
+        """Class probabilities (n, classes) in float64, rows summing to 1; `judged`, if given, is of this batch."""
+        assert self.link is not None
+        judged = judged or self.judged(batch)
+        chances = self.link.probabilities(*average_latents(judged.means, judged.variances, self.weights))
+        chances = chances / chances.sum(dim=1, keepdim=True)
+        if judged.scores is None or self.link.frequencies is None:
+            return chances
+        assert self.novelty is not None
+        trust = self.novelty.trust(judged.scores.score).to(chances)[:, None]
+        return trust * chances + (1 - trust) * self.link.frequencies
+
+    def mixture(self, batch: SeriesBatch, judged: Judged | None = None) -> NormalMixture:
+        """The predictive distribution of numbers: far from all training series it has their mean 0 and variance 1."""
+        judged = judged or self.judged(batch)
+        means, total = judged.means[:, :, 0], self.target_variances(judged.variances)
+        if judged.scores is not None:
+            assert self.novelty is not None
+            trust = self.novelty.trust(judged.scores.score).to(means)
+            total = trust * total + (1 - trust) * (1 + trust * means.square())
+            means = trust * means
+        return NormalMixture(means, total, self.weights, self.recalibration)
+
+    def mean_and_variance(self, batch: SeriesBatch, judged: Judged | None = None) -> tuple[Tensor, Tensor]:
         """Mean and variance of y, two (n,)."""
-        return self.mixture(batch).mean_and_variance()
+        return self.mixture(batch, judged).mean_and_variance()
 
     def log_predictive(self, batch: SeriesBatch, y: Tensor) -> Tensor:
         """log p(y | x) of every series, (n,)."""
@@ -106,9 +142,9 @@ class AveragedMembers(ABC):
             return self.mixture(batch).log_density(y)
         return self.probabilities(batch).gather(1, y.long()[:, None])[:, 0].log()
 
-    def quantiles(self, batch: SeriesBatch, probabilities: list[float]) -> Tensor:
+    def quantiles(self, batch: SeriesBatch, probabilities: list[float], judged: Judged | None = None) -> Tensor:
         """Quantiles of y, (n, probabilities)."""
-        return self.mixture(batch).quantiles(probabilities)
+        return self.mixture(batch, judged).quantiles(probabilities)
 
 
 def average_latents(means: Tensor, variances: Tensor, weights: Tensor) -> Latents:

@@ -20,6 +20,7 @@ from siggpde.ensemble.fit_checkpoint import FitCheckpoint
 from siggpde.ensemble.landmarks import COMPARED, choose_landmarks
 from siggpde.ensemble.left_out_record import LeftOutRecord
 from siggpde.ensemble.nesting import Fold, nested_folds
+from siggpde.ensemble.novelty import Novelty
 from siggpde.ensemble.recipes import Recipe, kernels_of, recipes
 from siggpde.ensemble.regression import LeftOut, Regression, fit_exact
 from siggpde.ensemble.row_costs import row_seconds
@@ -137,8 +138,12 @@ def fit_view_committee(
     left_out = [each for _, each in fits]
     folds = folds or [as_one_fold(committee, left_out)]
     complete = shard.total <= count
+    known = taken.landmarks if complete else taken.tuned.sort().values
+    facts = (
+        None if batch.facts is None else shard.all_gather(known, batch.facts[shard.local_index(shard.select(known))])
+    )
     if settings.keep_series:
-        committee.left_out = LeftOutRecord.of(committee, left_out, tuned, exact=complete)
+        _remember(committee, left_out, tuned, facts, exact=complete)
         return calibrated(committee, folds, tuned)
     reduced, more = without_series(committee, complete=complete)
     missing = committee.weights @ torch.stack(more)
@@ -147,8 +152,24 @@ def fit_view_committee(
     ]
     for each, variance in zip(left_out, more, strict=True):
         each.variance = each.variance + (variance if complete else variance.mean())
-    reduced.left_out = LeftOutRecord.of(reduced, left_out, tuned, exact=False)
+    _remember(reduced, left_out, tuned, facts, exact=False)
     return calibrated(reduced, folds, tuned)
+
+
+def _remember(
+    committee: ViewCommittee | WeightCommittee,
+    left_out: Sequence[LeftOut],
+    targets: Targets,
+    facts: Tensor | None,
+    exact: bool,
+) -> None:
+    """Keeps what new series are compared with: left-out series, and how unusual a series can be."""
+    record = LeftOutRecord.of(committee, left_out, targets, exact)
+    committee.left_out = record
+    if facts is not None:
+        labels = None if targets.classes is None else targets.y
+        variances = committee.target_variances(record.variances)
+        committee.novelty = Novelty.fit(variances, committee.weights, facts, labels, targets.groups)
 
 
 def _most_members(batch: SeriesBatch, total: int, settings: ViewSettings) -> int:

@@ -15,6 +15,7 @@ from torch import Tensor
 from siggpde.ensemble.averaging import AveragedMembers
 from siggpde.ensemble.left_out_record import LeftOutRecord
 from siggpde.ensemble.link import ClassLink
+from siggpde.ensemble.novelty import Novelty
 from siggpde.ensemble.recalibration import Recalibration
 from siggpde.ensemble.recipes import Recipe
 from siggpde.ensemble.regression import Regression
@@ -80,6 +81,7 @@ class ViewCommittee(AveragedMembers):
     recalibration: Recalibration | None = None
     class_weights: Tensor | None = None
     left_out: LeftOutRecord | None = None
+    novelty: Novelty | None = None
     spans: list[Tensor] | None = field(default=None, repr=False, compare=False)
 
     @property

@@ -28,6 +28,7 @@ from torch import Tensor
 from siggpde.ensemble.averaging import AveragedMembers
 from siggpde.ensemble.left_out_record import LeftOutRecord
 from siggpde.ensemble.link import ClassLink
+from siggpde.ensemble.novelty import Novelty
 from siggpde.ensemble.recalibration import Recalibration
 from siggpde.ensemble.recipes import CONSTANT, Recipe
 from siggpde.ensemble.view_committee import ViewCommittee, ViewMember
@@ -91,6 +92,7 @@ class WeightCommittee(AveragedMembers):
     link: ClassLink | None = None
     recalibration: Recalibration | None = None
     left_out: LeftOutRecord | None = None
+    novelty: Novelty | None = None
 
     @property
     def averaged(self) -> Sequence[WeightMember]:

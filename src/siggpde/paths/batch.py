@@ -24,21 +24,23 @@ class SeriesBatch:
     - `lengths`: (n,), int64; None when all series have all the points. Rows from lengths[i] on are never read.
     - `times`: (n, length), float64, the time stamps; None when points are evenly spaced.
     - `first`: the number of the first series, where this is part of a larger set: error messages count from it.
+    - `facts`: (n, facts), float64, of the series as they were handed in (`paths.facts`); None where not known.
     """
 
     values: Tensor
     lengths: Tensor | None = None
     times: Tensor | None = None
     first: int = 0
+    facts: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.values)
 
     def __getitem__(self, rows: slice | Tensor) -> SeriesBatch:
         """The series of a slice, numbered as before (`first`), or those with the indices `rows` (m,), int64."""
-        lengths, times = (None if x is None else x[rows] for x in (self.lengths, self.times))
+        lengths, times, facts = (None if x is None else x[rows] for x in (self.lengths, self.times, self.facts))
         first = self.first + rows.indices(len(self))[0] if isinstance(rows, slice) else 0
-        return SeriesBatch(self.values[rows], lengths, times, first)
+        return SeriesBatch(self.values[rows], lengths, times, first, facts)
 
     def split(self, size: int) -> Iterator[SeriesBatch]:
         """Consecutive batches of at most `size` series each; a single empty one where there are no series."""
@@ -66,14 +68,14 @@ class SeriesBatch:
         index = torch.minimum(index, self.lengths[:, None] - 1)
         values = self.values.gather(1, index[:, :, None].expand_as(self.values))
         times = None if self.times is None else self.times.gather(1, index)
-        return SeriesBatch(values, self.lengths, times, self.first)
+        return SeriesBatch(values, self.lengths, times, self.first, self.facts)
 
     def to(self, device: torch.device) -> SeriesBatch:
         """The batch on a device: itself where it is there already."""
         if self.values.device == device:
             return self
-        lengths, times = (None if x is None else x.to(device) for x in (self.lengths, self.times))
-        return SeriesBatch(self.values.to(device), lengths, times, self.first)
+        lengths, times, facts = (None if x is None else x.to(device) for x in (self.lengths, self.times, self.facts))
+        return SeriesBatch(self.values.to(device), lengths, times, self.first, facts)
 
 
 def as_series_batch(

@@ -14,6 +14,7 @@ from siggpde.distributed.ranks import ALONE, Ranks
 from siggpde.paths.averaging import pool
 from siggpde.paths.batch import SeriesBatch, join
 from siggpde.paths.collecting import collect_chunks
+from siggpde.paths.facts import facts_of
 from siggpde.paths.gaps import check_times, fill_gaps
 from siggpde.paths.spectrogram import Spectrogram
 
@@ -149,6 +150,7 @@ class Preparation:
         These channels are 0. `learned`, if given, takes the sums over the chunks.
         """
         unobserved: list[Tensor] = []
+        facts: list[Tensor] = []
 
         def chunks() -> Iterator[SeriesBatch]:
             for raw in collect_chunks(X, name, max_values=_CHUNK_VALUES):
@@ -160,6 +162,7 @@ class Preparation:
                         "hand in the same channels in the same order, as (n_cases, n_channels, n_timepoints)"
                     )
                 split = self._split(raw, name)
+                facts.append(facts_of(split))
                 batch = split if self.spectrogram is None else self.spectrogram(split)
                 observed = torch.isfinite(batch.values)
                 known = observed & batch.inside()[:, :, None]
@@ -173,7 +176,7 @@ class Preparation:
                 yield pool(batch, self.max_points)
 
         batch = join(chunks(), X).hold_last()
-        return batch, torch.cat(unobserved)
+        return replace(batch, facts=torch.cat(facts)), torch.cat(unobserved)
 
     def _split(self, batch: SeriesBatch, name: str) -> SeriesBatch:
         """The time channel taken out of the values."""

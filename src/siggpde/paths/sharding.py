@@ -26,7 +26,7 @@ def pad_to_longest(batch: SeriesBatch, ranks: Ranks) -> SeriesBatch:
     shortest = -int(ranks.all_reduce_max(torch.tensor([-points])))
     lengths = batch.counts() if ragged or shortest < longest else batch.lengths
     times = None if batch.times is None else _padded(batch.times, longest)
-    return SeriesBatch(_padded(batch.values, longest), lengths, times, batch.first)
+    return SeriesBatch(_padded(batch.values, longest), lengths, times, batch.first, batch.facts)
 
 
 def _padded(values: Tensor, longest: int) -> Tensor:

@@ -14,6 +14,7 @@ import torch
 
 from siggpde.ensemble.left_out_record import LeftOutRecord
 from siggpde.ensemble.link import ClassLink
+from siggpde.ensemble.novelty import Novelty
 from siggpde.ensemble.of_views import OfViews
 from siggpde.ensemble.recalibration import Recalibration
 from siggpde.ensemble.recipes import Recipe
@@ -41,6 +42,7 @@ def view_committee_state(committee: OfViews) -> dict[str, Any]:
         state["link"] = None if committee.link is None else committee.link.state()
         state["recalibration"] = None if recalibration is None else asdict(recalibration)
         state["left_out"] = None if committee.left_out is None else committee.left_out.state()
+        state["novelty"] = None if committee.novelty is None else committee.novelty.state()
     if isinstance(committee, WeightCommittee):
         members = [_weight_member_state(member) for member in committee.members]
         return {"kind": "weights", **state, "centres": committee.centres, "members": members}
@@ -74,6 +76,7 @@ def view_committee_from_state(state: Mapping[str, Any], transformers: Mapping[st
             weights,
             *_ends(state),
             _left_out(state),
+            _novelty(state),
         )
     if kind not in ("views", "variational"):
         raise ModelFileError(f"the model is a committee of {kind!r}, which is not known here; upgrade siggpde")
@@ -86,9 +89,9 @@ def view_committee_from_state(state: Mapping[str, Any], transformers: Mapping[st
         variational = [VariationalMember.from_state(member) for member in members]
         return VariationalViewCommittee(standard, landmarks, blocks, variational, weights)
     exact = [_member(member) for member in members]
-    return ViewCommittee(
-        standard, landmarks, blocks, exact, weights, *_ends(state), state["class_weights"], _left_out(state)
-    )
+    committee = ViewCommittee(standard, landmarks, blocks, exact, weights, *_ends(state), state["class_weights"])
+    committee.left_out, committee.novelty = _left_out(state), _novelty(state)
+    return committee
 
 
 def classes_of(committee: OfViews) -> set[int | None]:
@@ -107,6 +110,11 @@ def _ends(state: Mapping[str, Any]) -> tuple[ClassLink | None, Recalibration | N
     return None if link is None else ClassLink(**link), None if recalibration is None else Recalibration(
         **recalibration
     )
+
+
+def _novelty(state: Mapping[str, Any]) -> Novelty | None:
+    novelty = state.get("novelty")
+    return None if novelty is None else Novelty.from_state(novelty)
 
 
 def _left_out(state: Mapping[str, Any]) -> LeftOutRecord | None:

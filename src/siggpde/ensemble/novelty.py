@@ -1,0 +1,140 @@
+r"""How unlike the training series a series is: a score, its p-value, and what follows for predictions.
+
+The kernel's part of the score is the predictive variance. With :math:`s_k` that of a target under member k, left-out
+series having the median :math:`c_k` and the width :math:`d_k` (to the 84 % quantile) of :math:`\log s_k`, it is
+
+.. math:: t = \sum_k w_k (\log s_k - c_k) / d_k,
+
+standardised so that 0 is the median of left-out series and 1 what 5 % of them exceed. The score T of a series is the
+larger of this and that of its facts (`ensemble.fact_scores`), and
+
+.. math:: p = (1 + \#\{i : T_i \ge T\}) / (n + 1)
+
+its p-value among n left-out training series, to which the new one is joined: with :math:`Q = (K + \lambda)^{-1}` and
+:math:`s = k(X, X) + \lambda - k^T Q k`, a training series has the variance :math:`1 / (Q_{ii} + (Q k)_i^2 / s)`.
+
+Beyond H, the largest score of left-out series (of many the 99.9 % quantile; never more than four times the 99 %
+quantile, so that a broken training series does not hide others), a prediction is mixed with the class frequencies r,
+
+.. math:: p(c) = \rho \, p_{\mathrm{model}}(c) + (1 - \rho) \, r_c, \qquad \rho = e^{-2 (T - H)_+ / \max(H, 1)}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from siggpde.ensemble.fact_scores import FactScores
+
+_WIDTH, _LEAST_WIDTH = 0.84, 1e-3
+_ONE = 0.95  # the quantile of left-out series at which a standardised score is 1
+_LEAST_SPREAD = 1e-6
+_RARE = 0.001
+_FEWEST_OF_CLASS = 20
+_OUTLIER = 4.0
+_CAUTION = 2.0
+_ALARM = 1.5  # an alarm is at so many times H
+
+
+class Scores(NamedTuple):
+    """Of n series: the score (n,), the parts of kernels and of facts (n,) each, and the fact (n,) farthest out."""
+
+    score: Tensor
+    kernel: Tensor
+    facts: Tensor
+    fact: Tensor
+
+
+@dataclass(frozen=True)
+class Novelty:
+    """Weights, medians c and widths d of the members, three (K,); the median and the 95 % quantile of t; the scores of
+    facts; and of n left-out series log s (K, n) and the scores of their facts (n,), with their labels (n,)."""
+
+    weights: Tensor
+    centres: Tensor
+    widths: Tensor
+    middle: float
+    upper: float
+    facts: FactScores
+    left_out: Tensor
+    left_out_facts: Tensor
+    labels: Tensor | None
+
+    @staticmethod
+    def fit(
+        variances: Tensor, weights: Tensor, facts: Tensor, labels: Tensor | None = None, groups: Tensor | None = None
+    ) -> Novelty:
+        """Of left-out series: variances s (K, n) of their targets, facts (n, F), labels (n,) of classes, and groups."""
+        logs = variances.cpu().double().clamp_min(1e-300).log()
+        centres = logs.median(1).values
+        widths = (logs.quantile(_WIDTH, dim=1) - centres).clamp_min(_LEAST_WIDTH)
+        weights = weights.cpu().double()
+        total = (weights / widths) @ (logs - centres[:, None])
+        fact_scores, own = FactScores.fit(facts.cpu().double(), groups)
+        middle, upper = float(total.median()), float(total.quantile(_ONE))
+        labels = None if labels is None else labels.cpu().long()
+        return Novelty(weights, centres, widths, middle, upper, fact_scores, logs.float(), own, labels)
+
+    def scores(self, variances: Tensor, facts: Tensor) -> Scores:
+        """Of n new series with the variances (K, n) of their targets under the members, and their facts (n, F)."""
+        kernel = self.kernel_score(variances.cpu().double().clamp_min(1e-300).log())
+        of_facts, fact = self.facts(facts.cpu().double())
+        return Scores(torch.maximum(kernel, of_facts), kernel, of_facts, fact)
+
+    def kernel_score(self, logs: Tensor) -> Tensor:
+        """The kernel's part (...), of log s (K, ...)."""
+        shape = (-1, *[1] * (logs.ndim - 1))
+        total = ((self.weights / self.widths).view(shape) * (logs - self.centres.view(shape))).sum(0)
+        return (total - self.middle) / max(self.upper - self.middle, _LEAST_SPREAD)
+
+    @property
+    def left_out_scores(self) -> Tensor:
+        """T (n,) of the left-out series."""
+        return torch.maximum(self.kernel_score(self.left_out.double()), self.left_out_facts)
+
+    def p_values(self, score: Tensor, joined: Tensor | None = None, by_class: bool = False) -> Tensor:
+        """p (n,) of scores (n,); by class (n, classes), NaN for classes of fewer than 20 series.
+
+        `joined` (K, n, training series) are log s of training series with each of the new ones joined.
+        """
+        if joined is None:
+            above = self.left_out_scores >= score[:, None]
+        else:
+            above = torch.maximum(self.kernel_score(joined), self.left_out_facts) >= score[:, None]
+        if not by_class:
+            return (1 + above.sum(1)) / (above.shape[1] + 1)
+        assert self.labels is not None
+        columns = []
+        for label in range(int(self.labels.max()) + 1):
+            own = above[:, self.labels == label]
+            p = (1.0 + own.sum(1)) / (own.shape[1] + 1)
+            columns.append(p if own.shape[1] >= _FEWEST_OF_CLASS else torch.full_like(p, torch.nan))
+        return torch.stack(columns, dim=1)
+
+    @property
+    def limit(self) -> float:
+        """H, the score up to which predictions are as the model has them."""
+        own = self.left_out_scores
+        largest = float(own.quantile(1 - _RARE)) if len(own) * _RARE >= 1 else float(own.max())
+        return max(min(largest, _OUTLIER * float(own.quantile(0.99))), 1.0)
+
+    def trust(self, score: Tensor) -> Tensor:
+        """rho (n,), the share that the model's own prediction keeps."""
+        limit = self.limit
+        return (-_CAUTION * (score - limit).clamp_min(0.0) / limit).exp()
+
+    def alarms(self, score: Tensor) -> Tensor:
+        """Which series (n,) are so unlike the training series that a warning is due."""
+        rare = self.p_values(score) <= max(_RARE, 1 / (len(self.left_out_facts) + 1))
+        return rare & (score > _ALARM * self.limit)
+
+    def state(self) -> dict[str, Any]:
+        return vars(self) | {"facts": self.facts.state()}
+
+    @staticmethod
+    def from_state(state: Mapping[str, Any]) -> Novelty:
+        return Novelty(**(dict(state) | {"facts": FactScores(**state["facts"])}))
