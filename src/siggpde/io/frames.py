@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 
 def as_polars(frame: Any) -> pl.DataFrame:
@@ -31,10 +33,17 @@ def _from_pandas(name: str, column: Any) -> pl.Series:
         column = column.dt.tz_convert("UTC").dt.tz_localize(None)
     dtype = column.dtype
     if getattr(dtype, "kind", "O") in "fiubMm" and type(dtype).__module__.startswith("numpy"):
-        return pl.Series(name, column.to_numpy())
+        return pl.Series(name, _in_known_unit(column.to_numpy()))
     missing = column.isna().to_numpy()
     values = [None if gap else value for value, gap in zip(column.tolist(), missing, strict=True)]
     try:
         return pl.Series(name, values)
     except (TypeError, pl.exceptions.PolarsError):  # cells of several types
         return pl.Series(name, [None if value is None else str(value) for value in values])
+
+
+def _in_known_unit(values: NDArray[Any]) -> NDArray[Any]:
+    """Dates and durations in a unit that polars has: seconds and longer ones become milliseconds."""
+    if values.dtype.kind in "Mm" and np.datetime_data(values.dtype)[0] not in ("ms", "us", "ns"):
+        return values.astype(f"{values.dtype.kind}8[ms]")
+    return values
