@@ -39,7 +39,7 @@ def stopped(folder: Path) -> str:
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)
         stdout, stderr = process.communicate(timeout=60)
-    assert process.returncode == 1, stderr
+    assert process.returncode == 130, stderr
     assert stdout == ""
     return stderr
 

@@ -62,7 +62,7 @@ def test_an_interruption_says_how_to_go_on(folder: Path, tmp_path: Path, monkeyp
     with monkeypatch.context() as patch:
         patch.setattr(streaming, "prediction_table", interrupt)
         result = run(*arguments)
-    assert result.exit_code == 1
+    assert result.exit_code == 130
     assert f"what was predicted is in {output}.parts. To go on: siggpde" in result.stderr
     assert result.stderr.rstrip().endswith("--resume")
     again = run(*arguments)

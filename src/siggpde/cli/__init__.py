@@ -1,4 +1,6 @@
-"""The command line: results on stdout, logs on stderr; exit code 0 is success, 1 a failure, 2 a wrong call.
+"""The command line: results on stdout, logs on stderr.
+
+Exit code 0 is success, 1 a failure, 2 a wrong call, 130 Ctrl-C.
 
 Every command has a module of its own with its options, which imports neither torch nor numpy: help comes at once. What
 the commands do is in `siggpde.cli.work`, imported when a command is called.

@@ -30,19 +30,24 @@ _ARGUMENTS |= {"format", "likelihood", "members", "device", "dtype", "checkpoint
 _IN_PYTHON = re.compile(rf"(?<![\w.-])({'|'.join(sorted(_ARGUMENTS))})=(?=(['\[\w]?))")
 
 
+INTERRUPTED = 130
+"""The exit code after Ctrl-C, as shells have it: 128 and the number of the signal."""
+
+
 class WrongCall(Exception):
     """The command line itself is wrong: exit code 2."""
 
 
 class Interrupted(Exception):
-    """Ctrl-C, with what to do next: exit code 1."""
+    """Ctrl-C, with what to do next: exit code 130."""
 
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
     """Prints expected errors (of options, data, files) as one line on stderr and exits with code 1 or 2.
 
-    The traceback is logged with --verbose. Other exceptions are defects of the program and pass through.
+    After Ctrl-C it is 130. The traceback is logged with --verbose. Other exceptions are defects of the program and pass
+    through.
     """
     try:
         yield
@@ -50,10 +55,10 @@ def one_line_errors() -> Iterator[None]:
         raise
     except KeyboardInterrupt:
         _print_error("interrupted")
-        raise typer.Exit(1) from None
+        raise typer.Exit(INTERRUPTED) from None
     except Interrupted as error:
         _print_error(str(error))
-        raise typer.Exit(1) from None
+        raise typer.Exit(INTERRUPTED) from None
     except WrongCall as error:
         _print_error(f"Error: {as_cli_options(str(error))}")
         raise typer.Exit(2) from error
