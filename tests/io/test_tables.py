@@ -172,7 +172,7 @@ def test_separators(tmp_path: Path):
     (tmp_path / "a.csv").write_text("a;b\n1;2\n")
     np.testing.assert_array_equal(read(tmp_path / "a.csv", separator=";").X, [[[1, 2]]])
     with pytest.raises(ValueError, match="is its separator ';'"):
-        read(tmp_path / "a.csv")
+        read(tmp_path / "a.csv", separator=",")
 
 
 def test_a_mark_of_the_encoding_is_no_part_of_a_name(tmp_path: Path):

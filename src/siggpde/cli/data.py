@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from siggpde.cli.console import WrongCall
 from siggpde.cli.options import ReadOptions
 from siggpde.cli.processes import read_shard, shard_of
@@ -23,6 +21,7 @@ from siggpde.io.formats import (
     check_options,
     suffix_of,
 )
+from siggpde.io.npz_file import open_members
 from siggpde.io.reading import read_table
 
 
@@ -141,20 +140,20 @@ def _format(path: Path, read_options: ReadOptions, remembered: dict[str, Any]) -
 
 def _parquet_columns(path: Path) -> list[str]:
     """The names of its columns; none where it cannot be read, for reading it then raises an error that says why."""
-    import polars  # noqa: PLC0415 - it takes long to import, and other formats do not need it
+    from siggpde.io.parquet_file import schema_of  # noqa: PLC0415 - polars takes long to import
 
     try:
-        return list(polars.read_parquet_schema(path))
-    except (polars.exceptions.PolarsError, OSError, ValueError):
+        return list(schema_of(path))
+    except (OSError, ValueError):
         return []
 
 
 def _has_parts(path: Path) -> bool:
     """Whether an ``.npz`` file has train and test series; false where it cannot be read, for reading it says why."""
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            return "X_train" in archive.files and "X" not in archive.files
-    except Exception:  # numpy raises many kinds
+        with open_members(path) as members:
+            return "X_train" in members and "X" not in members
+    except ValueError:
         return False
 
 

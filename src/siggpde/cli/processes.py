@@ -18,6 +18,7 @@ import typer
 from siggpde.distributed.connecting import connect
 from siggpde.distributed.ranks import Ranks, StoppedElsewhere
 from siggpde.io import SeriesData, from_frame, read
+from siggpde.io.parquet_file import damage_reported
 
 
 @contextmanager
@@ -47,10 +48,12 @@ def read_shard(path: Path, kind: str, options: dict[str, Any], ranks: Ranks) -> 
     Only these series are read from ``.npy`` and from ``.parquet`` with one row a series; other files are read whole.
     """
     if kind == "parquet" and not ranks.alone and options.get("series") is None and options.get("time") is None:
-        table = pl.scan_parquet(path)
-        start, stop = shard_bounds(int(table.select(pl.len()).collect().item()), ranks)
+        with damage_reported(path):
+            table = pl.scan_parquet(path)
+            start, stop = shard_bounds(int(table.select(pl.len()).collect().item()), ranks)
+            shard = table.slice(start, stop - start).collect()
         columns = {key: options.get(key) for key in ("target", "channels", "ignore")}
-        return from_frame(table.slice(start, stop - start), name=path.stem, **columns)
+        return from_frame(shard, name=path.stem, **columns)
     if kind == "npy":
         options = {**options, "mmap": True}  # converted piece by piece by its users, so it is never in memory twice
     return shard_of(read(path, **options), ranks)

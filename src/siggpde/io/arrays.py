@@ -6,6 +6,7 @@ An ``.npz`` file is either a train/test data set (see `siggpde.io.train_test`) o
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,35 +14,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siggpde.io.data import Series, SeriesData, cut, default_names, parse_labels
-from siggpde.io.train_test import as_dataset, read_members
+from siggpde.io.npy_file import load_npy
+from siggpde.io.npz_file import Members, open_members, texts, whole_number
+from siggpde.io.train_test import check_complete, names_of, read_part
 
 _TEXT_SUFFIXES = (".csv", ".txt")
 
 
 def read_npz(path: Path, *, part: str | None = None, target: str | None = None) -> SeriesData:
     """Read an ``.npz`` file; `part` is "train" or "test" of such a data set, `target` the labels' member or file."""
-    arrays = read_members(path)
-    if "X_train" in arrays and "X" not in arrays:
-        return _read_part(path, part, target, arrays)
-    if part is not None:
-        raise ValueError(f"{path} is not a train/test data set, so part={part!r} has no meaning; leave it out")
-    if "X" not in arrays:
-        members = ", ".join(arrays) or "nothing"
-        raise ValueError(f"{path} has neither X nor X_train, y_train, X_test, y_test; it holds {members}")
-    x = as_series(arrays["X"], f"{path}: X")
-    lengths = arrays.get("lengths")
-    names = arrays.get("channel_names")
-    time_channel = arrays.get("time_channel")
-    labels = arrays.get("y") if target is None else _labels(path, target, arrays)
-    time = None if time_channel is None else int(time_channel)
+    with open_members(path) as members:
+        if "X_train" in members and "X" not in members:
+            return _read_part(members, part, target)
+        if part is not None:
+            raise ValueError(f"{path} is not a train/test data set, so part={part!r} has no meaning; leave it out")
+        if "X" not in members:
+            held = ", ".join(members) or "nothing"
+            raise ValueError(f"{path} has neither X nor X_train, y_train, X_test, y_test; it holds {held}")
+        x = as_series(members["X"], f"{path}: X")
+        lengths = members.get("lengths")
+        time = whole_number(members["time_channel"], f"{path}: time_channel") if "time_channel" in members else None
+        names = texts(members["channel_names"], f"{path}: channel_names") if "channel_names" in members else None
+        labels = members.labels("y") if target is None else _labels(path, target, members)
+        ids = members.labels("ids")
+        name = str(members["name"]) if "name" in members else path.stem
     try:
         return SeriesData(
             X=x.astype(np.float64, copy=False) if lengths is None else _cut(x, lengths, path),
             y=labels,
-            ids=arrays.get("ids"),
-            channel_names=default_names(x.shape[1], time) if names is None else tuple(map(str, names)),
+            ids=ids,
+            channel_names=default_names(x.shape[1], time) if names is None else names,
             time_channel=time,
-            name=str(arrays.get("name", path.stem)),
+            name=name,
         )
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
@@ -52,7 +56,7 @@ def read_npy(path: Path, *, target: str | None = None, mmap: bool = False) -> Se
 
     With `mmap` the series stay on disk until they are used, in the number type of the file.
     """
-    x = as_series(_load(path, mmap), str(path))
+    x = as_series(load_npy(path, mmap=mmap), str(path))
     labels = None if target is None else _labels(path, target, {})
     try:
         return SeriesData(X=x if mmap else x.astype(np.float64, copy=False), y=labels, name=path.stem)
@@ -74,34 +78,20 @@ def as_series(x: NDArray[Any], source: str) -> NDArray[Any]:
     return x
 
 
-def _load(path: Path, mmap: bool = False) -> NDArray[Any]:
-    try:
-        if mmap:
-            return np.lib.format.open_memmap(path, mode="r")
-        with path.open("rb") as file:
-            return np.lib.format.read_array(file, allow_pickle=False)
-    except FileNotFoundError:
-        raise
-    except (ValueError, EOFError) as error:
-        if "Object arrays" in str(error) or "Python objects in dtype" in str(error):
-            raise ValueError(
-                f"{path} is an object array, which only pickle could read, and pickle can run any code; save numbers, "
-                "or labels as strings (y.astype(str))"
-            ) from error
-        raise ValueError(f"{path} is not a whole .npy file ({error}); copy or make it again") from error
-
-
-def _read_part(path: Path, part: str | None, target: str | None, arrays: dict[str, NDArray[Any]]) -> SeriesData:
+def _read_part(members: Members, part: str | None, target: str | None) -> SeriesData:
+    path = members.path
     if part not in ("train", "test"):
         got = "it was left out" if part is None else f"got {part!r}"
         raise ValueError(f"{path} holds train and test series; choose with part='train' or part='test' ({got})")
-    data = as_dataset(path, arrays)
-    x = arrays[f"X_{part}"]  # a Dataset has float32
-    lengths = data.lengths_train if part == "train" else data.lengths_test
-    y = data.y_train if part == "train" else data.y_test
+    check_complete(members)
+    x, y, lengths = read_part(members, part)
     if target is not None:
-        y = _labels(path, target, arrays)
-    return SeriesData(X=_cut(x, lengths, path), y=y, channel_names=data.channel_names, name=data.name)
+        y = _labels(path, target, members)
+    try:
+        return SeriesData(X=_cut(x, lengths, path), y=y, channel_names=names_of(members, x.shape[1]), name=path.stem)
+    except ValueError as error:
+        message = str(error)
+        raise ValueError(message if str(path) in message else f"{path}: {message}") from error
 
 
 def _cut(x: NDArray[Any], lengths: NDArray[Any], path: Path) -> Series:
@@ -117,7 +107,7 @@ def _cut(x: NDArray[Any], lengths: NDArray[Any], path: Path) -> Series:
     return cut(x, lengths)
 
 
-def _labels(path: Path, target: str, arrays: dict[str, NDArray[Any]]) -> NDArray[Any]:
+def _labels(path: Path, target: str, arrays: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
     """Labels from a member of the archive, or from a file given by its path or by its name next to the series."""
     if target in arrays:
         return arrays[target]
@@ -129,7 +119,7 @@ def _labels(path: Path, target: str, arrays: dict[str, NDArray[Any]]) -> NDArray
         raise FileNotFoundError(f"labels {target!r} not found; looked for {looked}{members}")
     suffix = file.suffix.lower()
     if suffix == ".npy":
-        return _load(file)
+        return load_npy(file)
     if suffix not in _TEXT_SUFFIXES:
         raise ValueError(f"labels are read from .npy, or from .csv or .txt with one label a line; got {file}")
     lines = [line.strip() for line in file.read_text(encoding="utf-8-sig").splitlines()]

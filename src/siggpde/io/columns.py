@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from siggpde.io.data import parse_labels
 
+_WITH_COMMA = r"^\s*[+-]?\d*(,\d+)?([eE][+-]?\d+)?\s*$"
 _MISSING_TEXTS = ("", "na", "n/a", "nan", "null", "none", "?", "-")
 
 
@@ -51,11 +52,20 @@ def as_numbers(column: pl.Series, source: str) -> NDArray[np.float64]:
     values = _parse_numbers(column)
     bad = (values.is_null() & _missing_as_null(column).is_not_null()).arg_max()
     if bad is not None and values[bad] is None and _missing_as_null(column)[bad] is not None:
+        comma = " (is its comma a decimal point?)" if "," in column[bad] else ""
         raise ValueError(
-            f"{source}: column {column.name!r}, row {bad}: expected a number; got {column[bad]!r}. Correct it, or "
-            "leave the column out with ignore="
+            f"{source}: column {column.name!r}, row {bad}: expected a number; got {column[bad]!r}{comma}. Correct it, "
+            "or leave the column out with ignore="
         )
     return values.fill_null(np.nan).to_numpy().astype(np.float64)
+
+
+def as_matrix(frame: pl.DataFrame, names: list[str], source: str) -> NDArray[np.float64]:
+    """(n_rows, n_names), float64, NaN for nulls: `as_numbers` of several columns, in one go where all are numbers."""
+    chosen = frame.select(names)
+    if all(dtype.is_numeric() for dtype in chosen.dtypes):
+        return chosen.cast(pl.Float64).to_numpy().astype(np.float64, copy=False)
+    return np.stack([as_numbers(chosen[name], source) for name in names], axis=1)
 
 
 def as_times(column: pl.Series, source: str) -> NDArray[np.float64]:
@@ -91,6 +101,13 @@ def parse_text_column(column: pl.Series) -> pl.Series:
     if kind == "b":
         return column.str.to_lowercase() == "true"
     return column.cast({"i": pl.Int64, "f": pl.Float64}[kind]) if kind in "if" else column
+
+
+def with_points(column: pl.Series) -> pl.Series:
+    """A column of text with decimal points instead of commas, if all of its cells are numbers with at most a comma."""
+    if column.str.contains(_WITH_COMMA).all():
+        return column.str.replace(",", ".", literal=True)
+    return column
 
 
 def _missing_as_null(column: pl.Series) -> pl.Series:

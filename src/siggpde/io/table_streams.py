@@ -10,6 +10,7 @@ import polars as pl
 from siggpde.io import columns as _columns
 from siggpde.io import tables
 from siggpde.io.data import NotStreamable, SeriesData
+from siggpde.io.parquet_file import damage_reported
 
 _SLAB = 2**20  # rows read at a time to find where series begin and end
 
@@ -20,12 +21,9 @@ class _Table:
     def __init__(self, path: Path, taken: list[tuple[str, str | None]], ignore: list[str]) -> None:
         self.path, self.source = path, str(path)
         self.scan = pl.scan_parquet(path)
-        try:
+        with damage_reported(path):
             self.schema = dict(self.scan.collect_schema())
             self.rows = int(self.scan.select(pl.len()).collect().item())
-        except pl.exceptions.PolarsError as error:
-            reason = str(error).strip().splitlines()[0]
-            raise ValueError(f"{path} is not a whole .parquet file ({reason}); copy or make it again") from error
         if self.rows == 0:
             raise ValueError(f"{path} has no rows, so there are no series")
         nothing = pl.DataFrame(schema=self.schema)
@@ -39,7 +37,9 @@ class _Table:
         others = [column for column in rest if column not in texts]
         numeric = set()
         for column in texts:
-            if tables.holds_numbers(pl.read_parquet(self.path, columns=[column])[column], self.source):
+            with damage_reported(self.path):
+                cells = pl.read_parquet(self.path, columns=[column])[column]
+            if tables.holds_numbers(cells, self.source):
                 numeric.add(column)
         empty = pl.DataFrame(schema={column: self.schema[column] for column in others})
         numeric |= {column for column in others if tables.holds_numbers(empty[column], self.source)}
@@ -48,7 +48,8 @@ class _Table:
         return [column for column in rest if column in numeric]
 
     def frame(self, columns: list[str], start: int, stop: int) -> pl.DataFrame:
-        return self.scan.select(columns).slice(start, stop - start).collect()
+        with damage_reported(self.path):
+            return self.scan.select(columns).slice(start, stop - start).collect()
 
 
 class WideTableStream(_Table):

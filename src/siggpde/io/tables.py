@@ -15,6 +15,8 @@ from siggpde.io.data import SeriesData, cut
 
 log = logging.getLogger(__name__)
 
+_COLUMNS = 4096  # columns of a wide table converted at a time
+
 
 def from_long(
     frame: pl.DataFrame,
@@ -82,11 +84,12 @@ def from_wide(
     grid = [_number_columns(frame, taken, source)] if channels is None else wide_columns(frame, channels, taken, source)
     x = np.empty((len(frame), len(grid), len(grid[0])))
     lengths = np.zeros(len(frame), dtype=np.int64)
-    for channel, names in enumerate(grid):  # column by column: no second copy of the whole table in memory
-        for point, column in enumerate(names):
-            values = _columns.as_numbers(frame[column], source)
-            x[:, channel, point] = values
-            np.maximum(lengths, point + 1, out=lengths, where=~np.isnan(values))
+    for channel, names in enumerate(grid):
+        for start in range(0, len(names), _COLUMNS):  # some at a time: no second copy of the whole table in memory
+            values = _columns.as_matrix(frame, names[start : start + _COLUMNS], source)
+            x[:, channel, start : start + _COLUMNS] = values
+            ends = np.where(np.isnan(values), 0, np.arange(start + 1, start + values.shape[1] + 1))
+            np.maximum(lengths, ends.max(axis=1), out=lengths)
     if (lengths == 0).any():
         raise ValueError(f"{source}: row {np.argmin(lengths)} has no values, so there is no series")
     return SeriesData(
@@ -121,7 +124,12 @@ def holds_numbers(column: pl.Series, source: str) -> bool:
 
 def _number_columns(frame: pl.DataFrame, taken: list[str], source: str) -> list[str]:
     """The columns that are not in `taken` and hold numbers."""
-    names = [column for column in frame.columns if column not in taken and holds_numbers(frame[column], source)]
+    left_out = set(taken)
+    names = [
+        column
+        for column, dtype in frame.schema.items()
+        if column not in left_out and (dtype.is_numeric() or holds_numbers(frame[column], source))
+    ]
     if not names:
         raise ValueError(f"{source}: there are no columns of numbers for channels; {_columns.listed(frame.columns)}")
     return names

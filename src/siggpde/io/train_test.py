@@ -7,14 +7,14 @@
 """
 
 import os
-import zipfile
-import zlib
 from dataclasses import dataclass
-from lzma import LZMAError
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from siggpde.io.npz_file import Members, open_members, texts
 
 _REQUIRED = ("X_train", "y_train", "X_test", "y_test")
 
@@ -44,74 +44,62 @@ class Dataset:
 
 def read_dataset(path: str | os.PathLike[str]) -> Dataset:
     """Read one ``.npz`` file with the members ``X_train``, ``y_train``, ``X_test`` and ``y_test``."""
-    return as_dataset(Path(path), read_members(Path(path)))
-
-
-def as_dataset(path: Path, arrays: dict[str, np.ndarray]) -> Dataset:
-    """Check the arrays of a file (by member name) and make a `Dataset` of them."""
-    missing = [key for key in _REQUIRED if key not in arrays]
-    if missing:
-        raise ValueError(f"{path} is not a train/test data set: it lacks {', '.join(missing)}")
-    x_train = _series(path, "X_train", arrays["X_train"])
-    x_test = _series(path, "X_test", arrays["X_test"])
-    channels = x_train.shape[1]
-    if x_test.shape[1] != channels:
-        raise ValueError(f"{path}: X_train has {channels} channels but X_test has {x_test.shape[1]}")
-    for part, x in (("train", x_train), ("test", x_test)):
-        labels = arrays[f"y_{part}"]
-        if labels.shape != (len(x),):
-            raise ValueError(f"{path}: y_{part} must have shape ({len(x)},), one label a series; got {labels.shape}")
-    names = arrays.get("channel_names")
+    path = Path(path)
+    with open_members(path) as members:
+        check_complete(members)
+        x_train, y_train, lengths_train = read_part(members, "train")
+        x_test, y_test, lengths_test = read_part(members, "test")
+        names = names_of(members, x_train.shape[1])
+    if x_test.shape[1] != x_train.shape[1]:
+        raise ValueError(f"{path}: X_train has {x_train.shape[1]} channels but X_test has {x_test.shape[1]}")
     return Dataset(
         name=path.stem,
-        X_train=x_train,
-        y_train=arrays["y_train"],
-        X_test=x_test,
-        y_test=arrays["y_test"],
-        lengths_train=_lengths(path, "lengths_train", arrays.get("lengths_train"), x_train),
-        lengths_test=_lengths(path, "lengths_test", arrays.get("lengths_test"), x_test),
-        channel_names=tuple(f"channel {i}" for i in range(channels)) if names is None else tuple(map(str, names)),
+        X_train=x_train.astype(np.float32, copy=False),
+        y_train=y_train,
+        X_test=x_test.astype(np.float32, copy=False),
+        y_test=y_test,
+        lengths_train=lengths_train,
+        lengths_test=lengths_test,
+        channel_names=names,
     )
 
 
-def read_members(path: Path) -> dict[str, np.ndarray]:
-    """All arrays of an ``.npz`` file; what cannot be read, or only by unpickling, is refused."""
-    key = None
-    try:
-        # Opened here, for numpy leaves a file that it cannot read open.
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            arrays = {}
-            for key in archive.files:
-                arrays[key] = archive[key]
-            return arrays
-    except FileNotFoundError:
-        raise
-    except (ValueError, OSError, EOFError, AttributeError, NotImplementedError) as error:
-        raise ValueError(_unreadable(path, key, error)) from error
-    except (zipfile.BadZipFile, zlib.error, LZMAError) as error:
-        raise ValueError(f"{path} is not a whole .npz file ({error}); copy or make it again") from error
+def check_complete(members: Members) -> None:
+    """Raises ValueError, naming what is missing, unless there are series and labels of both parts."""
+    missing = [key for key in _REQUIRED if key not in members]
+    if missing:
+        raise ValueError(f"{members.path} is not a train/test data set: it lacks {', '.join(missing)}")
 
 
-def _unreadable(path: Path, key: str | None, error: Exception) -> str:
-    if "Object arrays" in str(error):
-        return (
-            f"{path}: {key} is an object array, which only pickle could read, and pickle can run any code; "
-            "save labels as strings (y.astype(str)) and ragged series padded with NaN, with `lengths`"
-        )
-    return f"{path} is not a whole .npz file ({error}); copy or make it again"
+def read_part(members: Members, part: str) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int32]]:
+    """Series (n_cases, n_channels, n_timepoints) as they are in the file, labels and lengths of "train" or "test"."""
+    path, key = members.path, f"X_{part}"
+    x, labels = members[key], members.labels(f"y_{part}")
+    if x.ndim != 3 or 0 in x.shape:
+        raise ValueError(f"{path}: {key} must have shape (n_cases, n_channels, n_timepoints); got {x.shape}")
+    if x.dtype.kind not in "fiub":
+        raise ValueError(f"{path}: {key} must hold numbers; got {x.dtype}")
+    if labels is None or labels.shape != (len(x),):
+        shape = None if labels is None else labels.shape
+        raise ValueError(f"{path}: y_{part} must have shape ({len(x)},), one label a series; got {shape}")
+    return x, labels, _lengths(path, f"lengths_{part}", members.get(f"lengths_{part}"), x)
 
 
-def _series(path: Path, key: str, values: np.ndarray) -> NDArray[np.float32]:
-    if values.ndim != 3:
-        raise ValueError(f"{path}: {key} must have shape (n_cases, n_channels, n_timepoints); got {values.shape}")
-    return values.astype(np.float32, copy=False)
+def names_of(members: Members, channels: int) -> tuple[str, ...]:
+    """The names of the channels, by default ``channel 0``, ..."""
+    if "channel_names" not in members:
+        return tuple(f"channel {i}" for i in range(channels))
+    return texts(members["channel_names"], f"{members.path}: channel_names")
 
 
-def _lengths(path: Path, key: str, stated: np.ndarray | None, x: NDArray[np.float32]) -> NDArray[np.int32]:
+def _lengths(path: Path, key: str, stated: np.ndarray | None, x: NDArray[Any]) -> NDArray[np.int32]:
     """The stated lengths, checked; without them, the length up to the last number before the NaN at the end."""
     if stated is None:
         lengths = np.arange(1, x.shape[2] + 1)
         return np.where(np.isnan(x), 0, lengths).max(axis=(1, 2), initial=0).astype(np.int32)
-    if stated.shape != (len(x),):
-        raise ValueError(f"{path}: {key} must have shape ({len(x)},), one length a series; got {stated.shape}")
+    if stated.shape != (len(x),) or stated.dtype.kind not in "iu":
+        raise ValueError(
+            f"{path}: {key} must have shape ({len(x)},), one integer a series; got {stated.dtype} of shape "
+            f"{stated.shape}"
+        )
     return stated.astype(np.int32, copy=False)
