@@ -15,7 +15,7 @@ from siggpde.io.data import SeriesData, cut
 
 log = logging.getLogger(__name__)
 
-_COLUMNS = 4096  # columns of a wide table converted at a time
+_CELLS = 2**22  # of a wide table converted at a time
 
 
 def from_long(
@@ -84,10 +84,11 @@ def from_wide(
     grid = [_number_columns(frame, taken, source)] if channels is None else wide_columns(frame, channels, taken, source)
     x = np.empty((len(frame), len(grid), len(grid[0])))
     lengths = np.zeros(len(frame), dtype=np.int64)
+    step = max(4096, _CELLS // len(frame))
     for channel, names in enumerate(grid):
-        for start in range(0, len(names), _COLUMNS):  # some at a time: no second copy of the whole table in memory
-            values = _columns.as_matrix(frame, names[start : start + _COLUMNS], source)
-            x[:, channel, start : start + _COLUMNS] = values
+        for start in range(0, len(names), step):  # some at a time: no second copy of the whole table in memory
+            values = _columns.as_matrix(frame, names[start : start + step], source)
+            x[:, channel, start : start + step] = values
             ends = np.where(np.isnan(values), 0, np.arange(start + 1, start + values.shape[1] + 1))
             np.maximum(lengths, ends.max(axis=1), out=lengths)
     if (lengths == 0).any():
