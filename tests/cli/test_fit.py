@@ -24,7 +24,7 @@ def test_a_fit_says_what_it_did_and_saves_the_model(table: Path, tmp_path: Path)
     result = fit(table, tmp_path / "model", "--target", "kind", "--seed", "3", "--max-points", "0", "--json")
     assert result.exit_code == 0, result.output
     facts = json.loads(result.stdout)
-    assert facts["task"] == "classification" and "classification: 'turns'" in result.stderr
+    assert facts["task"] == "classification" and "\nclassification\n" in result.stderr
     assert facts["series"] == 30 and facts["lengths"] == [8, 8]
     assert facts["labels"] == {"[red]": 15, "blue": 15}
     assert facts["channel_names"] == ["day", "x", "y"]

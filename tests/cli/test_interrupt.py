@@ -104,7 +104,7 @@ def killed(arguments: Sequence[str], delay: float) -> bool:
         first = process.stderr.readline()
         if first.startswith("there is no checkpoint"):  # killed before there was one
             first = process.stderr.readline()
-        assert first.startswith("classification")
+        assert first.startswith("read 80 series, 2 channels x, y, time day, 8 points, label kind")
         try:
             assert process.wait(timeout=delay) == 0, process.stderr.read()
         except subprocess.TimeoutExpired:

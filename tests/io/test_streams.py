@@ -50,7 +50,9 @@ def wide(n: int = 11) -> pl.DataFrame:
 
 
 @pytest.mark.parametrize("size", [1, 4, 11])
-@pytest.mark.parametrize("options", [{}, {"ignore": ["ignored"]}, {"ignore": ["t_4", "ignored"]}, {"channels": ["t_"]}])
+@pytest.mark.parametrize(
+    "options", [{"id": "ignored"}, {"ignore": ["ignored"]}, {"ignore": ["t_4", "ignored"]}, {"channels": ["t_"]}]
+)
 def test_rows_that_are_series(tmp_path: Path, size: int, options: dict[str, Any]):
     table = wide()
     if "channels" in options:

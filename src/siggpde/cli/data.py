@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any
 
 from siggpde.cli.console import WrongCall
 from siggpde.cli.options import ReadOptions
+from siggpde.cli.plausible import check_plausible, check_training, what_is_streamed, what_was_read
 from siggpde.cli.processes import read_shard, shard_of
 from siggpde.datasets import Dataset, data_folders, find_dataset, load_dataset
 from siggpde.distributed.ranks import ALONE, Ranks
@@ -24,6 +26,8 @@ from siggpde.io.formats import (
 from siggpde.io.npz_file import open_members
 from siggpde.io.reading import read_table
 
+log = logging.getLogger(__name__)
+
 
 def read_series(
     data: str,
@@ -32,6 +36,7 @@ def read_series(
     remembered: dict[str, Any] | None = None,
     *,
     labels: bool = True,
+    training: bool = False,
     ranks: Ranks = ALONE,
 ) -> SeriesData:
     """Reads the series of DATA, with `ranks` only those of this rank.
@@ -39,19 +44,29 @@ def read_series(
     - `part`: "train" or "test", the one read of data with both unless --part says otherwise.
     - `remembered`: the options that the file of the fit was read with.
     - `labels`: without them the target is not read, and need not be there.
+    - `training`: refuse what nothing can be learned from.
     """
     path = Path(data)
+    remembered = remembered or {}
     if not _is_file(path, data, read_options):
-        return shard_of(_read_dataset(data, read_options, read_options.part or part), ranks)
-    _check_is_file(path)
-    kind = _format(path, read_options, remembered or {})
-    if kind == "csv":
-        return shard_of(_read_csv(path, read_options, remembered or {}, labels), ranks)
-    options = _file_options(path, kind, read_options, remembered or {}, labels)
-    if kind == "npz" and "part" not in options and _has_parts(path):
-        options["part"] = part
-    options["format"] = kind or None
-    return read_shard(path, kind, options, ranks)
+        series = shard_of(_read_dataset(data, read_options, read_options.part or part), ranks)
+    else:
+        _check_is_file(path)
+        log.debug("reading %s", path)
+        kind = _format(path, read_options, remembered)
+        if kind == "csv":
+            series = shard_of(_read_csv(path, read_options, remembered, labels), ranks)
+        else:
+            options = _file_options(path, kind, read_options, remembered, labels)
+            if kind == "npz" and "part" not in options and _has_parts(path):
+                options["part"] = part
+            series = read_shard(path, kind, {**options, "format": kind or None}, ranks)
+    target = read_options.target or remembered.get("target")
+    log.info("%s", what_was_read(series, target, ranks))
+    if training and ranks.alone:  # on several ranks, a channel may have its values on another
+        check_training(series)
+    check_plausible(series)
+    return series
 
 
 def stream_series(data: str, read_options: ReadOptions, remembered: dict[str, Any]) -> SeriesStream:
@@ -66,7 +81,9 @@ def stream_series(data: str, read_options: ReadOptions, remembered: dict[str, An
     options = _file_options(path, kind, read_options, remembered, labels=False)
     if "part" in options or "separator" in options:
         raise NotStreamable(f"{data} is read with options that streams have not")  # reading it as a whole says more
-    return stream(path, **{key: value for key, value in options.items() if key != "format"}, format=kind)
+    series = stream(path, **{key: value for key, value in options.items() if key != "format"}, format=kind)
+    log.info("%s", what_is_streamed(series))
+    return series
 
 
 def _read_csv(path: Path, read_options: ReadOptions, remembered: dict[str, Any], labels: bool) -> SeriesData:
@@ -99,8 +116,10 @@ def _table_options(
 ) -> dict[str, Any]:
     """The options to read a table with: those given, and those remembered, as far as it has the columns."""
     options = {key: value for key, value in remembered.items() if key in READ_OPTIONS[kind]}
-    if "ignore" in options:  # columns left out when fitting need not be in this file
+    if "ignore" in options:  # columns left out when fitting need not be in this file, nor ids
         options["ignore"] = [name for name in options["ignore"] if name in columns]
+    if options.get("id") not in columns or read_options.series is not None:
+        options.pop("id", None)
     options |= read_options.given()
     if not labels:
         target = options.pop("target", None)

@@ -55,6 +55,14 @@ Series = Annotated[
         rich_help_panel=_READING,
     ),
 ]
+Id = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="Tables with one row a series: what the series are called, kept beside the predictions.",
+        rich_help_panel=_READING,
+    ),
+]
 Time = Annotated[
     str | None,
     typer.Option(
@@ -70,7 +78,9 @@ Ignore = Annotated[
 ]
 Separator = Annotated[
     str | None,
-    typer.Option(metavar="MARK", help="CSV: what stands between cells, if no comma.", rich_help_panel=_READING),
+    typer.Option(
+        metavar="MARK", help="CSV: what stands between cells, if not to be guessed.", rich_help_panel=_READING
+    ),
 ]
 PartOption = Annotated[
     Part | None,
@@ -97,6 +107,7 @@ class ReadOptions:
 
     target: str | None = None
     series: str | None = None
+    id: str | None = None
     time: str | None = None
     channels: list[str] | None = None
     ignore: list[str] | None = None
@@ -111,6 +122,7 @@ class ReadOptions:
         return ReadOptions(
             values["target"],
             values["series"],
+            values["id"],
             values["time"],
             split_names(values["channels"], "--channels"),
             split_names(values["ignore"], "--ignore"),
@@ -129,6 +141,7 @@ NOT_GIVEN = ReadOptions()
 _READ_PARAMETERS = {
     "target": Target,
     "series": Series,
+    "id": Id,
     "time": Time,
     "channels": Channels,
     "ignore": Ignore,

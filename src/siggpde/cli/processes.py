@@ -52,7 +52,7 @@ def read_shard(path: Path, kind: str, options: dict[str, Any], ranks: Ranks) -> 
             table = pl.scan_parquet(path)
             start, stop = shard_bounds(int(table.select(pl.len()).collect().item()), ranks)
             shard = table.slice(start, stop - start).collect()
-        columns = {key: options.get(key) for key in ("target", "channels", "ignore")}
+        columns = {key: options.get(key) for key in ("target", "id", "channels", "ignore")}
         return from_frame(shard, name=path.stem, **columns)
     if kind == "npy":
         options = {**options, "mmap": True}  # converted piece by piece by its users, so it is never in memory twice

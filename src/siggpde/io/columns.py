@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from siggpde.io.data import parse_labels
+
+log = logging.getLogger(__name__)
 
 _WITH_COMMA = r"^\s*[+-]?\d*(,\d+)?([eE][+-]?\d+)?\s*$"
 _MISSING_TEXTS = ("", "na", "n/a", "nan", "null", "none", "?", "-")
@@ -40,6 +43,29 @@ def has_number(column: pl.Series) -> bool:
         return False
     with_comma = column.str.contains(r"^\s*[+-]?\d+,\d+\s*$").fill_null(False)
     return _parse_numbers(column).null_count() < len(column) or with_comma.any()
+
+
+def holds_numbers(column: pl.Series, source: str) -> bool:
+    """Whether a column is a channel: true for numbers, false for words only; ValueError for a mixture of both."""
+    if is_number(column):
+        return True
+    if has_number(column):
+        as_numbers(column, source)  # raises, naming the row
+    log.info("%s: column %r holds no numbers and is left out", source, column.name)
+    return False
+
+
+def number_columns(frame: pl.DataFrame, taken: list[str], source: str) -> list[str]:
+    """The columns that are not in `taken` and hold numbers."""
+    left_out = set(taken)
+    names = [
+        column
+        for column, dtype in frame.schema.items()
+        if column not in left_out and (dtype.is_numeric() or holds_numbers(frame[column], source))
+    ]
+    if not names:
+        raise ValueError(f"{source}: there are no columns of numbers for channels; {listed(frame.columns)}")
+    return names
 
 
 def as_numbers(column: pl.Series, source: str) -> NDArray[np.float64]:

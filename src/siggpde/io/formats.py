@@ -9,7 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-TABLE_OPTIONS = ("target", "series", "time", "channels", "ignore")
+TABLE_OPTIONS = ("target", "series", "id", "time", "channels", "ignore")
+
+TWICE_IDENTIFIED = "series= names the column of ids already; id= is for tables with one row a series: leave it out"
 
 READ_OPTIONS: dict[str, tuple[str, ...]] = {
     "ts": ("reader",),

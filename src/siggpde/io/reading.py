@@ -11,7 +11,7 @@ from siggpde.io.aeon_reader import read_by_aeon
 from siggpde.io.arff import read_arff
 from siggpde.io.arrays import read_npy, read_npz
 from siggpde.io.data import SeriesData
-from siggpde.io.formats import check_column_names, check_file, check_options, format_of
+from siggpde.io.formats import TWICE_IDENTIFIED, check_column_names, check_file, check_options, format_of
 from siggpde.io.ts import read_ts
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ def read(
     *,
     target: str | None = None,
     series: str | None = None,
+    id: str | None = None,
     time: str | None = None,
     channels: Sequence[str] | None = None,
     part: str | None = None,
@@ -43,10 +44,12 @@ def read(
             member (by default ``y``); arrays also: a file, ``.npy``, or ``.csv`` or ``.txt`` with one label a line.
         series: tables in long form, one row a point: the column that says to which series a row belongs. Without it
             a table has one row a series, and the rest of its columns of numbers are the points.
+        id: wide form: the column that says what a series is called; it becomes `ids`.
         time: long form: the column of times, numbers or dates. Rows are sorted by it, and it becomes channel 0, dates
             in seconds. Without it, rows are taken in the order of the file.
         channels: long form: the columns to read (by default all that are left and hold numbers); wide form: names
-            such as ``["x", "y"]`` where columns are called ``x_0``, ``x_1``, ..., ``y_0``, ...
+            such as ``["x", "y"]`` where columns are called ``x_0``, ``x_1``, ..., ``y_0``, ... (by default all that
+            are called so)
         part: ``"train"`` or ``"test"``, for an ``.npz`` file with both.
         format: the format, where the suffix does not tell: ``"ts"``, ``"csv"``, ...
         ignore: tables: columns to leave out.
@@ -67,7 +70,15 @@ def read(
     """
     path = Path(path)
     kind = format_of(path, format)
-    options = {"target": target, "series": series, "time": time, "channels": channels, "part": part, "ignore": ignore}
+    options = {
+        "target": target,
+        "series": series,
+        "id": id,
+        "time": time,
+        "channels": channels,
+        "part": part,
+        "ignore": ignore,
+    }
     options |= {"separator": separator, "reader": None if reader == "auto" else reader, "mmap": mmap or None}
     check_options(kind, options)
     if reader not in ("auto", "own", "aeon"):
@@ -86,7 +97,7 @@ def read(
     from siggpde.io.table_file import open_table  # noqa: PLC0415 - polars takes long to import
 
     with open_table(path, kind, separator) as table:
-        return read_table(table, target=target, series=series, time=time, channels=channels, ignore=ignore)
+        return read_table(table, target=target, series=series, id=id, time=time, channels=channels, ignore=ignore)
 
 
 def read_table(
@@ -94,13 +105,14 @@ def read_table(
     *,
     target: str | None = None,
     series: str | None = None,
+    id: str | None = None,
     time: str | None = None,
     channels: Sequence[str] | None = None,
     ignore: Sequence[str] | None = None,
 ) -> SeriesData:
     """Read series from a table that `open_table` opened, with the options of `read`."""
-    frame = table.read([column for column in (series, target) if column is not None])
-    return _from_table(frame, target, series, time, channels, ignore, table.path.stem, str(table.path))
+    frame = table.read([column for column in (series, target, id) if column is not None])
+    return _from_table(frame, target, series, id, time, channels, ignore, table.path.stem, str(table.path))
 
 
 def from_frame(
@@ -108,6 +120,7 @@ def from_frame(
     *,
     target: str | None = None,
     series: str | None = None,
+    id: str | None = None,
     time: str | None = None,
     channels: Sequence[str] | None = None,
     ignore: Sequence[str] | None = None,
@@ -122,20 +135,21 @@ def from_frame(
     """
     from siggpde.io.frames import as_polars  # noqa: PLC0415
 
-    return _from_table(as_polars(frame), target, series, time, channels, ignore, name, "the frame")
+    return _from_table(as_polars(frame), target, series, id, time, channels, ignore, name, "the frame")
 
 
 def _from_table(
     frame: polars.DataFrame,
     target: str | None,
     series: str | None,
+    id: str | None,
     time: str | None,
     channels: Sequence[str] | None,
     ignore: Sequence[str] | None,
     name: str,
     source: str,
 ) -> SeriesData:
-    from siggpde.io import columns, tables  # noqa: PLC0415
+    from siggpde.io import columns, tables, wide  # noqa: PLC0415
 
     common: dict[str, Any] = {
         "target": target,
@@ -145,10 +159,12 @@ def _from_table(
     }
     common["ignore"] = check_column_names(ignore, "ignore") or []
     columns.check_present(frame, common["ignore"], "ignore=", source)
+    if series is not None and id is not None:
+        raise ValueError(TWICE_IDENTIFIED)
     if series is not None:
         return tables.from_long(frame, series=series, time=time, **common)
     if time is not None:
         raise ValueError(
             f"time={time!r} is for tables with one row a point; name the column that tells series apart with series="
         )
-    return tables.from_wide(frame, **common)
+    return wide.from_wide(frame, id=id, **common)

@@ -17,7 +17,14 @@ from numpy.typing import NDArray
 
 from siggpde.io.arrays import read_npy
 from siggpde.io.data import NotStreamable, SeriesData
-from siggpde.io.formats import STREAM_OPTIONS, check_column_names, check_file, check_options, format_of
+from siggpde.io.formats import (
+    STREAM_OPTIONS,
+    TWICE_IDENTIFIED,
+    check_column_names,
+    check_file,
+    check_options,
+    format_of,
+)
 
 _BLOCK_NUMBERS = 2**22  # float64 values in a block: 32 MB
 _MULTIPLE = 1024
@@ -64,6 +71,7 @@ def stream(
     path: str | os.PathLike[str],
     *,
     series: str | None = None,
+    id: str | None = None,
     time: str | None = None,
     channels: Sequence[str] | None = None,
     ignore: Sequence[str] | None = None,
@@ -85,7 +93,7 @@ def stream(
     if kind not in STREAM_OPTIONS:
         raise NotStreamable(f"{path} is a .{kind} file; only .npy and .parquet files are read block by block")
     check_file(path)
-    options = {"series": series, "time": time, "channels": channels, "ignore": ignore}
+    options = {"series": series, "id": id, "time": time, "channels": channels, "ignore": ignore}
     check_options(kind, options, STREAM_OPTIONS)
     status = path.stat()
     identity = {"file": path.name, "bytes": status.st_size, "changed": status.st_mtime_ns, **options}
@@ -94,10 +102,12 @@ def stream(
     from siggpde.io.table_streams import LongTableStream, WideTableStream  # noqa: PLC0415 - polars takes long to import
 
     channel_list, ignored = check_column_names(channels, "channels"), check_column_names(ignore, "ignore") or []
+    if series is not None and id is not None:
+        raise ValueError(TWICE_IDENTIFIED)
     if series is not None:
         table = LongTableStream(path, series, time, channel_list, ignored)
     elif time is None:
-        table = WideTableStream(path, channel_list, ignored)
+        table = WideTableStream(path, channel_list, ignored, id)
     else:
         raise ValueError(f"time={time!r} is for tables with one row a point; name the column of series with series=")
     first = table.load(0, 1)

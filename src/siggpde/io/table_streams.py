@@ -8,10 +8,11 @@ import numpy as np
 import polars as pl
 
 from siggpde.io import columns as _columns
-from siggpde.io import tables
+from siggpde.io import tables, wide, wide_layout
 from siggpde.io.data import NotStreamable, SeriesData
 from siggpde.io.parquet_file import damage_reported
 
+_SAMPLE = 1000  # rows by which the layout of a wide table is told
 _SLAB = 2**20  # rows read at a time to find where series begin and end
 
 
@@ -39,10 +40,10 @@ class _Table:
         for column in texts:
             with damage_reported(self.path):
                 cells = pl.read_parquet(self.path, columns=[column])[column]
-            if tables.holds_numbers(cells, self.source):
+            if _columns.holds_numbers(cells, self.source):
                 numeric.add(column)
         empty = pl.DataFrame(schema={column: self.schema[column] for column in others})
-        numeric |= {column for column in others if tables.holds_numbers(empty[column], self.source)}
+        numeric |= {column for column in others if _columns.holds_numbers(empty[column], self.source)}
         if not numeric:
             raise ValueError(f"{self.source}: there are no columns of numbers; {_columns.listed(list(self.schema))}")
         return [column for column in rest if column in numeric]
@@ -53,26 +54,29 @@ class _Table:
 
 
 class WideTableStream(_Table):
-    """Wide form: one row for every series."""
+    """Wide form: one row for every series. What its columns are is told by its first rows."""
 
-    def __init__(self, path: Path, channels: list[str] | None, ignore: list[str]) -> None:
-        super().__init__(path, [], ignore)
-        self.channels, self.total = channels, self.rows
-        nothing = pl.DataFrame(schema={c: kind for c, kind in self.schema.items() if c not in ignore})
+    def __init__(self, path: Path, channels: list[str] | None, ignore: list[str], id: str | None) -> None:
+        super().__init__(path, [("id=", id)], ignore)
+        self.id, self.total = id, self.rows
+        taken = ignore if id is None else [*ignore, id]
         if channels is None:
-            self.columns = self.number_columns(ignore)
-            self.points = len(self.columns)
+            numbers = self.number_columns(taken)
+            first = self.frame(list(self.schema), 0, min(self.rows, _SAMPLE))
+            self.grid, self.names = wide_layout.channel_grid(first, numbers, taken, self.source)
         else:
-            grid = tables.wide_columns(nothing, channels, [], self.source)
-            self.columns = [column for row in grid for column in row]
-            self.points = len(grid[0])
+            nothing = pl.DataFrame(schema=self.schema)
+            self.grid, self.names = wide.wide_columns(nothing, channels, taken, self.source), tuple(channels)
+        self.columns = [*([] if id is None else [id]), *(column for row in self.grid for column in row)]
+        self.points = len(self.grid[0])
 
     def load(self, start: int, stop: int) -> SeriesData:
-        return tables.from_wide(
+        return wide.from_grid(
             self.frame(self.columns, start, stop),
-            channels=self.channels,
+            self.grid,
+            channel_names=self.names,
             target=None,
-            ignore=[],
+            id=self.id,
             name=self.path.stem,
             source=f"{self.source}, from row {start} on",
         )
@@ -91,7 +95,10 @@ class LongTableStream(_Table):
             )
         self.series, self.time = series, time
         taken = [series] if time is None else [series, time]
-        self.channels = self.number_columns(taken + ignore) if channels is None else channels
+        if channels is None:
+            first = self.frame(list(self.schema), 0, min(self.rows, _SAMPLE))
+            channels = wide_layout.without_counters(first, self.number_columns(taken + ignore), self.source)
+        self.channels = channels
         _columns.check_present(pl.DataFrame(schema=self.schema), self.channels, "channels=", self.source)
         self.columns = list(dict.fromkeys([*taken, *self.channels]))
         counts = self._counts()

@@ -60,7 +60,7 @@ def run_compare(
 ) -> dict[str, Any]:
     """Figures of every method on every split, with means and standard errors, as plain values."""
     _check_names(names)
-    series = read_series(data, read_options, "train")
+    series = read_series(data, read_options, "train", training=True)
     if series.y is None:
         raise WrongCall(f"{data} says no labels; name where they are with --target")
     task = choose_task(series.y) if task == "auto" else task

@@ -43,13 +43,13 @@ def run_fit(
     with ranks.together():
         if ranks.leads:
             _check_start(output, checkpoint, resume, force)
-        series = read_series(data, read_options, "train", ranks=ranks)
+        series = read_series(data, read_options, "train", training=True, ranks=ranks)
         if series.y is None:
             raise WrongCall(f"{data} says no labels; name where they are with --target")
     if task == "auto":
         classes, codes = all_labels(series.y, ranks)
         task = ranks.broadcast(lambda: choose_task(classes[codes], settings["likelihood"]))
-    log.info("%s: %s%s", task, _shown(series), "" if ranks.alone else f" (rank 0 of {ranks.count})")
+    log.info("%s", task)
     estimator = make_estimator(task, series, settings)
     with checkpoint.created(fresh=not resume) if ranks.leads else nullcontext():
         try:
@@ -133,10 +133,6 @@ def make_estimator(task: str, data: SeriesData, settings: dict[str, Any]) -> Sig
     if common.pop("class_weight") is not None:
         raise WrongCall("--class-weight is for classes, but the task is a regression; leave it out")
     return SigGPRegressor(**common)
-
-
-def _shown(data: SeriesData) -> str:
-    return repr(data).removeprefix("SeriesData(").removesuffix(")")
 
 
 def _interruption_message(checkpoint: Checkpoint, ranks: Ranks) -> str:

@@ -1,0 +1,103 @@
+"""What is said about DATA: what was understood, and what is hardly meant so."""
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from helpers.cli_data import FAST, long_table, run, write
+from siggpde.cli.plausible import check_plausible
+from siggpde.io import SeriesData
+
+LONG = ("--series", "who", "--time", "day", "--target", "kind", "--channels", "x,y")
+
+
+def wide_table(count: int = 24, seed: int = 0) -> pl.DataFrame:
+    """One row a series: ids with zeros, a label, and channels x and y."""
+    long = long_table(count, seed)
+    parts = long.partition_by("who", maintain_order=True)
+    points = {f"{c}_{i}": [part[c][i] for part in parts] for c in "xy" for i in range(8)}
+    names = [f"{number:03d}" for number in range(count)]
+    return pl.DataFrame({"case": names, "kind": [part["kind"][0] for part in parts], **points})
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wide")
+    path = write(wide_table(), folder / "train.csv")
+    result = run("fit", path, "--output", folder / "model", "--target", "kind", "--id", "case", *FAST)
+    assert result.exit_code == 0, result.output
+    assert result.stderr.startswith("read 24 series, 2 channels x, y, 8 points, label kind\n")
+    return folder / "model"
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+@pytest.mark.parametrize("output", [None, "out.csv", "out.parquet"])
+def test_ids_of_a_wide_table_stand_beside_its_predictions(model: Path, tmp_path: Path, suffix: str, output: str | None):
+    table = wide_table(6, seed=3).drop("kind")
+    path = tmp_path / f"new.{suffix}"
+    table.write_csv(path) if suffix == "csv" else table.write_parquet(path)
+    result = run("predict", model, path, *(() if output is None else ("--output", tmp_path / output)))
+    assert result.exit_code == 0, result.output
+    text = {"id": pl.String}
+    if output is None:
+        found = pl.read_csv(io.StringIO(result.stdout), schema_overrides=text)
+    elif output == "out.csv":
+        found = pl.read_csv(tmp_path / output, schema_overrides=text)
+    else:
+        found = pl.read_parquet(tmp_path / output)
+    assert found["id"].to_list() == ["000", "001", "002", "003", "004", "005"]
+
+
+def test_files_without_the_ids_get_numbers(model: Path, tmp_path: Path):
+    result = run("predict", model, write(wide_table(3).drop("case", "kind"), tmp_path / "new.csv"))
+    assert result.exit_code == 0, result.output
+    assert pl.read_csv(io.StringIO(result.stdout))["id"].to_list() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("changes", "options", "message"),
+    [
+        (
+            {"y": None},
+            LONG,
+            "channel y has not a single value, so nothing can be learned from it; leave it out with --ign",
+        ),
+        (
+            {"y": 1e300},
+            LONG,
+            "channel y has the value 1e+300 in series w3 at point 2, too large to be squared; leave the",
+        ),
+        ({"y": -1e200}, LONG, "channel y has the value -1e+200 in series w3 at point 2, too large"),
+        (
+            {},
+            ("--target", "kind"),
+            "rows look like points, not like series: 'day' grows while 'who' stays the same. Say --s",
+        ),
+    ],
+)
+def test_what_cannot_be_learned_from_is_refused(tmp_path: Path, changes: dict[str, Any], options: Any, message: str):
+    table = long_table(20).drop("size")
+    for name, value in changes.items():
+        place = pl.lit(value is None) | ((pl.col("who") == "w3") & (pl.col("x").cum_count().over("who") == 3))
+        table = table.with_columns(
+            pl.when(place).then(pl.lit(value, dtype=pl.Float64)).otherwise(pl.col(name)).alias(name)
+        )
+    result = run("fit", write(table, tmp_path / "a.csv"), "--output", tmp_path / "m", *options, *FAST)
+    assert result.exit_code == 1 and message in result.stderr, result.stderr
+
+
+def test_warnings(caplog: pytest.LogCaptureFixture):
+    values = np.random.default_rng(0).normal(size=(5, 2, 7))
+    check_plausible(SeriesData(values))
+    assert caplog.text == ""
+    values[3, 1, 2] = -99999999
+    check_plausible(SeriesData(values, ids=np.array(list("abcde")), channel_names=("u", "v")))
+    assert "channel v has the value -1e+08 in series d at point 2, where half of its values are between" in caplog.text
+    check_plausible(SeriesData(list(np.full((5, 1, 7), np.nan)), channel_names=("u",)))
+    assert "channel u has not a single value" in caplog.text
+    check_plausible(SeriesData(values[:, :1, :1]))
+    assert "most series have one point only" in caplog.text
