@@ -9,6 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from siggpde.estimators.label_types import as_classes
+
 _LARGEST = 1e150
 
 
@@ -29,7 +31,11 @@ def check_labels(y: Any) -> np.ndarray:
 
 
 def class_indices(labels: np.ndarray, classes: np.ndarray, name: str = "y") -> Tensor:
-    """The index (n,) of every label among the classes, int64; a ValueError for labels that are not among them."""
+    """The index (n,) of every label among the classes, int64; a ValueError for labels that are not among them.
+
+    Labels of another type that are written like the classes, such as "1" and 1, are these classes.
+    """
+    labels = as_classes(labels, classes)
     index = {label: number for number, label in enumerate(classes.tolist())}
     unknown = sorted({str(label) for label in labels.tolist() if label not in index})
     if unknown:

@@ -14,13 +14,13 @@ from rich.table import Table
 from siggpde.cli.console import WrongCall, column_table
 from siggpde.cli.data import options_to_remember, read_series
 from siggpde.cli.options import NOT_GIVEN, ReadOptions
-from siggpde.cli.work.evaluate import as_labels
 from siggpde.cli.work.fit import choose_task
 from siggpde.comparison import Method, Run, Split, choose_methods, cross_validation, judge, spread, warm_up
 from siggpde.comparison.methods import METHODS
 from siggpde.comparison.scoring import CLASS_FIGURES, COSTS, NUMBER_FIGURES
 from siggpde.comparison.series import join
 from siggpde.comparison.splits import at_most
+from siggpde.estimators.label_types import as_classes
 from siggpde.io import SeriesData
 from siggpde.progress import Progress
 
@@ -140,7 +140,7 @@ def _joined(series: SeriesData, read_options: ReadOptions, test: str | None, tas
         raise WrongCall(f"{test} says no labels; name where they are with --target")
     if other.n_channels != series.n_channels:
         raise WrongCall(f"{test} has {other.n_channels} channels, but the series to learn from {series.n_channels}")
-    labels = other.y.astype(float) if task == "regression" else as_labels(other.y, y)
+    labels = other.y.astype(float) if task == "regression" else as_classes(other.y, np.unique(y))
     return join(series.X, other.X), np.concatenate([y, labels]), len(series)
 
 

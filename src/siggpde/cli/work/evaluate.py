@@ -13,6 +13,7 @@ from siggpde.cli.options import ReadOptions
 from siggpde.cli.work.predict import open_model, series_for
 from siggpde.comparison.scoring import class_figures, number_figures
 from siggpde.estimators.classifying import ClassifierMethods
+from siggpde.estimators.label_types import as_classes
 from siggpde.estimators.regressing import RegressorMethods
 
 _MAX_MISTAKES = 10
@@ -44,13 +45,8 @@ def metric_tables(metrics: dict[str, Any]) -> list[Table]:
     return [summary_table(title, rows), _confusion_table(metrics)]
 
 
-def as_labels(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Labels as strings if the model's are: a file whose labels all look like numbers is read as numbers."""
-    return np.array([str(label) for label in y.tolist()]) if classes.dtype.kind == "U" and y.dtype.kind != "U" else y
-
-
 def _classification(estimator: ClassifierMethods, X: Any, y: np.ndarray) -> dict[str, Any]:
-    labels = as_labels(y, estimator.classes_)
+    labels = as_classes(y, estimator.classes_)  # which a file may have in another type
     return {"task": "classification", **class_figures(estimator, X, labels, estimator.predict_proba(X))}
 
 
