@@ -16,7 +16,8 @@ import pytest
 from helpers.small_estimators import estimator, rising, walks
 from siggpde import predict_stream, streaming
 from siggpde.io import read, stream
-from siggpde.streaming import BlockFolder, prediction_table
+from siggpde.prediction_tables import prediction_table
+from siggpde.streaming import BlockFolder
 
 N = 2500
 BLOCK = 1024
@@ -101,9 +102,9 @@ def test_an_interrupted_stream_goes_on(model: Any, source: Path, blocks: int, mo
     output = interrupted(model, source, blocks, monkeypatch)
     starts: list[int] = []
 
-    def noted(fitted: Any, data: Any, level: float) -> pl.DataFrame:
+    def noted(fitted: Any, data: Any, *arguments: Any) -> pl.DataFrame:
         starts.append(int(data.ids[0]))
-        return prediction_table(fitted, data, level)
+        return prediction_table(fitted, data, *arguments)
 
     monkeypatch.setattr(streaming, "prediction_table", noted)
     assert predict_stream(model, source, output, block=BLOCK, resume=True) == N

@@ -17,14 +17,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from siggpde.estimators.regressing import RegressorMethods
 from siggpde.estimators.restoring import Predictor, load_predictor
 from siggpde.files import PART_SUFFIX, atomic_write
 from siggpde.hashing import digest
-from siggpde.io import SeriesData, SeriesStream, stream
+from siggpde.io import SeriesStream, stream
+from siggpde.prediction_tables import OnError, prediction_table
 from siggpde.progress import Progress
 
 log = logging.getLogger(__name__)
@@ -40,6 +40,7 @@ def predict_stream(
     output: str | os.PathLike[str],
     *,
     level: float = 0.9,
+    on_error: OnError = "fail",
     block: int | None = None,
     resume: bool = False,
     force: bool = False,
@@ -53,6 +54,8 @@ def predict_stream(
     - `model`: a fitted estimator, or the folder of a saved one.
     - `source`: a ``.npy`` or ``.parquet`` file, or what `siggpde.io.streams` makes of one with its options.
     - `level`: regressions: how often the interval holds the number.
+    - `on_error`: "fail" stops at a series that cannot be predicted; "skip" leaves its row empty and gives the reason in
+      a column `error`.
     - `block`: series at a time, a multiple of 1024; by default some 32 MB of them.
     - `resume`: go on with the blocks that an interrupted call left in OUTPUT.parts.
     - `force`: replace an output, or blocks, that are there.
@@ -69,6 +72,7 @@ def predict_stream(
     series = source if isinstance(source, SeriesStream) else stream(source)
     size = series.block_size() if block is None else block
     settings = {"model": _digest(estimator), "source": series.identity, "level": level, "block": size}
+    settings |= {} if on_error == "fail" else {"on_error": on_error}
     blocks = BlockFolder.of(output)
     done = blocks.begin(settings, resume=resume, force=force)
     started = logged = time.perf_counter()
@@ -78,7 +82,7 @@ def predict_stream(
         bar.step(by=first)
         for number in range(done, -(-len(series) // size)):
             data = series.block(number * size, (number + 1) * size)
-            blocks.write(number, prediction_table(estimator, data, level))
+            blocks.write(number, prediction_table(estimator, data, level, on_error))
             bar.step(by=len(data))
             now, predicted = time.perf_counter(), number * size + len(data)
             if not bar.shown and now - logged > _LOG_EVERY:
@@ -87,22 +91,6 @@ def predict_stream(
                 logged = now
     blocks.join(output)
     return len(series)
-
-
-def prediction_table(estimator: Predictor, data: SeriesData, level: float = 0.9) -> pl.DataFrame:
-    """One row a series: id, prediction, then a probability a class, or std, lower and upper."""
-    ids = np.arange(len(data)) if data.ids is None else data.ids
-    if isinstance(estimator, RegressorMethods):
-        mean, std = estimator.predict(data.X, return_std=True)
-        lower, upper = estimator.predict_interval(data.X, level).T
-        return pl.DataFrame({"id": ids.tolist(), "prediction": mean, "std": std, "lower": lower, "upper": upper})
-    probabilities = estimator.predict_proba(data.X)
-    labels = estimator.classes_.tolist()
-    likeliest = [labels[index] for index in probabilities.argmax(axis=1).tolist()]
-    columns = {
-        f"p({label})": np.ascontiguousarray(column) for label, column in zip(labels, probabilities.T, strict=True)
-    }
-    return pl.DataFrame({"id": ids.tolist(), "prediction": likeliest, **columns})
 
 
 @dataclass(frozen=True)

@@ -82,7 +82,7 @@ def test_numbers_with_fractions_are_a_regression(table: Path, tmp_path: Path):
     result = fit(table, tmp_path / "model", "--target", "size", "--json")
     assert result.exit_code == 0, result.output
     facts = json.loads(result.stdout)
-    assert facts["task"] == "regression" and "regression:" in result.stderr
+    assert facts["task"] == "regression" and "\nregression\n" in result.stderr
     assert facts["target_mean"] == pytest.approx(1.65, abs=0.2)
     assert facts["likelihood"] == "Gaussian" and facts["members"][0]["nlpp"] < 2
 

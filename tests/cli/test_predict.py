@@ -105,7 +105,7 @@ def test_predictions_in_files(suffix: str, models: Path, tmp_path: Path):
         (["--level", "1"], 2, "--level"),
         (["--channels", "x"], 1, "2 channels (day, x), but the model was fitted with 3 (day, x, y)"),
         (["--time", "hour"], 1, "no column 'hour' for --time"),
-        (["--separator", ";"], 1, "no column"),
+        (["--separator", ";"], 1, "has one column, 'who,day,x,y,kind,size'; is its separator ','?"),
         (["--device", "cuda:77"], 1, "--device 'cuda:77' cannot be used"),
         (["--device", "gpu"], 1, "--device 'gpu' cannot be used: torch has none of that name; take --device 'cpu'"),
         (["--jobs", "0"], 2, "--jobs must be a positive number, or -1 for one a core; got 0"),
@@ -152,7 +152,7 @@ def test_a_reader_that_goes_away_is_no_failure_to_talk_about(models: Path):
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None and process.stderr is not None
         process.stdout.close()
-        assert process.stderr.read() == b""
+        assert process.stderr.read() == b"read 12 series, 2 channels x, y, time day, 8 points\n"
     assert process.returncode == 1
 
 

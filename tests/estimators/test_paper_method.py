@@ -22,7 +22,7 @@ from siggpde.gp.likelihoods import Bernoulli, Gaussian, Poisson, RobustMax, Soft
 from siggpde.io import read
 from siggpde.numerics.signature_kernel import signature_kernel_diag
 from siggpde.paths import PathOptions, SeriesBatch
-from siggpde.streaming import prediction_table
+from siggpde.prediction_tables import prediction_table
 from siggpde.word_sets import words
 
 kernel_module, run = sys.modules["siggpde.gp.kernel"], sys.modules["siggpde.training.run"]

@@ -61,7 +61,6 @@ def long(**changes) -> pl.DataFrame:
         (pl.DataFrame(WIDE).drop("y_2"), {"channels": ["x", "y"]}, "'y' has 2 columns .y_0 to y_1., but 'x' has 3"),
         (pl.DataFrame({"x_0": [1], "x.0": [2]}), {"channels": ["x"]}, "'x_0' and 'x.0' are both point 0"),
         (pl.DataFrame({"x_2": [1], "x_3": [2]}), {"channels": ["x"]}, "no column for point 0"),
-        (pl.DataFrame({"a": [1, None], "b": [2, None]}), {}, "row 1 has no values"),
         (pl.DataFrame({"a": [1, 2], "k": ["u", None]}), {"target": "k"}, "column 'k', row 1 has no value"),
         (pl.DataFrame({"a": ["1", "x"], "b": [1, 2]}), {}, "column 'a', row 1: expected a number; got 'x'"),
         (pl.DataFrame({"a": ["1,5", "2,5"], "b": [1, 2]}), {}, "column 'a', row 0: expected a number; got '1,5'"),

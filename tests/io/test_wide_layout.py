@@ -109,3 +109,8 @@ def test_rows_that_are_points(who: np.ndarray):
 def test_mistakes_are_explained(columns: dict, options: dict, message: str):
     with pytest.raises(ValueError, match=message):
         from_frame(pl.DataFrame(columns), **options)
+
+
+def test_a_row_without_values_is_a_series_of_a_missing_point():
+    data = from_frame(pl.DataFrame({"a": [1, None], "b": [2, None]}, schema={"a": pl.Float64, "b": pl.Float64}))
+    assert data.lengths.tolist() == [2, 1] and np.isnan(data.X[1]).all()

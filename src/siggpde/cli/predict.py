@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +12,11 @@ import typer
 from siggpde.cli import options
 from siggpde.cli.console import WrongCall, check_output_file, note, one_line_errors, write_bytes
 from siggpde.cli.imports import without_collections
+
+
+class OnErrorOption(StrEnum):
+    fail = "fail"
+    skip = "skip"
 
 
 @options.reads_data
@@ -23,6 +29,14 @@ def predict(
     level: Annotated[
         float, typer.Option(metavar="SHARE", help="Regression: how often intervals hold the number.")
     ] = 0.9,
+    on_error: Annotated[
+        OnErrorOption,
+        typer.Option(
+            "--on-error",
+            metavar="fail|skip",
+            help="A series that cannot be predicted stops the command, or has an empty row with the reason.",
+        ),
+    ] = OnErrorOption.fail,
     read_options: options.ReadOptions = options.NOT_GIVEN,
     device: options.Device = "cpu",
     jobs: options.Jobs = None,
@@ -55,17 +69,37 @@ def predict(
             if resume and not ranks.alone:
                 raise WrongCall("--resume is for one process; several predict their parts and join them at the end")
             if output is not None and streamed and ranks.alone:
-                count = work.run_predict_stream(
-                    model, data, output, read_options, level, resume=resume, force=force, device=device, jobs=jobs
+                counts = work.run_predict_stream(
+                    model,
+                    data,
+                    output,
+                    read_options,
+                    level,
+                    on_error=on_error.value,
+                    resume=resume,
+                    force=force,
+                    device=device,
+                    jobs=jobs,
                 )
-                if count is not None:
-                    note(f"{count} predictions are in {output}")
+                if counts is not None:
+                    _say_how_many(*counts, output)
                     return
-            table = work.run_predict(model, data, read_options, level, ranks, device, jobs)
+            table = work.run_predict(model, data, read_options, level, ranks, device, jobs, on_error.value)
         if not ranks.leads:
             return
         if output is not None:
             write_bytes(output, work.table_bytes(table, output.suffix.lower()))
-            note(f"{len(table)} predictions are in {output}")
+        counts = len(table), work.skipped(table)
         if as_json or output is None:
             typer.echo(work.table_bytes(table, ".json" if as_json else ".csv").decode(), nl=False)
+        _say_how_many(*counts, output)
+
+
+def _say_how_many(count: int, skipped: int, output: Path | None) -> None:
+    """Says where the predictions are, and how many series had none; exit code 1 if none had one."""
+    if output is not None:
+        note(f"{count - skipped} predictions are in {output}")
+    if skipped:
+        note(f"{skipped} of {count} series could not be predicted; the column error says why")
+    if skipped == count:
+        raise typer.Exit(1)

@@ -49,7 +49,7 @@ def read_array(file: IO[bytes], size: int) -> NDArray[Any]:
     if 0 in shape:
         return np.empty(shape, dtype)
     content = np.empty(math.prod(shape) * dtype.itemsize, dtype=np.uint8)
-    view, position = memoryview(content), 0
+    view, position = content.data, 0
     while position < len(view):
         count = file.readinto(view[position : position + 2**24])  # type: ignore[attr-defined]
         if not count:

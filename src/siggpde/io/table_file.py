@@ -46,7 +46,11 @@ def open_table(path: Path, kind: str, separator: str | None = None) -> Iterator[
         yield _ParquetFile(path)
         return
     with path.open("rb") as file:
-        yield _CsvFile(path, file, layout_of(file, str(path), separator))
+        layout = layout_of(file, str(path), separator)
+        if separator is None and layout.separator != ",":
+            comma = ", decimals have a comma" if layout.decimal_comma else ""
+            log.info("%s: %r stands between cells%s", path, layout.separator, comma)
+        yield _CsvFile(path, file, layout)
 
 
 class _CsvFile:
@@ -59,9 +63,6 @@ class _CsvFile:
         if repeated:
             name = repeated[0].removesuffix("_duplicated_0")
             raise ValueError(f"{path}: two columns are called {name!r}; rename one")
-        if layout.separator != "," or layout.decimal_comma:
-            comma = ", decimals have a comma" if layout.decimal_comma else ""
-            log.info("%s: %r stands between cells%s", path, layout.separator, comma)
 
     def read(self, text_columns: Sequence[str] = ()) -> pl.DataFrame:
         overrides = {column: pl.String for column in text_columns if column in self.columns}

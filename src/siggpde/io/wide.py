@@ -56,12 +56,8 @@ def from_grid(
             ends = np.where(np.isnan(values), 0, np.arange(start + 1, start + values.shape[1] + 1))
             np.maximum(lengths, ends.max(axis=1), out=lengths)
     ids = None if id is None else _columns.as_labels(frame[id], source)
-    if (lengths == 0).any():
-        row = int(np.argmin(lengths))
-        which = "" if ids is None else f" (series {ids[row]!s})"
-        raise ValueError(f"{source}: row {row}{which} has no values, so there is no series")
     return SeriesData(
-        X=cut(x, lengths),
+        X=cut(x, np.maximum(lengths, 1)),  # a row without values is a series of one point, which is missing
         y=None if target is None else _columns.as_labels(frame[target], source),
         ids=ids,
         channel_names=channel_names,

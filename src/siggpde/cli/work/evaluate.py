@@ -15,6 +15,7 @@ from siggpde.comparison.scoring import class_figures, number_figures
 from siggpde.estimators.classifying import ClassifierMethods
 from siggpde.estimators.label_types import as_classes
 from siggpde.estimators.regressing import RegressorMethods
+from siggpde.io.series_errors import errors_by_id
 
 _MAX_MISTAKES = 10
 
@@ -27,10 +28,11 @@ def run_evaluate(
     series = series_for(estimator, data, read_options, labels=True)
     if series.y is None:
         raise WrongCall(f"{data} says no labels; name where they are with --target")
-    if isinstance(estimator, RegressorMethods):
-        values = _regression(estimator, series.X, series.y)
-    else:
-        values = _classification(estimator, series.X, series.y)
+    with errors_by_id(None if series.ids is None else series.ids.tolist()):
+        if isinstance(estimator, RegressorMethods):
+            values = _regression(estimator, series.X, series.y)
+        else:
+            values = _classification(estimator, series.X, series.y)
     return {"data": series.name, "model": str(model), **values}
 
 

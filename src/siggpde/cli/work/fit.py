@@ -22,6 +22,7 @@ from siggpde.distributed.shard import all_labels
 from siggpde.estimators import SigGPClassifier, SigGPRegressor
 from siggpde.gp.likelihood_names import names_for
 from siggpde.io import SeriesData
+from siggpde.io.series_errors import errors_by_id
 from siggpde.persistence.folder import MANIFEST, check_writable
 
 log = logging.getLogger(__name__)
@@ -55,7 +56,8 @@ def run_fit(
         try:
             threads = threads_per_rank(settings["n_jobs"], ranks)
             estimator.set_params(checkpoint=str(checkpoint.folder), resume=resume, verbose=1, n_jobs=threads)
-            estimator.fit(series.X, series.y, ranks=ranks)
+            with errors_by_id(None if series.ids is None else series.ids.tolist()):
+                estimator.fit(series.X, series.y, ranks=ranks)
             # Settings of this run, not of the model.
             estimator.set_params(checkpoint=None, resume=False, verbose=0, n_jobs=settings["n_jobs"])
             estimator.reading_ = options_to_remember(series, read_options)  # pyright: ignore[reportAttributeAccessIssue]

@@ -14,7 +14,8 @@ from siggpde.cli.processes import gather_table, threads_per_rank
 from siggpde.distributed.ranks import ALONE, Ranks
 from siggpde.estimators.restoring import Predictor, load_predictor
 from siggpde.io import NotStreamable, SeriesData, SeriesStream
-from siggpde.streaming import BlockFolder, predict_stream, prediction_table
+from siggpde.prediction_tables import OnError, prediction_table
+from siggpde.streaming import BlockFolder, predict_stream
 
 
 def run_predict(
@@ -25,13 +26,14 @@ def run_predict(
     ranks: Ranks = ALONE,
     device: str = "cpu",
     jobs: int | None = None,
+    on_error: OnError = "fail",
 ) -> pl.DataFrame:
     """One row a series: id, prediction, then a probability a class, or std, lower and upper; of all ranks on rank 0."""
     with ranks.together():
         estimator = open_model(model, device, jobs)
         estimator.n_jobs = threads_per_rank(estimator.n_jobs, ranks)
         series = series_for(estimator, data, read_options, labels=False, ranks=ranks)
-        table = prediction_table(estimator, series, level)
+        table = prediction_table(estimator, series, level, on_error)
     return gather_table(table, series.ids is None, ranks)
 
 
@@ -42,12 +44,16 @@ def run_predict_stream(
     read_options: ReadOptions,
     level: float,
     *,
+    on_error: OnError,
     resume: bool,
     force: bool,
     device: str,
     jobs: int | None,
-) -> int | None:
-    """Predicts into a .parquet file block by block; returns their number, or None if DATA must be read as a whole."""
+) -> tuple[int, int] | None:
+    """Predicts into a .parquet file block by block; returns how many, and how many of them could not be predicted.
+
+    None if DATA must be read as a whole.
+    """
     blocks = BlockFolder.of(output)
     if blocks.exists() and not resume and not force:
         raise WrongCall(
@@ -62,11 +68,22 @@ def run_predict_stream(
         return None
     _check_layout(estimator, data, series)
     try:
-        return predict_stream(estimator, series, output, level=level, resume=resume, force=force or resume)
+        count = predict_stream(
+            estimator, series, output, level=level, on_error=on_error, resume=resume, force=force or resume
+        )
     except KeyboardInterrupt:
         raise Interrupted(
             f"interrupted; what was predicted is in {blocks.folder}. To go on: {resume_command()}"
         ) from None
+    return count, skipped(pl.scan_parquet(output))
+
+
+def skipped(table: pl.DataFrame | pl.LazyFrame) -> int:
+    """How many series of a table of predictions could not be predicted."""
+    lazy = table.lazy()
+    if "error" not in lazy.collect_schema():
+        return 0
+    return int(lazy.select(pl.col("error").is_not_null().sum()).collect().item())
 
 
 def open_model(path: Path, device: str, jobs: int | None) -> Predictor:
