@@ -171,3 +171,23 @@ def test_a_hundred_thousand_columns(tmp_path: Path):
     data = read(save(tmp_path, "\n".join(rows) + "\n", "wide.csv"))
     assert data.lengths.tolist() == [10**5, 99_999]
     assert json.dumps([float(data.X[0][0, -1]), float(data.X[1][0, -1])]) == "[1.0, 2.0]"
+
+
+@pytest.mark.parametrize(
+    ("suffix", "content"),
+    [
+        ("ts", "@timeStamps true\n@data\n(" + " " * 10**6),
+        ("ts", "@timeStamps true\n@data\n(1,2" + " " * 10**6 + "x"),
+        ("ts", "@timeStamps true\n@data\n" + "(1,2):" * 10**5 + "(1"),
+        ("ts", "@timeStamps true\n@data\n(0001-01-01T00:00:00+14:00,2)"),
+        ("ts", "@dimension ²\n@data\nx\n"),
+        ("ts", f"@dimension {'9' * 5000}\n@data\nx\n"),
+        ("arff", "@relation r\n@attribute a numeric\n@attribute c {u}\n@data\n1," + " " * 10**6 + "'u"),
+        ("csv", f"x_{'9' * 5000},x_{'8' * 5000}\nu,1\n"),
+        ("csv", "a" * 10**6 + ",b\nu,1\nv,\n" + "x" * 10**6),
+        ("csv", '"' + "a,b\n1,2\n" * 10**5),
+    ],
+)
+def test_lines_that_are_made_to_take_forever(tmp_path: Path, suffix: str, content: str):
+    path = save(tmp_path, content, f"a.{suffix}")
+    assert trouble_with(path, {}) is None

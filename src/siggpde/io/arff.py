@@ -20,7 +20,7 @@ from siggpde.io.ts import numbered_lines, parse_numbers
 _NUMERIC = ("numeric", "real", "integer")
 _LABEL_NAMES = ("class", "target", "label", "classlabel", "targetlabel", "y")
 _ATTRIBUTE = re.compile(r"@attribute\s+('[^']*'|\"[^\"]*\"|\S+)\s+(.*)", re.IGNORECASE)
-_FIELD = re.compile(r"\s*('[^'\\]*(?:\\.[^'\\]*)*'|\"[^\"\\]*(?:\\.[^\"\\]*)*\"|[^,'\"]*)\s*(?:,|$)")
+_FIELD = re.compile(r"(?:\s*('[^'\\]*(?:\\.[^'\\]*)*'|\"[^\"\\]*(?:\\.[^\"\\]*)*\")\s*|([^,'\"]*))(?:,|$)")
 
 
 def read_arff(path: str | os.PathLike[str], target: str | None = None) -> SeriesData:
@@ -128,7 +128,7 @@ def _fields(line: str, where: str) -> list[str]:
             raise ValueError(
                 f"{where}: a quote is not closed at {line[position : position + 40]!r}; is the file cut off?"
             )
-        fields.append(match[1].strip())
+        fields.append((match[1] or match[2] or "").strip())
         position = match.end()
     return fields
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from siggpde.io.csv_layout import decoded, encoding_of
 from siggpde.io.data import Series, SeriesData, cut, default_names, parse_labels
 from siggpde.io.npy_file import load_npy
 from siggpde.io.npz_file import Members, open_members, texts, whole_number
@@ -122,7 +123,9 @@ def _labels(path: Path, target: str, arrays: Mapping[str, NDArray[Any]]) -> NDAr
         return load_npy(file)
     if suffix not in _TEXT_SUFFIXES:
         raise ValueError(f"labels are read from .npy, or from .csv or .txt with one label a line; got {file}")
-    lines = [line.strip() for line in file.read_text(encoding="utf-8-sig").splitlines()]
+    content = file.read_bytes()
+    text = decoded(content, encoding_of(content), str(file)).decode()
+    lines = [line.strip() for line in text.splitlines()]
     while lines and not lines[-1]:
         lines.pop()
     texts = [line[1:-1] if len(line) > 1 and line[0] == line[-1] == '"' else line for line in lines]

@@ -58,7 +58,7 @@ def layout_of(file: BinaryIO, source: str, separator: str | None = None) -> CsvL
     for mark, what in _OTHER_FILES:
         if head.startswith(mark):
             raise ValueError(f"{source} is no readable .csv file but {what}")
-    encoding = _encoding(head)
+    encoding = encoding_of(head)
     text = head.decode(encoding, errors="replace").removeprefix("\ufeff")
     lines = text.splitlines()[:_LINES]
     if len(head) == _HEAD and len(lines) > 1 and len(lines) < _LINES:
@@ -87,7 +87,8 @@ def decoded(content: bytes, encoding: str, source: str) -> bytes:
         ) from error
 
 
-def _encoding(head: bytes) -> str:
+def encoding_of(head: bytes) -> str:
+    """The encoding of a file, by Python's name for it, told by its first bytes."""
     for mark, encoding in _MARKS:
         if head.startswith(mark):
             return encoding

@@ -12,7 +12,8 @@ from datetime import UTC, datetime
 import numpy as np
 from numpy.typing import NDArray
 
-_POINT = re.compile(r"\(\s*([^(),]*?)\s*,\s*([^(),]*?)\s*\)\s*")
+_POINT = re.compile(r"\(([^(),]*),([^(),]*)\)\s*")  # no two parts take the same spaces: time grows with the line only
+_NEXT_CHANNEL = re.compile(r"\s*(?=\()")
 
 
 def read_stamped(line: str, labelled: bool, where: str) -> tuple[NDArray[np.float64], str | None]:
@@ -23,17 +24,17 @@ def read_stamped(line: str, labelled: bool, where: str) -> tuple[NDArray[np.floa
         point = _POINT.match(line, position)
         if point is None:
             raise ValueError(f"{where}: expected a point (time,value) at {line[position : position + 40]!r}")
-        time, value = _time(point[1], where), _value(point[2], where)
+        time, value = _time(point[1].strip(), where), _value(point[2].strip(), where)
         if time in channels[-1]:
-            raise ValueError(f"{where}: time {point[1]} occurs twice in channel {len(channels) - 1}")
+            raise ValueError(f"{where}: time {point[1].strip()} occurs twice in channel {len(channels) - 1}")
         channels[-1][time] = value
         position = point.end()
         after, position = line[position : position + 1], position + 1
         if after == ",":
             continue
-        if after == ":" and line[position:].lstrip().startswith("("):
+        if after == ":" and (start := _NEXT_CHANNEL.match(line, position)):
             channels.append({})
-            position += len(line[position:]) - len(line[position:].lstrip())
+            position = start.end()
             continue
         rest = line[position:].strip()
         if after == ":" and rest and labelled:
@@ -55,13 +56,13 @@ def _time(text: str, where: str) -> float:
     except ValueError:
         try:
             date = datetime.fromisoformat(text)
-        except ValueError:
+            return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
+        except (ValueError, OverflowError):
             raise ValueError(
-                f"{where}: a time must be a number or a date such as 2007-01-01 00:00:00; got {text!r}"
+                f"{where}: a time must be a number or a date such as 2007-01-01 00:00:00; got {text[:40]!r}"
             ) from None
-        return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
     if not np.isfinite(time):
-        raise ValueError(f"{where}: a time must be finite; got {text!r}")
+        raise ValueError(f"{where}: a time must be finite; got {text[:40]!r}")
     return time
 
 
@@ -69,4 +70,4 @@ def _value(text: str, where: str) -> float:
     try:
         return np.nan if text == "?" else float(text)
     except ValueError:
-        raise ValueError(f"{where}: expected a number, ? or NaN; got {text!r}") from None
+        raise ValueError(f"{where}: expected a number, ? or NaN; got {text[:40]!r}") from None

@@ -11,6 +11,7 @@ case, and drops time stamps together with signs and exponents.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -111,7 +112,7 @@ def _header(lines: Iterator[tuple[int, str]], source: str) -> Header:
             if first not in _YES:
                 raise ValueError(f"{source}, line {number}: {line.split()[0]} must be true or false; got {line[:60]!r}")
             _set(header, key, _YES[first], values[1:])
-        elif key in ("dimension", "dimensions") and first.isdigit():
+        elif key in ("dimension", "dimensions") and re.fullmatch("[0-9]{1,9}", first):
             header.dimension = int(first)
     raise ValueError(f"{source}: there is no @data line, so this is not a .ts file, or it is cut off")
 

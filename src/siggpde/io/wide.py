@@ -81,7 +81,7 @@ def _point_columns(channel: str, present: list[str], source: str) -> list[str]:
     """The columns channel_0, channel_1, ... (or channel.0, channel0, 0_channel) by number, from 0 or 1, no holes."""
     by_number: dict[int, str] = {}
     escaped = re.escape(channel)
-    for pattern in (rf"{escaped}[_.](\d+)", rf"{escaped}(\d+)", rf"(\d+)[_.]{escaped}"):
+    for pattern in (rf"{escaped}[_.](\d{{1,9}})", rf"{escaped}(\d{{1,9}})", rf"(\d{{1,9}})[_.]{escaped}"):
         for column in present:
             if match := re.fullmatch(pattern, column):
                 number = int(match[1])

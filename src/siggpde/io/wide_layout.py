@@ -15,9 +15,11 @@ import polars as pl
 
 log = logging.getLogger(__name__)
 
-_POINT = re.compile(r"(?P<channel>[^\W\d](?:.*\w)?)_(?P<point>\d+)|(?P<dotted>[^\W\d](?:.*[^\W\d])?)\.(?P<dot>\d+)")
-_PLAIN = re.compile(r"(?P<channel>(?:[^\W\d](?:.*[^\W\d])?)?)(?P<point>\d+)")
-_TURNED = re.compile(r"(?P<point>\d+)[_.](?P<channel>[^\W\d].*)")
+_POINT = re.compile(
+    r"(?P<channel>[^\W\d](?:.*\w)?)_(?P<point>\d{1,9})|(?P<dotted>[^\W\d](?:.*[^\W\d])?)\.(?P<dot>\d{1,9})"
+)
+_PLAIN = re.compile(r"(?P<channel>(?:[^\W\d](?:.*[^\W\d])?)?)(?P<point>\d{1,9})")
+_TURNED = re.compile(r"(?P<point>\d{1,9})[_.](?P<channel>[^\W\d].*)")
 _UNNAMED = re.compile(r"|Unnamed: \d+|_duplicated_\d+|column_\d+|index|level_0")
 _ID_NAMES = re.compile(r"(?:.*[_ .])?(?:id|ids|index|idx|key|nr|no|number|row|case|sample|uid|uuid)|.*Id|.*ID")
 _MOST_TO_CHECK = 50
