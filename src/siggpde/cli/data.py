@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from siggpde.cli.console import WrongCall
 from siggpde.cli.options import ReadOptions
+from siggpde.cli.panics import panics_held_back
 from siggpde.cli.plausible import check_plausible, check_training, what_is_streamed, what_was_read
 from siggpde.cli.processes import read_shard, shard_of
 from siggpde.datasets import Dataset, data_folders, find_dataset, load_dataset
@@ -60,7 +62,8 @@ def read_series(
             options = _file_options(path, kind, read_options, remembered, labels)
             if kind == "npz" and "part" not in options and _has_parts(path):
                 options["part"] = part
-            series = read_shard(path, kind, {**options, "format": kind or None}, ranks)
+            with panics_held_back() if kind == "parquet" else nullcontext():
+                series = read_shard(path, kind, {**options, "format": kind or None}, ranks)
     target = read_options.target or remembered.get("target")
     log.info("%s", what_was_read(series, target, ranks))
     if training and ranks.alone:  # on several ranks, a channel may have its values on another
@@ -81,7 +84,8 @@ def stream_series(data: str, read_options: ReadOptions, remembered: dict[str, An
     options = _file_options(path, kind, read_options, remembered, labels=False)
     if "part" in options or "separator" in options:
         raise NotStreamable(f"{data} is read with options that streams have not")  # reading it as a whole says more
-    series = stream(path, **{key: value for key, value in options.items() if key != "format"}, format=kind)
+    with panics_held_back() if kind == "parquet" else nullcontext():
+        series = stream(path, **{key: value for key, value in options.items() if key != "format"}, format=kind)
     log.info("%s", what_is_streamed(series))
     return series
 

@@ -23,6 +23,8 @@ def damage_reported(path: Path) -> Iterator[None]:
         if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
             raise
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        if isinstance(error, pl.exceptions.PanicException):
+            reason = "its pages are damaged"
         raise ValueError(f"{path} is not a whole .parquet file ({reason[:200]}); copy or make it again") from error
 
 
