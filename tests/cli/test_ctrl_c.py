@@ -20,7 +20,7 @@ def stop_after(line: str, *arguments: Any) -> list[str]:
     """The lines of stderr of a command that gets Ctrl-C when one of them starts so."""
     with subprocess.Popen(command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
-        said = []
+        said: list[str] = []
         for text in process.stderr:
             said.append(text)
             if text.startswith(line):
@@ -28,7 +28,7 @@ def stop_after(line: str, *arguments: Any) -> list[str]:
         stdout = process.stdout.read() if process.stdout is not None else ""
     assert process.returncode in STOPPED, "".join(said)
     assert stdout == ""
-    return "".join(said).splitlines()
+    return [text.rstrip("\n") for text in said]
 
 
 def many_series(path: Path, count: int) -> Path:
