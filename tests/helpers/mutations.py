@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from siggpde.io import read
+from siggpde.io import read, stream
 
 _VALUES = np.random.default_rng(0).normal(size=(6, 2, 9))
 _LABELS = np.array(["up", "down"] * 3)
@@ -142,6 +142,8 @@ def trouble_with(path: Path, options: dict[str, Any]) -> str | None:
     """What is wrong with how a damaged file is read; None where it is read, or refused by a message with its name."""
     try:
         read(path, **options)
+        if path.suffix in (".npy", ".parquet"):
+            list(stream(path, **{key: options[key] for key in ("series", "time") if key in options}).blocks(3))
     except (ValueError, FileNotFoundError) as error:
         if isinstance(error, UnicodeError) or path.name not in str(error):
             return f"{path.name}: {type(error).__name__}: {error}"

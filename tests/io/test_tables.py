@@ -240,3 +240,16 @@ def test_pandas_is_not_imported_unless_given():
     )
     assert "polars" in run.stdout.split(), run.stderr
     assert "pandas" not in run.stdout.split()
+
+
+def test_a_channel_that_may_be_the_time_is_pointed_out(caplog: pytest.LogCaptureFixture):
+    frame = pl.DataFrame({"who": [1, 1, 2, 2], "day": [1, 2, 1, 5], "x": [1, 2, 3, 4]})
+    with caplog.at_level("INFO", "siggpde"):
+        from_frame(frame, series="who", time="day")
+        assert caplog.text == ""
+        from_frame(frame, series="who")
+    assert "'day' grows in every series but is read as a channel; is it the time (time=, --time)?" in caplog.text
+    caplog.clear()
+    with caplog.at_level("INFO", "siggpde"):
+        from_frame(frame.with_columns(day=pl.Series([2, 1, 1, 5])), series="who")
+    assert caplog.text == ""

@@ -28,7 +28,9 @@ def as_classes(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
         return labels
     if None in wanted:
         known = classes.tolist()
-        mixed = [label if number is None else known[number] for label, number in zip(labels, wanted, strict=True)]
+        mixed = [
+            label if number is None else known[number] for label, number in zip(labels.tolist(), wanted, strict=True)
+        ]
         return np.array(mixed, dtype=object)
     return classes[np.array(wanted, dtype=np.int64)]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import re
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,10 @@ from numpy.typing import NDArray
 from siggpde.io import columns as _columns
 from siggpde.io.data import SeriesData
 from siggpde.io.wide_layout import without_counters
+
+log = logging.getLogger(__name__)
+
+_TIME_NAMES = re.compile(r"(?:.*[_ ])?(?:time|times|timestamp|date|datetime|day|hour|minute|second|t|ts|s|ms)", re.I)
 
 
 def from_long(
@@ -45,6 +51,7 @@ def from_long(
     y = None if target is None else _label_of_each_series(frame[target], codes, ids, source)
     if time is None:
         order = np.argsort(codes, kind="stable")
+        _point_out_times(channels, values, codes, order, source)
     else:
         times = _columns.as_times(frame[time], source)
         order = np.lexsort((times, codes))
@@ -62,6 +69,24 @@ def from_long(
         time_channel=None if time is None else 0,
         name=name,
     )
+
+
+def _point_out_times(
+    channels: list[str],
+    values: list[NDArray[np.float64]],
+    codes: NDArray[np.int64],
+    order: NDArray[np.int64],
+    source: str,
+) -> None:
+    """Logs which channel may be the time of the points: one called so that grows in every series."""
+    same = np.diff(codes[order]) == 0
+    for channel, numbers in zip(channels, values, strict=True):
+        if _TIME_NAMES.fullmatch(channel) and same.any() and (np.diff(numbers[order])[same] > 0).all():
+            log.info(
+                "%s: %r grows in every series but is read as a channel; is it the time (time=, --time)?",
+                source,
+                channel,
+            )
 
 
 def _codes(column: pl.Series, ids: pl.Series) -> NDArray[np.int64]:
