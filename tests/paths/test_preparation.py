@@ -234,3 +234,13 @@ def test_after_a_fit_that_failed_the_preparation_is_as_before():
     with pytest.raises(ValueError, match="have 2 channels, but those of fit had 3"):
         prepare(x[:, :2])
     assert len(prepare(x)) == 4
+
+
+@pytest.mark.parametrize(("settings", "empty"), [({}, 0), ({}, 2), ({"time_channel": 0}, 1), ({"time_channel": -1}, 1)])
+def test_a_channel_without_values_is_warned_of(settings: dict, empty: int, caplog: pytest.LogCaptureFixture):
+    x = np.tile(np.arange(5.0), (4, 3, 1))
+    Preparation(**settings).fit(x)
+    assert caplog.text == ""
+    x[:, empty] = NAN
+    Preparation(**settings).fit(x)
+    assert f"channel {empty} of X has not a single value; nothing is learned from it" in caplog.text

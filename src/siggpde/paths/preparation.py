@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,6 +18,8 @@ from siggpde.paths.collecting import collect_chunks
 from siggpde.paths.facts import facts_of
 from siggpde.paths.gaps import check_times, fill_gaps
 from siggpde.paths.spectrogram import Spectrogram
+
+log = logging.getLogger(__name__)
 
 _CHUNK_VALUES = 2**20  # numbers prepared at a time: 8 MB
 
@@ -97,6 +100,13 @@ class Preparation:
         gaps = torch.tensor([learned.missing, learned.points], dtype=torch.float64)
         total, count, gaps = ranks.all_reduce_sum(learned.total, learned.count, gaps)
         self.raw_channels, self.fill = learned.channels, total / count.clamp_min(1)
+        if ranks.leads and bool((count == 0).any()):
+            time = None if self.time_channel is None else self.time_channel % learned.channels
+            kept = [channel for channel in range(learned.channels) if channel != time]
+            empty = kept[int((count == 0).nonzero()[0]) * len(kept) // len(count)]
+            log.warning(
+                "channel %d of %s has not a single value; nothing is learned from it: leave it out", empty, name
+            )
         self.gap_share = float(gaps[0] / gaps[1])
         return _with_fill(batch, unobserved, self.fill) if bool(unobserved.any()) else batch
 
