@@ -22,6 +22,7 @@ from siggpde.paths.sharding import pad_to_longest
 
 if TYPE_CHECKING:
     from siggpde.ensemble.committee import Committee
+    from siggpde.ensemble.novelty import Scores
     from siggpde.ensemble.of_views import OfViews
     from siggpde.estimators.beside import Beside
     from siggpde.explain import Importances, SeriesExplanation
@@ -159,6 +160,37 @@ class SeriesEstimator:
         with self._threads(batch):
             labels = getattr(self, "classes_", None)
             return explain_series(self.committee_, batch, self._names(), labels, top, background=reference)
+
+    def novelty(
+        self, X: Any, *, by_class: bool = False, return_score: bool = False, return_reason: bool = False
+    ) -> Any:
+        """p-values (n_cases,), small for series that are unlike the training series (`siggpde.ensemble.novelty`).
+
+        A new series of the same source has p <= a with a probability of about a. `by_class` compares with the training
+        series of each class, (n_cases, n_classes), NaN for classes of fewer than 20. With `return_score` also the score
+        behind p, which tells apart what is far beyond all training series, and with `return_reason` what is unusual:
+        a fact such as "level of x" or "length", or "shape" for what kernels see. Several are returned as a tuple.
+        """
+        from siggpde.estimators import trusting  # noqa: PLC0415 - takes long to import
+
+        self._check_fitted()
+        trusting.novelty_of(self.committee_)
+        batch = self._batch(X)
+        with self._threads(batch):
+            p, scores = trusting.p_values(self.committee_, batch, by_class)
+        names = trusting.reasons(scores, self._value_names()) if return_reason else None
+        return trusting.as_arrays(p, scores, names, return_score)
+
+    def _value_names(self) -> tuple[str, ...]:
+        """The names of the channels but the time channel."""
+        return Preparation(time_channel=self.preparation_.time_channel).names(self.channel_names_)
+
+    def _warn(self, scores: Scores | None) -> None:
+        """Warns where series that were predicted are unlike all training series."""
+        if scores is not None:
+            from siggpde.estimators.trusting import novelty_of, warn_of_novelty  # noqa: PLC0415 - takes long to import
+
+            warn_of_novelty(novelty_of(self.committee_), scores, self._value_names())
 
     def _names(self) -> tuple[str, ...]:
         return self.preparation_.names(self.channel_names_)

@@ -12,6 +12,7 @@ from siggpde.distributed.ranks import ALONE, Ranks
 from siggpde.distributed.shard import Shard, all_labels
 from siggpde.estimators.base import SeriesEstimator
 from siggpde.estimators.beside import check_beside, warn_of_confined_classes
+from siggpde.estimators.predicting import class_probabilities, latents_of
 from siggpde.estimators.targets import check_labels, class_indices, class_weights
 from siggpde.gp.likelihood_names import names_for
 
@@ -73,11 +74,23 @@ class ClassifierMethods(SeriesEstimator):
         best = self.predict_proba(X).argmax(axis=1)
         return self.classes_[best]
 
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities (n_cases, n_classes), columns in the order of `classes_`."""
+    def predict_proba(self, X: Any, return_std: bool = False) -> Any:
+        """Probabilities (n_cases, n_classes), columns in the order of `classes_`.
+
+        With `return_std` also how uncertain each probability itself is, its standard deviation over the latents. A
+        warning says how many series are unlike all training series (`novelty`).
+        """
         batch = self._batch(X)
         with self._threads(batch):
-            return self.committee_.probabilities(batch).cpu().numpy()
+            chances, spread, scores = class_probabilities(self.committee_, batch, return_std)
+        self._warn(scores)
+        return (chances, spread) if return_std else chances
+
+    def latent(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and standard deviation of the latents, two (n_cases, n_classes); of two classes they are f and -f."""
+        batch = self._batch(X)
+        with self._threads(batch):
+            return latents_of(self.committee_, batch)
 
     def log_likelihood(self, X: Any, y: Any) -> np.ndarray:
         """log p(y | X) of every series, (n_cases,); minus its mean is the NLPP."""

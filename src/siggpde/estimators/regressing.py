@@ -13,6 +13,7 @@ from siggpde.distributed.ranks import ALONE, Ranks
 from siggpde.distributed.shard import Shard
 from siggpde.estimators.base import SeriesEstimator
 from siggpde.estimators.beside import check_beside
+from siggpde.estimators.predicting import latents_of, numbers
 from siggpde.estimators.targets import check_numbers
 from siggpde.gp.likelihood_names import names_for
 
@@ -62,7 +63,8 @@ class RegressorMethods(SeriesEstimator):
         """The expected target of every series, (n_cases,); with `return_std` also the standard deviation of y."""
         batch = self._batch(X)
         with self._threads(batch):
-            mean, variance = self.committee_.mean_and_variance(batch)
+            (mean, variance), scores = numbers(self.committee_, "mean_and_variance", batch)
+        self._warn(scores)
         mean = (self.target_shift_ + self.target_scale_ * mean).cpu().numpy()
         return (mean, (self.target_scale_ * variance.sqrt()).cpu().numpy()) if return_std else mean
 
@@ -79,8 +81,19 @@ class RegressorMethods(SeriesEstimator):
             raise ValueError(f"quantiles must be a list of numbers between 0 and 1, at least one, got {quantiles!r}")
         batch = self._batch(X)
         with self._threads(batch):
-            values = self.committee_.quantiles(batch, levels.tolist())
+            values, scores = numbers(self.committee_, "quantiles", batch, levels.tolist())
+        self._warn(scores)
         return (self.target_shift_ + self.target_scale_ * values).cpu().numpy()
+
+    def latent(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and standard deviation of the latent, the expected target, two (n_cases,) in units of y.
+
+        Of counts (likelihood="poisson"), the latent is the logarithm of the rate.
+        """
+        batch = self._batch(X)
+        with self._threads(batch):
+            mean, spread = latents_of(self.committee_, batch)
+        return self.target_shift_ + self.target_scale_ * mean[:, 0], self.target_scale_ * spread[:, 0]
 
     def log_likelihood(self, X: Any, y: Any) -> np.ndarray:
         """log p(y | X) of every series, (n_cases,); minus its mean is the NLPD."""

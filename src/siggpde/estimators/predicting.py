@@ -1,0 +1,75 @@
+"""Predictions of a committee of any kind for the estimators, with what is known of how new the series are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from siggpde.ensemble.averaging import AveragedMembers, average_latents
+from siggpde.ensemble.latent_draws import probability_spread
+from siggpde.paths import SeriesBatch
+
+if TYPE_CHECKING:
+    from siggpde.ensemble.novelty import Scores
+
+
+@torch.no_grad()
+def class_probabilities(
+    committee: Any, batch: SeriesBatch, with_spread: bool
+) -> tuple[np.ndarray, np.ndarray | None, Scores | None]:
+    """Probabilities (n, classes); with `with_spread` their standard deviations; and the scores of novelty, if any."""
+    if not isinstance(committee, AveragedMembers):
+        if with_spread:
+            raise ValueError(
+                "return_std=True is for likelihood='auto' and method='views'; latent(X) has the spread of the latents"
+            )
+        chances, scores = committee.probabilities(batch), _scores(committee, batch)
+        if scores is not None:
+            trust = committee.novelty.trust(scores.score).to(chances)[:, None]
+            chances = trust * chances + (1 - trust) * committee.novelty.frequencies.to(chances)
+        return chances.cpu().numpy(), None, scores
+    judged = committee.judged(batch)
+    chances = committee.probabilities(batch, judged).cpu().numpy()
+    if not with_spread:
+        return chances, None, judged.scores
+    assert committee.link is not None
+    latents = average_latents(judged.means, judged.variances, committee.weights)
+    return chances, probability_spread(committee.link, *latents).cpu().numpy(), judged.scores
+
+
+@torch.no_grad()
+def numbers(committee: Any, what: str, batch: SeriesBatch, *arguments: Any) -> tuple[Any, Scores | None]:
+    """What the method `what` of a committee predicts, and the scores of novelty, if any."""
+    if isinstance(committee, AveragedMembers):
+        judged = committee.judged(batch)
+        return getattr(committee, what)(batch, *arguments, judged=judged), judged.scores
+    return getattr(committee, what)(batch, *arguments), _scores(committee, batch)
+
+
+@torch.no_grad()
+def latents_of(committee: Any, batch: SeriesBatch) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of the latents, averaged over the members, two (n, outputs)."""
+    if isinstance(committee, AveragedMembers):
+        mean, variance = committee.latents(batch)
+        spread = variance.sqrt()[:, None].expand_as(mean)
+        return mean.cpu().numpy(), np.ascontiguousarray(spread.cpu().numpy())
+    means, variances = committee.member_latents(batch)
+    weights = committee.weights.to(means)[:, None, None]
+    mean = (weights * means).sum(0)
+    variance = (weights * (variances + (means - mean).square())).sum(0)
+    return mean.cpu().numpy(), variance.sqrt().cpu().numpy()
+
+
+def _scores(committee: Any, batch: SeriesBatch) -> Scores | None:
+    """Of committees without closed form."""
+    if committee.novelty is None or batch.facts is None:
+        return None
+    return committee.novelty.scores(spread_of(committee, batch), batch.facts)
+
+
+def spread_of(committee: Any, batch: SeriesBatch) -> Tensor:
+    """The variance (K, n) of the members' latents, the mean over latents."""
+    return committee.member_latents(batch)[1].mean(2)

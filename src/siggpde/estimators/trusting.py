@@ -1,0 +1,100 @@
+"""What estimators say about their own predictions: how new a series is, and how uncertain the latents are."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from siggpde.ensemble.averaging import AveragedMembers
+from siggpde.ensemble.joining import joined_variances
+from siggpde.ensemble.novelty import Novelty, Scores
+from siggpde.ensemble.view_committee import ViewCommittee
+from siggpde.paths import SeriesBatch
+from siggpde.paths.facts import fact_names
+
+_JOINED = 2**23  # numbers of joined variances at a time
+_FIT_AGAIN = (
+    "it was fitted by an earlier version of siggpde, which did not keep what that needs: fit the model again to have it"
+)
+
+
+class NoveltyWarning(UserWarning):
+    """Series to be predicted are unlike all training series."""
+
+
+def novelty_of(committee: Any) -> Novelty:
+    """The novelty of a committee; a ValueError where it has none."""
+    novelty = getattr(committee, "novelty", None)
+    if novelty is None:
+        raise ValueError(f"this model cannot tell how new a series is; {_FIT_AGAIN}")
+    return novelty
+
+
+@torch.no_grad()
+def p_values(committee: Any, batch: SeriesBatch, by_class: bool) -> tuple[Tensor, Scores]:
+    """p-values (n,) or (n, classes) of the series of a batch, and their scores."""
+    novelty = novelty_of(committee)
+    if by_class and novelty.labels is None:
+        raise ValueError("by_class=True is for classifiers; numbers have no classes")
+    scores = scores_of(committee, batch)
+    record = getattr(committee, "left_out", None)
+    if not isinstance(committee, ViewCommittee) or record is None or not record.exact or record.groups is not None:
+        return novelty.p_values(scores.score, by_class=by_class), scores
+    size = max(1, _JOINED // (len(committee.members) * len(record.y)))
+    parts = []
+    for part, score in zip(batch.split(size), scores.score.split(size), strict=True):
+        logs = joined_variances(committee, part).cpu().clamp_min(1e-300).log()
+        parts.append(novelty.p_values(score, logs, by_class))
+    return torch.cat(parts), scores
+
+
+def scores_of(committee: Any, batch: SeriesBatch) -> Scores:
+    """The scores of the series of a batch."""
+    if isinstance(committee, AveragedMembers):
+        scores = committee.judged(batch).scores
+        assert scores is not None
+        return scores
+    assert batch.facts is not None
+    return novelty_of(committee).scores(committee.spread(batch), batch.facts)
+
+
+def warn_of_novelty(novelty: Novelty, scores: Scores, channels: tuple[str, ...]) -> None:
+    """One warning for all series that are unlike the training series, with their number and the commonest reason."""
+    alarms = novelty.alarms(scores.score)
+    count = int(alarms.sum())
+    if not count:
+        return
+    found = [reason for reason, alarm in zip(reasons(scores, channels), alarms.tolist(), strict=True) if alarm]
+    commonest = max(sorted(set(found)), key=found.count)
+    share = "all of them" if found.count(commonest) == count else f"{found.count(commonest)} of them"
+    warnings.warn(
+        f"{count} of {len(alarms)} series {'is' if count == 1 else 'are'} unlike all training series "
+        f"(first: series {int(alarms.nonzero()[0])}; {commonest} is unusual in {share}); their predictions tell little",
+        NoveltyWarning,
+        stacklevel=3,
+    )
+
+
+def reasons(scores: Scores, channels: tuple[str, ...]) -> list[str]:
+    """What is unusual about each series: one of its facts, or its shape, which kernels see."""
+    names = fact_names(channels)
+    return [
+        names[fact] if of_facts > kernel else "shape"
+        for fact, of_facts, kernel in zip(
+            scores.fact.tolist(), scores.facts.tolist(), scores.kernel.tolist(), strict=True
+        )
+    ]
+
+
+def as_arrays(p: Tensor, scores: Scores, names: list[str] | None, with_score: bool) -> Any:
+    """What `novelty` returns: p-values alone, or with scores and reasons."""
+    parts: list[Any] = [p.numpy()]
+    if with_score:
+        parts.append(scores.score.numpy())
+    if names is not None:
+        parts.append(np.array(names, dtype=object))
+    return parts[0] if len(parts) == 1 else tuple(parts)
