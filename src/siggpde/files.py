@@ -1,10 +1,11 @@
-"""Writing files that survive crashes: atomic writes, durable folders, and one writer at a time."""
+"""Writing files that survive crashes and full disks: atomic writes, durable folders, and one writer at a time."""
 
 from __future__ import annotations
 
 import errno
 import os
 import secrets
+import shutil
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -20,14 +21,17 @@ except ImportError:  # pragma: no cover  (not POSIX)
 # killed leaves such a part file behind; whoever owns the folder may remove it.
 PART_SUFFIX = r"\.\d+-[0-9a-f]+\.part"
 
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # no space, no quota, or above the limit for one file
+
 
 @contextmanager
-def atomic_write(path: Path) -> Iterator[BinaryIO]:
+def atomic_write(path: Path, size: Callable[[], int] | None = None) -> Iterator[BinaryIO]:
     """Opens a part file next to `path` for writing and renames it to `path` at the end of the `with` block.
 
     Readers see the old file or the whole new one, also after a crash of the process or the machine: the content is on
     disk before the renaming, and the new name is on disk before this returns. If the block raises, `path` stays as it
-    was and the part file is removed.
+    was and the part file is removed. Where the disk is full, the OSError names `path`, the space left, and, with
+    `size`, the bytes that it needs.
     """
     part = path.with_name(f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
     try:
@@ -35,11 +39,24 @@ def atomic_write(path: Path) -> Iterator[BinaryIO]:
             yield file
             sync_file(file)
         os.replace(part, path)
-    except BaseException:
+    except BaseException as error:
         with suppress(OSError):
             os.unlink(part)
+        if isinstance(error, OSError) and error.errno in _FULL:
+            raise _disk_full(error, path, None if size is None else size()) from error
         raise
     sync_folder(path.parent)
+
+
+def _disk_full(error: OSError, path: Path, size: int | None) -> OSError:
+    """The error for a file that there was no room for, of the same `errno`."""
+    needs = "" if size is None else f" needs {size / 1e6:,.2f} MB, and"
+    free = shutil.disk_usage(path.parent).free
+    return OSError(
+        error.errno,
+        f"{os.strerror(error.errno or 0)}: {path}{needs or ' cannot be written;'} its disk has {free / 1e6:,.2f} MB "
+        "left; make room there, raise the limit for it, or write to another place",
+    )
 
 
 def sync_file(file: BinaryIO) -> None:
@@ -77,24 +94,35 @@ def make_folder(folder: Path) -> None:
 def locked(path: Path, on_wait: Callable[[], None] = lambda: None) -> Iterator[None]:
     """Holds an exclusive lock on a file, which is created if missing, or on an existing folder.
 
-    Other processes, and other threads of this one, wait; `on_wait` is called before this one has to. The system
-    releases the lock of a process that dies. Where there are no locks (no POSIX system, some network drives) nothing is
-    locked: writers must then be safe by themselves, as those that use `atomic_write` are.
+    Other processes, and other threads of this one, wait; `on_wait` is called before this one has to, and may raise an
+    error not to. The system releases the lock of a process that dies. Where there are no locks (no POSIX system, some
+    network drives) nothing is locked: writers must then be safe by themselves, as those that use `atomic_write` are.
     """
     if fcntl is None:  # pragma: no cover
         yield
         return
-    descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT, 0o666)
+    while True:
+        descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            with suppress(OSError):
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    on_wait()
+                    fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if _is_at(descriptor, path):  # who held the lock may have removed what is locked here
+                yield
+                return
+        finally:
+            os.close(descriptor)
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    """Whether an open file or folder is still the one with this name."""
     try:
-        with suppress(OSError):
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                on_wait()
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except FileNotFoundError:
+        return False
 
 
 def read_regular(path: Path, limit: int | None = None) -> bytes:

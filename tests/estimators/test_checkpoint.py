@@ -1,11 +1,14 @@
 """A fit that was interrupted anywhere goes on from its checkpoint to bitwise the same estimator."""
 
+import random
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from helpers.processes import run
 from helpers.small_estimators import classifier, estimator, outputs, rising
 from siggpde.ensemble import all_series, fit_checkpoint, fitting
 from siggpde.ensemble.fit_checkpoint import FitCheckpoint
@@ -133,16 +136,73 @@ def test_other_data_are_refused(kind: str, tmp_path: Path):
 
 
 @pytest.mark.parametrize("name", ["views.pt", "member-1.pt"])
-@pytest.mark.parametrize("damage", ["cut", "empty", "text", "zeros"])
+@pytest.mark.parametrize("damage", ["cut", "empty", "text", "zeros", "bit", "hash"])
 def test_damaged_files_are_refused(name: str, damage: str, tmp_path: Path):
     settings: dict[str, Any] = {"checkpoint": tmp_path, "likelihood": "softmax"}
     classifier(**settings).fit(X, Y)
     good = (tmp_path / name).read_bytes()
-    bad = {"cut": good[: len(good) // 2], "empty": b"", "text": b"hello", "zeros": bytes(len(good))}[damage]
-    (tmp_path / name).write_bytes(bad)
-    with pytest.raises(ValueError, match=rf"{name} is not a readable checkpoint .*; start without resume"):
+    middle = len(good) // 2
+    bad = {"cut": good[:middle], "empty": b"", "text": b"hello", "zeros": bytes(len(good))}
+    bad |= {"bit": flipped(good, middle), "hash": flipped(good, good.index(b"\n") + 5)}
+    (tmp_path / name).write_bytes(bad[damage])
+    with pytest.raises(ValueError, match=rf"{name} is not a readable checkpoint .*; delete it .* start without resume"):
         classifier(resume=True, **settings).fit(X, Y)
     assert classifier(**settings).fit(X, Y).score(X, Y) > 0.8
+
+
+def flipped(data: bytes, position: int, bit: int = 3) -> bytes:
+    return data[:position] + bytes([data[position] ^ 1 << bit]) + data[position + 1 :]
+
+
+@pytest.mark.usefixtures("often")
+@pytest.mark.parametrize("kept", ["views", "member-1", "member-2", "sums-0"])
+def test_no_flipped_bit_gives_another_model(kept: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """Each is refused by name, and without the file the fit goes on to the same model."""
+    settings: dict[str, Any] = {"members": 2, "transforms": "auto", "max_iter": 2}
+    if kept == "sums-0":
+        monkeypatch.setattr(all_series, "_CHUNK", 5)
+        monkeypatch.setattr(fitting, "landmarks_for", lambda *_: 10)
+    else:
+        settings["likelihood"] = "softmax"
+    whole = classifier(checkpoint=tmp_path, **settings).fit(X, Y)
+    path = tmp_path / f"{kept}.pt"
+    good, choose = path.read_bytes(), random.Random(kept)
+    for _ in range(20):
+        path.write_bytes(flipped(good, choose.randrange(len(good)), choose.randrange(8)))
+        with pytest.raises(ValueError, match=rf"{kept}.pt is not a readable checkpoint .*; delete it"):
+            classifier(checkpoint=tmp_path, resume=True, **settings).fit(X, Y)
+    path.unlink()
+    again = classifier(checkpoint=tmp_path, resume=True, **settings).fit(X, Y)
+    assert np.array_equal(outputs(again, X), outputs(whole, X))
+
+
+FULL = """
+import resource, sys
+sys.path.insert(0, "tests")
+import numpy as np
+from helpers.processes import run
+from helpers.small_estimators import classifier, rising
+from siggpde.ensemble import fit_checkpoint
+fit_checkpoint.EVERY = 0.0
+X, Y = rising(24, noise=4.0)
+first = classifier(likelihood="softmax", checkpoint=sys.argv[1]).fit(X, Y)
+resource.setrlimit(resource.RLIMIT_FSIZE, (5000, -1))
+try:
+    if sys.argv[2] == "save":
+        first.save(sys.argv[1] + "/model")
+    else:
+        classifier(likelihood="softmax", checkpoint=sys.argv[1]).fit(X, Y)
+except OSError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("what", ["checkpoint", "save"])
+def test_a_full_disk_is_named_with_the_space_that_is_needed(what: str, tmp_path: Path):
+    said = run(FULL, str(tmp_path), what)
+    file = "model/weights-[0-9a-f]+.safetensors" if what == "save" else "member-1.pt"
+    assert re.search(rf"File too large: {tmp_path}/{file} needs [0-9.]+ MB, and its disk has .* MB left; make", said)
+    assert not list(tmp_path.rglob("*.part"))
 
 
 def test_what_an_earlier_fit_left_is_not_gone_on_from(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):

@@ -17,6 +17,7 @@ from helpers.small_models import QUIET, labels, same_state, series, small_gp, ta
 from siggpde.gp.likelihoods import Gaussian, Softmax
 from siggpde.gp.model import SignatureGP
 from siggpde.training import History, NaturalGradients, PaperSchedule, fit
+from siggpde.training.checkpoint import write_whole
 
 NATURAL = NaturalGradients(max_iter=4, settle=1e-12, inner=2)
 PAPER = PaperSchedule(iterations=5, batch=8, evaluate_every=2)
@@ -128,7 +129,7 @@ def test_a_checkpoint_of_something_else_is_refused(tmp_path: Path):
         fit(model, (X, y), resume=True)
 
 
-@pytest.mark.parametrize("content", ["cut", "empty", "other", "format"])
+@pytest.mark.parametrize("content", ["cut", "empty", "other", "bit", "no hash", "format"])
 def test_a_damaged_checkpoint_is_refused(tmp_path: Path, content: str):
     path = tmp_path / "state"
     model, y = CASES["plain"]()
@@ -136,9 +137,14 @@ def test_a_damaged_checkpoint_is_refused(tmp_path: Path, content: str):
     fit(model, (X, y), short, checkpoint=path, **QUIET)
     data = path.read_bytes()
     if content == "format":
-        torch.save({"format": 99}, path)
+        write_whole(path, {"format": 99})
+    elif content == "no hash":
+        torch.save({"format": 3}, path)
     else:
-        path.write_bytes({"cut": data[: len(data) // 2], "empty": b"", "other": b"not a checkpoint"}[content])
+        middle = len(data) // 2
+        flipped = data[:middle] + bytes([data[middle] ^ 4]) + data[middle + 1 :]
+        bad = {"cut": data[:middle], "empty": b"", "other": b"not a checkpoint", "bit": flipped}
+        path.write_bytes(bad[content])
     message = "format 99 is not the one" if content == "format" else "is not a readable checkpoint"
     with pytest.raises(ValueError, match=rf"state.*{message}.*start without resume"):
         fit(model, (X, y), short, checkpoint=path, resume=True, **QUIET)

@@ -4,7 +4,9 @@
 - `sums-K.pt`: of rank K, the sums over the series that it has seen, where there are more series than landmarks;
 - `member-K.pt`: the state of the variational fit of member K.
 
-The first is also what says which data and settings the folder belongs to: without it nothing is gone on from.
+The first is also what says which data and settings the folder belongs to: without it nothing is gone on from. Every
+file has a hash (`training.checkpoint`), and a damaged one is an error that names it; without it, the others are gone on
+from to the same model.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ EVERY = 30.0
 FIT_FILES = ("sums-*.pt", "member-*.pt", "views.pt", "screening.pt")
 """Patterns of the files that fits of this and earlier versions keep."""
 
-_FORMAT = 1
+_FORMAT = 2
 _FIRST = "views"
 
 

@@ -76,7 +76,7 @@ def write_folder(
                 # On disk before the data file has its name: a folder without a manifest but with a part file of one is
                 # known to be a first save that was interrupted (see check_writable).
                 sync_file(manifest_file)
-                with atomic_write(folder / name) as data_file:
+                with atomic_write(folder / name, lambda: len(data)) as data_file:
                     data_file.write(data)
             with atomic_write(folder / CARD) as card_file:
                 card_file.write(card.encode(errors="replace"))

@@ -1,9 +1,15 @@
-"""Checkpoints: everything that a fit needs to go on with bitwise the same steps."""
+"""Checkpoints: everything that a fit needs to go on with bitwise the same steps.
+
+A file is a line that says what it is, a line with the SHA-256 of the rest, and the rest as `torch.save` writes it. A
+damaged one is an error and not a new start: it may hold hours of work, of which a copy may be left, and a disk that
+damages files should be known of. The message says what to delete to go on without it.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import torch
 
@@ -15,7 +21,11 @@ from siggpde.gp.variational import VariationalGaussian
 from siggpde.training.history import History
 from siggpde.training.trainer import Trainer
 
-_FORMAT = 3
+_FORMAT = 4
+_MAGIC = b"siggpde checkpoint, SHA-256 of what follows:\n"
+_DIGEST = 64
+_CHUNK = 2**20
+_FIX = "delete it to compute anew what it kept, or start without resume"
 
 
 def describe(model: AnyGP) -> tuple[Any, ...]:
@@ -70,24 +80,58 @@ def save_checkpoint(path: Path, trainer: Trainer, phase_state: dict[str, Any], f
 def write_whole(path: Path, state: dict[str, Any]) -> None:
     """Writes a state so that the file is either the old one or the whole new one, whatever happens meanwhile."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_write(path) as file:
-        torch.save(state, file)
+    content = _Content()
+    with atomic_write(path, lambda: content.size) as file:
+        file.write(_MAGIC + b"0" * _DIGEST + b"\n")
+        content.file = file
+        torch.save(state, content)  # pyright: ignore[reportArgumentType] - it only writes and flushes
+        if content.error is not None:
+            raise content.error
+        file.seek(len(_MAGIC))
+        file.write(content.hash.hexdigest().encode())
+
+
+class _Content:
+    """What `torch.save` writes to: passes bytes on to a file, with their hash and their number.
+
+    torch reports a write that failed by a message of its container. So the error is kept here, and the bytes after it
+    are only counted: their number is the space that is needed.
+    """
+
+    def __init__(self) -> None:
+        self.hash, self.size = hashlib.sha256(), 0
+        self.file: BinaryIO | None = None
+        self.error: OSError | None = None
+
+    def write(self, data: bytes) -> int:
+        self.hash.update(data)
+        self.size += len(data)
+        if self.error is None and self.file is not None:
+            try:
+                self.file.write(data)
+            except OSError as error:
+                self.error = error
+        return len(data)
+
+    def flush(self) -> None: ...
 
 
 def read_checkpoint(path: Path, fingerprint: str, version: int = _FORMAT) -> dict[str, Any] | None:
     """Reads a checkpoint, None where there is none, without executing anything, and checks that it is of this fit.
 
     `version` is the format that it must have. Its tensors come to the CPU, whatever device they were on, and are
-    copied from there to that of the model.
+    copied from there to that of the model. A file of which a single bit was changed is a ValueError.
     """
     try:
-        state = torch.load(path, weights_only=True, map_location="cpu")
+        with open(path, "rb") as file:
+            _check_hash(file, path)
+            state = torch.load(file, weights_only=True, map_location="cpu")
     except FileNotFoundError:
         return None
+    except _DamagedError:
+        raise
     except Exception as error:
-        raise ValueError(
-            f"{path} is not a readable checkpoint ({type(error).__name__}); start without resume"
-        ) from error
+        raise _DamagedError(f"{path} is not a readable checkpoint ({type(error).__name__}); {_FIX}") from error
     if not isinstance(state, dict) or state.get("format") != version:
         found = state.get("format") if isinstance(state, dict) else type(state).__name__
         raise ValueError(f"{path}: format {found!r} is not the one of this version, {version}; start without resume")
@@ -96,6 +140,28 @@ def read_checkpoint(path: Path, fingerprint: str, version: int = _FORMAT) -> dic
             f"{path} was made with other series, targets or settings; give the same ones, or start without resume"
         )
     return state
+
+
+class _DamagedError(ValueError):
+    """A checkpoint is not as it was written."""
+
+
+def _check_hash(file: BinaryIO, path: Path) -> None:
+    """Leaves the file where the content begins; a ValueError says that it is not the one that was written."""
+    begin = file.read(len(_MAGIC))
+    if begin != _MAGIC:
+        zipped = begin.startswith(b"PK")  # as torch.save begins
+        why = "it has no hash: is it of an earlier version?" if zipped else "it does not begin like one"
+        raise _DamagedError(f"{path} is not a readable checkpoint ({why}); {_FIX}")
+    written, found = file.read(_DIGEST + 1), hashlib.sha256()
+    start = file.tell()
+    while chunk := file.read(_CHUNK):
+        found.update(chunk)
+    if written != found.hexdigest().encode() + b"\n":
+        raise _DamagedError(
+            f"{path} is not a readable checkpoint (it is not as it was written: its SHA-256 differs); {_FIX}"
+        )
+    file.seek(start)
 
 
 def restore(trainer: Trainer, state: dict[str, Any]) -> None:
