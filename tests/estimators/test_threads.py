@@ -1,10 +1,13 @@
 """Threads of a fit and of predictions."""
 
+import os
+
 import numpy as np
 import pytest
 import torch
 from sklearn.base import BaseEstimator
 
+from helpers.processes import run
 from helpers.small_estimators import classifier, rising, walks
 from siggpde import SigGPClassifier, SigGPRegressor
 from siggpde.numerics.threads import usual_threads
@@ -43,3 +46,38 @@ def test_threads_change_no_bit_of_a_default_fit(jobs):
     target = X.mean(axis=(1, 2))
     one, more = (SigGPRegressor(n_jobs=each).fit(X, target).predict(X, return_std=True) for each in (1, jobs))
     np.testing.assert_array_equal(one, more)
+
+
+FORK = """
+import os, sys, time
+import numpy as np
+from helpers.small_estimators import classifier, rising
+X, Y = rising(1100)
+fitted = classifier(n_jobs=2, method=sys.argv[1]).fit(X[:50], Y[:50])
+expected = fitted.predict_proba(X)
+child = os.fork()
+if child == 0:
+    found = fitted.predict_proba(X)
+    os._exit(0 if np.allclose(found, expected, rtol=1e-9) else 3)
+end = time.monotonic() + 60
+while time.monotonic() < end:
+    done, status = os.waitpid(child, os.WNOHANG)
+    if done:
+        print("exit", os.waitstatus_to_exitcode(status))
+        break
+    time.sleep(0.05)
+else:
+    os.kill(child, 9)
+    print("the child hangs")
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.parametrize("method", ["views", "paper"])
+def test_a_forked_process_predicts_though_its_parent_used_the_pool_of_torch(
+    method: str, monkeypatch: pytest.MonkeyPatch
+):
+    """More than 1000 series and threads that sleep while they wait: there torch has as many threads as the core."""
+    monkeypatch.setenv("OMP_WAIT_POLICY", "passive")
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    assert run(FORK, method).strip() == "exit 0"

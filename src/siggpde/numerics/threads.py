@@ -3,6 +3,9 @@
 The threads of torch's OpenMP pool spin while they wait for each other. Beside another busy program the one that is
 waited for may not be running, and the decomposition of a small matrix then takes a thousand times as long. So torch
 computes with one thread where there are few series, and where its threads spin; the core has the threads asked for.
+
+A forked process has the memory of its parent but none of its threads: torch would wait for ever for those of a pool
+that the parent has used. There too torch computes with one thread.
 """
 
 from __future__ import annotations
@@ -16,6 +19,8 @@ import torch
 
 FEW = 1000
 """Up to so many series (rows of matrices), threads of torch gain nothing worth the risk."""
+
+_IMPORTED_IN = os.getpid()
 
 _core: ContextVar[int | None] = ContextVar("threads of the core", default=None)
 
@@ -43,7 +48,8 @@ def limited(threads: int, rows: int | None = None) -> Iterator[None]:
 
 
 def torch_threads(threads: int, rows: int | None, environment: MutableMapping[str, str] = os.environ) -> int:
-    """How many of `threads` torch has for matrices of so many rows: one for few rows, or where waiting threads spin.
+    """How many of `threads` torch has for matrices of so many rows: one for few rows, where waiting threads spin, and
+    in a forked process.
 
     None for `rows` leaves torch all of them.
 
@@ -51,7 +57,14 @@ def torch_threads(threads: int, rows: int | None, environment: MutableMapping[st
         >>> torch_threads(8, 40), torch_threads(8, 5000, {}), torch_threads(8, 5000, {"OMP_WAIT_POLICY": "passive"})
         (1, 1, 8)
     """
+    if forked():
+        return 1
     return threads if rows is None or (rows > FEW and waits_passively(environment)) else 1
+
+
+def forked() -> bool:
+    """Whether this process was forked after this module was imported."""
+    return os.getpid() != _IMPORTED_IN
 
 
 def waits_passively(environment: MutableMapping[str, str] = os.environ) -> bool:
