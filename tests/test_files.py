@@ -1,7 +1,11 @@
 """`siggpde.files`: atomic writes, locks, and reading of regular files only."""
 
+import errno
 import os
 import re
+import resource
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -59,6 +63,67 @@ def test_a_lock_is_held_by_one_at_a_time(tmp_path: Path, kind: str):
         events.append("first")
     thread.join(30)
     assert events == ["first", "second"]
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_a_lock_on_what_was_removed_meanwhile_is_none(tmp_path: Path, kind: str):
+    """The one who waits has opened what the holder then removes: another one could lock a new one of that name."""
+    path = tmp_path / "x"
+    path.mkdir() if kind == "folder" else path.touch()
+    waiting, events = threading.Event(), []
+
+    def second() -> None:
+        try:
+            with locked(path, on_wait=waiting.set), pytest.raises(RuntimeError), locked(path, on_wait=refuse):
+                events.append("held twice")
+            events.append("held")
+        except FileNotFoundError:
+            events.append("nothing to hold")
+
+    def refuse() -> None:
+        raise RuntimeError
+
+    thread = threading.Thread(target=second)
+    with locked(path):
+        thread.start()
+        assert waiting.wait(30)
+        path.rmdir() if kind == "folder" else path.unlink()
+    thread.join(30)
+    assert events == (["nothing to hold"] if kind == "folder" else ["held"])
+
+
+def test_a_lock_ends_with_its_process(tmp_path: Path):
+    code = "import sys, time; from pathlib import Path; from siggpde.files import locked"
+    code += "\nwith locked(Path(sys.argv[1])): print('held', flush=True); time.sleep(600)"
+    command = [sys.executable, *["-S"] * sys.flags.no_site, "-c", code, str(tmp_path / "x.lock")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None and holder.stdout.readline() == "held\n"
+        waited: list[int] = []
+
+        def kill() -> None:
+            waited.append(1)
+            holder.kill()
+
+        with locked(tmp_path / "x.lock", on_wait=kill):
+            assert waited == [1]
+
+
+@pytest.mark.parametrize("size", [None, 2_500_000])
+def test_a_full_disk_is_named(tmp_path: Path, size: int | None):
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4000, limits[1]))
+    needs = "cannot be written;" if size is None else r"needs 2\.50 MB, and"
+    try:
+        with (
+            pytest.raises(
+                OSError, match=rf"File too large: {tmp_path}/a {needs} its disk has .* MB left; make"
+            ) as seen,
+            atomic_write(tmp_path / "a", None if size is None else lambda: size) as file,
+        ):
+            file.write(bytes(5000))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert seen.value.errno == errno.EFBIG and names(tmp_path) == []
 
 
 def test_without_locks_writing_still_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -97,12 +97,14 @@ def locked(path: Path, on_wait: Callable[[], None] = lambda: None) -> Iterator[N
     Other processes, and other threads of this one, wait; `on_wait` is called before this one has to, and may raise an
     error not to. The system releases the lock of a process that dies. Where there are no locks (no POSIX system, some
     network drives) nothing is locked: writers must then be safe by themselves, as those that use `atomic_write` are.
+    A folder that whoever held the lock has removed is a FileNotFoundError.
     """
     if fcntl is None:  # pragma: no cover
         yield
         return
+    flags = os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT
     while True:
-        descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT, 0o666)
+        descriptor = os.open(path, flags, 0o666)
         try:
             with suppress(OSError):
                 try:

@@ -119,7 +119,7 @@ def contents(folder: Path) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("likelihood", ["least_squares", "softmax"])
-def test_killed_at_twenty_moments_and_resumed(likelihood: str, folder: Path, tmp_path: Path):
+def test_killed_at_fifty_moments_and_resumed(likelihood: str, folder: Path, tmp_path: Path):
     settings = [*SETTINGS, "--likelihood", likelihood, "--members", "2"]
     whole = tmp_path / "whole"
     assert run("fit", folder / "data.csv", "--output", whole, *settings).exit_code == 0
@@ -130,7 +130,7 @@ def test_killed_at_twenty_moments_and_resumed(likelihood: str, folder: Path, tmp
     arguments = command("fit", folder / "data.csv", "--output", model, *settings, "--resume", "--force")
     generator = random.Random(7)
     kills = 0
-    while kills < 20:
+    while kills < 50:
         kills += killed(arguments, generator.uniform(0, 1.2 * took))
         if (model / "model.json").exists():  # an attempt came to its end, or was killed after it saved
             assert weights(model) == weights(whole)

@@ -1,15 +1,20 @@
-"""The folder MODEL.checkpoint, which exists while a fit runs and after one that was interrupted."""
+"""The folder MODEL.checkpoint, which exists while a fit runs and after one that was interrupted.
+
+The fit holds a lock of the system on it, which ends with the process, however it ends: there are no stale locks.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from siggpde.files import PART_SUFFIX
+from siggpde.cli.console import WrongCall
+from siggpde.files import PART_SUFFIX, locked
 
+_SUFFIX = ".checkpoint"
 _FIRST = ("views.pt", "screening.pt")
 _OURS = re.compile(rf"(views|screening|(sums|member)-\d+)\.pt({PART_SUFFIX})?")
 
@@ -22,33 +27,43 @@ class Checkpoint:
 
     @staticmethod
     def of(output: Path) -> Checkpoint:
-        return Checkpoint(output.with_name(f"{output.name}.checkpoint"))
+        return Checkpoint(output.with_name(output.name + _SUFFIX))
 
     def exists(self) -> bool:
         """Whether there is a checkpoint to resume from."""
         return any(path.suffix == ".pt" for path in self._files())
 
     @contextmanager
-    def created(self, *, fresh: bool) -> Iterator[None]:
-        """Creates the folder before any work, so that errors show at once; removes it at the end if it is empty."""
-        if fresh:
-            self.remove()
-        self.folder.mkdir(parents=True, exist_ok=True)
-        try:
-            yield
-        finally:
-            with suppress(OSError):
-                self.folder.rmdir()
+    def held(self) -> Iterator[None]:
+        """Creates the folder before any work, so that errors show at once, and keeps other fits of the same model away
+        to the end, when it is removed if it is empty."""
+
+        def refuse() -> None:
+            model = self.folder.with_name(self.folder.name.removesuffix(_SUFFIX))
+            raise WrongCall(
+                f"another fit to {model} is running, which holds {self.folder}; wait for its end or choose "
+                "another --output"
+            )
+
+        with ExitStack() as lock:
+            while True:
+                self.folder.mkdir(parents=True, exist_ok=True)
+                with suppress(FileNotFoundError):  # a fit that ended at this moment removed the folder
+                    lock.enter_context(locked(self.folder, on_wait=refuse))
+                    break
+            try:
+                yield
+            finally:
+                with suppress(OSError):
+                    self.folder.rmdir()
 
     def remove(self) -> None:
-        """Removes the files of the checkpoint and no others.
+        """Removes the files of the checkpoint and no others, for the one who holds it.
 
         What was chosen first is removed last: a later --resume is told by it what the other files belong to.
         """
         for path in sorted(self._files(), key=lambda path: path.name in _FIRST):
             path.unlink(missing_ok=True)
-        with suppress(OSError):
-            self.folder.rmdir()
 
     def _files(self) -> list[Path]:
         if not self.folder.is_dir():

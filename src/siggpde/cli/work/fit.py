@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from contextlib import nullcontext
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -41,18 +41,23 @@ def run_fit(
 ) -> dict[str, Any]:
     """Reads, fits and saves; returns a summary of the model. Every rank reads its own series; rank 0 writes."""
     checkpoint = Checkpoint.of(output)
-    with ranks.together():
-        if ranks.leads:
-            _check_start(output, checkpoint, resume, force)
-        series = read_series(data, read_options, "train", training=True, ranks=ranks)
-        if series.y is None:
-            raise WrongCall(f"{data} says no labels; name where they are with --target")
-    if task == "auto":
-        classes, codes = all_labels(series.y, ranks)
-        task = ranks.broadcast(lambda: choose_task(classes[codes], settings["likelihood"]))
-    log.info("%s", task)
-    estimator = make_estimator(task, series, settings)
-    with checkpoint.created(fresh=not resume) if ranks.leads else nullcontext():
+    with ExitStack() as held:
+        with ranks.together():
+            if ranks.leads:
+                check_model_folder(output, force)
+                held.enter_context(checkpoint.held())
+                check_model_folder(output, force)  # a fit that ended meanwhile may have written it
+                _check_start(checkpoint, resume, force)
+            series = read_series(data, read_options, "train", training=True, ranks=ranks)
+            if series.y is None:
+                raise WrongCall(f"{data} says no labels; name where they are with --target")
+        if task == "auto":
+            classes, codes = all_labels(series.y, ranks)
+            task = ranks.broadcast(lambda: choose_task(classes[codes], settings["likelihood"]))
+        log.info("%s", task)
+        estimator = make_estimator(task, series, settings)
+        if ranks.leads and not resume:
+            checkpoint.remove()
         try:
             threads = threads_per_rank(settings["n_jobs"], ranks)
             estimator.set_params(checkpoint=str(checkpoint.folder), resume=resume, verbose=1, n_jobs=threads)
@@ -66,8 +71,8 @@ def run_fit(
                     estimator.save(output, force=force)
         except KeyboardInterrupt:
             raise Interrupted(_interruption_message(checkpoint, ranks)) from None
-    if ranks.leads:
-        checkpoint.remove()
+        if ranks.leads:
+            checkpoint.remove()
     return {"data": series.name, **estimator_summary(estimator), "output": os.fspath(output)}
 
 
@@ -84,8 +89,7 @@ def fit_tables(summary: dict[str, Any]) -> list[Table]:
     return [summary_table("siggpde fit", rows), member_table(summary)]
 
 
-def _check_start(output: Path, checkpoint: Checkpoint, resume: bool, force: bool) -> None:
-    check_model_folder(output, force)
+def _check_start(checkpoint: Checkpoint, resume: bool, force: bool) -> None:
     if checkpoint.exists() and not resume and not force:
         raise WrongCall(f"{checkpoint.folder} holds a fit that was interrupted; --resume goes on, --force starts anew")
     if resume and not checkpoint.exists():
