@@ -135,4 +135,4 @@ def read_regular(path: Path, limit: int | None = None) -> bytes:
     if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would wait for its writer
         raise OSError("not a regular file")
     with open(path, "rb") as file:
-        return file.read() if limit is None else file.read(limit + 1)
+        return file.read() if limit is None else file.read(min(limit, os.fstat(file.fileno()).st_size) + 1)

@@ -173,7 +173,7 @@ def damage(place: Path, what: str) -> str:
         return "3 labels but other classes"
     if what == "members":
         reseal(place, facts=facts | {"committee": facts["committee"] | {"members": []}})
-        return "0 members"
+        return "committee.members must be a list of 1 to 10000 values, got a list of 0"
     if what == "settings":
         reseal(place, facts=facts | {"parameters": {"colour": "red"}})
         return "holds no estimator that this version can read"

@@ -22,10 +22,14 @@ from siggpde.persistence import (
     restore_state,
     view_committee_from_state,
 )
+from siggpde.persistence.estimator_schema import check_committee, check_estimator, check_words
+from siggpde.persistence.nested import references
+from siggpde.persistence.schema import Place, SchemaError
 from siggpde.persistence.view_committee_state import classes_of
 
 if TYPE_CHECKING:
     from siggpde.ensemble.committee import Committee
+    from siggpde.ensemble.of_views import OfViews
 
 Predictor = ClassifierMethods | RegressorMethods
 T = TypeVar("T", bound=SeriesEstimator)
@@ -59,7 +63,12 @@ def restored(
         estimator = _restored(tensors, manifest, transformers, kinds)
     except ModelFileError:
         raise
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+    except SchemaError as error:
+        raise ModelFileError(
+            f"{os.fspath(path)} holds a model that cannot be right: {error}; it was changed, or written by another "
+            "version: save it again with `estimator.save`"
+        ) from error
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, RuntimeError, OverflowError) as error:
         raise ModelFileError(
             f"{os.fspath(path)} holds no estimator that this version can read "
             f"({type(error).__name__}: {error}); save it again with `estimator.save`"
@@ -75,18 +84,19 @@ def _restored(
     kinds: Mapping[str, Callable[..., T]],
 ) -> T:
     name = manifest["estimator"]
-    if name not in kinds:
-        raise ModelFileError(f"the model is a {name!r}, which this version does not know; upgrade siggpde")
+    if not isinstance(name, str) or name not in kinds:
+        raise ModelFileError(f"the model is a {name!r:.80}, which this version does not know; upgrade siggpde")
+    place = check_estimator(manifest)
     parameters = {key: _from_plain(value, transformers) for key, value in manifest["parameters"].items()}
     estimator = kinds[name](**parameters)
     attributes = {
         key: tuple(v) if isinstance(v, list) else v for key, v in manifest["facts"].items() if key in STORED_ATTRIBUTES
     }
     if "committee" in manifest:
-        committee = view_committee_from_state(restore_state(manifest["committee"], tensors), transformers)
+        committee = _views(tensors, manifest, transformers, place)
         known = classes_of(committee)
     else:
-        committee = _words(tensors, manifest)
+        committee = _words(tensors, manifest, place)
         known = {getattr(member.model.likelihood, "classes", None) for member in committee.members}
     attributes["committee_"] = committee
     attributes["preparation_"] = Preparation.from_state(manifest["preparation"])
@@ -94,29 +104,41 @@ def _restored(
         classes = np.array(manifest["classes"]["values"], dtype=np.dtype(manifest["classes"]["dtype"]))
         if known != {len(classes)}:
             raise ModelFileError(f"there are {len(classes)} labels but other classes in the model")
+        if len(set(classes.tolist())) != len(classes):
+            raise ModelFileError("a label is there twice")
         attributes |= class_attributes(classes)
+    elif known != {None}:
+        raise ModelFileError("the model is a regressor, but its committee is one of classes")
     estimator._set_fitted(attributes)
     return estimator
 
 
-def _words(tensors: dict[str, torch.Tensor], manifest: Mapping[str, Any]) -> Committee:
+def _views(
+    tensors: dict[str, torch.Tensor], manifest: Mapping[str, Any], transformers: Mapping[str, Any], place: Place
+) -> OfViews:
+    """A committee of views."""
+    plain = manifest["committee"]
+    state = restore_state(plain, tensors)
+    check_committee(state, manifest, place)
+    unused = tensors.keys() - references(plain)
+    if unused:
+        raise SchemaError(f"the tensor {min(unused)!r:.80} belongs to no part of the model")
+    return view_committee_from_state(state, transformers)
+
+
+def _words(tensors: dict[str, torch.Tensor], manifest: Mapping[str, Any], place: Place) -> Committee:
     """A committee of words: all models of format 1, and those of other methods and likelihoods since."""
     from siggpde.ensemble.committee import Committee, Member  # noqa: PLC0415 - most models have no such members
     from siggpde.persistence import model_from_state  # noqa: PLC0415
 
     members = []
-    for index, stored in enumerate(manifest["members"]):
-        prefix = f"member{index}."
-        own = {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
+    for own, stored in zip(check_words(tensors, manifest, place), manifest["members"], strict=True):
         model = model_from_state(own, stored["model"])
         transform = PathTransform.from_state(stored["transform"])
         members.append(Member(transform, model, dict(stored["settings"]), stored["score"]))
-    weights = tensors["weights"]
-    if len(members) == 0 or weights.shape != (len(members),):
-        raise ModelFileError(f"there are {len(members)} members but weights of shape {tuple(weights.shape)}")
     recalibration = manifest.get("recalibration")
     recalibration = None if recalibration is None else Recalibration(**recalibration)
-    return Committee(members, weights, recalibration, float(manifest.get("sharpness", 1.0)))
+    return Committee(members, tensors["weights"], recalibration, float(manifest.get("sharpness", 1.0)))
 
 
 def _from_plain(value: Any, transformers: Mapping[str, Any]) -> Any:

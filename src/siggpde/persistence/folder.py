@@ -23,6 +23,7 @@ from siggpde.files import PART_SUFFIX, atomic_write, locked, make_folder, read_r
 from siggpde.persistence.manifest import (
     DATA_NAME,
     FORMAT,
+    MAX_BYTES,
     DataFile,
     ModelFileError,
     damaged,
@@ -152,14 +153,18 @@ def _unpack(data: bytes, file: DataFile, path: Path) -> dict[str, Tensor]:
 
 def _read_manifest(folder: Path) -> bytes:
     try:
-        return _read(folder / MANIFEST)
+        raw = _read(folder / MANIFEST, MAX_BYTES)
     except FileNotFoundError:
         raise ModelFileError(
             f"{folder} is not a saved model: it has no {MANIFEST}; give the folder that a model was saved to"
         ) from None
+    if len(raw) > MAX_BYTES:
+        raise damaged(folder / MANIFEST, f"has more than the {MAX_BYTES} bytes that a manifest can have")
+    return raw
 
 
-def _read(path: Path, limit: int | None = None) -> bytes:
+def _read(path: Path, limit: int) -> bytes:
+    """At most `limit` + 1 bytes of a file, and no more memory than the file has bytes."""
     try:
         return read_regular(path, limit)
     except FileNotFoundError:

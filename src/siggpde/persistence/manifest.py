@@ -23,6 +23,9 @@ FORMAT = "siggpde"
 FORMAT_VERSION = 2  # 1 has committees of words alone
 DATA_NAME = re.compile(r"weights-[0-9a-f]{16}\.safetensors")
 
+MAX_BYTES = 2**26
+"""Of a manifest: those of models have some kilobytes, of thousands of labels some megabytes."""
+
 _MAX_DEPTH = 50
 _AGAIN = "copy the whole folder again from where it came, or save the model again"
 
@@ -71,7 +74,10 @@ def manifest_bytes(metadata: Mapping[str, Any], files: Sequence[DataFile]) -> by
         "facts": _plain(metadata, "metadata", 0),  # the key of all formats
     }
     content["sha256"] = _own_hash(content)
-    return (json.dumps(content, indent=2, allow_nan=False) + "\n").encode()
+    raw = (json.dumps(content, indent=2, allow_nan=False) + "\n").encode()
+    if len(raw) > MAX_BYTES:
+        raise ValueError(f"the metadata are {len(raw)} bytes of JSON, the most is {MAX_BYTES}; save them as tensors")
+    return raw
 
 
 def parse_manifest(raw: bytes, path: Path) -> Manifest:
@@ -84,6 +90,8 @@ def parse_manifest(raw: bytes, path: Path) -> Manifest:
         raise damaged(path, f"is not readable JSON ({error})") from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise damaged(path, "is not the manifest of a siggpde model", "give the folder of a saved model")
+    if _too_deep(content):
+        raise damaged(path, "is not a manifest: it is nested too deeply")
     version = content.get("format_version")
     if type(version) is not int or version < 1:
         raise damaged(path, f"has no valid format_version, but {version!r}")
@@ -102,6 +110,9 @@ def parse_manifest(raw: bytes, path: Path) -> Manifest:
 
 
 def _structure(content: dict[str, Any], path: Path) -> Manifest:
+    unknown = content.keys() - {"format", "format_version", "versions", "created", "files", "facts", "sha256"}
+    if unknown:
+        raise damaged(path, f"has the field {min(unknown)!r}, which siggpde never writes")
     metadata, files = content.get("facts"), content.get("files")
     versions, created = content.get("versions"), content.get("created")
     if not isinstance(metadata, dict) or not isinstance(versions, dict) or not isinstance(created, str):
@@ -114,7 +125,7 @@ def _structure(content: dict[str, Any], path: Path) -> Manifest:
         name, size, digest = entry["name"], entry["bytes"], entry["sha256"]
         if not isinstance(name, str) or not DATA_NAME.fullmatch(name):  # also keeps paths inside the folder
             raise damaged(path, f"names the data file {name!r}, which siggpde never writes")
-        if type(size) is not int or size < 0 or not isinstance(digest, str) or data_name(digest) != name:
+        if type(size) is not int or not 0 <= size < 2**53 or not isinstance(digest, str) or data_name(digest) != name:
             raise damaged(path, f"gives a size or hash of {name} that cannot be right")
     return Manifest(metadata, [DataFile(**entry) for entry in files], versions, created)
 
@@ -151,6 +162,11 @@ def _plain(value: Any, where: str, depth: int) -> Any:
         f"{where} is a {type(value).__name__}; metadata is None, bool, int, float, str, lists and dictionaries of them "
         "(arrays: save them among the tensors, or give .tolist())"
     )
+
+
+def _too_deep(value: Any, depth: int = 0) -> bool:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return depth > _MAX_DEPTH + 1 or any(_too_deep(each, depth + 1) for each in inner)
 
 
 def _refuse_constant(name: str) -> Any:

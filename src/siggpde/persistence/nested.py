@@ -43,6 +43,15 @@ def restore_state(plain: Any, tensors: Mapping[str, Tensor]) -> Any:
     return {key: restore_state(value, tensors) for key, value in plain.items()}
 
 
+def references(plain: Any) -> set[str]:
+    """The names of the tensors that a plain state refers to."""
+    if isinstance(plain, list):
+        return set().union(*map(references, plain))
+    if not isinstance(plain, Mapping):
+        return set()
+    return {plain[_REFERENCE]} if _REFERENCE in plain else set().union(*map(references, plain.values()))
+
+
 def _flat(value: Any, name: str, tensors: dict[str, Tensor]) -> Any:
     if isinstance(value, Tensor):
         tensors[name], order = contiguous(value)
@@ -58,8 +67,10 @@ def _flat(value: Any, name: str, tensors: dict[str, Tensor]) -> Any:
 
 def _referenced(reference: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Tensor:
     name = reference[_REFERENCE]
+    if not isinstance(name, str) or reference.keys() - {_REFERENCE, "order"}:
+        raise ModelFileError(f"a tensor of the saved model is given by {dict(reference)!r:.80}; save the model again")
     if name not in tensors:
-        raise ModelFileError(f"the saved model lacks the tensor {name!r}; save the model again")
+        raise ModelFileError(f"the saved model lacks the tensor {name!r:.80}; save the model again")
     return with_order(tensors[name], reference.get("order"))
 
 
@@ -77,6 +88,8 @@ def with_order(value: Tensor, order: list[int] | None) -> Tensor:
     """The inverse of `contiguous`: the tensor with the axes, and the layout in memory, that it had."""
     if order is None:
         return value
+    if not isinstance(order, list) or any(type(axis) is not int for axis in order):
+        raise ModelFileError(f"the layout of a tensor is {order!r:.80}, not a list of axes; save the model again")
     if sorted(order) != list(range(value.ndim)):
         raise ModelFileError(f"the layout {order!r} is given for a tensor of {value.ndim} axes; save the model again")
     return value.permute([order.index(axis) for axis in range(value.ndim)])

@@ -24,8 +24,11 @@ from siggpde.ensemble.weight_space import PartWeights, WeightCommittee, WeightMe
 from siggpde.paths import SeriesBatch
 from siggpde.persistence.manifest import ModelFileError
 from siggpde.views.base import Rows
+from siggpde.views.features import TransformerBlock
+from siggpde.views.path import PathBlock
 from siggpde.views.saved import SavedBlocks, check_transformers, states_of
 from siggpde.views.standard import Standard
+from siggpde.views.windows import WindowsBlock
 
 _CLOSED_FORM = (ViewCommittee, WeightCommittee)
 
@@ -59,8 +62,6 @@ def view_committee_state(committee: OfViews) -> dict[str, Any]:
 def view_committee_from_state(state: Mapping[str, Any], transformers: Mapping[str, Any]) -> OfViews:
     """The committee of `view_committee_state`; `transformers` by the names of the user's own views."""
     weights, members = state["weights"], state["members"]
-    if len(members) == 0 or weights.shape != (len(members),):
-        raise ModelFileError(f"there are {len(members)} members but weights of shape {tuple(weights.shape)}")
     try:
         check_transformers(state["blocks"], transformers)
     except ValueError as error:
@@ -68,6 +69,7 @@ def view_committee_from_state(state: Mapping[str, Any], transformers: Mapping[st
     standard, kind = Standard(**state["standard"]), state["kind"]
     if kind == "weights":
         blocks = SavedBlocks(state["blocks"], None, transformers)
+        _check_widths(blocks, [len(centre) for centre in state["centres"]])
         return WeightCommittee(
             standard,
             blocks,
@@ -92,6 +94,20 @@ def view_committee_from_state(state: Mapping[str, Any], transformers: Mapping[st
     committee = ViewCommittee(standard, landmarks, blocks, exact, weights, *_ends(state), state["class_weights"])
     committee.left_out, committee.novelty = _left_out(state), _novelty(state)
     return committee
+
+
+def _check_widths(blocks: SavedBlocks, centres: list[int]) -> None:
+    """Raises a ModelFileError where blocks do not give as many features as there are means of them."""
+    widths: list[int] = []
+    for block in blocks:
+        if isinstance(block, PathBlock):
+            widths.append(len(block.words))
+        elif isinstance(block, WindowsBlock | TransformerBlock):
+            widths += [len(columns.kept) for columns in block.scaler.columns]
+    if widths != centres:
+        wrong = next((pair for pair in zip(widths, centres, strict=False) if pair[0] != pair[1]), None)
+        what = f"{len(widths)} parts" if wrong is None else f"a part of {wrong[0]} features"
+        raise ModelFileError(f"the blocks give {what}, for which the model has other weights; save the model again")
 
 
 def classes_of(committee: OfViews) -> set[int | None]:

@@ -1,0 +1,212 @@
+"""The schemas of committees of views: in closed form ("views"), without series ("weights"), and "variational"."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from siggpde.persistence.likelihood_schema import LIKELIHOOD, LOGARITHM, PARAMETERS
+from siggpde.persistence.schema import (
+    RAW,
+    Absent,
+    ByKind,
+    Fields,
+    Integer,
+    Items,
+    ListOf,
+    MapOf,
+    Maybe,
+    Number,
+    Place,
+    Schema,
+    Text,
+)
+from siggpde.persistence.tensor_schema import EITHER, SINGLE, Array, integers, nested
+from siggpde.persistence.view_schema import blocks, kernels_of
+
+_FURTHEST = 1e5  # of standardised series (`views.standard`)
+
+
+def _lengths(state: Any, at: Place) -> str | None:
+    if not len(state["values"]) or not state["values"].shape[1]:
+        return "has no series, or series without points"
+    lengths, points = state["lengths"], state["values"].shape[1]
+    return None if lengths is None or int(lengths.max()) <= points else f"has lengths beyond its {points} points"
+
+
+_STANDARD = Fields({"mean": Array("channels", low=-RAW, high=RAW), "spread": Array("channels", above=0, high=RAW)})
+_LANDMARKS = Fields(
+    {
+        "values": Array("landmarks", "points", "channels", low=-_FURTHEST, high=_FURTHEST, dtypes=SINGLE),
+        "lengths": Maybe(integers("landmarks", low=1)),
+        "times": Maybe(Array("landmarks", "points", low=-RAW, high=RAW)),
+    },
+    also=_lengths,
+)
+_RECIPE = Fields(
+    {
+        "name": Text(),
+        "weights": ListOf(Items((Text(), Number(1e-9, 1e9))), least=1, most=10**4),
+        "power": Integer(1, 16),
+    }
+)
+_LINK = Fields(
+    {
+        "mixing": Array("outputs", "outputs"),
+        "offset": Array("outputs"),
+        "usual_variance": Number(0),
+        "lapse": Number(0, 0.999),
+    }
+)
+RECALIBRATION = Fields({"degrees": Number(2.01, 1e9), "scale": Number(1e-6, 1e6)})
+WEIGHTS = Array("members", low=0, high=1)
+"""Of members; they sum to 1 (`weights_sum`)."""
+_NORMS = Maybe(Array("landmarks", low=0))
+_VARIANCE = Number(0, 1e30)
+
+_MEMBER = Fields(
+    {
+        "recipe": _RECIPE,
+        "alpha": Array("landmarks", "outputs"),
+        "root": Array("landmarks", "rank", dtypes=EITHER),
+        "noise": _VARIANCE,
+        "amplitude": _VARIANCE,
+        "counts": Absent(Maybe(Array("landmarks", low=0))),
+        "norms": _NORMS,
+        "score": Number(),
+    },
+    own=("rank",),
+)
+_PART = Fields(
+    {
+        "coefficient": Number(0),
+        "weights": Array("features", "outputs", dtypes=EITHER),
+        "factor": Array("features", "rank", dtypes=SINGLE),
+    },
+    own=("features",),
+)
+_WEIGHT_MEMBER = Fields(
+    {
+        "recipe": _RECIPE,
+        "parts": MapOf(_PART),
+        "constant": Array("outputs"),
+        "root": Array("rank"),
+        "noise": _VARIANCE,
+        "amplitude": _VARIANCE,
+        "score": Number(),
+    },
+    own=("rank",),
+)
+_VARIATIONAL_MEMBER = Fields(
+    {
+        "recipe": _RECIPE,
+        "whitening": Array("landmarks", "rank"),
+        "norms": _NORMS,
+        "likelihood": LIKELIHOOD,
+        "model": Fields(
+            {
+                "log_amplitude": Array(low=-LOGARITHM, high=LOGARITHM),
+                "variational.mean": Array("latents", "rank"),
+                "variational.root": Array(None, "rank", "rank"),
+                **PARAMETERS,
+            }
+        ),
+        "score": Number(),
+        "scale": Absent(Fields({"mean": Number(0, 1e9), "variance": Number(0, 1e9)})),
+    },
+    own=("rank",),
+)
+
+
+def weights_sum(weights: Any) -> str | None:
+    """What is wrong with the weights of members that were checked by `WEIGHTS`."""
+    total = float(weights.double().sum())
+    return None if abs(total - 1) < 1e-4 else f"has weights of members that sum to {total:g}, not to 1"
+
+
+def _recipes(state: Any, at: Place) -> str | None:
+    """That members are made of kernels that there are, and weights sum to 1."""
+    known = set().union(*(kernels_of(block) for block in state["blocks"]))
+    for member in state["members"]:
+        recipe = member["recipe"]
+        missing = {name for name, _ in recipe["weights"]} - known
+        if missing:
+            return f"has a member of the kernel {min(missing)[:100]!r}, which none of its blocks has"
+        if recipe["power"] > 1 and member.get("norms") is None:
+            return f"lacks the norms of the member {recipe['name'][:100]!r}, which has a power"
+    return weights_sum(state["weights"])
+
+
+def _with_landmarks(state: Any, at: Place) -> str | None:
+    stamped = state["landmarks"]["times"] is not None
+    for block in state["blocks"]:
+        transform = block["state"].get("transform")
+        if transform and transform["options"]["time"] and (transform["duration"] is not None) != stamped:
+            return "has time stamps in some of its landmarks and blocks, but not in others"
+    return _recipes(state, at)
+
+
+def _outputs(state: Any, at: Place) -> str | None:
+    outputs = at.known("outputs")
+    return f"has {outputs} outputs but no link of classes" if state["link"] is None and outputs != 1 else None
+
+
+def _parts(state: Any, at: Place) -> str | None:
+    """That members without series have weights for parts that there are, and no powers."""
+    widths = [len(centre) for centre in state["centres"]]
+    for member in state["members"]:
+        if member["recipe"]["power"] != 1:
+            return "has a member with a power, which needs training series"
+        for number, part in member["parts"].items():
+            if not (number.isascii() and number.isdecimal() and len(number) < 9 and int(number) < len(widths)):
+                return f"has weights for the part {number[:20]!r} of {len(widths)}"
+            if len(part["weights"]) != widths[int(number)]:
+                return f"has {len(part['weights'])} weights for the {widths[int(number)]} features of part {number}"
+    return None
+
+
+_ENDS: dict[str, Schema] = {"link": Maybe(_LINK), "recalibration": Maybe(RECALIBRATION)}
+
+COMMITTEE = ByKind(
+    "kind",
+    {
+        "views": Fields(
+            {
+                "kind": Text(),
+                "standard": _STANDARD,
+                "landmarks": _LANDMARKS,
+                "blocks": blocks(centred=True),
+                "members": ListOf(_MEMBER, size="members", least=1, most=10**4),
+                "weights": WEIGHTS,
+                **_ENDS,
+                "class_weights": Maybe(Array("outputs", above=0)),
+                "left_out": Absent(Maybe(nested())),
+                "novelty": Absent(Maybe(nested())),
+                "facts": Absent(Maybe(nested())),
+            },
+            also=lambda state, at: _with_landmarks(state, at) or _outputs(state, at),
+        ),
+        "weights": Fields(
+            {
+                "kind": Text(),
+                "standard": _STANDARD,
+                "blocks": blocks(centred=False, kinds=("linear", "path", "windows", "spectrum", "features")),
+                "centres": ListOf(Array(None, low=-RAW, high=RAW)),
+                "members": ListOf(_WEIGHT_MEMBER, size="members", least=1, most=10**4),
+                "weights": WEIGHTS,
+                **_ENDS,
+            },
+            also=lambda state, at: _recipes(state, at) or _parts(state, at) or _outputs(state, at),
+        ),
+        "variational": Fields(
+            {
+                "kind": Text(),
+                "standard": _STANDARD,
+                "landmarks": _LANDMARKS,
+                "blocks": blocks(centred=True),
+                "members": ListOf(_VARIATIONAL_MEMBER, size="members", least=1, most=10**4),
+                "weights": WEIGHTS,
+            },
+            also=_with_landmarks,
+        ),
+    },
+)
