@@ -7,6 +7,7 @@ is an error of memory.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 import resource
@@ -34,7 +35,7 @@ VALUES: list[Any] = [
 NUMBERS = [float("nan"), float("inf"), -float("inf"), 0.0, -1.0, 1.0, 1e308, -1e308, 1e-300, 1e20, -1e12, 800.0]
 
 
-def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[Any]:
     """The paths of keys to everything in nested values."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, each in items:
@@ -114,8 +115,6 @@ def mutated(model: Path, target: Path, choose: random.Random) -> str:
 
 def replace_data(folder: Path, raw: bytes) -> None:
     """Makes these bytes the data file of a model folder, with hashes that are right."""
-    import hashlib  # noqa: PLC0415
-
     digest = hashlib.sha256(raw).hexdigest()
     (folder / manifest.data_name(digest)).write_bytes(raw)
     reseal(folder, files=[{"name": manifest.data_name(digest), "bytes": len(raw), "sha256": digest}])
@@ -124,7 +123,7 @@ def replace_data(folder: Path, raw: bytes) -> None:
 def outcome(folder: Path, series: Any) -> str:
     """ "refused", "predicts", or what went wrong."""
     try:
-        model = siggpde.load(folder)
+        model: Any = siggpde.load(folder)
     except ModelFileError as error:
         return "refused" if len(str(error)) < 2000 else f"a message of {len(str(error))} characters"
     except BaseException as error:
@@ -138,6 +137,8 @@ def outcome(folder: Path, series: Any) -> str:
             right = not np.isnan(found).any()  # but infinite where the variance is, or a rate beyond all numbers
     except (ModelFileError, ValueError) as error:
         return "refused" if len(str(error)) < 2000 else f"a message of {len(str(error))} characters"
+    except OverflowError as error:  # as a right model says of series that are too far from those of the fit
+        return "refused" if "too large for" in str(error) else f"predict: OverflowError: {error}"[:300]
     except BaseException as error:
         return f"predict: {type(error).__name__}: {error}"[:300]
     return "predicts" if right else f"predicts {found[:2].tolist()}"

@@ -179,7 +179,7 @@ def check_estimator(manifest: Mapping[str, Any]) -> Place:
     """Raises a `SchemaError` for metadata of an estimator that cannot be right; returns what its committee must fit."""
     place = Place("model")
     classes = manifest.get("estimator") == _ESTIMATORS[0]
-    more = {"committee": Plain()} if "committee" in manifest else _OF_WORDS
+    more: dict[str, Schema] = {"committee": Plain()} if "committee" in manifest else _OF_WORDS
     _estimator(classes, more).check(manifest, place)
     return place
 

@@ -1,0 +1,130 @@
+"""The checkers of saved values: what they take, what they refuse, and what they say."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from siggpde.persistence.estimator_schema import check_estimator
+from siggpde.persistence.schema import (
+    Absent,
+    ByKind,
+    Fields,
+    Flag,
+    Integer,
+    Items,
+    ListOf,
+    MapOf,
+    Maybe,
+    Number,
+    OneOf,
+    Place,
+    Schema,
+    SchemaError,
+    Size,
+    Text,
+)
+from siggpde.persistence.tensor_schema import EITHER, Array, Plain, integers, nested
+
+DEEP: Any = []
+for _ in range(30):
+    DEEP = [DEEP]
+
+
+def check(schema: Schema, value: Any) -> None:
+    schema.check(value, Place("it"))
+
+
+@pytest.mark.parametrize(
+    ("schema", "good", "bad"),
+    [
+        (Integer(1, 3), [1, 3], [0, 4, True, 2.0, "2", None, 10**400]),
+        (Number(0, 2), [0, 1.5, 2], [-0.1, 2.1, True, "1", None, float("nan"), float("inf"), 10**400]),
+        (Number(above=0), [1e-300, 1], [0, 0.0, -1, 1e16]),
+        (Flag(), [True, False], [0, 1, None, "true"]),
+        (Text(3), ["", "abc"], ["abcd", 3, None, ["a"]]),
+        (OneOf(("a", "b")), ["a"], ["c", None, 0, ["a"]]),
+        (Maybe(Flag()), [None, True], [0]),
+        (ListOf(Flag(), least=1, most=2), [[True], [True, False]], [[], [True] * 3, [1], (True,), {}, None]),
+        (ListOf(Flag(), size=2), [[True, True]], [[True]]),
+        (Items((Text(), Number())), [["a", 1.0]], [["a"], [1.0, "a"], ["a", 1.0, 2.0], None]),
+        (MapOf(Integer(), most=1), [{}, {"a": 1}], [{"a": -1}, {"a": 1, "b": 1}, [], None]),
+        (ByKind("kind", {"a": Fields({"kind": Text()})}), [{"kind": "a"}], [{"kind": "b"}, {}, {"kind": []}, None]),
+        (Plain(), [None, 1, -2.5, "a", [{"b": [True]}]], [float("nan"), 10**400, torch.zeros(1), DEEP]),
+        (nested(), [{"a": [torch.zeros(2), 3, None]}, torch.zeros(1, dtype=torch.int64)], [torch.tensor([torch.nan])]),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_values(schema: Schema, good: list[Any], bad: list[Any]):
+    for value in good:
+        check(schema, value)
+    for value in bad:
+        with pytest.raises(SchemaError, match=r"^it"):
+            check(schema, value)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        torch.zeros(3), torch.zeros(3, 2), torch.zeros(2, 3).double() - 1, torch.full((2, 3), torch.nan).double(),
+        torch.full((2, 3), torch.inf).double(), torch.zeros(2, 3, dtype=torch.int64), None, [[0.0]],
+    ],
+    ids=str,
+)  # fmt: skip
+def test_tensors(bad: Any):
+    schema = Array(2, None, low=0)
+    check(schema, torch.zeros(2, 3).double())
+    check(schema, torch.zeros(2, 0).double())
+    with pytest.raises(SchemaError, match=r"^it must"):
+        check(schema, bad)
+    check(Array(None, None, dtypes=EITHER), torch.zeros(2, 3))
+    with pytest.raises(SchemaError, match="from 0 to 5, got 0 to 6"):
+        check(integers(None, high=5), torch.tensor([0, 6]))
+
+
+FIELDS = Fields({"a": Integer(), "b": Absent(Maybe(nested()))})
+
+
+def test_an_optional_field_is_one_line_and_unknown_ones_are_refused():
+    for value in ({"a": 1}, {"a": 1, "b": None}, {"a": 1, "b": {"mean": torch.zeros(2), "names": ["x"]}}):
+        check(FIELDS, value)
+    with pytest.raises(SchemaError, match=r"^it lacks 'a'$"):
+        check(FIELDS, {"b": None})
+    with pytest.raises(SchemaError, match=r"^it has the field 'c', which is not known here$"):
+        check(FIELDS, {"a": 1, "c": 1})
+    with pytest.raises(SchemaError, match=r"^it\.b\.mean must have finite numbers"):
+        check(FIELDS, {"a": 1, "b": {"mean": torch.tensor([torch.nan])}})
+
+
+def test_sizes_of_the_same_name_are_the_same():
+    member = Fields({"alpha": Array("landmarks", "outputs"), "root": Array("landmarks", "rank")}, own=("rank",))
+    schema = Fields(
+        {"classes": Size("outputs"), "members": ListOf(member, size="members"), "weights": Array("members")}
+    )
+
+    def state(outputs: int = 2, landmarks: int = 5, members: int = 2) -> dict[str, Any]:
+        ranks = [
+            {"alpha": torch.zeros(landmarks, 2).double(), "root": torch.zeros(5, rank).double()} for rank in (3, 4)
+        ]
+        return {"classes": outputs, "members": ranks, "weights": torch.zeros(members).double()}
+
+    check(schema, state())  # with ranks of their own
+    for wrong, said in (
+        (state(outputs=3), r"it\.members\[0\]\.alpha has 2 for 3 outputs"),
+        (state(landmarks=6), r"it\.members\[0\]\.root has 5 for 6 landmarks"),
+        (state(members=3), r"it\.weights has 3 for 2 members"),
+    ):
+        with pytest.raises(SchemaError, match=said):
+            check(schema, wrong)
+
+
+def test_messages_stay_short():
+    for value in ("x" * 10**6, 10**4000, ["x" * 100] * 1000, {"x" * 1000: 1}):
+        with pytest.raises(SchemaError) as seen:
+            check(Flag(), value)
+        assert len(str(seen.value)) < 150
+
+
+def test_a_model_without_anything_is_not_one():
+    with pytest.raises(SchemaError, match=r"^model lacks 'estimator'$"):
+        check_estimator({})
