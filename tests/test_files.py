@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from siggpde import files
-from siggpde.files import PART_SUFFIX, atomic_write, locked, make_folder, read_regular
+from siggpde.files import PART_SUFFIX, DiskFullError, atomic_write, locked, make_folder, read_regular
 
 
 def names(folder: Path) -> list[str]:
@@ -142,3 +142,14 @@ def test_only_regular_files_are_read_and_no_more_than_asked_for(tmp_path: Path):
     for path in (tmp_path, tmp_path / "pipe"):
         with pytest.raises(OSError, match="not a regular file"):
             read_regular(path)
+
+
+def test_the_file_that_there_was_no_room_for_is_named_and_not_one_around_it(tmp_path: Path):
+    inner = tmp_path / "inner"
+    with (
+        pytest.raises(DiskFullError, match=f"{inner} needs"),
+        atomic_write(tmp_path / "outer"),
+        atomic_write(inner, lambda: 3),
+    ):
+        raise OSError(errno.ENOSPC, "full")
+    assert names(tmp_path) == []

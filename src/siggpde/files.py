@@ -24,14 +24,18 @@ PART_SUFFIX = r"\.\d+-[0-9a-f]+\.part"
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # no space, no quota, or above the limit for one file
 
 
+class DiskFullError(OSError):
+    """There was no room for a file: the message names it, and the space that it needs and that is left."""
+
+
 @contextmanager
 def atomic_write(path: Path, size: Callable[[], int] | None = None) -> Iterator[BinaryIO]:
     """Opens a part file next to `path` for writing and renames it to `path` at the end of the `with` block.
 
     Readers see the old file or the whole new one, also after a crash of the process or the machine: the content is on
     disk before the renaming, and the new name is on disk before this returns. If the block raises, `path` stays as it
-    was and the part file is removed. Where the disk is full, the OSError names `path`, the space left, and, with
-    `size`, the bytes that it needs.
+    was and the part file is removed. Where the disk is full, a `DiskFullError` names `path`, the space left, and,
+    with `size`, the bytes that it needs.
     """
     part = path.with_name(f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
     try:
@@ -42,17 +46,16 @@ def atomic_write(path: Path, size: Callable[[], int] | None = None) -> Iterator[
     except BaseException as error:
         with suppress(OSError):
             os.unlink(part)
-        if isinstance(error, OSError) and error.errno in _FULL:
+        if isinstance(error, OSError) and error.errno in _FULL and not isinstance(error, DiskFullError):
             raise _disk_full(error, path, None if size is None else size()) from error
         raise
     sync_folder(path.parent)
 
 
-def _disk_full(error: OSError, path: Path, size: int | None) -> OSError:
-    """The error for a file that there was no room for, of the same `errno`."""
+def _disk_full(error: OSError, path: Path, size: int | None) -> DiskFullError:
     needs = "" if size is None else f" needs {size / 1e6:,.2f} MB, and"
     free = shutil.disk_usage(path.parent).free
-    return OSError(
+    return DiskFullError(
         error.errno,
         f"{os.strerror(error.errno or 0)}: {path}{needs or ' cannot be written;'} its disk has {free / 1e6:,.2f} MB "
         "left; make room there, raise the limit for it, or write to another place",

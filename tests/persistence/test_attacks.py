@@ -1,6 +1,6 @@
 """Models that someone changed and made the hashes anew of: refused with a reason, or they predict finite numbers.
 
-Nothing is executed, waits for ever or takes gigabytes (`helpers.mutations`).
+Nothing is executed, waits for ever or takes gigabytes (`helpers.model_mutations`).
 """
 
 import json

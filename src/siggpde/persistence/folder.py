@@ -72,7 +72,7 @@ def write_folder(
         check_writable(folder, force)
         _remove_leftovers(folder)
         try:
-            with atomic_write(folder / MANIFEST) as manifest_file:
+            with atomic_write(folder / MANIFEST, lambda: len(manifest)) as manifest_file:
                 manifest_file.write(manifest)
                 # On disk before the data file has its name: a folder without a manifest but with a part file of one is
                 # known to be a first save that was interrupted (see check_writable).
