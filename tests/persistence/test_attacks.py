@@ -29,6 +29,7 @@ OLD = [f"model-format-{number}/{kind}" for number in (1, 2) for kind in ("classi
 SAVED = [*OLD, "model-format-2/weights"]
 X, Y = rising(24, noise=3.0)
 TIMED = np.concatenate([np.random.default_rng(1).exponential(size=(24, 1, 12)).cumsum(axis=2), X], axis=1)
+WORDS = classifier(views=["path"], transforms={"lead_lag": True})
 SEVERAL: dict[str, Any] = {"members": 3, "transforms": "auto", "n_features": 30}
 
 
@@ -89,7 +90,7 @@ def change_tensor(folder: Path, name: str, value: Callable[[torch.Tensor], torch
         ("2/regressor", "parameters.n_jobs", "all", r"parameters\.n_jobs must be an integer"),
         ("2/regressor", "committee.recalibration.scale", 0, r"recalibration\.scale must be a number"),
         ("2/weights", "committee.blocks.0.state.view.words", 1000, r"the blocks give a part of 121 features"),
-        ("2/weights", "committee.blocks.0.state.view.words", 10**12, r"view\.words must be an integer from 1 to"),
+        ("2/weights", "committee.blocks.1.state.theta", None, r"theta must be a tensor of float64 with 1 axes"),
     ],
 )  # fmt: skip
 def test_values_that_cannot_be_right_are_named(
@@ -133,6 +134,16 @@ def test_words_without_end_are_refused_before_they_are_made(lengths: list[int], 
     change_tensor(folder, "member0.features.words.letters", lambda _: torch.zeros(sum(lengths), dtype=torch.int64))
     with pytest.raises(ModelFileError, match=r"words\.lengths must have finite numbers from 0 to 1000, got 0 to"):
         siggpde.load(folder)
+
+
+def test_too_many_words_are_counted_before_they_are_made(tmp_path: Path):
+    """Paths of nine channels (time, and lead and lag of four): of ten letters there are billions of words."""
+    WORDS.fit(walks(8, 4, 10), np.arange(8) % 2).save(tmp_path / "m")
+    change(tmp_path / "m", "committee.blocks.0.state.view.words", 10**12)
+    with pytest.raises(ModelFileError, match=r"has 3922632451 words of paths, of which 1000000 are the most"):
+        siggpde.load(tmp_path / "m")
+    change(tmp_path / "m", "committee.blocks.0.state.view.words", 10)
+    assert siggpde.load(tmp_path / "m")
 
 
 @pytest.mark.parametrize("size", [2**53, 2**63, 10**400])

@@ -53,7 +53,7 @@ _LINK = Fields(
     {
         "mixing": Array("outputs", "outputs"),
         "offset": Array("outputs"),
-        "usual_variance": Number(0),
+        "usual_variance": Number(),
         "lapse": Number(0, 0.999),
     }
 )

@@ -127,7 +127,7 @@ _MEMBER = Fields(
                 "layouts": MapOf(ListOf(Integer(0, 10), most=10), most=1000),
             }
         ),
-        "transform": transform(spread=1e-300, largest=RAW),
+        "transform": transform(spread=5e-324, largest=RAW),
         "settings": MapOf(Plain()),
         "score": Maybe(Number()),
         "history": Plain(),

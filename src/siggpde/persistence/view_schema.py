@@ -23,8 +23,9 @@ from siggpde.persistence.schema import (
 )
 from siggpde.persistence.tensor_schema import Array, integers
 from siggpde.persistence.window_schema import CHANNELS, SCALER, SPREAD, WINDOWS
+from siggpde.word_sets import count_up_to
 
-_WORDS = Integer(1, 10**6)
+_MAX_DEPTH, _MOST_WORDS = 10, 10**6
 _POINTS = Integer(1, 10**9)  # to which longer series are averaged down
 
 PATH_OPTIONS = Fields(
@@ -69,6 +70,15 @@ def _theta(block: Any, at: Place) -> str | None:
     return None if wanted == found else f"has theta for {found} channels, but paths of {wanted}"
 
 
+def _words(block: Any, at: Place) -> str | None:
+    """That the words of paths, in whole levels (`views.path`), are not too many, before they are made."""
+    levels = [count_up_to(len(block["theta"]), depth) for depth in range(1, _MAX_DEPTH + 1)]
+    count = max([levels[0], *(level for level in levels if level <= block["view"]["words"])])
+    if block["view"]["degree"] is not None:  # of these, some
+        count = min(block["view"]["words"], levels[-1])
+    return f"has {count} words of paths, of which {_MOST_WORDS} are the most" if count > _MOST_WORDS else None
+
+
 _PATH = Fields(
     {
         "view": Fields(
@@ -76,7 +86,7 @@ _PATH = Fields(
                 "name": Text(),
                 "options": PATH_OPTIONS,
                 "degree": Maybe(Integer(1, 10)),
-                "words": _WORDS,
+                "words": Integer(1),
                 "time_scale": Number(above=0),
                 "path_length": Number(above=0),
                 "max_points": _POINTS,
@@ -85,7 +95,7 @@ _PATH = Fields(
         "transform": transform(),
         "theta": Array(None),
     },
-    also=_theta,
+    also=lambda block, at: _theta(block, at) or _words(block, at),
 )
 
 _KERNEL = Fields(
