@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+
 from siggpde.persistence.likelihood_schema import LIKELIHOOD, LOGARITHM, PARAMETERS
 from siggpde.persistence.schema import (
     RAW,
     Absent,
     ByKind,
     Fields,
+    Flag,
     Integer,
     Items,
     ListOf,
@@ -31,6 +34,12 @@ def _lengths(state: Any, at: Place) -> str | None:
         return "has no series, or series without points"
     lengths, points = state["lengths"], state["values"].shape[1]
     return None if lengths is None or int(lengths.max()) <= points else f"has lengths beyond its {points} points"
+
+
+def _frequencies(link: Any, at: Place) -> str | None:
+    frequencies = link.get("frequencies")
+    wrong = frequencies is not None and abs(float(frequencies.sum()) - 1) > 1e-4
+    return "has frequencies of classes that do not sum to 1" if wrong else None
 
 
 _STANDARD = Fields({"mean": Array("channels", low=-RAW, high=RAW), "spread": Array("channels", above=0, high=RAW)})
@@ -55,6 +64,19 @@ _LINK = Fields(
         "offset": Array("outputs"),
         "usual_variance": Number(),
         "lapse": Number(0, 0.999),
+        "frequencies": Absent(Maybe(Array("outputs", low=0, high=1))),
+        "nothing": Absent(Number(0, 1)),
+    },
+    also=_frequencies,
+)
+_LEFT_OUT = Fields(
+    {
+        "y": Array("series left out", low=-RAW, high=RAW, dtypes=(*EITHER, torch.int64)),
+        "mean": Array("series left out", "outputs"),
+        "variance": Array("series left out"),
+        "variances": Array("members", "series left out"),
+        "groups": Maybe(integers("series left out")),
+        "exact": Flag(),
     }
 )
 RECALIBRATION = Fields({"degrees": Number(2.01, 1e9), "scale": Number(1e-6, 1e6)})
@@ -164,7 +186,13 @@ def _parts(state: Any, at: Place) -> str | None:
     return None
 
 
-_ENDS: dict[str, Schema] = {"link": Maybe(_LINK), "recalibration": Maybe(RECALIBRATION)}
+_ENDS: dict[str, Schema] = {
+    "link": Maybe(_LINK),
+    "recalibration": Maybe(RECALIBRATION),
+    "left_out": Absent(Maybe(_LEFT_OUT)),
+    "novelty": Absent(Maybe(nested())),
+    "facts": Absent(Maybe(nested())),
+}
 
 COMMITTEE = ByKind(
     "kind",
@@ -179,9 +207,6 @@ COMMITTEE = ByKind(
                 "weights": WEIGHTS,
                 **_ENDS,
                 "class_weights": Maybe(Array("outputs", above=0)),
-                "left_out": Absent(Maybe(nested())),
-                "novelty": Absent(Maybe(nested())),
-                "facts": Absent(Maybe(nested())),
             },
             also=lambda state, at: _with_landmarks(state, at) or _outputs(state, at),
         ),
