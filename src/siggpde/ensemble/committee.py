@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from siggpde.ensemble.mixture import NormalMixture
+from siggpde.ensemble.novelty import Novelty
 from siggpde.ensemble.recalibration import Recalibration
 from siggpde.gp.likelihoods import Gaussian
 from siggpde.gp.model import SignatureGP
@@ -62,6 +63,7 @@ class Committee:
     weights: Tensor
     recalibration: Recalibration | None = None
     sharpness: float = 1.0
+    novelty: Novelty | None = None
 
     @property
     def device(self) -> torch.device:
@@ -75,6 +77,15 @@ class Committee:
             member.transform.to(device)
         self.weights = self.weights.to(device)
         return self
+
+    @torch.no_grad()
+    def member_latents(self, batch: SeriesBatch) -> tuple[Tensor, Tensor]:
+        """Means and variances of the members' latents, two (K, n, latents) in float64."""
+        parts = []
+        for member in self.members:
+            paths = member.paths(batch)
+            parts.append([part.double() for part in member.model.predict_f(paths.values, lengths=paths.lengths)])
+        return torch.stack([mean for mean, _ in parts]), torch.stack([variance for _, variance in parts])
 
     def probabilities(self, batch: SeriesBatch) -> Tensor:
         """Class probabilities (n, classes) in float64, rows summing to 1."""

@@ -92,6 +92,12 @@ class Novelty:
         return (total - self.middle) / max(self.upper - self.middle, _LEAST_SPREAD)
 
     @property
+    def frequencies(self) -> Tensor:
+        """Of the classes among the left-out series, (classes,)."""
+        assert self.labels is not None
+        return self.labels.bincount().double() / len(self.labels)
+
+    @property
     def left_out_scores(self) -> Tensor:
         """T (n,) of the left-out series."""
         return torch.maximum(self.kernel_score(self.left_out.double()), self.left_out_facts)
@@ -137,4 +143,5 @@ class Novelty:
 
     @staticmethod
     def from_state(state: Mapping[str, Any]) -> Novelty:
-        return Novelty(**(dict(state) | {"facts": FactScores(**state["facts"])}))
+        own: dict[str, Any] = {**state, "facts": FactScores(**state["facts"])}
+        return Novelty(**own)

@@ -19,8 +19,9 @@ from siggpde.distributed.shard import Shard
 from siggpde.ensemble.feature_gp import FeatureGP, Features, leading_whitening
 from siggpde.ensemble.fit_checkpoint import FitCheckpoint
 from siggpde.ensemble.natural_ascent import Ascent
+from siggpde.ensemble.novelty import Novelty
 from siggpde.ensemble.starting import Start
-from siggpde.ensemble.variational_calibration import fit_scale
+from siggpde.ensemble.variational_calibration import fit_scale, left_out_latents
 from siggpde.ensemble.variational_views import VariationalMember, VariationalViewCommittee
 from siggpde.ensemble.view_committee import ViewCommittee
 from siggpde.gp.likelihoods.base import Classification
@@ -90,7 +91,24 @@ def fit_variational(
                 some = _some(_SCALED, shard, y)
                 member.scale = fit_scale(member.gp, own[some], y[some], shard.ranks)
             log.info("member %d, %s: %s", index + 1, member.recipe.name, member.history)
+    if batch.facts is not None:
+        committee.novelty = _novelty(committee, features, y, batch.facts, shard)
     return committee
+
+
+def _novelty(
+    committee: VariationalViewCommittee, features: list[Features], y: Tensor, facts: Tensor, shard: Shard
+) -> Novelty:
+    """Of at most 1000 training series without their own targets."""
+    rows, some = _every(_SCALED, shard), _some(_SCALED, shard, y)
+    variances = [
+        member.scale(*left_out_latents(member.gp, own[some], y[some]))[1].mean(1)
+        for member, own in zip(committee.members, features, strict=False)
+    ]
+    known, own_facts = (shard.all_gather(rows, part) for part in (torch.stack(variances).T, facts[some]))
+    classes = isinstance(committee.likelihood, Classification)
+    labels = shard.all_gather(rows, y[some]) if classes else None
+    return Novelty.fit(known.T, committee.weights, own_facts, labels)
 
 
 def _ascend(

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from siggpde.ensemble.feature_gp import FeatureGP, Features, whitened
 from siggpde.ensemble.mixture_quantiles import mixture_quantiles
+from siggpde.ensemble.novelty import Novelty
 from siggpde.ensemble.recipes import Recipe
 from siggpde.ensemble.variational_calibration import LatentScale
 from siggpde.gp.likelihoods import Likelihood
@@ -84,13 +85,15 @@ class VariationalMember:
 
 @dataclass
 class VariationalViewCommittee:
-    """Members and their weights (K,), which sum to 1; `landmarks` are the standardised series they refer to."""
+    """Members and their weights (K,), which sum to 1; `landmarks` are the standardised series they refer to;
+    `novelty` tells how unlike the training series a series is."""
 
     standard: Standard
     landmarks: SeriesBatch
     blocks: Sequence[Block]
     members: list[VariationalMember]
     weights: Tensor
+    novelty: Novelty | None = None
 
     @property
     def device(self) -> torch.device:

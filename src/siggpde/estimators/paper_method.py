@@ -17,6 +17,7 @@ from torch import Tensor
 from siggpde.distributed.shard import Shard
 from siggpde.ensemble.committee import Committee, Member
 from siggpde.ensemble.fit_checkpoint import FIT_FILES
+from siggpde.ensemble.novelty import Novelty
 from siggpde.estimators.beside import Beside
 from siggpde.estimators.fitting import FitSettings
 from siggpde.gp.inducing import OrthogonalSignatureFeatures
@@ -40,6 +41,7 @@ _TOL, _ROUGH_TOL = 1e-6, 1e-2
 _MAX_LOG_NORM = 10.0
 _SHRINK, _MAX_SHRINKS = 0.9, 100
 _SERIES_FOR_SCALES = 200
+_SERIES_FOR_NOVELTY = 1000
 _MAX_FLOAT64_BYTES = 2**31  # of the features of all series; above, they are float32
 
 
@@ -94,7 +96,19 @@ def fit_by_the_paper(
     log.info("method 'paper', %d words: %s", model.features.size, history)
     origin = {"method": "paper", "options": asdict(transform.options), "used_words": model.features.size}
     member = Member(transform, model, origin, _best_nlpp(history), history)
-    return Committee([member], torch.ones(1, dtype=torch.float64, device=y.device))
+    committee = Committee([member], torch.ones(1, dtype=torch.float64, device=y.device))
+    if batch.facts is not None:
+        committee.novelty = _novelty(committee, batch, batch.facts, None if classes is None else y, shard)
+    return committee
+
+
+def _novelty(committee: Committee, batch: SeriesBatch, facts: Tensor, labels: Tensor | None, shard: Shard) -> Novelty:
+    """Of at most 1000 training series, as the model that has seen them predicts them."""
+    rows = torch.arange(0, shard.total, max(1, -(-shard.total // _SERIES_FOR_NOVELTY)))
+    own = shard.local_index(shard.select(rows))
+    variances = committee.member_latents(batch[own])[1].mean(2)
+    known, own_facts = (shard.all_gather(rows, part) for part in (variances.T, facts[own]))
+    return Novelty.fit(known.T, committee.weights, own_facts, None if labels is None else labels[rows])
 
 
 def paper_model(paths: SeriesBatch, likelihood: Likelihood, settings: FitSettings, shard: Shard) -> SignatureGP:

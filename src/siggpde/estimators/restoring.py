@@ -22,7 +22,7 @@ from siggpde.persistence import (
     restore_state,
     view_committee_from_state,
 )
-from siggpde.persistence.estimator_schema import check_committee, check_estimator, check_words
+from siggpde.persistence.estimator_schema import check_committee, check_estimator, check_novelty, check_words
 from siggpde.persistence.nested import references
 from siggpde.persistence.schema import Place, SchemaError
 from siggpde.persistence.view_committee_state import classes_of
@@ -138,7 +138,14 @@ def _words(tensors: dict[str, torch.Tensor], manifest: Mapping[str, Any], place:
         members.append(Member(transform, model, dict(stored["settings"]), stored["score"]))
     recalibration = manifest.get("recalibration")
     recalibration = None if recalibration is None else Recalibration(**recalibration)
-    return Committee(members, tensors["weights"], recalibration, float(manifest.get("sharpness", 1.0)))
+    committee = Committee(members, tensors["weights"], recalibration, float(manifest.get("sharpness", 1.0)))
+    if "novelty" in manifest:
+        from siggpde.ensemble.novelty import Novelty  # noqa: PLC0415
+
+        state = restore_state(manifest["novelty"], tensors)
+        check_novelty(state, place)
+        committee.novelty = Novelty.from_state(state)
+    return committee
 
 
 def _from_plain(value: Any, transformers: Mapping[str, Any]) -> Any:

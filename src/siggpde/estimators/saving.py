@@ -66,6 +66,9 @@ def _words(committee: Committee) -> tuple[dict[str, torch.Tensor], dict[str, Any
     entries: dict[str, Any] = {"members": members, "sharpness": committee.sharpness}
     if committee.recalibration is not None:
         entries["recalibration"] = asdict(committee.recalibration)
+    if committee.novelty is not None:
+        entries["novelty"], more = flatten_state(committee.novelty.state(), "novelty")
+        tensors |= more
     return tensors, entries
 
 

@@ -13,6 +13,7 @@ from siggpde.ensemble.averaging import AveragedMembers
 from siggpde.ensemble.joining import joined_variances
 from siggpde.ensemble.novelty import Novelty, Scores
 from siggpde.ensemble.view_committee import ViewCommittee
+from siggpde.estimators.predicting import spread_of
 from siggpde.paths import SeriesBatch
 from siggpde.paths.facts import fact_names
 
@@ -59,7 +60,7 @@ def scores_of(committee: Any, batch: SeriesBatch) -> Scores:
         assert scores is not None
         return scores
     assert batch.facts is not None
-    return novelty_of(committee).scores(committee.spread(batch), batch.facts)
+    return novelty_of(committee).scores(spread_of(committee, batch), batch.facts)
 
 
 def warn_of_novelty(novelty: Novelty, scores: Scores, channels: tuple[str, ...]) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from siggpde.persistence.likelihood_schema import LIKELIHOOD, LOGARITHM, PARAMETERS
+from siggpde.persistence.novelty_schema import NOVELTY
 from siggpde.persistence.schema import (
     RAW,
     Absent,
@@ -23,7 +24,7 @@ from siggpde.persistence.schema import (
     Schema,
     Text,
 )
-from siggpde.persistence.tensor_schema import EITHER, SINGLE, Array, integers, nested
+from siggpde.persistence.tensor_schema import EITHER, SINGLE, Array, integers
 from siggpde.persistence.view_schema import blocks, kernels_of
 
 _FURTHEST = 1e5  # of standardised series (`views.standard`)
@@ -190,8 +191,7 @@ _ENDS: dict[str, Schema] = {
     "link": Maybe(_LINK),
     "recalibration": Maybe(RECALIBRATION),
     "left_out": Absent(Maybe(_LEFT_OUT)),
-    "novelty": Absent(Maybe(nested())),
-    "facts": Absent(Maybe(nested())),
+    "novelty": Absent(Maybe(NOVELTY)),
 }
 
 COMMITTEE = ByKind(
@@ -230,6 +230,7 @@ COMMITTEE = ByKind(
                 "blocks": blocks(centred=True),
                 "members": ListOf(_VARIATIONAL_MEMBER, size="members", least=1, most=10**4),
                 "weights": WEIGHTS,
+                "novelty": Absent(Maybe(NOVELTY)),
             },
             also=_with_landmarks,
         ),

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from siggpde.persistence.committee_schema import COMMITTEE, RECALIBRATION, WEIGHTS, weights_sum
 from siggpde.persistence.likelihood_schema import LIKELIHOOD, LOGARITHM, PARAMETERS
+from siggpde.persistence.novelty_schema import NOVELTY
 from siggpde.persistence.schema import (
     RAW,
     Absent,
@@ -172,6 +173,7 @@ _OF_WORDS: dict[str, Schema] = {
     "members": ListOf(_MEMBER, size="members", least=1, most=10**4),
     "sharpness": Absent(Number(1e-3, 1e3)),
     "recalibration": Absent(Maybe(RECALIBRATION)),
+    "novelty": Absent(Plain()),
 }
 
 
@@ -199,7 +201,7 @@ def check_words(tensors: Mapping[str, Tensor], manifest: Mapping[str, Any], plac
     members: list[dict[str, Tensor]] = [{} for _ in manifest["members"]]
     for name, tensor in tensors.items():
         found = re.fullmatch(r"member(\d{1,6})\.(.+)", name)
-        if name == "weights":
+        if name == "weights" or name.startswith("novelty."):
             continue
         if not found or int(found[1]) >= len(members):
             raise SchemaError(f"the tensor {describe(name)} belongs to none of the {len(members)} members")
@@ -208,6 +210,11 @@ def check_words(tensors: Mapping[str, Tensor], manifest: Mapping[str, Any], plac
         _MEMBER_TENSORS.check(own, place.at(f"members[{index}]"))
     _check_preparation(manifest["preparation"], place)
     return members
+
+
+def check_novelty(state: Any, place: Place) -> None:
+    """The same for the restored novelty of a committee of words."""
+    NOVELTY.check(state, place.at("novelty"))
 
 
 def _check_preparation(state: Any, place: Place) -> None:

@@ -54,6 +54,7 @@ def view_committee_state(committee: OfViews) -> dict[str, Any]:
         "values": landmarks.values.float(), "lengths": landmarks.lengths, "times": landmarks.times
     }  # fmt: skip
     if not isinstance(committee, _CLOSED_FORM):
+        state["novelty"] = None if committee.novelty is None else committee.novelty.state()
         return {"kind": "variational", **state, "members": [member.state() for member in committee.members]}
     state["class_weights"] = committee.class_weights
     return {"kind": "views", **state, "members": [_member_state(member) for member in committee.members]}
@@ -89,7 +90,7 @@ def view_committee_from_state(state: Mapping[str, Any], transformers: Mapping[st
         from siggpde.ensemble.variational_views import VariationalMember, VariationalViewCommittee  # noqa: PLC0415
 
         variational = [VariationalMember.from_state(member) for member in members]
-        return VariationalViewCommittee(standard, landmarks, blocks, variational, weights)
+        return VariationalViewCommittee(standard, landmarks, blocks, variational, weights, _novelty(state))
     exact = [_member(member) for member in members]
     committee = ViewCommittee(standard, landmarks, blocks, exact, weights, *_ends(state), state["class_weights"])
     committee.left_out, committee.novelty = _left_out(state), _novelty(state)
