@@ -112,12 +112,12 @@ class Novelty:
         else:
             above = torch.maximum(self.kernel_score(joined), self.left_out_facts) >= score[:, None]
         if not by_class:
-            return (1 + above.sum(1)) / (above.shape[1] + 1)
+            return (1 + above.sum(1).double()) / (above.shape[1] + 1)
         assert self.labels is not None
         columns = []
         for label in range(int(self.labels.max()) + 1):
             own = above[:, self.labels == label]
-            p = (1.0 + own.sum(1)) / (own.shape[1] + 1)
+            p = (1 + own.sum(1).double()) / (own.shape[1] + 1)
             columns.append(p if own.shape[1] >= _FEWEST_OF_CLASS else torch.full_like(p, torch.nan))
         return torch.stack(columns, dim=1)
 
