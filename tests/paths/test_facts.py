@@ -1,0 +1,62 @@
+"""Facts of series against numpy, series by series."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from siggpde.paths import Preparation, SeriesBatch
+from siggpde.paths.facts import fact_names, facts_of
+
+
+def slow(x: np.ndarray) -> list[float]:
+    """Of one series (channels, points)."""
+    found = []
+    for channel in x:
+        seen = channel[np.isfinite(channel)]
+        if not len(seen):
+            found += [math.nan, math.nan, math.nan]
+            continue
+        spread = float(seen.std())
+        rough = float(np.abs(np.diff(seen)).mean()) / spread if spread > 0 and len(seen) > 1 else math.nan
+        found += [float(seen.mean()), spread, rough]
+    return [*found, float(x.shape[1]), math.nan, float(np.isnan(x).mean())]
+
+
+@pytest.mark.parametrize("gaps", [0.0, 0.3])
+def test_facts_are_those_of_every_series(gaps: float):
+    random = np.random.default_rng(0)
+    series = [random.normal(size=(2, length)) * 3 + 1 for length in (5, 9, 7, 2)]
+    for one in series:
+        hidden = random.random(one.shape) < gaps
+        hidden[:, [0, -1]] = False
+        one[hidden] = np.nan
+    facts = Preparation(max_points=4).fit_transform(series).facts
+    np.testing.assert_allclose(facts, [slow(one) for one in series], rtol=1e-9, atol=1e-12)
+
+
+def test_constants_have_no_roughness_and_a_silent_channel_no_facts():
+    series = [np.array([[1e6] * 4, [np.nan] * 4]), np.array([[1.0, 2.0, 3.0, 5.0]] * 2)]
+    facts = Preparation().fit_transform(series).facts
+    assert facts[0, :3].tolist()[:2] == [1e6, 0.0] and bool(facts[0, 2:6].isnan().all())
+    assert float(facts[0, -1]) == 0.5
+
+
+def test_time_span():
+    values = torch.zeros(2, 3, 1).double()
+    times = torch.tensor([[0.0, 1.0, 4.0], [2.0, 3.0, 9.0]]).double()
+    facts = facts_of(SeriesBatch(values, torch.tensor([3, 2]), times))
+    assert facts[:, -2].tolist() == [4.0, 1.0]
+
+
+def test_names():
+    names = fact_names(["x", "y"])
+    assert len(names) == facts_of(SeriesBatch(torch.zeros(1, 3, 2).double())).shape[1]
+    assert names[3] == "level of y" and names[-3] == "length"
+
+
+def test_facts_follow_their_series():
+    batch = Preparation(time_channel=0).fit_transform(np.random.default_rng(0).random((5, 2, 6)).cumsum(2))
+    assert torch.equal(batch[torch.tensor([3, 1])].facts, batch.facts[[3, 1]])
+    assert torch.equal(batch[1:3].facts, batch.facts[1:3]) and torch.equal(batch.hold_last().facts, batch.facts)
