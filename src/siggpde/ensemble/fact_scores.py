@@ -5,14 +5,15 @@ training series, or of a tenth of its median if that is more (of a level also a 
 series had 100 points, 99 is no news. In these units a series has two distances, and its score is the larger:
 
 - beyond the range of the training series, in the fact that lies farthest out;
-- to its three nearest training series, the root mean square over all facts, standardised so that 1 is what 5 % of the
-  training series exceed and 0 the median.
+- to its three nearest training series, the root mean square over all facts, whose logarithm is standardised so that 1
+  is what 5 % of the training series exceed and 0 the median.
 
 Training series are scored by what the others of another group say.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +25,7 @@ from siggpde.paths.facts import OF_CHANNELS, OF_SERIES
 _TENTH = 0.1
 _LEAST_SHARE = 1e-6  # of its median, below which a positive fact is taken as this
 _MISSING_UNIT = 0.05
-_NEAREST = 3
+_NEAREST, _LEAST_DISTANCE = 3, 0.01
 _REFERENCE = 1000
 _CHUNK = 512
 
@@ -75,7 +76,8 @@ class FactScores:
         return (torch.where(taken.isnan(), self.medians, taken) - self.medians) / self.units
 
     def _standard(self, near: Tensor) -> Tensor:
-        return (near - self.middle) / max(self.upper - self.middle, _TENTH)
+        middle, upper = max(self.middle, _LEAST_DISTANCE), max(self.upper, _LEAST_DISTANCE)
+        return (near.clamp_min(_LEAST_DISTANCE) / middle).log() / max(math.log(upper / middle), _TENTH)
 
     def state(self) -> dict[str, Any]:
         return vars(self).copy()

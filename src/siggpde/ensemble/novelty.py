@@ -37,7 +37,7 @@ _RARE = 0.001
 _FEWEST_OF_CLASS = 20
 _OUTLIER = 4.0
 _CAUTION = 2.0
-_ALARM = 1.5  # an alarm is at so many times H
+_ALARM, _ALARM_OF_FEW = 1.5, 40  # an alarm is at 1.5 + 40 / n times H: few series say little of how far others go
 
 
 class Scores(NamedTuple):
@@ -135,8 +135,9 @@ class Novelty:
 
     def alarms(self, score: Tensor) -> Tensor:
         """Which series (n,) are so unlike the training series that a warning is due."""
-        rare = self.p_values(score) <= max(_RARE, 1 / (len(self.left_out_facts) + 1))
-        return rare & (score > _ALARM * self.limit)
+        n = len(self.left_out_facts)
+        rare = self.p_values(score) <= max(_RARE, 1 / (n + 1))
+        return rare & (score > (_ALARM + _ALARM_OF_FEW / n) * self.limit)
 
     def state(self) -> dict[str, Any]:
         return vars(self) | {"facts": self.facts.state()}
