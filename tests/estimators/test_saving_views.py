@@ -147,3 +147,29 @@ def test_saved_models_have_at_most_50_megabytes(count: int, channels: int, lengt
         assert f"This model contains {landmarks} training series (landmarks), of {count}" in card
     else:
         assert "This model contains no training series" in card
+
+
+def unusual(name: str) -> np.ndarray:
+    """Series of the largest and smallest units, that stand still, or one of which is far from all others."""
+    series = X[:24].copy()
+    if name == "still":
+        series[:16] = 0
+    if name == "outlier":
+        series[0, 0, 3] = 1e9
+    if name == "constant channel":
+        series = np.concatenate([series, np.full_like(series, 7.0)], axis=1)
+    return series * {"huge": 1e200, "tiny": 1e-300, "zero": 0.0}.get(name, 1.0)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [DEFAULTS, {**DEFAULTS, "keep_series": False}, {"method": "paper"}],
+    ids=["default", "no series", "paper"],
+)
+@pytest.mark.parametrize("name", ["huge", "tiny", "zero", "still", "outlier", "constant channel"])
+def test_models_of_unusual_series_are_within_what_loading_takes(name: str, settings: dict[str, Any], tmp_path: Path):
+    series = unusual(name)
+    for kind in KINDS:
+        fitted = estimator(kind, **settings).fit(series, Y[:24])
+        fitted.save(tmp_path / kind)
+        assert np.array_equal(outputs(siggpde.load(tmp_path / kind), series), outputs(fitted, series))
