@@ -20,10 +20,7 @@ from siggpde.ensemble.fit_checkpoint import FitCheckpoint
 from siggpde.ensemble.landmarks import COMPARED, choose_landmarks
 from siggpde.ensemble.left_out_record import LeftOutRecord
 from siggpde.ensemble.nesting import Fold, nested_folds
-<<<<<<< HEAD
 from siggpde.ensemble.novelty import Novelty
-=======
->>>>>>> 98e19a0 (Noise and members are chosen without the series that decide how sure predictions are; labels may mean nothing; eight members whatever the number of series)
 from siggpde.ensemble.recipes import Recipe, kernels_of, recipes
 from siggpde.ensemble.regression import LeftOut, Regression, fit_exact
 from siggpde.ensemble.row_costs import row_seconds
@@ -141,17 +138,12 @@ def fit_view_committee(
     left_out = [each for _, each in fits]
     folds = folds or [as_one_fold(committee, left_out)]
     complete = shard.total <= count
-<<<<<<< HEAD
     known = taken.landmarks if complete else taken.tuned.sort().values
     facts = (
         None if batch.facts is None else shard.all_gather(known, batch.facts[shard.local_index(shard.select(known))])
     )
     if settings.keep_series:
         _remember(committee, left_out, tuned, facts, exact=complete)
-=======
-    if settings.keep_series:
-        committee.left_out = LeftOutRecord.of(committee, left_out, tuned, exact=complete)
->>>>>>> 98e19a0 (Noise and members are chosen without the series that decide how sure predictions are; labels may mean nothing; eight members whatever the number of series)
         return calibrated(committee, folds, tuned)
     reduced, more = without_series(committee, complete=complete)
     missing = committee.weights @ torch.stack(more)
@@ -160,7 +152,6 @@ def fit_view_committee(
     ]
     for each, variance in zip(left_out, more, strict=True):
         each.variance = each.variance + (variance if complete else variance.mean())
-<<<<<<< HEAD
     _remember(reduced, left_out, tuned, facts, exact=False)
     return calibrated(reduced, folds, tuned)
 
@@ -181,12 +172,6 @@ def _remember(
         committee.novelty = Novelty.fit(variances, committee.weights, facts, labels, targets.groups)
 
 
-=======
-    reduced.left_out = LeftOutRecord.of(reduced, left_out, tuned, exact=False)
-    return calibrated(reduced, folds, tuned)
-
-
->>>>>>> 98e19a0 (Noise and members are chosen without the series that decide how sure predictions are; labels may mean nothing; eight members whatever the number of series)
 def _most_members(batch: SeriesBatch, total: int, settings: ViewSettings) -> int:
     """Eight; but fewer where with these, and not with eight, all series can be landmarks of a small model."""
     with_all, with_fewer = (_most_landmarks(batch, members, settings) for members in (_MEMBERS, _FEWER_MEMBERS))

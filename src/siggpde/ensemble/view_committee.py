@@ -81,10 +81,7 @@ class ViewCommittee(AveragedMembers):
     recalibration: Recalibration | None = None
     class_weights: Tensor | None = None
     left_out: LeftOutRecord | None = None
-<<<<<<< HEAD
     novelty: Novelty | None = None
-=======
->>>>>>> 98e19a0 (Noise and members are chosen without the series that decide how sure predictions are; labels may mean nothing; eight members whatever the number of series)
     spans: list[Tensor] | None = field(default=None, repr=False, compare=False)
 
     @property

@@ -92,10 +92,7 @@ class WeightCommittee(AveragedMembers):
     link: ClassLink | None = None
     recalibration: Recalibration | None = None
     left_out: LeftOutRecord | None = None
-<<<<<<< HEAD
     novelty: Novelty | None = None
-=======
->>>>>>> 98e19a0 (Noise and members are chosen without the series that decide how sure predictions are; labels may mean nothing; eight members whatever the number of series)
 
     @property
     def averaged(self) -> Sequence[WeightMember]:

@@ -45,10 +45,7 @@ def view_committee_state(committee: OfViews) -> dict[str, Any]:
         state["link"] = None if committee.link is None else committee.link.state()
         state["recalibration"] = None if recalibration is None else asdict(recalibration)
         state["left_out"] = None if committee.left_out is None else committee.left_out.state()
-<<<<<<< HEAD
         state["novelty"] = None if committee.novelty is None else committee.novelty.state()
-=======
->>>>>>> 98e19a0 (Noise and members are chosen without the series that decide how sure predictions are; labels may mean nothing; eight members whatever the number of series)
     if isinstance(committee, WeightCommittee):
         members = [_weight_member_state(member) for member in committee.members]
         return {"kind": "weights", **state, "centres": committee.centres, "members": members}
@@ -82,10 +79,7 @@ def view_committee_from_state(state: Mapping[str, Any], transformers: Mapping[st
             weights,
             *_ends(state),
             _left_out(state),
-<<<<<<< HEAD
             _novelty(state),
-=======
->>>>>>> 98e19a0 (Noise and members are chosen without the series that decide how sure predictions are; labels may mean nothing; eight members whatever the number of series)
         )
     if kind not in ("views", "variational"):
         raise ModelFileError(f"the model is a committee of {kind!r}, which is not known here; upgrade siggpde")
@@ -98,7 +92,6 @@ def view_committee_from_state(state: Mapping[str, Any], transformers: Mapping[st
         variational = [VariationalMember.from_state(member) for member in members]
         return VariationalViewCommittee(standard, landmarks, blocks, variational, weights, _novelty(state))
     exact = [_member(member) for member in members]
-<<<<<<< HEAD
     committee = ViewCommittee(standard, landmarks, blocks, exact, weights, *_ends(state), state["class_weights"])
     committee.left_out, committee.novelty = _left_out(state), _novelty(state)
     return committee
@@ -116,11 +109,6 @@ def _check_widths(blocks: SavedBlocks, centres: list[int]) -> None:
         wrong = next((pair for pair in zip(widths, centres, strict=False) if pair[0] != pair[1]), None)
         what = f"{len(widths)} parts" if wrong is None else f"a part of {wrong[0]} features"
         raise ModelFileError(f"the blocks give {what}, for which the model has other weights; save the model again")
-=======
-    return ViewCommittee(
-        standard, landmarks, blocks, exact, weights, *_ends(state), state["class_weights"], _left_out(state)
-    )
->>>>>>> 98e19a0 (Noise and members are chosen without the series that decide how sure predictions are; labels may mean nothing; eight members whatever the number of series)
 
 
 def classes_of(committee: OfViews) -> set[int | None]:
@@ -141,14 +129,11 @@ def _ends(state: Mapping[str, Any]) -> tuple[ClassLink | None, Recalibration | N
     )
 
 
-<<<<<<< HEAD
 def _novelty(state: Mapping[str, Any]) -> Novelty | None:
     novelty = state.get("novelty")
     return None if novelty is None else Novelty.from_state(novelty)
 
 
-=======
->>>>>>> 98e19a0 (Noise and members are chosen without the series that decide how sure predictions are; labels may mean nothing; eight members whatever the number of series)
 def _left_out(state: Mapping[str, Any]) -> LeftOutRecord | None:
     """None for models of versions before there was one."""
     record = state.get("left_out")
