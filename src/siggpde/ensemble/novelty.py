@@ -13,10 +13,11 @@ larger of this and that of its facts (`ensemble.fact_scores`), and
 its p-value among n left-out training series, to which the new one is joined: with :math:`Q = (K + \lambda)^{-1}` and
 :math:`s = k(X, X) + \lambda - k^T Q k`, a training series has the variance :math:`1 / (Q_{ii} + (Q k)_i^2 / s)`.
 
-Beyond H, the largest score of left-out series (of many the 99.9 % quantile; never more than four times the 99 %
-quantile, so that a broken training series does not hide others), a prediction is mixed with the class frequencies r,
+M is the largest score of left-out series (of many the 99.9 % quantile; never more than four times the 99 % quantile, so
+that a broken training series does not hide others; at least 1). Few series say little of how far others go, so the
+limit is :math:`H = (1 + 80 / n) M`. Beyond it a prediction is mixed with the class frequencies r,
 
-.. math:: p(c) = \rho \, p_{\mathrm{model}}(c) + (1 - \rho) \, r_c, \qquad \rho = e^{-2 (T - H)_+ / \max(H, 1)}.
+.. math:: p(c) = \rho \, p_{\mathrm{model}}(c) + (1 - \rho) \, r_c, \qquad \rho = e^{-2 (T - H)_+ / M}.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ _RARE = 0.001
 _FEWEST_OF_CLASS = 20
 _OUTLIER = 4.0
 _CAUTION = 2.0
-_ALARM, _ALARM_OF_FEW = 1.5, 40  # an alarm is at 1.5 + 40 / n times H: few series say little of how far others go
+_FEW = 80
+_ALARM = 1.5  # an alarm is at so many times H
 
 
 class Scores(NamedTuple):
@@ -122,22 +124,25 @@ class Novelty:
         return torch.stack(columns, dim=1)
 
     @property
-    def limit(self) -> float:
-        """H, the score up to which predictions are as the model has them."""
+    def largest(self) -> float:
+        """M, about the largest score of left-out series."""
         own = self.left_out_scores
         largest = float(own.quantile(1 - _RARE)) if len(own) * _RARE >= 1 else float(own.max())
         return max(min(largest, _OUTLIER * float(own.quantile(0.99))), 1.0)
 
+    @property
+    def limit(self) -> float:
+        """H, the score up to which predictions are as the model has them."""
+        return (1 + _FEW / len(self.left_out_facts)) * self.largest
+
     def trust(self, score: Tensor) -> Tensor:
         """rho (n,), the share that the model's own prediction keeps."""
-        limit = self.limit
-        return (-_CAUTION * (score - limit).clamp_min(0.0) / limit).exp()
+        return (-_CAUTION * (score - self.limit).clamp_min(0.0) / self.largest).exp()
 
     def alarms(self, score: Tensor) -> Tensor:
         """Which series (n,) are so unlike the training series that a warning is due."""
-        n = len(self.left_out_facts)
-        rare = self.p_values(score) <= max(_RARE, 1 / (n + 1))
-        return rare & (score > (_ALARM + _ALARM_OF_FEW / n) * self.limit)
+        rare = self.p_values(score) <= max(_RARE, 1 / (len(self.left_out_facts) + 1))
+        return rare & (score > _ALARM * self.limit)
 
     def state(self) -> dict[str, Any]:
         return vars(self) | {"facts": self.facts.state()}
