@@ -39,7 +39,7 @@ _FEWEST_OF_CLASS = 20
 _OUTLIER = 4.0
 _CAUTION = 2.0
 _FEW = 80
-_ALARM = 1.5  # an alarm is at so many times H
+_ALARM = 1.25  # an alarm is at so many times H
 
 
 class Scores(NamedTuple):
