@@ -1,8 +1,8 @@
 """Saved models with one thing changed and their hashes made anew, and what comes of loading them.
 
-`python mutations.py MODEL SERIES.npz SEED COUNT` prints a line of JSON for each mutation: what was changed, and what
-came of it. A mutation that takes more than ten seconds of the processor ends the process, and one that takes gigabytes
-is an error of memory.
+`python model_mutations.py MODEL SERIES.npz SEED COUNT` prints a line of JSON for each mutation: what was changed, and
+what came of it. A mutation that takes more than ten seconds of the processor ends the process, and one that takes
+gigabytes is an error of memory.
 """
 
 from __future__ import annotations

@@ -212,7 +212,7 @@ def test_a_thousand_mutations(model: str, tmp_path: Path):
         KINDS[model]().save(folder)
         series = TIMED if model == "timed" else WAVES if model == "no series" else X
         np.savez(data, X=series[:6], lengths=np.full(6, series.shape[2]))
-    helper = Path(__file__).parents[1] / "helpers" / "mutations.py"
+    helper = Path(__file__).parents[1] / "helpers" / "model_mutations.py"
     command = [sys.executable, *["-S"] * sys.flags.no_site, str(helper), str(folder), str(data), "50000", str(count)]
     paths = os.pathsep.join(path for path in sys.path if path)
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": paths}, check=False)
