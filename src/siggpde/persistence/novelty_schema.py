@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from siggpde.persistence.schema import Fields, Maybe, Number
+from siggpde.persistence.schema import RAW, Fields, Maybe, Number
 from siggpde.persistence.tensor_schema import SINGLE, Array, integers
 
 _MOST_CLASSES = 10**6
 
-_FACTS = Fields(
+_FACTS = Fields(  # in units of the user's
     {
-        "medians": Array("facts"),
-        "units": Array("facts", above=0),
-        "low": Array("facts"),
-        "high": Array("facts"),
-        "least": Array("facts", low=0),
+        "medians": Array("facts", low=-RAW, high=RAW),
+        "units": Array("facts", above=0, high=RAW),
+        "low": Array("facts", low=-RAW, high=RAW),
+        "high": Array("facts", low=-RAW, high=RAW),
+        "least": Array("facts", low=0, high=RAW),
         "reference": Array("references", "facts", dtypes=SINGLE),
-        "middle": Number(),
-        "upper": Number(),
+        "middle": Number(-RAW, RAW),
+        "upper": Number(-RAW, RAW),
     }
 )
 NOVELTY = Fields(
