@@ -11,6 +11,7 @@ import logging
 import os
 import re
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,10 +22,11 @@ import polars as pl
 
 from siggpde.estimators.regressing import RegressorMethods
 from siggpde.estimators.restoring import Predictor, load_predictor
+from siggpde.estimators.trusting import NoveltyWarning
 from siggpde.files import PART_SUFFIX, atomic_write
 from siggpde.hashing import digest
 from siggpde.io import SeriesStream, stream
-from siggpde.prediction_tables import OnError, prediction_table
+from siggpde.prediction_tables import OnError, prediction_table, unlike_in, without_reasons
 from siggpde.progress import Progress
 
 log = logging.getLogger(__name__)
@@ -60,7 +62,38 @@ def predict_stream(
     - `resume`: go on with the blocks that an interrupted call left in OUTPUT.parts.
     - `force`: replace an output, or blocks, that are there.
     - `progress`: a bar on the terminal; by default where there is one. Elsewhere a line is logged now and then.
+
+    One warning at the end says how many series are unlike all training series.
     """
+    count, unlike = predict_blocks(
+        model,
+        source,
+        output,
+        level=level,
+        on_error=on_error,
+        block=block,
+        resume=resume,
+        force=force,
+        progress=progress,
+    )
+    if unlike is not None:
+        warnings.warn(unlike, NoveltyWarning, stacklevel=2)
+    return count
+
+
+def predict_blocks(
+    model: Predictor | str | os.PathLike[str],
+    source: SeriesStream | str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    *,
+    level: float = 0.9,
+    on_error: OnError = "fail",
+    block: int | None = None,
+    resume: bool = False,
+    force: bool = False,
+    progress: bool | None = None,
+) -> tuple[int, str | None]:
+    """As `predict_stream`; the second value is its warning, None without one."""
     output = Path(output)
     if output.suffix.lower() != ".parquet":
         raise ValueError(f"output must be a .parquet file, got {output}")
@@ -82,15 +115,14 @@ def predict_stream(
         bar.step(by=first)
         for number in range(done, -(-len(series) // size)):
             data = series.block(number * size, (number + 1) * size)
-            blocks.write(number, prediction_table(estimator, data, level, on_error))
+            blocks.write(number, prediction_table(estimator, data, level, on_error, True))
             bar.step(by=len(data))
             now, predicted = time.perf_counter(), number * size + len(data)
             if not bar.shown and now - logged > _LOG_EVERY:
                 left = (now - started) * (len(series) - predicted) / (predicted - first)
                 log.info("%d of %d series predicted, about %.0f s left", predicted, len(series), left)
                 logged = now
-    blocks.join(output)
-    return len(series)
+    return len(series), blocks.join(output)
 
 
 @dataclass(frozen=True)
@@ -138,12 +170,17 @@ class BlockFolder:
         with atomic_write(self._path(number)) as file:
             table.write_parquet(file)
 
-    def join(self, output: Path) -> None:
-        """Writes all blocks into one file without reading them into memory, then removes them."""
-        paths = sorted(path for path in self._files() if path.suffix == ".parquet")
+    def join(self, output: Path) -> str | None:
+        """Writes all blocks into one file without reading them into memory, then removes them.
+
+        Returns a line about series that are unlike all training series: the blocks, but not the file, hold the reasons.
+        """
+        blocks = pl.scan_parquet(sorted(path for path in self._files() if path.suffix == ".parquet"))
+        unlike = unlike_in(blocks)
         with atomic_write(output) as file:
-            pl.scan_parquet(paths).sink_parquet(Path(file.name))
+            without_reasons(blocks).sink_parquet(Path(file.name))
         self.remove()
+        return unlike
 
     def remove(self) -> None:
         """Removes the files of the blocks and no others, `facts.json` last, and the folder if it is then empty."""
@@ -177,4 +214,7 @@ def _digest(estimator: Predictor) -> str:
     transforms = [member.transform.state() for member in committee.members]
     words = [member.model.features.words for member in committee.members]
     own = (transforms, words, committee.recalibration, committee.sharpness)
+    if committee.novelty is not None:
+        plain, more = flatten_state(committee.novelty.state(), "")
+        return digest(committee.weights, *tensors, *more.values(), settings=(*settings, own, plain))
     return digest(committee.weights, *tensors, settings=(*settings, own))

@@ -27,7 +27,7 @@ def test_classes_are_predicted_with_their_probabilities(models: Path):
     result = run("predict", models / "kinds", models / "test.csv")
     assert result.exit_code == 0, result.output
     table = pl.read_csv(io.StringIO(result.stdout))
-    assert table.columns == ["id", "prediction", "p([red])", "p(blue)"]
+    assert table.columns == ["id", "prediction", "p([red])", "p(blue)", "novelty"]
     assert table["id"].to_list() == [f"w{number}" for number in range(12)]
     model = loaded(models / "kinds")
     expected = model.predict_proba(series_of(long_table(12, seed=1)))
@@ -40,7 +40,7 @@ def test_classes_are_predicted_with_their_probabilities(models: Path):
 def test_numbers_are_predicted_with_intervals(models: Path):
     result = run("predict", models / "sizes", models / "test.csv", "--level", "0.5", "--json")
     rows = json.loads(result.stdout)
-    assert list(rows[0]) == ["id", "prediction", "std", "lower", "upper"]
+    assert list(rows[0]) == ["id", "prediction", "std", "lower", "upper", "novelty"]
     model = loaded(models / "sizes")
     X = series_of(long_table(12, seed=1))
     np.testing.assert_array_equal([[row["lower"], row["upper"]] for row in rows], model.predict_interval(X, 0.5))
@@ -78,7 +78,7 @@ def test_rows_that_are_series_need_no_target_either(tmp_path: Path):
     assert with_target.exit_code == 0, with_target.output
     without = run("predict", tmp_path / "m", write(table, tmp_path / "bare.csv"))
     assert without.stdout == with_target.stdout
-    assert without.stdout.startswith("id,prediction,p(0),p(1)\n0,")
+    assert without.stdout.startswith("id,prediction,p(0),p(1),novelty\n0,")
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".json"])

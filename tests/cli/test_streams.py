@@ -108,5 +108,5 @@ def test_from_array_to_table(tmp_path: Path):
     assert done.exit_code == 0, done.output
     assert run("predict", tmp_path / "m", tmp_path / "x.npy", "--output", tmp_path / "out.csv").exit_code == 0
     streamed = pl.read_parquet(tmp_path / "out.parquet")
-    assert streamed.columns == ["id", "prediction", "p(0)", "p(1)"]
+    assert streamed.columns == ["id", "prediction", "p(0)", "p(1)", "novelty"]
     assert streamed.equals(pl.read_csv(tmp_path / "out.csv"))

@@ -8,6 +8,7 @@ import math
 import re
 import shlex
 import sys
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -89,13 +90,24 @@ def note(message: str) -> None:
     log.info("%s", message)
 
 
+def caution(message: str) -> None:
+    """Logs a line that should not be overlooked."""
+    log.warning("%s", message)
+
+
 def set_up_logging(verbose: bool) -> None:
-    """Sends logs to stderr: in colours on a terminal, as plain lines elsewhere."""
+    """Sends logs to stderr: in colours on a terminal, as plain lines elsewhere; warnings of Python are lines too."""
     on_terminal = sys.stderr.isatty()
     console = Console(stderr=True)
     handler = RichHandler(console=console, show_path=False, show_time=False) if on_terminal else logging.StreamHandler()
     logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[handler], force=True)
     log.setLevel(logging.DEBUG if verbose else logging.INFO)
+    warnings.showwarning = _log_warning
+
+
+def _log_warning(message: Warning | str, *where: Any, **more: Any) -> None:
+    """In place of `warnings.showwarning`, which prints a line of our code as well."""
+    caution(as_cli_options(str(message)))
 
 
 def summary_table(title: str, *sections: Iterable[tuple[str, Any]]) -> Table:

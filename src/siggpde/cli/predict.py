@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from siggpde.cli import options
-from siggpde.cli.console import WrongCall, check_output_file, note, one_line_errors, write_bytes
+from siggpde.cli.console import WrongCall, caution, check_output_file, note, one_line_errors, write_bytes
 from siggpde.cli.imports import without_collections
 
 
@@ -48,7 +48,7 @@ def predict(
     as_json: options.AsJson = False,
     verbose: options.Verbose = False,
 ) -> None:
-    """Predict new series: a class and its probabilities, or a number and its interval.
+    """Predict new series: a class and its probabilities, or a number and its interval; and how new each series is.
 
     DATA is read as it was for the fit, unless options say otherwise. It needs no labels; those it has are not read.
     From .npy or .parquet to .parquet, series are read, predicted and written block by block, however many there are.
@@ -84,21 +84,24 @@ def predict(
                 if counts is not None:
                     _say_how_many(*counts, output)
                     return
-            table = work.run_predict(model, data, read_options, level, ranks, device, jobs, on_error.value)
+            table, unlike = work.run_predict(model, data, read_options, level, ranks, device, jobs, on_error.value)
         if not ranks.leads:
             return
         if output is not None:
             write_bytes(output, work.table_bytes(table, output.suffix.lower()))
-        counts = len(table), work.skipped(table)
+        counts = len(table), work.skipped(table), unlike
         if as_json or output is None:
             typer.echo(work.table_bytes(table, ".json" if as_json else ".csv").decode(), nl=False)
         _say_how_many(*counts, output)
 
 
-def _say_how_many(count: int, skipped: int, output: Path | None) -> None:
-    """Says where the predictions are, and how many series had none; exit code 1 if none had one."""
+def _say_how_many(count: int, skipped: int, unlike: str | None, output: Path | None) -> None:
+    """Says where the predictions are, which of them tell little, and how many series had none; exit code 1 if none had
+    one."""
     if output is not None:
         note(f"{count - skipped} predictions are in {output}")
+    if unlike is not None:
+        caution(unlike)
     if skipped:
         note(f"{skipped} of {count} series could not be predicted; the column error says why")
     if skipped == count:

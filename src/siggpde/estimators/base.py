@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from siggpde.distributed.ranks import ALONE
 from siggpde.distributed.shard import Shard
 from siggpde.estimators.conventions import channel_attributes, check_batch, series_in, threads
 from siggpde.estimators.device import input_device, usable_device
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from siggpde.ensemble.novelty import Scores
     from siggpde.ensemble.of_views import OfViews
     from siggpde.estimators.beside import Beside
+    from siggpde.estimators.trusting import Newness
     from siggpde.explain import Importances, SeriesExplanation
 
 
@@ -191,6 +193,19 @@ class SeriesEstimator:
             from siggpde.estimators.trusting import novelty_of, warn_of_novelty  # noqa: PLC0415 - takes long to import
 
             warn_of_novelty(novelty_of(self.committee_), scores, self._value_names())
+
+    def _newness(self, scores: Scores | None) -> Newness | None:
+        """How new the series with these scores are; None where the model does not know."""
+        if scores is None:
+            return None
+        from siggpde.estimators.trusting import newness, novelty_of  # noqa: PLC0415 - takes long to import
+
+        return newness(novelty_of(self.committee_), scores, self._value_names())
+
+    def _is_fitted_to(self, X: Any, y: Tensor) -> bool:
+        """Whether X and the targets y, as `fit` hands them on, are those of the fit, in the same order."""
+        batch = self._batch(X, len(y))
+        return data_fingerprint(batch, y, Shard(ALONE, len(y))) == getattr(self, "fingerprint_", None)
 
     def _names(self) -> tuple[str, ...]:
         return self.preparation_.names(self.channel_names_)

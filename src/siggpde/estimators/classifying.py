@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -15,6 +15,9 @@ from siggpde.estimators.beside import check_beside, warn_of_confined_classes
 from siggpde.estimators.predicting import class_probabilities, latents_of
 from siggpde.estimators.targets import check_labels, class_indices, class_weights
 from siggpde.gp.likelihood_names import names_for
+
+if TYPE_CHECKING:
+    from siggpde.estimators.trusting import Newness
 
 
 class ClassifierMethods(SeriesEstimator):
@@ -85,6 +88,21 @@ class ClassifierMethods(SeriesEstimator):
             chances, spread, scores = class_probabilities(self.committee_, batch, return_std)
         self._warn(scores)
         return (chances, spread) if return_std else chances
+
+    def predict_with_newness(self, X: Any) -> tuple[np.ndarray, Newness | None]:
+        """Probabilities (n_cases, n_classes), and how new the series are, of one look at them; it warns of nothing.
+
+        The p-values are not joined to the training series, as those of `novelty` are: that would take a second look.
+        """
+        batch = self._batch(X)
+        with self._threads(batch):
+            chances, _, scores = class_probabilities(self.committee_, batch, False)
+        return chances, self._newness(scores)
+
+    def is_fitted_to(self, X: Any, y: Any) -> bool:
+        """Whether X and y are the very series and labels of `fit`, in the same order."""
+        self._check_fitted()
+        return self._is_fitted_to(X, class_indices(check_labels(y), self.classes_))
 
     def latent(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """Mean and standard deviation of the latents, two (n_cases, n_classes); of two classes they are f and -f."""

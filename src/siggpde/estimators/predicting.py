@@ -41,12 +41,16 @@ def class_probabilities(
 
 
 @torch.no_grad()
-def numbers(committee: Any, what: str, batch: SeriesBatch, *arguments: Any) -> tuple[Any, Scores | None]:
-    """What the method `what` of a committee predicts, and the scores of novelty, if any."""
+def numbers(committee: Any, batch: SeriesBatch, *asked: tuple[Any, ...]) -> tuple[list[Any], Scores | None]:
+    """What methods of a committee predict, of one look at the series, and the scores of novelty, if any.
+
+    `asked` are names of methods with their arguments: ("mean_and_variance",) or ("quantiles", probabilities).
+    """
     if isinstance(committee, AveragedMembers):
         judged = committee.judged(batch)
-        return getattr(committee, what)(batch, *arguments, judged=judged), judged.scores
-    return getattr(committee, what)(batch, *arguments), _scores(committee, batch)
+        found = [getattr(committee, what)(batch, *arguments, judged=judged) for what, *arguments in asked]
+        return found, judged.scores
+    return [getattr(committee, what)(batch, *arguments) for what, *arguments in asked], _scores(committee, batch)
 
 
 @torch.no_grad()

@@ -18,6 +18,7 @@ from siggpde.estimators.targets import check_numbers
 from siggpde.gp.likelihood_names import names_for
 
 if TYPE_CHECKING:
+    from siggpde.estimators.trusting import Newness
     from siggpde.explain import SeriesExplanation
 
 
@@ -63,10 +64,10 @@ class RegressorMethods(SeriesEstimator):
         """The expected target of every series, (n_cases,); with `return_std` also the standard deviation of y."""
         batch = self._batch(X)
         with self._threads(batch):
-            (mean, variance), scores = numbers(self.committee_, "mean_and_variance", batch)
+            (moments,), scores = numbers(self.committee_, batch, ("mean_and_variance",))
         self._warn(scores)
-        mean = (self.target_shift_ + self.target_scale_ * mean).cpu().numpy()
-        return (mean, (self.target_scale_ * variance.sqrt()).cpu().numpy()) if return_std else mean
+        mean, std = self._in_units(*moments)
+        return (mean, std) if return_std else mean
 
     def predict_interval(self, X: Any, level: float = 0.9) -> np.ndarray:
         """Lower and upper ends, (n_cases, 2), of intervals that hold y with probability `level`."""
@@ -81,9 +82,29 @@ class RegressorMethods(SeriesEstimator):
             raise ValueError(f"quantiles must be a list of numbers between 0 and 1, at least one, got {quantiles!r}")
         batch = self._batch(X)
         with self._threads(batch):
-            values, scores = numbers(self.committee_, "quantiles", batch, levels.tolist())
+            (values,), scores = numbers(self.committee_, batch, ("quantiles", levels.tolist()))
         self._warn(scores)
         return (self.target_shift_ + self.target_scale_ * values).cpu().numpy()
+
+    def predict_with_newness(
+        self, X: Any, level: float = 0.9
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, Newness | None]:
+        """Means and standard deviations (n_cases,), intervals (n_cases, 2) that hold y with probability `level`, and
+        how new the series are, of one look at them; it warns of nothing.
+
+        The p-values are not joined to the training series, as those of `novelty` are: that would take a second look.
+        """
+        batch = self._batch(X)
+        ends = [(1 - level) / 2, (1 + level) / 2]
+        with self._threads(batch):
+            (moments, values), scores = numbers(self.committee_, batch, ("mean_and_variance",), ("quantiles", ends))
+        interval = (self.target_shift_ + self.target_scale_ * values).cpu().numpy()
+        return *self._in_units(*moments), interval, self._newness(scores)
+
+    def is_fitted_to(self, X: Any, y: Any) -> bool:
+        """Whether X and y are the very series and targets of `fit`, in the same order."""
+        self._check_fitted()
+        return self._is_fitted_to(X, (self._targets(y) - self.target_shift_) / self.target_scale_)
 
     def latent(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """Mean and standard deviation of the latent, the expected target, two (n_cases,) in units of y.
@@ -104,6 +125,11 @@ class RegressorMethods(SeriesEstimator):
     def explain(self, X: Any, top: int = 10, background: Any = None) -> list[SeriesExplanation]:
         explanations = super().explain(X, top, background)
         return [each.in_units(self.target_scale_, self.target_shift_) for each in explanations]
+
+    def _in_units(self, mean: Tensor, variance: Tensor) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and standard deviation of y in its units."""
+        scaled = self.target_shift_ + self.target_scale_ * mean
+        return scaled.cpu().numpy(), (self.target_scale_ * variance.sqrt()).cpu().numpy()
 
     def _targets(self, y: Any) -> Tensor:
         return check_numbers(y, counts=self.likelihood == "poisson")

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,6 +28,15 @@ _FIT_AGAIN = (
 
 class NoveltyWarning(UserWarning):
     """Series to be predicted are unlike all training series."""
+
+
+@dataclass(frozen=True)
+class Newness:
+    """How new n series are: p-values (n,), not joined to the training series; and of each series that is unlike all
+    training series what is unusual about it, None for the others."""
+
+    p: np.ndarray
+    unlike: list[str | None]
 
 
 def novelty_of(committee: Any) -> Novelty:
@@ -63,21 +75,36 @@ def scores_of(committee: Any, batch: SeriesBatch) -> Scores:
     return novelty_of(committee).scores(spread_of(committee, batch), batch.facts)
 
 
+def newness(novelty: Novelty, scores: Scores, channels: tuple[str, ...]) -> Newness:
+    """How new the series are that have these scores: what predictions know without another look at the series."""
+    alarms = novelty.alarms(scores.score).tolist()
+    unlike = [reason if alarm else None for reason, alarm in zip(reasons(scores, channels), alarms, strict=True)]
+    return Newness(novelty.p_values(scores.score).numpy(), unlike)
+
+
+def unlike_line(total: int, first: Any, found: Mapping[str, int]) -> str:
+    """What is said when some of `total` series are unlike all training series: `found` counts them by reason.
+
+    Examples:
+        >>> unlike_line(10, 3, {"length": 2, "shape": 1})[48:]
+        '(first: series 3; length is unusual in 2 of them); their predictions tell little'
+    """
+    count = sum(found.values())
+    commonest = max(sorted(found), key=lambda reason: found[reason])
+    share = "all of them" if found[commonest] == count else f"{found[commonest]} of them"
+    return (
+        f"{count} of {total} series {'is' if count == 1 else 'are'} unlike all training series "
+        f"(first: series {first}; {commonest} is unusual in {share}); their predictions tell little"
+    )
+
+
 def warn_of_novelty(novelty: Novelty, scores: Scores, channels: tuple[str, ...]) -> None:
     """One warning for all series that are unlike the training series, with their number and the commonest reason."""
-    alarms = novelty.alarms(scores.score)
-    count = int(alarms.sum())
-    if not count:
-        return
-    found = [reason for reason, alarm in zip(reasons(scores, channels), alarms.tolist(), strict=True) if alarm]
-    commonest = max(sorted(set(found)), key=found.count)
-    share = "all of them" if found.count(commonest) == count else f"{found.count(commonest)} of them"
-    warnings.warn(
-        f"{count} of {len(alarms)} series {'is' if count == 1 else 'are'} unlike all training series "
-        f"(first: series {int(alarms.nonzero()[0])}; {commonest} is unusual in {share}); their predictions tell little",
-        NoveltyWarning,
-        stacklevel=3,
-    )
+    if bool(novelty.alarms(scores.score).any()):
+        unlike = newness(novelty, scores, channels).unlike
+        first = next(number for number, reason in enumerate(unlike) if reason is not None)
+        found = Counter(reason for reason in unlike if reason is not None)
+        warnings.warn(unlike_line(len(unlike), first, found), NoveltyWarning, stacklevel=3)
 
 
 def reasons(scores: Scores, channels: tuple[str, ...]) -> list[str]:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import warnings
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.table import Table
 
-from siggpde.cli.console import WrongCall, column_table, fits_terminal, summary_table
+from siggpde.cli.console import WrongCall, caution, column_table, fits_terminal, summary_table
 from siggpde.cli.options import ReadOptions
 from siggpde.cli.work.predict import open_model, series_for
 from siggpde.comparison.scoring import class_figures, number_figures
 from siggpde.estimators.classifying import ClassifierMethods
 from siggpde.estimators.label_types import as_classes
 from siggpde.estimators.regressing import RegressorMethods
+from siggpde.estimators.trusting import Newness, NoveltyWarning, unlike_line
+from siggpde.io import SeriesData
 from siggpde.io.series_errors import errors_by_id
 
 _MAX_MISTAKES = 10
@@ -28,12 +32,27 @@ def run_evaluate(
     series = series_for(estimator, data, read_options, labels=True)
     if series.y is None:
         raise WrongCall(f"{data} says no labels; name where they are with --target")
-    with errors_by_id(None if series.ids is None else series.ids.tolist()):
+    with errors_by_id(None if series.ids is None else series.ids.tolist()), warnings.catch_warnings():
+        warnings.simplefilter("ignore", NoveltyWarning)  # said once, below
         if isinstance(estimator, RegressorMethods):
-            values = _regression(estimator, series.X, series.y)
+            values, new = _regression(estimator, series.X, series.y)
         else:
-            values = _classification(estimator, series.X, series.y)
-    return {"data": series.name, "model": str(model), **values}
+            values, new = _classification(estimator, series.X, series.y)
+        fitted = estimator.is_fitted_to(series.X, series.y)
+    if fitted:
+        caution(f"{data} holds the series that the model was fitted to: the figures tell nothing about new ones")
+    if new is not None:
+        values["unlike"] = _say_unlike(new, series)
+    return {"data": series.name, "model": str(model), "fitted_to_these": fitted, **values}
+
+
+def _say_unlike(new: Newness, series: SeriesData) -> int:
+    """How many series are unlike all training series; a line says so if there are some."""
+    numbers = [number for number, reason in enumerate(new.unlike) if reason is not None]
+    if numbers:
+        first = numbers[0] if series.ids is None else series.ids[numbers[0]]
+        caution(unlike_line(len(series), first, Counter(reason for reason in new.unlike if reason is not None)))
+    return len(numbers)
 
 
 def metric_tables(metrics: dict[str, Any]) -> list[Table]:
@@ -44,16 +63,22 @@ def metric_tables(metrics: dict[str, Any]) -> list[Table]:
     rows = [("series", metrics["n"]), ("accuracy", _percent(metrics["accuracy"]))]
     rows += [("balanced accuracy", _percent(metrics["balanced_accuracy"])), ("NLPP", f"{metrics['nlpp']:.4f}")]
     rows += [("Brier score", f"{metrics['brier']:.4f}"), ("ECE (calibration error)", f"{metrics['ece']:.4f}")]
-    return [summary_table(title, rows), _confusion_table(metrics)]
+    return [summary_table(title, rows + _unlike_row(metrics)), _confusion_table(metrics)]
 
 
-def _classification(estimator: ClassifierMethods, X: Any, y: np.ndarray) -> dict[str, Any]:
+def _classification(estimator: ClassifierMethods, X: Any, y: np.ndarray) -> tuple[dict[str, Any], Newness | None]:
     labels = as_classes(y, estimator.classes_)  # which a file may have in another type
-    return {"task": "classification", **class_figures(estimator, X, labels, estimator.predict_proba(X))}
+    probabilities, new = estimator.predict_with_newness(X)
+    return {"task": "classification", **class_figures(estimator, X, labels, probabilities)}, new
 
 
-def _regression(estimator: RegressorMethods, X: Any, y: np.ndarray) -> dict[str, Any]:
-    return {"task": "regression", **number_figures(estimator, X, y, estimator.predict(X, return_std=True))}
+def _regression(estimator: RegressorMethods, X: Any, y: np.ndarray) -> tuple[dict[str, Any], Newness | None]:
+    mean, std, _, new = estimator.predict_with_newness(X)
+    return {"task": "regression", **number_figures(estimator, X, y, (mean, std))}, new
+
+
+def _unlike_row(metrics: dict[str, Any]) -> list[tuple[str, Any]]:
+    return [("unlike all training series", metrics["unlike"])] if "unlike" in metrics else []
 
 
 def _confusion_table(metrics: dict[str, Any]) -> Table:
@@ -83,7 +108,7 @@ def _regression_tables(title: str, metrics: dict[str, Any]) -> list[Table]:
         for level, coverage in metrics["coverage"].items()
     ]
     return [
-        summary_table(title, rows),
+        summary_table(title, rows + _unlike_row(metrics)),
         column_table("Intervals", ["level", "hold the number", "mean width"], intervals),
     ]
 

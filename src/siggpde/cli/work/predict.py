@@ -7,15 +7,15 @@ from pathlib import Path
 
 import polars as pl
 
-from siggpde.cli.console import Interrupted, WrongCall, resume_command
+from siggpde.cli.console import Interrupted, WrongCall, note, resume_command
 from siggpde.cli.data import read_series, stream_series
 from siggpde.cli.options import ReadOptions
 from siggpde.cli.processes import gather_table, threads_per_rank
 from siggpde.distributed.ranks import ALONE, Ranks
 from siggpde.estimators.restoring import Predictor, load_predictor
 from siggpde.io import NotStreamable, SeriesData, SeriesStream
-from siggpde.prediction_tables import OnError, prediction_table
-from siggpde.streaming import BlockFolder, predict_stream
+from siggpde.prediction_tables import OnError, prediction_table, unlike_in, without_reasons
+from siggpde.streaming import BlockFolder, predict_blocks
 
 
 def run_predict(
@@ -27,14 +27,18 @@ def run_predict(
     device: str = "cpu",
     jobs: int | None = None,
     on_error: OnError = "fail",
-) -> pl.DataFrame:
-    """One row a series: id, prediction, then a probability a class, or std, lower and upper; of all ranks on rank 0."""
+) -> tuple[pl.DataFrame, str | None]:
+    """One row a series: id, prediction, then a probability a class, or std, lower and upper, and novelty; of all ranks
+    on rank 0. And a line about series that are unlike all training series, if there are some."""
     with ranks.together():
         estimator = open_model(model, device, jobs)
         estimator.n_jobs = threads_per_rank(estimator.n_jobs, ranks)
         series = series_for(estimator, data, read_options, labels=False, ranks=ranks)
-        table = prediction_table(estimator, series, level, on_error)
-    return gather_table(table, series.ids is None, ranks)
+        if ranks.leads:
+            _say_if_too_old(model, estimator)
+        table = prediction_table(estimator, series, level, on_error, True)
+    whole = gather_table(table, series.ids is None, ranks)
+    return without_reasons(whole), unlike_in(whole)
 
 
 def run_predict_stream(
@@ -49,8 +53,9 @@ def run_predict_stream(
     force: bool,
     device: str,
     jobs: int | None,
-) -> tuple[int, int] | None:
-    """Predicts into a .parquet file block by block; returns how many, and how many of them could not be predicted.
+) -> tuple[int, int, str | None] | None:
+    """Predicts into a .parquet file block by block; returns how many, how many of them could not be predicted, and a
+    line about series that are unlike all training series, if there are some.
 
     None if DATA must be read as a whole.
     """
@@ -67,15 +72,16 @@ def run_predict_stream(
             raise WrongCall(f"--resume cannot be: {error}") from error
         return None
     _check_layout(estimator, data, series)
+    _say_if_too_old(model, estimator)
     try:
-        count = predict_stream(
+        count, unlike = predict_blocks(
             estimator, series, output, level=level, on_error=on_error, resume=resume, force=force or resume
         )
     except KeyboardInterrupt:
         raise Interrupted(
             f"interrupted; what was predicted is in {blocks.folder}. To go on: {resume_command()}"
         ) from None
-    return count, skipped(pl.scan_parquet(output))
+    return count, skipped(pl.scan_parquet(output)), unlike
 
 
 def skipped(table: pl.DataFrame | pl.LazyFrame) -> int:
@@ -84,6 +90,14 @@ def skipped(table: pl.DataFrame | pl.LazyFrame) -> int:
     if "error" not in lazy.collect_schema():
         return 0
     return int(lazy.select(pl.col("error").is_not_null().sum()).collect().item())
+
+
+def _say_if_too_old(model: Path, estimator: Predictor) -> None:
+    if estimator.committee_.novelty is None:
+        note(
+            f"{model} was fitted by an earlier version of siggpde and cannot tell how new a series is: there is no "
+            "column novelty; fit the model again to have it"
+        )
 
 
 def open_model(path: Path, device: str, jobs: int | None) -> Predictor:
