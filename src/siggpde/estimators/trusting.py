@@ -86,7 +86,7 @@ def unlike_line(total: int, first: Any, found: Mapping[str, int]) -> str:
     """What is said when some of `total` series are unlike all training series: `found` counts them by reason.
 
     Examples:
-        >>> unlike_line(10, 3, {"length": 2, "shape": 1})[48:]
+        >>> unlike_line(10, 3, {"length": 2, "shape": 1})[46:]
         '(first: series 3; length is unusual in 2 of them); their predictions tell little'
     """
     count = sum(found.values())
