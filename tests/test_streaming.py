@@ -15,12 +15,15 @@ import pytest
 
 from helpers.small_estimators import estimator, rising, walks
 from siggpde import predict_stream, streaming
+from siggpde.estimators.trusting import NoveltyWarning
 from siggpde.io import read, stream
 from siggpde.prediction_tables import prediction_table
 from siggpde.streaming import BlockFolder
 
 N = 2500
 BLOCK = 1024
+# Of so many walks some are unlike the 40 series of the fits.
+pytestmark = pytest.mark.filterwarnings("ignore::siggpde.estimators.trusting.NoveltyWarning")
 
 
 @pytest.fixture(scope="module", params=["classifier", "regressor", "words"])
@@ -111,6 +114,24 @@ def test_an_interrupted_stream_goes_on(model: Any, source: Path, blocks: int, mo
     assert starts == [BLOCK * number for number in range(blocks, 3)]
     assert pl.read_parquet(output).equals(expected(model, source))
     assert not BlockFolder.of(output).folder.exists()
+
+
+@pytest.mark.parametrize("blocks", [0, 2])
+def test_one_warning_counts_the_unlike_series_of_all_blocks(
+    model: Any, source: Path, blocks: int, monkeypatch: pytest.MonkeyPatch
+):
+    X = np.load(source)
+    X[[7, BLOCK + 3, 2 * BLOCK + 1]] += 1e6
+    np.save(source, X)
+    output = interrupted(model, source, blocks, monkeypatch)
+    with pytest.warns(NoveltyWarning, match=r"first: series \d+; ") as caught:
+        predict_stream(model, source, output, block=BLOCK, resume=True)
+    with pytest.warns(NoveltyWarning) as whole:
+        model.predict_proba(X)
+    assert [str(each.message) for each in caught] == [str(each.message) for each in whole]
+    assert int(str(caught[0].message).split()[0]) >= 3
+    table = pl.read_parquet(output)
+    assert "unlike" not in table.columns and table["novelty"][[7, BLOCK + 3]].to_list() == [1 / 41, 1 / 41]
 
 
 def test_resume_without_anything_to_go_on_from_starts(model: Any, source: Path):
