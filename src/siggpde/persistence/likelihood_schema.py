@@ -53,6 +53,7 @@ LIKELIHOOD = ByKind(
                 "predict_points": Absent(_POINTS),
                 "class_weight": _CLASS_WEIGHT,
                 "seed": _SEED,
+                "opposite": Absent(Flag()),
             }
         ),
         "softmax": _named(

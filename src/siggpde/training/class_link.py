@@ -16,7 +16,6 @@ from torch import Tensor
 
 from siggpde.gp.bounded_search import minimize_bounded
 from siggpde.gp.likelihoods import LeastSquares
-from siggpde.gp.quadrature import sobol_normal
 
 _LOWEST, _HIGHEST = math.log(0.25), math.log(32.0)
 _CENTRE, _SPREAD = math.log(4.0), 1.0
@@ -44,7 +43,7 @@ def fit_class_mixing(likelihood: LeastSquares, mean: Tensor, variance: Tensor, y
     from scipy.optimize import minimize  # noqa: PLC0415 - takes long to import, and predictions need none
 
     classes, temperature = likelihood.classes, likelihood.temperature
-    points = sobol_normal(_POINTS, classes, likelihood.seed).to(mean.device)
+    points = likelihood.normal_points(_POINTS).to(mean.device)
     start = temperature * torch.eye(classes, classes + 1, dtype=torch.float64, device=mean.device)
     weights, labels = class_weights(likelihood, y), y.long()[:, None]
 

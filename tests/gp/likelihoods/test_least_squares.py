@@ -58,7 +58,7 @@ def test_the_gradient_is_that_of_finite_differences(weight: list[float] | None):
 def test_probabilities_are_the_gumbel_integral(classes: int, lapse: float):
     mean, variance, _ = problem(classes=classes)
     _, wanted = oracle.softmax(2.5 * mean, 2.5**2 * variance)
-    found = LeastSquares(classes, temperature=2.5, lapse=lapse).predict(mean, variance)
+    found = LeastSquares(classes, temperature=2.5, lapse=lapse, opposite=False).predict(mean, variance)
     assert torch.allclose(found.sum(dim=1), torch.ones(8).double(), atol=1e-14)
     assert torch.allclose(found, (1 - lapse) * wanted + lapse / classes, atol=6e-3)
 
@@ -69,6 +69,37 @@ def test_probabilities_are_the_average_over_samples():
     latent = mean + variance.sqrt() * torch.randn(100_000, 3, 3, generator=random, dtype=torch.float64)
     wanted = 0.95 * torch.softmax(3 * latent, dim=2).mean(dim=0) + 0.05 / 3
     assert torch.allclose(LeastSquares(3, temperature=3.0, lapse=0.05).predict(mean, variance), wanted, atol=5e-3)
+
+
+def test_the_latents_of_two_classes_are_f_and_minus_f():
+    """By Monte Carlo: the difference of the logits has the variance of 2 f, not that of two independent latents."""
+    random = torch.Generator().manual_seed(2)
+    f, spread = torch.tensor([0.0, 0.4, -1.5, 2.0]).double(), torch.tensor([1.0, 0.7, 0.5, 1.5]).double()
+    mean, variance = torch.stack([f, -f], dim=1), spread.square()[:, None].expand(4, 2)
+    mixing, offset = torch.tensor([[1.0, -0.2], [0.3, 0.8]]).double(), torch.tensor([0.2, -0.1]).double()
+    draws = f + spread * torch.randn(400_000, 4, generator=random, dtype=torch.float64)
+    logits = 3 * torch.stack([draws, -draws], dim=2) @ mixing.T + offset
+    wanted = 0.95 * torch.softmax(logits, dim=2).mean(0) + 0.05 / 2
+    likelihood = LeastSquares(2, temperature=3.0, lapse=0.05, mixing=mixing, offset=offset, predict_points=1024)
+    assert torch.allclose(likelihood.predict(mean, variance), wanted, atol=2e-3)
+    assert torch.allclose(likelihood.log_predictive(mean, variance, torch.ones(4)), wanted[:, 1].log(), atol=1e-2)
+    points = mean[:, None] + spread[:, None, None] * likelihood.normal_points(1024)
+    difference = (points[:, :, 0] - points[:, :, 1]).var(dim=1, correction=0)
+    assert torch.allclose(difference, 4 * spread.square(), rtol=1e-9)
+    independent = LeastSquares(2, temperature=3.0, lapse=0.05, mixing=mixing, offset=offset, opposite=False)
+    assert (independent.predict(mean, variance) - wanted).abs().max() > 0.01
+
+
+def test_models_saved_without_the_setting_predict_as_they_did():
+    mean, variance, _ = problem(classes=2)
+    settings = LeastSquares(2, opposite=False).settings()
+    assert settings.pop("opposite") is False
+    old, new = Likelihood.from_settings(settings), Likelihood.from_settings(LeastSquares(2).settings())
+    assert isinstance(old, LeastSquares) and not old.opposite and isinstance(new, LeastSquares) and new.opposite
+    assert torch.equal(old.predict(mean, variance), LeastSquares(2, opposite=False).predict(mean, variance))
+    assert not torch.allclose(old.predict(mean, variance), new.predict(mean, variance), atol=1e-3)
+    more = problem()[:2]
+    assert torch.equal(LeastSquares(3).predict(*more), LeastSquares(3, opposite=False).predict(*more))
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -29,16 +29,24 @@ class LeastSquares(Classification):
     identity and offset 0. Averages are over `predict_points` fixed quasi-random points. `log_noise`, the logarithm of
     the noise variance, is trained where a schedule learns hyperparameters.
 
+    The targets of two classes are opposite, so that their latents are f and -f: with `opposite` they are averaged over
+    one Gaussian, and the difference of the two has the variance 4 Var f. Without, they are taken for independent, with
+    half of that, as in models saved before this setting existed. It does nothing for more classes.
+
     Examples:
         >>> likelihood = LeastSquares(classes=2, temperature=4.0)
         >>> likelihood.predict(torch.tensor([[1.0, -1.0]]), torch.zeros(1, 2))
         tensor([[9.9966e-01, 3.3536e-04]])
+        >>> likelihood.normal_points(2)
+        tensor([[-1.,  1.],
+                [ 1., -1.]], dtype=torch.float64)
     """
 
     name = "least_squares"
     is_gaussian = True
     log_concave = True
     calibrated = ("noise", "temperature", "lapse", "mixing", "offset")
+    absent: ClassVar[dict[str, Any]] = {"opposite": False}
     calibration: Tensor
     mixing: Tensor
     offset: Tensor
@@ -55,6 +63,7 @@ class LeastSquares(Classification):
         predict_points: int = 128,
         class_weight: Sequence[float] | Tensor | None = None,
         seed: int = 0,
+        opposite: bool = True,
     ) -> None:
         super().__init__(classes, class_weight)
         if not 0 < noise < math.inf:
@@ -70,8 +79,8 @@ class LeastSquares(Classification):
         offset = torch.zeros(classes) if offset is None else offset
         self.register_buffer("mixing", _finite(mixing, (classes, classes), "mixing"))
         self.register_buffer("offset", _finite(offset, (classes,), "offset"))
-        self.predict_points, self.seed = predict_points, seed
-        self.register_buffer("_points", sobol_normal(predict_points, classes, seed).double(), persistent=False)
+        self.predict_points, self.seed, self.opposite = predict_points, seed, bool(opposite)
+        self.register_buffer("_points", self.normal_points(predict_points), persistent=False)
         self._chunk = max(1, _MAX_LATENTS // self._points.numel())
 
     @property
@@ -86,6 +95,12 @@ class LeastSquares(Classification):
     @property
     def lapse(self) -> float:
         return float(self.calibration[1])
+
+    def normal_points(self, count: int) -> Tensor:
+        """Standard normal points (count, C) of the latents, float64; opposite for two classes, if `opposite`."""
+        if self.opposite and self.classes == 2:
+            return sobol_normal(count, 1, self.seed) * torch.tensor([1.0, -1.0], dtype=torch.float64)
+        return sobol_normal(count, self.classes, self.seed)
 
     def signs(self, y: Tensor, like: Tensor) -> Tensor:
         """The targets of the regression, (B, C): +1 for a series' own class, -1 for the others."""
@@ -159,6 +174,7 @@ class LeastSquares(Classification):
             "predict_points": self.predict_points,
             "class_weight": self._weight_setting(),
             "seed": self.seed,
+            "opposite": self.opposite,
         }
 
 
