@@ -21,7 +21,7 @@ PUBLIC = {
         "Bernoulli Gaussian LeastSquares Likelihood Poisson RobustMax Softmax StudentT from_gpytorch"
     ),
     "siggpde.paths": "PathOptions PathTransform Preparation SeriesBatch Spectrogram collect fill_gaps pool",
-    "siggpde.io": "NotStreamable SeriesData SeriesStream from_frame read stream write",
+    "siggpde.io": "NotStreamable SeriesData SeriesStream from_frame groups_by_time read stream write",
     "siggpde.explain": (
         "Contribution Importance Importances SeriesExplanation TimeAttribution explain_series global_importance "
         "time_attribution"

@@ -79,3 +79,29 @@ def test_many_series_are_calibrated_on_one_fold():
     assert len(only.test) == 20
     with pytest.raises(ValueError, match="one series only"):
         held_out(np.array(["a", "b", "c"]), 0, stratify=True)
+
+
+@pytest.mark.parametrize("stratify", [True, False])
+def test_groups_are_judged_as_wholes(stratify: bool):
+    groups = np.arange(len(LABELS)) // 4
+    y = LABELS if stratify else np.arange(len(LABELS), dtype=float)
+    splits = cross_validation(y, 3, 0, stratify=stratify, groups=groups)
+    assert len(splits) == 3
+    for split in splits:
+        assert not set(groups[split.train]) & set(groups[split.test])
+        if stratify:
+            assert set(y[split.test]) <= set(y[split.train])
+    if not stratify:
+        assert sorted(np.concatenate([split.test for split in splits])) == list(range(len(y)))
+    other = cross_validation(y, 3, 1, stratify=stratify, groups=groups)
+    assert any(not np.array_equal(a.test, b.test) for a, b in zip(splits, other, strict=False))
+    assert all(not set(groups[s.train]) & set(groups[s.test]) for s in held_out(y, 0, stratify=stratify, groups=groups))
+
+
+def test_a_class_of_one_group_is_not_judged():
+    y = np.array(["a", "b"] * 6 + ["rare"] * 4)
+    groups = np.repeat([0, 1, 2, 3], 4)
+    judged = np.concatenate([split.test for split in cross_validation(y, 2, 0, stratify=True, groups=groups)])
+    assert sorted(judged) == list(range(12))
+    with pytest.raises(ValueError, match="4 groups can be cut into 2 to 4 folds; got 5"):
+        cross_validation(y, 5, 0, stratify=True, groups=groups)

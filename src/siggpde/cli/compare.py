@@ -60,6 +60,8 @@ def compare(
     jobs: Annotated[int, typer.Option(metavar="N", help="Threads; -1 is one a core.")] = 1,
     output: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Write the figures there as well.")] = None,
     read_options: options.ReadOptions = options.NOT_GIVEN,
+    groups: options.Groups = None,
+    groups_by_time: options.GroupsByTime = None,
     force: options.Force = False,
     as_json: options.AsJson = False,
     verbose: options.Verbose = False,
@@ -74,6 +76,7 @@ def compare(
             check_output_file(output, force, (".json",))
         if test is not None and folds is not None:
             raise WrongCall("--folds and --test exclude each other; leave out one of them")
+        read_options = read_options.beside(groups, groups_by_time)
         names = options.split_names(methods, "--methods")
         from siggpde.cli.work.compare import Protocol, compare_tables, run_compare  # noqa: PLC0415 - torch takes long
 

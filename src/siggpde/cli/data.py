@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from siggpde.distributed.ranks import ALONE, Ranks
 from siggpde.io import NotStreamable, SeriesData, SeriesStream, stream
 from siggpde.io.data import cut
 from siggpde.io.formats import (
+    FOR_TRAINING,
     FORMATS,
     READ_OPTIONS,
     STREAM_OPTIONS,
@@ -27,6 +29,7 @@ from siggpde.io.formats import (
 )
 from siggpde.io.npz_file import open_members
 from siggpde.io.reading import read_table
+from siggpde.io.time_spans import groups_by_time
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +49,7 @@ def read_series(
     - `part`: "train" or "test", the one read of data with both unless --part says otherwise.
     - `remembered`: the options that the file of the fit was read with.
     - `labels`: without them the target is not read, and need not be there.
-    - `training`: refuse what nothing can be learned from.
+    - `training`: read groups and weights, which others do without, and refuse what nothing can be learned from.
     """
     path = Path(data)
     remembered = remembered or {}
@@ -57,13 +60,15 @@ def read_series(
         log.debug("reading %s", path)
         kind = _format(path, read_options, remembered)
         if kind == "csv":
-            series = shard_of(_read_csv(path, read_options, remembered, labels), ranks)
+            series = shard_of(_read_csv(path, read_options, remembered, labels, training), ranks)
         else:
-            options = _file_options(path, kind, read_options, remembered, labels)
+            options = _file_options(path, kind, read_options, remembered, labels, training)
             if kind == "npz" and "part" not in options and _has_parts(path):
                 options["part"] = part
             with panics_held_back() if kind == "parquet" else nullcontext():
                 series = read_shard(path, kind, {**options, "format": kind or None}, ranks)
+    if read_options.groups_by_time is not None:
+        series = _grouped_by_time(series, read_options.groups_by_time)
     target = read_options.target or remembered.get("target")
     log.info("%s", what_was_read(series, target, ranks))
     if training and ranks.alone:  # on several ranks, a channel may have its values on another
@@ -81,7 +86,7 @@ def stream_series(data: str, read_options: ReadOptions, remembered: dict[str, An
     kind = _format(path, read_options, remembered)
     if kind not in STREAM_OPTIONS:
         raise NotStreamable(f"{data} is no .npy or .parquet file, and only these are read block by block")
-    options = _file_options(path, kind, read_options, remembered, labels=False)
+    options = _file_options(path, kind, read_options, remembered, labels=False, training=False)
     if "part" in options or "separator" in options:
         raise NotStreamable(f"{data} is read with options that streams have not")  # reading it as a whole says more
     with panics_held_back() if kind == "parquet" else nullcontext():
@@ -90,7 +95,16 @@ def stream_series(data: str, read_options: ReadOptions, remembered: dict[str, An
     return series
 
 
-def _read_csv(path: Path, read_options: ReadOptions, remembered: dict[str, Any], labels: bool) -> SeriesData:
+def _grouped_by_time(series: SeriesData, span: str) -> SeriesData:
+    try:
+        return replace(series, groups=groups_by_time(series, span))
+    except ValueError as error:
+        raise WrongCall(f"--groups-by-time: {error}") from error
+
+
+def _read_csv(
+    path: Path, read_options: ReadOptions, remembered: dict[str, Any], labels: bool, training: bool
+) -> SeriesData:
     """Reads a ``.csv`` file, which is opened once: options depend on its columns, which come with it."""
     from siggpde.io.table_file import open_table  # noqa: PLC0415 - polars takes long to import
 
@@ -98,25 +112,31 @@ def _read_csv(path: Path, read_options: ReadOptions, remembered: dict[str, Any],
     check_file(path)
     separator = remembered.get("separator") if read_options.separator is None else read_options.separator
     with open_table(path, "csv", separator) as table:
-        options = _table_options("csv", table.columns, read_options, remembered, labels)
+        options = _table_options("csv", table.columns, read_options, remembered, labels, training)
         return read_table(table, **{key: options.get(key) for key in TABLE_OPTIONS})
 
 
 def _file_options(
-    path: Path, kind: str, read_options: ReadOptions, remembered: dict[str, Any], labels: bool
+    path: Path, kind: str, read_options: ReadOptions, remembered: dict[str, Any], labels: bool, training: bool
 ) -> dict[str, Any]:
     """The options to read a file with: those given, and those remembered that its format takes."""
     if kind == "parquet":
-        return _table_options(kind, _parquet_columns(path), read_options, remembered, labels)
+        return _table_options(kind, _parquet_columns(path), read_options, remembered, labels, training)
     options = {key: value for key, value in remembered.items() if key in READ_OPTIONS.get(kind, ())}
     options |= read_options.given()
-    if not labels and kind in ("npz", "npy"):
-        options.pop("target", None)
+    if kind in ("npz", "npy"):
+        for key in _unread(labels, training):
+            options.pop(key, None)
     return options
 
 
+def _unread(labels: bool, training: bool) -> tuple[str, ...]:
+    """The options whose columns are left out."""
+    return (*(() if labels else ("target",)), *(() if training else FOR_TRAINING))
+
+
 def _table_options(
-    kind: str, columns: list[str], read_options: ReadOptions, remembered: dict[str, Any], labels: bool
+    kind: str, columns: list[str], read_options: ReadOptions, remembered: dict[str, Any], labels: bool, training: bool
 ) -> dict[str, Any]:
     """The options to read a table with: those given, and those remembered, as far as it has the columns."""
     options = {key: value for key, value in remembered.items() if key in READ_OPTIONS[kind]}
@@ -125,10 +145,10 @@ def _table_options(
     if options.get("id") not in columns or read_options.series is not None:
         options.pop("id", None)
     options |= read_options.given()
-    if not labels:
-        target = options.pop("target", None)
-        if target in columns:
-            options["ignore"] = [*(options.get("ignore") or []), target]
+    for key in _unread(labels, training):
+        column = options.pop(key, None)
+        if column in columns:
+            options["ignore"] = [*(options.get("ignore") or []), column]
     return options
 
 
@@ -140,6 +160,8 @@ def options_to_remember(data: SeriesData, read_options: ReadOptions) -> dict[str
     options = {key: value for key, value in read_options.given().items() if key != "part"}
     if read_options.series is not None:
         options["channels"] = list(data.channel_names[0 if data.time_channel is None else 1 :])
+    if read_options.groups_by_time is not None:
+        options["groups_by_time"] = read_options.groups_by_time
     return options
 
 
@@ -183,7 +205,9 @@ def _has_parts(path: Path) -> bool:
 def _read_dataset(name: str, read_options: ReadOptions, part: str) -> SeriesData:
     meaningless = [key for key in read_options.given() if key != "part"]
     if meaningless:
-        raise WrongCall(f"--{meaningless[0]} has no meaning for a data set by name ({name}), only for files")
+        raise WrongCall(
+            f"--{meaningless[0].replace('_', '-')} has no meaning for a data set by name ({name}), only for files"
+        )
     dataset = _load_dataset(name)
     train = part == "train"
     return SeriesData(

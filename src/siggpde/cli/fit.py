@@ -45,6 +45,9 @@ def fit(
     data: options.Data,
     output: Annotated[Path, typer.Option(metavar="MODEL", help="The folder to save the model in.")],
     read_options: options.ReadOptions = options.NOT_GIVEN,
+    groups: options.Groups = None,
+    groups_by_time: options.GroupsByTime = None,
+    sample_weight: options.SampleWeight = None,
     task: Annotated[
         Task,
         typer.Option(
@@ -149,6 +152,7 @@ def fit(
     Until the model is saved, MODEL.checkpoint has what was reached; after an interruption --resume goes on from there.
     """
     with one_line_errors():
+        read_options = read_options.beside(groups, groups_by_time, sample_weight)
         settings = {
             "method": method.value,
             "likelihood": likelihood.value,

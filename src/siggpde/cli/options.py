@@ -6,7 +6,7 @@ import csv
 import functools
 import inspect
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from inspect import Parameter
 from pathlib import Path
@@ -92,6 +92,26 @@ FormatOption = Annotated[
         "--format", metavar="SUFFIX", help="Where the file's own does not tell: csv, ...", rich_help_panel=_READING
     ),
 ]
+Groups = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="What a series is part of, such as a person: leave out whole groups, not series.",
+        rich_help_panel=_READING,
+    ),
+]
+GroupsByTime = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SPAN",
+        help="The same by the --time of the first point: 1d, 12h, 30min, 1w, ..",
+        rich_help_panel=_READING,
+    ),
+]
+SampleWeight = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMN", help="What a series counts in the fit.", rich_help_panel=_READING),
+]
 Device = Annotated[str, typer.Option(help="Where to compute: cpu, cuda, cuda:1, ..")]
 Jobs = Annotated[
     int | None, typer.Option(metavar="N", help="Threads; -1 is one a core. By default as the model was fitted.")
@@ -114,6 +134,9 @@ class ReadOptions:
     separator: str | None = None
     part: str | None = None
     format: str | None = None
+    groups: str | None = None
+    sample_weight: str | None = None
+    groups_by_time: str | None = None
 
     @staticmethod
     def from_command_line(values: dict[str, Any]) -> ReadOptions:
@@ -132,8 +155,16 @@ class ReadOptions:
         )
 
     def given(self) -> dict[str, Any]:
-        """The options that were given."""
-        return {key: value for key, value in asdict(self).items() if value is not None}
+        """The options of reading that were given; groups by time are made of what was read."""
+        return {key: value for key, value in asdict(self).items() if value is not None and key != "groups_by_time"}
+
+    def beside(
+        self, groups: str | None, groups_by_time: str | None = None, sample_weight: str | None = None
+    ) -> ReadOptions:
+        """The same with what a fit is told of every series beside its target."""
+        if groups is not None and groups_by_time is not None:
+            raise WrongCall("--groups and --groups-by-time exclude each other; leave out one of them")
+        return replace(self, groups=groups, groups_by_time=groups_by_time, sample_weight=sample_weight)
 
 
 NOT_GIVEN = ReadOptions()

@@ -28,6 +28,10 @@ def what_was_read(data: SeriesData, target: str | None, ranks: Ranks = ALONE) ->
     parts = [f"read {len(data)} series", _channels(data), _points(int(lengths.min()), int(lengths.max()))]
     if data.y is not None:
         parts.append(f"label {target}" if target is not None else "labelled")
+    if data.groups is not None:
+        parts.append(f"{len(np.unique(data.groups))} groups")
+    if data.sample_weight is not None:
+        parts.append("weights")
     return ", ".join(parts) + ("" if ranks.alone else f" (rank {ranks.rank} of {ranks.count})")
 
 

@@ -18,6 +18,7 @@ import typer
 from siggpde.distributed.connecting import connect
 from siggpde.distributed.ranks import Ranks, StoppedElsewhere
 from siggpde.io import SeriesData, from_frame, read
+from siggpde.io.formats import FOR_TRAINING
 from siggpde.io.parquet_file import damage_reported
 
 
@@ -52,7 +53,7 @@ def read_shard(path: Path, kind: str, options: dict[str, Any], ranks: Ranks) -> 
             table = pl.scan_parquet(path)
             start, stop = shard_bounds(int(table.select(pl.len()).collect().item()), ranks)
             shard = table.slice(start, stop - start).collect()
-        columns = {key: options.get(key) for key in ("target", "id", "channels", "ignore")}
+        columns = {key: options.get(key) for key in ("target", "id", "channels", "ignore", *FOR_TRAINING)}
         return from_frame(shard, name=path.stem, **columns)
     if kind == "npy":
         options = {**options, "mmap": True}  # converted piece by piece by its users, so it is never in memory twice
@@ -71,6 +72,7 @@ def shard_of(data: SeriesData, ranks: Ranks) -> SeriesData:
         channel_names=data.channel_names,
         time_channel=data.time_channel,
         name=data.name,
+        **{key: None if getattr(data, key) is None else getattr(data, key)[shard] for key in FOR_TRAINING},
     )
 
 

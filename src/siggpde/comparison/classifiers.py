@@ -115,7 +115,8 @@ class FeatureClassifier:
         self.features, self.head = features, head
         self.seed, self.time_channel = seed, time_channel
 
-    def fit(self, X: Any, y: Any) -> FeatureClassifier:
+    def fit(self, X: Any, y: Any, groups: np.ndarray | None = None) -> FeatureClassifier:
+        """Series of one of the `groups` (n_cases,) are left out together."""
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(f"y has only one class, {self.classes_.tolist()}; a classifier needs two or more")
@@ -124,7 +125,7 @@ class FeatureClassifier:
         started, lapse = cpu_seconds(), lapse_of(len(codes))
         self.link_ = Link(1.0, lapse)
         if self.head.centre is not None:
-            scores, truth = self._left_out(table, codes)
+            scores, truth = self._left_out(table, codes, groups)
             self.link_ = fit_link(scores, truth, lapse, self.head.centre)
         self.calibration_seconds_ = cpu_seconds() - started
         self.head_ = self.head()
@@ -136,7 +137,9 @@ class FeatureClassifier:
         even = equal_lengths(X, self.length_, self.time_channel)
         return self.link_.probabilities(self.features.by_chunks(even, self.head_.scores))
 
-    def _left_out(self, table: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _left_out(
+        self, table: np.ndarray, codes: np.ndarray, groups: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Scores (m, C) of series by a head that did not learn from them, and their classes (m,)."""
 
         def scores(split: Split) -> np.ndarray:
@@ -144,14 +147,14 @@ class FeatureClassifier:
             head.fit(table[split.train], codes[split.train], self.seed)
             return head.scores(table[split.test])
 
-        splits = held_out(codes, self.seed, stratify=True)
+        splits = held_out(codes, self.seed, stratify=True, groups=groups)
         return np.concatenate([scores(split) for split in splits]), np.concatenate([codes[s.test] for s in splits])
 
 
 class FrequencyClassifier:
     """The shares of the classes among the training series, for every series: what one knows without looking."""
 
-    def fit(self, X: Any, y: Any) -> FrequencyClassifier:
+    def fit(self, X: Any, y: Any, groups: np.ndarray | None = None) -> FrequencyClassifier:
         self.classes_, counts = np.unique(y, return_counts=True)
         self._chances = (counts + 1) / (counts + 1).sum()
         return self

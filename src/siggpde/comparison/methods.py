@@ -35,8 +35,8 @@ class Run:
 class Method:
     """A method by name. `classifier` and `regressor` make an estimator, None where the method is not for that task.
 
-    Classifiers have `fit`, `predict_proba` and `classes_`; regressors `fit`, `predict(X, return_std=True)`,
-    `predict_quantiles` and `log_likelihood`. `package` is what has to be installed.
+    Classifiers have `fit(X, y, groups=None)`, `predict_proba` and `classes_`; regressors the same `fit`,
+    `predict(X, return_std=True)`, `predict_quantiles` and `log_likelihood`. `package` is what has to be installed.
     """
 
     name: str

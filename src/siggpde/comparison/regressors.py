@@ -46,12 +46,13 @@ class FeatureRegressor(NormalRegressor):
     def __init__(self, features: Features, seed: int, time_channel: int | None = None) -> None:
         self.features, self.seed, self.time_channel = features, seed, time_channel
 
-    def fit(self, X: Any, y: Any) -> FeatureRegressor:
+    def fit(self, X: Any, y: Any, groups: np.ndarray | None = None) -> FeatureRegressor:
+        """Series of one of the `groups` (n_cases,) are left out together."""
         target = np.asarray(y, dtype=float)
         self.length_ = common_length(X)
         table = self.features.fit_transform(equal_lengths(X, self.length_, self.time_channel))
         started, errors = cpu_seconds(), []
-        for split in held_out(target, self.seed, stratify=False):
+        for split in held_out(target, self.seed, stratify=False, groups=groups):
             model = _ridge().fit(table[split.train], target[split.train])
             errors.append(model.predict(table[split.test]) - target[split.test])
         self.std_ = _positive(float(np.sqrt(np.square(np.concatenate(errors)).mean())), target)
@@ -67,7 +68,7 @@ class FeatureRegressor(NormalRegressor):
 class MeanRegressor(NormalRegressor):
     """Mean and standard deviation of the training targets, for every series: what one knows without looking."""
 
-    def fit(self, X: Any, y: Any) -> MeanRegressor:
+    def fit(self, X: Any, y: Any, groups: np.ndarray | None = None) -> MeanRegressor:
         target = np.asarray(y, dtype=float)
         self._centre, self.std_ = float(target.mean()), _positive(float(target.std()), target)
         return self

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+import warnings
 from collections.abc import Iterable
 from typing import Any
 
@@ -23,8 +24,10 @@ NUMBER_FIGURES = ("rmse", "mae", "nlpd", "coverage")
 COSTS = ("cpu_fit", "cpu_predict")
 
 
-def judge(method: Method, task: str, X: Any, y: np.ndarray, split: Split, run: Run) -> dict[str, float]:
-    """Fits on the series of `split.train` and judges on those of `split.test`.
+def judge(
+    method: Method, task: str, X: Any, y: np.ndarray, split: Split, run: Run, groups: np.ndarray | None = None
+) -> dict[str, float]:
+    """Fits on the series of `split.train`, of these `groups` (n,), and judges on those of `split.test`.
 
     Figures are accuracy, nlpp, brier and ece of a classification, rmse, mae, nlpd and the coverage of 90 % intervals
     of a regression. CPU seconds: `cpu_fit`, of which `cpu_calibration` is the peers' search for probabilities, and
@@ -34,7 +37,7 @@ def judge(method: Method, task: str, X: Any, y: np.ndarray, split: Split, run: R
     estimator = method.make(task, run)
     with threads(run.jobs), threadpool_limits(None if run.jobs < 1 else run.jobs):
         started = cpu_seconds()
-        estimator.fit(train, y[split.train])
+        estimator.fit(train, y[split.train], **({} if groups is None else {"groups": groups[split.train]}))
         fitted = cpu_seconds()
         if task == "classification":
             predicted = estimator.predict_proba(test)
@@ -56,7 +59,9 @@ def warm_up(method: Method, task: str, channels: int, run: Run) -> None:
     generator = np.random.default_rng(0)
     X = generator.normal(size=(20, channels, 24)).cumsum(axis=2)
     y = np.arange(20) % 2 if task == "classification" else X[:, 0, -1] + generator.normal(size=20)
-    judge(method, task, X, y, Split(np.arange(16), np.arange(16, 20)), Run(run.seed, run.jobs))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of these series, which are nobody's
+        judge(method, task, X, y, Split(np.arange(16), np.arange(16, 20)), Run(run.seed, run.jobs))
 
 
 def class_figures(estimator: Any, X: Any, y: np.ndarray, probabilities: np.ndarray) -> dict[str, Any]:

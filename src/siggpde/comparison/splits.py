@@ -5,9 +5,11 @@ Splits depend on the seed and the labels alone, so every method of a comparison 
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
+from sklearn.model_selection import StratifiedGroupKFold
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,19 +68,24 @@ def shares(counts: np.ndarray, total: int, least: int) -> np.ndarray:
     return found
 
 
-def cross_validation(y: np.ndarray, folds: int, seed: int, *, stratify: bool) -> list[Split]:
+def cross_validation(
+    y: np.ndarray, folds: int, seed: int, *, stratify: bool, groups: np.ndarray | None = None
+) -> list[Split]:
     """Splits of which each judges one fold and learns from the others.
 
     With `stratify` the classes are dealt out evenly. A class with one series only is always learned from, so no
-    method is asked for a class that it has never seen.
+    method is asked for a class that it has never seen. Series of one of the `groups` (n,) are in one fold; of such a
+    fold, series of a class that no other fold has are not judged.
     """
+    if groups is not None:
+        return _folds_of_groups(y, folds, seed, stratify, groups)
     if not 2 <= folds <= len(y):
         raise ValueError(f"{len(y)} series can be cut into 2 to {len(y)} folds; got {folds}")
     generator = np.random.default_rng(seed)
     fold = np.empty(len(y), dtype=int)
     dealt = 0
-    groups = [np.flatnonzero(y == label) for label in np.unique(y)] if stratify else [np.arange(len(y))]
-    for rows in groups:
+    alike = [np.flatnonzero(y == label) for label in np.unique(y)] if stratify else [np.arange(len(y))]
+    for rows in alike:
         if len(rows) == 1 and stratify:
             fold[rows] = -1
             continue
@@ -86,6 +93,21 @@ def cross_validation(y: np.ndarray, folds: int, seed: int, *, stratify: bool) ->
         dealt += len(rows)
     splits = [Split(np.flatnonzero(fold != number), np.flatnonzero(fold == number)) for number in range(folds)]
     return [split for split in splits if len(split.test)]
+
+
+def _folds_of_groups(y: np.ndarray, folds: int, seed: int, stratify: bool, groups: np.ndarray) -> list[Split]:
+    count = len(np.unique(groups))
+    if not 2 <= folds <= count:
+        raise ValueError(f"{count} groups can be cut into 2 to {count} folds; got {folds}")
+    dealer = StratifiedGroupKFold(folds, shuffle=True, random_state=seed)
+    splits = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # a class of fewer series than folds
+        for train, test in dealer.split(y, y if stratify else np.zeros(len(y), dtype=int), groups):
+            judged = test[np.isin(y[test], y[train])] if stratify else test
+            if len(judged) and len(train):
+                splits.append(Split(train, judged))
+    return splits
 
 
 def at_most(split: Split, y: np.ndarray, max_train: int | None, max_test: int | None, seed: int, *, stratify: bool):
@@ -99,9 +121,18 @@ def at_most(split: Split, y: np.ndarray, max_train: int | None, max_test: int | 
     return Split(train, test)
 
 
-def held_out(y: np.ndarray, seed: int, *, stratify: bool, folds: int = 5, many: int = 2000) -> list[Split]:
+def held_out(
+    y: np.ndarray,
+    seed: int,
+    *,
+    stratify: bool,
+    folds: int = 5,
+    many: int = 2000,
+    groups: np.ndarray | None = None,
+) -> list[Split]:
     """The folds on which a method calibrates itself: `folds`, and above `many` series only the first of them."""
-    splits = cross_validation(y, min(folds, len(y)), seed, stratify=stratify)
+    count = len(y) if groups is None else len(np.unique(groups))
+    splits = cross_validation(y, min(folds, count), seed, stratify=stratify, groups=groups)
     if not splits:
         raise ValueError("every class has one series only; calibration needs two or more of some class")
     return splits[:1] if len(y) > many else splits

@@ -1,7 +1,8 @@
 """Arrays of numpy: ``.npy`` with the series alone, ``.npz`` with series and labels, and files of labels.
 
 An ``.npz`` file is either a train/test data set (see `siggpde.io.train_test`) or has the member ``X`` and, if wanted,
-``y``, ``lengths`` (series shorter than the longest are padded), ``channel_names``, ``ids``, ``time_channel``, ``name``.
+``y``, ``lengths`` (series shorter than the longest are padded), ``channel_names``, ``ids``, ``time_channel``, ``name``,
+``groups``, ``sample_weight``.
 """
 
 from __future__ import annotations
@@ -22,11 +23,22 @@ from siggpde.io.train_test import check_complete, names_of, read_part
 _TEXT_SUFFIXES = (".csv", ".txt")
 
 
-def read_npz(path: Path, *, part: str | None = None, target: str | None = None) -> SeriesData:
-    """Read an ``.npz`` file; `part` is "train" or "test" of such a data set, `target` the labels' member or file."""
+def read_npz(
+    path: Path,
+    *,
+    part: str | None = None,
+    target: str | None = None,
+    groups: str | None = None,
+    sample_weight: str | None = None,
+) -> SeriesData:
+    """Read an ``.npz`` file; `part` is "train" or "test" of such a data set, `target` the labels' member or file.
+
+    `groups` and `sample_weight` are members or files too.
+    """
+    named = {"groups": groups, "sample_weight": sample_weight}
     with open_members(path) as members:
         if "X_train" in members and "X" not in members:
-            return _read_part(members, part, target)
+            return _read_part(members, part, target, named)
         if part is not None:
             raise ValueError(f"{path} is not a train/test data set, so part={part!r} has no meaning; leave it out")
         if "X" not in members:
@@ -37,6 +49,7 @@ def read_npz(path: Path, *, part: str | None = None, target: str | None = None) 
         time = whole_number(members["time_channel"], f"{path}: time_channel") if "time_channel" in members else None
         names = texts(members["channel_names"], f"{path}: channel_names") if "channel_names" in members else None
         labels = members.labels("y") if target is None else _labels(path, target, members)
+        beside = {key: members.labels(key) for key in named} | _beside(path, named, members)
         ids = members.labels("ids")
         name = str(members["name"]) if "name" in members else path.stem
     try:
@@ -47,20 +60,30 @@ def read_npz(path: Path, *, part: str | None = None, target: str | None = None) 
             channel_names=default_names(x.shape[1], time) if names is None else names,
             time_channel=time,
             name=name,
+            **beside,
         )
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
 
 
-def read_npy(path: Path, *, target: str | None = None, mmap: bool = False) -> SeriesData:
+def read_npy(
+    path: Path,
+    *,
+    target: str | None = None,
+    groups: str | None = None,
+    sample_weight: str | None = None,
+    mmap: bool = False,
+) -> SeriesData:
     """Read an ``.npy`` file, (n_cases, n_timepoints) or (n_cases, n_channels, n_timepoints); `target` names labels.
 
-    With `mmap` the series stay on disk until they are used, in the number type of the file.
+    `groups` and `sample_weight` name files too. With `mmap` the series stay on disk until they are used, in the number
+    type of the file.
     """
     x = as_series(load_npy(path, mmap=mmap), str(path))
     labels = None if target is None else _labels(path, target, {})
+    beside = _beside(path, {"groups": groups, "sample_weight": sample_weight}, {})
     try:
-        return SeriesData(X=x if mmap else x.astype(np.float64, copy=False), y=labels, name=path.stem)
+        return SeriesData(X=x if mmap else x.astype(np.float64, copy=False), y=labels, name=path.stem, **beside)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
 
@@ -79,7 +102,7 @@ def as_series(x: NDArray[Any], source: str) -> NDArray[Any]:
     return x
 
 
-def _read_part(members: Members, part: str | None, target: str | None) -> SeriesData:
+def _read_part(members: Members, part: str | None, target: str | None, named: Mapping[str, str | None]) -> SeriesData:
     path = members.path
     if part not in ("train", "test"):
         got = "it was left out" if part is None else f"got {part!r}"
@@ -88,8 +111,10 @@ def _read_part(members: Members, part: str | None, target: str | None) -> Series
     x, y, lengths = read_part(members, part)
     if target is not None:
         y = _labels(path, target, members)
+    beside = _beside(path, named, members)
     try:
-        return SeriesData(X=_cut(x, lengths, path), y=y, channel_names=names_of(members, x.shape[1]), name=path.stem)
+        names = names_of(members, x.shape[1])
+        return SeriesData(X=_cut(x, lengths, path), y=y, channel_names=names, name=path.stem, **beside)
     except ValueError as error:
         message = str(error)
         raise ValueError(message if str(path) in message else f"{path}: {message}") from error
@@ -108,8 +133,13 @@ def _cut(x: NDArray[Any], lengths: NDArray[Any], path: Path) -> Series:
     return cut(x, lengths)
 
 
-def _labels(path: Path, target: str, arrays: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
-    """Labels from a member of the archive, or from a file given by its path or by its name next to the series."""
+def _beside(path: Path, named: Mapping[str, str | None], arrays: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
+    """Groups and weights, as far as they are named."""
+    return {option: _labels(path, name, arrays, option) for option, name in named.items() if name is not None}
+
+
+def _labels(path: Path, target: str, arrays: Mapping[str, NDArray[Any]], what: str = "labels") -> NDArray[Any]:
+    """Labels, groups or weights: a member of the archive, or a file by its path or by its name next to the series."""
     if target in arrays:
         return arrays[target]
     candidates = [Path(target), path.parent / target]
@@ -117,12 +147,12 @@ def _labels(path: Path, target: str, arrays: Mapping[str, NDArray[Any]]) -> NDAr
     if file is None:
         looked = " and ".join(dict.fromkeys(str(candidate) for candidate in candidates))
         members = f"; members of the archive: {', '.join(arrays)}" if arrays else ""
-        raise FileNotFoundError(f"labels {target!r} not found; looked for {looked}{members}")
+        raise FileNotFoundError(f"{what} {target!r} not found; looked for {looked}{members}")
     suffix = file.suffix.lower()
     if suffix == ".npy":
         return load_npy(file)
     if suffix not in _TEXT_SUFFIXES:
-        raise ValueError(f"labels are read from .npy, or from .csv or .txt with one label a line; got {file}")
+        raise ValueError(f"{what} are read from .npy, or from .csv or .txt with one of them a line; got {file}")
     content = file.read_bytes()
     text = decoded(content, encoding_of(content), str(file)).decode()
     lines = [line.strip() for line in text.splitlines()]

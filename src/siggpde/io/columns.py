@@ -24,6 +24,15 @@ def check_present(frame: pl.DataFrame, names: list[str], option: str, source: st
             raise ValueError(f"{source}: there is no column {name!r} for {option}; {listed(frame.columns)}")
 
 
+def check_beside(frame: pl.DataFrame, beside: dict[str, str], source: str) -> None:
+    """The same for the columns of `target`, `groups` and `sample_weight`; no two of them may be one column."""
+    for option, column in beside.items():
+        check_present(frame, [column], f"{option}=", source)
+        for other, same in beside.items():
+            if other != option and same == column:
+                raise ValueError(f"{source}: column {column!r} is both {option}= and {other}=; name another for one")
+
+
 def listed(columns: list[str]) -> str:
     """The names of columns, shortened for an error message."""
     shown = ", ".join(columns[:30]) + (", ..." if len(columns) > 30 else "")

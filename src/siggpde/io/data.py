@@ -24,6 +24,8 @@ class SeriesData:
       (n_channels, n_timepoints_i). NaN is a gap. (A memory-mapped X keeps the number type of its file.)
     - y: (n_cases,), labels or targets as the file has them: strings, integers, bools or floats; None without.
     - ids: (n_cases,), what the file calls its series; None without.
+    - groups: (n_cases,), what each series is part of, such as a person; None without.
+    - sample_weight: (n_cases,), what each series counts; None without.
     - channel_names: one a channel; a time channel comes first.
     - time_channel: 0 where the file has time stamps: channel 0 of X then holds them, dates as seconds since 1970 (UTC
       where no zone is given), numbers as they are. None without.
@@ -39,6 +41,8 @@ class SeriesData:
     channel_names: tuple[str, ...] = ()
     time_channel: int | None = None
     name: str = "series"
+    groups: NDArray[Any] | None = None
+    sample_weight: NDArray[Any] | None = None
 
     def __post_init__(self) -> None:
         channels = _check_series(self.X)
@@ -50,7 +54,7 @@ class SeriesData:
             )
         if self.time_channel not in (None, 0):
             raise ValueError(f"time_channel must be None or 0 (time comes first); got {self.time_channel!r}")
-        for key in ("y", "ids"):
+        for key in ("y", "ids", "groups", "sample_weight"):
             values = getattr(self, key)
             if values is not None and np.shape(values) != (len(self.X),):
                 raise ValueError(f"{key} must have shape ({len(self.X)},), one a series; got {np.shape(values)}")
@@ -64,6 +68,7 @@ class SeriesData:
         length = f"length {longest}" if shortest == longest else f"lengths {shortest} to {longest}"
         items = [f"{len(self)} series", f"{self.n_channels} channels", length]
         items += ["time stamps"] * (self.time_channel is not None) + ["labels"] * (self.y is not None)
+        items += [] if self.groups is None else [f"{len(np.unique(self.groups))} groups"]
         return f"SeriesData({self.name!r}: {', '.join(items)})"
 
     @property

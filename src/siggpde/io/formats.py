@@ -9,15 +9,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-TABLE_OPTIONS = ("target", "series", "id", "time", "channels", "ignore")
+TABLE_OPTIONS = ("target", "series", "id", "time", "channels", "ignore", "groups", "sample_weight")
+
+FOR_TRAINING = ("groups", "sample_weight")
+"""Options that say what a fit has to know of every series; who predicts or evaluates does without."""
 
 TWICE_IDENTIFIED = "series= names the column of ids already; id= is for tables with one row a series: leave it out"
 
 READ_OPTIONS: dict[str, tuple[str, ...]] = {
     "ts": ("reader",),
     "arff": ("reader", "target"),
-    "npz": ("part", "target"),
-    "npy": ("target", "mmap"),
+    "npz": ("part", "target", *FOR_TRAINING),
+    "npy": ("target", "mmap", *FOR_TRAINING),
     "csv": (*TABLE_OPTIONS, "separator"),
     "parquet": TABLE_OPTIONS,
 }
@@ -25,7 +28,9 @@ READ_OPTIONS: dict[str, tuple[str, ...]] = {
 
 STREAM_OPTIONS: dict[str, tuple[str, ...]] = {
     "npy": (),
-    "parquet": tuple(option for option in TABLE_OPTIONS if option != "target"),  # labels are not streamed
+    "parquet": tuple(
+        option for option in TABLE_OPTIONS if option not in ("target", *FOR_TRAINING)
+    ),  # only series are streamed
 }
 """Options of `siggpde.io.stream` besides `format`, by format."""
 

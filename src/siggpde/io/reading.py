@@ -32,6 +32,8 @@ def read(
     part: str | None = None,
     format: str | None = None,
     ignore: Sequence[str] | None = None,
+    groups: str | None = None,
+    sample_weight: str | None = None,
     separator: str | None = None,
     reader: Literal["auto", "own", "aeon"] = "auto",
     mmap: bool = False,
@@ -53,6 +55,9 @@ def read(
         part: ``"train"`` or ``"test"``, for an ``.npz`` file with both.
         format: the format, where the suffix does not tell: ``"ts"``, ``"csv"``, ...
         ignore: tables: columns to leave out.
+        groups: what each series is part of, such as a person, for the `groups` of a fit. Tables: a column; ``.npz``: a
+            member (by default ``groups``); arrays also: a file, as for `target`.
+        sample_weight: the same for what each series counts; the member is by default ``sample_weight``.
         separator: ``.csv``: what stands between cells, by default a comma.
         reader: text files of archives: ``"own"`` (as ``"auto"``), or ``"aeon"`` to go through that library.
         mmap: ``.npy``: leave the series on disk, as `numpy.memmap` in the number type of the file.
@@ -78,6 +83,8 @@ def read(
         "channels": channels,
         "part": part,
         "ignore": ignore,
+        "groups": groups,
+        "sample_weight": sample_weight,
     }
     options |= {"separator": separator, "reader": None if reader == "auto" else reader, "mmap": mmap or None}
     check_options(kind, options)
@@ -91,13 +98,16 @@ def read(
             return read_by_aeon(path, kind)
         return read_ts(path) if kind == "ts" else read_arff(path, target)
     if kind == "npz":
-        return read_npz(path, part=part, target=target)
+        return read_npz(path, part=part, target=target, groups=groups, sample_weight=sample_weight)
     if kind == "npy":
-        return read_npy(path, target=target, mmap=mmap)
+        return read_npy(path, target=target, groups=groups, sample_weight=sample_weight, mmap=mmap)
     from siggpde.io.table_file import open_table  # noqa: PLC0415 - polars takes long to import
 
     with open_table(path, kind, separator) as table:
-        return read_table(table, target=target, series=series, id=id, time=time, channels=channels, ignore=ignore)
+        return read_table(
+            table, target=target, series=series, id=id, time=time, channels=channels, ignore=ignore,
+            groups=groups, sample_weight=sample_weight,
+        )  # fmt: skip
 
 
 def read_table(
@@ -109,10 +119,13 @@ def read_table(
     time: str | None = None,
     channels: Sequence[str] | None = None,
     ignore: Sequence[str] | None = None,
+    groups: str | None = None,
+    sample_weight: str | None = None,
 ) -> SeriesData:
     """Read series from a table that `open_table` opened, with the options of `read`."""
-    frame = table.read([column for column in (series, target, id) if column is not None])
-    return _from_table(frame, target, series, id, time, channels, ignore, table.path.stem, str(table.path))
+    frame = table.read([column for column in (series, target, id, groups) if column is not None])
+    beside = {"target": target, "groups": groups, "sample_weight": sample_weight}
+    return _from_table(frame, beside, series, id, time, channels, ignore, table.path.stem, str(table.path))
 
 
 def from_frame(
@@ -124,6 +137,8 @@ def from_frame(
     time: str | None = None,
     channels: Sequence[str] | None = None,
     ignore: Sequence[str] | None = None,
+    groups: str | None = None,
+    sample_weight: str | None = None,
     name: str = "frame",
 ) -> SeriesData:
     """Series from a table of polars or pandas, with the options of `read`; an index of pandas is left out.
@@ -135,12 +150,13 @@ def from_frame(
     """
     from siggpde.io.frames import as_polars  # noqa: PLC0415
 
-    return _from_table(as_polars(frame), target, series, id, time, channels, ignore, name, "the frame")
+    beside = {"target": target, "groups": groups, "sample_weight": sample_weight}
+    return _from_table(as_polars(frame), beside, series, id, time, channels, ignore, name, "the frame")
 
 
 def _from_table(
     frame: polars.DataFrame,
-    target: str | None,
+    beside: dict[str, str | None],
     series: str | None,
     id: str | None,
     time: str | None,
@@ -152,7 +168,7 @@ def _from_table(
     from siggpde.io import columns, tables, wide  # noqa: PLC0415
 
     common: dict[str, Any] = {
-        "target": target,
+        "beside": {option: column for option, column in beside.items() if column is not None},
         "channels": check_column_names(channels, "channels"),
         "name": name,
         "source": source,

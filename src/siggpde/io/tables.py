@@ -16,6 +16,7 @@ from siggpde.io.wide_layout import without_counters
 
 log = logging.getLogger(__name__)
 
+_MEANINGS = {"target": "label", "groups": "group", "sample_weight": "weight"}
 _TIME_NAMES = re.compile(r"(?:.*[_ ])?(?:time|times|timestamp|date|datetime|day|hour|minute|second|t|ts|s|ms)", re.I)
 
 
@@ -25,16 +26,19 @@ def from_long(
     series: str,
     time: str | None,
     channels: list[str] | None,
-    target: str | None,
+    beside: dict[str, str],
     ignore: list[str],
     name: str,
     source: str,
 ) -> SeriesData:
-    """Series from a table in long form (one row for every point), in the order in which they first occur."""
+    """Series from a table in long form (one row for every point), in the order in which they first occur.
+
+    `beside` are the columns of `target`, `groups` and `sample_weight`, by these names.
+    """
     _columns.check_present(frame, [series], "series=", source)
     _columns.check_present(frame, [time] if time is not None else [], "time=", source)
-    _columns.check_present(frame, [target] if target is not None else [], "target=", source)
-    taken = [column for column in (series, time, target) if column is not None]
+    _columns.check_beside(frame, beside, source)
+    taken = [*(column for column in (series, time) if column is not None), *beside.values()]
     if channels is None:
         channels = without_counters(frame, _columns.number_columns(frame, taken + ignore, source), source)
     _columns.check_present(frame, channels, "channels=", source)
@@ -48,7 +52,10 @@ def from_long(
     ids = frame[series].unique(maintain_order=True)
     codes = _codes(frame[series], ids)
     values = [_columns.as_numbers(frame[channel], source) for channel in channels]
-    y = None if target is None else _label_of_each_series(frame[target], codes, ids, source)
+    found = {
+        option: _value_of_each_series(frame[column], codes, ids, _MEANINGS[option], source)
+        for option, column in beside.items()
+    }
     if time is None:
         order = np.argsort(codes, kind="stable")
         _point_out_times(channels, values, codes, order, source)
@@ -63,11 +70,13 @@ def from_long(
     x = np.stack(pieces).transpose(0, 2, 1).copy() if len(set(counts)) == 1 else [piece.T.copy() for piece in pieces]
     return SeriesData(
         X=x,
-        y=y,
+        y=found.get("target"),
         ids=_columns.as_labels(ids, source),
         channel_names=(*([] if time is None else [time]), *channels),
         time_channel=None if time is None else 0,
         name=name,
+        groups=found.get("groups"),
+        sample_weight=found.get("sample_weight"),
     )
 
 
@@ -97,8 +106,10 @@ def _codes(column: pl.Series, ids: pl.Series) -> NDArray[np.int64]:
     return joined["code"].to_numpy().astype(np.int64)
 
 
-def _label_of_each_series(column: pl.Series, codes: NDArray[np.int64], ids: pl.Series, source: str) -> NDArray[Any]:
-    """(n_series,): the label of every series; cells of its rows may be empty, but the others must agree."""
+def _value_of_each_series(
+    column: pl.Series, codes: NDArray[np.int64], ids: pl.Series, meaning: str, source: str
+) -> NDArray[Any]:
+    """(n_series,): the label, group or weight of every series; cells may be empty, but the others must agree."""
     if column.dtype.is_float():
         column = column.fill_nan(None)
     pairs = pl.DataFrame({"code": codes, "label": column}).drop_nulls().unique(maintain_order=True)
@@ -107,10 +118,11 @@ def _label_of_each_series(column: pl.Series, codes: NDArray[np.int64], ids: pl.S
         code = int(np.argmax(counts > 1))
         labels = pairs.filter(pl.col("code") == code)["label"].to_list()
         raise ValueError(
-            f"{source}: series {ids[code]!r} has several labels in column {column.name!r}: {labels[0]!r}, {labels[1]!r}"
+            f"{source}: series {ids[code]!r} has several {meaning}s in column {column.name!r}: {labels[0]!r}, "
+            f"{labels[1]!r}"
         )
     if (counts == 0).any():
-        raise ValueError(f"{source}: series {ids[int(np.argmin(counts))]!r} has no label in column {column.name!r}")
+        raise ValueError(f"{source}: series {ids[int(np.argmin(counts))]!r} has no {meaning} in column {column.name!r}")
     return _columns.as_labels(pairs.sort("code")["label"], source)
 
 

@@ -18,21 +18,24 @@ def from_wide(
     frame: pl.DataFrame,
     *,
     channels: list[str] | None,
-    target: str | None,
+    beside: dict[str, str],
     id: str | None,
     ignore: list[str],
     name: str,
     source: str,
 ) -> SeriesData:
-    """Series from a table in wide form (one row for every series); empty cells at the end make a series shorter."""
-    _columns.check_present(frame, [target] if target is not None else [], "target=", source)
+    """Series from a table in wide form (one row for every series); empty cells at the end make a series shorter.
+
+    `beside` are the columns of `target`, `groups` and `sample_weight`, by these names.
+    """
+    _columns.check_beside(frame, beside, source)
     _columns.check_present(frame, [id] if id is not None else [], "id=", source)
-    taken = [*ignore, *(column for column in (target, id) if column is not None)]
+    taken = [*ignore, *beside.values(), *([] if id is None else [id])]
     if channels is None:
         grid, names = channel_grid(frame, _columns.number_columns(frame, taken, source), taken, source)
     else:
         grid, names = wide_columns(frame, channels, taken, source), tuple(channels)
-    return from_grid(frame, grid, channel_names=names, target=target, id=id, name=name, source=source)
+    return from_grid(frame, grid, channel_names=names, beside=beside, id=id, name=name, source=source)
 
 
 def from_grid(
@@ -40,7 +43,7 @@ def from_grid(
     grid: list[list[str]],
     *,
     channel_names: tuple[str, ...],
-    target: str | None,
+    beside: dict[str, str],
     id: str | None,
     name: str,
     source: str,
@@ -56,12 +59,15 @@ def from_grid(
             ends = np.where(np.isnan(values), 0, np.arange(start + 1, start + values.shape[1] + 1))
             np.maximum(lengths, ends.max(axis=1), out=lengths)
     ids = None if id is None else _columns.as_labels(frame[id], source)
+    found = {option: _columns.as_labels(frame[column], source) for option, column in beside.items()}
     return SeriesData(
         X=cut(x, np.maximum(lengths, 1)),  # a row without values is a series of one point, which is missing
-        y=None if target is None else _columns.as_labels(frame[target], source),
+        y=found.get("target"),
         ids=ids,
         channel_names=channel_names,
         name=name,
+        groups=found.get("groups"),
+        sample_weight=found.get("sample_weight"),
     )
 
 

@@ -23,6 +23,8 @@ def write(
     force: bool = False,
     series: str = "series",
     target: str = "target",
+    groups: str = "group",
+    sample_weight: str = "weight",
 ) -> None:
     """Write series to a ``.npz``, ``.csv``, ``.parquet`` or ``.ts`` file, atomically.
 
@@ -30,11 +32,11 @@ def write(
 
     - ``.npz``: everything.
     - ``.csv``, ``.parquet``: everything when read with ``series="series"``, with ``target="target"`` if there are
-      labels, and with ``time=`` the name of the time channel if there is one; `series` and `target` here give these
-      columns other names. Series without ids get numbers. Cells of ``.csv`` have no types: labels and ids that look
-      like numbers come back as such.
+      labels, ``groups="group"`` and ``sample_weight="weight"`` if there are groups and weights, and with ``time=`` the
+      name of the time channel if there is one; the options here give these columns other names. Series without ids
+      get numbers. Cells of ``.csv`` have no types: labels and ids that look like numbers come back as such.
     - ``.ts``: series, time stamps, labels and the name. Labels that are not floats are classes, which come back as
-      strings; floats are targets. The format cannot hold names of channels and ids.
+      strings; floats are targets. The format cannot hold names of channels, ids, groups and weights.
 
     Examples:
         >>> import tempfile, pathlib
@@ -63,7 +65,7 @@ def write(
         elif kind == "ts":
             _write_ts(file, data)
         else:
-            _write_table(file, data, kind, series, target)
+            _write_table(file, data, kind, series, {"y": target, "groups": groups, "sample_weight": sample_weight})
 
 
 def _write_npz(file: BinaryIO, data: SeriesData) -> None:
@@ -74,20 +76,24 @@ def _write_npz(file: BinaryIO, data: SeriesData) -> None:
         members["X"] = data.X
     if data.time_channel is not None:
         members["time_channel"] = np.array(data.time_channel)
-    for key in ("y", "ids"):
+    for key in ("y", "ids", "groups", "sample_weight"):
         values = getattr(data, key)
         if values is not None:
             members[key] = _without_objects(values, key)
     np.savez_compressed(file, **members)
 
 
-def _write_table(file: BinaryIO, data: SeriesData, kind: str, series: str, target: str) -> None:
+def _write_table(file: BinaryIO, data: SeriesData, kind: str, series: str, named: dict[str, str]) -> None:
     import polars as pl  # noqa: PLC0415  takes a while to import, and other formats need none
 
-    names = [series, *data.channel_names, *([] if data.y is None else [target])]
+    columns = {key: column for key, column in named.items() if getattr(data, key) is not None}
+    names = [series, *data.channel_names, *columns.values()]
     repeated = {name for name in names if names.count(name) > 1}
     if repeated:
-        raise ValueError(f"two columns would be called {repeated.pop()!r}; give others with series= or target=")
+        raise ValueError(
+            f"two columns would be called {repeated.pop()!r}; give others with series=, target=, groups= or "
+            "sample_weight="
+        )
     lengths = data.lengths
     ids = np.arange(len(data)) if data.ids is None else _without_objects(data.ids, "ids")
     if len(set(ids.tolist())) < len(ids):
@@ -95,8 +101,8 @@ def _write_table(file: BinaryIO, data: SeriesData, kind: str, series: str, targe
     table: dict[str, Any] = {series: np.repeat(ids, lengths)}
     for index, name in enumerate(data.channel_names):
         table[name] = np.concatenate([np.asarray(one[index], dtype=np.float64) for one in data.X])
-    if data.y is not None:
-        table[target] = np.repeat(_without_objects(data.y, "y"), lengths)
+    for key, column in columns.items():
+        table[column] = np.repeat(_without_objects(getattr(data, key), key), lengths)
     frame = pl.DataFrame({name: pl.Series(values) for name, values in table.items()}, nan_to_null=False)
     frame = frame.with_columns(pl.col(list(data.channel_names)).fill_nan(None))
     if kind == "csv":

@@ -66,18 +66,19 @@ def run_compare(
     task = choose_task(series.y) if task == "auto" else task
     ready, missing = _methods(names, task)
     X, y, n_train = _joined(series, read_options, protocol.test, task)
-    splits = _splits(y, n_train, task, protocol)
+    splits = _splits(y, n_train, task, protocol, series.groups)
     for package in dict.fromkeys(method.package for method in missing):
         names_left = ", ".join(method.name for method in missing if method.package == package)
         log.warning("left out, for they need %s (pip install %s): %s", package, package, names_left)
     runs = [(Run(protocol.seed + repeat, protocol.jobs, series.time_channel), split) for repeat, split in splits]
     with _quiet(), Progress(None) as bar:
         bar.start("compare", len(ready) * len(runs))
-        found = [_judged(method, task, X, y, runs, bar) for method in ready]
+        found = [_judged(method, task, X, y, runs, bar, series.groups) for method in ready]
     return {
         "data": series.name,
         "task": task,
         "series": len(y),
+        "groups": None if series.groups is None else len(np.unique(series.groups)),
         "test": protocol.test,
         "splits": [{"train": len(split.train), "test": len(split.test), "seed": run.seed} for run, split in runs],
         "methods": found,
@@ -91,7 +92,8 @@ def compare_tables(found: dict[str, Any]) -> list[Table]:
     splits = found["splits"]
     sizes = f"{_range([split['train'] for split in splits])} series, judged on {_range([s['test'] for s in splits])}"
     times = f"; means of {len(splits)} splits, ± standard error" if len(splits) > 1 else ""
-    title = f"{found['data']}, {found['task']}: learned from {sizes}{times}"
+    whole = "" if found["groups"] is None else f" of other groups ({found['groups']} in all)"
+    title = f"{found['data']}, {found['task']}: learned from {sizes}{whole}{times}"
     rows = []
     for entry in found["methods"]:
         if "failed" in entry:
@@ -144,7 +146,9 @@ def _joined(series: SeriesData, read_options: ReadOptions, test: str | None, tas
     return join(series.X, other.X), np.concatenate([y, labels]), len(series)
 
 
-def _splits(y: np.ndarray, n_train: int, task: str, protocol: Protocol) -> list[tuple[int, Split]]:
+def _splits(
+    y: np.ndarray, n_train: int, task: str, protocol: Protocol, groups: np.ndarray | None
+) -> list[tuple[int, Split]]:
     """Splits with the numbers of their repeats."""
     stratify, splits = task == "classification", []
     for repeat in range(protocol.repeats):
@@ -152,16 +156,23 @@ def _splits(y: np.ndarray, n_train: int, task: str, protocol: Protocol) -> list[
         if n_train < len(y):
             whole = [Split(np.arange(n_train), np.arange(n_train, len(y)))]
         else:
-            whole = cross_validation(y, protocol.folds, seed, stratify=stratify)
+            whole = cross_validation(y, protocol.folds, seed, stratify=stratify, groups=groups)
         limits = protocol.max_train, protocol.max_test
         splits += [(repeat, at_most(split, y, *limits, seed, stratify=stratify)) for split in whole]
     if not splits:
-        raise ValueError("every class has one series only; there is nothing to judge. Is --target the right column?")
+        one = "group" if groups is not None else "series"
+        raise ValueError(f"every class has one {one} only; there is nothing to judge. Is --target the right column?")
     return splits
 
 
 def _judged(
-    method: Method, task: str, X: Any, y: np.ndarray, runs: Sequence[tuple[Run, Split]], bar: Progress
+    method: Method,
+    task: str,
+    X: Any,
+    y: np.ndarray,
+    runs: Sequence[tuple[Run, Split]],
+    bar: Progress,
+    groups: np.ndarray | None,
 ) -> dict[str, Any]:
     """The figures of one method. Where another method than ours fails, its entry says why."""
     entry: dict[str, Any] = {"name": method.name, "title": method.title}
@@ -171,7 +182,7 @@ def _judged(
         warm_up(method, task, max(channels, 1), runs[0][0])
         figures = []
         for run, split in runs:
-            figures.append(judge(method, task, X, y, split, run))
+            figures.append(judge(method, task, X, y, split, run, groups))
             done += 1
             bar.step(method.name)
     except (ValueError, RuntimeError, ArithmeticError, ImportError, MemoryError) as error:

@@ -62,7 +62,7 @@ def run_fit(
             threads = threads_per_rank(settings["n_jobs"], ranks)
             estimator.set_params(checkpoint=str(checkpoint.folder), resume=resume, verbose=1, n_jobs=threads)
             with errors_by_id(None if series.ids is None else series.ids.tolist()):
-                estimator.fit(series.X, series.y, ranks=ranks)
+                estimator.fit(series.X, series.y, groups=series.groups, sample_weight=series.sample_weight, ranks=ranks)
             # Settings of this run, not of the model.
             estimator.set_params(checkpoint=None, resume=False, verbose=0, n_jobs=settings["n_jobs"])
             estimator.reading_ = options_to_remember(series, read_options)  # pyright: ignore[reportAttributeAccessIssue]
