@@ -38,3 +38,5 @@ def evaluate(
             print_json(metrics)
         else:
             print_tables(*metric_tables(metrics))
+            if metrics["left_out"] is not None:
+                note(metrics["left_out"])

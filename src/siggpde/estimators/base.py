@@ -65,6 +65,7 @@ class SeriesEstimator:
     length_range_: tuple[int, int]
     fingerprint_: str
     n_series_: int
+    n_groups_: int | None
     seconds_: float
     summary_: dict[str, Any]
 
@@ -107,8 +108,11 @@ class SeriesEstimator:
                 batch.to(device), y.to(device), classes, settings, beside.to(device), shard
             )
         return attributes | {
-            "preparation_": preparation, "n_series_": len(y), "seconds_": time.perf_counter() - started
-        }  # fmt: skip
+            "preparation_": preparation,
+            "n_series_": len(y),
+            "n_groups_": None if beside.groups is None else int(beside.groups.max()) + 1,
+            "seconds_": time.perf_counter() - started,
+        }
 
     def _fit_method(self) -> Any:
         if self.method == "paper":

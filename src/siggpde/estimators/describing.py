@@ -48,6 +48,23 @@ def likelihood_name(committee: Committee | OfViews, classifies: bool) -> str:
     return "LeastSquares" if classifies else "Gaussian"
 
 
+def left_out_in_words(estimator: Any) -> str | None:
+    """What the losses of left-out series mean, in a sentence: which series were left out together; None where no
+    series were left out but some held back for validation."""
+    committee = estimator.committee_
+    if isinstance(committee, Committee):
+        first = committee.members[0]
+        if first.settings.get("method") == "paper" or not first.model.likelihood.is_gaussian:
+            return None
+    groups = getattr(estimator, "n_groups_", None)
+    if groups is None:
+        return (
+            "The leave-one-out losses of the fit assume that the series are independent of each other: where several "
+            "are of one person or recording, they flatter, unless these are given as groups."
+        )
+    return f"The losses of the fit are those of left-out groups: each of {groups} groups was left out as a whole."
+
+
 def estimator_card(estimator: Any, path: str | os.PathLike[str]) -> str:
     """The card of a fitted estimator that is saved as the folder `path`."""
     shown = os.path.basename(os.fspath(path)) or "model"
@@ -59,11 +76,13 @@ def estimator_card(estimator: Any, path: str | os.PathLike[str]) -> str:
             "kind": "classification" if hasattr(estimator, "classes_") else "regression",
             "data": {
                 "series": estimator.n_series_,
+                "groups": getattr(estimator, "n_groups_", None),
                 "channels": estimator.n_channels_,
                 "channel_names": list(estimator.channel_names_),
                 "lengths": tuple(estimator.length_range_),
                 **getattr(estimator, "summary_", {}),
             },
+            "left_out": left_out_in_words(estimator),
             "path": shown,
             "command": f"siggpde predict {shown} new-series.csv",
             **own,
@@ -91,10 +110,14 @@ def _card_of_views(estimator: Any) -> dict[str, Any]:
             "Landmark series": count or None,
         },
         "scores": {
-            "Leave-one-out loss of the best member, nats a series": min(member.score for member in members),
+            f"{_judged(estimator)} loss of the best member, nats a series": min(member.score for member in members),
             "seconds": getattr(estimator, "seconds_", None),
         },
     }
+
+
+def _judged(estimator: Any) -> str:
+    return "Leave-one-out" if getattr(estimator, "n_groups_", None) is None else "Leave-one-group-out"
 
 
 def _share(count: int, total: int) -> str:
@@ -116,6 +139,6 @@ def _card_of_words(estimator: Any) -> dict[str, Any]:
     settings |= first.settings["options"]
     settings["path_length"] = first.settings.get("path_length")
     exact = first.model.likelihood.is_gaussian
-    judged = f"{'Leave-one-out' if exact else 'Validation'} NLPP of the best member"
+    judged = f"{_judged(estimator) if exact else 'Validation'} NLPP of the best member"
     scores = {"nlpp" if by_the_paper else judged: first.score, "seconds": getattr(estimator, "seconds_", None)}
     return {"settings": settings, "scores": scores}

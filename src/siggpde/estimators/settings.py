@@ -23,6 +23,7 @@ STORED_ATTRIBUTES = (
     "length_range_",
     "fingerprint_",
     "n_series_",
+    "n_groups_",
     "n_iter_",
     "n_features_in_",
     "seconds_",

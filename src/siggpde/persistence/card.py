@@ -20,6 +20,8 @@ class CardData(TypedDict, total=False):
 
     name: str
     series: int
+    groups: int
+    """Of which groups the series are, and each was left out as a whole, how many there are."""
     channels: int
     channel_names: Sequence[str]
     lengths: tuple[int, int]
@@ -39,7 +41,9 @@ class CardContent(TypedDict, total=False):
     """What it is, in one sentence."""
     data: CardData
     members: Sequence[tuple[float, str, float]]
-    """Weight, what it is made of and leave-one-out loss of every model that is averaged."""
+    """Weight, what it is made of and loss of left-out series of every model that is averaged."""
+    left_out: str
+    """What the losses of left-out series mean, in a sentence."""
     contains: str
     """What of the training series is in the folder, in sentences."""
     settings: Mapping[str, Any]
@@ -69,6 +73,7 @@ _SCORES = {
     "elbo": "ELBO a series, training",
     "seconds": "Seconds to fit",
 }
+_COUNTS = {"name": "Data", "series": "Series", "groups": "Groups of series"}
 _VALIDATION_SCORES = ("accuracy", "rmse", "nlpp")
 _MAX_LISTED = 20
 _FEW_PER_LABEL = 10
@@ -95,10 +100,11 @@ def model_card(content: Mapping[str, Any]) -> str:
         [f"# {title}", "", _summary(kind, content.get("model"))],
         section("Trained on", _data_rows(data)),
         _labels(data.get("labels")),
-        _members(content.get("members", [])),
+        _members(content.get("members", []), "groups" in data),
         ["## Training series", "", content["contains"]] if "contains" in content else [],
         section("Settings", _named_rows(without_none(content.get("settings", {})), _SETTINGS)),
         section("Scores", _named_rows(scores, _SCORES)),
+        [content["left_out"]] if "left_out" in content else [],
         _usage(kind, content),
         ["## Limits", "", *(f"- {limit}" for limit in _limits(kind, data, scores))],
         _origin(content),
@@ -117,7 +123,7 @@ def _summary(kind: Kind | None, model: str | None) -> str:
 
 
 def _data_rows(data: Mapping[str, Any]) -> list[tuple[str, str]]:
-    rows = [(label, in_words(data[key])) for key, label in (("name", "Data"), ("series", "Series")) if key in data]
+    rows = [(label, in_words(data[key])) for key, label in _COUNTS.items() if key in data]
     names = [escaped(name) for name in data.get("channel_names", [])]
     if "channels" in data or names:
         listed = f" ({', '.join(names[:_MAX_LISTED])}{', ..' if len(names) > _MAX_LISTED else ''})" if names else ""
@@ -143,11 +149,12 @@ def _labels(labels: Mapping[str, int] | None) -> list[str]:
     return ["| Label | Series |", "| --- | ---: |", *rows]
 
 
-def _members(members: Sequence[tuple[float, str, float]]) -> list[str]:
+def _members(members: Sequence[tuple[float, str, float]], groups: bool) -> list[str]:
     if not members:
         return []
     rows = [f"| {weight:.2f} | {escaped(made_of)} | {score:.4f} |" for weight, made_of, score in members]
-    head = ["| Weight | Kernel | Leave-one-out loss, nats a series |", "| ---: | --- | ---: |"]
+    judged = "Leave-one-group-out" if groups else "Leave-one-out"
+    head = [f"| Weight | Kernel | {judged} loss, nats a series |", "| ---: | --- | ---: |"]
     return ["## Members", "", *head, *rows]
 
 

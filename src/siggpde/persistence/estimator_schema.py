@@ -77,6 +77,7 @@ _FACTS: dict[str, Schema] = {
     "length_range_": Items((Integer(1), Integer(1))),
     "fingerprint_": Text(),
     "n_series_": Integer(1),
+    "n_groups_": Absent(Maybe(Integer(2))),
     "n_iter_": Absent(Integer(0)),
     "n_features_in_": Absent(Integer(1)),
     "seconds_": Absent(Number(0)),

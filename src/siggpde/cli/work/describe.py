@@ -39,6 +39,7 @@ def estimator_summary(estimator: Estimator) -> dict[str, Any]:
         "task": "classification" if classifies else "regression",
         **_committee_summary(estimator.committee_, classifies),
         "series": estimator.n_series_,
+        "groups": getattr(estimator, "n_groups_", None),
         "channel_names": list(estimator.channel_names_),
         "lengths": list(estimator.length_range_),
         **estimator.summary_,
@@ -71,7 +72,8 @@ def model_tables(summary: dict[str, Any], title: str) -> list[Table]:
     rows: list[tuple[str, Any]] = [("task", f"{summary['task']}, {summary['likelihood']}")]
     rows += [("method", summary["method"]), *data_rows(summary)]
     if summary["reading"]:
-        rows.append(("read with", " ".join(f"--{key} {_option(value)}" for key, value in summary["reading"].items())))
+        reading = [f"--{key.replace('_', '-')} {_option(value)}" for key, value in summary["reading"].items()]
+        rows.append(("read with", " ".join(reading)))
     chosen = {key: value for key, value in summary["settings"].items() if value not in _USUAL.get(key, _UNSET)}
     origin: list[tuple[str, Any]] = [("settings", ", ".join(f"{key} {value}" for key, value in chosen.items()))]
     origin.append(("seconds to fit", f"{summary['seconds']:.1f}"))
@@ -86,7 +88,7 @@ def data_rows(summary: dict[str, Any]) -> list[tuple[str, Any]]:
     shortest, longest = summary["lengths"]
     names = summary["channel_names"]
     rows: list[tuple[str, Any]] = [
-        ("series", summary["series"]),
+        ("series", summary["series"] if summary["groups"] is None else _in_groups(summary)),
         ("1 channel" if len(names) == 1 else f"{len(names)} channels", _listed(names)),
         ("points", shortest if shortest == longest else f"{shortest} to {longest}"),
     ]
@@ -105,7 +107,8 @@ def member_table(summary: dict[str, Any]) -> Table:
     members = summary["members"]
     if "kernel" in members[0]:
         rows = [[member["kernel"], f"{member['weight']:.2f}", _number(member["nlpp"])] for member in members]
-        title = f"{_models(len(members))}, with leave-one-out losses (nats a series), by which they were chosen"
+        losses = "leave-one-out" if summary["groups"] is None else "leave-one-group-out"
+        title = f"{_models(len(members))}, with {losses} losses (nats a series), by which they were chosen"
         return column_table(title, ["kernel", "weight", "loss"], rows)
     with_accuracy = any(member["accuracy"] is not None for member in members)
     header = ["paths", "words", "weight", "NLPP", *["accuracy"] * with_accuracy]
@@ -116,6 +119,10 @@ def member_table(summary: dict[str, Any]) -> Table:
     exact = summary["method"] == "views" and summary["likelihood"] in ("LeastSquares", "Gaussian")
     judged = "leave-one-out" if exact else "validation"
     return column_table(f"{_models(len(members))}, with {judged} scores, by which settings were chosen", header, rows)
+
+
+def _in_groups(summary: dict[str, Any]) -> str:
+    return f"{summary['series']} in {summary['groups']} groups"
 
 
 def _listed(names: list[str]) -> str:

@@ -15,6 +15,7 @@ from siggpde.cli.options import ReadOptions
 from siggpde.cli.work.predict import open_model, series_for
 from siggpde.comparison.scoring import class_figures, number_figures
 from siggpde.estimators.classifying import ClassifierMethods
+from siggpde.estimators.describing import left_out_in_words
 from siggpde.estimators.label_types import as_classes
 from siggpde.estimators.regressing import RegressorMethods
 from siggpde.estimators.trusting import Newness, NoveltyWarning, unlike_line
@@ -43,7 +44,8 @@ def run_evaluate(
         caution(f"{data} holds the series that the model was fitted to: the figures tell nothing about new ones")
     if new is not None:
         values["unlike"] = _say_unlike(new, series)
-    return {"data": series.name, "model": str(model), "fitted_to_these": fitted, **values}
+    left_out = {"groups": getattr(estimator, "n_groups_", None), "left_out": left_out_in_words(estimator)}
+    return {"data": series.name, "model": str(model), "fitted_to_these": fitted, **values, **left_out}
 
 
 def _say_unlike(new: Newness, series: SeriesData) -> int:
