@@ -23,6 +23,7 @@ class LeftOutRecord:
     - `variances` (K, n): of the members' latents.
     - `groups` (n,): integers, or None.
     - `exact`: the series are the landmarks, in their order, and nothing else was learned from.
+    - `means` (K, n, outputs), float32: of the members' latents, where `exact`; records of earlier versions have none.
     """
 
     y: Tensor
@@ -31,6 +32,7 @@ class LeftOutRecord:
     variances: Tensor
     groups: Tensor | None
     exact: bool
+    means: Tensor | None = None
 
     @staticmethod
     def of(committee: AveragedMembers, left_out: Sequence[LeftOut], targets: Targets, exact: bool) -> LeftOutRecord:
@@ -38,7 +40,8 @@ class LeftOutRecord:
         means = torch.stack([each.mean for each in left_out])
         variances = torch.stack([each.variance for each in left_out])
         average = average_latents(means, variances, committee.weights)
-        return LeftOutRecord(targets.y, average.mean, average.variance, variances, targets.groups, exact)
+        kept = means.float() if exact else None
+        return LeftOutRecord(targets.y, average.mean, average.variance, variances, targets.groups, exact, kept)
 
     def state(self) -> dict[str, Any]:
         return vars(self).copy()

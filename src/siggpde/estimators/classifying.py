@@ -110,6 +110,23 @@ class ClassifierMethods(SeriesEstimator):
         with self._threads(batch):
             return latents_of(self.committee_, batch)
 
+    def predict_set(
+        self, X: Any, level: float = 0.9, *, by_class: bool = False, allow_empty: bool = False
+    ) -> np.ndarray:
+        """Sets that hold the true class with probability `level`: bools (n_cases, n_classes), columns as in `classes_`.
+
+        They come from left-out training series (`ensemble.conformal`). With `by_class` each class keeps the level for
+        series of its own. Without `allow_empty` the most probable class is always in, and sets may hold more than they
+        promise; with it coverage is as stated: chance decides at the border, always the same for the same series, and
+        sets can be empty.
+        """
+        from siggpde.estimators.deciding import check_level, sets_of  # noqa: PLC0415 - other predictions need none
+
+        check_level(level)
+        batch = self._batch(X)
+        with self._threads(batch):
+            return sets_of(self.committee_, batch, level, by_class=by_class, allow_empty=allow_empty)
+
     def log_likelihood(self, X: Any, y: Any) -> np.ndarray:
         """log p(y | X) of every series, (n_cases,); minus its mean is the NLPP."""
         self._check_fitted()

@@ -69,11 +69,22 @@ class RegressorMethods(SeriesEstimator):
         mean, std = self._in_units(*moments)
         return (mean, std) if return_std else mean
 
-    def predict_interval(self, X: Any, level: float = 0.9) -> np.ndarray:
-        """Lower and upper ends, (n_cases, 2), of intervals that hold y with probability `level`."""
-        if not isinstance(level, int | float | np.number) or not 0 < level < 1:
-            raise ValueError(f"level must be between 0 and 1, got {level!r}")
-        return self.predict_quantiles(X, [(1 - level) / 2, (1 + level) / 2])
+    def predict_interval(self, X: Any, level: float = 0.9, method: str = "bayes") -> np.ndarray:
+        """Lower and upper ends, (n_cases, 2), of intervals that hold y with probability `level`.
+
+        `method="bayes"` has the quantiles of the predictive distribution; `"conformal"` is jackknife+ on left-out
+        training series (`ensemble.conformal_intervals`), with infinite ends where these are too few for the level.
+        """
+        from siggpde.estimators.deciding import check_level, intervals_of  # noqa: PLC0415 - others need none
+
+        check_level(level)
+        if method not in ("bayes", "conformal"):
+            raise ValueError(f"method must be 'bayes' or 'conformal', got {method!r}")
+        if method == "bayes":
+            return self.predict_quantiles(X, [(1 - level) / 2, (1 + level) / 2])
+        batch = self._batch(X)
+        with self._threads(batch):
+            return self.target_shift_ + self.target_scale_ * intervals_of(self.committee_, batch, level)
 
     def predict_quantiles(self, X: Any, quantiles: Sequence[float]) -> np.ndarray:
         """Quantiles of y, (n_cases, quantiles): y is below them with these probabilities."""

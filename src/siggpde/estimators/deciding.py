@@ -1,0 +1,87 @@
+r"""What to make of predictions: sets of classes, intervals, and decisions of least expected cost.
+
+With probabilities p of the true class and costs :math:`C_{td}` of deciding d where t is true, a decision costs
+:math:`\sum_t p_t C_{td}` on average. The one that costs least is taken, or none where even that costs more than
+`reject_cost`, what it costs to leave a series to somebody else.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from siggpde.ensemble.conformal import prediction_sets, record_of
+from siggpde.ensemble.conformal_intervals import conformal_intervals
+from siggpde.ensemble.view_committee import ViewCommittee
+from siggpde.ensemble.weight_space import WeightCommittee
+from siggpde.paths import SeriesBatch
+
+DONT_KNOW = "don't know"
+"""What `predict` with `reject_cost` returns for a series that it leaves alone, where labels are strings."""
+
+
+def check_level(level: Any) -> None:
+    """Refuses what is no probability between 0 and 1."""
+    if not isinstance(level, int | float | np.number) or not 0 < level < 1:
+        raise ValueError(f"level must be between 0 and 1, got {level!r}")
+
+
+def sets_of(committee: Any, batch: SeriesBatch, level: float, *, by_class: bool, allow_empty: bool) -> np.ndarray:
+    """Which classes are in the sets of a batch, (n, classes) of bools."""
+    record_of(committee)  # says what is wrong with other committees
+    assert isinstance(committee, ViewCommittee | WeightCommittee)
+    found = prediction_sets(committee, batch, float(level), by_class=by_class, allow_empty=allow_empty)
+    return found.cpu().numpy()
+
+
+def intervals_of(committee: Any, batch: SeriesBatch, level: float) -> np.ndarray:
+    """Lower and upper ends (n, 2) of conformal intervals, in the units of the committee."""
+    record_of(committee)
+    assert isinstance(committee, ViewCommittee | WeightCommittee)
+    return conformal_intervals(committee, batch, float(level)).cpu().numpy()
+
+
+def least_cost(
+    probabilities: np.ndarray, classes: np.ndarray, costs: Any = None, reject_cost: float | None = None
+) -> np.ndarray:
+    """The label (n,) of least expected cost for probabilities (n, classes).
+
+    `costs` (classes, classes) are those of deciding the column where the row is true, both in the order of `classes`;
+    None is 0 for right and 1 for wrong. Where every decision costs more than `reject_cost` the answer is "don't know"
+    for labels that are strings, and None, in an array of objects, for others.
+    """
+    matrix = 1.0 - np.eye(len(classes)) if costs is None else check_costs(costs, classes)
+    expected = probabilities @ matrix
+    decided = classes[expected.argmin(axis=1)]
+    if reject_cost is None:
+        return decided
+    if not isinstance(reject_cost, int | float | np.number) or not np.isfinite(reject_cost):
+        raise ValueError(f"reject_cost must be a number, in the units of costs; got {reject_cost!r}")
+    words = classes.dtype.kind == "U"
+    if words and DONT_KNOW in classes:
+        raise ValueError(f"one of the classes is called {DONT_KNOW!r} already; rename it to use reject_cost")
+    answers = decided.astype(np.result_type(decided, np.array(DONT_KNOW)) if words else object)
+    answers[expected.min(axis=1) > reject_cost] = DONT_KNOW if words else None
+    return answers
+
+
+def check_costs(costs: Any, classes: np.ndarray) -> np.ndarray:
+    """The costs (classes, classes) in float64."""
+    try:
+        matrix = np.asarray(costs, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"costs must be a matrix of numbers ({error})") from None
+    count = len(classes)
+    if matrix.shape != (count, count):
+        raise ValueError(
+            f"costs must have shape ({count}, {count}), a row for each true class and a column for each decision, in "
+            f"the order of classes_; got {matrix.shape}"
+        )
+    if not np.isfinite(matrix).all():
+        row, column = np.argwhere(~np.isfinite(matrix))[0].tolist()
+        raise ValueError(
+            f"the cost of deciding {classes[column]!s} where {classes[row]!s} is true is {matrix[row, column]}; "
+            "costs must be finite: give a large number instead"
+        )
+    return matrix

@@ -1,0 +1,76 @@
+"""`predict_set`, conformal `predict_interval` and decisions by cost, as users call them."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import siggpde
+from helpers.small_estimators import classifier, regressor, rising, walks
+
+NAMES = np.array(["flat", "up", "very steep"])
+
+
+@pytest.fixture(scope="module")
+def fitted() -> Any:
+    X, y = rising(60, 3, noise=2.0)
+    return classifier().fit(X, NAMES[y])
+
+
+def test_sets_of_classes(fitted: Any):
+    X, y = rising(300, 3, seed=1, noise=2.0)
+    sets = fitted.predict_set(X)
+    assert sets.shape == (300, 3) and sets.dtype == bool
+    assert sets[np.arange(300), y].mean() > 0.8  # 90 %, less 2.5 standard errors of 60 series to compare with
+    assert 1 <= sets.sum(axis=1).mean() < 3
+    assert sets[np.arange(300), fitted.predict_proba(X).argmax(axis=1)].all()
+    assert not fitted.predict_set(X, 0.3, allow_empty=True).any(axis=1).all()
+
+
+def test_a_saved_model_has_the_same_sets(fitted: Any, tmp_path: Path):
+    X, _ = rising(40, 3, seed=1, noise=2.0)
+    fitted.save(tmp_path / "model")
+    again: Any = siggpde.load(tmp_path / "model")
+    for settings in ({}, {"allow_empty": True}, {"by_class": True, "level": 0.7}):
+        assert np.array_equal(again.predict_set(X, **settings), fitted.predict_set(X, **settings))
+
+
+def test_sets_after_an_update():
+    X, y = rising(40, 3, noise=2.0)
+    model = classifier().fit(X, y).partial_fit(*rising(20, 3, seed=4, noise=2.0))
+    new, truth = rising(200, 3, seed=1, noise=2.0)
+    assert model.predict_set(new)[np.arange(200), truth].mean() > 0.8
+
+
+def test_intervals_of_numbers(tmp_path: Path):
+    X = walks(120)
+    y = 1000 + 50 * X[:, 0, -1] + 20 * np.random.default_rng(0).standard_t(3, size=120)
+    model = regressor().fit(X[:60], y[:60])
+    ends = model.predict_interval(X[60:], 0.8, method="conformal")
+    assert ends.shape == (60, 2) and (ends[:, 0] < ends[:, 1]).all()
+    assert 0.65 < ((ends[:, 0] <= y[60:]) & (y[60:] <= ends[:, 1])).mean() < 0.95
+    np.testing.assert_allclose(model.predict_interval(X, 0.8), model.predict_quantiles(X, [0.1, 0.9]), rtol=1e-9)
+    model.save(tmp_path / "model")
+    again: Any = siggpde.load(tmp_path / "model")
+    np.testing.assert_allclose(again.predict_interval(X[60:], 0.8, method="conformal"), ends, rtol=1e-9)
+
+
+@pytest.mark.parametrize("settings", [{"likelihood": "softmax"}, {"method": "paper", "members": "auto"}])
+def test_models_without_a_record_say_what_to_do(settings: dict[str, Any]):
+    X, y = rising(12)
+    model = classifier(**settings).fit(X, y)
+    with pytest.raises(ValueError, match="likelihood='auto'"):
+        model.predict_set(X)
+
+
+def test_wrong_levels_and_methods(fitted: Any):
+    X, _ = rising(3, 3)
+    for level in (0, 1, 90, "high", float("nan")):
+        with pytest.raises(ValueError, match="level must be between 0 and 1"):
+            fitted.predict_set(X, level)
+    numbers = regressor().fit(X, [1.0, 2.0, 4.0])
+    with pytest.raises(ValueError, match="'bayes' or 'conformal', got 'frequentist'"):
+        numbers.predict_interval(X, method="frequentist")
+    with pytest.raises(ValueError, match="likelihood='auto'"):
+        regressor(likelihood="student_t").fit(X, [1.0, 2.0, 4.0]).predict_interval(X, method="conformal")
