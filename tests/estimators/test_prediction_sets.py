@@ -74,3 +74,45 @@ def test_wrong_levels_and_methods(fitted: Any):
         numbers.predict_interval(X, method="frequentist")
     with pytest.raises(ValueError, match="likelihood='auto'"):
         regressor(likelihood="student_t").fit(X, [1.0, 2.0, 4.0]).predict_interval(X, method="conformal")
+
+
+def test_decisions_cost_least_on_average(fitted: Any):
+    X, _ = rising(200, 3, seed=1, noise=2.0)
+    p, labels = fitted.predict_proba(X), fitted.classes_
+    costs = np.array([[0.0, 1.0, 5.0], [2.0, 0.0, 1.0], [30.0, 1.0, -1.0]])
+    decided = fitted.predict(X, costs=costs)
+    for chances, label in zip(p, decided, strict=True):
+        expected = [sum(chances[t] * costs[t, d] for t in range(3)) for d in range(3)]
+        assert expected[labels.tolist().index(label)] == pytest.approx(min(expected), abs=1e-12)
+    assert (decided != fitted.predict(X)).any()
+    assert np.array_equal(fitted.predict(X, costs=1 - np.eye(3)), fitted.predict(X))
+
+
+def test_dont_know(fitted: Any):
+    X, y = rising(200, 3, seed=1, noise=2.0)
+    answers, sure = fitted.predict(X, reject_cost=0.1), fitted.predict_proba(X).max(axis=1) >= 0.9
+    assert 0 < sure.sum() < 200 and np.array_equal(answers != "don't know", sure)
+    assert np.array_equal(answers[sure], fitted.predict(X)[sure])
+    assert (answers == NAMES[y])[sure].mean() > (fitted.predict(X) == NAMES[y]).mean() + 0.05
+    for labels in (y, y.astype(bool)):
+        other = classifier().fit(X[:40], labels[:40]).predict(X, reject_cost=0.1)
+        known = np.array([answer is not None for answer in other])
+        assert other.dtype == object and 0 < known.sum() < 200 and type(other[known][0]) in (int, bool)
+    always = fitted.predict(X, reject_cost=2.0)
+    assert np.array_equal(always, fitted.predict(X)) and (fitted.predict(X, reject_cost=-1) == "don't know").all()
+
+
+def test_wrong_costs(fitted: Any):
+    X, y = rising(6, 3)
+    for costs, words in (
+        (np.zeros((2, 3)), r"shape \(3, 3\), a row for each true class"),
+        ([[0, 1, np.inf], [0, 0, 0], [0, 0, 0]], "deciding very steep where flat is true is inf"),
+        ("cheap", "matrix of numbers"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            fitted.predict(X, costs=costs)
+    with pytest.raises(ValueError, match="reject_cost must be a number"):
+        fitted.predict(X, reject_cost="much")
+    taken = classifier().fit(X, np.array(["don't know", "yes", "no"])[y])
+    with pytest.raises(ValueError, match="rename it"):
+        taken.predict(X, reject_cost=0.5)

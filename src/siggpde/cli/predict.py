@@ -37,6 +37,14 @@ def predict(
             help="A series that cannot be predicted stops the command, or has an empty row with the reason.",
         ),
     ] = OnErrorOption.fail,
+    costs: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.csv", help="Classification: costs of decisions (columns) by true class (rows)."),
+    ] = None,
+    reject_cost: Annotated[
+        float | None,
+        typer.Option(metavar="COST", help="Classification: don't know where every decision costs more on average."),
+    ] = None,
     read_options: options.ReadOptions = options.NOT_GIVEN,
     device: options.Device = "cpu",
     jobs: options.Jobs = None,
@@ -58,7 +66,10 @@ def predict(
             raise WrongCall(f"--level must be between 0 and 1, such as 0.9; got {level:g}")
         if output is not None and os.environ.get("RANK", "0") == "0":  # other ranks write nothing
             check_output_file(output, force, (".csv", ".parquet", ".json"))
-        streamed = output is not None and output.suffix.lower() == ".parquet" and not as_json
+        by_cost = costs is not None or reject_cost is not None
+        streamed = output is not None and output.suffix.lower() == ".parquet" and not as_json and not by_cost
+        if resume and by_cost:
+            raise WrongCall("--resume is for predictions block by block, which --costs and --reject-cost are not")
         if resume and not streamed:
             raise WrongCall("--resume is for predictions that go to a .parquet file; name it with --output")
         with without_collections():
@@ -84,7 +95,9 @@ def predict(
                 if counts is not None:
                     _say_how_many(*counts, output)
                     return
-            table, unlike = work.run_predict(model, data, read_options, level, ranks, device, jobs, on_error.value)
+            table, unlike = work.run_predict(
+                model, data, read_options, level, ranks, device, jobs, on_error.value, costs, reject_cost
+            )
         if not ranks.leads:
             return
         if output is not None:

@@ -72,10 +72,19 @@ class ClassifierMethods(SeriesEstimator):
         self.summary_ = {"labels": {label: old + more for (label, old), more in zip(labels, new, strict=True)}}
         return self
 
-    def predict(self, X: Any) -> np.ndarray:
-        """The most probable label of every series, (n_cases,), of the type that `fit` was given."""
-        best = self.predict_proba(X).argmax(axis=1)
-        return self.classes_[best]
+    def predict(self, X: Any, *, costs: Any = None, reject_cost: float | None = None) -> np.ndarray:
+        """The most probable label of every series, (n_cases,), of the type that `fit` was given.
+
+        With `costs` (n_classes, n_classes) it is the decision of least expected cost: costs[t, d] is that of deciding d
+        where t is true, both in the order of `classes_`. Where every decision costs more than `reject_cost` on average
+        (without `costs` a wrong one costs 1), the answer is "don't know", or None for labels that are no strings.
+        """
+        chances = self.predict_proba(X)
+        if costs is None and reject_cost is None:
+            return self.classes_[chances.argmax(axis=1)]
+        from siggpde.estimators.deciding import least_cost  # noqa: PLC0415 - other predictions need none
+
+        return least_cost(chances, self.classes_, costs, reject_cost)
 
     def predict_proba(self, X: Any, return_std: bool = False) -> Any:
         """Probabilities (n_cases, n_classes), columns in the order of `classes_`.

@@ -27,6 +27,8 @@ def run_predict(
     device: str = "cpu",
     jobs: int | None = None,
     on_error: OnError = "fail",
+    costs: Path | None = None,
+    reject_cost: float | None = None,
 ) -> tuple[pl.DataFrame, str | None]:
     """One row a series: id, prediction, then a probability a class, or std, lower and upper, and novelty; of all ranks
     on rank 0. And a line about series that are unlike all training series, if there are some."""
@@ -37,6 +39,10 @@ def run_predict(
         if ranks.leads:
             _say_if_too_old(model, estimator)
         table = prediction_table(estimator, series, level, on_error, True)
+        if costs is not None or reject_cost is not None:
+            from siggpde.cli.work.decisions import with_decisions  # noqa: PLC0415 - other predictions need none
+
+            table = with_decisions(table, estimator, costs, reject_cost)
     whole = gather_table(table, series.ids is None, ranks)
     return without_reasons(whole), unlike_in(whole)
 
