@@ -24,6 +24,12 @@ def slow(x: np.ndarray) -> list[float]:
     return [*found, float(x.shape[1]), math.nan, float(np.isnan(x).mean())]
 
 
+def known_facts(preparation: Preparation, series: list[np.ndarray]) -> torch.Tensor:
+    facts = preparation.fit_transform(series).facts
+    assert facts is not None
+    return facts
+
+
 @pytest.mark.parametrize("gaps", [0.0, 0.3])
 def test_facts_are_those_of_every_series(gaps: float):
     random = np.random.default_rng(0)
@@ -32,13 +38,13 @@ def test_facts_are_those_of_every_series(gaps: float):
         hidden = random.random(one.shape) < gaps
         hidden[:, [0, -1]] = False
         one[hidden] = np.nan
-    facts = Preparation(max_points=4).fit_transform(series).facts
-    np.testing.assert_allclose(facts, [slow(one) for one in series], rtol=1e-9, atol=1e-12)
+    facts = known_facts(Preparation(max_points=4), series)
+    np.testing.assert_allclose(facts.numpy(), [slow(one) for one in series], rtol=1e-9, atol=1e-12)
 
 
 def test_constants_have_no_roughness_and_a_silent_channel_no_facts():
     series = [np.array([[1e6] * 4, [np.nan] * 4]), np.array([[1.0, 2.0, 3.0, 5.0]] * 2)]
-    facts = Preparation().fit_transform(series).facts
+    facts = known_facts(Preparation(), series)
     assert facts[0, :3].tolist()[:2] == [1e6, 0.0] and bool(facts[0, 2:6].isnan().all())
     assert float(facts[0, -1]) == 0.5
 
@@ -58,5 +64,14 @@ def test_names():
 
 def test_facts_follow_their_series():
     batch = Preparation(time_channel=0).fit_transform(np.random.default_rng(0).random((5, 2, 6)).cumsum(2))
-    assert torch.equal(batch[torch.tensor([3, 1])].facts, batch.facts[[3, 1]])
-    assert torch.equal(batch[1:3].facts, batch.facts[1:3]) and torch.equal(batch.hold_last().facts, batch.facts)
+    assert batch.facts is not None
+    for part, rows in ((batch[torch.tensor([3, 1])], [3, 1]), (batch[1:3], [1, 2]), (batch.hold_last(), range(5))):
+        assert part.facts is not None and torch.equal(part.facts, batch.facts[list(rows)])
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1e200])
+def test_units_do_not_matter(unit: float):
+    series = np.random.default_rng(0).normal(size=(3, 1, 9))
+    plain, other = (known_facts(Preparation(), list(each)) for each in (series, unit * series))
+    torch.testing.assert_close(other[:, :2] / unit, plain[:, :2])
+    torch.testing.assert_close(other[:, 2], plain[:, 2])

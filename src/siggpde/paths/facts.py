@@ -17,6 +17,7 @@ from torch import Tensor
 from siggpde.paths.batch import SeriesBatch
 
 OF_CHANNELS = ("level", "spread", "roughness")
+_SMALLEST = 1e-300
 OF_SERIES = ("length", "time span", "share of missing values")
 
 
@@ -33,10 +34,13 @@ def facts_of(batch: SeriesBatch) -> Tensor:
     observed = torch.isfinite(batch.values) & inside[:, :, None]
     values = torch.where(observed, batch.values, 0.0)
     count = observed.sum(1)
-    level = values.sum(1) / count  # NaN where nothing was observed
-    centred = torch.where(observed, values - level[:, None], 0.0)
-    spread = (centred.square().sum(1) / count).sqrt()
+    # In units of the largest value of a channel, whose square need not be a number.
+    size = values.abs().amax(1).clamp_min(_SMALLEST)
+    scaled = values / size[:, None]
+    mean = scaled.sum(1) / count  # NaN where nothing was observed
+    centred = torch.where(observed, scaled - mean[:, None], 0.0)
     step, steps = _steps(centred, observed)
+    level, spread, step = mean * size, (centred.square().sum(1) / count).sqrt() * size, step * size
     # Rounding of the mean is no spread: a constant far from 0 has none.
     constant = spread <= 1e-12 * level.abs()
     spread = torch.where(constant, 0.0, spread)

@@ -78,6 +78,7 @@ _LEFT_OUT = Fields(
         "variances": Array("members", "series left out"),
         "groups": Maybe(integers("series left out")),
         "exact": Flag(),
+        "means": Absent(Maybe(Array("members", "series left out", "outputs", dtypes=SINGLE))),
     }
 )
 RECALIBRATION = Fields({"degrees": Number(2.01, 1e9), "scale": Number(1e-6, 1e6)})

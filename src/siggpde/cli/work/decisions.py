@@ -30,8 +30,10 @@ def with_decisions(
     classes = estimator.classes_
     matrix = None if costs is None else read_costs(costs, [str(label) for label in classes.tolist()])
     chances = np.stack([table[f"p({label})"].to_numpy() for label in classes.tolist()], axis=1)
-    decided = least_cost(chances, classes, matrix, reject_cost).tolist()
-    return table.with_columns(pl.Series("prediction", decided, dtype=table.schema["prediction"]))
+    known = table["prediction"].is_not_null().to_numpy()  # what could not be predicted stays empty
+    decided = np.full(len(table), None, dtype=object)
+    decided[known] = least_cost(chances[known], classes, matrix, reject_cost)
+    return table.with_columns(pl.Series("prediction", decided.tolist(), dtype=table.schema["prediction"]))
 
 
 def read_costs(path: Path, classes: list[str]) -> np.ndarray:
