@@ -11,9 +11,9 @@ import siggpde
 
 PUBLIC = {
     "siggpde": (
-        "Exact History KernelCost LandmarkFeatures NaturalGradients NewtonBasis OrthogonalSignatureFeatures "
+        "Drift Exact History KernelCost LandmarkFeatures NaturalGradients NewtonBasis OrthogonalSignatureFeatures "
         "PaperSchedule SigGPClassifier SigGPRegressor SignatureGP SignatureKernel SignatureTransformer SparseGP "
-        "WindowSignatureTransformer average_points connect extend fit kernel_cost kernel_cost_of_sizes "
+        "WindowSignatureTransformer average_points connect drift extend fit kernel_cost kernel_cost_of_sizes "
         "likelihoods load logsignature logsignature_basis paths points_within predict_stream screen signature "
         "signature_kernel signature_kernel_diag signature_kernel_diag_gradient signature_kernel_diag_scales words"
     ),

@@ -10,6 +10,8 @@ from . import training as training
 from . import windows as windows
 from . import word_sets as word_sets
 from .distributed.connecting import connect as connect
+from .drifting import Drift as Drift
+from .drifting import drift as drift
 from .estimators import SigGPClassifier as SigGPClassifier
 from .estimators import SigGPRegressor as SigGPRegressor
 from .estimators.loading import load as load

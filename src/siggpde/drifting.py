@@ -1,0 +1,229 @@
+r"""Whether two sets of series come from one source: `drift`, a two-sample test with the signature kernel.
+
+The statistic is the squared distance of the mean signatures of the two sets, the maximum mean discrepancy, without
+bias. With the normalised signature kernel k, reference series :math:`X_1, \dots, X_n` and new ones
+:math:`Y_1, \dots, Y_m`,
+
+.. math:: M = \frac{1}{n (n - 1)} \sum_{i \ne j} k(X_i, X_j) + \frac{1}{m (m - 1)} \sum_{i \ne j} k(Y_i, Y_j)
+          - \frac{2}{n m} \sum_{i, j} k(X_i, Y_j).
+
+If all series come from one source, any n of them are as likely as any others to be the reference. So M is compared with
+that of random permutations, :math:`p = (1 + \#\{M_\pi \ge M\}) / (1 + \text{permutations})`. This p is exact, whatever
+the source, as long as k does not know which series is which: means, spreads, path lengths and what stands for channels
+without a value are learned from both sets together.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from siggpde.estimators.settings import at_least, seed_of
+from siggpde.paths import PathOptions, PathTransform, Preparation, SeriesBatch
+from siggpde.paths.averaging import pool
+from siggpde.paths.batch import join
+from siggpde.paths.facts import OF_CHANNELS, OF_SERIES, fact_names
+from siggpde.views.kernel import KernelBlock, KernelView
+from siggpde.views.scaling import channel_scales
+from siggpde.views.standard import Standard
+
+_POINTS = 64
+_PATH_LENGTH = 6.0
+_ALIKE = 1e-2  # 1 - the mean of k below which it is solved more precisely
+_ROUNDING = 1e-9
+_NUMBERS = 2**22  # of permutations handled at a time
+
+
+@dataclass(frozen=True)
+class Drift:
+    """What `drift` found.
+
+    - `p_value`: small where the new series do not come from the source of the reference series.
+    - `statistic`: MMD², about 0 for series of one source; it can be slightly negative.
+    - `shifted`: what differs most between the two sets, of level, spread and roughness of every channel, length, time
+      span and share of missing values, with the difference of the means in standard deviations: "level of x: +3.2 sd".
+    - `n_reference`, `n_new`: how many series were compared.
+    """
+
+    p_value: float
+    statistic: float
+    shifted: str
+    n_reference: int
+    n_new: int
+
+
+def drift(
+    reference: Any,
+    X: Any,
+    *,
+    permutations: int = 1000,
+    random_state: Any = 0,
+    max_series: int = 500,
+    time_channel: int | None = None,
+    channel_names: Sequence[str] | None = None,
+) -> Drift:
+    """Whether the series X come from the same source as `reference`: a test of whole batches, not of single series.
+
+    Both are series as the estimators take them, of any lengths, with NaN for gaps; labels are not needed. The test sees
+    levels, shapes, and how long series are; without time stamps points are one apart.
+
+    - `permutations`: the smallest p-value is 1 / (permutations + 1).
+    - `max_series`: of more series in a set, so many are drawn; time grows with its square.
+    - `random_state`: of permutations and drawn series. The order of the series does not matter.
+    - `time_channel`, `channel_names`: as of the estimators; the time channel has a name too.
+
+    Examples:
+        >>> import numpy as np
+        >>> walks = np.random.default_rng(0).normal(size=(60, 1, 20)).cumsum(axis=2)
+        >>> found = drift(walks[:30], walks[30:] + 5.0, channel_names=["x"])
+        >>> found.p_value < 0.01, found.shifted.split(":")[0]
+        (True, 'level of x')
+    """
+    permutations = at_least("permutations", permutations, 1)
+    max_series = at_least("max_series", max_series, 2)
+    random = np.random.default_rng(seed_of(random_state))
+    first, second = _prepared(reference, X, time_channel)
+    facts = _needed(first.facts), _needed(second.facts)
+    shifted = _largest_shift(*facts, _names(channel_names, first, time_channel))
+    drawn = [_draw(_in_order(batch), max_series, random) for batch in (first, second)]
+    pooled = _pooled(*drawn)
+    new = torch.arange(len(pooled)) >= len(drawn[0])
+    # In an order that does not tell the sets apart, so that the result depends on neither order.
+    order = _order(pooled)
+    gram, new = signature_gram(pooled[order]), new[order]
+    statistic = float(mmd(gram, new[None])[0])
+    tolerance = 1e-12 * max(1.0, abs(statistic))
+    above = 0
+    rows = max(1, _NUMBERS // len(new))
+    for start in range(0, permutations, rows):
+        places = np.broadcast_to(new.numpy(), (min(rows, permutations - start), len(new)))
+        above += int((mmd(gram, torch.from_numpy(random.permuted(places, axis=1))) >= statistic - tolerance).sum())
+    return Drift((1 + above) / (1 + permutations), statistic, shifted, *(len(batch) for batch in drawn))
+
+
+def mmd(gram: Tensor, new: Tensor) -> Tensor:
+    """MMD² without bias (P,), for a kernel (N, N) and P ways (P, N), bool, of saying which series are new."""
+    ones = new.to(gram)
+    zeros = 1 - ones
+    own = gram.diagonal()
+
+    def within(which: Tensor) -> Tensor:
+        count = which.sum(1)
+        return (((which @ gram) * which).sum(1) - which @ own) / (count * (count - 1))
+
+    between = ((ones @ gram) * zeros).sum(1) / (ones.sum(1) * zeros.sum(1))
+    return within(ones) + within(zeros) - 2 * between
+
+
+def signature_gram(batch: SeriesBatch) -> Tensor:
+    """The normalised signature kernel (N, N) of series with times, of their positions and time, at a median path length
+    of 6 and at most 64 points; nothing but the series of the batch is learned from."""
+    standard = Standard.fit(batch)(batch)
+    short = pool(standard, _POINTS)
+    transform = PathTransform(PathOptions(base_point=True)).fit(short)
+    weight = math.sqrt(batch.channels / 12)  # the clock of paths runs to sqrt(12)
+    theta = channel_scales(transform.paths(short), weight, _PATH_LENGTH)
+    view = KernelView("drift", base_point=True, path_length=_PATH_LENGTH, max_points=_POINTS, max_pivots=len(batch))
+    gram = KernelBlock(view, transform, theta, (1.0, 1.0), short).own_rows()["drift"].gram
+    if 1 - float(gram.mean()) < _ALIKE:
+        gram = KernelBlock(view, transform, theta, (1.0, 1.0), short, precise=True).own_rows()["drift"].gram
+    return gram
+
+
+def _prepared(reference: Any, X: Any, time_channel: int | None) -> tuple[SeriesBatch, SeriesBatch]:
+    parts = []
+    for series, name in ((reference, "reference"), (X, "X")):
+        batch = Preparation(time_channel=time_channel).fit_transform(series, name)
+        if len(batch) < 2:
+            raise ValueError(f"{name} has {len(batch)} series; a test of two sets needs two or more in each")
+        parts.append(batch)
+    first, second = parts
+    if first.channels != second.channels:
+        extra = 0 if time_channel is None else 1
+        raise ValueError(
+            f"X has {second.channels + extra} channels, but reference has {first.channels + extra}; hand in the same "
+            "channels in the same order, as (n_cases, n_channels, n_timepoints)"
+        )
+    return first, second
+
+
+def _names(channel_names: Sequence[str] | None, batch: SeriesBatch, time_channel: int | None) -> list[str]:
+    if channel_names is None:
+        return fact_names([f"channel {number}" for number in range(batch.channels)])
+    wanted = batch.channels + (time_channel is not None)
+    if len(channel_names) != wanted:
+        raise ValueError(f"channel_names has {len(channel_names)} names for series of {wanted} channels")
+    return fact_names(Preparation(time_channel=time_channel).names(channel_names))
+
+
+def _needed(facts: Tensor | None) -> Tensor:
+    assert facts is not None
+    return facts
+
+
+def _in_order(batch: SeriesBatch) -> SeriesBatch:
+    return batch[_order(batch)]
+
+
+def _order(batch: SeriesBatch) -> Tensor:
+    """An order of the series that depends on nothing but themselves."""
+    counts = batch.counts().tolist()
+    columns = [part.numpy() for part in (batch.values, batch.times) if part is not None]
+    keys = [
+        hashlib.sha256(b"".join(np.ascontiguousarray(column[row, :count]).tobytes() for column in columns)).digest()
+        for row, count in enumerate(counts)
+    ]
+    return torch.tensor(sorted(range(len(keys)), key=keys.__getitem__))
+
+
+def _draw(batch: SeriesBatch, size: int, random: np.random.Generator) -> SeriesBatch:
+    if len(batch) <= size:
+        return batch
+    return batch[torch.from_numpy(np.sort(random.choice(len(batch), size, replace=False)))]
+
+
+def _pooled(first: SeriesBatch, second: SeriesBatch) -> SeriesBatch:
+    """Both sets in one batch with times; a channel without a value in a series has its mean over all the others."""
+    total = len(first) + len(second)
+    both = join([first, second], range(total)).hold_last()
+    facts = torch.cat([_needed(first.facts), _needed(second.facts)])
+    unknown = facts[:, : len(OF_CHANNELS) * both.channels : len(OF_CHANNELS)].isnan()  # a level that is not known
+    known = both.inside()[:, :, None] & ~unknown[:, None, :]
+    mean = torch.where(known, both.values, 0.0).sum((0, 1)) / known.sum((0, 1)).clamp_min(1)
+    values = torch.where(unknown[:, None, :], mean, both.values)
+    return SeriesBatch(values, both.lengths, _even_times(both, facts) if both.times is None else both.times)
+
+
+def _even_times(batch: SeriesBatch, facts: Tensor) -> Tensor:
+    """Times (n, length) of points that are one apart in the series as they were handed in."""
+    last = (batch.counts() - 1)[:, None].double()
+    index = torch.arange(batch.values.shape[1], dtype=torch.float64)
+    length = facts[:, len(OF_CHANNELS) * batch.channels + OF_SERIES.index("length")]
+    return torch.minimum(index, last) / last.clamp_min(1.0) * (length - 1)[:, None]
+
+
+def _largest_shift(reference: Tensor, new: Tensor, names: Sequence[str]) -> str:
+    """The fact, of (n, F) and (m, F), whose means differ most, in units of the standard deviation within the sets."""
+    largest, found = 0.0, "nothing"
+    for name, *columns in zip(names, reference.T, new.T, strict=True):
+        a, b = (column[~column.isnan()] for column in columns)
+        if not len(a) or not len(b):
+            continue
+        before, now = float(a.mean()), float(b.mean())
+        size = max(abs(before), abs(now))
+        spread = math.sqrt(float((a - before).square().sum() + (b - now).square().sum()) / max(len(a) + len(b) - 2, 1))
+        if abs(now - before) <= _ROUNDING * size:
+            continue
+        constant = spread <= _ROUNDING * size
+        shift = math.inf if constant else (now - before) / spread
+        if abs(shift) > largest:
+            largest = abs(shift)
+            found = f"{name}: {before:.4g} to {now:.4g}" if constant else f"{name}: {shift:+.1f} sd"
+    return found
