@@ -1,0 +1,83 @@
+"""`siggpde drift`: two files of series, read alike, from one source or not."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from helpers.cli_data import LONG, long_table, run, write
+from siggpde import drift
+
+
+def series_of(table: pl.DataFrame) -> np.ndarray:
+    """(n, 3, length): time, x and y."""
+    parts = table.partition_by("who", maintain_order=True)
+    return np.stack([part.select("day", "x", "y").to_numpy().T for part in parts])
+
+
+@pytest.fixture
+def reference(tmp_path: Path) -> Path:
+    return write(long_table(30), tmp_path / "reference.csv")
+
+
+def test_the_result_is_that_of_python(reference: Path, tmp_path: Path):
+    table = long_table(20, seed=1).with_columns(y=pl.col("y") + 3)
+    result = run("drift", reference, write(table, tmp_path / "new.csv"), *LONG, "--json", "--permutations", "200")
+    assert result.exit_code == 0, result.output
+    values = json.loads(result.stdout)
+    expected = drift(
+        series_of(long_table(30)),
+        series_of(table),
+        permutations=200,
+        time_channel=0,
+        channel_names=["day", "x", "y"],
+    )
+    assert {name: values[name] for name in asdict(expected)} == asdict(expected)
+    assert values["p_value"] == pytest.approx(1 / 201) and values["shifted"].startswith("level of y: +")
+
+
+def test_the_table_says_the_same(reference: Path, tmp_path: Path):
+    same = write(long_table(30, seed=2).select("y", "day", "who", "x", "kind"), tmp_path / "same.csv")
+    shown = run("drift", reference, same, *LONG, "--max-series", "20", "--seed", "3")
+    assert shown.exit_code == 0, shown.output
+    for words in ("20 and 20", "p-value", "MMD²", "largest shift"):
+        assert words in shown.stdout
+    values = json.loads(run("drift", reference, same, *LONG, "--max-series", "20", "--seed", "3", "--json").stdout)
+    assert values["p_value"] > 0.05 and f"{values['p_value']:.4g}" in shown.stdout
+
+
+def test_tables_with_one_row_a_series_leave_out_their_labels(tmp_path: Path):
+    generator = np.random.default_rng(0)
+    paths = []
+    for name in ("old.csv", "new.csv"):
+        x = generator.normal(size=(20, 6)).cumsum(axis=1)
+        table = pl.DataFrame({f"t{point}": x[:, point] for point in range(6)})
+        paths.append(write(table.with_columns(label=pl.Series(range(20))), tmp_path / name))
+    result = run("drift", *paths, "--target", "label", "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["p_value"] > 0.05
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["--permutations", "0"], 2, "--permutations"),
+        (["--max-series", "1"], 2, "--max-series"),
+        (["--time", "hour"], 1, "no column 'hour' for --time"),
+    ],
+)
+def test_wrong_calls(arguments: list[str], code: int, said: str, reference: Path):
+    result = run("drift", reference, reference, *LONG, *arguments)
+    assert result.exit_code == code and said in result.stderr, result.output
+
+
+def test_other_channels_are_refused(reference: Path, tmp_path: Path):
+    np.save(tmp_path / "two.npy", np.zeros((4, 2, 5)))
+    np.save(tmp_path / "three.npy", np.zeros((4, 3, 5)))
+    result = run("drift", tmp_path / "two.npy", tmp_path / "three.npy")
+    assert result.exit_code == 1 and "name those to compare with --channels" in result.stderr
+    missing = run("drift", reference, tmp_path / "none.csv", *LONG)
+    assert missing.exit_code == 2 and "there is no file" in missing.stderr
