@@ -1,0 +1,92 @@
+"""`sample_weight`: what a series counts in a fit."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from helpers.small_estimators import classifier, estimator, outputs, regressor, rising
+
+KINDS = ("classifier", "regressor")
+pytestmark = pytest.mark.filterwarnings("ignore::siggpde.estimators.trusting.NoveltyWarning")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        (np.ones(23), r"sample_weight must have shape \(24,\), one a series; got \(23,\)"),
+        (np.ones((24, 1)), r"sample_weight must have shape \(24,\), one a series; got \(24, 1\)"),
+        (np.r_[1.0, np.nan, np.ones(22)], "sample_weight is nan for series 1; weights are positive numbers"),
+        (np.r_[1.0, 1.0, 0.0, np.ones(21)], "sample_weight is 0.0 for series 2; .* leave out series that are not to"),
+        (np.r_[-1.0, np.ones(23)], "sample_weight is -1.0 for series 0"),
+        (["heavy"] * 24, "sample_weight must be numbers"),
+    ],
+)
+def test_errors(kind: str, weights: Any, message: str):
+    X, y = rising(24)
+    with pytest.raises(ValueError, match=message):
+        estimator(kind).fit(X, y, sample_weight=weights)
+
+
+@pytest.mark.parametrize("likelihood", ["softmax", "bernoulli"])
+def test_only_in_closed_form(likelihood: str):
+    X, y = rising(24)
+    with pytest.raises(ValueError, match=f"sample_weight is for the closed form, not for likelihood='{likelihood}'"):
+        classifier(likelihood=likelihood).fit(X, y, sample_weight=np.ones(24))
+    with pytest.raises(ValueError, match="sample_weight"):
+        classifier(method="paper").fit(X, y, sample_weight=np.ones(24))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_only_proportions_matter(kind: str):
+    X, y = rising(24, noise=4.0)
+    if kind == "regressor":
+        y = y + np.random.default_rng(0).normal(size=24)
+    alone = outputs(estimator(kind).fit(X, y), X)
+    weights = 1.0 + np.arange(24) % 3
+    weighted = outputs(estimator(kind).fit(X, y, sample_weight=weights), X)
+    assert not np.allclose(weighted, alone, atol=1e-3)
+    forms: list[Any] = [7 * weights, torch.from_numpy(weights.astype(int))]
+    for form in forms:
+        again = outputs(estimator(kind).fit(X, y, sample_weight=form), X)
+        np.testing.assert_allclose(again, weighted, atol=1e-6)
+    equal = outputs(estimator(kind).fit(X, y, sample_weight=3.0), X)
+    np.testing.assert_allclose(equal, alone, atol=1e-5)
+
+
+def test_integer_weights_are_close_to_repeated_series():
+    """Copies are left out together, as groups; they are not exactly weights, for they are more series.
+
+    With one view: of several, weights and copies may choose different ones.
+    """
+
+    def fitted(*arguments: Any, **beside: Any) -> np.ndarray:
+        return classifier(views=["linear"]).fit(*arguments, **beside).predict_proba(new)[:, 1]
+
+    X, y = rising(60, noise=3.0)
+    new, _ = rising(60, seed=1, noise=3.0)
+    counts = np.where(y == 1, 3, 1)
+    rows = np.arange(60).repeat(counts)
+    weighted, alone = fitted(X, y, sample_weight=counts), fitted(X, y)
+    repeated = fitted(X[rows], y[rows], groups=rows)
+    assert weighted.mean() > alone.mean() + 0.08
+    assert np.abs(weighted - repeated).mean() < 0.35 * np.abs(alone - repeated).mean()
+
+
+def test_weights_of_classes_and_of_series_multiply():
+    X, y = rising(24, noise=4.0)
+    weights = 1.0 + np.arange(24) % 3
+    by_class = np.where(y == 1, 4.0, 1.0)
+    both = classifier(class_weight={0: 1.0, 1: 4.0}).fit(X, y, sample_weight=weights).predict_proba(X)
+    product = classifier().fit(X, y, sample_weight=weights * by_class).predict_proba(X)
+    np.testing.assert_allclose(both, product, atol=1e-6)
+
+
+def test_a_series_that_counts_for_much_is_followed():
+    X, y = rising(30)
+    numbers = np.where(np.arange(30) == 7, 5.0, 0.0) + 0.1 * y
+    light = regressor().fit(X, numbers, sample_weight=np.where(np.arange(30) == 7, 0.01, 1.0))
+    heavy = regressor().fit(X, numbers, sample_weight=np.where(np.arange(30) == 7, 100.0, 1.0))
+    assert heavy.predict(X)[7] > light.predict(X)[7] + 1
