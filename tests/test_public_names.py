@@ -27,8 +27,8 @@ PUBLIC = {
         "time_attribution"
     ),
     "siggpde.metrics": (
-        "CalibrationBins ClassificationMetrics RegressionMetrics calibration_bins classification_metrics "
-        "regression_metrics"
+        "CalibrationBins ClassificationMetrics RegressionMetrics RiskCoverage SetMetrics calibration_bins "
+        "classification_metrics regression_metrics risk_coverage set_metrics"
     ),
     "siggpde.plots": "plot_calibration plot_confusion plot_importance plot_intervals",
     "siggpde.datasets": "Dataset data_folders find_dataset load_dataset load_pendigits read_dataset",

@@ -24,9 +24,21 @@ def test_classes_are_judged(models: Path, tmp_path: Path):
     assert values["n"] == 12 and values["accuracy"] == pytest.approx(np.mean(right)) and values["accuracy"] > 0.7
     assert values["nlpp"] == pytest.approx(nlpp)
     assert np.sum(values["confusion"]) == 12 and values["classes"] == ["[red]", "blue"]
-    assert {"balanced_accuracy", "brier", "ece"} <= set(values)
+    assert {"balanced_accuracy", "brier", "ece", "f1", "auc", "aurc"} <= set(values)
+    assert list(values["risk"]) == ["0.5", "0.8", "0.9", "1"]
+    assert values["risk"]["1"] == pytest.approx(1 - values["accuracy"])
+    assert values["sets"]["coverage"] >= values["accuracy"] and 1 <= values["sets"]["size"] <= 2
     shown = run("evaluate", models / "kinds", models / "test.csv").stdout
-    for words in ("[red]", "blue", "recall", f"{100 * values['accuracy']:.2f} %", f"{values['nlpp']:.4f}"):
+    for words in (
+        "[red]",
+        "blue",
+        "recall",
+        "AURC",
+        "90 % sets",
+        "surest",
+        f"{100 * values['accuracy']:.2f} %",
+        f"{values['nlpp']:.4f}",
+    ):
         assert words in shown
     assert run("evaluate", models / "kinds", models / "test.csv", "--output", output).exit_code == 2
 

@@ -37,6 +37,11 @@ def test_classes_agree_with_scikit_learn_and_with_counts(seed, n, count):
     for i in range(count):
         taken = y[guess == i]
         assert found.precision[i] == pytest.approx((taken == i).mean()) if len(taken) else np.isnan(found.precision[i])
+    assert found.f1 == pytest.approx(oracle.f1_score(y, guess, average="macro"))
+    if count == 2:
+        assert found.auc == pytest.approx(oracle.roc_auc_score(y, p[:, 1]))
+    else:
+        assert found.auc == pytest.approx(oracle.roc_auc_score(y, p, average="macro", multi_class="ovr"))
     if count == 2:  # scikit-learn counts one of the two classes
         assert found.brier == pytest.approx(2 * oracle.brier_score_loss(y, p[:, 1]))
 

@@ -9,3 +9,7 @@ from siggpde.metrics.classification import ClassificationMetrics as Classificati
 from siggpde.metrics.classification import classification_metrics as classification_metrics
 from siggpde.metrics.regression import RegressionMetrics as RegressionMetrics
 from siggpde.metrics.regression import regression_metrics as regression_metrics
+from siggpde.metrics.selective import RiskCoverage as RiskCoverage
+from siggpde.metrics.selective import SetMetrics as SetMetrics
+from siggpde.metrics.selective import risk_coverage as risk_coverage
+from siggpde.metrics.selective import set_metrics as set_metrics

@@ -6,10 +6,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import accuracy_score, confusion_matrix, precision_recall_fscore_support
+from sklearn.metrics import accuracy_score, confusion_matrix, precision_recall_fscore_support, roc_auc_score
 
 from siggpde.metrics.calibration import expected_calibration_error, top_class_bins
 from siggpde.metrics.inputs import checked_classes, without_nan
+from siggpde.metrics.selective import curve_of
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,10 @@ class ClassificationMetrics:
       of series for which it is right, over bins of that probability.
     - `confusion`: how often class i (row) was taken for class j (column), both in the order of `classes`.
     - `recall`, `precision`: for every class; NaN where it never occurs, or is never predicted.
+    - `f1`: the mean over the classes that occur or are predicted of 2 precision recall / (precision + recall).
+    - `auc`: the mean over classes of the area under the ROC curve, one class against the rest; NaN unless two occur.
+      A class that does not occur has no curve.
+    - `aurc`: the area under the risk-coverage curve, `risk_coverage`.
     """
 
     n: int
@@ -32,6 +37,9 @@ class ClassificationMetrics:
     nlpp: float
     brier: float
     ece: float
+    f1: float
+    auc: float
+    aurc: float
     confusion: tuple[tuple[int, ...], ...]
     recall: tuple[float, ...]
     precision: tuple[float, ...]
@@ -56,7 +64,7 @@ def classification_metrics(y: Any, probabilities: Any, classes: Any, *, bins: in
     confusion = confusion_matrix(truth, predicted, labels=indices)
     undefined: Any = np.nan  # scikit-learn's annotation has text only
     ratios = precision_recall_fscore_support(truth, predicted, labels=indices, zero_division=undefined)
-    precision, recall = np.asarray(ratios[0]), np.asarray(ratios[1])
+    precision, recall, f1 = (np.asarray(ratio) for ratio in ratios[:3])
     with np.errstate(divide="ignore"):  # log_loss clips probabilities, so that it is never infinite
         nlpp = -np.log(p[rows, truth]).mean()
     difference = p.copy()
@@ -68,8 +76,19 @@ def classification_metrics(y: Any, probabilities: Any, classes: Any, *, bins: in
         nlpp=float(nlpp) + 0.0,  # no minus zero
         brier=float(np.square(difference).sum(axis=1).mean()),  # brier_score_loss had two classes only before 1.7
         ece=expected_calibration_error(top_class_bins(truth, p, bins)),
+        f1=float(np.nanmean(f1)),
+        auc=_auc(truth, p),
+        aurc=curve_of(truth, p).area,
         confusion=tuple(tuple(row) for row in confusion.tolist()),
         recall=tuple(recall.tolist()),
         precision=tuple(precision.tolist()),
         classes=labels,
     )
+
+
+def _auc(truth: np.ndarray, p: np.ndarray) -> float:
+    """The mean over the classes that occur; roc_auc_score of several classes refuses those that do not."""
+    occurring = np.unique(truth)
+    if len(occurring) < 2:
+        return float("nan")
+    return float(np.mean([roc_auc_score(truth == index, p[:, index]) for index in occurring]))

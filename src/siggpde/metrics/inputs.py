@@ -13,7 +13,7 @@ _TOLERANCE = 1e-4  # for sums of float32 probabilities over thousands of classes
 
 def checked_classes(y: Any, probabilities: Any, classes: Any) -> tuple[np.ndarray, np.ndarray, tuple[Any, ...]]:
     """The index (n,) of every label among the classes, probabilities (n, C) in float64, and the classes."""
-    labels = tuple(_as_list(classes))
+    labels = tuple(as_list(classes))
     index = {label: number for number, label in enumerate(labels)}
     if len(labels) == 0 or len(index) != len(labels):
         raise ValueError(f"classes must be distinct labels, at least one, got {list(labels)}")
@@ -22,7 +22,7 @@ def checked_classes(y: Any, probabilities: Any, classes: Any) -> tuple[np.ndarra
         raise ValueError(
             f"probabilities must have shape (n, {len(labels)}), a column for each of the classes, got {p.shape}"
         )
-    given = _as_list(y)
+    given = as_list(y)
     if len(given) != len(p):
         raise ValueError(f"there are {len(given)} labels in y but {len(p)} rows of probabilities; they must be as many")
     if len(p) == 0:
@@ -88,7 +88,7 @@ def interval_ends(level: float, ends: Any) -> Sequence[tuple[str, Any]]:
     return ("lower", low), ("upper", high)
 
 
-def _as_list(labels: Any) -> list[Any]:
+def as_list(labels: Any) -> list[Any]:
     """Labels as plain Python values."""
     values = list(labels) if isinstance(labels, list | tuple) else np.asarray(labels).tolist()
     if not isinstance(values, list) or any(isinstance(label, list | np.ndarray) for label in values):

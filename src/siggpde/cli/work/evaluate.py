@@ -21,8 +21,11 @@ from siggpde.estimators.regressing import RegressorMethods
 from siggpde.estimators.trusting import Newness, NoveltyWarning, unlike_line
 from siggpde.io import SeriesData
 from siggpde.io.series_errors import errors_by_id
+from siggpde.metrics import risk_coverage, set_metrics
 
 _MAX_MISTAKES = 10
+_SHARES = (0.5, 0.8, 0.9, 1.0)  # of series, the surest, at which the share of wrong predictions is shown
+_LEVEL = 0.9  # of prediction sets
 
 
 def run_evaluate(
@@ -65,18 +68,37 @@ def metric_tables(metrics: dict[str, Any]) -> list[Table]:
     rows = [("series", metrics["n"]), ("accuracy", _percent(metrics["accuracy"]))]
     rows += [("balanced accuracy", _percent(metrics["balanced_accuracy"])), ("NLPP", f"{metrics['nlpp']:.4f}")]
     rows += [("Brier score", f"{metrics['brier']:.4f}"), ("ECE (calibration error)", f"{metrics['ece']:.4f}")]
-    return [summary_table(title, rows + _unlike_row(metrics)), _confusion_table(metrics)]
+    auc = "" if metrics["auc"] is None else f"{metrics['auc']:.4f}"
+    rows += [("F1, mean over classes", f"{metrics['f1']:.4f}"), ("AUC, one class against the rest", auc)]
+    rows.append(("AURC (area of risk and coverage)", f"{metrics['aurc']:.4f}"))
+    if (sets := metrics["sets"]) is not None:
+        rows.append((f"{100 * sets['level']:g} % sets hold the label", _percent(sets["coverage"])))
+        rows.append(("classes in a set", f"{sets['size']:.2f}"))
+    risks = [(f"{100 * float(share):g} %", _percent(risk)) for share, risk in metrics["risk"].items()]
+    withheld = column_table("Only the surest series predicted", ["series", "wrong"], risks)
+    return [summary_table(title, rows + _unlike_row(metrics)), withheld, _confusion_table(metrics)]
 
 
 def _classification(estimator: ClassifierMethods, X: Any, y: np.ndarray) -> tuple[dict[str, Any], Newness | None]:
     labels = as_classes(y, estimator.classes_)  # which a file may have in another type
     probabilities, new = estimator.predict_with_newness(X)
-    return {"task": "classification", **class_figures(estimator, X, labels, probabilities)}, new
+    figures = class_figures(estimator, X, labels, probabilities)
+    curve = risk_coverage(labels, probabilities, estimator.classes_)
+    risk = {f"{share:g}": curve.risk_at(share) for share in _SHARES}
+    return {"task": "classification", **figures, "risk": risk, "sets": _sets(estimator, X, labels)}, new
 
 
 def _regression(estimator: RegressorMethods, X: Any, y: np.ndarray) -> tuple[dict[str, Any], Newness | None]:
     mean, std, _, new = estimator.predict_with_newness(X)
     return {"task": "regression", **number_figures(estimator, X, y, (mean, std))}, new
+
+
+def _sets(estimator: ClassifierMethods, X: Any, labels: np.ndarray) -> dict[str, float] | None:
+    """Metrics of prediction sets; None for models that have no left-out training series to compare with."""
+    if getattr(estimator.committee_, "left_out", None) is None:
+        return None
+    found = set_metrics(labels, estimator.predict_set(X, _LEVEL), estimator.classes_)
+    return {"level": _LEVEL, "coverage": found.coverage, "size": found.size}
 
 
 def _unlike_row(metrics: dict[str, Any]) -> list[tuple[str, Any]]:
