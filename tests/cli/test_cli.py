@@ -79,4 +79,4 @@ def test_the_formats_are_those_of_the_library():
     assert [each.value for each in options.Format] == list(FORMATS)
     assert {field.name for field in fields(options.ReadOptions)} == {
         option for names in READ_OPTIONS.values() for option in names
-    } - {"reader", "mmap"} | {"format"}
+    } - {"reader", "mmap"} | {"format", "groups_by_time"}
