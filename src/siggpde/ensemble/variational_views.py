@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -25,6 +25,8 @@ from siggpde.paths import SeriesBatch
 from siggpde.training.history import History
 from siggpde.views.base import Block, Rows, rows_of
 from siggpde.views.standard import Standard
+
+MemberLatents: TypeAlias = tuple[Tensor, Tensor]
 
 _CHUNK = 1024
 _LARGEST_CHUNK = 2**24  # numbers of series handled at a time
@@ -139,15 +141,15 @@ class VariationalViewCommittee:
         ]
         return torch.stack([mean for mean, _ in pairs]), torch.stack([variance for _, variance in pairs])
 
-    def probabilities(self, batch: SeriesBatch) -> Tensor:
+    def probabilities(self, batch: SeriesBatch, latents: MemberLatents | None = None) -> Tensor:
         """Class probabilities (n, classes), rows summing to 1."""
-        weighted = [weight * likelihood.predict(*latents) for weight, likelihood, latents in self._predicted(batch)]
+        weighted = [weight * likelihood.predict(*own) for weight, likelihood, own in self._predicted(batch, latents)]
         chances = torch.stack(weighted).sum(0)
         return chances / chances.sum(dim=1, keepdim=True)
 
-    def mean_and_variance(self, batch: SeriesBatch) -> tuple[Tensor, Tensor]:
+    def mean_and_variance(self, batch: SeriesBatch, latents: MemberLatents | None = None) -> tuple[Tensor, Tensor]:
         """Mean and variance of y, two (n,)."""
-        moments = [likelihood.predict(*latents) for _, likelihood, latents in self._predicted(batch)]
+        moments = [likelihood.predict(*own) for _, likelihood, own in self._predicted(batch, latents)]
         means, variances = (torch.stack(parts) for parts in zip(*moments, strict=True))
         weights = self.weights[:, None]
         mean = (weights * means).sum(0)
@@ -162,14 +164,17 @@ class VariationalViewCommittee:
         ]
         return torch.stack(weighted).logsumexp(0)
 
-    def quantiles(self, batch: SeriesBatch, probabilities: list[float]) -> Tensor:
+    def quantiles(self, batch: SeriesBatch, probabilities: list[float], latents: MemberLatents | None = None) -> Tensor:
         """Quantiles of y, (n, probabilities)."""
-        return mixture_quantiles(list(self._predicted(batch)), probabilities)
+        return mixture_quantiles(list(self._predicted(batch, latents)), probabilities)
 
-    def _predicted(self, batch: SeriesBatch) -> Iterator[tuple[Tensor, Likelihood, tuple[Tensor, Tensor]]]:
-        means, variances = self.member_latents(batch)
-        for weight, member, *latents in zip(self.weights, self.members, means, variances, strict=True):
-            yield weight, member.gp.likelihood, (latents[0], latents[1])
+    def _predicted(
+        self, batch: SeriesBatch, latents: MemberLatents | None = None
+    ) -> Iterator[tuple[Tensor, Likelihood, MemberLatents]]:
+        """Weight, likelihood and latents of every member; `latents`, if given, are those of `member_latents`."""
+        means, variances = self.member_latents(batch) if latents is None else latents
+        for weight, member, mean, variance in zip(self.weights, self.members, means, variances, strict=True):
+            yield weight, member.gp.likelihood, (mean, variance)
 
     def _chunks(self, batch: SeriesBatch) -> Iterator[SeriesBatch]:
         return batch.split(max(1, min(_CHUNK, _LARGEST_CHUNK // (batch.values.shape[1] * batch.channels))))

@@ -26,7 +26,8 @@ def class_probabilities(
             raise ValueError(
                 "return_std=True is for likelihood='auto' and method='views'; latent(X) has the spread of the latents"
             )
-        chances, scores = committee.probabilities(batch), _scores(committee, batch)
+        shared = _shared(committee, batch)
+        chances, scores = committee.probabilities(batch, **shared), _scores(committee, batch, **shared)
         if scores is not None:
             trust = committee.novelty.trust(scores.score).to(chances)[:, None]
             chances = trust * chances + (1 - trust) * committee.novelty.frequencies.to(chances)
@@ -50,7 +51,9 @@ def numbers(committee: Any, batch: SeriesBatch, *asked: tuple[Any, ...]) -> tupl
         judged = committee.judged(batch)
         found = [getattr(committee, what)(batch, *arguments, judged=judged) for what, *arguments in asked]
         return found, judged.scores
-    return [getattr(committee, what)(batch, *arguments) for what, *arguments in asked], _scores(committee, batch)
+    shared = _shared(committee, batch)
+    found = [getattr(committee, what)(batch, *arguments, **shared) for what, *arguments in asked]
+    return found, _scores(committee, batch, **shared)
 
 
 @torch.no_grad()
@@ -67,13 +70,21 @@ def latents_of(committee: Any, batch: SeriesBatch) -> tuple[np.ndarray, np.ndarr
     return mean.cpu().numpy(), variance.sqrt().cpu().numpy()
 
 
-def _scores(committee: Any, batch: SeriesBatch) -> Scores | None:
+def _shared(committee: Any, batch: SeriesBatch) -> dict[str, Any]:
+    """What predictions and scores of a committee without closed form have in common: the latents of views. Models of
+    words make both on their own."""
+    from siggpde.ensemble.variational_views import VariationalViewCommittee  # noqa: PLC0415 - others need none
+
+    return {"latents": committee.member_latents(batch)} if isinstance(committee, VariationalViewCommittee) else {}
+
+
+def _scores(committee: Any, batch: SeriesBatch, latents: tuple[Tensor, Tensor] | None = None) -> Scores | None:
     """Of committees without closed form."""
     if committee.novelty is None or batch.facts is None:
         return None
-    return committee.novelty.scores(spread_of(committee, batch), batch.facts)
+    return committee.novelty.scores(spread_of(committee, batch, latents), batch.facts)
 
 
-def spread_of(committee: Any, batch: SeriesBatch) -> Tensor:
+def spread_of(committee: Any, batch: SeriesBatch, latents: tuple[Tensor, Tensor] | None = None) -> Tensor:
     """The variance (K, n) of the members' latents, the mean over latents."""
-    return committee.member_latents(batch)[1].mean(2)
+    return (committee.member_latents(batch) if latents is None else latents)[1].mean(2)
