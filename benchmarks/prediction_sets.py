@@ -1,7 +1,7 @@
 """Coverage and size of prediction sets beside split conformal on half of the series, on resamples of real data sets.
 
     pip install crepes                                    # for the column of split conformal
-    python benchmarks/prediction_sets.py results.jsonl    # ten minutes on one core
+    python benchmarks/prediction_sets.py results.jsonl    # half an hour on one busy core
     python benchmarks/prediction_sets.py results.jsonl --write docs/prediction-sets.md   # only the tables
 
 `ours`: sets or intervals of a fit to all the series to learn from. `split`: a fit to half of them, and crepes with the

@@ -8,8 +8,9 @@ those without it. So
 
 :math:`e = y - \mu_{-g}(X)` being the left-out errors, which the fit has found in closed form
 (`ensemble.left_out_record`); of a single series it is the well-known :math:`e_i = (Q y)_i / Q_{ii}`. With the root
-:math:`Q = B B^T` (`ensemble.regression`) all n predictions of a series cost as much as its variance. Above 512 series
-the root leaves out directions that tell little, and the predictions are as accurate as variances are.
+:math:`Q = B B^T` (`ensemble.regression`) all n predictions of a series cost about as much as its variance. Above 512
+series the root leaves out directions that tell little: of 900 pen-written digits one changes latents, which are about
+±1, by 0.02 at most, and the closed form misses that by 0.004.
 
 Noise, amplitude, members and their weights stay those of all series.
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -91,4 +92,4 @@ def _auc(truth: np.ndarray, p: np.ndarray) -> float:
     occurring = np.unique(truth)
     if len(occurring) < 2:
         return float("nan")
-    return float(np.mean([roc_auc_score(truth == index, p[:, index]) for index in occurring]))
+    return fmean(float(roc_auc_score(truth == index, p[:, index])) for index in occurring)
