@@ -21,6 +21,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::siggpde.estimators.trusting.Nov
         (np.r_[1.0, np.nan, np.ones(22)], "sample_weight is nan for series 1; weights are positive numbers"),
         (np.r_[1.0, 1.0, 0.0, np.ones(21)], "sample_weight is 0.0 for series 2; .* leave out series that are not to"),
         (np.r_[-1.0, np.ones(23)], "sample_weight is -1.0 for series 0"),
+        (np.zeros(24), "sample_weight is zero for all series; give positive weights, or none"),
         (["heavy"] * 24, "sample_weight must be numbers"),
     ],
 )

@@ -82,6 +82,8 @@ def _weights(sample_weight: Any, n: int) -> Tensor:
         values = values.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"sample_weight must be numbers, got {values.dtype}") from error
+    if not values.any():
+        raise ValueError("sample_weight is zero for all series; give positive weights, or none")
     wrong = ~(np.isfinite(values) & (values > 0))
     if wrong.any():
         series = int(wrong.argmax())
