@@ -103,9 +103,11 @@ def test_unknown_kind(config, data, monkeypatch):
 @pytest.mark.slow
 def test_defaults_of_the_classifier(config, data, monkeypatch):
     monkeypatch.setenv("SIGGPDE_DATA", str(data))
-    methods = {"classifier": {"name": "x", "kind": "classifier"}}
-    record = run_method(config | {"methods": methods}, "classifier", 0)
-    assert np.isfinite(record["natural"]).all()
+    methods = load_config("weather", quick=True)["methods"]
+    alone = run_method(config | {"methods": methods}, "classifier", 0)
+    grouped = run_method(config | {"methods": methods}, "grouped", 0)
+    assert np.isfinite(alone["natural"]).all() and np.isfinite(grouped["natural"]).all()
+    assert alone["facts"] == {} and grouped["facts"]["groups"] > 2
 
 
 def windows_at(days, wet_days):

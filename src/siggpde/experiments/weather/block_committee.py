@@ -1,13 +1,15 @@
 """A committee of signature Gaussian processes whose settings are chosen by leaving out blocks, such as weeks.
 
 Windows of weather overlap: a window that is left out is almost contained in its neighbours, so that leave-one-out
-rewards memorising. Leaving out a block has a closed form as well. With features F (n, M), noise s,
-H = F (F^T F + s I)^-1 F^T and the fit mu = H t of the targets t, the latents of a block B without the targets of B have
+rewards memorising. Leaving out a block has a closed form as well, that of `siggpde.ensemble.groups`. With features F
+(n, M), noise s, H = F (F^T F + s I)^-1 F^T and the fit mu = H t of the targets t, the latents of a block B without the
+targets of B have
 
     mean t_B - (I - H_BB)^-1 (t_B - mu_B)    and    covariance s H_BB (I - H_BB)^-1,
 
-from one eigendecomposition of F^T F for all noise variances s. Words, scales, noise, temperature and the weights of the
-committee are all chosen by these; then every member is solved with all the windows.
+from one eigendecomposition of F^T F for all noise variances s. The estimators do the same for `groups`; what is special
+here is that all members are words of paths, whose features the report names. Words, scales, noise, temperature and the
+weights of the committee are all chosen by left-out blocks; then every member is solved with all the windows.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
 from siggpde.ensemble.committee import Committee, Member
+from siggpde.ensemble.groups import Groups
 from siggpde.ensemble.recalibration import mixture_quantile
 from siggpde.ensemble.stacking import sharpen, stack
 from siggpde.gp.inducing import OrthogonalSignatureFeatures
@@ -47,8 +50,7 @@ class BlockRegression:
     """
 
     def __init__(self, features: Tensor, targets: Tensor, blocks: np.ndarray) -> None:
-        self.targets = targets
-        self.block_rows = [torch.from_numpy(np.flatnonzero(blocks == number)) for number in np.unique(blocks)]
+        self.targets, self.groups = targets, Groups.of(torch.from_numpy(np.ascontiguousarray(blocks)))
         values, vectors = torch.linalg.eigh(features.T @ features)
         self.eigenvalues, self.rotated = values.clamp_min(0.0), features @ vectors
 
@@ -56,14 +58,8 @@ class BlockRegression:
         """Mean and variance (n,) of the latents of every row from the other blocks, for a prior of variance |F_n|²."""
         gain = 1 / (self.eigenvalues + noise)
         residual = self.targets - self.rotated @ (gain * (self.rotated.T @ self.targets))
-        half = self.rotated * gain.sqrt()
-        mean, variance = torch.empty_like(residual), torch.empty_like(residual)
-        for rows in self.block_rows:
-            hat = half[rows] @ half[rows].T  # H_BB
-            complement = torch.eye(len(rows), dtype=hat.dtype) - hat
-            mean[rows] = self.targets[rows] - torch.linalg.solve(complement, residual[rows])
-            variance[rows] = noise * torch.linalg.solve(complement, hat).diagonal()
-        return mean, variance
+        errors, inverse = self.groups.solve(self.rotated * gain.sqrt(), residual[:, None], complement=True)
+        return self.targets - errors[:, 0], noise * (inverse - 1)  # H (I - H)^-1 = (I - H)^-1 - I
 
     def amplitude(self, noise: float) -> float:
         """The factor of the prior variance under which the targets are most probable."""

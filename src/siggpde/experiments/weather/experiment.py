@@ -127,8 +127,9 @@ def _fit(config: dict[str, Any], method: str, train: Windows, seed: int) -> Fore
         return signature_gp(train.x, train.wet, blocks, config["signature"] | options.get("settings", {}))
     if options["kind"] == "classifier":
         classifier = SigGPClassifier(n_features=config["signature"]["words"], random_state=seed)
-        classifier.fit(train.x, train.wet)
-        return Forecaster(lambda x: _log_ratio(classifier.predict_proba(x)))
+        classifier.fit(train.x, train.wet, groups=blocks if options.get("groups", False) else None)
+        facts = {} if classifier.n_groups_ is None else {"groups": classifier.n_groups_}
+        return Forecaster(lambda x: _log_ratio(classifier.predict_proba(x)), facts)
     known = "climatology, logistic, signature, classifier"
     raise ValueError(f"the kind of the method {method!r} is {options['kind']!r}, which is none of {known}")
 
