@@ -107,7 +107,7 @@ def test_wide_tables_and_arrays(tmp_path: Path):
         (["--groups", "person", "--groups-by-time", "1d"], 2, "--groups and --groups-by-time exclude each other"),
         (["--groups-by-time", "1y"], 2, "--groups-by-time: a span of time is a number with one of the units s, min"),
         (["--groups-by-time", "100d"], 1, "all series are of one group"),
-        (["--sample-weight", "nothing"], 1, "sample_weight is 0.0 for series w0"),
+        (["--sample-weight", "nothing"], 1, "sample_weight is zero for all series"),
     ],
 )
 def test_errors(folder: Path, tmp_path: Path, options: list[str], code: int, message: str):
