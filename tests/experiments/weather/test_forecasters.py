@@ -9,6 +9,7 @@ from scipy.special import expit
 
 from siggpde.experiments.weather.block_committee import BlockRegression, candidates, logit_quantiles
 from siggpde.experiments.weather.forecasters import as_batch, climatology, logistic, signature_gp
+from siggpde.gp.likelihoods import LeastSquares
 
 SETTINGS = {
     "words": 40,
@@ -115,6 +116,27 @@ def test_band_holds_the_prediction():
     inside = (quantiles[:, 0] < middle) & (middle < quantiles[:, 2])
     assert inside.mean() > 0.95
     assert np.corrcoef(middle, quantiles[:, 1])[0, 1] > 0.99
+
+
+def test_band_is_that_of_one_latent():
+    """By Monte Carlo with latents -f and f, through the link of a committee of one member."""
+    x, wet, blocks = windows(120, 3)
+    found = signature_gp(x, wet, blocks, {**SETTINGS, "members": 1})
+    assert found.committee is not None
+    (member,) = found.committee.members
+    likelihood = member.model.likelihood
+    assert isinstance(likelihood, LeastSquares)
+    mean, variance = member.model.predict_f(member.paths(as_batch(x[:20])).values)
+    f = (
+        mean[:, 1]
+        + variance[:, 1].sqrt() * torch.randn(50_000, 20, generator=torch.Generator().manual_seed(0)).double()
+    )
+    logits = likelihood.temperature * torch.stack([-f, f], dim=2) @ likelihood.mixing.T + likelihood.offset
+    chances = (1 - likelihood.lapse) * torch.softmax(logits, dim=2)[:, :, 1] + likelihood.lapse / 2
+    wanted = found.committee.sharpness * torch.logit(chances.quantile(torch.tensor([0.05, 0.95]).double(), dim=0)).T
+    quantiles = logit_quantiles(found.committee, as_batch(x[:20]), (0.05, 0.95))
+    width = wanted[:, 1] - wanted[:, 0]
+    assert (torch.from_numpy(quantiles) - wanted).abs().max() < 0.05 * width.max()
 
 
 def test_one_block_is_not_enough():

@@ -169,7 +169,7 @@ def logit_quantiles(committee: Committee, batch: SeriesBatch, levels: Sequence[f
         latents = [member.model.predict_f(member.paths(chunk).values) for chunk in batch.split(1024)]
         mean, variance = (torch.cat(chunks).double() for chunks in zip(*latents, strict=True))
         means.append(mean @ slope + shift)
-        spreads.append((variance @ slope.square()).sqrt())
+        spreads.append((variance.sqrt() @ (slope * slope.new_tensor([-1.0, 1.0]))).abs())  # the latents are -f and f
     mean, spread = torch.stack(means), torch.stack(spreads)
     logits = [mixture_quantile(NormalDist().inv_cdf(level), mean, spread, committee.weights) for level in levels]
     probabilities = (1 - lapse) * torch.sigmoid(torch.stack(logits, dim=1)) + lapse / 2
