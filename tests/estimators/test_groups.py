@@ -18,6 +18,7 @@ from siggpde.distributed.shard import Shard
 from siggpde.ensemble.fitting import ViewSettings, fit_view_committee
 from siggpde.ensemble.landmarks import choose_landmarks
 from siggpde.ensemble.targets import Targets
+from siggpde.ensemble.view_committee import ViewCommittee
 from siggpde.paths import SeriesBatch
 
 KINDS = ("classifier", "regressor")
@@ -176,7 +177,7 @@ def test_more_series_than_landmarks_are_left_out_by_groups():
     for name, groups in (("alone", None), ("grouped", torch.from_numpy(who))):
         targets = Targets(torch.from_numpy(y), 2, groups=groups)
         committee = fit_view_committee(as_batch(X), targets, settings, Shard(ALONE, len(y)))
-        assert len(committee.landmarks) <= 60 < len(y)
+        assert isinstance(committee, ViewCommittee) and len(committee.landmarks) <= 60 < len(y)
         sure[name] = float(committee.probabilities(new).max(dim=1).values.mean())
     assert sure["alone"] > 0.75 and sure["grouped"] < 0.65, sure
 
