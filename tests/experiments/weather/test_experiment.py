@@ -101,6 +101,7 @@ def test_unknown_kind(config, data, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::siggpde.estimators.trusting.NoveltyWarning")  # the test is of other months
 def test_defaults_of_the_classifier(config, data, monkeypatch):
     monkeypatch.setenv("SIGGPDE_DATA", str(data))
     methods = load_config("weather", quick=True)["methods"]
