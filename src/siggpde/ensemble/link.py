@@ -16,7 +16,8 @@ series is in that temperature already, so the excess w is the variance beyond th
 
 Labels may mean nothing. Against that speak the probabilities of left-out series, L nats more than their class
 frequencies r give. With even odds beforehand, and evidence tempered by 2 since series are alike, the probability of it
-is :math:`\pi = 1 / (1 + e^{L / 2})`, and predictions are :math:`(1 - \pi) p + \pi r`.
+is :math:`\pi = 1 / (1 + e^{L / 2})`, and predictions are :math:`(1 - \pi) p + \pi r`. Of series in groups, L counts
+once a group.
 """
 
 from __future__ import annotations
@@ -135,5 +136,6 @@ def fit_link(mean: Tensor, variance: Tensor, targets: Targets) -> ClassLink:
     counts = torch.zeros(classes, dtype=torch.float64, device=mean.device).index_add_(0, labels[:, 0], weights)
     frequencies = counts / counts.sum()
     told = float(log_likelihood(mean @ link[:, :-1].T + link[:, -1]) - weights @ frequencies.log()[labels[:, 0]])
-    nothing = 1 / (1 + math.exp(min(told / _TEMPER, _LARGEST_EXPONENT)))
+    counted = 1.0 if targets.groups is None else len(targets.groups.unique()) / n
+    nothing = 1 / (1 + math.exp(min(counted * told / _TEMPER, _LARGEST_EXPONENT)))
     return ClassLink(link[:, :-1].clone(), link[:, -1].clone(), usual, lapse, frequencies, nothing)
