@@ -35,7 +35,7 @@ _WIDTH, _LEAST_WIDTH = 0.84, 1e-3
 _ONE = 0.95  # the quantile of left-out series at which a standardised score is 1
 _LEAST_SPREAD = 1e-6
 _RARE = 0.001
-_FEWEST_OF_CLASS = 20
+_FEWEST = 20  # training series, of a class or of all, that tell what is unusual
 _OUTLIER = 4.0
 _CAUTION = 2.0
 _FEW = 80
@@ -120,7 +120,7 @@ class Novelty:
         for label in range(int(self.labels.max()) + 1):
             own = above[:, self.labels == label]
             p = (1 + own.sum(1).double()) / (own.shape[1] + 1)
-            columns.append(p if own.shape[1] >= _FEWEST_OF_CLASS else torch.full_like(p, torch.nan))
+            columns.append(p if own.shape[1] >= _FEWEST else torch.full_like(p, torch.nan))
         return torch.stack(columns, dim=1)
 
     @property
@@ -140,7 +140,9 @@ class Novelty:
         return (-_CAUTION * (score - self.limit).clamp_min(0.0) / self.largest).exp()
 
     def alarms(self, score: Tensor) -> Tensor:
-        """Which series (n,) are so unlike the training series that a warning is due."""
+        """Which series (n,) are so unlike the training series that a warning is due; of fewer than 20, none."""
+        if len(self.left_out_facts) < _FEWEST:
+            return torch.zeros_like(score, dtype=torch.bool)
         rare = self.p_values(score) <= max(_RARE, 1 / (len(self.left_out_facts) + 1))
         return rare & (score > _ALARM * self.limit)
 

@@ -95,7 +95,7 @@ class ClassifierMethods(SeriesEstimator):
         batch = self._batch(X)
         with self._threads(batch):
             chances, spread, scores = class_probabilities(self.committee_, batch, return_std)
-        self._warn(scores)
+            self._warn(scores)
         return (chances, spread) if return_std else chances
 
     def predict_with_newness(self, X: Any) -> tuple[np.ndarray, Newness | None]:

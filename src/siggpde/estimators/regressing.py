@@ -65,7 +65,7 @@ class RegressorMethods(SeriesEstimator):
         batch = self._batch(X)
         with self._threads(batch):
             (moments,), scores = numbers(self.committee_, batch, ("mean_and_variance",))
-        self._warn(scores)
+            self._warn(scores)
         mean, std = self._in_units(*moments)
         return (mean, std) if return_std else mean
 
@@ -94,7 +94,7 @@ class RegressorMethods(SeriesEstimator):
         batch = self._batch(X)
         with self._threads(batch):
             (values,), scores = numbers(self.committee_, batch, ("quantiles", levels.tolist()))
-        self._warn(scores)
+            self._warn(scores)
         return (self.target_shift_ + self.target_scale_ * values).cpu().numpy()
 
     def predict_with_newness(
