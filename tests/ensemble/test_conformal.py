@@ -46,7 +46,8 @@ def slow_sets(
     links = {}
     for fold in set(folds):
         others = torch.tensor([i for i, own in enumerate(folds) if own != fold])
-        links[fold] = fit_link(record.mean[others], record.variance[others], Targets(record.y[others], classes))
+        rest = Targets(record.y, classes, None, record.groups)[others]
+        links[fold] = fit_link(record.mean[others], record.variance[others], rest)
     means, variance = means_without(committee, new), committee.latents(new).variance
     own_u, new_u = training_shares(len(record.y), randomised).tolist(), new_shares(new, randomised).tolist()
 
