@@ -65,12 +65,23 @@ def test_p_values_count_left_out_series_with_the_new_one_joined():
     scores = COMMITTEE.judged(batch).scores
     assert scores is not None and COMMITTEE.novelty is not None
     joined = joined_variances(COMMITTEE, batch)
-    found = COMMITTEE.novelty.p_values(scores.score, joined.log())
+    found = COMMITTEE.novelty.p_values(scores.score, joined)
     for row in range(len(batch)):
         kernel = COMMITTEE.novelty.kernel_score(joined[:, row].log())
         own = torch.maximum(kernel, COMMITTEE.novelty.left_out_facts)
         assert float(found[row]) == pytest.approx((1 + int((own >= scores.score[row]).sum())) / 41)
     assert bool((joined <= COMMITTEE.target_variances(COMMITTEE.left_out.variances)[:, None] * (1 + 1e-9)).all())
+
+
+def test_p_values_count_scores_that_are_at_least_as_large():
+    novelty = COMMITTEE.novelty
+    assert novelty is not None
+    own = novelty.left_out_scores
+    score = torch.cat([own, own + 1e-6, torch.tensor([-1e9, 1e9])])
+    slow = torch.tensor([(1 + int((own >= each).sum())) / (len(own) + 1) for each in score]).double()
+    torch.testing.assert_close(novelty.p_values(score), slow)
+    slow = [(1 + int((own[novelty.labels == 1] >= each).sum())) / 21 for each in score]
+    torch.testing.assert_close(novelty.p_values(score, by_class=True)[:, 1], torch.tensor(slow).double())
 
 
 def test_p_values_of_exchangeable_scores_are_uniform():

@@ -23,7 +23,8 @@ limit is :math:`H = (1 + 80 / n) M`. Beyond it a prediction is mixed with the cl
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import torch
@@ -33,7 +34,7 @@ from siggpde.ensemble.fact_scores import FactScores
 
 _WIDTH, _LEAST_WIDTH = 0.84, 1e-3
 _ONE = 0.95  # the quantile of left-out series at which a standardised score is 1
-_LEAST_SPREAD = 1e-6
+_LEAST_SPREAD, _LEAST_VARIANCE = 1e-6, 1e-300
 _RARE = 0.001
 _FEWEST = 20  # training series, of a class or of all, that tell what is unusual
 _OUTLIER = 4.0
@@ -71,7 +72,7 @@ class Novelty:
         variances: Tensor, weights: Tensor, facts: Tensor, labels: Tensor | None = None, groups: Tensor | None = None
     ) -> Novelty:
         """Of left-out series: variances s (K, n) of their targets, facts (n, F), labels (n,) of classes, and groups."""
-        logs = variances.cpu().double().clamp_min(1e-300).log()
+        logs = _logs(variances)
         centres = logs.median(1).values
         widths = (logs.quantile(_WIDTH, dim=1) - centres).clamp_min(_LEAST_WIDTH)
         weights = weights.cpu().double()
@@ -83,7 +84,7 @@ class Novelty:
 
     def scores(self, variances: Tensor, facts: Tensor) -> Scores:
         """Of n new series with the variances (K, n) of their targets under the members, and their facts (n, F)."""
-        kernel = self.kernel_score(variances.cpu().double().clamp_min(1e-300).log())
+        kernel = self.kernel_score(_logs(variances))
         of_facts, fact = self.facts(facts.cpu().double())
         return Scores(torch.maximum(kernel, of_facts), kernel, of_facts, fact)
 
@@ -99,7 +100,7 @@ class Novelty:
         assert self.labels is not None
         return self.labels.bincount().double() / len(self.labels)
 
-    @property
+    @cached_property
     def left_out_scores(self) -> Tensor:
         """T (n,) of the left-out series."""
         return torch.maximum(self.kernel_score(self.left_out.double()), self.left_out_facts)
@@ -107,23 +108,22 @@ class Novelty:
     def p_values(self, score: Tensor, joined: Tensor | None = None, by_class: bool = False) -> Tensor:
         """p (n,) of scores (n,); by class (n, classes), NaN for classes of fewer than 20 series.
 
-        `joined` (K, n, training series) are log s of training series with each of the new ones joined.
+        `joined` (K, n, training series) are variances s of training series with each of the new ones joined.
         """
-        if joined is None:
-            above = self.left_out_scores >= score[:, None]
-        else:
-            above = torch.maximum(self.kernel_score(joined), self.left_out_facts) >= score[:, None]
+        own = self.left_out_scores
+        if joined is not None:
+            own = torch.maximum(self.kernel_score(_logs(joined)), self.left_out_facts)
         if not by_class:
-            return (1 + above.sum(1).double()) / (above.shape[1] + 1)
+            return _rank(own, score)
         assert self.labels is not None
         columns = []
         for label in range(int(self.labels.max()) + 1):
-            own = above[:, self.labels == label]
-            p = (1 + own.sum(1).double()) / (own.shape[1] + 1)
-            columns.append(p if own.shape[1] >= _FEWEST else torch.full_like(p, torch.nan))
+            members = self.labels == label
+            p = _rank(own[..., members], score)
+            columns.append(p if int(members.sum()) >= _FEWEST else torch.full_like(p, torch.nan))
         return torch.stack(columns, dim=1)
 
-    @property
+    @cached_property
     def largest(self) -> float:
         """M, about the largest score of left-out series."""
         own = self.left_out_scores
@@ -147,9 +147,21 @@ class Novelty:
         return rare & (score > _ALARM * self.limit)
 
     def state(self) -> dict[str, Any]:
-        return vars(self) | {"facts": self.facts.state()}
+        return {field.name: getattr(self, field.name) for field in fields(self)} | {"facts": self.facts.state()}
 
     @staticmethod
     def from_state(state: Mapping[str, Any]) -> Novelty:
         own: dict[str, Any] = {**state, "facts": FactScores(**state["facts"])}
         return Novelty(**own)
+
+
+def _logs(variances: Tensor) -> Tensor:
+    return variances.cpu().double().clamp_min(_LEAST_VARIANCE).log()
+
+
+def _rank(left_out: Tensor, score: Tensor) -> Tensor:
+    """p (m,) of scores (m,) among those of left-out series, (n,) for all or (m, n) of its own for each."""
+    n = left_out.shape[-1]
+    ordered = left_out.sort(dim=-1).values
+    below = torch.searchsorted(ordered, score[:, None] if left_out.ndim > 1 else score)
+    return (1 + n - below.view(-1).double()) / (n + 1)

@@ -60,8 +60,7 @@ def p_values(committee: Any, batch: SeriesBatch, by_class: bool) -> tuple[Tensor
     size = max(1, _JOINED // (len(committee.members) * len(record.y)))
     parts = []
     for part, score in zip(batch.split(size), scores.score.split(size), strict=True):
-        logs = joined_variances(committee, part).cpu().clamp_min(1e-300).log()
-        parts.append(novelty.p_values(score, logs, by_class))
+        parts.append(novelty.p_values(score, joined_variances(committee, part), by_class))
     return torch.cat(parts), scores
 
 
@@ -104,7 +103,7 @@ def warn_of_novelty(novelty: Novelty, scores: Scores, channels: tuple[str, ...])
         unlike = newness(novelty, scores, channels).unlike
         first = next(number for number, reason in enumerate(unlike) if reason is not None)
         found = Counter(reason for reason in unlike if reason is not None)
-        warnings.warn(unlike_line(len(unlike), first, found), NoveltyWarning, stacklevel=3)
+        warnings.warn(unlike_line(len(unlike), first, found), NoveltyWarning, stacklevel=4)
 
 
 def reasons(scores: Scores, channels: tuple[str, ...]) -> list[str]:
