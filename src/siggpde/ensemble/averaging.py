@@ -117,8 +117,7 @@ class AveragedMembers(ABC):
         if judged.scores is None or self.link.frequencies is None:
             return chances
         assert self.novelty is not None
-        trust = self.novelty.trust(judged.scores.score).to(chances)[:, None]
-        return trust * chances + (1 - trust) * self.link.frequencies
+        return self.novelty.mixed(chances, judged.scores, self.link.frequencies)
 
     def mixture(self, batch: SeriesBatch, judged: Judged | None = None) -> NormalMixture:
         """The predictive distribution of numbers: far from all training series it has their mean 0 and variance 1."""

@@ -139,6 +139,11 @@ class Novelty:
         """rho (n,), the share that the model's own prediction keeps."""
         return (-_CAUTION * (score - self.limit).clamp_min(0.0) / self.largest).exp()
 
+    def mixed(self, chances: Tensor, scores: Scores, known: Tensor) -> Tensor:
+        """Probabilities (n, ...) of a model, mixed with those `known` without looking at the series."""
+        trust = self.trust(scores.score).to(chances).view(-1, *[1] * (chances.ndim - 1))
+        return trust * chances + (1 - trust) * known.to(chances)
+
     def alarms(self, score: Tensor) -> Tensor:
         """Which series (n,) are so unlike the training series that a warning is due; of fewer than 20, none."""
         if len(self.left_out_facts) < _FEWEST:

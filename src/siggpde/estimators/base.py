@@ -18,6 +18,7 @@ from siggpde.distributed.shard import Shard
 from siggpde.estimators.conventions import channel_attributes, check_batch, series_in, threads
 from siggpde.estimators.device import input_device, usable_device
 from siggpde.estimators.fitting import data_fingerprint
+from siggpde.estimators.predicting import log_likelihoods
 from siggpde.paths import PathOptions, Preparation, SeriesBatch, Spectrogram
 from siggpde.paths.sharding import pad_to_longest
 
@@ -217,7 +218,7 @@ class SeriesEstimator:
     def _log_predictive(self, X: Any, y: Tensor) -> np.ndarray:
         batch = self._batch(X, len(y))
         with self._threads(batch):
-            return self.committee_.log_predictive(batch, y).cpu().numpy()
+            return log_likelihoods(self.committee_, batch, y)
 
     def _batch(self, X: Any, targets: int | None = None) -> SeriesBatch:
         """X as a batch on the device of the committee, checked against `fit` and the number of targets."""

@@ -29,8 +29,7 @@ def class_probabilities(
         shared = _shared(committee, batch)
         chances, scores = committee.probabilities(batch, **shared), _scores(committee, batch, **shared)
         if scores is not None:
-            trust = committee.novelty.trust(scores.score).to(chances)[:, None]
-            chances = trust * chances + (1 - trust) * committee.novelty.frequencies.to(chances)
+            chances = committee.novelty.mixed(chances, scores, committee.novelty.frequencies)
         return chances.cpu().numpy(), None, scores
     judged = committee.judged(batch)
     chances = committee.probabilities(batch, judged).cpu().numpy()
@@ -39,6 +38,18 @@ def class_probabilities(
     assert committee.link is not None
     latents = average_latents(judged.means, judged.variances, committee.weights)
     return chances, probability_spread(committee.link, *latents).cpu().numpy(), judged.scores
+
+
+@torch.no_grad()
+def log_likelihoods(committee: Any, batch: SeriesBatch, y: Tensor) -> np.ndarray:
+    """log p(y) (n,) of targets y (n,), by the same distributions as predictions are."""
+    found = committee.log_predictive(batch, y)
+    novelty = committee.novelty
+    if not isinstance(committee, AveragedMembers) and novelty is not None and novelty.labels is not None:
+        scores = _scores(committee, batch)
+        if scores is not None:
+            found = novelty.mixed(found.exp(), scores, novelty.frequencies[y.long().cpu()]).log()
+    return found.cpu().numpy()
 
 
 @torch.no_grad()
