@@ -23,8 +23,7 @@ limit is :math:`H = (1 + 80 / n) M`. Beyond it a prediction is mixed with the cl
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from functools import cached_property
+from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
 import torch
@@ -55,7 +54,10 @@ class Scores(NamedTuple):
 @dataclass(frozen=True)
 class Novelty:
     """Weights, medians c and widths d of the members, three (K,); the median and the 95 % quantile of t; the scores of
-    facts; and of n left-out series log s (K, n) and the scores of their facts (n,), with their labels (n,)."""
+    facts; and of n left-out series log s (K, n) and the scores of their facts (n,), with their labels (n,).
+
+    From these follow the scores T (n,) of the left-out series and M, about the largest of them.
+    """
 
     weights: Tensor
     centres: Tensor
@@ -66,6 +68,14 @@ class Novelty:
     left_out: Tensor
     left_out_facts: Tensor
     labels: Tensor | None
+    left_out_scores: Tensor = field(init=False)
+    largest: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        own = torch.maximum(self.kernel_score(self.left_out.double()), self.left_out_facts)
+        largest = float(own.quantile(1 - _RARE)) if len(own) * _RARE >= 1 else float(own.max())
+        object.__setattr__(self, "left_out_scores", own)
+        object.__setattr__(self, "largest", max(min(largest, _OUTLIER * float(own.quantile(0.99))), 1.0))
 
     @staticmethod
     def fit(
@@ -100,11 +110,6 @@ class Novelty:
         assert self.labels is not None
         return self.labels.bincount().double() / len(self.labels)
 
-    @cached_property
-    def left_out_scores(self) -> Tensor:
-        """T (n,) of the left-out series."""
-        return torch.maximum(self.kernel_score(self.left_out.double()), self.left_out_facts)
-
     def p_values(self, score: Tensor, joined: Tensor | None = None, by_class: bool = False) -> Tensor:
         """p (n,) of scores (n,); by class (n, classes), NaN for classes of fewer than 20 series.
 
@@ -122,13 +127,6 @@ class Novelty:
             p = _rank(own[..., members], score)
             columns.append(p if int(members.sum()) >= _FEWEST else torch.full_like(p, torch.nan))
         return torch.stack(columns, dim=1)
-
-    @cached_property
-    def largest(self) -> float:
-        """M, about the largest score of left-out series."""
-        own = self.left_out_scores
-        largest = float(own.quantile(1 - _RARE)) if len(own) * _RARE >= 1 else float(own.max())
-        return max(min(largest, _OUTLIER * float(own.quantile(0.99))), 1.0)
 
     @property
     def limit(self) -> float:
@@ -152,7 +150,8 @@ class Novelty:
         return rare & (score > _ALARM * self.limit)
 
     def state(self) -> dict[str, Any]:
-        return {field.name: getattr(self, field.name) for field in fields(self)} | {"facts": self.facts.state()}
+        own = {given.name: getattr(self, given.name) for given in fields(self) if given.init}
+        return own | {"facts": self.facts.state()}
 
     @staticmethod
     def from_state(state: Mapping[str, Any]) -> Novelty:
