@@ -10,7 +10,7 @@ import pytest
 
 from helpers.processes import run
 from helpers.small_estimators import classifier, estimator, outputs, rising
-from siggpde.ensemble import all_series, fit_checkpoint, fitting
+from siggpde.ensemble import all_series, fit_checkpoint, fitting, sizes
 from siggpde.ensemble.fit_checkpoint import FitCheckpoint
 
 KINDS = ("classifier", "regressor")
@@ -79,7 +79,7 @@ def test_going_on_with_more_series_than_landmarks(
     kind: str, call: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     monkeypatch.setattr(all_series, "_CHUNK", 5)
-    monkeypatch.setattr(fitting, "landmarks_for", lambda *_: 10)
+    monkeypatch.setattr(sizes, "landmarks_for", lambda *_: 10)
     whole = estimator(kind, members=3).fit(X, Y)
     assert len(whole.committee_.landmarks) == 10
     mine = estimator(kind, members=3, checkpoint=tmp_path)
@@ -161,7 +161,7 @@ def test_no_flipped_bit_gives_another_model(kept: str, monkeypatch: pytest.Monke
     settings: dict[str, Any] = {"members": 2, "transforms": "auto", "max_iter": 2}
     if kept == "sums-0":
         monkeypatch.setattr(all_series, "_CHUNK", 5)
-        monkeypatch.setattr(fitting, "landmarks_for", lambda *_: 10)
+        monkeypatch.setattr(sizes, "landmarks_for", lambda *_: 10)
     else:
         settings["likelihood"] = "softmax"
     whole = classifier(checkpoint=tmp_path, **settings).fit(X, Y)

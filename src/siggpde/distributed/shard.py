@@ -29,6 +29,15 @@ class Shard:
         self.first = sum(sizes[: ranks.rank])
         self.rows = slice(self.first, self.first + size)
 
+    def every(self, most: int) -> Tensor:
+        """At most so many of the rows of all ranks, evenly.
+
+        Examples:
+            >>> Shard(Ranks(), 5).every(3)
+            tensor([0, 2, 4])
+        """
+        return torch.arange(0, self.total, max(1, -(-self.total // most)))
+
     def mask(self, rows: Tensor) -> Tensor:
         """Which of the rows belong to this rank, bool."""
         return (rows >= self.first) & (rows < self.first + self.size)

@@ -13,8 +13,10 @@ from dataclasses import dataclass
 
 import torch
 
+from siggpde.ensemble.budget import BUDGET, LARGE
 from siggpde.ensemble.landmarks import COMPARED
 from siggpde.ensemble.recipes import recipes
+from siggpde.ensemble.sizes import MEMBERS
 from siggpde.numerics.threads import usual_threads
 from siggpde.paths import SeriesBatch
 from siggpde.progress import Progress
@@ -29,7 +31,7 @@ log = logging.getLogger(__name__)
 WORTH_SAYING = 5.0
 """Seconds; shorter fits are not announced."""
 
-_MEMBERS, _MEMBERS_OF_MANY, _TUNED = 8, 5, 6000  # as in `ensemble.fitting` and `ensemble.landmarks`, about
+_TUNED = 6000  # series that are no landmarks and decide the noise, as in `ensemble.landmarks`
 _THRESHOLD_WINDOWS = 30_000  # of the landmarks, from which every view of windows learns its thresholds
 _START = 0.4  # seconds of a fit of hardly any series
 # A second of one core: steps of words, multiplications, m³ of regressions with all noises, and of decompositions alone.
@@ -45,6 +47,11 @@ class Work:
 
     def __add__(self, other: Work) -> Work:
         return Work(self.core + other.core, self.torch + other.torch)
+
+    def within(self, seconds: float) -> Work:
+        """This work, or as much of it as takes one thread so many seconds."""
+        share = min(1.0, seconds / max(self.core + self.torch, seconds))
+        return Work(share * self.core, share * self.torch)
 
     def seconds(self, threads: int = 1, torch_threads: int = 1) -> float:
         return _START + self.core / threads + self.torch / torch_threads
@@ -63,11 +70,15 @@ def announce(bar: Progress, views: Sequence[View], landmarks: SeriesBatch, serie
 def fit_work(views: Sequence[View], landmarks: SeriesBatch, series: int) -> Work:
     """The work of a fit of so many series with these views, of which the values of the landmarks do not matter."""
     m = len(landmarks)
-    seen = m if series <= m else m + series  # where there are more series than landmarks, these are seen twice
-    work = Work(torch=_regressions(m, series, len(recipes(_kernels(views)))))
+    own = Work(torch=_regressions(m, series, len(recipes(_kernels(views)))))
     for view in views:
-        work += _view_work(view, landmarks, seen)
-    return work
+        own += _view_work(view, landmarks, m)
+    if series <= m:
+        return own
+    rest = Work()  # where there are more series than landmarks, these are seen twice
+    for view in views:
+        rest += _view_work(view, landmarks, series)
+    return own + (rest if series <= LARGE else rest.within(BUDGET))
 
 
 def about(seconds: float) -> str:
@@ -91,9 +102,9 @@ def _regressions(m: int, series: int, compared: int) -> float:
     """Seconds of torch: comparing so many members on some landmarks, and fitting the best of them to all series."""
     seconds = compared * min(m, COMPARED) ** 3 / _REGRESSIONS
     if series <= m:
-        return seconds + (min(compared, _MEMBERS) * m**3 / _REGRESSIONS if m > COMPARED else 0.0)
+        return seconds + (min(compared, MEMBERS) * m**3 / _REGRESSIONS if m > COMPARED else 0.0)
     products = m * m * (2 * series + min(series, _TUNED))
-    return seconds + min(compared, _MEMBERS_OF_MANY) * (2 * m**3 / _DECOMPOSITIONS + products / _PRODUCTS)
+    return seconds + min(compared, MEMBERS) * (2 * m**3 / _DECOMPOSITIONS + products / _PRODUCTS)
 
 
 def _kernels(views: Sequence[View]) -> dict[str, list[str]]:

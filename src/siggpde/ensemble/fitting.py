@@ -13,7 +13,7 @@ from torch import Tensor
 
 from siggpde.distributed.shard import Shard
 from siggpde.ensemble.all_series import AllSeries
-from siggpde.ensemble.budget import affordable, landmarks_for, landmarks_in_a_model
+from siggpde.ensemble.budget import affordable
 from siggpde.ensemble.calibration import as_one_fold, calibrated
 from siggpde.ensemble.estimate import announce
 from siggpde.ensemble.fit_checkpoint import FitCheckpoint
@@ -24,6 +24,7 @@ from siggpde.ensemble.novelty import Novelty
 from siggpde.ensemble.recipes import Recipe, kernels_of, recipes
 from siggpde.ensemble.regression import LeftOut, Regression, fit_exact
 from siggpde.ensemble.row_costs import row_seconds
+from siggpde.ensemble.sizes import MAX_LANDMARKS, MEMBERS, landmark_count, most_members
 from siggpde.ensemble.targets import Targets
 from siggpde.ensemble.view_committee import ViewCommittee, ViewMember
 from siggpde.ensemble.weight_space import WeightCommittee, without_series
@@ -36,9 +37,6 @@ from siggpde.views.defaults import KINDS, default_views
 from siggpde.views.standard import Standard
 
 log = logging.getLogger(__name__)
-
-MAX_LANDMARKS = 1500
-_MEMBERS, _FEWER_MEMBERS = 8, 5
 
 
 @dataclass(frozen=True)
@@ -74,8 +72,9 @@ def fit_view_committee(
     checkpoint = checkpoint or FitCheckpoint(None)
     earlier = checkpoint.read()
     standard = Standard.fit(batch, shard.ranks)
-    settings = replace(settings, members=settings.members or _most_members(batch, shard.total, settings))
-    most = _landmark_count(batch, shard.total, settings)
+    members = settings.members or most_members(batch, shard.total, settings.max_landmarks)
+    settings = replace(settings, members=members)
+    most = landmark_count(batch, shard.total, members, settings.max_landmarks, settings.time_limit)
     taken = choose_landmarks(batch, most, settings.seed, shard, targets.groups)
     landmarks = standard(all_gather_series(shard, taken.landmarks, batch))
     own_targets, count = targets[taken.landmarks], len(taken.landmarks)
@@ -172,22 +171,6 @@ def _remember(
         committee.novelty = Novelty.fit(variances, committee.weights, facts, labels, targets.groups)
 
 
-def _most_members(batch: SeriesBatch, total: int, settings: ViewSettings) -> int:
-    """Eight; but fewer where with these, and not with eight, all series can be landmarks of a small model."""
-    with_all, with_fewer = (_most_landmarks(batch, members, settings) for members in (_MEMBERS, _FEWER_MEMBERS))
-    return _FEWER_MEMBERS if with_all < total <= with_fewer else _MEMBERS
-
-
-def _most_landmarks(batch: SeriesBatch, members: int, settings: ViewSettings) -> int:
-    numbers = batch.values.shape[1] * (batch.channels + (0 if batch.times is None else 2))  # times are float64
-    return min(settings.max_landmarks, landmarks_in_a_model(numbers, members))
-
-
-def _landmark_count(batch: SeriesBatch, total: int, settings: ViewSettings) -> int:
-    most = _most_landmarks(batch, settings.members or _MEMBERS, settings)
-    return landmarks_for(total, most, batch.values.shape[1], batch.channels, settings.time_limit)
-
-
 def _fitted(
     views: Sequence[View], landmarks: SeriesBatch, settings: ViewSettings, started: float, bar: Progress
 ) -> tuple[list[Block], dict[str, Rows], dict[str, float]]:
@@ -249,7 +232,7 @@ def _weights(
 ) -> Tensor:
     """The weights of all recipes, most of them 0, from their log densities (K, n) of left-out series."""
     families = [recipe.family for recipe in found]
-    weights = bootstrap_weights(densities, families, settings.members or _MEMBERS, groups=compared.groups)
+    weights = bootstrap_weights(densities, families, settings.members or MEMBERS, groups=compared.groups)
     scores = (-compared.average(densities)).tolist()
     return affordable(found, scores, weights, seconds, total, settings.time_limit, landmarks)
 

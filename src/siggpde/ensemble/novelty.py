@@ -22,13 +22,14 @@ limit is :math:`H = (1 + 80 / n) M`. Beyond it a prediction is mixed with the cl
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from siggpde.distributed.shard import Shard
 from siggpde.ensemble.fact_scores import FactScores
 
 _WIDTH, _LEAST_WIDTH = 0.84, 1e-3
@@ -91,6 +92,19 @@ class Novelty:
         middle, upper = float(total.median()), float(total.quantile(_ONE))
         labels = None if labels is None else labels.cpu().long()
         return Novelty(weights, centres, widths, middle, upper, fact_scores, logs.float(), own, labels)
+
+    @staticmethod
+    def of_some(
+        most: int, weights: Tensor, facts: Tensor, shard: Shard, variances: Callable[[Tensor], Tensor], y: Tensor | None
+    ) -> Novelty:
+        """Of at most so many training series, evenly of those of all ranks. Of the series of this rank: `variances`
+        makes those (K, m) of m series from their indices (m,), and there are facts (n, F) and y (n,), those of
+        classes."""
+        rows = shard.every(most)
+        own = shard.local_index(shard.select(rows))
+        known = shard.all_gather(rows, variances(own).T).T
+        labels = None if y is None else shard.all_gather(rows, y[own])
+        return Novelty.fit(known, weights, shard.all_gather(rows, facts[own]), labels)
 
     def scores(self, variances: Tensor, facts: Tensor) -> Scores:
         """Of n new series with the variances (K, n) of their targets under the members, and their facts (n, F)."""

@@ -92,23 +92,17 @@ def fit_variational(
                 member.scale = fit_scale(member.gp, own[some], y[some], shard.ranks)
             log.info("member %d, %s: %s", index + 1, member.recipe.name, member.history)
     if batch.facts is not None:
-        committee.novelty = _novelty(committee, features, y, batch.facts, shard)
+
+        def variances(some: Tensor) -> Tensor:
+            left_out = [
+                member.scale(*left_out_latents(member.gp, own[some], y[some]))[1].mean(1)
+                for member, own in zip(committee.members, features, strict=False)
+            ]
+            return torch.stack(left_out)
+
+        labels = y if isinstance(committee.likelihood, Classification) else None
+        committee.novelty = Novelty.of_some(_SCALED, committee.weights, batch.facts, shard, variances, labels)
     return committee
-
-
-def _novelty(
-    committee: VariationalViewCommittee, features: list[Features], y: Tensor, facts: Tensor, shard: Shard
-) -> Novelty:
-    """Of at most 1000 training series without their own targets."""
-    rows, some = _every(_SCALED, shard), _some(_SCALED, shard, y)
-    variances = [
-        member.scale(*left_out_latents(member.gp, own[some], y[some]))[1].mean(1)
-        for member, own in zip(committee.members, features, strict=False)
-    ]
-    known, own_facts = (shard.all_gather(rows, part) for part in (torch.stack(variances).T, facts[some]))
-    classes = isinstance(committee.likelihood, Classification)
-    labels = shard.all_gather(rows, y[some]) if classes else None
-    return Novelty.fit(known.T, committee.weights, own_facts, labels)
 
 
 def _ascend(
@@ -124,7 +118,7 @@ def _ascend(
 ) -> History:
     history = History(schedule="natural gradients", steps={"learning": 0, "q": 0}, phase_seconds={})
     local = _some(_JOINT, shard, y)
-    learned_from = len(_every(_JOINT, shard))
+    learned_from = len(shard.every(_JOINT))
     begun = time.perf_counter()
     kept = checkpoint.read(name)
     if kept is not None:
@@ -158,14 +152,9 @@ def _ascend(
     return history
 
 
-def _every(most: int, shard: Shard) -> Tensor:
-    """At most so many of the series of all ranks, evenly."""
-    return torch.arange(0, shard.total, max(1, -(-shard.total // most)))
-
-
 def _some(most: int, shard: Shard, y: Tensor) -> Tensor:
-    """Those of them that are of this rank, as places among its own targets y."""
-    return shard.local_index(shard.select(_every(most, shard))).to(y.device)
+    """At most so many of the series of all ranks: those of this rank, as places among its own targets y."""
+    return shard.local_index(shard.select(shard.every(most))).to(y.device)
 
 
 def _late(settings: AscentSettings, shard: Shard) -> bool:

@@ -98,17 +98,15 @@ def fit_by_the_paper(
     member = Member(transform, model, origin, _best_nlpp(history), history)
     committee = Committee([member], torch.ones(1, dtype=torch.float64, device=y.device))
     if batch.facts is not None:
-        committee.novelty = _novelty(committee, batch, batch.facts, None if classes is None else y, shard)
+        committee.novelty = Novelty.of_some(
+            _SERIES_FOR_NOVELTY,
+            committee.weights,
+            batch.facts,
+            shard,
+            lambda some: committee.member_latents(batch[some])[1].mean(2),  # by the model that has seen them
+            None if classes is None else y[shard.rows],
+        )
     return committee
-
-
-def _novelty(committee: Committee, batch: SeriesBatch, facts: Tensor, labels: Tensor | None, shard: Shard) -> Novelty:
-    """Of at most 1000 training series, as the model that has seen them predicts them."""
-    rows = torch.arange(0, shard.total, max(1, -(-shard.total // _SERIES_FOR_NOVELTY)))
-    own = shard.local_index(shard.select(rows))
-    variances = committee.member_latents(batch[own])[1].mean(2)
-    known, own_facts = (shard.all_gather(rows, part) for part in (variances.T, facts[own]))
-    return Novelty.fit(known.T, committee.weights, own_facts, None if labels is None else labels[rows])
 
 
 def paper_model(paths: SeriesBatch, likelihood: Likelihood, settings: FitSettings, shard: Shard) -> SignatureGP:
