@@ -69,6 +69,7 @@ def _demo_table(result: dict[str, Any]) -> Table:
             ("trained on", f"{used['train']} series, tested on {used['test']} of other writers"),
             ("accuracy", f"{100 * trained['accuracy']:.2f} %"),
             ("NLPP", f"{trained['nlpp']:.4f}"),
+            ("unlike all training series", f"{trained['unlike']} of the {used['test']}"),
             ("time", f"{seconds['training']:.1f} s for training, {seconds['prediction']:.2f} s for prediction"),
         ],
     )

@@ -30,14 +30,17 @@ def train_demo(series: int | None = None, seed: int = 0) -> tuple[dict[str, Any]
     classifier = SigGPClassifier(random_state=seed, n_jobs=None, verbose=1, channel_names=data.channel_names)
     classifier.fit(x_train, y_train)
     trained = time.perf_counter()
-    nlpp = -float(classifier.log_likelihood(data.X_test, data.y_test).mean())
-    accuracy = float((classifier.predict(data.X_test) == data.y_test).mean())
+    probabilities, new = classifier.predict_with_newness(data.X_test)
+    assert new is not None
+    own = probabilities[np.arange(len(probabilities)), np.searchsorted(classifier.classes_, data.y_test)]
+    accuracy = float((classifier.classes_[probabilities.argmax(1)] == data.y_test).mean())
     committee = classifier.committee_
     members = [] if isinstance(committee, Committee) else members_of_views(committee)
     summary = {
         "data": {"name": data.name, "train": len(x_train), "test": len(data.X_test)},
         "accuracy": accuracy,
-        "nlpp": nlpp,
+        "nlpp": -float(np.log(own).mean()),
+        "unlike": sum(reason is not None for reason in new.unlike),
         "seconds": {"training": trained - started, "prediction": time.perf_counter() - trained},
         "members": [
             {"weight": member.weight, "kernel": member.kernel, "left_out_nlpp": member.score} for member in members
