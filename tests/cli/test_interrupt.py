@@ -118,7 +118,7 @@ def contents(folder: Path) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::siggpde.estimators.trusting.NoveltyWarning")  # the series predicted are other walks
+@pytest.mark.filterwarnings("ignore::siggpde.estimators.trusting.NoveltyWarning")  # other walks are predicted
 @pytest.mark.parametrize("likelihood", ["least_squares", "softmax"])
 def test_killed_at_fifty_moments_and_resumed(likelihood: str, folder: Path, tmp_path: Path):
     settings = [*SETTINGS, "--likelihood", likelihood, "--members", "2"]
