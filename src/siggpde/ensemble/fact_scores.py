@@ -6,7 +6,8 @@ series had 100 points, 99 is no news. In these units a series has two distances,
 
 - beyond the range of the training series, in the fact that lies farthest out;
 - to its three nearest training series, the root mean square over all facts, whose logarithm is standardised so that 1
-  is what 5 % of the training series exceed and 0 the median.
+  is what 1 % of the training series exceed and 0 the median. (5 % exceed 1 in the kernel's part: of series that are not
+  rare in their facts the kernel decides.)
 
 Training series are scored by what the others of another group say.
 """
@@ -26,6 +27,7 @@ _TENTH = 0.1
 _LEAST_SHARE = 1e-6  # of its median, below which a positive fact is taken as this
 _MISSING_UNIT = 0.05
 _NEAREST, _LEAST_DISTANCE = 3, 0.01
+_ONE = 0.99  # the quantile of left-out series at which a standardised distance is 1
 _REFERENCE = 1000
 _CHUNK = 512
 
@@ -34,7 +36,7 @@ _CHUNK = 512
 class FactScores:
     """Medians, units, and the least and greatest of every fact, four (F,); `least` (F,) is the smallest value of which
     a logarithm is taken, 0 for facts taken as they are. `reference` (m, F) are training series in these units, and
-    `middle`, `upper` the median and the 95 % quantile of their distances to each other."""
+    `middle`, `upper` the median and the 99 % quantile of their distances to each other."""
 
     medians: Tensor
     units: Tensor
@@ -57,7 +59,7 @@ class FactScores:
         own = torch.arange(len(z)) if groups is None else groups.cpu()
         rows = slice(0, _REFERENCE)
         near = _nearest(z, z[rows], own, own[rows])
-        middle, upper = float(near.median()), float(near.quantile(0.95))
+        middle, upper = float(near.median()), float(near.quantile(_ONE))
         scores = FactScores(medians, units, z.amin(0), z.amax(0), least, z[rows].float(), middle, upper)
         return scores, torch.maximum(_beyond_others(z, own), scores._standard(near))
 
