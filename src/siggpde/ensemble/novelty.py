@@ -15,7 +15,7 @@ its p-value among n left-out training series, to which the new one is joined: wi
 
 M is the largest score of left-out series (of many the 99.9 % quantile; never more than four times the 99 % quantile, so
 that a broken training series does not hide others; at least 1). Few series say little of how far others go, so the
-limit is :math:`H = (1 + 80 / n) M`. Beyond it a prediction is mixed with the class frequencies r,
+limit is :math:`H = (1 + 70 / n) M`. Beyond it a prediction is mixed with the class frequencies r,
 
 .. math:: p(c) = \rho \, p_{\mathrm{model}}(c) + (1 - \rho) \, r_c, \qquad \rho = e^{-2 (T - H)_+ / M}.
 """
@@ -39,7 +39,7 @@ _RARE = 0.001
 _FEWEST = 20  # training series, of a class or of all, that tell what is unusual
 _OUTLIER = 4.0
 _CAUTION = 2.0
-_FEW = 80
+_FEW = 70
 _ALARM = 1.25  # an alarm is at so many times H
 
 
