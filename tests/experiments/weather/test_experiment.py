@@ -9,22 +9,21 @@ from siggpde.experiments.results import Results
 from siggpde.experiments.weather.experiment import rainiest, report, run, run_method
 from siggpde.experiments.weather.windows import Windows
 
+FEW = {"views": ["linear", "path"], "members": 2, "n_features": 30}
+BOTH = {"by_size", "by_spread"}
 SMALL = {
     "data": {"train": "Train", "test": "Test", "train_every": 30, "thinned_every": 30, "block_days": 3},
     "logistic": {"strengths": [0.01]},
-    "signature": {
-        "words": 40, "members": 2, "append": ["none"], "degrees": [0, 1], "path_lengths": [4.0], "time_scales": [1.0],
-        "noises": [0.1, 1.0],
-    },
+    "paper": {"inducing": 40, "schedule": {"iterations": 30, "batch": 50, "evaluate_every": 15}},
+    "methods": {"classifier": {"settings": FEW}, "grouped": {"settings": FEW}},
     "bootstrap": {"samples": 50},
     "figure": {"year": 2024, "features": 4},
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
 def config():
     settings = merged(load_config("weather", quick=True), SMALL)
-    settings["methods"] = {k: v for k, v in settings["methods"].items() if v["kind"] != "classifier"}
     settings.pop("runs", None)
     return settings
 
@@ -62,9 +61,18 @@ def test_records(config, results):
         assert 0 < first["kept"] < 1
         assert first["thinned_day"] != second["thinned_day"]
     letters = {"time", *config["data"]["channels"]}
-    for feature in results.get("run/committee/0")["features"]:
-        assert set(feature["letters"]) <= letters
-    assert len(results.get("run/plain/0")["facts"]["members"]) == 1
+    shown = len(results.get("run/grouped/0")["band"]["low"])
+    assert shown > 100
+    for name, readings in (("grouped", {"by_spread"}), ("paper-series", BOTH), ("paper-set", BOTH)):
+        record = results.get(f"run/{name}/0")
+        assert len(record["latent"]["mean"]) == len(record["latent"]["sd"]) == shown
+        assert set(record["features"]) == readings
+        for feature in (each for features in record["features"].values() for each in features):
+            assert feature["letters"] and set(feature["letters"]) <= letters
+    series = [results.get(f"run/{name}/0")["series"] for name in ("paper-series", "paper-set")]
+    assert series[0]["minutes"] == series[1]["minutes"] and np.shape(series[0]["values"]) == (8, 36)
+    assert series[0]["values"] != series[1]["values"]
+    assert results.get("run/classifier/0")["facts"] == {} and results.get("run/grouped/0")["facts"]["groups"] > 2
 
 
 def test_run_again_computes_nothing(config, results, monkeypatch):
@@ -81,12 +89,37 @@ def test_report(config, results, monkeypatch):
     text = report(config, results)
     for method in config["methods"].values():
         assert f"| {method['name']} |" in text
-    assert "SigGPDE, committee minus logistic regression" in text
-    assert "Means over 2 runs" in text and "36 have a reading missing" in text
-    for name in ("weather-stretch", "weather-features-plain", "weather-features-committee"):
+    for difference in (
+        "SigGPClassifier, weeks as groups minus SigGPDE, the paper's model, scaled by series",
+        "SigGPDE, the paper's model, scaled by data set minus logistic regression",
+    ):
+        assert text.count(f"| {difference} |") == 2  # of both tests
+    assert "Means over 2 runs, each" in text and "36 have a reading missing" in text
+    assert "M = 40 words" in text and "three phases of 30 iterations with minibatches of 50" in text
+    for name in ("weather-stretch", "weather-features"):
         assert f"({name}.png)" in text
         for ending in ("png", "svg"):
             assert (results.folder / f"{name}.{ending}").stat().st_size > 1000
+    stretch, features = ((results.folder / f"weather-{n}.svg").read_text() for n in ("stretch", "features"))
+    assert stretch.count("scaled by series") and stretch.count("probability of rain, SigGPClassifier")
+    assert all(f"scaled by series: words by {measure}" in features for measure in ("|m|", "sd × |m|"))
+
+
+def test_report_says_how_many_runs_each_row_has(config, results, tmp_path):
+    pytest.importorskip("matplotlib").use("Agg")
+    fewer = Results(tmp_path, config)
+    for key, record in results.records().items():
+        if key != "run/paper-set/1":
+            fewer.put(key, record)
+    assert "Means over 2 runs, of SigGPDE, the paper's model, scaled by data set over 1, each" in report(config, fewer)
+
+
+def test_report_of_baselines_alone(config, results, tmp_path):
+    alone = Results(tmp_path, config)
+    for key in ("test", "run/climatology/0", "run/logistic/0"):
+        alone.put(key, results.get(key))
+    text = report(config, alone)
+    assert "| logistic regression |" in text and "difference" not in text and "M = " not in text
 
 
 def test_report_of_nothing(config, tmp_path):
@@ -98,17 +131,6 @@ def test_unknown_kind(config, data, monkeypatch):
     monkeypatch.setenv("SIGGPDE_DATA", str(data))
     with pytest.raises(ValueError, match="'tarot', which is none of climatology"):
         run_method(config | {"methods": {"cards": {"name": "x", "kind": "tarot"}}}, "cards", 0)
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::siggpde.estimators.trusting.NoveltyWarning")  # the test is of other months
-def test_defaults_of_the_classifier(config, data, monkeypatch):
-    monkeypatch.setenv("SIGGPDE_DATA", str(data))
-    methods = load_config("weather", quick=True)["methods"]
-    alone = run_method(config | {"methods": methods}, "classifier", 0)
-    grouped = run_method(config | {"methods": methods}, "grouped", 0)
-    assert np.isfinite(alone["natural"]).all() and np.isfinite(grouped["natural"]).all()
-    assert alone["facts"] == {} and grouped["facts"]["groups"] > 2
 
 
 def windows_at(days, wet_days):

@@ -1,4 +1,4 @@
-"""The report of the weather experiment: scores with intervals, the features, the figures."""
+"""The report of the weather experiment: scores with intervals, what models say of a week, their features."""
 
 from __future__ import annotations
 
@@ -8,19 +8,12 @@ import numpy as np
 
 from siggpde.experiments.markdown import duration, markdown_table
 from siggpde.experiments.results import Record, Results
-from siggpde.experiments.weather.figures import draw_features, draw_stretch
+from siggpde.experiments.weather.descriptions import describe_features, describe_stretch
 from siggpde.experiments.weather.scores import MEASURES, Estimate, Forecasts, bootstrap, to_natural
 
 _HEADINGS = {"accuracy": "accuracy %", "nlpp": "NLPP", "auc": "AUC", "brier": "Brier"}
 _PERCENTAGES = {"accuracy"}
 _DAY = 24 * 60
-_READING = (
-    "How to read features: one letter is the level of a channel at the end of the window (of a variation: how much the "
-    "channel went up and down). a–time is the mean level of a, a–time–time the same with more weight to early readings "
-    "and time–a the change of a with more weight to late ones; a–b is the change of b weighted by where a was when it "
-    'happened. All are divided by the norm of all features, so that "time" says how little else a window holds. '
-    '"Before rain": the mean of the feature before rain minus its mean otherwise, in standard deviations.'
-)
 
 
 def write_report(config: dict[str, Any], results: Results) -> str:
@@ -39,13 +32,11 @@ def write_report(config: dict[str, Any], results: Results) -> str:
         by_method = {name: [sample(record, test) for record in records] for name, records in runs.items()}
         single, pairs = bootstrap(by_method, **config["bootstrap"])
         sections += [title, _scores(names, single), _differences(config, names, pairs)]
-    sections.append(_intervals(config, runs))
-    ours = [name for name in names if config["methods"][name]["kind"] == "signature"]
-    if ours:
-        sections += [_stretch(config, results, runs[ours[-1]][0], test), _READING]
-    for name in ours:
-        sections += _features(names[name], name, results, runs[name][0])
-    sections.append(_costs(names, runs))
+    sections.append(_intervals(config, names, runs))
+    told = {name: records[0] for name, records in runs.items() if "latent" in records[0]}
+    if told:
+        sections += [describe_stretch(config, results, told, test), *describe_features(config, results, told)]
+    sections += [_training(config, names, runs), _costs(names, runs)]
     sections.append("\n".join(f"- {note}" for note in config.get("notes", [])))
     return "\n\n".join(section for section in sections if section) + "\n"
 
@@ -88,11 +79,17 @@ def _scores(names: dict[str, str], single: dict[str, dict[str, Estimate]]) -> st
 
 
 def _differences(config: dict[str, Any], names: dict[str, str], pairs: dict[tuple[str, str], Estimate]) -> str:
-    rows = [
-        [f"{names[one]} minus {names[other]}", _cell(estimate, "nlpp", sign="+")]
-        for (one, other), estimate in pairs.items()
-        if config["methods"][one]["kind"] == "signature" and config["methods"][other]["kind"] != "signature"
+    """Those of the classifier with groups and every other method, then those of the paper's model and the baselines."""
+    kinds = {name: config["methods"][name]["kind"] for name in names}
+    grouped = [name for name in names if config["methods"][name].get("groups", False)]
+    wanted = [(one, other) for one in grouped for other in names if other not in grouped]
+    wanted += [
+        (one, other)
+        for one in names
+        for other in names
+        if kinds[one] == "paper" and kinds[other] in ("climatology", "logistic")
     ]
+    rows = [[f"{names[one]} minus {names[other]}", _cell(pairs[one, other], "nlpp", sign="+")] for one, other in wanted]
     return markdown_table(["difference in NLPP", "below 0: the first is better"], rows) if rows else ""
 
 
@@ -104,39 +101,33 @@ def _cell(estimate: Estimate, measure: str, sign: str = "") -> str:
     return f"{value} [{low}, {high}]"
 
 
-def _intervals(config: dict[str, Any], runs: dict[str, list[Record]]) -> str:
+def _intervals(config: dict[str, Any], names: dict[str, str], runs: dict[str, list[Record]]) -> str:
     count = max(len(records) for records in runs.values())
+    fewer = [f"{names[name]} over {len(records)}" for name, records in runs.items() if len(records) < count]
     return (
-        f"Means over {count} run{'s' if count > 1 else ''}, each with dry windows of its own; in brackets intervals of "
-        f"{config['bootstrap']['level']:.0%} by a bootstrap over days, {config['bootstrap']['samples']} samples, the "
-        "same days for all methods."
+        f"Means over {count} run{'s' if count > 1 else ''}{''.join(f', of {each}' for each in fewer)}, each with dry "
+        f"windows of its own; in brackets intervals of {config['bootstrap']['level']:.0%} by a bootstrap over days, "
+        f"{config['bootstrap']['samples']} samples, the same days for all methods."
     )
 
 
-def _stretch(config: dict[str, Any], results: Results, record: Record, test: Record) -> str:
-    first, last = test["stretch"]
-    days = np.array(test["minutes"]) // _DAY
-    shown = (days >= first) & (days <= last)
-    minutes, rain = np.array(test["minutes"])[shown], np.array(test["rain"])[shown]
-    ends = (np.array(record["band"][end]) for end in ("low", "high"))
-    curves = [to_natural(values, record["kept"]) for values in (np.array(record["natural"])[shown], *ends)]
-    files = draw_stretch(minutes, rain, *curves, more_than=config["data"]["more_than"], folder=results.folder)
-    return f"![Probability of rain along the test, with the rain that fell]({files[0]})"
-
-
-def _features(title: str, name: str, results: Results, record: Record) -> list[str]:
-    features = record["features"]
-    files = draw_features(features, title, results.folder, f"weather-features-{name}")
-    rows = [[each["name"], f"{each['share']:.2%}", _signed(each["before_rain"])] for each in features]
-    return [
-        f"{title}, the {len(rows)} most important signature features of the first run:",
-        markdown_table(["feature", "share of the importance", "before rain"], rows),
-        f"![{title}: the most important signature features]({files[0]})",
-    ]
-
-
-def _signed(value: float | None) -> str:
-    return "–" if value is None else f"{value:+.2f}"
+def _training(config: dict[str, Any], names: dict[str, str], runs: dict[str, list[Record]]) -> str:
+    """How the paper's model was trained, with the numbers of these settings."""
+    paper = [name for name in runs if config["methods"][name]["kind"] == "paper"]
+    if not paper:
+        return ""
+    settings, schedule = config["paper"], config["paper"]["schedule"]
+    parts = []
+    for name in paper:
+        facts = [record["facts"] for record in runs[name]]
+        step = np.mean([np.mean(list(each["seconds_per_iteration"].values())) for each in facts])
+        nlpp = np.mean([each["validation_nlpp"] for each in facts])
+        parts.append(f"{names[name]}: {duration(float(step))} of CPU an iteration, validation NLPP {nlpp:.4f}")
+    return (
+        f"The paper's model has M = {settings['inducing']} words and is trained for three phases of "
+        f"{schedule['iterations']} iterations with minibatches of {schedule['batch']}; {settings['validation']:.0%} of "
+        f"the weeks are its validation part. {'; '.join(parts)}."
+    )
 
 
 def _costs(names: dict[str, str], runs: dict[str, list[Record]]) -> str:
