@@ -101,8 +101,13 @@ def test_report(config, results, monkeypatch):
         for ending in ("png", "svg"):
             assert (results.folder / f"{name}.{ending}").stat().st_size > 1000
     stretch, features = ((results.folder / f"weather-{n}.svg").read_text() for n in ("stretch", "features"))
-    assert stretch.count("scaled by series") and stretch.count("probability of rain, SigGPClassifier")
-    assert all(f"scaled by series: words by {measure}" in features for measure in ("|m|", "sd × |m|"))
+    assert "a window scaled by data set" in stretch and "probability of rain, SigGPClassifier" in stretch
+    assert stretch.count("posterior mean of the latent") == 3
+    assert [features.count(f"words, share of {measure} -->") for measure in ("|m|", "sd × |m|", "sd × |weight|")] == [
+        2,
+        2,
+        1,
+    ]
 
 
 def test_report_says_how_many_runs_each_row_has(config, results, tmp_path):

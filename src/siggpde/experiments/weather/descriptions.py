@@ -31,16 +31,14 @@ def describe_stretch(config: dict[str, Any], results: Results, told: dict[str, R
     shown = (days >= first) & (days <= last)
     paper = {name: record for name, record in told.items() if "series" in record}
     ours = {name: record for name, record in told.items() if "band" in record}
-    panels = []
-    if paper:
-        curves = [_latent(_short(config, name), record) for name, record in paper.items()]
-        panels.append(("posterior mean of the latent, the paper's model", curves))
+    panels = [
+        Curve.of_latent(f"posterior mean of the latent, {config['methods'][name]['name']}", **record["latent"])
+        for name, record in told.items()
+    ]
     for name, record in ours.items():
-        title = config["methods"][name]["name"]
-        panels.append((f"posterior mean of the latent, {title}", [_latent(title, record)]))
         natural = [np.array(record["natural"])[shown], *(np.array(record["band"][end]) for end in ("low", "high"))]
-        chances = Curve.of_log_odds(title, *(to_natural(values, record["kept"]) for values in natural))
-        panels.append((f"probability of rain, {title}", [chances]))
+        corrected = [to_natural(values, record["kept"]) for values in natural]
+        panels.append(Curve.of_log_odds(f"probability of rain, {config['methods'][name]['name']}", *corrected))
     stretch = Stretch(
         minutes=np.array(test["minutes"])[shown],
         rain=np.array(test["rain"])[shown],
@@ -48,7 +46,11 @@ def describe_stretch(config: dict[str, Any], results: Results, told: dict[str, R
         channels=config["data"]["channels"],
         entering=next((record["series"]["minutes"] for record in paper.values()), 0),
         series=[
-            (f"a window {_short(config, name)}", np.array(record["series"]["values"])) for name, record in paper.items()
+            (
+                f"a window scaled by {'series' if config['methods'][name]['each'] else 'data set'}",
+                np.array(record["series"]["values"]),
+            )
+            for name, record in paper.items()
         ],
         panels=panels,
     )
@@ -61,10 +63,6 @@ def describe_stretch(config: dict[str, Any], results: Results, told: dict[str, R
     )
 
 
-def _latent(name: str, record: Record) -> Curve:
-    return Curve.of_latent(name, *(np.array(record["latent"][key]) for key in ("mean", "sd")))
-
-
 def describe_features(config: dict[str, Any], results: Results, told: dict[str, Record]) -> list[str]:
     """A table of the words of every model and reading, and one figure with a row for each model."""
     rows, sections = [], [_READING]
@@ -73,9 +71,8 @@ def describe_features(config: dict[str, Any], results: Results, told: dict[str, 
         short = _short(config, name)
         for reading, features in record["features"].items():
             measure = "|m|" if reading == "by_size" else "sd × |m|" if "series" in record else _OURS
-            panels.append(
-                Bars(f"{short}: words by {measure}", f"share of {measure}", [(f["name"], f["share"]) for f in features])
-            )
+            shares = [(each["name"], each["share"]) for each in features]
+            panels.append(Bars(short, f"words, share of {measure}", shares))
             cells = [[each["name"], f"{each['share']:.2%}", _signed(each["before_rain"])] for each in features]
             sections += [
                 f"{title}, the first {len(cells)} words by {measure}, of the first run:",
@@ -83,7 +80,7 @@ def describe_features(config: dict[str, Any], results: Results, told: dict[str, 
             ]
         if "channels" in record:
             shares = list(record["channels"].items())[: config["figure"]["features"]]
-            panels.append(Bars(f"{short}: channels", f"share of {_OURS}", shares))
+            panels.append(Bars(short, f"channels, share of {_OURS}", shares))
         rows.append(panels)
     files = draw_features(rows, results.folder)
     return [*sections, f"![The most important words of the first run, by two readings]({files[0]})"]
@@ -93,8 +90,8 @@ def _short(config: dict[str, Any], name: str) -> str:
     """What tells a model that is described from the others."""
     options = config["methods"][name]
     if options["kind"] != "paper":
-        return "weeks as groups"
-    return "scaled by series" if options["each"] else "scaled by data set"
+        return "SigGPClassifier"
+    return f"the paper's model, scaled by {'series' if options['each'] else 'data set'}"
 
 
 def _signed(value: float | None) -> str:

@@ -14,11 +14,10 @@ from siggpde.experiments.markdown import save_figure
 from siggpde.explain import Importance
 from siggpde.plots import plot_importance
 
-_BLUE, _GREEN, _GREY, _RAIN, _WET = "#3b6fb6", "#2f8f5b", "#8a8a8a", "#9db8d9", "#d9752b"
+_BLUE, _GREY, _RAIN, _WET = "#3b6fb6", "#8a8a8a", "#9db8d9", "#d9752b"
 _CHANNELS = ("#3b6fb6", "#d9752b", "#2f8f5b", "#8a4fa3", "#b5a21b", "#5bb5c9", "#8a8a8a")
 _HOUR = np.timedelta64(60, "m")
 _WITHIN = 1.645  # standard deviations on both sides that hold 90 % of a normal distribution
-_ASIDE = {"frameon": False, "fontsize": "small", "borderaxespad": 0.2}
 
 
 class Curve(NamedTuple):
@@ -30,9 +29,10 @@ class Curve(NamedTuple):
     high: np.ndarray
 
     @staticmethod
-    def of_latent(name: str, mean: np.ndarray, spread: np.ndarray) -> Curve:
+    def of_latent(name: str, mean: Sequence[float], sd: Sequence[float]) -> Curve:
         """Posterior mean and 90 % of the posterior of a latent."""
-        return Curve(name, mean, mean - _WITHIN * spread, mean + _WITHIN * spread)
+        middle, half = np.array(mean), _WITHIN * np.array(sd)
+        return Curve(name, middle, middle - half, middle + half)
 
     @staticmethod
     def of_log_odds(name: str, middle: np.ndarray, low: np.ndarray, high: np.ndarray) -> Curve:
@@ -45,7 +45,7 @@ class Stretch:
     """Some days of the test: stamps in minutes and rain of the hour after them in mm, (n,), and what models say.
 
     `series` are windows as they enter models, each with a title, (1 + channels, length) with time first, for the stamp
-    `entering`; `panels` are titles with the curves they show.
+    `entering`; `panels` are the curves to draw under each other.
     """
 
     minutes: np.ndarray
@@ -54,7 +54,7 @@ class Stretch:
     channels: Sequence[str]
     entering: int
     series: list[tuple[str, np.ndarray]]
-    panels: list[tuple[str, list[Curve]]]
+    panels: list[Curve]
 
 
 def draw_stretch(stretch: Stretch, folder: Path) -> list[str]:
@@ -62,15 +62,15 @@ def draw_stretch(stretch: Stretch, folder: Path) -> list[str]:
     from matplotlib import pyplot  # noqa: PLC0415 - not everybody has it
 
     rows = len(stretch.panels) + 1
-    heights = ([2.6] if stretch.series else []) + [2.1 * rows]
+    heights = ([2.6] if stretch.series else []) + [1.9 * rows]
     figure = pyplot.figure(figsize=(9, sum(heights)), layout="constrained")
     parts: Any = figure.subfigures(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0]
     letters = iter("abcdefgh")
     if stretch.series:
         _draw_series(parts[0], stretch, next(letters))
     axes = np.atleast_1d(parts[-1].subplots(rows, 1, sharex=True))
-    for ax, (title, curves) in zip(axes[:-1], stretch.panels, strict=True):
-        _draw_curves(ax, stretch, f"({next(letters)}) {title}", curves)
+    for ax, curve in zip(axes[:-1], stretch.panels, strict=True):
+        _draw_curve(ax, stretch, curve, next(letters))
     _draw_rain(axes[-1], stretch, f"({next(letters)}) rain of the hour, mm")
     for ax in figure.axes:
         ax.spines[["top", "right"]].set_visible(False)
@@ -88,23 +88,19 @@ def _draw_series(part: Any, stretch: Stretch, letter: str) -> None:
         ax.set_xlabel(f"hours before {when:%H:%M on %-d %b %Y}", fontsize="small")
         ax.tick_params(labelsize="small")
     axes[0].set_title(f"({letter}) {stretch.series[0][0]}", loc="left", fontsize="small")
-    axes[-1].legend(loc="upper left", bbox_to_anchor=(1.02, 1.0), **_ASIDE)
+    axes[-1].legend(loc="upper left", bbox_to_anchor=(1.02, 1.0), frameon=False, fontsize="small")
 
 
-def _draw_curves(ax: Any, stretch: Stretch, title: str, curves: list[Curve]) -> None:
+def _draw_curve(ax: Any, stretch: Stretch, curve: Curve, letter: str) -> None:
     when: Any = stretch.minutes.astype("datetime64[m]")
     for moment in when[stretch.rain > stretch.more_than]:
         ax.axvspan(moment, moment + _HOUR, color=_WET, alpha=0.25, linewidth=0)
     # A forecast is drawn in the middle of the hour it is for; the line breaks where windows are missing.
     middle, gaps = when + _HOUR // 2, np.diff(stretch.minutes) > 60
-    for curve, colour in zip(curves, (_BLUE, _GREEN), strict=False):
-        for run in np.split(np.arange(len(when)), np.flatnonzero(gaps) + 1):
-            label = curve.name if run[0] == 0 else None
-            ax.fill_between(middle[run], curve.low[run], curve.high[run], color=colour, alpha=0.2, linewidth=0)
-            ax.plot(middle[run], curve.middle[run], color=colour, linewidth=1.3, label=label)
-    if len(curves) > 1:
-        ax.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=len(curves), **_ASIDE)
-    ax.set_title(title, loc="left", fontsize="small")
+    for run in np.split(np.arange(len(when)), np.flatnonzero(gaps) + 1):
+        ax.fill_between(middle[run], curve.low[run], curve.high[run], color=_BLUE, alpha=0.2, linewidth=0)
+        ax.plot(middle[run], curve.middle[run], color=_BLUE, linewidth=1.3)
+    ax.set_title(f"({letter}) {curve.name}", loc="left", fontsize="small")
     ax.tick_params(labelsize="small")
 
 
@@ -145,5 +141,6 @@ def draw_features(rows: Sequence[Sequence[Bars]], folder: Path) -> list[str]:
             ax.set_title(panel.title, loc="left", fontsize="small")
             ax.set_xlabel(panel.measure, fontsize="small")
             ax.tick_params(labelsize="small")
-            ax.locator_params(axis="x", nbins=5)  # percentages with decimals are wide
+            ax.locator_params(axis="x", nbins=5)
+            ax.xaxis.set_major_formatter(lambda share, _: f"{100 * share:g}%")
     return save_figure(figure, folder, "weather-features")
