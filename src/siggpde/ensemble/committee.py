@@ -3,10 +3,9 @@
 A few hundred series do not decide which way of making paths is the best. The committee keeps the best model of each of
 several kinds; its predictive distribution is a mixture,
 
-    p(y | x) = sum_k w_k p_k(y | x),
+    p(y | x) = sum_k w_k p_k(y | x).
 
-with the weights of `ensemble.stacking`. Class probabilities are sharpened, p^s / sum p^s, and the tails of regressions
-recalibrated (`ensemble.recalibration`).
+Class probabilities are sharpened, p^s / sum p^s, and the tails of regressions recalibrated (`ensemble.recalibration`).
 """
 
 from __future__ import annotations

@@ -33,10 +33,7 @@ Result = TypeVar("Result", bound=Scored)
 
 @dataclass(frozen=True, eq=False)
 class Trial(Generic[Result]):
-    """A candidate tried: its transform, channel scales theta (channels,) and words, and the result on series left out.
-
-    Series are left out one at a time (`LeaveOneOut`) or by blocks (the weather experiment).
-    """
+    """A candidate tried: its transform, channel scales theta (channels,), words, and the result on series left out."""
 
     candidate: Candidate
     transform: PathTransform
