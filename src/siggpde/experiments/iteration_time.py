@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from statistics import mean
+
 import torch
 from torch import Tensor
 
@@ -18,15 +20,23 @@ def iteration_seconds(
     model: AnyGP, cache: SignatureCache | PathStore, y: Tensor, batch: int, iterations: int, learn: bool
 ) -> float:
     """CPU seconds of one iteration, the mean of `iterations` after a first one; with `learn` also of the kernel."""
+    return mean(iteration_times(model, cache, y, batch, iterations, learn))
+
+
+def iteration_times(
+    model: AnyGP, cache: SignatureCache | PathStore, y: Tensor, batch: int, iterations: int, learn: bool
+) -> list[float]:
+    """CPU seconds of each of `iterations` iterations after a first one; with `learn` also of the kernel."""
     nothing = torch.empty(0, dtype=torch.int64)
     trainer = Trainer(model, cache, y, torch.arange(len(y)), nothing, History(), torch.Generator().manual_seed(0))
     endless = 10**9  # no evaluation falls into the timing
     phase = NadamPhase("", "train", learn, PaperSchedule(iterations=endless, batch=batch, evaluate_every=endless))
     phase.begin(trainer)
     phase.prepare(trainer)
-    for iteration in range(iterations + 1):
-        if iteration == 1:
-            trainer.history.step_seconds.clear()
+    seconds = []
+    for _ in range(iterations + 1):
+        trainer.history.step_seconds.clear()
         phase.iterate(trainer)
+        seconds.append(trainer.history.step_seconds[""])
         trainer.iteration += 1
-    return trainer.history.step_seconds[""] / iterations
+    return seconds[1:]

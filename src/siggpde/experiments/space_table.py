@@ -1,0 +1,122 @@
+"""The paper's table of space complexities, measured: peak memory of the parts of an iteration and how it grows.
+
+Twice: with every number of the recursions stored for the reverse pass, as the algorithms are written and as the orders
+count, and as it is here, where the core and the tiles of the baselines compute numbers again instead of storing them.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from siggpde.experiments.growth import Plan, Row, growth_panels, growth_table
+from siggpde.experiments.iteration_parts import METHODS
+from siggpde.experiments.markdown import save_figure
+from siggpde.experiments.peak_memory import STORED, measurable, space_of
+from siggpde.experiments.results import Results
+
+_NOISE = 0.5  # MiB: two measurements of the same differ by less
+_STORING = ("siggpde-torch", "gpsig-it", "gpsig-is")
+_OURS = ("siggpde", "gpsig-it", "gpsig-is")
+
+_PARAMETERS = [
+    ("gpsig-it", "GPSig-IT", "n² M d"),
+    ("gpsig-is", "GPSig-IS", "n M d"),
+]
+_ALL_STORED = [
+    Row("C_uu, SigGPDE: the identity", "siggpde-torch", (), "–"),
+    Row("C_uu, GPSig-IT", "gpsig-it", ("C_uu",), "n² M²"),
+    Row("C_uu, GPSig-IS", "gpsig-is", ("C_uu",), "n² M² c n"),
+    Row("C_fu, SigGPDE", "siggpde-torch", ("C_fu",), "M B"),
+    Row("C_fu, SigGPDE, signatures computed", "siggpde-torch", ("signatures",), "M B l"),
+    Row("C_fu, GPSig-IT", "gpsig-it", ("C_fu",), "n² M B l"),
+    Row("C_fu, GPSig-IS", "gpsig-is", ("C_fu",), "M B l n c n"),
+    Row("diag C_ff, SigGPDE", "siggpde-torch", ("diag C_ff",), "B l²"),
+    Row("diag C_ff, GPSig", "gpsig-it", ("diag C_ff",), "B l² c n"),
+    Row("inducing parameters, SigGPDE: none", "siggpde-torch", (STORED,), "–"),
+    *(Row(f"inducing parameters, {name}", method, (STORED,), order) for method, name, order in _PARAMETERS),
+]
+_AS_HERE = [
+    Row("C_uu, SigGPDE: the identity", "siggpde", (), "–"),
+    Row("C_uu, GPSig-IT", "gpsig-it", ("C_uu",), "n M² + tile"),
+    Row("C_uu, GPSig-IS", "gpsig-is", ("C_uu",), "n M² + tile"),
+    Row("C_fu, SigGPDE", "siggpde", ("C_fu",), "M B"),
+    Row("C_fu, SigGPDE, signatures computed", "siggpde", ("signatures",), "M B"),
+    Row("C_fu, GPSig-IT", "gpsig-it", ("C_fu",), "n M B + tile"),
+    Row("C_fu, GPSig-IS", "gpsig-is", ("C_fu",), "n M B + tile"),
+    Row("diag C_ff, SigGPDE", "siggpde", ("diag C_ff",), "l"),
+    Row("diag C_ff, GPSig", "gpsig-it", ("diag C_ff",), "n B + tile"),
+    Row("inducing parameters, SigGPDE: none", "siggpde", (STORED,), "–"),
+    *(Row(f"inducing parameters, {name}", method, (STORED,), order) for method, name, order in _PARAMETERS),
+]
+
+
+def plans(config: dict[str, Any]) -> tuple[Plan, Plan, Plan]:
+    """Sizes with everything stored; as it is here; and larger ones of SigGPDE."""
+    stored, here, large = config["stored"], config["tiled"], config["large"]
+    return (
+        Plan("space/stored", stored["base"], stored["grow"]),
+        Plan("space/tiled", here["base"], here["grow"]),
+        Plan("space/tiled", large["base"], large["grow"]),
+    )
+
+
+def run(config: dict[str, Any], results: Results) -> None:
+    """Every method at every size, each in a process of its own, where the operating system can say what it took."""
+    if not measurable():
+        return
+    stored, here, large = plans(config)
+    tasks = [(stored, method, size, False) for method in _STORING for size in stored.sizes()]
+    tasks += [(here, method, size, True) for method in _OURS for size in here.sizes()]
+    tasks += [(large, "siggpde", size, True) for size in large.sizes()]
+    for plan, method, size, tiled in tasks:
+        results.once(plan.key(method, size), partial(space_of, method, size, tiled=tiled))
+
+
+def report(config: dict[str, Any], results: Results) -> str:
+    if not results.records("space/"):
+        return "## Space\n\nPeak memory is measured on Linux only.\n"
+    stored, here, large = plans(config)
+    first = growth_table(results, _ALL_STORED, stored, _mebibytes, _largest, least=_NOISE)
+    second = growth_table(results, _AS_HERE, here, _mebibytes, _largest, others={"siggpde": large}, least=_NOISE)
+    return (
+        "## Space\n\nMiB by which the memory of a fresh process grows to its peak during value and gradient, and the "
+        "exponent of its growth, as for time; inducing parameters are what stays. Less than "
+        f"{_NOISE} MiB is shown as 0, and exponents rest on larger figures only.\n\n"
+        f"With everything stored that the reverse pass needs, as the algorithms are written, SigGPDE in plain torch; "
+        f"at the base {stored.spoken()}:\n\n{first}\n\n"
+        f"As it is here: SigGPDE by the core, GPSig in tiles that are computed again for the reverse pass; at the base "
+        f"{here.spoken()}, exponents of SigGPDE around {large.spoken()}:\n\n{second}\n\n"
+        f"![growth of memory]({_figure(stored, here, results)})\n"
+    )
+
+
+def _mebibytes(value: float) -> str:
+    return f"{value:.1f}"
+
+
+def _largest(record: dict[str, float], parts: tuple[str, ...]) -> float:
+    """The largest of some parts: they come one after the other, and what one took is free for the next."""
+    return max((record[part] for part in parts if part in record), default=0.0)
+
+
+def _peak(record: dict[str, float]) -> float | None:
+    value = max(record.values())
+    return value if value >= _NOISE else None
+
+
+def _figure(stored: Plan, here: Plan, results: Results) -> str:
+    """The largest part against each size: everything stored above, as it is here below."""
+    from matplotlib import pyplot  # noqa: PLC0415 - not everybody has it
+
+    columns = max(len(stored.grow), len(here.grow))
+    figure, axes = pyplot.subplots(2, columns, figsize=(2.7 * columns, 5.8), layout="constrained", sharey="row")
+    above = {method: METHODS[method] for method in _STORING}
+    below = {method: METHODS[method] for method in _OURS}
+    growth_panels(axes[0], results, stored, above, _peak, "peak MiB, everything stored")
+    growth_panels(axes[1], results, here, below, _peak, "peak MiB, as it is here")
+    known = {}
+    for ax in (axes[0][0], axes[1][0]):
+        known |= dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
+    figure.legend(known.values(), known.keys(), loc="outside lower center", ncols=4, frameon=False)
+    return save_figure(figure, results.folder, "complexity-space")[0]
