@@ -110,11 +110,16 @@ def _figure(stored: Plan, here: Plan, results: Results) -> str:
     from matplotlib import pyplot  # noqa: PLC0415 - not everybody has it
 
     columns = max(len(stored.grow), len(here.grow))
-    figure, axes = pyplot.subplots(2, columns, figsize=(2.7 * columns, 5.8), layout="constrained", sharey="row")
+    figure, axes = pyplot.subplots(
+        2, columns, figsize=(2.7 * columns, 5.8), layout="constrained", sharey="row", squeeze=False
+    )
+    for row, plan in zip(axes, (stored, here), strict=True):
+        for unused in row[len(plan.grow) :]:
+            unused.set_axis_off()
     above = {method: METHODS[method] for method in _STORING}
     below = {method: METHODS[method] for method in _OURS}
-    growth_panels(axes[0], results, stored, above, _peak, "peak MiB, everything stored")
-    growth_panels(axes[1], results, here, below, _peak, "peak MiB, as it is here")
+    growth_panels(axes[0][: len(stored.grow)], results, stored, above, _peak, "peak MiB, everything stored")
+    growth_panels(axes[1][: len(here.grow)], results, here, below, _peak, "peak MiB, as it is here")
     known = {}
     for ax in (axes[0][0], axes[1][0]):
         known |= dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
