@@ -10,6 +10,7 @@ from typing import Any
 
 from siggpde.experiments.iteration_parts import Size
 from siggpde.experiments.markdown import markdown_table
+from siggpde.experiments.passes import least
 from siggpde.experiments.results import Results
 
 COLOURS = {"siggpde": "#3b6fb6", "siggpde-torch": "#3f9c6b", "gpsig-it": "#d9752b", "gpsig-is": "#8a4fa3"}
@@ -38,11 +39,15 @@ class Plan:
     def key(self, method: str, size: Size) -> str:
         return f"{self.name}/{method}/" + " ".join(f"{letter}={value}" for letter, value in vars(size).items())
 
+    def record(self, results: Results, method: str, size: Size) -> dict[str, float] | None:
+        """What was measured, the least of all passes."""
+        return least(results, self.key(method, size))
+
     def points(self, results: Results, method: str, letter: str, value_of: Value) -> list[tuple[float, float]]:
         """Sizes and what was measured at them, in order, where there is something."""
         found = []
         for value in self.grow.get(letter, []):
-            record = results.get(self.key(method, self.size(letter, value)))
+            record = self.record(results, method, self.size(letter, value))
             measured = None if record is None else value_of(record)
             if measured is not None:
                 found.append((float(value), measured))
@@ -102,11 +107,11 @@ def growth_table(
     total: Callable[[dict[str, float], tuple[str, ...]], float | None],
     *,
     others: dict[str, Plan] | None = None,
-    least: float = 0.0,
+    noise: float = 0.0,
 ) -> str:
     """A row for each of `rows`: its order, what it takes at the base of the plan, and exponents in every size.
 
-    Exponents of the methods in `others` come from plans of their own. Values below `least` are noise: they are 0, and
+    Exponents of the methods in `others` come from plans of their own. Values up to `noise` are noise: they are 0, and
     no exponent rests on them.
     """
     letters, lines = list(plan.grow), []
@@ -117,15 +122,15 @@ def growth_table(
 
         def certain(record: dict[str, float], parts: tuple[str, ...] = row.parts) -> float | None:
             value = total(record, parts)
-            return None if value is None or value < max(least, 1e-12) else value
+            return None if value is None or value <= noise else value
 
-        record = results.get(plan.key(row.method, Size(**plan.base)))
+        record = plan.record(results, row.method, Size(**plan.base))
         at_base = None if record is None else measured(record)
         own = (others or {}).get(row.method, plan)
         cells = [
             exponent_cell(own.points(results, row.method, letter, certain), letter, row.order) for letter in letters
         ]
-        text = "–" if at_base is None else "0" if at_base <= least else spoken(at_base)
+        text = "–" if at_base is None else "0" if at_base <= noise else spoken(at_base)
         lines.append([row.name, row.order, text, *cells])
     return markdown_table(["part", "order", "at the base", *(f"in {letter}" for letter in letters)], lines)
 

@@ -18,6 +18,7 @@ from siggpde.baselines import gpsig
 from siggpde.experiments.iteration_parts import Size, series
 from siggpde.experiments.iteration_time import iteration_times
 from siggpde.experiments.markdown import duration, markdown_table
+from siggpde.experiments.passes import least, measure
 from siggpde.experiments.peak_memory import in_fresh_process, measurable, peak_growth
 from siggpde.experiments.results import Results
 from siggpde.experiments.time_table import load_average, spoken_load
@@ -49,12 +50,12 @@ _QUOTED = {
 Seconds = dict[str, float]  # `fixed` and `moving`: with the kernel fixed, and with the kernel learned
 
 
-def run(config: dict[str, Any], results: Results) -> None:
+def run(config: dict[str, Any], results: Results, number: int) -> None:
     settings = config["iteration"]
     for case, sizes in settings["sizes"].items():
         for method in _NAMES:
             task = partial(_measure, method, sizes, settings["squared"], settings["iterations"])
-            results.once(f"iteration/{method}/{case}", task)
+            measure(results, f"iteration/{method}/{case}", number, task)
             if measurable():
                 peak = partial(in_fresh_process, _peak, method, sizes, settings["squared"])
                 results.once(f"peak/{method}/{case}", peak)
@@ -119,7 +120,7 @@ def report(config: dict[str, Any], results: Results) -> str:
     cases = list(settings["sizes"])
     quoted = {name: {case: _as_seconds(pair) for case, pair in row.items()} for name, row in settings["quoted"].items()}
     measured = {
-        method: {case: record for case in cases if (record := results.get(f"iteration/{method}/{case}")) is not None}
+        method: {case: record for case in cases if (record := least(results, f"iteration/{method}/{case}")) is not None}
         for method in _NAMES
     }
     rows = [[name, *(_cell(measured[method].get(case)) for case in cases)] for method, name in _NAMES.items()]

@@ -61,9 +61,9 @@ def plans(config: dict[str, Any]) -> tuple[Plan, Plan, Plan]:
     )
 
 
-def run(config: dict[str, Any], results: Results) -> None:
+def run(config: dict[str, Any], results: Results, number: int) -> None:
     """Every method at every size, each in a process of its own, where the operating system can say what it took."""
-    if not measurable():
+    if number > 0 or not measurable():  # memory is the same in every pass
         return
     stored, here, large = plans(config)
     tasks = [(stored, method, size, False) for method in _STORING for size in stored.sizes()]
@@ -77,8 +77,8 @@ def report(config: dict[str, Any], results: Results) -> str:
     if not results.records("space/"):
         return "## Space\n\nPeak memory is measured on Linux only.\n"
     stored, here, large = plans(config)
-    first = growth_table(results, _ALL_STORED, stored, _mebibytes, _largest, least=_NOISE)
-    second = growth_table(results, _AS_HERE, here, _mebibytes, _largest, others={"siggpde": large}, least=_NOISE)
+    first = growth_table(results, _ALL_STORED, stored, _mebibytes, _largest, noise=_NOISE)
+    second = growth_table(results, _AS_HERE, here, _mebibytes, _largest, others={"siggpde": large}, noise=_NOISE)
     return (
         "## Space\n\nMiB by which the memory of a fresh process grows to its peak during value and gradient, and the "
         "exponent of its growth, as for time; inducing parameters are what stays. Less than "

@@ -9,8 +9,9 @@ from typing import Any
 import torch
 
 from siggpde.experiments.growth import Plan, Row, growth_panels, growth_table
-from siggpde.experiments.iteration_parts import METHODS, Size, cpu_seconds, parts_of
+from siggpde.experiments.iteration_parts import FEWEST_CALLS, METHODS, Size, cpu_seconds, parts_of
 from siggpde.experiments.markdown import duration, save_figure
+from siggpde.experiments.passes import measure
 from siggpde.experiments.results import Results
 
 LOAD = "load"  # of the machine when a record was made, beside the parts
@@ -46,13 +47,13 @@ def plans(config: dict[str, Any]) -> tuple[Plan, Plan]:
     return Plan("time", config["base"], config["grow"]), Plan("time", large["base"], large["grow"])
 
 
-def run(config: dict[str, Any], results: Results) -> None:
+def run(config: dict[str, Any], results: Results, number: int) -> None:
     """Every part of every method at every size, one after the other."""
     common, large = plans(config)
     tasks = [(common, method, size) for method in METHODS for size in common.sizes()]
     tasks += [(large, "siggpde", size) for size in large.sizes()]
     for plan, method, size in tasks:
-        results.once(plan.key(method, size), partial(_measure, method, size, config["seconds"]))
+        measure(results, plan.key(method, size), number, partial(_measure, method, size, config["seconds"]))
 
 
 def _measure(method: str, size: Size, min_seconds: float) -> dict[str, float]:
@@ -87,8 +88,9 @@ def report(config: dict[str, Any], results: Results) -> str:
     table = growth_table(results, _ROWS, common, duration, _total, others={"siggpde": large})
     return (
         f"## Time\n\nCPU time of value and gradient on one thread at the base, {common.spoken()}, the least of "
-        "three or more calls; and the exponent of its growth in each size: the slope of the logarithms over all sizes "
-        "and, where the order depends on the size, in brackets between the two largest. SigGPDE's exponents "
+        f"{FEWEST_CALLS} or more calls in each of {config['passes']} passes over all sizes; and the exponent of its "
+        "growth in each size: the slope of the logarithms over all sizes and, where the order depends on the size, in "
+        "brackets between the two largest. SigGPDE's exponents "
         f"are measured around larger sizes, {large.spoken()}, for at the base its parts are mostly the "
         "overhead of calls. "
         f"{spoken_load(list(results.records('time/').values()))}\n\n{table}\n\n"
