@@ -50,8 +50,8 @@ def plans(config: dict[str, Any]) -> tuple[Plan, Plan]:
 def run(config: dict[str, Any], results: Results, number: int) -> None:
     """Every part of every method at every size, one after the other."""
     common, large = plans(config)
-    tasks = [(common, method, size) for method in METHODS for size in common.sizes()]
-    tasks += [(large, "siggpde", size) for size in large.sizes()]
+    tasks = [(large, "siggpde", size) for size in large.sizes()]
+    tasks += [(common, method, size) for method in METHODS for size in common.sizes()]
     for plan, method, size in tasks:
         measure(results, plan.key(method, size), number, partial(_measure, method, size, config["seconds"]))
 
