@@ -28,7 +28,7 @@ METHODS = {
 }
 PARTS = ("C_uu", "C_fu", "signatures", "diag C_ff", "linear algebra")
 FEWEST_CALLS = 2
-_LONG = 10.0  # seconds
+_LONG = 3.0  # seconds
 
 Parts = dict[str, Callable[[], None]]
 
@@ -140,7 +140,7 @@ def _differentiate(values: Tensor, *sources: nn.Module | Tensor) -> None:
 def cpu_seconds(call: Callable[[], None], min_seconds: float) -> float:
     """The fastest of repeated calls, which are as many as take `min_seconds`, and at least two.
 
-    A call that takes more than ten seconds is not repeated.
+    A call that takes more than three seconds is not repeated.
     """
     best, spent, calls = float("inf"), 0.0, 0
     while spent < (min_seconds if calls >= FEWEST_CALLS else _LONG):
