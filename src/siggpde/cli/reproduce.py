@@ -13,15 +13,21 @@ from siggpde.cli.console import Interrupted, one_line_errors
 
 class Experiment(StrEnum):
     pendigits = "pendigits"
+    scales = "scales"
     whales = "whales"
     crops = "crops"
+    million = "million"
     weather = "weather"
     complexity = "complexity"
+    all = "all"
 
 
 def reproduce(
     name: Annotated[
-        Experiment, typer.Argument(metavar="NAME", help="pendigits, whales, crops, weather or complexity.")
+        Experiment,
+        typer.Argument(
+            metavar="NAME", help="pendigits, scales, whales, crops, million, weather, complexity, or all of them."
+        ),
     ],
     output: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Where results go; by default results/NAME.")
@@ -31,7 +37,16 @@ def reproduce(
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="A few minutes instead of hours.")] = False,
     budget: Annotated[
-        float | None, typer.Option(min=1.0, metavar="SECONDS", help="CPU time that one run of one method may take.")
+        float | None,
+        typer.Option(
+            min=1.0,
+            metavar="SECONDS",
+            help="CPU time that one run of any method may take; by default all take the whole schedule.",
+        ),
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PART", help="Compute only this method, size or part (such as time); may be repeated."),
     ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Runs at the same time, each on one thread.")] = 1,
     config: Annotated[
@@ -43,12 +58,20 @@ def reproduce(
     Writes results.json, report.md (tables beside the paper's) and the figures as PNG and SVG, and prints the report.
     Called again with the same folder it goes on where it was.
     """
-    folder = output or Path("results") / (f"{name}-quick" if quick else name)
     with one_line_errors():
-        from siggpde.experiments import reproduce as run  # noqa: PLC0415 - torch takes long
+        from siggpde.experiments import folder_of, reproduce_all  # noqa: PLC0415 - torch takes long
+        from siggpde.experiments import reproduce as run  # noqa: PLC0415
 
+        everything = name is Experiment.all
+        if everything and (config is not None or only):
+            raise ValueError("--config and --only are for one experiment; name it instead of all")
+        folder = output or (Path("results") if everything else folder_of(name.value, quick=quick))
+        settings = {"runs": runs, "quick": quick, "budget": budget, "jobs": jobs}
         try:
-            report = run(name.value, folder, runs=runs, quick=quick, budget=budget, jobs=jobs, config=config)
+            if everything:
+                report = reproduce_all(folder, **settings)
+            else:
+                report = run(name.value, folder, **settings, config=config, only=only or ())
         except KeyboardInterrupt:
             raise Interrupted(f"interrupted; the same command goes on from what is in {folder}") from None
         typer.echo(report, nl=False)

@@ -60,11 +60,47 @@ def save_figure(figure: Any, folder: Path, name: str) -> list[str]:
     return files
 
 
-def machine_line(installation: dict[str, Any]) -> str:
+def named(text: str, config: dict[str, Any]) -> str:
+    """A text of the settings with {inducing} and the like replaced by what the settings have there.
+
+    Examples:
+        >>> named("ours, M = {inducing}", {"inducing": 60})
+        'ours, M = 60'
+    """
+    return text.format_map(config)
+
+
+def notes_of(config: dict[str, Any]) -> str:
+    """The notes of the settings as a list."""
+    return "\n".join(f"- {named(note, config)}" for note in config.get("notes", []))
+
+
+def log_ticks(axis: Any) -> None:
+    """A logarithmic axis with plain numbers at 1, 2 and 5 times powers of ten, which do not overlap."""
+    from matplotlib import ticker  # noqa: PLC0415 - not everybody has it
+
+    axis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_locator(ticker.NullLocator())
+
+
+def legend_below(figure: Any, columns: int) -> None:
+    """One legend for all axes of the figure, below them, where it covers no curve."""
+    entries = {
+        label: handle for ax in figure.axes for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)
+    }
+    if entries:
+        figure.legend(
+            entries.values(), entries.keys(), loc="outside lower center", ncols=columns, frameon=False, fontsize="small"
+        )
+
+
+def machine_line(installation: dict[str, Any], commits: Sequence[str] = ()) -> str:
     """Where the figures come from, in one sentence."""
     machine, versions = installation["machine"], installation["versions"]
     simd = installation["simd"] or "no native core"
     return (
         f"{machine['processors']} processors ({machine['architecture']}, {simd}), siggpde {versions['siggpde']}, "
-        f"torch {versions['torch']}, Python {versions['python']}."
+        f"torch {versions['torch']}, Python {versions['python']}"
+        + (f", commit {', '.join(commits)}." if commits else ".")
     )

@@ -1,6 +1,7 @@
 """The methods that are compared, each from prepared series to test figures.
 
 `siggpde` is the paper's model: the untruncated kernel, the first words by level and alphabet, the paper's schedule.
+Its scales can be frozen (`scales = "frozen"`) or learned by the authors' gradient (`scales = "finite differences"`).
 `screened` is ours with as many inducing variables: settings by closed-form leave-one-out, directions of many words,
 natural gradients. `classifier` is the estimator with its defaults. `gpsig` is the baseline, with the paper's schedule.
 """
@@ -18,6 +19,7 @@ from torch import Tensor
 from siggpde.baselines import gpsig
 from siggpde.baselines.starting_values import lengthscales
 from siggpde.estimators import SigGPClassifier
+from siggpde.experiments.finite_differences import FiniteDifferenceKernel
 from siggpde.experiments.preparation import Prepared, prepare
 from siggpde.gp.inducing import OrthogonalSignatureFeatures
 from siggpde.gp.kernel import SignatureKernel
@@ -32,6 +34,8 @@ from siggpde.training.path_cache import PathStore
 
 _LIKELIHOODS = {"robustmax": RobustMax, "softmax": Softmax}
 _CHUNK = 1024
+BY_THE_PAPER = ("siggpde", "gpsig")
+"""Kinds of methods that are trained by the paper's schedule."""
 
 
 def run_method(config: dict[str, Any], method: dict[str, Any], seed: int, checkpoint: Path | None) -> dict[str, Any]:
@@ -54,8 +58,22 @@ def build(config: dict[str, Any], method: dict[str, Any], data: Prepared, seed: 
     channels = data.x_train.shape[2]
     points = torch.full((len(data.x_train),), data.x_train.shape[1])
     theta = 1 / lengthscales(data.x_train, points, torch.Generator().manual_seed(seed))
-    kernel = SignatureKernel(channels, theta=theta, tol=method.get("tol", 1e-6))
-    return SignatureGP(kernel, OrthogonalSignatureFeatures(channels, count, method["order"]), likelihood)
+    features = OrthogonalSignatureFeatures(channels, count, method["order"])
+    dtype = getattr(torch, config.get("dtype", "float64"))
+    return SignatureGP(_kernel(method, channels, theta), features, likelihood, dtype=dtype)
+
+
+def _kernel(method: dict[str, Any], channels: int, theta: Tensor) -> SignatureKernel:
+    """The untruncated kernel, its scales learned by the exact gradient unless `scales` says otherwise."""
+    scales, tol = method.get("scales", "exact"), method.get("tol", 1e-6)
+    if scales == "finite differences":
+        values = method.get("values", False)
+        return FiniteDifferenceKernel(channels, theta=theta, refine=method["refine"], values=values, tol=tol)
+    if scales not in ("exact", "frozen"):
+        raise ValueError(f"scales must be 'exact', 'frozen' or 'finite differences', got {scales!r}")
+    kernel = SignatureKernel(channels, theta=theta, tol=tol)
+    kernel.log_theta.requires_grad_(scales == "exact")
+    return kernel
 
 
 def likelihood_of(config: dict[str, Any], classes: int) -> Classification:
@@ -64,32 +82,40 @@ def likelihood_of(config: dict[str, Any], classes: int) -> Classification:
 
 
 def _by_the_paper(config: dict[str, Any], method: dict, data: Prepared, seed: int, checkpoint: Path | None) -> dict:
-    """The paper's schedule, whole where the method says `full`, else until the one rule for all ends a phase."""
     model = build(config, method, data, seed)
-    settings = dict(config["schedule"])
-    if method.get("full", False):
-        settings["patience"] = None
-    schedule = PaperSchedule(**settings, cpu_budget=config["budget"])
-    history = fit(
+    history = train(config, model, data, seed, checkpoint)
+    return judged(model, history, data) | {"elbo": full_elbo(model, data.x_train, data.y_train)}
+
+
+def train(config: dict[str, Any], model: AnyGP, data: Prepared, seed: int, checkpoint: Path | None) -> History:
+    """The paper's schedule by one rule for every model: whole, or until config["budget"] CPU seconds are spent.
+
+    Of these every phase has a third. A fit that was interrupted goes on from the checkpoint.
+    """
+    schedule = PaperSchedule(**config["schedule"], cpu_budget=config.get("budget"))
+    return fit(
         model, (data.x_train, data.y_train), schedule, validation=config["validation"], seed=seed,
         checkpoint=checkpoint, resume=checkpoint is not None,
     )  # fmt: skip
-    return _judged(model, history, data)
 
 
-def _judged(model: AnyGP, history: History, data: Prepared) -> dict[str, Any]:
+def judged(model: AnyGP, history: History, data: Prepared) -> dict[str, Any]:
+    """Test figures of a trained model, and what its training took and did: a record of plain numbers."""
     return {
         **test_figures(model, data.x_test, data.y_test),
-        "elbo": full_elbo(model, data.x_train, data.y_train),
         "cpu_seconds": sum(history.step_seconds.values()),  # of all iterations, those before an interruption too
+        "wall_seconds": history.seconds,
         "iterations": history.steps,
         "stopped": history.stopped,
         "seconds_per_iteration": {
             name: history.step_seconds[name] / count for name, count in history.steps.items() if count
         },
+        "theta_start": history.records[0].theta,  # of phase q, which leaves the kernel alone
         "theta": model.kernel.theta.tolist(),
         "amplitude": float(model.kernel.amplitude.detach()),
+        "rounded_tails": history.rounded_tails,
         "validation": [[r.phase, r.iteration + 1, r.nlpp] for r in history.records if r.nlpp is not None],
+        "scales": [[r.phase, r.iteration + 1, r.theta] for r in history.records if r.phase == "hyperparameters"],
     }
 
 
@@ -106,8 +132,11 @@ def test_figures(model: AnyGP, x: Tensor, y: Tensor) -> dict[str, float]:
 @torch.no_grad()
 def full_elbo(model: AnyGP, x: Tensor, y: Tensor) -> float:
     """The ELBO of all the series over their number: no estimate from a minibatch."""
-    projection = PathStore(model, SeriesBatch(x)).project(model)
-    return float(model.elbo_of(projection, y)) / len(y)
+    store, value = PathStore(model, SeriesBatch(x)), 0.0
+    for rows in torch.arange(len(y)).split(_CHUNK):
+        marginals = model.latent_marginals(store.project(model, rows))
+        value += float(model.likelihood.expected_log_prob(*marginals, y[rows]).double().sum())
+    return (value - float(model.variational.kl())) / len(y)
 
 
 def _screened(config: dict[str, Any], method: dict, data: Prepared, seed: int, checkpoint: Path | None) -> dict:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,14 @@ from siggpde.plots import require_matplotlib
 
 log = logging.getLogger(__name__)
 
-# The module of every experiment: PenDigits, whale calls, satellite series (Crop), weather, and the complexity table.
+# The module of every experiment: PenDigits, its channel scales, whale calls, satellite series (Crop), a synthetic
+# million of them, weather, and the complexity table.
 _MODULES = {
     "pendigits": "comparison",
+    "scales": "scales",
     "whales": "comparison",
     "crops": "crops",
+    "million": "million",
     "weather": "weather",
     "complexity": "complexity",
 }
@@ -36,14 +40,17 @@ def reproduce(
     budget: float | None = None,
     jobs: int = 1,
     config: Path | None = None,
+    only: Collection[str] = (),
 ) -> str:
     """Run the experiment `name`, without the runs that `folder` has already, and return its report in Markdown.
 
     - `runs`: how often each method is run, each time with another seed; by default as the settings say.
     - `quick`: the settings of a few minutes.
-    - `budget`: seconds of CPU time that one run of one method may take; by default as the settings say.
+    - `budget`: seconds of CPU time that one run of any method may take by the paper's schedule; by default all take
+      the whole schedule.
     - `jobs`: how many runs are computed at the same time, each on one thread.
     - `config`: a TOML file of settings in place of the experiment's own.
+    - `only`: names of methods, sizes or parts ("time") to compute now; the report has all that the folder has.
 
     The folder gets results.json, report.md and the figures as PNG and SVG.
     """
@@ -59,9 +66,11 @@ def reproduce(
     settings.pop("runs", None)  # more runs may be added to a folder
     if wanted < 1:
         raise ValueError(f"runs must be at least 1, got {wanted}")
-    results = Results(folder, {key: value for key, value in settings.items() if key not in _NOT_IN_RESULTS})
+    results = Results(folder, {key: value for key, value in settings.items() if key not in _NOT_IN_RESULTS}, only)
     module: Any = import_module(f"siggpde.experiments.{_MODULES[name]}")
     module.run(settings, results, wanted, jobs)
+    if unknown := sorted(results.only - results.asked):
+        raise ValueError(f"{name} has no part {', '.join(unknown)}; it has {', '.join(sorted(results.asked))}")
     text = _head(name, settings, results, quick, wanted) + module.report(settings, results)
     results.folder.mkdir(parents=True, exist_ok=True)
     with atomic_write(results.folder / "report.md") as file:
@@ -70,9 +79,35 @@ def reproduce(
     return text
 
 
+def reproduce_all(
+    folder: str | Path,
+    *,
+    runs: int | None = None,
+    quick: bool = False,
+    budget: float | None = None,
+    jobs: int = 1,
+) -> str:
+    """Run all experiments one after the other, each into its own folder inside `folder`, and return all reports."""
+    return "\n".join(
+        reproduce(name, folder_of(name, folder, quick), runs=runs, quick=quick, budget=budget, jobs=jobs)
+        for name in NAMES
+    )
+
+
+def folder_of(name: str, folder: str | Path = "results", quick: bool = False) -> Path:
+    """Where the results of an experiment go inside a folder.
+
+    Examples:
+        >>> folder_of("whales", quick=True).as_posix()
+        'results/whales-quick'
+    """
+    return Path(folder) / (f"{name}-quick" if quick else name)
+
+
 def _head(name: str, settings: dict[str, Any], results: Results, quick: bool, runs: int) -> str:
     quickly = ", quick settings: not comparable with the paper" if quick else ""
+    limit = f" --budget {settings['budget']:g}" if settings.get("budget") is not None else ""
     return (
-        f"# {settings['title']}\n\n`siggpde reproduce {name} --runs {runs}{' --quick' if quick else ''}`{quickly}. "
-        f"{machine_line(results.installation)}\n\n"
+        f"# {settings['title']}\n\n`siggpde reproduce {name} --runs {runs}{limit}{' --quick' if quick else ''}`"
+        f"{quickly}. {machine_line(results.installation, results.commits)}\n\n"
     )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
+import subprocess
+from collections.abc import Callable, Collection
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from pathlib import Path
@@ -18,17 +19,35 @@ from siggpde.installation import installation
 log = logging.getLogger(__name__)
 
 Record = dict[str, Any]
+_GIT = ("git", "-C", str(Path(__file__).parent))
+
+
+def source_commit() -> str | None:
+    """The commit that the source is at, with "+" where files were changed since; None outside a repository."""
+    try:
+        commit, changes = (
+            subprocess.run([*_GIT, *command], capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+            for command in (("rev-parse", "--short=9", "HEAD"), ("status", "--porcelain", "--untracked-files=no", "."))
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return commit + ("+" if changes else "")
 
 
 class Results:
     """Records by key, kept in `results.json` of a folder together with the settings and the machine they came from.
 
-    A folder made with other settings is refused, for its results are not comparable.
+    A folder made with other settings is refused, for its results are not comparable. With `only`, `compute` leaves out
+    the tasks that have none of these names among the parts of their key: "fit/gpsig-it/50/0" is computed for "fit",
+    "gpsig-it", "50" and "0".
     """
 
-    def __init__(self, folder: str | Path, config: dict[str, Any]) -> None:
+    def __init__(self, folder: str | Path, config: dict[str, Any], only: Collection[str] = ()) -> None:
         self.folder = Path(folder)
         self.file = self.folder / "results.json"
+        self.only = frozenset(only)
+        self.asked: set[str] = set()
+        self._commit = source_commit()
         self._data: dict[str, Any] = {"config": config, "installation": installation(), "records": {}}
         if not self.file.exists():
             return
@@ -45,6 +64,11 @@ class Results:
     def installation(self) -> dict[str, Any]:
         return self._data["installation"]
 
+    @property
+    def commits(self) -> list[str]:
+        """The commits that the records were made with, where they are known."""
+        return list(dict.fromkeys(self._data.get("commits", {}).values()))
+
     def get(self, key: str) -> Record | None:
         return self._data["records"].get(key)
 
@@ -55,6 +79,8 @@ class Results:
     def put(self, key: str, record: Record) -> Record:
         """Stores a record and writes the file, whole or not at all."""
         self._data["records"][key] = json.loads(json.dumps(record))
+        if self._commit is not None:
+            self._data.setdefault("commits", {})[key] = self._commit
         self.folder.mkdir(parents=True, exist_ok=True)
         with atomic_write(self.file) as file:
             file.write((json.dumps(self._data, indent=1) + "\n").encode())
@@ -75,10 +101,15 @@ class Results:
         With `apart` a single job has a process of its own too. Tasks of other processes have to be functions of
         modules, or `functools.partial` of such.
         """
+        self.asked |= {part for key in tasks for part in key.split("/")}
+        if self.only:
+            tasks = {key: task for key, task in tasks.items() if self.only & set(key.split("/"))}
         missing = {key: task for key, task in tasks.items() if self.get(key) is None}
         if jobs <= 1 and not apart:
             for key, task in tasks.items():
                 self.once(key, task)
+            return
+        if not missing:
             return
         with ProcessPoolExecutor(jobs, get_context("spawn"), torch.set_num_threads, (1,)) as executor:
             running = {executor.submit(task): key for key, task in missing.items()}
