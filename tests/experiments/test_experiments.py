@@ -1,16 +1,19 @@
 """Experiments: settings, results that resume, tables, and whole runs on small data."""
 
 import json
+import re
 import sys
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from siggpde import SigGPClassifier
 from siggpde.experiments.config import load_config, merged
 from siggpde.experiments.markdown import duration, markdown_table, spread
+from siggpde.experiments.million import resampled
 from siggpde.experiments.preparation import prepare
 from siggpde.experiments.reproduction import NAMES, reproduce
 from siggpde.experiments.results import Results
@@ -117,13 +120,14 @@ def test_every_series_can_be_standardised_by_itself(small_data: Path):
 
 def tiny(name: str, folder: Path) -> Path:
     """The quick settings, smaller still, as a file."""
-    schedule = {"iterations": 6, "batch": 20, "evaluate_every": 3, "patience": 2}
-    changes: dict = {"budget": 5.0, "runs": 1, "inducing": 12, "schedule": schedule}
+    schedule = {"iterations": 6, "batch": 20, "evaluate_every": 3}
+    changes: dict = {"runs": 1, "inducing": 12, "schedule": schedule}
     if name == "crops":
-        million = {"series": 300, "inducing": 10, "noise": 0.1, "iterations": 2}
-        changes |= {"sizes": [10, 12], "timing_iterations": 2, "million": million}
+        changes |= {"sizes": [10, 12], "timing_iterations": 2}
+    if name == "million":
+        changes |= {"synthetic": 300}
     config = merged(load_config(name, quick=True), changes)
-    for method in config["methods"].values():
+    for method in config.get("methods", {}).values():
         if "sizes" in method:
             method["sizes"] = [10]
         if method["kind"] == "screened":
@@ -158,22 +162,72 @@ def test_a_comparison_end_to_end_resumes_and_reports(small_data: Path, tmp_path:
     names = {"results.json", "report.md", "training.png", "training.svg"}
     assert names <= {path.name for path in folder.iterdir()}
     kept = json.loads((folder / "results.json").read_text())["records"]
-    assert set(kept) == {f"{m}/0" for m in ("siggpde-paper", "siggpde-ours", "classifier", "gpsig-it", "gpsig-is")}
-    for record in kept.values():
-        assert 0 <= record["accuracy"] <= 100 and np.isfinite(record["nlpp"])
-    assert kept["gpsig-it/0"]["iterations"] == {"q": 6, "hyperparameters": 6, "all": 6}
-    assert "96.66 / 0.115" in text and "One rule for all" in text
+    methods = ("siggpde-paper", "siggpde-ours", "classifier", "gpsig-it", "gpsig-is")
+    fits = {f"fit/{method}/0" for method in methods}
+    timed = {name for name in kept if name.startswith("time/")}
+    assert fits <= set(kept) and "time/gpsig-is-recursion/12" in timed and set(kept) == fits | timed
+    for name in fits:
+        assert 0 <= kept[name]["accuracy"] <= 100 and np.isfinite(kept[name]["nlpp"])
+    for method in ("siggpde-paper", "gpsig-it", "gpsig-is"):
+        assert kept[f"fit/{method}/0"]["iterations"] == {"q": 6, "hyperparameters": 6, "all": 6}
+    assert "96.66 / 0.115" in text and "by one rule: the whole schedule" in text
+    assert set(re.findall(r"M = (\d+)", text)) == {"12"}  # its own M and no other
+    assert "| GPSig-IT, recursion |" in text and "*" not in text
     before = (folder / "results.json").read_bytes()
     assert reproduce("pendigits", folder, runs=1, config=config) == text
     assert (folder / "results.json").read_bytes() == before
 
 
 def test_satellites_end_to_end(small_data: Path, tmp_path: Path):
-    text = reproduce("crops", tmp_path / "out", runs=1, config=tiny("crops", tmp_path))
+    text = reproduce("crops", tmp_path / "out", runs=2, config=tiny("crops", tmp_path))
     kept = json.loads((tmp_path / "out" / "results.json").read_text())["records"]
-    assert {"fit/siggpde/10/0", "fit/gpsig-it/10/0", "time/gpsig-it-explicit/12", "million"} <= set(kept)
-    assert kept["million"]["series"] == 300 and kept["million"]["peak_gib"] > 0
-    assert "Synthetic: 300 series" in text and (tmp_path / "out" / "crops.svg").exists()
+    fits = {f"fit/{method}/10/{seed}" for method in ("siggpde", "gpsig-it") for seed in (0, 1)}
+    assert fits | {"time/gpsig-it-explicit/12"} <= set(kept)
+    assert text.count("| 18 |") == 2 and text.count("whole schedule |") == 2
+    assert (tmp_path / "out" / "crops.svg").exists()
+
+
+def test_a_budget_is_for_all_methods_alike(small_data: Path, tmp_path: Path):
+    config = tiny("crops", tmp_path)
+    text = reproduce("crops", tmp_path / "out", budget=1e-4, config=config, only=["fit"])
+    kept = json.loads((tmp_path / "out" / "results.json").read_text())["records"]
+    assert set(kept) == {"fit/siggpde/10/0", "fit/gpsig-it/10/0"}
+    for record in kept.values():
+        assert record["iterations"] == {"q": 1, "hyperparameters": 1, "all": 1}
+        assert set(record["stopped"].values()) == {"budget spent"}
+    assert (
+        "--budget 0.0001`" in text and "| 3 |" in text and "budget spent |" in text and "whole schedule |" not in text
+    )
+
+
+def test_a_synthetic_million_beside_the_originals(small_data: Path, tmp_path: Path):
+    text = reproduce("million", tmp_path / "out", config=tiny("million", tmp_path))
+    kept = json.loads((tmp_path / "out" / "results.json").read_text())["records"]
+    assert kept["fit/synthetic/0"]["series"] == 300 and kept["fit/original/0"]["series"] == 90
+    assert kept["fit/synthetic/0"]["iterations"] == kept["fit/original/0"]["iterations"]
+    assert all(record["peak_gib"] > 0.05 for record in kept.values())
+    assert "| 300 synthetic |" in text and "| 90 original |" in text and "**Synthetic series**" in text
+
+
+def test_synthetic_series_are_training_series_with_noise(small_data: Path):
+    data = prepare({"data": "PenDigits"})
+    series, labels = resampled(data, 500, 0.1, seed=0)
+    distance = torch.cdist(series.flatten(1).double(), data.raw_train.flatten(1))
+    assert (data.y_train[distance.argmin(1)] == labels).float().mean() > 0.95
+    assert 0.08 < (distance.amin(1).square().mean() / data.raw_train[0].numel()).sqrt() / data.raw_train.std() < 0.12
+
+
+def test_parts_of_an_experiment_by_name(small_data: Path, tmp_path: Path):
+    config, folder = tiny("crops", tmp_path), tmp_path / "out"
+    reproduce("crops", folder, config=config, only=["time"])
+    before = json.loads((folder / "results.json").read_text())["records"]
+    assert before and all(key.startswith("time/") for key in before)
+    reproduce("crops", folder, config=config, only=["fit"])
+    after = json.loads((folder / "results.json").read_text())
+    assert {"fit/siggpde/10/0", *before} <= set(after["records"])
+    assert {key: after["records"][key] for key in before} == before
+    with pytest.raises(ValueError, match="crops has no part fits; it has 0, 10, 12, fit"):
+        reproduce("crops", folder, config=config, only=["fits"])
 
 
 def test_wrong_calls(tmp_path: Path):

@@ -35,7 +35,7 @@ def run(config: dict[str, Any], results: Results, runs: int, jobs: int = 1) -> N
     for seed in range(runs):
         for name, method in config["methods"].items():
             checkpoint = results.folder / "checkpoints" / f"{name}-{seed}.pt"
-            tasks[f"{name}/{seed}"] = partial(run_method, config, method, seed, checkpoint)
+            tasks[f"fit/{name}/{seed}"] = partial(run_method, config, method, seed, checkpoint)
     results.compute(tasks, jobs)
     results.compute(timing_tasks(config))
 
@@ -43,7 +43,7 @@ def run(config: dict[str, Any], results: Results, runs: int, jobs: int = 1) -> N
 def report(config: dict[str, Any], results: Results) -> str:
     headings = ["method", "accuracy %", "NLPP", "paper", "CPU s / iteration", "iterations", "CPU time", "ended by"]
     rows = [
-        _row(named(method["name"], config), method, list(results.records(f"{name}/").values()))
+        _row(named(method["name"], config), method, list(results.records(f"fit/{name}/").values()))
         for name, method in config["methods"].items()
     ]
     figures = _figure(config, results)
@@ -86,7 +86,7 @@ def _figure(config: dict[str, Any], results: Results) -> list[str]:
 
     figure, ax = pyplot.subplots(figsize=(6.4, 4.2), layout="constrained")
     for (name, method), colour in zip(config["methods"].items(), _COLOURS, strict=False):
-        record = results.get(f"{name}/0")
+        record = results.get(f"fit/{name}/0")
         if record is None or not record.get("validation"):
             continue
         seconds, done = record["seconds_per_iteration"], record["iterations"]

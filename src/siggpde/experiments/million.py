@@ -34,7 +34,7 @@ def run(config: dict[str, Any], results: Results, runs: int, jobs: int = 1) -> N
     for seed in range(runs):
         for kind in ("original", "synthetic"):
             checkpoint = results.folder / "checkpoints" / f"{kind}-{seed}.pt"
-            results.compute({f"{kind}/{seed}": partial(train_once, config, kind, seed, checkpoint)}, apart=True)
+            results.compute({f"fit/{kind}/{seed}": partial(train_once, config, kind, seed, checkpoint)}, apart=True)
 
 
 def train_once(config: dict[str, Any], kind: str, seed: int, checkpoint: Path | None) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def report(config: dict[str, Any], results: Results) -> str:
     ]  # fmt: skip
     rows = []
     for kind in ("synthetic", "original"):
-        records = list(results.records(f"{kind}/").values())
+        records = list(results.records(f"fit/{kind}/").values())
         rows.append(_row(kind, records) if records else [kind, *["–"] * (len(headings) - 1)])
     made = (
         "**Synthetic series**: each is one of the training series, drawn at random with its class, with Gaussian noise "

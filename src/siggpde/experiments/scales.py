@@ -34,7 +34,7 @@ def run(config: dict[str, Any], results: Results, runs: int, jobs: int = 1) -> N
     for seed in range(runs):
         for name, method in config["methods"].items():
             checkpoint = results.folder / "checkpoints" / f"{name}-{seed}.pt"
-            tasks[f"{name}/{seed}"] = partial(run_method, config, method, seed, checkpoint)
+            tasks[f"fit/{name}/{seed}"] = partial(run_method, config, method, seed, checkpoint)
     results.compute(tasks, jobs)
 
 
@@ -65,7 +65,7 @@ def report(config: dict[str, Any], results: Results) -> str:
     ]  # fmt: skip
     rows = []
     for name, method in config["methods"].items():
-        records = list(results.records(f"{name}/").values())
+        records = list(results.records(f"fit/{name}/").values())
         rows.append(_row(method["name"], records) if records else [method["name"], *["–"] * (len(headings) - 1)])
     columns = (
         "Scales are means over the runs; those of the end are what the phase of the hyperparameters had reached, and "
@@ -129,7 +129,7 @@ def _figure(config: dict[str, Any], results: Results) -> list[str]:
     channels = config["channels"]
     figure, axes = pyplot.subplots(1, len(channels), figsize=(3.4 * len(channels), 3.4), layout="constrained")
     for (name, method), style, colour in zip(config["methods"].items(), _STYLES, _COLOURS, strict=False):
-        record = results.get(f"{name}/0")
+        record = results.get(f"fit/{name}/0")
         if record is None:
             continue
         steps = [0, *(step for _, step, _ in record["scales"])]

@@ -12,11 +12,10 @@ _WHOLE = "whole schedule"
 
 def stop_rule(config: dict[str, Any]) -> str:
     """The rule in words, and which methods it is for."""
-    count = config["schedule"]["iterations"]
-    methods = config.get("methods", {})
-    others = [method["name"] for method in methods.values() if method["kind"] not in BY_THE_PAPER]
-    rule = f"Every run takes the paper's schedule, three phases of {count} iterations with batches of "
-    rule += f"{config['schedule']['batch']} series, by one rule for all methods: "
+    count, batch = config["schedule"]["iterations"], config["schedule"]["batch"]
+    others = [method for method in config.get("methods", {}).values() if method["kind"] not in BY_THE_PAPER]
+    trained = "SigGPDE by the paper's schedule and GPSig" if others else "All methods"
+    rule = f"{trained} take three phases of {count} iterations with batches of {batch} series, by one rule: "
     if config.get("budget") is None:
         rule += "the whole schedule, however long it takes."
     else:
@@ -24,9 +23,7 @@ def stop_rule(config: dict[str, Any]) -> str:
             f"a phase ends after its {count} iterations, or when a third of {duration(config['budget'])} of CPU time "
             "is spent."
         )
-    if others:
-        rule += f" It is not for methods with a training of their own ({len(others)} here), which end when they settle."
-    return rule
+    return rule + (" The other methods have a training of their own, which ends when it settles." if others else "")
 
 
 def run_line(config: dict[str, Any]) -> str:

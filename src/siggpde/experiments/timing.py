@@ -52,23 +52,30 @@ def time_iterations(config: dict[str, Any], method: dict[str, Any]) -> dict[str,
 
 
 def times_section(config: dict[str, Any], results: Results) -> str:
-    """The table, a row for each M; beside the times of the others how many times that of the first method they are."""
+    """The table: a row for each M, or for the one M a row for each method; ratios are those to the first method."""
     methods = config.get("timed", {})
     if not methods:
         return ""
-    first, *others = methods
-    rows = []
-    for count in sizes_of(config):
-        records = {name: results.get(f"time/{name}/{count}") for name in methods}
-        cells = [f"{duration(r['fixed'])} / {duration(r['moving'])}" if r else "–" for r in records.values()]
-        cells += [_ratio(records[name], records[first]) for name in others]
-        rows.append([str(count), *cells])
-    own = methods[first]["name"]
-    headings = ["M", *(m["name"] for m in methods.values()), *(f"{methods[name]['name']} / {own}" for name in others)]
+    names = [method["name"] for method in methods.values()]
+    sizes = sizes_of(config)
+    columns = []
+    for count in sizes:
+        records = [results.get(f"time/{name}/{count}") for name in methods]
+        columns.append(([_times(record) for record in records], [_ratio(record, records[0]) for record in records[1:]]))
+    if len(sizes) == 1:
+        (times, ratios), headings = columns[0], ["method", "time of an iteration", f"times {names[0]}'s"]
+        rows = [list(row) for row in zip(names, times, ["1", *ratios], strict=True)]
+    else:
+        headings = ["M", *names, *(f"{name} / {names[0]}" for name in names[1:])]
+        rows = [[str(count), *times, *ratios] for count, (times, ratios) in zip(sizes, columns, strict=True)]
     return (
-        "CPU time of an iteration on one thread, kernel fixed / kernel learned, the mean of "
-        f"{config['timing_iterations']} iterations after a first one:\n\n{markdown_table(headings, rows)}"
+        f"CPU time of an iteration on one thread, kernel fixed / kernel learned, M = {', '.join(map(str, sizes))}, the "
+        f"mean of {config['timing_iterations']} iterations after a first one:\n\n{markdown_table(headings, rows)}"
     )
+
+
+def _times(record: dict[str, float] | None) -> str:
+    return f"{duration(record['fixed'])} / {duration(record['moving'])}" if record else "–"
 
 
 def _ratio(record: dict[str, float] | None, own: dict[str, float] | None) -> str:
