@@ -68,8 +68,9 @@ def test_the_ablation_end_to_end(tmp_path: Path):
     config = merged(load_config("scales", quick=True), changes | {"gradient_series": 10})
     results = Results(tmp_path, config)
     run(config, results, 1)
-    start = results.get("errors")["theta"]
-    kept = {name: results.get(f"fit/{name}/0") for name in config["methods"]}
+    records = results.records()
+    start, refinements = records["errors"]["theta"], records["errors"]["refinements"]
+    kept = {name: records[f"fit/{name}/0"] for name in config["methods"]}
     assert set(kept) == {"frozen", "exact", "variation", "authors"}
     assert all(record["theta_start"] == pytest.approx(start) for record in kept.values())
     assert kept["frozen"]["theta"] == kept["frozen"]["theta_start"]
@@ -78,6 +79,5 @@ def test_the_ablation_end_to_end(tmp_path: Path):
     assert ends["exact"] != ends["variation"] != ends["authors"]
     text = report(config, results)
     assert all(f"| {method['name']} |" in text for method in config["methods"].values())
-    refinements = results.get("errors")["refinements"]
     assert refinements["3"]["median"] < refinements["0"]["median"] and (tmp_path / "scales.png").exists()
     assert json.loads((tmp_path / "results.json").read_text())["records"]["fit/exact/0"]["iterations"]["q"] == 4

@@ -74,9 +74,12 @@ class FiniteDifferenceKernel(SignatureKernel):
             raise ValueError(
                 "finite differences of the authors' kind are for series of equal length; leave lengths out"
             )
-        settings = {"solver": "fd", "refine": self.refine} if self.values else {"tol": self.tol}
         with torch.no_grad():
-            value = signature_kernel_diag(paths.values * self.theta, **settings)
+            scaled = paths.values * self.theta
+            if self.values:
+                value = signature_kernel_diag(scaled, solver="fd", refine=self.refine)
+            else:
+                value = signature_kernel_diag(scaled, tol=self.tol)
         if not (torch.is_grad_enabled() and self.log_theta.requires_grad):
             return value
         result: Any = _CornerGradient.apply(self.log_theta, paths.values, value, self.refine)
