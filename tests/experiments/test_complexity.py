@@ -13,7 +13,7 @@ from siggpde.experiments.config import load_config
 from siggpde.experiments.growth import Plan, Row, exponent, exponent_cell, growth_table
 from siggpde.experiments.iteration_parts import FEWEST_CALLS, METHODS, PARTS, Size, cpu_seconds, parts_of, series
 from siggpde.experiments.passes import least, measure
-from siggpde.experiments.peak_memory import STORED, in_fresh_process, measurable, peak_growth, space_of
+from siggpde.experiments.peak_memory import STORED, in_fresh_process, kept_by, measurable, peak_growth, space_of
 from siggpde.experiments.results import Results
 
 linux = pytest.mark.skipif(not measurable(), reason="peak memory is measured on Linux only")
@@ -89,8 +89,8 @@ def test_memory_of_the_methods_grows_as_their_orders_say():
     tiled = [space_of("gpsig-it", size) for size in (small, large)]
     assert stored[1]["C_fu"] / stored[0]["C_fu"] == pytest.approx(2, rel=0.1)
     assert tiled[1]["C_fu"] / tiled[0]["C_fu"] == pytest.approx(1, rel=0.15)
-    assert set(stored[0]) == {"C_uu", "C_fu", "diag C_ff", STORED}
-    kept = space_of("gpsig-it", Size(M=4000, length=4, d=8, batch=2, n=2))[STORED]
+    assert set(stored[0]) == {"C_uu", "C_fu", "diag C_ff"}
+    kept = kept_by("gpsig-it", Size(M=4000, length=1, d=8, batch=1, n=2))[STORED]
     assert kept == pytest.approx(4000 * 3 * 2 * 8 * 8 / 2**20, abs=0.3)  # slots of two points each
     assert space_of("siggpde", small)["diag C_ff"] < 1
 
@@ -102,6 +102,7 @@ def tiny() -> dict:
     config["grow"] = {"M": [10, 20], "length": [4, 8], "d": [4, 8], "batch": [5, 10], "n": [2, 4]}
     config["large"]["grow"] = {"M": [100, 200], "length": [16, 32]}
     config["stored"]["grow"] = config["tiled"]["grow"] = {"M": [50, 100]}
+    config["kept"]["grow"] = {"M": [4000, 8000]}
     config["seconds"] = 0.0
     config["iteration"]["sizes"] = {"PenDigits": config["iteration"]["sizes"]["PenDigits"] | {"M": 12, "batch": 10}}
     return config
@@ -154,11 +155,14 @@ def test_all_tables_have_their_rows_and_exponents_and_runs_resume(tmp_path: Path
         assert "measured on Linux only" in text
         return
     space = found["Space"]
-    half = next(i for i, row in enumerate(space) if i > 0 and row[0] == "part")
-    for given, expected in ((space[2:half], space_table._ALL_STORED), (space[half + 2 :], space_table._AS_HERE)):
-        assert [row[0] for row in given] == [row.name for row in expected]
+    starts = [index for index, row in enumerate(space) if row[0] == "part"]
+    expected = (space_table._ALL_STORED, space_table._AS_HERE, space_table._KEPT)
+    for start, end, listed in zip(starts, [*starts[1:], None], expected, strict=True):
+        given = space[start + 2 : end]
+        assert [row[0] for row in given] == [row.name for row in listed]
         assert all(len(row) == 4 and row[2] != "–" for row in given)
-    stored = {row[0]: row for row in space[:half]}
+    stored = {row[0]: row for row in space[: starts[1]]}
+    assert float(space[-2][3].split()[0]) == pytest.approx(1, abs=0.2)  # tensors, in M
     assert re.fullmatch(both, stored["C_uu, GPSig-IS"][3]) and re.fullmatch(both, stored["C_fu, GPSig-IT"][3])
     assert stored["C_uu, SigGPDE: the identity"][2] == "0"
     assert (tmp_path / "complexity-space.png").exists()

@@ -23,7 +23,7 @@ from siggpde.baselines import inducing_tensors, truncated_kernel
 from siggpde.experiments.iteration_parts import Size, inducing_features, parts_of
 
 STORED = "inducing parameters"
-SPACE_PARTS = ("C_uu", "C_fu", "signatures", "diag C_ff", STORED)
+_SPACE_PARTS = ("C_uu", "C_fu", "signatures", "diag C_ff")
 
 Result = TypeVar("Result")
 
@@ -37,7 +37,7 @@ def measurable() -> bool:
 
 
 def space_of(method: str, size: Size, *, tiled: bool = True) -> dict[str, float]:
-    """MiB to the peak of every part of a method, and MiB that its inducing variables keep, in a fresh process.
+    """MiB to the peak of every part of a method, in a fresh process.
 
     Without `tiled` the recursions of GPSig store all their numbers, of all pairs, for the reverse pass.
     """
@@ -63,13 +63,22 @@ def _measure(method: str, size: Size, tiled: bool) -> dict[str, float]:
             vars(module)["_CELLS"] = sys.maxsize
     for call in parts_of(method, Size(**{**vars(size), **_TINY})).values():
         call()
-    inducing_features(method, size)
-    held = reset_peak()
-    features = inducing_features(method, size)
-    result = {STORED: reset_peak() - held}
-    del features
     parts = parts_of(method, size)
-    return result | {part: peak_growth(parts[part]) for part in SPACE_PARTS if part in parts}
+    return {part: peak_growth(parts[part]) for part in _SPACE_PARTS if part in parts}
+
+
+def kept_by(method: str, size: Size) -> dict[str, float]:
+    """MiB that the inducing variables of a method keep, in a fresh process."""
+    return in_fresh_process(_kept, method, size)
+
+
+def _kept(method: str, size: Size) -> dict[str, float]:
+    inducing_features(method, Size(**{**vars(size), **_TINY}))
+    before = reset_peak()
+    features = inducing_features(method, size)
+    after = reset_peak()
+    del features
+    return {STORED: after - before}
 
 
 def peak_growth(call: Callable[[], object]) -> float:

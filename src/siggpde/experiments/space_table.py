@@ -12,17 +12,13 @@ from typing import Any
 from siggpde.experiments.growth import Plan, Row, growth_panels, growth_table
 from siggpde.experiments.iteration_parts import METHODS
 from siggpde.experiments.markdown import save_figure
-from siggpde.experiments.peak_memory import STORED, measurable, space_of
+from siggpde.experiments.peak_memory import STORED, kept_by, measurable, space_of
 from siggpde.experiments.results import Results
 
 _NOISE = 0.5  # MiB: two measurements of the same differ by less
 _STORING = ("siggpde-torch", "gpsig-it", "gpsig-is")
 _OURS = ("siggpde", "gpsig-it", "gpsig-is")
 
-_PARAMETERS = [
-    ("gpsig-it", "GPSig-IT", "n² M d"),
-    ("gpsig-is", "GPSig-IS", "n M d"),
-]
 _ALL_STORED = [
     Row("C_uu, SigGPDE: the identity", "siggpde-torch", (), "–"),
     Row("C_uu, GPSig-IT", "gpsig-it", ("C_uu",), "n² M²"),
@@ -33,8 +29,6 @@ _ALL_STORED = [
     Row("C_fu, GPSig-IS", "gpsig-is", ("C_fu",), "M B l n c n"),
     Row("diag C_ff, SigGPDE", "siggpde-torch", ("diag C_ff",), "B l²"),
     Row("diag C_ff, GPSig", "gpsig-it", ("diag C_ff",), "B l² c n"),
-    Row("inducing parameters, SigGPDE: none", "siggpde-torch", (STORED,), "–"),
-    *(Row(f"inducing parameters, {name}", method, (STORED,), order) for method, name, order in _PARAMETERS),
 ]
 _AS_HERE = [
     Row("C_uu, SigGPDE: the identity", "siggpde", (), "–"),
@@ -46,18 +40,22 @@ _AS_HERE = [
     Row("C_fu, GPSig-IS", "gpsig-is", ("C_fu",), "n M B + tile"),
     Row("diag C_ff, SigGPDE", "siggpde", ("diag C_ff",), "l"),
     Row("diag C_ff, GPSig", "gpsig-it", ("diag C_ff",), "n B + tile"),
-    Row("inducing parameters, SigGPDE: none", "siggpde", (STORED,), "–"),
-    *(Row(f"inducing parameters, {name}", method, (STORED,), order) for method, name, order in _PARAMETERS),
+]
+_KEPT = [
+    Row("inducing parameters, SigGPDE: words", "siggpde", (STORED,), "M d"),
+    Row("inducing parameters, GPSig-IT: tensors", "gpsig-it", (STORED,), "n² M d"),
+    Row("inducing parameters, GPSig-IS: sequences", "gpsig-is", (STORED,), "n M d"),
 ]
 
 
-def plans(config: dict[str, Any]) -> tuple[Plan, Plan, Plan]:
-    """Sizes with everything stored; as it is here; and larger ones of SigGPDE."""
-    stored, here, large = config["stored"], config["tiled"], config["large"]
+def plans(config: dict[str, Any]) -> tuple[Plan, Plan, Plan, Plan]:
+    """Sizes with everything stored; as it is here; larger ones of SigGPDE; and those of inducing variables."""
+    stored, here, large, kept = (config[name] for name in ("stored", "tiled", "large", "kept"))
     return (
         Plan("space/stored", stored["base"], stored["grow"]),
         Plan("space/tiled", here["base"], here["grow"]),
         Plan("space/tiled", large["base"], large["grow"]),
+        Plan("space/kept", kept["base"], kept["grow"]),
     )
 
 
@@ -65,7 +63,10 @@ def run(config: dict[str, Any], results: Results, number: int) -> None:
     """Every method at every size, each in a process of its own, where the operating system can say what it took."""
     if number > 0 or not measurable():  # memory is the same in every pass
         return
-    stored, here, large = plans(config)
+    stored, here, large, kept = plans(config)
+    for method in _OURS:
+        for size in kept.sizes():
+            results.once(kept.key(method, size), partial(kept_by, method, size))
     tasks = [(stored, method, size, False) for method in _STORING for size in stored.sizes()]
     tasks += [(here, method, size, True) for method in _OURS for size in here.sizes()]
     tasks += [(large, "siggpde", size, True) for size in large.sizes()]
@@ -76,17 +77,20 @@ def run(config: dict[str, Any], results: Results, number: int) -> None:
 def report(config: dict[str, Any], results: Results) -> str:
     if not results.records("space/"):
         return "## Space\n\nPeak memory is measured on Linux only.\n"
-    stored, here, large = plans(config)
+    stored, here, large, kept = plans(config)
+    third = growth_table(results, _KEPT, kept, _mebibytes, _largest, noise=_NOISE)
     first = growth_table(results, _ALL_STORED, stored, _mebibytes, _largest, noise=_NOISE)
     second = growth_table(results, _AS_HERE, here, _mebibytes, _largest, others={"siggpde": large}, noise=_NOISE)
     return (
         "## Space\n\nMiB by which the memory of a fresh process grows to its peak during value and gradient, and the "
-        "exponent of its growth, as for time; inducing parameters are what stays. Less than "
+        "exponent of its growth, as for time. Less than "
         f"{_NOISE} MiB is shown as 0, and exponents rest on larger figures only.\n\n"
         f"With everything stored that the reverse pass needs, as the algorithms are written, SigGPDE in plain torch; "
         f"at the base {stored.spoken()}:\n\n{first}\n\n"
         f"As it is here: SigGPDE by the core, GPSig in tiles that are computed again for the reverse pass; at the base "
         f"{here.spoken()}, exponents of SigGPDE around {large.spoken()}:\n\n{second}\n\n"
+        f"What inducing variables keep, at {kept.spoken()}; those of SigGPDE are words, which are not learned:\n\n"
+        f"{third}\n\n"
         f"![growth of memory]({_figure(stored, here, results)})\n"
     )
 
