@@ -28,6 +28,8 @@ from siggpde.numerics.signature_kernel import Lengths, signature_kernel_diag
 def scale_gradient(x: Tensor, theta: Tensor, refine: int) -> Tensor:
     """dk/dlog theta (n, d) of k(theta X, theta X) for x (n, length, d), from corners of cells at refinement `refine`.
 
+    Algorithm 2 of the paper as its authors' code has it.
+
     rho_ij = sum_c theta_c² dx_i^c dx_j^c, so that dk/dlog theta_c = 2 sum_ij dk/drho_ij theta_c² dx_i^c dx_j^c.
     """
     scheme = scheme_of(refine)
