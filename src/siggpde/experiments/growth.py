@@ -144,7 +144,7 @@ def growth_panels(
             points = plan.points(results, method, letter, value_of)
             if points:
                 ax.plot(*zip(*points, strict=True), marker="o", markersize=4, color=COLOURS[method], label=name)
-        ax.set(xscale="log", yscale="log", xlabel=letter)
+        ax.set(xscale="log", yscale="log", xlabel=letter, xlim=(values[0] / 1.2, values[-1] * 1.2))
         ax.set_xticks(values, [str(value) for value in values], fontsize="small")
         ax.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
         ax.spines[["top", "right"]].set_visible(False)
