@@ -32,7 +32,7 @@ def tables(report: str) -> list[list[list[str]]]:
 
 @pytest.mark.slow
 def test_all_experiments_in_their_quick_form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """About two and a half minutes of CPU time."""
+    """Minutes: without weather and complexity it took at most 140 s of CPU time."""
     try:
         for name in DATA:
             find_dataset(name)

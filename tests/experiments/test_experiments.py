@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+import tomllib
 from functools import partial
 from pathlib import Path
 
@@ -10,7 +11,9 @@ import numpy as np
 import pytest
 import torch
 
+from helpers.cli_data import run as run_command
 from siggpde import SigGPClassifier
+from siggpde.experiments import reproduction
 from siggpde.experiments.config import load_config, merged
 from siggpde.experiments.markdown import duration, markdown_table, spread
 from siggpde.experiments.million import resampled
@@ -246,3 +249,20 @@ def test_missing_figures_are_noticed_before_the_work(tmp_path: Path, monkeypatch
     with pytest.raises(ImportError, match="plots need matplotlib; install it with: pip install matplotlib"):
         reproduce("complexity", tmp_path / "results", quick=True)
     assert not (tmp_path / "results").exists()
+
+
+def test_all_experiments_go_into_folders_of_their_own(
+    small_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """With the two experiments of this file's data, in a form so small that they take seconds."""
+    monkeypatch.setattr(reproduction, "NAMES", ("crops", "million"))
+    settings = {name: tomllib.loads(tiny(name, tmp_path).read_text()) for name in ("crops", "million")}
+    monkeypatch.setattr(reproduction, "load_config", lambda name, **_: dict(settings[name]))
+    text = reproduction.reproduce_all(tmp_path / "out", quick=True)
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"crops-quick", "million-quick"}
+    assert "# Satellite series (Crop)" in text and "# A million synthetic satellite series" in text
+
+
+def test_all_experiments_take_no_settings_of_one():
+    result = run_command("reproduce", "all", "--only", "time")
+    assert result.exit_code != 0 and "--config and --only are for one experiment" in result.output
