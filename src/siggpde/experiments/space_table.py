@@ -60,7 +60,10 @@ def plans(config: dict[str, Any]) -> tuple[Plan, Plan, Plan, Plan]:
 
 
 def run(config: dict[str, Any], results: Results, number: int) -> None:
-    """Every method at every size, each in a process of its own, where the operating system can say what it took."""
+    """Every method at every size, each in a process of its own, where the operating system can say what it took.
+
+    Measures the paper's table of space complexities.
+    """
     if number > 0 or not measurable():  # memory is the same in every pass
         return
     stored, here, large, kept = plans(config)

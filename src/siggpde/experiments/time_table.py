@@ -48,7 +48,10 @@ def plans(config: dict[str, Any]) -> tuple[Plan, Plan]:
 
 
 def run(config: dict[str, Any], results: Results, number: int) -> None:
-    """Every part of every method at every size, one after the other."""
+    """Every part of every method at every size, one after the other.
+
+    Measures the paper's table of time complexities.
+    """
     common, large = plans(config)
     tasks = [(large, "siggpde", size) for size in large.sizes()]
     tasks += [(common, method, size) for method in METHODS for size in common.sizes()]
