@@ -67,10 +67,13 @@ def test_it_learns(trained):
     assert nlpp(trained.log_odds(new), truth) < nlpp(climatology(WET).log_odds(new), truth) - 0.03
 
 
-def test_levels_count_for_one_scaling_only():
+def test_no_scaling_sees_levels_and_one_sees_sizes():
     trained = [fit_paper_model(X, WET, BLOCKS, SETTINGS, each=each, seed=0) for each in (True, False)]
-    moved = [np.abs(model.log_odds(3 * X[:20] + 2) - model.log_odds(X[:20])).max() for model in trained]
-    assert moved[0] < 1e-9 and moved[1] > 0.1
+    now, higher, larger = ([model.log_odds(x) for model in trained] for x in (X[:20], X[:20] + 2, 3 * X[:20]))
+    for before, after in zip(now, higher, strict=True):
+        np.testing.assert_allclose(before, after, atol=1e-9)
+    np.testing.assert_allclose(now[0], larger[0], atol=1e-9)
+    assert np.abs(now[1] - larger[1]).max() > 0.1
 
 
 def test_words_by_both_readings(trained):

@@ -1,9 +1,11 @@
 """The paper's own model of the weather: probit, untruncated kernel, the first M words, Nadam in three phases.
 
-A path is time and the channels. `each` scales them as tslearn's TimeSeriesScalerMeanVariance does, every channel of
-every window to mean 0 and spread 1, which leaves shapes and takes away levels; else every channel is scaled by its mean
-and spread over all training windows. The prior is f ~ GP(0, k) with the signature kernel k, the inducing variables are
-u_a = <f, word a>, and with q(u) = N(m, S) and the word a's term s_a(X) of the signature
+A path is time and the channels, without a base point: its signature sees changes within a window and no levels. `each`
+scales as tslearn's TimeSeriesScalerMeanVariance does, every channel of every window to mean 0 and spread 1, which takes
+away the size of the changes too; else every channel is scaled by its mean and spread over all training windows.
+
+The prior is f ~ GP(0, k) with the signature kernel k, the inducing variables are u_a = <f, word a>, and with
+q(u) = N(m, S) and the word a's term s_a(X) of the signature
 
     posterior mean of f at X = sum over words a of m_a s_a(X).
 
