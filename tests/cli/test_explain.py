@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from helpers.cli_data import FAST, LONG, run
@@ -38,6 +39,10 @@ def test_why_one_series_is_predicted_as_it_is(model: str, models: Path):
     assert (values["label"] if model == "kinds" else pytest.approx(values["mean"])) == row["prediction"]
     shown = run("explain", models / model, models / "test.csv", "--number", "5").stdout
     assert "5 (w5)" in shown and values["contributions"][0]["name"] in shown
+    there = values["segments"]
+    total = np.array(there["values"]).sum(axis=(0, 1))
+    assert total == pytest.approx(np.subtract(there["latents"], there["baseline"]), abs=1e-8)
+    assert "When and where" in shown and there["main"][0]["does"] in shown
     assert values["views"][0]["name"] in shown and "the average series" in shown
     beyond = run("explain", models / model, models / "test.csv", "--number", "12")
     assert beyond.exit_code == 2 and "beyond the last series, 11" in beyond.stderr

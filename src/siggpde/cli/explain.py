@@ -30,7 +30,8 @@ def explain(
     """Show what predictions rest on: views of the series, channels, words (channels that move one after the other)
     and other features.
 
-    With --number, what speaks for and against the prediction of one series, compared with the others of DATA.
+    With --number, what speaks for and against the prediction of one series, compared with the others of DATA, and in
+    which channels and stretches of time.
     """
     with one_line_errors():
         if plot is not None:

@@ -133,8 +133,8 @@ class RegressorMethods(SeriesEstimator):
         targets = (self._targets(y) - self.target_shift_) / self.target_scale_
         return self._log_predictive(X, targets) - math.log(self.target_scale_)
 
-    def explain(self, X: Any, top: int = 10, background: Any = None) -> list[SeriesExplanation]:
-        explanations = super().explain(X, top, background)
+    def explain(self, X: Any, top: int = 10, background: Any = None, **walks: Any) -> list[SeriesExplanation]:
+        explanations = super().explain(X, top, background, **walks)
         return [each.in_units(self.target_scale_, self.target_shift_) for each in explanations]
 
     def _in_units(self, mean: Tensor, variance: Tensor) -> tuple[np.ndarray, np.ndarray]:

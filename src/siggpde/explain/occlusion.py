@@ -1,16 +1,14 @@
 """Attribution over time for a committee of views: what changes where a piece of a series is made ordinary.
 
 Windows, kernels and spectra do not pass on a gradient to single steps, so pieces are left out instead. A series has up
-to 32 segments of equal length. In each segment and channel in turn the points are replaced by those of the average
-landmark there (the mean over the training series that the model keeps, at the same share of the length; of a model that
-keeps none, the mean of the channel over all points of the training series), and
+to 32 segments of equal length. In each segment and channel in turn the points are replaced by what is ordinary there
+(`siggpde.explain.cuts`), and
 
     effect = f(series) - f(series with the segment replaced)
 
 is divided equally over the points of the segment. So where all series are alike nothing is attributed, and the sum over
 the points of a segment is the effect of that segment being as it is. Effects of segments do not add up to f: what two
-segments have in common counts in both, or in neither. A replaced segment can have jumps at its ends, which the model
-sees as well: small effects mean little.
+segments have in common counts in both, or in neither; those of `siggpde.explain.walks` do.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ import torch
 from torch import Tensor
 
 from siggpde.ensemble.of_views import OfViews, mean_latents
-from siggpde.ensemble.weight_space import WeightCommittee
+from siggpde.explain.cuts import average_series, segments_of, stretched
 from siggpde.explain.logits import logits_of
 from siggpde.explain.predictions import classes_of, top_two_classes
 from siggpde.explain.results import TimeAttribution
@@ -40,13 +38,13 @@ def occlusion(committee: OfViews, batch: SeriesBatch, names: tuple[str, ...]) ->
     pairs = None if classes_of(committee) is None else top_two_classes(committee.probabilities(batch))
     direction, _ = logits_of(committee).directions(pairs, len(batch))
     plain = (mean_latents(committee, batch) * direction).sum(1)
-    average = _average_landmark(committee)
+    average = average_series(committee)
     for index, length in enumerate(batch.counts().tolist()):
         segments = _segments(length, batch.channels)
-        of_point = torch.arange(length, device=values.device) * segments // length
+        of_point = segments_of(length, segments, values.device)
         latents = [
             mean_latents(committee, changed) @ direction[index]
-            for changed in _changed(batch[index : index + 1], _stretched(average, length), of_point, segments)
+            for changed in _changed(batch[index : index + 1], stretched(average, length), of_point, segments)
         ]
         points = torch.bincount(of_point, minlength=segments)[:, None]
         effects = (plain[index] - torch.cat(latents).view(segments, batch.channels)) / points
@@ -72,29 +70,3 @@ def _changed(one: SeriesBatch, ordinary: Tensor, of_point: Tensor, segments: int
 
 def _segments(length: int, channels: int) -> int:
     return min(length, max(_FEWEST_SEGMENTS, min(_SEGMENTS, _PIECES // channels)))
-
-
-def _average_landmark(committee: OfViews) -> Tensor:
-    """The mean over the landmarks (length, channels), in the units of the series; shorter ones are stretched."""
-    standard = committee.standard
-    if isinstance(committee, WeightCommittee):
-        return standard.mean[None]
-    landmarks = committee.landmarks
-    longest = landmarks.values.shape[1]
-    if landmarks.lengths is None:
-        mean = landmarks.values.mean(0)
-    else:
-        stretched = [
-            _stretched(series[:count], longest)
-            for series, count in zip(landmarks.values, landmarks.lengths.tolist(), strict=True)
-        ]
-        mean = torch.stack(stretched).mean(0)
-    return mean * standard.spread.to(mean) + standard.mean.to(mean)
-
-
-def _stretched(series: Tensor, length: int) -> Tensor:
-    """The series (points, channels) at `length` evenly spaced times from its first point to its last."""
-    if len(series) == length:
-        return series
-    scaled = torch.nn.functional.interpolate(series.T[None], size=length, mode="linear", align_corners=True)
-    return scaled[0].T

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from siggpde.explain.segments import SegmentContributions
+
 Letters = tuple[str, ...]
 
 _VIEWS_TOLD = 5
@@ -41,6 +43,7 @@ class SeriesExplanation:
       time–x–x, .. Words are correlated and often cancel; these sums cancel less. The largest of them, largest first.
     - `views`: contributions summed over everything that a view of the series sees, all of them, largest first:
       constant + views = latent. Empty for models that see words of one path only.
+    - `segments`: when and where: contributions of the segments and channels of the series; None if not asked for.
     """
 
     series: int
@@ -56,19 +59,23 @@ class SeriesExplanation:
     mean: float | None = None
     std: float | None = None
     views: list[Contribution] = field(default_factory=list)
+    segments: SegmentContributions | None = None
 
     @property
     def sentences(self) -> list[str]:
-        """The explanation in plain English: the prediction, then a line for every contribution and for main views."""
+        """The explanation in plain English: the prediction, then a line for every stretch of time that matters, every
+        contribution and the main views."""
         views = [f"in all, {each}" for each in self.views[:_VIEWS_TOLD]]
-        return [self._prediction(), *map(str, self.contributions), *views]
+        places = [] if self.segments is None else list(map(str, self.segments.main))
+        return [self._prediction(), *places, *map(str, self.contributions), *views]
 
     def __str__(self) -> str:
         return "\n  ".join(self.sentences)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""
-        return asdict(self)
+        plain = asdict(replace(self, segments=None))
+        return plain if self.segments is None else plain | {"segments": self.segments.to_dict()}
 
     def in_units(self, scale: float, shift: float) -> SeriesExplanation:
         """The explanation of the number shift + scale * y, from this one of y."""
@@ -85,6 +92,7 @@ class SeriesExplanation:
             rest=scale * self.rest,
             mean=shift + scale * self.mean,
             std=scale * self.std,
+            segments=None if self.segments is None else self.segments.in_units(scale, shift),
             **scaled,
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -13,6 +14,8 @@ from siggpde.explain.predictions import AnyCommittee, check_inputs, checked_labe
 from siggpde.explain.results import Contribution, Letters, SeriesExplanation
 from siggpde.explain.view_series import explain_views
 from siggpde.explain.vocabulary import Vocabulary, build_vocabulary
+from siggpde.explain.walks import WalkSettings
+from siggpde.explain.when_and_where import segment_contributions
 from siggpde.explain.word_terms import explained_weights, model_logits, word_features
 from siggpde.paths import SeriesBatch
 
@@ -28,6 +31,7 @@ def explain_series(
     top: int = 10,
     *,
     background: SeriesBatch | None = None,
+    walks: WalkSettings | None = None,
 ) -> list[SeriesExplanation]:
     """An explanation for every series of a batch, whose channels have these `names`.
 
@@ -40,6 +44,9 @@ def explain_series(
     A committee of views has other features beside words, and kernels without features, each with a term of its own; all
     terms are exact, with the formulas of `siggpde.explain.view_terms`. Words called alike are one term.
 
+    With `walks`, explanations also say when and where (`siggpde.explain.walks`): what every segment and channel
+    contributes to the latent of each class, which takes hundreds of predictions for every series.
+
     A Poisson regression is explained on the scale of its latent function, the logarithm of the rate.
     """
     check_inputs(committee, batch, names)
@@ -48,8 +55,28 @@ def explain_series(
     if top < 1:
         raise ValueError(f"top must be at least 1, got {top}")
     labels = checked_labels(committee, classes)
-    if not isinstance(committee, Committee):
-        return explain_views(committee, batch, tuple(names), labels, top, background)
+    if isinstance(committee, Committee):
+        explanations = _explain_words(committee, batch, names, labels, top, background)
+    else:
+        explanations = explain_views(committee, batch, tuple(names), labels, top, background)
+    if walks is None:
+        return explanations
+    pairs = None
+    if labels is not None:
+        places = [(labels.index(each.label), labels.index(each.runner_up)) for each in explanations]
+        pairs = torch.tensor(places)
+    segments = segment_contributions(committee, batch, names, labels, pairs, walks, background)
+    return [replace(each, segments=own) for each, own in zip(explanations, segments, strict=True)]
+
+
+def _explain_words(
+    committee: Committee,
+    batch: SeriesBatch,
+    names: Sequence[str],
+    labels: list[Any] | None,
+    top: int,
+    background: SeriesBatch | None,
+) -> list[SeriesExplanation]:
     vocabulary = build_vocabulary(committee, names)
     means = None if background is None else [_mean_features(member, background) for member in committee.members]
     explanations: list[SeriesExplanation] = []

@@ -15,6 +15,7 @@ from siggpde.cli.options import ReadOptions
 from siggpde.cli.work.predict import open_model, series_for
 from siggpde.estimators.restoring import Predictor
 from siggpde.explain import Importance, Importances, SeriesExplanation
+from siggpde.explain.segments import when
 from siggpde.io import SeriesData
 from siggpde.plots import plot_importance, require_matplotlib
 
@@ -105,20 +106,37 @@ def _tables_of_one(values: dict[str, Any]) -> list[Table]:
         rows.append(("prediction", f"{values['label']}, probability {values['probability']:.4f}"))
         rows.append(("runner-up", f"{values['runner_up']}, probability {values['runner_up_probability']:.4f}"))
         what = f"What speaks for {values['label']} against {values['runner_up']}"
-    summary = summary_table(f"{values['model']} on {values['data']}", rows)
+    first = [summary_table(f"{values['model']} on {values['data']}", rows)]
+    if values["segments"] is not None and values["segments"]["main"]:
+        first.append(_table_of_stretches(values["segments"]["main"]))
     rest, together = ("all others", _signed(values["rest"])), ("together", _signed(values["latent"]))
     if not values["views"]:
         terms = [*_terms(values["contributions"]), rest, ("the same for all series", _signed(values["constant"]))]
-        return [summary, column_table(what, ["word", "contribution"], [*terms, together])]
+        return [*first, column_table(what, ["word", "contribution"], [*terms, together])]
     average = ("the average series", _signed(values["constant"]))
     views = [*_terms(values["views"]), average, together]
     features = [*_terms(values["contributions"]), rest, average, together]
     return [
-        summary,
+        *first,
         column_table(f"{what}: views of the series", ["view", "contribution"], views),
         column_table("Words and other features", ["feature", "contribution"], features),
         column_table("Channels together", ["channels", "contribution"], _terms(values["interactions"])),
     ]
+
+
+def _table_of_stretches(stretches: list[dict[str, Any]]) -> Table:
+    rows = [
+        (
+            each["channel"],
+            each["does"],
+            when(each["start"], each["end"]),
+            _signed(each["value"]),
+            f"{each['error']:.2g}",
+        )
+        for each in stretches
+    ]
+    header = ["channel", "what it does", "when", "contribution", "sampling error"]
+    return column_table("When and where the evidence is", header, rows, text_columns=3)
 
 
 def _terms(contributions: list[dict[str, Any]]) -> list[tuple[str, str]]:

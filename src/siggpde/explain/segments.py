@@ -1,0 +1,95 @@
+"""When and where the evidence is: contributions of the segments and channels of a series."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any
+
+import numpy as np
+
+_SCALED = ("values", "sampling_error", "contrast", "contrast_error")
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Neighbouring segments of one channel that speak for the same side.
+
+    `start` and `end` are the first and the last point, or their time stamps; `does` says what the channel does there,
+    such as "rises". `value` is the sum of the contributions, `error` its sampling error.
+    """
+
+    channel: str
+    start: float
+    end: float
+    does: str
+    value: float
+    error: float
+
+    def __str__(self) -> str:
+        return f"{self.channel} {self.does}, {when(self.start, self.end)}: {self.value:+.3g}"
+
+
+@dataclass(frozen=True, eq=False)
+class SegmentContributions:
+    """Of one series, what each segment of each channel contributes to the latent of every class, or to the number.
+
+    - `channels`, `classes`: the names of the channels, and the labels (None for a number).
+    - `starts`, `ends` (segments,): the first and the last point of every segment, counted from 0, or their time stamps.
+    - `values` (segments, channels, classes), for a number (segments, channels, 1): the contributions. Their sum over
+      segments and channels is `latents` - `baseline` (classes,): the latents (logits, where there is a link) of the
+      series, and those with everything cut out or, with a background, their mean over it.
+    - `sampling_error`: standard errors of the values, as far as more permutations would change them; how uncertain the
+      posterior itself is does not count in it.
+    - `contrast` (segments, channels), `contrast_error`: the same of the predicted class minus the runner-up, or of the
+      number.
+    - `main`: the stretches that matter most to the contrast, largest first.
+    - `permutations`: how many were drawn.
+    """
+
+    channels: tuple[str, ...]
+    classes: list[Any] | None
+    starts: np.ndarray
+    ends: np.ndarray
+    values: np.ndarray
+    sampling_error: np.ndarray
+    contrast: np.ndarray
+    contrast_error: np.ndarray
+    latents: np.ndarray
+    baseline: np.ndarray
+    permutations: int
+    main: list[Stretch] = field(default_factory=list)
+
+    @property
+    def sentence(self) -> str:
+        """What speaks for the prediction, in the order of time: "x rises, then y falls, 0.8 to 1.4"."""
+        told = sorted((each for each in self.main if each.value > 0), key=lambda each: (each.start, each.end))
+        if not told:
+            return ""
+        text = f"{told[0].channel} {told[0].does}"
+        for before, each in itertools.pairwise(told):
+            text += f"{' while' if each.start < before.end else ', then'} {each.channel} {each.does}"
+        return f"{text}, {when(told[0].start, max(each.end for each in told))}"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SegmentContributions) and self.to_dict() == other.to_dict()
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType] - arrays have no hash
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        plain = {each.name: getattr(self, each.name) for each in fields(self)}
+        plain |= {name: value.tolist() for name, value in plain.items() if isinstance(value, np.ndarray)}
+        return plain | {"channels": list(self.channels), "main": [asdict(each) for each in self.main]}
+
+    def in_units(self, scale: float, shift: float) -> SegmentContributions:
+        """Those of the number shift + scale * y, from these of y."""
+        scaled = {name: scale * getattr(self, name) for name in _SCALED}
+        main = [replace(each, value=scale * each.value, error=scale * each.error) for each in self.main]
+        ends = {name: shift + scale * getattr(self, name) for name in ("latents", "baseline")}
+        return replace(self, **scaled, **ends, main=main)
+
+
+def when(start: float, end: float) -> str:
+    """A time or a stretch of time."""
+    return f"{start:g} to {end:g}" if end > start else f"at {start:g}"

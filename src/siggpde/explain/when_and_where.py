@@ -1,0 +1,135 @@
+"""When and where the evidence for a prediction is, series by series (`explain.walks` has the formulas).
+
+With a background walks begin with its series, evenly spread over what is explained. The baseline is the mean over all
+of them; what the mean over those that were used differs is shared out to the pieces in proportion to the squares of
+their sampling errors, which it belongs to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from siggpde.ensemble.committee import Committee
+from siggpde.explain.cuts import average_series, channel_spreads, segments_of, stretched
+from siggpde.explain.predictions import AnyCommittee, evenly_spaced
+from siggpde.explain.segments import SegmentContributions, Stretch
+from siggpde.explain.stretches import main_runs, movement
+from siggpde.explain.view_vocabulary import unique_names
+from siggpde.explain.walks import Ends, Walked, WalkSettings, beside, logit_means, walk
+from siggpde.paths import SeriesBatch
+from siggpde.paths.facts import OF_SERIES
+
+_BACKGROUND = 500
+_TOLD = 5  # stretches
+
+
+@torch.no_grad()
+def segment_contributions(
+    committee: AnyCommittee,
+    batch: SeriesBatch,
+    names: Sequence[str],
+    labels: list[Any] | None,
+    pairs: Tensor | None,
+    settings: WalkSettings,
+    background: SeriesBatch | None = None,
+) -> list[SegmentContributions]:
+    """Those of every series; `pairs` (n, 2) are the classes that are compared. Of more than 500 series of the
+    background that many are used, evenly spaced."""
+    own = tuple(names) if isinstance(committee, Committee) else unique_names(committee, names)
+    latents, spreads = logit_means(committee, batch), channel_spreads(committee)
+    others = None if background is None else evenly_spaced(background, _BACKGROUND)
+    ordinary = average_series(committee) if others is None else None
+    known: dict[int, Tensor] = {}  # logits of references, by the length they are brought to
+    found = []
+    for row, length in enumerate(batch.counts().tolist()):
+        times = None if batch.times is None else batch.times[row : row + 1, :length]
+        one = SeriesBatch(batch.values[row : row + 1, :length], None, times)
+        references = _references(others, ordinary, length).to(one.values)
+        if times is not None or length not in known:
+            known[length] = logit_means(committee, beside(references, one))
+        raw_length = length if batch.facts is None else max(length, int(batch.facts[row, -len(OF_SERIES)]))
+        pair = None if pairs is None else pairs[row]
+        ends = Ends(latents[row], references, known[length], _contrast(known[length], pair).argsort(stable=True))
+        walked = walk(committee, one, ends, settings)
+        found.append(_contributions(spreads, one, own, labels, pair, walked, ends, raw_length))
+    return found
+
+
+def _references(others: SeriesBatch | None, ordinary: Tensor | None, length: int) -> Tensor:
+    """What cut pieces are replaced by, (references, length, channels)."""
+    if others is None:
+        assert ordinary is not None
+        return stretched(ordinary, length)[None]
+    counts = zip(others.values, others.counts().tolist(), strict=True)
+    return torch.stack([stretched(series[:count], length) for series, count in counts])
+
+
+def _contributions(
+    spreads: Tensor,
+    one: SeriesBatch,
+    channels: tuple[str, ...],
+    labels: list[Any] | None,
+    pair: Tensor | None,
+    walked: Walked,
+    ends: Ends,
+    raw_length: int,
+) -> SegmentContributions:
+    count, segments = walked.credits.shape[:2]
+    error = walked.credits.std(0) / count**0.5
+    share = error.square()
+    total = share.sum((0, 1))
+    share = torch.where(total > 0, share / total, 1 / (segments * len(channels)))
+    values = walked.credits.mean(0) + (walked.begun.mean(0) - ends.begins.mean(0)) * share
+    contrast = _contrast(values, pair)
+    credits = _contrast(walked.credits, pair)
+    of_point = segments_of(one.values.shape[1], segments, one.values.device)
+    starts, stops = _limits(one, of_point, raw_length)
+    main = []
+    for channel, first, last in main_runs(contrast, _TOLD):
+        run = slice(first, last + 1)
+        inside = (of_point >= first) & (of_point <= last)
+        values_there, ordinary = (each[inside, channel] for each in (one.values[0], ends.references.mean(0)))
+        main.append(
+            Stretch(
+                channels[channel],
+                float(starts[first]),
+                float(stops[last]),
+                movement(values_there, ordinary, float(spreads[channel])),
+                float(contrast[run, channel].sum()),
+                float(credits[:, run, channel].sum(1).std() / count**0.5),
+            )
+        )
+    return SegmentContributions(
+        channels=channels,
+        classes=labels,
+        starts=starts.cpu().numpy(),
+        ends=stops.cpu().numpy(),
+        values=values.cpu().numpy(),
+        sampling_error=error.cpu().numpy(),
+        contrast=contrast.cpu().numpy(),
+        contrast_error=(credits.std(0) / count**0.5).cpu().numpy(),
+        latents=ends.latent.cpu().numpy(),
+        baseline=ends.begins.mean(0).cpu().numpy(),
+        permutations=2 * count,
+        main=main,
+    )
+
+
+def _contrast(values: Tensor, pair: Tensor | None) -> Tensor:
+    """(..) from (.., classes): the first class of a pair minus the second; from (.., 1) the number."""
+    return values[..., 0] if pair is None else values[..., int(pair[0])] - values[..., int(pair[1])]
+
+
+def _limits(one: SeriesBatch, of_point: Tensor, raw_length: int) -> tuple[Tensor, Tensor]:
+    """Start and end of every segment: time stamps, or points of the series as it was before it was averaged."""
+    counts = of_point.bincount()
+    after = counts.cumsum(0)
+    before = after - counts
+    if one.times is not None:
+        return one.times[0, before], one.times[0, after - 1]
+    length = one.values.shape[1]
+    return before * raw_length // length, (after * raw_length + length - 1) // length - 1

@@ -1,0 +1,218 @@
+"""Contributions of segments and channels: they add up, and point to where the evidence was planted."""
+
+import functools
+import itertools
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from helpers.small_committees import batch_of, committee_of, ends, labels_of, latents
+from helpers.small_view_committees import (
+    explained,
+    finite_committee_of,
+    variational_committee_of,
+    view_committee_of,
+)
+from siggpde.ensemble.of_views import mean_latents
+from siggpde.ensemble.weight_space import without_series
+from siggpde.explain import SeriesExplanation, WalkSettings, explain_series
+from siggpde.explain.cuts import average_series
+from siggpde.explain.stretches import Run, main_runs
+from siggpde.paths import SeriesBatch
+
+NAMES = ["a", "b"]
+KINDS = ["closed form", "number", "softmax", "bernoulli", "poisson", "without series", "words", "words of numbers"]
+EXACT = {"rel": 1e-8, "abs": 1e-8}
+
+
+def model(kind: str, batch: SeriesBatch):
+    """A committee of this kind, and its number of classes."""
+    if kind in ("softmax", "closed form", "without series", "words"):
+        y, classes = labels_of(batch, 3), 3
+    elif kind == "bernoulli":
+        y, classes = labels_of(batch, 2), 2
+    else:
+        y, classes = (ends(batch) / 4).exp().round() if kind == "poisson" else ends(batch) / 4, None
+    if kind.startswith("words"):
+        return committee_of(batch, y), classes
+    if kind == "without series":
+        return without_series(finite_committee_of(batch, y, classes), complete=True)[0], classes
+    if kind in ("softmax", "bernoulli", "poisson"):
+        return variational_committee_of(batch, y, kind, classes), classes
+    return view_committee_of(batch, y, classes), classes
+
+
+def wanted(kind: str, committee, batch: SeriesBatch) -> Tensor:
+    """Logits or numbers, (n, outputs)."""
+    if kind.startswith("words"):
+        return (committee.weights[:, None, None] * torch.stack(latents(committee, batch))).sum(0)
+    if kind in ("closed form", "without series"):
+        mean = mean_latents(committee, batch)
+        return mean.double() @ committee.link.mixing.T + committee.link.offset
+    mean = mean_latents(committee, batch)
+    return torch.cat([0 * mean, mean], dim=1) if kind == "bernoulli" else mean + (0.7 if kind == "poisson" else 0.0)
+
+
+def explain(committee, batch, classes, background=None, **settings) -> list[SeriesExplanation]:
+    labels = None if classes is None else [f"class {number}" for number in range(classes)]
+    walks = WalkSettings(**{"segments": 4, "permutations": 4} | settings)
+    return explain_series(committee, batch, NAMES, labels, background=background, walks=walks)
+
+
+@pytest.mark.parametrize(
+    ("kind", "ragged"), [*itertools.product(KINDS, [False]), ("closed form", True), ("words", True)]
+)
+def test_contributions_add_up_to_the_latents_less_their_baseline(kind: str, ragged: bool):
+    training = batch_of(24, 18, ragged=ragged)
+    committee, classes = model(kind, training)
+    new = batch_of(2, 18, seed=1, ragged=ragged)
+    full = wanted(kind, committee, new).numpy()
+    ordinary = average_series(committee)
+    for background in (None, batch_of(6, 18, seed=2)):
+        for row, each in enumerate(explain(committee, new, classes, background)):
+            found = each.segments
+            assert found is not None and found.values.shape == (4, 2, classes or 1)
+            length = int(new.counts()[row])
+            if background is None:
+                points = torch.nn.functional.interpolate(
+                    ordinary.T[None], size=length, mode="linear", align_corners=True
+                )
+                base = SeriesBatch(points[0].T[None])
+            else:
+                moved = torch.nn.functional.interpolate(
+                    background.values.mT, size=length, mode="linear", align_corners=True
+                )
+                base = SeriesBatch(moved.mT)
+            baseline = wanted(kind, committee, base).mean(0).numpy()
+            close = 1e-8 if length == 18 else 1e-4  # what stretching and a batch of other lengths round
+            assert found.baseline == pytest.approx(baseline, rel=1e-4, abs=close)
+            assert found.latents == pytest.approx(full[row], **EXACT)
+            assert found.values.sum((0, 1)) == pytest.approx(found.latents - found.baseline, **EXACT)
+            if classes is not None:
+                first, second = (int(str(label)[-1]) for label in (each.label, each.runner_up))
+                assert found.contrast == pytest.approx(found.values[..., first] - found.values[..., second], **EXACT)
+                assert found.latents[first] - found.latents[second] == pytest.approx(each.latent, rel=1e-4, abs=1e-4)
+            json.dumps(each.to_dict())
+
+
+def test_walks_average_to_the_values_of_all_orders():
+    """Against an oracle: every order of segments, and of channels within them."""
+    batch = batch_of(20, 12)
+    committee = view_committee_of(batch, ends(batch))
+    one, average = batch[3:4], average_series(committee)
+
+    @functools.cache
+    def value(kept: frozenset[tuple[int, int]]) -> float:
+        values = average.clone()
+        for segment, channel in kept:
+            values[segment * 4 : segment * 4 + 4, channel] = one.values[0, segment * 4 : segment * 4 + 4, channel]
+        return float(explained(committee, SeriesBatch(values[None]))[0, 0])
+
+    exact = np.zeros((3, 2))
+    orders = list(itertools.product(itertools.permutations(range(3)), *[list(itertools.permutations(range(2)))] * 3))
+    for segments, *channels in orders:
+        kept: frozenset[tuple[int, int]] = frozenset()
+        for segment in segments:
+            for channel in channels[segment]:
+                more = kept | {(segment, channel)}
+                exact[segment, channel] += (value(more) - value(kept)) / len(orders)
+                kept = more
+    (each,) = explain(committee, one, None, segments=3, permutations=100)
+    assert each.segments is not None
+    assert (np.abs(each.segments.values[..., 0] - exact) <= 4 * each.segments.sampling_error[..., 0] + 1e-6).all()
+    assert each.segments.sampling_error.max() < 0.1 * np.abs(exact).max()
+
+
+def test_the_sampling_error_is_that_of_other_draws():
+    batch = batch_of(20, 16)
+    committee = view_committee_of(batch, ends(batch))
+    drawn = [explain(committee, batch[:1], None, permutations=8, seed=seed)[0].segments for seed in range(10)]
+    spread = np.std([each.values for each in drawn if each is not None], axis=0, ddof=1)
+    told = np.mean([each.sampling_error for each in drawn if each is not None], axis=0)
+    assert 0.6 < np.sqrt((spread**2).mean() / (told**2).mean()) < 1.6
+
+
+def test_draws_are_the_same_for_a_seed_and_for_a_series_alone():
+    batch = batch_of(20, 16)
+    committee = view_committee_of(batch, labels_of(batch, 2), 2)
+    two = explain(committee, batch[:2], 2)
+    assert explain(committee, batch[:2], 2) == two
+    assert explain(committee, batch[:2], 2, seed=1)[0].segments != two[0].segments
+    (alone,) = explain(committee, batch[1:2], 2)
+    assert alone.segments is not None and two[1].segments is not None
+    assert alone.segments.values == pytest.approx(two[1].segments.values, abs=1e-5)
+
+
+def planted(n: int, seed: int, wandering: bool) -> tuple[SeriesBatch, Tensor, Tensor]:
+    """Noise of 2 channels and 40 points, in which a bump is planted: of class c in channel c, in one of 8 segments.
+
+    It is always in segment 2 + 3 c, or wanders. Also the numbers of the segments. Where it does not wander, that there
+    is no bump is evidence too, so both places are right.
+    """
+    random = torch.Generator().manual_seed(seed)
+    values = 0.5 * torch.randn(n, 40, 2, generator=random, dtype=torch.float64)
+    labels = torch.arange(n) % 2
+    segments = torch.randint(8, (n,), generator=random) if wandering else 2 + 3 * labels
+    bump = 3 * torch.hann_window(7, periodic=False, dtype=torch.float64)[1:-1]
+    for row, (label, segment) in enumerate(zip(labels.tolist(), segments.tolist(), strict=True)):
+        values[row, 5 * segment : 5 * segment + 5, label] += bump
+    return SeriesBatch(values), labels, segments
+
+
+@pytest.mark.parametrize("background", [False, True])
+@pytest.mark.parametrize("wandering", [False, True])
+def test_the_planted_segment_and_channel_are_found(wandering: bool, background: bool):
+    training, labels, _ = planted(60, 0, wandering)
+    committee = finite_committee_of(training, labels, 2)
+    new, _, where = planted(40, 1, wandering)
+    base = training[:20] if background else None
+    found = explain(committee, new, 2, base, segments=8, permutations=8)
+    hits = []
+    for each, label, segment in zip(found, itertools.cycle((0, 1)), where.tolist(), strict=False):
+        assert each.segments is not None
+        place = np.unravel_index(each.segments.values[..., label].argmax(), (8, 2))
+        hits.append(tuple(place) in ([(segment, label)] if wandering else [(2, 0), (5, 1)]))
+    assert np.mean(hits) >= 0.95
+
+
+def test_times_and_points_are_those_of_the_data():
+    batch = batch_of(12, 20)
+    times = torch.linspace(0, 1, 20, dtype=torch.float64).square().expand(12, -1)
+    timed = replace(batch, times=times)
+    (each,) = explain(view_committee_of(timed, ends(batch)), timed[:1], None)
+    assert each.segments is not None
+    assert each.segments.starts.tolist() == times[0, ::5].tolist()
+    assert each.segments.ends.tolist() == times[0, 4::5].tolist()
+    facts = torch.full((12, 9), 200.0, dtype=torch.float64)  # averaged from 200 points
+    (each,) = explain(view_committee_of(batch, ends(batch)), replace(batch, facts=facts)[:1], None)
+    assert each.segments is not None
+    assert each.segments.starts.tolist() == [0, 50, 100, 150] and each.segments.ends.tolist() == [49, 99, 149, 199]
+
+
+def test_neighbours_that_matter_are_one_stretch():
+    values = torch.tensor([[4.0, 0.1], [3.0, -1.0], [-2.0, -1.5], [0.5, 0.0]])
+    assert main_runs(values, 5) == [Run(0, 0, 1), Run(1, 1, 2), Run(0, 2, 2)]
+    assert main_runs(values, 1) == [Run(0, 0, 1)]
+    assert main_runs(0 * values, 5) == []
+
+
+def test_short_series_have_a_segment_for_every_point():
+    batch = batch_of(12, 5)
+    committee = view_committee_of(batch, ends(batch))
+    (each,) = explain(committee, batch[:1], None, segments=10)
+    assert each.segments is not None and each.segments.values.shape == (5, 2, 1)
+    assert each.segments.starts.tolist() == each.segments.ends.tolist() == [0, 1, 2, 3, 4]
+    scaled = each.in_units(10.0, 3.0).segments
+    assert scaled is not None and scaled.latents == pytest.approx(3 + 10 * each.segments.latents)
+    assert scaled.values.sum((0, 1)) == pytest.approx(scaled.latents - scaled.baseline, **EXACT)
+    assert [stretch.value for stretch in scaled.main] == [10 * stretch.value for stretch in each.segments.main]
+
+
+@pytest.mark.parametrize("settings", [{"segments": -1}, {"permutations": 3}])
+def test_wrong_settings_are_refused(settings: dict):
+    with pytest.raises(ValueError, match=f"{next(iter(settings))} must be at least"):
+        WalkSettings(**settings)
