@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from siggpde.explain.neighbours import Neighbour
 from siggpde.explain.segments import SegmentContributions
 
 Letters = tuple[str, ...]
@@ -44,6 +45,8 @@ class SeriesExplanation:
     - `views`: contributions summed over everything that a view of the series sees, all of them, largest first:
       constant + views = latent. Empty for models that see words of one path only.
     - `segments`: when and where: contributions of the segments and channels of the series; None if not asked for.
+    - `neighbours`: with `segments`, the nearest training series of `label` and of `runner_up`, or for a number the two
+      nearest of all; none where the model does not keep all training series.
     """
 
     series: int
@@ -60,6 +63,7 @@ class SeriesExplanation:
     std: float | None = None
     views: list[Contribution] = field(default_factory=list)
     segments: SegmentContributions | None = None
+    neighbours: list[Neighbour] = field(default_factory=list)
 
     @property
     def sentences(self) -> list[str]:
@@ -74,7 +78,8 @@ class SeriesExplanation:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""
-        plain = asdict(replace(self, segments=None))
+        plain = asdict(replace(self, segments=None, neighbours=[]))
+        plain["neighbours"] = [each.to_dict() for each in self.neighbours]
         return plain if self.segments is None else plain | {"segments": self.segments.to_dict()}
 
     def in_units(self, scale: float, shift: float) -> SeriesExplanation:
@@ -93,6 +98,7 @@ class SeriesExplanation:
             mean=shift + scale * self.mean,
             std=scale * self.std,
             segments=None if self.segments is None else self.segments.in_units(scale, shift),
+            neighbours=[replace(each, target=shift + scale * each.target) for each in self.neighbours],
             **scaled,
         )
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from siggpde.ensemble.committee import Committee, Member
+from siggpde.explain.neighbours import nearest_series
 from siggpde.explain.predictions import AnyCommittee, check_inputs, checked_labels, predictions
 from siggpde.explain.results import Contribution, Letters, SeriesExplanation
 from siggpde.explain.view_series import explain_views
@@ -66,7 +67,11 @@ def explain_series(
         places = [(labels.index(each.label), labels.index(each.runner_up)) for each in explanations]
         pairs = torch.tensor(places)
     segments = segment_contributions(committee, batch, names, labels, pairs, walks, background)
-    return [replace(each, segments=own) for each, own in zip(explanations, segments, strict=True)]
+    neighbours = nearest_series(committee, batch, labels, pairs)
+    return [
+        replace(each, segments=own, neighbours=nearest)
+        for each, own, nearest in zip(explanations, segments, neighbours, strict=True)
+    ]
 
 
 def _explain_words(

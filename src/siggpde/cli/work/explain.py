@@ -106,6 +106,10 @@ def _tables_of_one(values: dict[str, Any]) -> list[Table]:
         rows.append(("prediction", f"{values['label']}, probability {values['probability']:.4f}"))
         rows.append(("runner-up", f"{values['runner_up']}, probability {values['runner_up_probability']:.4f}"))
         what = f"What speaks for {values['label']} against {values['runner_up']}"
+    rows += [
+        (f"nearest training series of {each['target']}", f"at distance {each['distance']:.3g}")
+        for each in values["neighbours"]
+    ]
     first = [summary_table(f"{values['model']} on {values['data']}", rows)]
     if values["segments"] is not None and values["segments"]["main"]:
         first.append(_table_of_stretches(values["segments"]["main"]))

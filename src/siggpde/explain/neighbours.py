@@ -1,0 +1,114 @@
+r"""The nearest training series of the classes that are compared, as the committee sees them.
+
+The squared distance of two series under a kernel is :math:`|X - Z|^2 = k(X, X) + k(Z, Z) - 2 k(X, Z)`, here of the mean
+of the kernels of each member, averaged over the members with their weights. Kernels are scaled to k(Z, Z) = 1 in the
+mean over the training series, so that series which have nothing in common are about :math:`\sqrt 2` apart.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from siggpde.ensemble.view_committee import ViewCommittee
+from siggpde.explain.predictions import AnyCommittee
+from siggpde.paths import SeriesBatch
+from siggpde.views.base import Block, FeatureBlock, Rows
+from siggpde.views.kernel import KernelBlock
+
+_CHUNK = 256
+_NEAREST = 2  # of numbers
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbour:
+    """A training series: its `target`, the label or the number, its `distance`, and its `values` (channels, points), as
+    the model keeps them: gaps filled, and averaged if they were long. `times` (points,) or None."""
+
+    target: Any
+    distance: float
+    values: np.ndarray
+    times: np.ndarray | None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Neighbour) and self.to_dict() == other.to_dict()
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType] - arrays have no hash
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        times = None if self.times is None else self.times.tolist()
+        return {"target": self.target, "distance": self.distance, "values": self.values.tolist(), "times": times}
+
+
+@torch.no_grad()
+def nearest_series(
+    committee: AnyCommittee, batch: SeriesBatch, labels: list[Any] | None, pairs: Tensor | None
+) -> list[list[Neighbour]]:
+    """For every series the nearest training series of each of the two classes `pairs` (n, 2), or for numbers the two
+    nearest of all. None are known of models that do not keep every training series with its target."""
+    if not isinstance(committee, ViewCommittee) or committee.left_out is None or not committee.left_out.exact:
+        return [[] for _ in range(len(batch))]
+    targets, own = committee.left_out.y, _landmark_variances(committee)
+    found = []
+    for chunk in batch.split(_CHUNK):
+        for squares in _squared_distances(committee, chunk, own):
+            if pairs is None or labels is None:
+                order = squares.argsort(stable=True)[:_NEAREST].tolist()
+                found.append([_neighbour(committee, index, squares, float(targets[index])) for index in order])
+                continue
+            nearest = []
+            for label in pairs[len(found)].tolist():
+                places = (targets == label).nonzero()[:, 0]
+                if len(places):
+                    index = int(places[squares[places].argmin()])
+                    nearest.append(_neighbour(committee, index, squares, labels[label]))
+            found.append(nearest)
+    return found
+
+
+def _squared_distances(committee: ViewCommittee, batch: SeriesBatch, own: dict[str, Tensor]) -> Iterator[Tensor]:
+    """Of every series to all landmarks, (m,)."""
+    rows = committee.rows(batch)
+    beside = {name: Rows(variance[None], variance) for name, variance in own.items()}
+    total: Any = 0.0
+    for weight, member in zip(committee.weights.tolist(), committee.members, strict=True):
+        plain, other = member.recipe.average(rows), member.recipe.average(beside)
+        total = total + weight * (plain.variance[:, None] + other.variance - 2 * plain.gram)
+    yield from total.clamp_min(0.0)
+
+
+def _landmark_variances(committee: ViewCommittee) -> dict[str, Tensor]:
+    """k(Z, Z) (m,) of every kernel at the landmarks, without their Gram matrix where possible."""
+    found: dict[str, Tensor] = {}
+    for block in committee.blocks:
+        for name, variance in _raw_variances(block).items():
+            centring = block.centring[name]
+            found[name] = centring(Rows(centring.columns[:, None].to(variance), variance)).variance
+    return found
+
+
+def _raw_variances(block: Block) -> dict[str, Tensor]:
+    if isinstance(block, KernelBlock):  # normalised
+        return {name: torch.ones_like(centring.columns) for name, centring in block.centring.items()}
+    if not isinstance(block, FeatureBlock):
+        return {name: rows.variance for name, rows in block.own_rows().items()}
+    counts = Counter(part.name for part in block.landmarks)
+    found: dict[str, Any] = {}
+    for part in block.landmarks:
+        found[part.name] = found.get(part.name, 0.0) + part.values.double().square().sum(1) / counts[part.name]
+    return found
+
+
+def _neighbour(committee: ViewCommittee, index: int, squares: Tensor, target: Any) -> Neighbour:
+    landmarks, standard = committee.landmarks, committee.standard
+    length = int(landmarks.counts()[index])
+    values = landmarks.values[index, :length] * standard.spread + standard.mean
+    times = None if landmarks.times is None else landmarks.times[index, :length].cpu().numpy()
+    return Neighbour(target, float(squares[index].sqrt()), values.T.cpu().numpy(), times)
