@@ -1,0 +1,102 @@
+"""What happened in a fit: the course of training, and the settings that leave-one-out compared."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from siggpde.plots.axes import axes_or_new, finish, legend_above, letters, require_matplotlib, room
+from siggpde.plots.inputs import vector
+from siggpde.plots.palette import BLUE, GREY, INK, ORANGE
+from siggpde.training import History
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_BAND = "#f1f1f1"
+_AXIS = 0.6  # inches of the vertical axis and its label
+_WILD = 4.0  # the start of training is cut off where it is so many times as far up as the rest is wide
+
+
+def plot_history(
+    history: History, ax: Axes | None = None, *, against: Literal["seconds", "records"] = "seconds"
+) -> Axes:
+    """The course of training: -ELBO and validation NLPP, both in nats a series, phases as bands.
+
+    `history` is what `siggpde.fit` returns, or `committee_.members[0].history` of an estimator that was trained by
+    iterations. A model in closed form has none: its choices are drawn by `plot_trials` and `plot_weights`.
+    """
+    if against not in ("seconds", "records"):
+        raise ValueError(f"against must be 'seconds' or 'records', got {against!r}")
+    records = history.records
+    place = np.array([each.seconds for each in records] if against == "seconds" else range(len(records)), dtype=float)
+    loss = np.array([np.nan if each.elbo is None else -each.elbo for each in records])
+    nlpp = np.array([np.nan if each.nlpp is None else each.nlpp for each in records])
+    if not (np.isfinite(loss).any() or np.isfinite(nlpp).any()):
+        raise ValueError("the history has no ELBO and no NLPP to draw; was the model fitted in closed form?")
+    ax = axes_or_new(ax, width=5.6, height=3.4)
+    for values, colour, dashes, name in (
+        (loss, BLUE, "-", "−ELBO, training"),
+        (nlpp, ORANGE, "--", "NLPP, validation"),
+    ):
+        there = np.isfinite(values)
+        if there.any():
+            marker = "o" if there.sum() < 25 else ""
+            ax.plot(place[there], values[there], dashes, color=colour, marker=marker, markersize=3, label=name)
+    best = None if not np.isfinite(nlpp).any() else int(np.nanargmin(nlpp))
+    if best is not None:
+        style = {"s": 40, "facecolors": "none", "edgecolors": INK, "linewidths": 1.0, "zorder": 4}
+        ax.scatter(place[best], nlpp[best], label=f"best, {nlpp[best]:.3g}", **style)
+    _cut_wild_start(ax, np.concatenate([loss[np.isfinite(loss)], nlpp[np.isfinite(nlpp)]]))
+    _phases(ax, [each.phase for each in records], place)
+    ax.set(xlabel="time of training (s)" if against == "seconds" else "evaluation", ylabel="loss (nats a series)")
+    legend_above(ax)
+    return finish(ax)
+
+
+def plot_trials(losses: ArrayLike, ax: Axes | None = None, *, label: str = "leave-one-out loss (nats)") -> Axes:
+    """The loss (n,) of every setting that was tried, in order, and the best so far.
+
+    Of a screening these are `[entry["score"] for entry in screening.report]`; NaN for what could not be scored.
+    """
+    values = np.asarray(losses, dtype=float)
+    if values.ndim != 1 or not np.isfinite(values).any():
+        raise ValueError(f"losses must have shape (n,) and a finite number among them, got shape {values.shape}")
+    there = np.isfinite(values)
+    values = vector("losses", values[there], each="trial")
+    number = np.flatnonzero(there) + 1
+    best = np.minimum.accumulate(values)
+    ax = axes_or_new(ax, width=5.6, height=3.4)
+    ax.scatter(number, values, color=GREY, s=10, zorder=2, label="tried")
+    ax.step(number, best, where="post", color=BLUE, linewidth=1.5, zorder=3, label=f"best so far, {best[-1]:.3g}")
+    ax.set(xlabel="setting tried", ylabel=label)
+    ax.xaxis.set_major_locator(require_matplotlib("ticker").MaxNLocator(integer=True))
+    legend_above(ax)
+    return finish(ax)
+
+
+def _cut_wild_start(ax: Axes, values: np.ndarray) -> None:
+    """Losses of the first iterations can be so large that nothing else is seen; the axis then ends below them."""
+    low, usual = float(values.min()), float(np.quantile(values, 0.8))
+    if values.max() - low > _WILD * max(usual - low, 1e-12) and usual > low:
+        ax.set_ylim(low - 0.08 * (usual - low), usual + 0.6 * (usual - low))
+
+
+def _phases(ax: Axes, phases: list[str], place: np.ndarray) -> None:
+    """A band for every phase, with its name at the bottom where it fits."""
+    starts = [index for index, phase in enumerate(phases) if index == 0 or phase != phases[index - 1]]
+    if len(starts) == 1:
+        return
+    borders = [place.min(), *((place[start - 1] + place[start]) / 2 for start in starts[1:]), place.max()]
+    low, high = ax.get_ylim()
+    ax.set_ylim(low - 0.1 * (high - low), high)
+    size = letters(ax) - 1.5
+    for number, (start, left, right) in enumerate(zip(starts, borders[:-1], borders[1:], strict=True)):
+        if number % 2 == 0:
+            ax.axvspan(left, right, color=_BAND, zorder=0, linewidth=0)
+        points = (right - left) / max(float(np.ptp(place)), 1e-12) * 72 * (room(ax) - _AXIS)
+        if 0.55 * size * len(phases[start]) < points:
+            text = {"size": size, "color": GREY, "ha": "center", "va": "bottom", "transform": ax.get_xaxis_transform()}
+            ax.text((left + right) / 2, 0.01, phases[start], **text)

@@ -1,0 +1,58 @@
+"""Bars of importances: words, channels, lengths of words, views."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from textwrap import wrap
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from siggpde.explain import Importance
+from siggpde.plots.axes import axes_or_new, finish, height, letters, percent, room
+from siggpde.plots.palette import AGAINST, FOR
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_NAME_WIDTH = 48  # characters of a line, where there is room
+_FEWEST = 16
+_AXIS = 0.5  # inches of the horizontal axis and its label
+_SMALLEST = 5.0  # points of letters that can be read
+
+
+def plot_importance(importances: Iterable[Importance], ax: Axes | None = None) -> Axes:
+    """Bars of the shares of words, channels, lengths of words or views, the first at the top.
+
+    `importances` is what `global_importance` returns, or its `channels`, `lengths` or `views`. Long names are broken
+    into lines.
+    """
+    shown = list(importances)
+    if not shown:
+        raise ValueError("there are no importances to draw; give those of `global_importance`")
+    wanted = [_lines(each.name, _NAME_WIDTH) for each in shown]
+    lines = sum(max(2, len(label)) for label in wanted) / 2
+    ax = axes_or_new(ax, height=max(2.0, 0.32 * lines + 1.2))
+    half = int(0.55 * room(ax) * 72 / (0.5 * letters(ax)))  # letters are about half as wide as high
+    labels = ["\n".join(_lines(each.name, min(_NAME_WIDTH, max(_FEWEST, half)))) for each in shown]
+    positions = np.arange(len(shown))
+    colours = [FOR if each.share >= 0 else AGAINST for each in shown]
+    ax.barh(positions, [each.share for each in shown], color=colours, height=0.7)
+    ax.set_yticks(positions, labels)
+    ax.invert_yaxis()
+    ax.set_xlabel("share of the importance")
+    ax.xaxis.set_major_formatter(percent())
+    ax.locator_params(axis="x", nbins=4 if room(ax) < 4 else 7)
+    finish(ax)
+    if any("\n" in label for label in labels):
+        most = max(label.count("\n") + 1 for label in labels)
+        each = 72 * (height(ax) - _AXIS) / len(shown)  # points of a bar
+        ax.tick_params(axis="y", labelsize=max(_SMALLEST, min(0.85 * letters(ax), each / (1.2 * most))))
+    return ax
+
+
+def _lines(name: str, most: int) -> list[str]:
+    """A name in as few lines as possible, of about the same length."""
+    least = len(wrap(name, most, break_long_words=False))
+    width = next(w for w in range(1, most + 1) if len(wrap(name, w, break_long_words=False)) <= least)
+    return wrap(name, width, break_long_words=False) or [name]

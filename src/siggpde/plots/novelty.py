@@ -1,0 +1,84 @@
+"""How unlike the training series new series are, beside the training series themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from siggpde.plots.axes import axes_or_new, finish, legend_above, letters, percent
+from siggpde.plots.inputs import vector
+from siggpde.plots.palette import AMBER, BLUE, GREEN, GREY, INK, ORANGE, PALE, PURPLE
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_BINS = 24
+_STYLES = ((BLUE, "-"), (ORANGE, "--"), (GREEN, "-."), (PURPLE, ":"), (AMBER, "-"), (INK, "--"))
+_FAR = 8.0  # beyond this score the axis is no longer linear
+_LINEAR = 2.0
+
+
+def plot_novelty(
+    scores: ArrayLike | Mapping[str, ArrayLike],
+    training: ArrayLike,
+    ax: Axes | None = None,
+    *,
+    limit: float | None = None,
+) -> Axes:
+    """Histograms of the novelty scores of new series and, grey, of left-out training series.
+
+    `scores` (n,) is what `estimator.novelty(X, return_score=True)` returns second, or several such arrays by name.
+    `training` (m,) and `limit`, beyond which predictions tend to what is known without looking at the series, are
+    `left_out_scores` and `limit` of `estimator.committee_.novelty`. 0 is the median of left-out training series; 5 % of
+    them are above 1. Where some score is above 8 the axis is logarithmic far out.
+    """
+    given = scores if isinstance(scores, Mapping) else {"new series": scores}
+    if not given:
+        raise ValueError("there are no scores to draw; give those of `estimator.novelty(X, return_score=True)`")
+    if len(given) > len(_STYLES):
+        raise ValueError(f"at most {len(_STYLES)} sets of series can be told apart in one plot, got {len(given)}")
+    drawn = {name: vector(f"scores of {name!r}" if len(given) > 1 else "scores", own) for name, own in given.items()}
+    known = vector("training", training)
+    if limit is not None and not np.isfinite(limit):
+        raise ValueError(f"limit must be a finite score, got {limit!r}")
+    ax = axes_or_new(ax, width=4.8, height=3.4)
+    everything = np.concatenate([known, *drawn.values(), [] if limit is None else [limit]])
+    far = everything.max() > _FAR
+    if far:
+        ax.set_xscale("asinh", linear_width=_LINEAR)
+    width = _LINEAR if far else 1e6 * max(1.0, float(np.abs(everything).max()))  # asinh of nearly nothing is linear
+    ends = np.arcsinh(np.array([everything.min(), everything.max()]) / width)
+    if ends[0] == ends[1]:
+        ends = ends + np.array([-0.5, 0.5]) / width
+    bins = width * np.sinh(np.linspace(ends[0], ends[1], _BINS + 1))
+    bins[0], bins[-1] = min(bins[0], everything.min()), max(bins[-1], everything.max())
+    ax.hist(known, bins=bins.tolist(), weights=np.full(len(known), 1 / len(known)), color=PALE, label="training")
+    for (name, own), (colour, dashes) in zip(drawn.items(), _STYLES, strict=False):
+        weights = np.full(len(own), 1 / len(own))
+        ax.hist(own, bins=bins.tolist(), weights=weights, histtype="step", color=colour, linestyle=dashes, label=name)
+    marks = [(1.0, "5%")] if limit is None else [(1.0, "5%"), (limit, "limit")]
+    top = ax.get_ylim()[1] * 1.08
+    for place, text in marks:
+        ax.axvline(place, color=GREY, linestyle=":", linewidth=1)
+        ax.text(place, top, f" {text}", color=GREY, va="top", size=letters(ax) - 1)
+    ax.set(xlabel="novelty score", ylabel="share of series", ylim=(0, top))
+    ax.yaxis.set_major_formatter(percent())
+    if far:
+        _far_ticks(ax, float(everything.min()), float(everything.max()))
+    legend_above(ax)
+    return finish(ax)
+
+
+def _far_ticks(ax: Axes, first: float, last: float) -> None:
+    """Round numbers, about as far from each other as they can be read."""
+    ticks = [0.0, 1.0, *(base * 10.0**power for power in range(8) for base in (3, 10))]
+    if first < -1.0:
+        ticks = [-1.0, *ticks]
+    shown = [tick for tick in ticks if first <= tick <= last]
+    if len(shown) > 7:
+        shown = [tick for tick in shown if not f"{tick:g}".startswith("3")]
+    ax.set_xticks(shown, [f"{tick:g}" for tick in shown])
+    ax.minorticks_off()

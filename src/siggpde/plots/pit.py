@@ -1,0 +1,65 @@
+r"""The histogram of the probability integral transform: whether predictive distributions of numbers are honest.
+
+If y has the predicted distribution function F, then F(y) is uniform. Where y falls between two predicted quantiles is
+known exactly, so that the bins of the histogram are those between the levels, and nothing is interpolated.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from siggpde.plots.axes import axes_or_new, finish, legend_above
+from siggpde.plots.inputs import check_level, matrix, vector
+from siggpde.plots.palette import INK, SKY
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def plot_pit(
+    y: ArrayLike, quantiles: ArrayLike, levels: ArrayLike, ax: Axes | None = None, *, level: float = 0.95
+) -> Axes:
+    """How often y (n,) falls between predicted `quantiles` (n, L) at ascending `levels` (L,), over how often it should.
+
+    Bars reach 1 where distributions are honest. Higher at both ends: they are too narrow; higher in the middle: too
+    wide; sloping: predictions are too low (rising) or too high (falling). An honest bar ends between the dotted
+    lines with the probability `level`.
+
+    The quantiles are `regressor.predict_quantiles(X, levels)`, with levels such as 0.1, 0.2, ..., 0.9.
+    """
+    from scipy.stats import binom  # noqa: PLC0415 - takes long to import
+
+    check_level(level)
+    target, steps = vector("y", y), vector("levels", levels, each="level")
+    if (steps <= 0).any() or (steps >= 1).any() or (np.diff(steps) <= 0).any():
+        raise ValueError(f"levels must be ascending numbers between 0 and 1, got {steps.tolist()}")
+    values = matrix("quantiles", quantiles, (len(target), len(steps)), "a row a series and a column a level")
+    if (np.diff(values, axis=1) < 0).any():
+        series = int((np.diff(values, axis=1) < 0).any(axis=1).argmax())
+        raise ValueError(f"the quantiles of series {series} are not ascending; give them in the order of the levels")
+    edges = np.concatenate([[0.0], steps, [1.0]])
+    width = np.diff(edges)
+    inside = np.bincount((target[:, None] > values).sum(axis=1), minlength=len(width))
+    n = len(target)
+    low, high = (binom.ppf(q, n, width) / (n * width) for q in ((1 - level) / 2, (1 + level) / 2))
+    ax = axes_or_new(ax, width=4.8, height=3.2)
+    ax.bar(edges[:-1], inside / (n * width), width, align="edge", color=SKY, edgecolor="white", linewidth=0.8, zorder=2)
+    ax.stairs(
+        high,
+        edges,
+        baseline=None,
+        color=INK,
+        linestyle=":",
+        linewidth=1.2,
+        zorder=3,
+        label=f"{level:.0%} of honest bars",
+    )
+    ax.stairs(low, edges, baseline=None, color=INK, linestyle=":", linewidth=1.2, zorder=3)
+    ax.axhline(1.0, color=INK, linestyle="--", linewidth=1, zorder=3, label="honest")
+    top = max(float((inside / (n * width)).max()), float(high.max()))
+    ax.set(xlim=(0, 1), ylim=(0, 1.05 * top), xlabel="predicted probability of a number below y", ylabel="density")
+    legend_above(ax)
+    return finish(ax)

@@ -1,0 +1,33 @@
+"""matplotlib without a screen, and pictures that are not empty."""
+
+import importlib
+
+import pytest
+
+
+@pytest.fixture
+def pyplot():
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    found = importlib.import_module("matplotlib.pyplot")
+    yield found
+    found.close("all")
+
+
+@pytest.fixture
+def narrow(pyplot):
+    """Axes of a figure of 80 mm."""
+    return pyplot.subplots(figsize=(80 / 25.4, 70 / 25.4), layout="constrained")[1]
+
+
+@pytest.fixture
+def drawn(tmp_path):
+    """Writes the picture of some axes, which must not be empty."""
+
+    def write(ax):
+        target = tmp_path / "picture.png"
+        ax.figure.savefig(target)
+        pixels = importlib.import_module("matplotlib.image").imread(target)
+        assert pixels[..., :3].std() > 0.01
+
+    return write

@@ -1,0 +1,85 @@
+"""Plots of class probabilities: reliability and risk against coverage."""
+
+# What matplotlib's lines and patches are is known only when they are drawn.
+# pyright: reportAttributeAccessIssue=false, reportIndexIssue=false, reportOperatorIssue=false, reportCallIssue=false
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from siggpde.metrics import risk_coverage
+from siggpde.plots import plot_calibration, plot_risk_coverage
+from siggpde.plots.calibration import equal_count_bins, wilson_interval
+
+
+def honest(n=400):
+    """Labels (n,) and probabilities (n, 2) that are right as often as they say."""
+    random = np.random.default_rng(0)
+    p = random.uniform(0.5, 1.0, n)
+    return (random.random(n) < p).astype(int), np.stack([1 - p, p], axis=1)
+
+
+def test_bins_have_equal_counts():
+    random = np.random.default_rng(1)
+    p, right = random.random(103), random.random(103) < 0.5
+    found = equal_count_bins(p, right, 10)
+    assert len(found.count) == 10 and found.count.sum() == 103 and np.ptp(found.count) <= 1
+    assert (found.count * found.probability).sum() == pytest.approx(p.sum())
+    assert (found.count * found.right).sum() == pytest.approx(right.sum())
+    first = np.argsort(p)[: found.count[0]]
+    assert found.right[0] == pytest.approx(right[first].mean())
+
+
+def test_equal_probabilities_share_a_bin():
+    p, right = np.array([0.9, 1.0, 1.0, 1.0, 1.0, 0.8]), np.array([1, 1, 0, 1, 1, 0], dtype=bool)
+    found = equal_count_bins(p, right, 6)
+    assert found.count.tolist() == [1, 1, 4] and found.right.tolist() == [0.0, 1.0, 0.75]
+    assert equal_count_bins(p[:1], right[:1], 5).count.tolist() == [1]
+
+
+def test_wilson_interval_solves_its_equation():
+    """The ends p are where |share - p| is z standard deviations of a share whose expectation is p."""
+    share, count = np.array([0.0, 0.3, 1.0]), np.array([5, 40, 17])
+    for end in wilson_interval(share, count, 0.9):
+        assert np.abs(share - end) == pytest.approx(norm.ppf(0.95) * np.sqrt(end * (1 - end) / count))
+
+
+def test_calibration(pyplot, drawn):
+    ax = plot_calibration(*honest(), [0, 1], bins=8)
+    line, _, (bars,) = ax.containers[0]
+    x, y = line.get_data()
+    assert len(x) == 8 and np.abs(x - y).max() < 0.15
+    ends = np.array([segment[:, 1] for segment in bars.get_segments()])
+    low, high = wilson_interval(y, np.full(8, 50), 0.95)
+    assert ends == pytest.approx(np.stack([low, high], axis=1))
+    (strip,) = ax.child_axes
+    assert sum(patch.get_height() for patch in strip.patches) == 400
+    drawn(ax)
+
+
+def test_calibration_of_few_and_of_sure_series(narrow, drawn):
+    ax = plot_calibration([0, 1], [[1, 0], [0, 1]], [0, 1], narrow)
+    assert len(ax.containers[0][0].get_xdata()) == 1
+    drawn(ax)
+
+
+def test_risk_coverage(narrow, drawn):
+    y, p = honest()
+    ax = plot_risk_coverage(y, p, [0, 1], narrow)
+    curve = risk_coverage(y, p, [0, 1])
+    random, best, model = ax.lines
+    assert model.get_ydata() == pytest.approx(curve.risk) and model.get_xdata() == pytest.approx(curve.coverage)
+    assert random.get_ydata()[0] == pytest.approx(curve.risk[-1])
+    assert best.get_ydata()[0] == pytest.approx(0) and best.get_ydata()[-1] == pytest.approx(curve.risk[-1])
+    drawn(ax)
+    drawn(plot_risk_coverage([0, 1], [[1, 0], [0, 1]], [0, 1]))  # nothing is wrong
+
+
+@pytest.mark.parametrize("plot", [plot_calibration, plot_risk_coverage])
+def test_what_cannot_be_drawn_is_refused(plot):
+    with pytest.raises(ValueError, match="never seen: 2"):
+        plot([0, 2], [[1, 0], [0, 1]], [0, 1])
+    with pytest.raises(ValueError, match=r"level must be between 0 and 1, such as 0\.95, got 95"):
+        plot([0, 1], [[1, 0], [0, 1]], [0, 1], level=95)
+    with pytest.raises(ValueError, match="whole number of at least 1, got 0"):
+        plot_calibration([0, 1], [[1, 0], [0, 1]], [0, 1], bins=0)

@@ -1,0 +1,155 @@
+"""Plots of what a fit did: weights, training, trials, sizes; and the map of the series."""
+
+# What matplotlib's lines and patches are is known only when they are drawn.
+# pyright: reportAttributeAccessIssue=false, reportIndexIssue=false, reportOperatorIssue=false, reportCallIssue=false
+
+import numpy as np
+import pytest
+
+from helpers.small_committees import KINDS, batch_of, committee_of, labels_of
+from siggpde import SigGPClassifier
+from siggpde.plots import kernel_directions, plot_history, plot_map, plot_sizes, plot_trials, plot_weights
+from siggpde.plots.directions import principal_directions
+from siggpde.training import History, Record
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    """Two groups of lines, well apart, and a classifier of them."""
+    random = np.random.default_rng(0)
+    y = np.arange(24) % 2
+    X = (2.0 * y[:, None, None] - 1) * np.linspace(0, 3, 12) + 0.1 * random.normal(size=(24, 1, 12))
+    return SigGPClassifier(views=["path", "windows"]).fit(X, y), X, y
+
+
+def test_weights(fitted, narrow, drawn):
+    committee = fitted[0].committee_
+    ax = plot_weights(committee, narrow)
+    ends = np.zeros(len(committee.members))
+    for bar in ax.patches:
+        ends[round(bar.get_y() + bar.get_height() / 2)] += bar.get_width()
+    assert ends == pytest.approx(sorted(committee.weights.tolist(), reverse=True))
+    assert ax.yaxis_inverted() and ax.get_legend() is not None
+    drawn(ax)
+
+
+def test_weights_of_models_of_words(pyplot, drawn):
+    batch = batch_of(24)
+    ax = plot_weights(committee_of(batch, labels_of(batch, 2), KINDS[:2]))
+    assert sorted(text.get_text() for text in ax.get_yticklabels()) == ["model 1", "model 2"]
+    drawn(ax)
+
+
+def test_kernel_directions_tell_groups_apart(fitted):
+    """They are coordinates in feature space: inner products of the training series are those of the centred kernel."""
+    model, X, y = fitted
+    plane = kernel_directions(model, X)
+    first = plane[:, 0] * np.where(y == 1, 1, -1)
+    assert (first * first[0] > 0).all()
+    everything = kernel_directions(model, X, 24)
+    committee = model.committee_
+    batch = model._batch(X)
+    rows = committee.rows(batch)
+    gram = sum(
+        weight * member.mixed(rows).gram.numpy()
+        for weight, member in zip(committee.weights.tolist(), committee.members, strict=True)
+    )
+    seen, landmarks = committee.standard(batch).values, committee.landmarks.values
+    column = [int((landmarks - own).square().sum((1, 2)).argmin()) for own in seen]  # of each series of X
+    gram, centre = np.asarray(gram)[:, column], np.eye(24) - 1 / 24
+    assert everything @ everything.T == pytest.approx(centre @ gram @ centre, abs=1e-6)
+    assert kernel_directions(model, X[:3]) == pytest.approx(plane[:3])
+
+
+def test_kernel_directions_need_landmarks(fitted):
+    model, X, y = fitted
+    with pytest.raises(ValueError, match="at most the number of landmark series, 24, got 25"):
+        kernel_directions(model, X, 25)
+    private = SigGPClassifier(views=["windows"], members=1, keep_series=False).fit(X, y)
+    with pytest.raises(ValueError, match="no landmark series"):
+        kernel_directions(private, X)
+
+
+def test_principal_directions_are_those_of_the_covariance():
+    points = np.random.default_rng(0).normal(size=(50, 4)) * [3, 2, 1, 0.1]
+    plane, shares = principal_directions(points)
+    values = np.linalg.eigvalsh(np.cov(points.T))[::-1]
+    assert plane.var(axis=0, ddof=1) == pytest.approx(values[:2])
+    assert shares == pytest.approx(values[:2] / values.sum())
+
+
+def test_map_marks_classes_and_uncertain_series(narrow, drawn):
+    points = np.random.default_rng(0).normal(size=(30, 3))
+    labels = np.array(["a", "b", "c"])[np.arange(30) % 3]
+    ax = plot_map(points, labels, narrow, uncertain=np.arange(30) < 4)
+    assert [len(dots.get_offsets()) for dots in ax.collections] == [10, 10, 10, 4]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["a", "b", "c", "uncertain (4)"]
+    _, shares = principal_directions(points)
+    assert ax.get_xlabel() == f"direction 1 ({shares[0]:.0%})"
+    drawn(ax)
+
+
+def test_map_of_numbers_and_of_a_plane(pyplot, drawn):
+    plane = np.random.default_rng(0).normal(size=(10, 2))
+    ax = plot_map(plane, np.linspace(0, 1, 10), name="fat (%)")
+    assert np.asarray(ax.collections[0].get_offsets()) == pytest.approx(plane) and ax.get_xlabel() == "direction 1"
+    assert ax.figure.axes[1].get_ylabel() == "fat (%)"
+    drawn(ax)
+
+
+@pytest.mark.parametrize(
+    ("points", "y", "uncertain", "message"),
+    [
+        ([[1.0], [2.0]], [0, 1], None, "two columns or more"),
+        ([[1.0, 2.0]], [0, 1], None, "2 labels in y but 1 rows"),
+        ([[1.0, np.nan]], [0], None, r"points\[0, 1\] is nan"),
+        ([[1.0, 2.0]], [0], [1], "uncertain must be bools"),
+        (np.zeros((57, 2)), np.arange(57), None, "at most 56 classes"),
+    ],
+)
+def test_bad_maps_are_refused(pyplot, points, y, uncertain, message):
+    with pytest.raises(ValueError, match=message):
+        plot_map(points, y, uncertain=uncertain)
+
+
+def test_history(narrow, drawn):
+    records = [Record("q", i, float(i), elbo=-1000.0 if i == 0 else -1.0 / i) for i in range(6)]
+    records += [Record("all", i, 6.0 + i, elbo=-0.1, nlpp=0.3 + abs(i - 2) / 10) for i in range(5)]
+    ax = plot_history(History(records), narrow)
+    loss, nlpp = ax.lines
+    assert loss.get_ydata() == pytest.approx([-record.elbo for record in records])
+    assert nlpp.get_xdata() == pytest.approx([6, 7, 8, 9, 10])
+    assert ax.get_ylim()[1] < 10  # the first loss is far above
+    assert {text.get_text() for text in ax.texts} == {"q", "all"}
+    assert "best, 0.3" in [text.get_text() for text in ax.get_legend().get_texts()]
+    drawn(ax)
+    assert plot_history(History(records), against="records").lines[0].get_xdata()[-1] == 10
+
+
+def test_trials(pyplot, drawn):
+    ax = plot_trials([0.5, np.nan, 0.3, 0.4])
+    assert ax.lines[0].get_ydata().tolist() == [0.5, 0.3, 0.3] and ax.lines[0].get_xdata().tolist() == [1, 3, 4]
+    drawn(ax)
+
+
+def test_sizes(narrow, drawn):
+    ax = plot_sizes([10, 100, 1000], {"a": [[3, 2, 1], [5, 2, 1]], "b": [1, 1, 1]}, narrow, metric="error")
+    assert ax.lines[0].get_ydata().tolist() == [4, 2, 1] and ax.get_xscale() == "log"
+    assert [text.get_text() for text in ax.get_xticklabels()] == ["10", "100", "1000"]
+    drawn(ax)
+
+
+@pytest.mark.parametrize(
+    ("plot", "arguments", "message"),
+    [
+        (plot_history, (History(),), "no ELBO and no NLPP"),
+        (plot_trials, ([np.nan],), "a finite number among them"),
+        (plot_sizes, ([10, 5], [1, 2]), "positive and ascending"),
+        (plot_sizes, ([5, 10], {"a": [1.0]}), r"values of 'a' must have shape \(2,\) or \(runs, 2\)"),
+        (plot_sizes, ([5, 10], [1.0, np.nan]), "values must be finite"),
+        (plot_sizes, ([5, 10], {}), "one to 7 methods, got 0"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(plot, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        plot(*arguments)

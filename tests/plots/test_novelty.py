@@ -1,0 +1,55 @@
+"""Novelty of new series beside training series."""
+
+# What matplotlib's lines and patches are is known only when they are drawn.
+# pyright: reportAttributeAccessIssue=false, reportIndexIssue=false, reportOperatorIssue=false, reportCallIssue=false
+
+import numpy as np
+import pytest
+
+from siggpde.plots import plot_novelty
+
+KNOWN = np.random.default_rng(0).exponential(0.33, 200)
+
+
+def heights(patch):
+    """The vertices of a step histogram: their largest share."""
+    return patch.get_xy()[:, 1].max()
+
+
+def test_histograms_are_shares_of_the_series(narrow, drawn):
+    ax = plot_novelty([0.1, 0.1, 2.0, 3.0], KNOWN, narrow, limit=2.5)
+    grey = [patch for patch in ax.patches if hasattr(patch, "get_height")]
+    assert sum(patch.get_height() for patch in grey) == pytest.approx(1)
+    assert heights(ax.patches[-1]) == pytest.approx(0.5)
+    assert [line.get_xdata()[0] for line in ax.lines] == [1.0, 2.5]
+    assert ax.get_xscale() == "linear"
+    drawn(ax)
+
+
+def test_far_scores_do_not_squeeze_the_others(pyplot, drawn):
+    ax = plot_novelty({"test": KNOWN[:50], "times 10": KNOWN[:50] + 300}, KNOWN)
+    assert ax.get_xscale() == "asinh"
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["training", "test", "times 10"]
+    places = ax.transAxes.inverted().transform(ax.transData.transform([[0, 0], [1, 0], [300, 0]]))[:, 0]
+    assert places[1] - places[0] > 0.05 and 0.9 < places[2] <= 1
+    drawn(ax)
+
+
+def test_equal_scores(pyplot, drawn):
+    drawn(plot_novelty([1.0], [1.0, 1.0]))
+
+
+@pytest.mark.parametrize(
+    ("scores", "training", "limit", "message"),
+    [
+        ([np.nan], KNOWN, None, "scores of series 0 is nan"),
+        ({"a": [1.0], "b": [np.inf]}, KNOWN, None, "scores of 'b' of series 0 is inf"),
+        ({}, KNOWN, None, "no scores to draw"),
+        (dict.fromkeys("abcdefg", KNOWN), KNOWN, None, "at most 6 sets"),
+        ([1.0], [], None, r"training must have shape \(n,\)"),
+        ([1.0], KNOWN, np.inf, "limit must be a finite score"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(scores, training, limit, message):
+    with pytest.raises(ValueError, match=message):
+        plot_novelty(scores, training, limit=limit)
