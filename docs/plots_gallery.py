@@ -1,0 +1,132 @@
+"""Draws the pictures of `docs/plots.md` into `docs/plots/`: `SIGGPDE_DATA=folder python docs/plots_gallery.py`.
+
+Data sets are those of the UCR, UEA and TSER archives, with their usual splits. Every picture is 80 mm wide, as a
+column of a paper is.
+"""
+
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+import siggpde
+from siggpde import SigGPClassifier, SigGPRegressor, plots
+from siggpde.datasets import load_dataset
+from siggpde.metrics import classification_metrics
+
+TARGET = Path(__file__).parent / "plots"
+WIDTH = 80 / 25.4
+LEVELS = np.arange(1, 10) / 10
+SEGMENTS = 12
+
+
+def picture(name: str, draw: Callable[[Any], Any], height: float = 0.75) -> None:
+    figure = Figure(figsize=(WIDTH, height * WIDTH), layout="constrained")
+    draw(figure.subplots())
+    save(figure, name)
+
+
+def save(figure: Figure, name: str) -> None:
+    figure.savefig(TARGET / f"{name}.png", dpi=150)
+
+
+def classes() -> None:
+    data = load_dataset("UWaveGestureLibrary")
+    model = SigGPClassifier().fit(data.X_train, data.y_train)
+    y, p = data.y_test, model.predict_proba(data.X_test)
+    known, score = model.committee_.novelty, model.novelty(data.X_test, return_score=True)[1]
+    walks = np.random.default_rng(0).normal(size=data.X_test.shape).cumsum(axis=2) / 8
+    strange = model.novelty(walks, return_score=True)[1]
+    metrics = classification_metrics(y, p, model.classes_)
+    picture("calibration", lambda ax: plots.plot_calibration(y, p, model.classes_, ax), 1.1)
+    picture("confusion", lambda ax: plots.plot_confusion(metrics, ax), 1.0)
+    picture("risk_coverage", lambda ax: plots.plot_risk_coverage(y, p, model.classes_, ax))
+    both = {"test": score, "random walks": strange}
+    picture("novelty", lambda ax: plots.plot_novelty(both, known.left_out_scores, ax, limit=known.limit))
+    latents = model.latent(data.X_test)[0]
+    picture("map", lambda ax: plots.plot_map(latents, y, ax, uncertain=p.max(axis=1) < 0.8), 0.9)
+    picture("weights", lambda ax: plots.plot_weights(model.committee_, ax), 0.9)
+    series(model, data)
+
+
+def series(model: SigGPClassifier, data: Any) -> None:
+    """A gesture; contributions are what the latent loses when a segment of a channel is replaced by the mean of the
+    training series, with the standard deviation over the members of the committee."""
+    x = data.X_test[1]
+    edges = np.linspace(0, x.shape[1] - 1, SEGMENTS + 1).round()
+    mean, places = data.X_train.mean(axis=0), np.arange(x.shape[1])
+    changed = [x]
+    for channel in range(len(x)):
+        for start, end in pairwise(edges):
+            cut = np.where((places >= start) & (places < end), mean[channel], x[channel])
+            changed.append(np.concatenate([x[:channel], cut[None], x[channel + 1 :]]))
+    committee, top = model.committee_, int(model.predict_proba(x[None]).argmax())
+    latents = committee.member_latents(model._batch(np.stack(changed)))[0][:, :, top].numpy()
+    weights, lost = committee.weights.numpy(), latents[:, :1] - latents[:, 1:]
+    found = weights @ lost
+    std = np.sqrt(weights @ (lost - found) ** 2)
+    shape = (len(x), SEGMENTS)
+    figure = Figure(figsize=(WIDTH, WIDTH), layout="constrained")
+    plots.plot_series(
+        x,
+        found.reshape(shape),
+        edges,
+        figure.subplots(len(x), sharex=True),
+        std=std.reshape(shape),
+        counterfactual=counterfactual(model, data, x),
+        channels=["x", "y", "z"],
+        label=f"contribution to the latent of class {model.classes_[top]}",
+    )
+    save(figure, "series")
+
+
+def counterfactual(model: SigGPClassifier, data: Any, x: np.ndarray) -> np.ndarray:
+    """The shortest stretch that, replaced by that of the nearest series of the second class, turns the prediction."""
+    first, second = model.classes_[np.argsort(-model.predict_proba(x[None])[0])[:2]]
+    others = data.X_train[np.asarray(data.y_train) == second]
+    nearest = others[np.square(others - x).sum(axis=(1, 2)).argmin()]
+    edges = np.linspace(0, x.shape[1], SEGMENTS + 1).round()
+    places = np.arange(x.shape[1])
+    for length in range(1, SEGMENTS + 1):
+        spans = [(places >= edges[i]) & (places < edges[i + length]) for i in range(SEGMENTS + 1 - length)]
+        tried = np.stack([np.where(span, nearest, x) for span in spans])
+        turned = np.flatnonzero(model.predict(tried) != first)
+        if len(turned):
+            return tried[turned[0]]
+    return nearest
+
+
+def numbers() -> None:
+    data = load_dataset("Tecator")
+    model = SigGPRegressor().fit(data.X_train, data.y_train)
+    mean, (low, high) = model.predict(data.X_test), model.predict_interval(data.X_test).T
+    quantiles = model.predict_quantiles(data.X_test, LEVELS.tolist())
+    picture("intervals", lambda ax: plots.plot_intervals(data.y_test, mean, low, high, ax, unit="% fat"), 0.9)
+    picture("pit", lambda ax: plots.plot_pit(data.y_test, quantiles, LEVELS, ax))
+
+
+def training() -> None:
+    data = load_dataset("GunPoint")
+    X, y, sizes = data.X_train, data.y_train, (4, 8, 16, 32, 64, 128)
+    settings: dict[str, Any] = {"method": "paper", "max_iter": 60}
+    history = SigGPClassifier(n_features=64, **settings).fit(X, y).committee_.members[0].history
+    picture("history", lambda ax: plots.plot_history(history, ax))
+
+    def loss(size: int, seed: int) -> float:
+        model = SigGPClassifier(n_features=size, random_state=seed, **settings).fit(X, y)
+        return -model.log_likelihood(data.X_test, data.y_test).mean()
+
+    losses = [[loss(size, seed) for size in sizes] for seed in range(2)]
+    picture("sizes", lambda ax: plots.plot_sizes(sizes, losses, ax))
+    tried = siggpde.screen(np.swapaxes(X, 1, 2), (y == y[0]).astype(int)).report
+    scores = [entry.get("score", np.nan) for entry in tried]
+    picture("trials", lambda ax: plots.plot_trials(scores, ax))
+
+
+if __name__ == "__main__":
+    TARGET.mkdir(exist_ok=True)
+    for part in (classes, numbers, training):
+        part()
