@@ -246,7 +246,7 @@ def test_an_estimator_computes_on_its_device(kind: str, settings: dict[str, Any]
     np.testing.assert_allclose(outputs(plain.partial_fit(X[:6], y[:6]), X), moved, rtol=1e-6, atol=1e-8)
 
 
-@pytest.mark.parametrize("kind", ["classifier", "regressor"])
+@pytest.mark.parametrize("kind", ["classifier", pytest.param("regressor", marks=pytest.mark.slow)])
 def test_all_views_compute_on_a_device(kind: str):
     """Windows and kernels are float32, and count what is above thresholds: there roundings show."""
     X, y = noisy(kind)

@@ -73,6 +73,7 @@ def test_numbers_are_compared_on_a_file_of_their_own(table: Path, tmp_path: Path
         assert words in shown
 
 
+@pytest.mark.slow
 def test_a_peer_on_short_series(table: Path):
     pytest.importorskip("aeon", reason="MiniRocket is aeon's")
     result = run("compare", table, *KINDS, "--methods", "siggpde,minirocket", "--folds", "2", "--json")

@@ -83,6 +83,7 @@ def test_memory_of_a_call_is_that_of_its_tensors():
 
 
 @linux
+@pytest.mark.slow
 def test_memory_of_the_methods_grows_as_their_orders_say():
     small, large = (Size(M=40, length=length, d=4, batch=40, n=3) for length in (32, 64))
     stored = [space_of("gpsig-it", size, tiled=False) for size in (small, large)]
@@ -117,6 +118,7 @@ def tables(text: str) -> dict[str, list[list[str]]]:
     return found
 
 
+@pytest.mark.slow
 def test_all_tables_have_their_rows_and_exponents_and_runs_resume(tmp_path: Path):
     config = tiny()
     results = Results(tmp_path, config)
