@@ -1,7 +1,6 @@
 """Modules whose examples cannot be collected without an optional dependency; and the threads of torch after a test.
 
-A test that leaves torch with more threads than it had slows all later ones of its process: threads of two processes on
-two cores wait for each other.
+Later tests of a process would compute with whatever number of threads a test leaves behind.
 """
 
 import sys

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 
 from siggpde.ensemble.budget import BUDGET, LARGE
-from siggpde.ensemble.landmarks import COMPARED
+from siggpde.ensemble.landmarks import COMPARED, TUNED
 from siggpde.ensemble.recipes import recipes
 from siggpde.ensemble.sizes import MEMBERS
 from siggpde.numerics.threads import usual_threads
@@ -31,7 +31,6 @@ log = logging.getLogger(__name__)
 WORTH_SAYING = 5.0
 """Seconds; shorter fits are not announced."""
 
-_TUNED = 6000  # series that are no landmarks and decide the noise, as in `ensemble.landmarks`
 _THRESHOLD_WINDOWS = 30_000  # of the landmarks, from which every view of windows learns its thresholds
 _START = 0.4  # seconds of a fit of hardly any series
 # A second of one core: steps of words, multiplications, m³ of regressions with all noises, and of decompositions alone.
@@ -50,7 +49,7 @@ class Work:
 
     def within(self, seconds: float) -> Work:
         """This work, or as much of it as takes one thread so many seconds."""
-        share = min(1.0, seconds / max(self.core + self.torch, seconds))
+        share = seconds / max(self.core + self.torch, seconds)
         return Work(share * self.core, share * self.torch)
 
     def seconds(self, threads: int = 1, torch_threads: int = 1) -> float:
@@ -103,7 +102,7 @@ def _regressions(m: int, series: int, compared: int) -> float:
     seconds = compared * min(m, COMPARED) ** 3 / _REGRESSIONS
     if series <= m:
         return seconds + (min(compared, MEMBERS) * m**3 / _REGRESSIONS if m > COMPARED else 0.0)
-    products = m * m * (2 * series + min(series, _TUNED))
+    products = m * m * (2 * series + min(series, TUNED))
     return seconds + min(compared, MEMBERS) * (2 * m**3 / _DECOMPOSITIONS + products / _PRODUCTS)
 
 

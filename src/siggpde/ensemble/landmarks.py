@@ -18,7 +18,7 @@ from siggpde.paths import SeriesBatch
 COMPARED = 600
 """Landmarks on which members are compared."""
 
-_TUNED = 6000
+TUNED = 6000
 _CHUNK = 1024
 
 
@@ -41,7 +41,7 @@ def choose_landmarks(batch: SeriesBatch, count: int, seed: int, shard: Shard, gr
     if shard.total <= count:
         return Chosen(order, order[:0])
     others = max(shard.total - count, shard.total // 3)
-    landmarks, tuned = order[others:], order[: min(others, _TUNED)]
+    landmarks, tuned = order[others:], order[: min(others, TUNED)]
     if groups is not None:
         apart = ~torch.isin(groups.cpu()[tuned], groups.cpu()[order[len(tuned) :]])
         if not bool(apart.any()):

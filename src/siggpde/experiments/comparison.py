@@ -5,7 +5,6 @@ Accuracy, NLPP and seconds of an iteration of every method, with the numbers of 
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from siggpde.experiments.markdown import (
@@ -18,7 +17,7 @@ from siggpde.experiments.markdown import (
     save_figure,
     spread,
 )
-from siggpde.experiments.methods import run_method
+from siggpde.experiments.methods import fit_tasks
 from siggpde.experiments.results import Results
 from siggpde.experiments.stopping import ended_cell, iterations_cell, run_line, stop_rule
 from siggpde.experiments.timing import times_section, timing_tasks
@@ -31,12 +30,7 @@ def run(config: dict[str, Any], results: Results, runs: int, jobs: int = 1) -> N
 
     The paper's experiments on digits (PenDigits) and whale calls.
     """
-    tasks = {}
-    for seed in range(runs):
-        for name, method in config["methods"].items():
-            checkpoint = results.folder / "checkpoints" / f"{name}-{seed}.pt"
-            tasks[f"fit/{name}/{seed}"] = partial(run_method, config, method, seed, checkpoint)
-    results.compute(tasks, jobs)
+    results.compute(fit_tasks(config, results.folder, runs), jobs)
     results.compute(timing_tasks(config))
 
 

@@ -9,6 +9,8 @@ natural gradients. `classifier` is the estimator with its defaults. `gpsig` is t
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +38,15 @@ _LIKELIHOODS = {"robustmax": RobustMax, "softmax": Softmax}
 _CHUNK = 1024
 BY_THE_PAPER = ("siggpde", "gpsig")
 """Kinds of methods that are trained by the paper's schedule."""
+
+
+def fit_tasks(config: dict[str, Any], folder: Path, runs: int) -> dict[str, Callable[[], dict[str, Any]]]:
+    """Every method of the settings `runs` times, by the keys of their records; checkpoints are in the folder."""
+    return {
+        f"fit/{name}/{seed}": partial(run_method, config, method, seed, folder / "checkpoints" / f"{name}-{seed}.pt")
+        for seed in range(runs)
+        for name, method in config["methods"].items()
+    }
 
 
 def run_method(config: dict[str, Any], method: dict[str, Any], seed: int, checkpoint: Path | None) -> dict[str, Any]:

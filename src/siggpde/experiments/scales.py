@@ -14,7 +14,7 @@ import torch
 
 from siggpde.experiments.finite_differences import scale_gradient
 from siggpde.experiments.markdown import duration, legend_below, markdown_table, notes_of, save_figure, spread
-from siggpde.experiments.methods import build, run_method
+from siggpde.experiments.methods import build, fit_tasks
 from siggpde.experiments.preparation import prepare
 from siggpde.experiments.results import Results
 from siggpde.experiments.stopping import ended_cell, iterations_cell, run_line, stop_rule
@@ -30,12 +30,7 @@ def run(config: dict[str, Any], results: Results, runs: int, jobs: int = 1) -> N
     The paper's section 4 and its Algorithm 2, compared with the exact gradient.
     """
     results.compute({"errors": partial(gradient_errors, config)})
-    tasks = {}
-    for seed in range(runs):
-        for name, method in config["methods"].items():
-            checkpoint = results.folder / "checkpoints" / f"{name}-{seed}.pt"
-            tasks[f"fit/{name}/{seed}"] = partial(run_method, config, method, seed, checkpoint)
-    results.compute(tasks, jobs)
+    results.compute(fit_tasks(config, results.folder, runs), jobs)
 
 
 def gradient_errors(config: dict[str, Any]) -> dict[str, Any]:
