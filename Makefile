@@ -43,7 +43,8 @@ bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/ops.py
 
 docs: $(VENV)/.docs
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	$(BIN)/python docs/check_links.py site README.md CONTRIBUTING.md CHANGELOG.md
 
 # Torch comes first and pinned, so that nothing installed later can choose another build of it.
 $(VENV)/.torch:
