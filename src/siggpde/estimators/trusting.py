@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections import Counter
 from collections.abc import Mapping
@@ -103,7 +104,15 @@ def warn_of_novelty(novelty: Novelty, scores: Scores, channels: tuple[str, ...])
         unlike = newness(novelty, scores, channels).unlike
         first = next(number for number, reason in enumerate(unlike) if reason is not None)
         found = Counter(reason for reason in unlike if reason is not None)
-        warnings.warn(unlike_line(len(unlike), first, found), NoveltyWarning, stacklevel=4)
+        warnings.warn(unlike_line(len(unlike), first, found), NoveltyWarning, stacklevel=_callers_level())
+
+
+def _callers_level() -> int:
+    """The `stacklevel` with which a warning of the calling function names the first line outside of siggpde."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("siggpde."):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def reasons(scores: Scores, channels: tuple[str, ...]) -> list[str]:
