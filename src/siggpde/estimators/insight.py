@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from siggpde.ensemble.novelty import Scores
     from siggpde.ensemble.of_views import OfViews
     from siggpde.estimators.trusting import Newness
-    from siggpde.explain import Importances, SeriesExplanation
+    from siggpde.explain import Counterfactual, Importances, SeriesExplanation
 
 
 class Insight:
@@ -65,6 +65,22 @@ class Insight:
         with self._threads(batch):
             labels = getattr(self, "classes_", None)
             return explain_series(self.committee_, batch, self._names(), labels, top, background=reference, walks=walks)
+
+    def counterfactual(
+        self, x: Any, target: Any = None, *, donors: Any = None, plausible: float = 0.05
+    ) -> Counterfactual:
+        """The smallest change of one stretch of the series x that turns the prediction into `target`
+        (`siggpde.explain.changing`).
+
+        x is (n_channels, n_timepoints) or (1, n_channels, n_timepoints). `target` is a label, by default the runner-up;
+        for numbers a pair (low, high), or one number that the prediction is to reach. New values come from training
+        series that the model keeps, or from `donors`, series as for `predict`, which a model that keeps none needs.
+        Changes with a p-value of `novelty` above `plausible`, or of that of x if it is less, are preferred.
+        """
+        from siggpde.estimators.counterfactuals import find_counterfactual  # noqa: PLC0415 - predictions need none
+
+        self._check_fitted()
+        return find_counterfactual(self, x, target, donors, plausible)
 
     def novelty(
         self, X: Any, *, by_class: bool = False, return_score: bool = False, return_reason: bool = False

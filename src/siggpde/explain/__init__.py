@@ -1,5 +1,6 @@
 """Explanations of predictions: by words and other features, by channels, by views and by the steps of a series."""
 
+from siggpde.explain.counterfactual import Counterfactual as Counterfactual
 from siggpde.explain.importance import global_importance as global_importance
 from siggpde.explain.neighbours import Neighbour as Neighbour
 from siggpde.explain.results import Contribution as Contribution

@@ -1,0 +1,159 @@
+"""The counterfactual of one series: what `counterfactual` of the estimators does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from siggpde.estimators.predicting import class_probabilities, numbers
+from siggpde.explain.changing import Search
+from siggpde.explain.counterfactual import Counterfactual
+from siggpde.explain.cuts import channel_spreads
+from siggpde.explain.donors import donors_of, kept_series, nearest_first, of_target
+from siggpde.explain.goals import ClassGoal, NumberGoal, class_goal, number_goal
+from siggpde.explain.replacing import Canvas, Change, Donor
+from siggpde.paths import SeriesBatch
+
+_CHUNK = 2**21  # numbers of the series judged at a time
+
+
+def find_counterfactual(estimator: Any, x: Any, target: Any, donors: Any, plausible: float) -> Counterfactual:
+    """The smallest change of one stretch of `x` that is predicted as `target`, with values of `donors`."""
+    if not 0 <= plausible < 1:
+        raise ValueError(f"plausible must be a p-value, at least 0 and below 1, got {plausible!r}")
+    preparation = estimator.preparation_
+    if preparation.spectrogram is not None:
+        raise ValueError(
+            "a counterfactual changes the points of a series, but this model sees spectrograms, which cannot be turned "
+            "back into points; fit a model without spectrogram to have one"
+        )
+    raw = _one_series(x, preparation.raw_channels)
+    judge = _Judge(estimator)
+    before = judge.predictions(raw[None])[0]
+    goal = _goal(estimator, target, before)
+    one = estimator._batch(raw[None])
+    canvas = nearest_first(_canvas(estimator, raw, one, _donors(estimator, donors, goal)))
+    usual = judge.p_values(raw[None])
+    enough = plausible if usual is None else min(plausible, float(np.nextafter(usual[0], 0)))
+    search = Search(canvas, goal, judge.predictions, judge.known_p_values, enough)
+    return _result(estimator, canvas, search.run().change, goal, before, judge)
+
+
+class _Judge:
+    """The real predictions and the real novelty of series (n, channels, points) as handed in."""
+
+    def __init__(self, estimator: Any) -> None:
+        self.estimator = estimator
+        self.knows = getattr(estimator.committee_, "novelty", None) is not None
+
+    def predictions(self, X: np.ndarray) -> np.ndarray:
+        """Probabilities (n, classes), or numbers (n,)."""
+        return np.concatenate([self._predictions(part) for part in self._parts(X)])
+
+    def p_values(self, X: np.ndarray) -> np.ndarray | None:
+        """(n,), or None where the model does not know them."""
+        return np.concatenate([self.estimator.novelty(part) for part in self._parts(X)]) if self.knows else None
+
+    def known_p_values(self, X: np.ndarray) -> np.ndarray:
+        """(n,); 1 where the model does not know them."""
+        found = self.p_values(X)
+        return np.ones(len(X)) if found is None else found
+
+    def _predictions(self, X: np.ndarray) -> np.ndarray:
+        estimator = self.estimator
+        batch = estimator._batch(X)
+        with estimator._threads(batch):
+            if hasattr(estimator, "classes_"):
+                return class_probabilities(estimator.committee_, batch, False)[0]
+            (moments,), _ = numbers(estimator.committee_, batch, ("mean_and_variance",))
+            return estimator._in_units(*moments)[0]
+
+    def _parts(self, X: np.ndarray) -> list[np.ndarray]:
+        rows = max(1, _CHUNK // X[0].size)
+        return [X[start : start + rows] for start in range(0, len(X), rows)]
+
+
+def _one_series(x: Any, channels: int) -> np.ndarray:
+    """x as (channels, points), float64, a copy."""
+    array = np.array(x.detach().cpu() if isinstance(x, torch.Tensor) else x, dtype=np.float64)
+    if array.ndim == 3 and len(array) == 1:
+        array = array[0]
+    if array.ndim == 1 and channels == 1:
+        array = array[None]
+    if array.ndim != 2 or len(array) != channels:
+        raise ValueError(
+            f"x must be one series, (n_channels, n_timepoints) or (1, n_channels, n_timepoints), with the {channels} "
+            f"channels of fit; got shape {np.shape(array)}"
+        )
+    return array
+
+
+def _goal(estimator: Any, target: Any, before: np.ndarray) -> ClassGoal | NumberGoal:
+    if hasattr(estimator, "classes_"):
+        return class_goal(target, estimator.classes_, before)
+    return number_goal(target, float(before), estimator.target_shift_, estimator.target_scale_)
+
+
+def _donors(estimator: Any, given: Any, goal: ClassGoal | NumberGoal) -> list[Donor]:
+    if given is not None:
+        return donors_of(estimator._batch(given))
+    kept, targets = kept_series(estimator.committee_)
+    if not kept:
+        raise ValueError(
+            "this model keeps no training series to take new values from; give some that are predicted as the target, "
+            "counterfactual(x, target, donors=X)"
+        )
+    found = of_target(kept, None if targets is None else goal.fitting(targets))
+    if not found:
+        raise ValueError("no training series is like the target; give series that are, counterfactual(.., donors=X)")
+    return found
+
+
+def _canvas(estimator: Any, raw: np.ndarray, one: SeriesBatch, donors: list[Donor]) -> Canvas:
+    preparation = estimator.preparation_
+    time = preparation.time_channel
+    rows = [row for row in range(len(raw)) if time is None or row != time % len(raw)]
+    finite = np.flatnonzero(np.isfinite(raw).any(axis=0))
+    seen = one.values[0, : int(one.counts()[0]), : len(rows)].cpu().numpy()
+    times = None if one.times is None else one.times[0, : len(seen)].cpu().numpy()
+    cut = [Donor(donor.values[:, : len(rows)], donor.times) for donor in donors]  # without the mask
+    spread = channel_spreads(estimator.committee_)[: len(rows)].cpu().numpy()
+    return Canvas(raw, rows, seen, times, cut, spread, int(finite[-1]) + 1)
+
+
+def _result(
+    estimator: Any, canvas: Canvas, change: Change, goal: ClassGoal | NumberGoal, before: np.ndarray, judge: _Judge
+) -> Counterfactual:
+    """The change, predicted once more, alone."""
+    (series,) = canvas.changed([change])
+    after = judge.predictions(series[None])
+    p = judge.p_values(series[None])
+    delta = canvas.delta(change)
+    touched = np.flatnonzero((delta != 0).any(axis=0))
+    ends = (touched[0], touched[-1]) if len(touched) else (canvas.limits(change)[0], canvas.limits(change)[1] - 1)
+    names = estimator._value_names()
+    time = estimator.preparation_.time_channel
+    places = np.arange(canvas.points) if time is None else canvas.raw[time % len(canvas.raw)]
+    shown: dict[str, Any] = dict.fromkeys(
+        ("label", "probability_before", "probability_after", "mean_before", "mean_after")
+    )
+    if isinstance(goal, ClassGoal):
+        labels = estimator.classes_.tolist()
+        shown |= {"label": labels[int(before.argmax())], "target": labels[goal.index]}
+        shown |= {"probability_before": float(before[goal.index]), "probability_after": float(after[0, goal.index])}
+    else:
+        shown |= {"target": (goal.low, goal.high), "mean_before": float(before), "mean_after": float(after[0])}
+    return Counterfactual(
+        original=canvas.raw,
+        series=series,
+        start=float(places[ends[0]]),
+        end=float(places[ends[1]]),
+        channels=tuple(names[channel] for channel in range(len(names)) if (delta[channel] != 0).any()),
+        p_value=None if p is None else float(p[0]),
+        size=canvas.size(change),
+        share=float((delta != 0).sum() / max(1, canvas.observed.sum())),
+        valid=bool(goal.reached(after)[0]),
+        **shown,
+    )
