@@ -13,6 +13,7 @@
 //     (signatures of windows), window_pool.hpp (their statistics), window_isa.cpp, window_bindings.cpp;
 //     quantiles.cpp (of their words).
 // Optimiser: nadam.*, nadam_isa.cpp.
+// Inducing tensors of the baseline GPSig-IT: tensor_levels.*, tensor_levels_isa.cpp.
 // Files named *_isa.cpp are compiled once for each instruction set, with lanes.hpp; isa.* picks one at run time.
 #include <nanobind/nanobind.h>
 
@@ -27,6 +28,7 @@ void bind_goursat(nb::module_& module);
 void bind_nadam(nb::module_& module);
 void bind_windows(nb::module_& module);
 void bind_quantiles(nb::module_& module);
+void bind_tensor_levels(nb::module_& module);
 }  // namespace siggpde
 
 NB_MODULE(_core, module) {
@@ -37,4 +39,5 @@ NB_MODULE(_core, module) {
     siggpde::bind_nadam(module);
     siggpde::bind_windows(module);
     siggpde::bind_quantiles(module);
+    siggpde::bind_tensor_levels(module);
 }

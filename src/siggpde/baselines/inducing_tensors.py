@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import Tensor, nn
 
+from siggpde.baselines.compiled_tensors import compiled_levels, core_serves
+from siggpde.baselines.slot_products import slot_gram_levels
 from siggpde.baselines.static_kernels import Static, point_kernel
 from siggpde.baselines.tensor_recursion import product_levels, slot_count, slot_index, tensor_levels
 from siggpde.baselines.tiles import over_pairs, tile_shape
@@ -102,13 +104,16 @@ class InducingTensors(WhitenedFeatures):
 
     def gram(self, kernel: TruncatedKernel) -> Tensor:
         scaled = self._points(kernel.static) * kernel.theta
+        constants = self.constants[:, None] * self.constants
+        if kernel.static == "linear" and kernel.compiled:
+            return kernel.combine(slot_gram_levels(scaled[:, :, 0], self.level), constants)
 
         def levels(left: Tensor, right: Tensor) -> Tensor:
             return product_levels(_slot_grams(kernel.static, left, right), self.level)
 
         tile = tile_shape(1, self.count, self.count, _CELLS)
         values = over_pairs(levels, scaled, None, tile)
-        return kernel.combine(values, self.constants[:, None] * self.constants)
+        return kernel.combine(values, constants)
 
     def cross(self, kernel: TruncatedKernel, xs: Tensor, norms: Tensor) -> Tensor:
         theta, points = kernel.theta, self._points(kernel.static)
@@ -120,7 +125,10 @@ class InducingTensors(WhitenedFeatures):
         def levels(tensors: Tensor, series: Tensor) -> Tensor:
             return tensor_levels(_slot_products(kernel.static, tensors, series), self.level, kernel.order)
 
-        values = over_pairs(levels, left, right, tile_shape(xs.shape[1] - 1, self.count, len(xs), _CELLS))
+        if kernel.static == "linear" and kernel.compiled and core_serves(left, right, self.level):
+            values = compiled_levels(left[:, :, 0], right, self.level, kernel.order)
+        else:
+            values = over_pairs(levels, left, right, tile_shape(xs.shape[1] - 1, self.count, len(xs), _CELLS))
         return kernel.combine(at_unit_levels(kernel, values, norms), self.constants[:, None])
 
     def _points(self, static: Static) -> Tensor:

@@ -24,7 +24,7 @@ from siggpde.numerics.signature import signature
 from siggpde.numerics.signature_kernel import Lengths
 from siggpde.word_sets import count_up_to, letter_counts, words_up_to
 
-Method = Literal["auto", "explicit", "recursion"]
+Method = Literal["auto", "explicit", "recursion", "core"]
 
 _MAX_WORDS = 2000
 _CELLS = 2**17  # numbers of a tile: larger ones do not fit the cache, smaller ones are mostly overhead
@@ -40,7 +40,9 @@ class TruncatedKernel(PathKernel):
     `normalized=True` divides every level by sqrt(k_m(X, X) k_m(Y, Y)); a level that is zero for a series stays zero.
 
     With the linear static kernel and full order the kernel is an inner product of truncated signatures.
-    `method="explicit"` computes it so, `"recursion"` never does, and `"auto"` does for at most 2000 words.
+    `method="explicit"` computes it so, `"recursion"` never does, and `"auto"` does for at most 2000 words. `"core"` is
+    the recursion too, with the native core for what it has (inducing tensors of the linear static kernel) and torch for
+    the rest, as `"auto"` has it for more words.
 
     Examples:
         >>> kernel = TruncatedKernel(1, level=2)
@@ -69,9 +71,10 @@ class TruncatedKernel(PathKernel):
         self.level = level
         self.static: Static = check_static(static)
         self.normalized = bool(normalized)
-        if method not in ("auto", "explicit", "recursion"):
-            raise ValueError(f"method must be 'auto', 'explicit' or 'recursion', got {method!r}")
+        if method not in ("auto", "explicit", "recursion", "core"):
+            raise ValueError(f"method must be 'auto', 'explicit', 'recursion' or 'core', got {method!r}")
         self.method: Method = method
+        self.compiled = method in ("auto", "core")
         possible = static == "linear" and self.order == level
         if method == "explicit" and not possible:
             raise ValueError(

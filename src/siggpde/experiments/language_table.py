@@ -38,6 +38,7 @@ _NAMES = {
     "core-every": f"SigGPDE, core{_EVERY}",
     "torch": "SigGPDE, plain torch",
     "torch-every": f"SigGPDE, plain torch{_EVERY}",
+    "gpsig-it-core": "GPSig-IT, core for C_fu",
     "gpsig-it": "GPSig-IT, torch",
     "gpsig-is": "GPSig-IS, torch",
 }
@@ -98,8 +99,9 @@ def _model(
     likelihood = Bernoulli() if sizes["classes"] == 2 else RobustMax(sizes["classes"])
     paths = SeriesBatch(x)
     if method.startswith("gpsig"):
-        kind = "tensors" if method == "gpsig-it" else "sequences"
-        model = gpsig(x, y, likelihood, kind=kind, count=size.M, level=size.n, method="recursion")
+        kind = "sequences" if method == "gpsig-is" else "tensors"
+        way = "core" if method.endswith("-core") else "recursion"
+        model = gpsig(x, y, likelihood, kind=kind, count=size.M, level=size.n, method=way)
         return model, PathStore(model, paths)
     if method.startswith("core"):
         kernel, features = (
@@ -132,7 +134,9 @@ def report(config: dict[str, Any], results: Results) -> str:
         (f"plain torch against torch{_EVERY}", measured["torch-every"], measured),
         ("TensorFlow against TensorFlow (quoted)", quoted["siggpde"], quoted),
     ]
-    ratios = [
+    both = [_ratio(measured["gpsig-it-core"].get(case), measured["core"].get(case)) for case in cases]
+    ratios = [["GPSig-IT / SigGPDE, the core against the core for C_fu", *both]]
+    ratios += [
         [f"{name} / SigGPDE, {label}", *(_ratio(table[method].get(case), own.get(case)) for case in cases)]
         for method, name in (("gpsig-it", "GPSig-IT"), ("gpsig-is", "GPSig-IS"))
         for label, own, table in compared
