@@ -24,6 +24,7 @@ class Counterfactual:
     - `p_value`: the novelty of the changed series (`estimator.novelty`); None where the model does not know.
     - `size`: the mean over all points and channels of \\|change\\| / spread, the spread of a channel being its standard
       deviation over the training series; `share`: the share of all values that is changed.
+      Time stamps and gaps are no values, and stay.
     - `valid`: whether the changed series is predicted as the target. If not, `series` is the best of what was tried.
     """
 

@@ -1,0 +1,188 @@
+"""Counterfactuals of estimators: what they claim is so, and they are found where the cause was planted."""
+
+import numpy as np
+import pytest
+
+from helpers.small_estimators import classifier, regressor, rising
+from siggpde import SigGPClassifier, SigGPRegressor, load
+from siggpde.datasets import load_dataset
+
+START, END = 18, 27  # of the bump
+
+
+def bumps(n: int = 60, seed: int = 0, length: int = 45):
+    """Noise of three channels, and in every second series a bump in the channel in the middle."""
+    random = np.random.default_rng(seed)
+    X = 0.3 * random.normal(size=(n, 3, length))
+    y = np.array(["flat", "bump"])[np.arange(n) % 2]
+    X[1::2, 1, START:END] += 3 * np.hanning(END - START + 2)[1:-1]
+    return X, y
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return SigGPClassifier(views=["path", "windows"], members=2, channel_names=["x", "y", "z"]).fit(*bumps())
+
+
+def check(model, found, x):
+    """Every claim, made anew."""
+    assert np.array_equal(found.original, x, equal_nan=True)
+    predicted = model.predict(found.series[None])[0]
+    assert found.valid == (predicted == found.target)
+    place = model.classes_.tolist().index(found.target)
+    assert model.predict_proba(found.series[None])[0, place] == pytest.approx(found.probability_after)
+    assert model.predict_proba(x[None])[0, place] == pytest.approx(found.probability_before)
+    assert model.novelty(found.series[None])[0] == pytest.approx(found.p_value)
+    changed = ~((found.series == x) | np.isnan(x))
+    values = x if model.time_channel is None else np.delete(x, model.time_channel, axis=0)
+    assert changed.sum() / np.isfinite(values).sum() == pytest.approx(found.share)
+
+
+@pytest.mark.parametrize("number", [0, 1, 3])
+def test_the_change_is_where_the_cause_was_planted(fitted, number: int):
+    X, y = bumps(8, seed=1)
+    found = fitted.counterfactual(X[number])
+    check(fitted, found, X[number])
+    assert found.valid and found.label == y[number] != found.target and found.p_value > 0.05
+    assert "y" in found.channels
+    assert found.start < END and found.end >= START
+    moved = np.abs(found.series - X[number])
+    assert moved[1, START - 2 : END + 2].sum() > 0.5 * moved.sum()
+    changed = np.flatnonzero(moved.any(axis=0))
+    assert (found.start, found.end) == (changed[0], changed[-1])
+    assert found.share < 0.5
+    assert f"{found.label} becomes {found.target} if " in str(found)
+    assert found.to_dict()["series"] == found.series.tolist()
+
+
+def test_it_is_the_same_each_time_and_after_saving(fitted, tmp_path):
+    x = bumps(8, seed=1)[0][1]
+    fitted.save(tmp_path / "model")
+    first = fitted.counterfactual(x)
+    assert first == load(tmp_path / "model").counterfactual(x[None])
+    assert first != fitted.counterfactual(bumps(8, seed=1)[0][3])
+
+
+def test_gaps_time_stamps_unequal_lengths_and_masks():
+    random = np.random.default_rng(0)
+    series, labels = [], []
+    for number in range(50):
+        times = np.sort(random.uniform(0, 10, random.integers(25, 40)))
+        values = 0.2 * random.normal(size=(2, len(times)))
+        values[0] += 2 * (number % 2) * np.exp(-((times - 5) ** 2))
+        values[1, random.integers(0, len(times), 3)] = np.nan
+        series.append(np.stack([times, *values]))
+        labels.append(bool(number % 2))
+    model = classifier(time_channel=0, mask=True, channel_names=["t", "a", "b"], n_features=100).fit(series, labels)
+    for x in series[:2]:
+        found = model.counterfactual(x)
+        check(model, found, x)
+        assert found.valid and set(found.channels) <= {"a", "b"}
+        assert np.array_equal(found.series[0], x[0])  # time stamps
+        assert np.array_equal(np.isnan(found.series), np.isnan(x))
+        assert {found.start, found.end} <= set(x[0]) and found.start < 7 and found.end > 3
+        padded = np.concatenate([x, np.full((3, 5), np.nan)], axis=1)
+        assert np.array_equal(model.counterfactual(padded).series[:, : x.shape[1]], found.series, equal_nan=True)
+
+
+def test_long_series_are_changed_in_their_own_points():
+    random, y = np.random.default_rng(0), np.arange(30) % 2
+    long = (2.0 * y[:, None, None] - 1) * np.linspace(0, 2, 120) + 0.2 * random.normal(size=(30, 1, 120))
+    model = classifier(max_points=20).fit(long, y)
+    found = model.counterfactual(long[0])
+    check(model, found, long[0])
+    assert found.valid and found.series.shape == (1, 120)
+
+
+def test_models_without_series_need_donors():
+    X, y = rising(24)
+    for settings in ({"keep_series": False, "views": ["windows"]}, {"method": "paper"}):
+        model = classifier(**settings).fit(X, y)
+        with pytest.raises(ValueError, match=r"keeps no training series.*donors=X"):
+            model.counterfactual(X[0])
+        other = 1 - model.predict(X[:1])[0]
+        found = model.counterfactual(X[0], donors=X[y == other])
+        assert found.target == other
+        check(model, found, X[0])
+
+
+def test_other_likelihoods_have_landmarks_without_labels():
+    X, y = rising(24, noise=0.2)
+    model = classifier(likelihood="softmax").fit(X, y)
+    found = model.counterfactual(X[0])
+    check(model, found, X[0])
+    assert found.valid
+
+
+def test_what_cannot_be_turned_is_not_claimed():
+    X, y = rising(24, noise=0.2)
+    model = classifier().fit(X, y)
+    own = X[model.predict(X) == model.predict(X[:1])[0]]
+    found = model.counterfactual(X[0], donors=own[1:4])
+    check(model, found, X[0])
+    assert not found.valid and "no change of a stretch was found that makes it" in str(found)
+
+
+def test_numbers_reach_an_interval_or_a_limit():
+    X, y = rising(40, classes=5, noise=0.2)
+    model = regressor().fit(X, 10.0 * y)
+    now = model.predict(X[:1])[0]
+    for target in (now + 8, (now + 5, now + 6)):
+        found = model.counterfactual(X[0], target)
+        assert found.valid and found.label is None and found.probability_after is None
+        (then,) = model.predict(found.series[None])
+        assert then == pytest.approx(found.mean_after) and found.target[0] <= then <= found.target[1]
+        assert "becomes" in str(found)
+    with pytest.raises(ValueError, match="give a target"):
+        model.counterfactual(X[0])
+
+
+@pytest.mark.parametrize(
+    ("x", "settings", "message"),
+    [
+        (np.zeros((2, 45)), {}, r"with the 3 channels of fit; got shape \(2, 45\)"),
+        (np.zeros((2, 3, 45)), {}, r"one series.*got shape \(2, 3, 45\)"),
+        (np.zeros((3, 45)), {"target": "hill"}, "one of the classes"),
+        (bumps(2, seed=1)[0][0], {"target": "flat"}, "predicted as 'flat' already"),
+        (np.zeros((3, 45)), {"plausible": 5}, "plausible must be a p-value"),
+        (np.zeros((3, 45)), {"donors": np.zeros((2, 4, 45))}, "4 channels"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::siggpde.estimators.trusting.NoveltyWarning")
+def test_what_does_not_fit_is_refused(fitted, x, settings, message):
+    with pytest.raises(ValueError, match=message):
+        fitted.counterfactual(x, **settings)
+
+
+def test_spectrograms_cannot_be_turned_back():
+    X = np.random.default_rng(0).normal(size=(12, 1, 200))
+    model = classifier(spectrogram={"rate": 100, "nfft": 20, "overlap": 10}).fit(X, np.arange(12) % 2)
+    with pytest.raises(ValueError, match="spectrograms, which cannot be turned back"):
+        model.counterfactual(X[0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["GunPoint", "BasicMotions"])
+def test_real_series_change_less_than_by_their_nearest_unlike_neighbour(name: str):
+    data = load_dataset(name)
+    model = SigGPClassifier().fit(data.X_train, data.y_train)
+    spread = np.asarray(data.X_train).std(axis=(0, 2))[:, None]
+    ratios, shares, plausible = [], [], []
+    for x in np.asarray(data.X_test, dtype=float)[::15]:
+        found = model.counterfactual(x)
+        check(model, found, x)
+        assert found.valid
+        unlike = data.X_train[np.asarray(data.y_train) == found.target]
+        ratios.append(found.size / (np.abs(unlike - x) / spread).mean(axis=(1, 2)).min())
+        shares.append(found.share)
+        plausible.append(found.p_value > 0.05)
+    assert max(ratios) < 1 and np.median(ratios) < 0.5 and np.median(shares) < 0.6 and np.mean(plausible) >= 0.8
+
+
+@pytest.mark.slow
+def test_numbers_of_real_series():
+    data = load_dataset("Covid3Month")
+    model = SigGPRegressor().fit(data.X_train, data.y_train)
+    x = np.asarray(data.X_test, dtype=float)[0]
+    found = model.counterfactual(x, float(np.quantile(np.asarray(data.y_train, dtype=float), 0.9)))
+    assert found.valid == (model.predict(found.series[None])[0] >= found.target[0])

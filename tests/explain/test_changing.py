@@ -1,0 +1,111 @@
+"""The search finds what trying everything finds, and says so where nothing turns the prediction."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from siggpde.explain.changing import Search
+from siggpde.explain.goals import ClassGoal, NumberGoal, class_goal, number_goal
+from siggpde.explain.replacing import Canvas, Change, Donor
+
+LENGTH = 8
+SCALES = np.arange(1, 65) / 64
+ANYTHING = np.ones
+
+
+def canvas(seed: int, channels: int = 1) -> Canvas:
+    random = np.random.default_rng(seed)
+    raw, other = random.normal(size=(2, channels, LENGTH))
+    return Canvas(raw, range(channels), raw.T, None, [Donor(other.T, None)], np.ones(channels), LENGTH)
+
+
+def linear(seed: int, channels: int = 1):
+    """A prediction of numbers that is linear in the series."""
+    weights = np.random.default_rng(100 + seed).normal(size=(channels, LENGTH))
+    return lambda X: (X * weights).sum(axis=(1, 2))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_it_finds_what_trying_everything_finds(seed: int):
+    drawn, predict = canvas(seed), linear(seed)
+    now = predict(drawn.raw[None])[0]
+    goal = NumberGoal(now + 0.3, np.inf, True, 0.0, 1.0)
+    every = [
+        Change(0, a, b, (0,), float(scale)) for a, b in itertools.combinations(range(LENGTH + 1), 2) for scale in SCALES
+    ]
+    turning = goal.reached(predict(drawn.changed(every)))
+    best = min((drawn.size(each) for each, there in zip(every, turning, strict=True) if there), default=None)
+    found = Search(drawn, goal, predict, lambda X: ANYTHING(len(X)), 0.05).run()
+    assert found.reached == (best is not None)
+    if best is not None:
+        assert found.size == pytest.approx(best)
+
+
+def test_implausible_changes_are_only_for_want_of_others():
+    """A p-value that is large only near the donor."""
+    drawn, predict = canvas(0), linear(0)
+    donor = drawn.donors[0].values.T
+    now, then = predict(np.stack([drawn.raw, donor]))
+    goal = NumberGoal(now + 0.2 * (then - now), np.inf, True, 0, 1) if then > now else None
+    goal = goal or NumberGoal(-np.inf, now + 0.2 * (then - now), False, 0, 1)
+
+    def like_the_donor(X):
+        return np.where(np.abs(X - donor).mean(axis=(1, 2)) < 0.2, 0.5, 0.01)
+
+    found = Search(drawn, goal, predict, like_the_donor, 0.05).run()
+    assert found.reached and found.p == 0.5
+    free = Search(drawn, goal, predict, lambda X: ANYTHING(len(X)), 0.05).run()
+    assert free.size < found.size < drawn.size(Change(0, 0, LENGTH, (0,)))
+    never = Search(drawn, goal, predict, lambda X: 0.01 * ANYTHING(len(X)), 0.05).run()
+    assert never.reached and never.p == 0.01
+
+
+def test_channels_that_do_not_matter_are_left_alone():
+    drawn = canvas(3, channels=4)
+    weights = np.random.default_rng(7).normal(size=LENGTH)
+    now, then = ((X[2] * weights).sum() for X in (drawn.raw, drawn.donors[0].values.T))
+    ends = (now + 0.5 * (then - now), np.inf) if then > now else (-np.inf, now + 0.5 * (then - now))
+    goal = NumberGoal(*ends, bool(then > now), 0.0, 1.0)
+    found = Search(drawn, goal, lambda X: X[:, 2] @ weights, lambda X: ANYTHING(len(X)), 0.05).run()
+    assert found.reached and found.change.channels == (2,)
+
+
+def test_what_nothing_turns_is_said_to_be_so():
+    drawn = canvas(1)
+    found = Search(drawn, ClassGoal(1), lambda X: np.tile([0.9, 0.1], (len(X), 1)), ANYTHING, 0.05).run()
+    assert not found.reached and found.margin < 0
+
+
+def test_a_narrow_interval_is_hit():
+    drawn, predict = canvas(2), linear(2)
+    now, then = predict(np.stack([drawn.raw, drawn.donors[0].values.T]))
+    near = now + 0.31 * (then - now)
+    goal = number_goal(sorted([near, near + 1e-4 * (then - now)]), now, 0.0, 1.0)
+    found = Search(drawn, goal, predict, lambda X: ANYTHING(len(X)), 0.05).run()
+    assert found.reached and goal.low <= predict(drawn.changed([found.change]))[0] <= goal.high
+
+
+def test_of_equal_classes_the_first_is_predicted():
+    p = np.array([[0.5, 0.5], [0.4, 0.6], [0.6, 0.4]])
+    for index in (0, 1):
+        assert ((ClassGoal(index).margin(p) >= 0) == (p.argmax(axis=1) == index)).all()
+
+
+def test_goals_are_checked():
+    classes, chances = np.array(["a", "b", "c"]), np.array([0.2, 0.5, 0.3])
+    assert class_goal(None, classes, chances).index == 2
+    assert class_goal("a", classes, chances).index == 0
+    with pytest.raises(ValueError, match="already"):
+        class_goal("b", classes, chances)
+    with pytest.raises(ValueError, match=r"one of the classes \['a', 'b', 'c'\], got 'd'"):
+        class_goal("d", classes, chances)
+    assert number_goal(3, 5.0, 0, 1) == NumberGoal(-np.inf, 3.0, False, 0, 1)
+    assert number_goal((6, 7), 5.0, 0, 1) == NumberGoal(6.0, 7.0, True, 0, 1)
+    for wrong in ("high", (2, 1), (1, 2, 3), np.nan):
+        with pytest.raises(ValueError, match="target must be a number, or a pair"):
+            number_goal(wrong, 5.0, 0, 1)
+    with pytest.raises(ValueError, match="within the target already"):
+        number_goal((4, 6), 5.0, 0, 1)
+    with pytest.raises(ValueError, match="give a target"):
+        number_goal(None, 5.0, 0, 1)
