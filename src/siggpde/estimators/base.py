@@ -20,6 +20,7 @@ from siggpde.estimators.device import input_device, usable_device
 from siggpde.estimators.fitting import data_fingerprint
 from siggpde.estimators.insight import Insight
 from siggpde.estimators.predicting import log_likelihoods
+from siggpde.estimators.showing import Showing
 from siggpde.paths import PathOptions, Preparation, SeriesBatch, Spectrogram
 from siggpde.paths.sharding import pad_to_longest
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from siggpde.estimators.beside import Beside
 
 
-class SeriesEstimator(Insight):
+class SeriesEstimator(Insight, Showing):
     """What classifier and regressor share. Their constructors only store the settings; `fit` checks them."""
 
     likelihoods: ClassVar[tuple[str, ...]]

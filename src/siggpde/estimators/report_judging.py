@@ -1,0 +1,141 @@
+"""Predictions beside true answers for a report: of new series, or of training series that were left out."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from siggpde.distributed.ranks import ALONE
+from siggpde.distributed.shard import Shard
+from siggpde.ensemble.averaging import AveragedMembers, Judged
+from siggpde.ensemble.conformal_scores import scored_folds
+from siggpde.ensemble.left_out_record import LeftOutRecord
+from siggpde.ensemble.mixture import NormalMixture
+from siggpde.ensemble.novelty import Scores
+from siggpde.ensemble.view_committee import ViewCommittee
+from siggpde.ensemble.weight_space import WeightCommittee
+from siggpde.estimators.fitting import data_fingerprint
+from siggpde.estimators.predicting import class_probabilities, log_likelihoods, numbers
+from siggpde.paths import SeriesBatch
+from siggpde.report import ClassJudgement, NumberJudgement
+
+LEVELS = (0.025, 0.05, 0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.9, 0.95, 0.975)
+"""Quantiles of numbers: tenths, and the ends of intervals of 50, 80, 90 and 95 %."""
+
+
+class Predicted(NamedTuple):
+    """Of n series: `p` (n, C) of classes, or `mean`, `std` (n,) and `quantiles` (n, L) of numbers; novelty scores."""
+
+    p: np.ndarray | None
+    mean: np.ndarray | None
+    std: np.ndarray | None
+    quantiles: np.ndarray | None
+    scores: Scores | None
+
+    def doubt(self) -> np.ndarray:
+        """How unsure every prediction is (n,): the entropy of classes, the standard deviation of numbers."""
+        if self.p is None:
+            assert self.std is not None
+            return self.std
+        return -(self.p * np.log(np.maximum(self.p, 1e-300))).sum(axis=1)
+
+
+def predict(estimator: Any, batch: SeriesBatch) -> Predicted:
+    """Everything that a report shows of predictions, of one look at the series."""
+    committee = estimator.committee_
+    if hasattr(estimator, "classes_"):
+        p, _, scores = class_probabilities(committee, batch, False)
+        return Predicted(p, None, None, None, scores)
+    (moments, values), scores = numbers(committee, batch, ("mean_and_variance",), ("quantiles", list(LEVELS)))
+    mean, std = estimator._in_units(*moments)
+    quantiles = (estimator.target_shift_ + estimator.target_scale_ * values).cpu().numpy()
+    return Predicted(None, mean, std, quantiles, scores)
+
+
+def is_training(estimator: Any, batch: SeriesBatch, y: Tensor) -> bool:
+    """Whether these are the very series and targets of the fit."""
+    return data_fingerprint(batch, y, Shard(ALONE, len(y))) == getattr(estimator, "fingerprint_", None)
+
+
+def judge_new(
+    estimator: Any, batch: SeriesBatch, y: Tensor, predicted: Predicted, groups: np.ndarray | None
+) -> ClassJudgement | NumberJudgement:
+    """The judgement of predictions of series that the model was not fitted to; y as the committee has targets."""
+    rows = np.arange(len(batch))
+    if predicted.p is not None:
+        truth = y.numpy().astype(int)
+        with np.errstate(divide="ignore"):
+            loss = -np.log(predicted.p[rows, truth]) + 0.0
+        if not np.isfinite(loss).all():  # a probability too small for a number has a logarithm all the same
+            loss = -log_likelihoods(estimator.committee_, batch, y)
+        return ClassJudgement(estimator.classes_.tolist(), truth, predicted.p, loss, rows, False, groups)
+    assert predicted.mean is not None and predicted.std is not None and predicted.quantiles is not None
+    density = log_likelihoods(estimator.committee_, batch, y) - np.log(estimator.target_scale_)
+    target = (estimator.target_shift_ + estimator.target_scale_ * y).numpy()
+    levels = np.array(LEVELS)
+    return NumberJudgement(
+        target, predicted.mean, predicted.std, -density, levels, predicted.quantiles, rows, False, groups
+    )
+
+
+@torch.no_grad()
+def judge_left_out(
+    estimator: Any, batch: SeriesBatch, y: Tensor, groups: np.ndarray | None
+) -> ClassJudgement | NumberJudgement | None:
+    """The judgement of training series, each (or each group) as the others predict it; None where a model does not know
+    that. Classes are judged by links that were fitted to other series (`ensemble.conformal_scores`)."""
+    committee = estimator.committee_
+    record = getattr(committee, "left_out", None)
+    if record is None or not isinstance(committee, ViewCommittee | WeightCommittee):
+        return None
+    rows = _rows(committee, record, batch, y)
+    if rows is None:
+        groups = None if record.groups is None else record.groups.cpu().numpy().astype(str)
+    elif groups is not None:
+        groups = groups[rows]
+    if committee.link is not None:
+        p = np.empty((len(record.y), len(estimator.classes_)))
+        for fold in scored_folds(committee, record, False):
+            chances = fold.link.probabilities(record.mean[fold.rows], record.variance[fold.rows])
+            p[fold.rows.cpu().numpy()] = (chances / chances.sum(1, keepdim=True)).cpu().numpy()
+        truth = record.y.cpu().numpy().astype(int)
+        loss = -np.log(p[np.arange(len(p)), truth])
+        return ClassJudgement(estimator.classes_.tolist(), truth, p, loss, rows, True, groups)
+    mixture = _mixture(committee, record)
+    mean, std = estimator._in_units(*mixture.mean_and_variance())
+    shift, scale = estimator.target_shift_, estimator.target_scale_
+    quantiles = (shift + scale * mixture.quantiles(list(LEVELS))).cpu().numpy()
+    loss = -(mixture.log_density(record.y).cpu().numpy() - np.log(scale))
+    target = (shift + scale * record.y.double()).cpu().numpy()
+    return NumberJudgement(target, mean, std, loss, np.array(LEVELS), quantiles, rows, True, groups)
+
+
+def _mixture(committee: AveragedMembers, record: LeftOutRecord) -> NormalMixture:
+    """The distributions of left-out numbers: of every member where these are kept, else one normal distribution."""
+    if record.means is not None:
+        judged = Judged(record.means.double(), record.variances, None)
+        return committee.mixture(SeriesBatch(record.y[:, None, None]), judged)
+    noise = committee.target_variances(torch.zeros_like(record.variances))
+    total = record.variance + (committee.weights.to(noise)[:, None] * noise).sum(0)
+    one = torch.ones(1, dtype=total.dtype, device=total.device)
+    return NormalMixture(record.mean[:, 0][None], total[None], one, committee.recalibration)
+
+
+def _rows(committee: Any, record: LeftOutRecord, batch: SeriesBatch, y: Tensor) -> np.ndarray | None:
+    """Which series of the batch those of the record are, (n,); None where the model does not keep them all."""
+    if not isinstance(committee, ViewCommittee) or not record.exact or len(record.y) != len(batch):
+        return None
+    places: dict[bytes, list[int]] = {}
+    for index, one in enumerate(committee.standard(batch).values.cpu().numpy()):
+        places.setdefault(one.tobytes(), []).append(index)
+    found = []
+    for one in committee.landmarks.values.cpu().numpy():
+        same = places.get(one.tobytes())
+        if not same:
+            return None
+        found.append(same.pop(0))
+    rows = np.array(found)
+    return rows if torch.equal(y[rows].to(record.y.dtype), record.y.cpu()) else None
