@@ -13,21 +13,6 @@ from scipy.stats import wilcoxon
 BEGIN, END = "<!-- leaderboard: begin -->", "<!-- leaderboard: end -->"
 OURS = "siggpde"
 Records = list[dict[str, Any]]
-# What the project requires of its defaults on archive splits: accuracy in percent at least, NLPP at most.
-REQUIRED: dict[str, tuple[float, float]] = {
-    "BasicMotions": (100.0, 0.010),
-    "GunPoint": (99.3, 0.020),
-    "Epilepsy": (97.8, 0.045),
-    "UWaveGestureLibrary": (94.7, 0.200),
-    "FingerMovements": (66.0, 0.600),
-    "SelfRegulationSCP1": (91.0, 0.235),
-    "AsphaltObstacles": (89.0, 0.260),
-    "PLAID": (90.0, 0.270),
-    "CharacterTrajectoriesHalf": (99.0, 0.030),
-    "PenDigits": (99.15, 0.035),
-    "SpokenArabicDigits": (99.3, 0.016),
-    "Crop": (75.8, 0.720),
-}
 _KEYS = ("method", "data", "split", "seed", "max_train", "max_test")
 
 
@@ -41,8 +26,6 @@ def render(records: Records, order: Sequence[str]) -> str:
         whole = [record for record in some if not record["settings"]]
         if whole:
             parts += [title, *_class_tables(whole, _methods(whole, order))]
-        if split == "archive" and any(record["method"] == OURS for record in whole):
-            parts += [f"Required of {OURS}:", _required(whole)]
         methods = [method for method in _methods(some, order) if method not in _methods(whole, order)]
         if methods:
             parts += [f"{title}: without a part", *_ablation_tables(some, methods)]
@@ -88,23 +71,6 @@ def _class_tables(records: Records, methods: list[str]) -> list[str]:
     if OURS in methods and peers:
         parts += [f"{OURS} against each of the others, by data sets:", _duels(shown, sets, peers)]
     return parts
-
-
-def _required(records: Records) -> str:
-    """Our accuracy and NLPP on archive splits beside those that are required; what falls short is bold."""
-    values = {name: _by_set(records, name) for name in ("accuracy", "nlpp")}
-    rows = []
-    for data, (accuracy, nlpp) in REQUIRED.items():
-        if (OURS, data) not in values["nlpp"]:
-            continue
-        found = 100 * statistics.fmean(values["accuracy"][OURS, data])
-        loss = statistics.fmean(values["nlpp"][OURS, data])
-        cells = [f"{found:.2f}", f"{loss:.4f}"]
-        digits = 1 if accuracy == round(accuracy, 1) else 2  # those of what is required
-        short = [round(found, digits) < accuracy, round(loss, 4) > nlpp]
-        shown = [f"**{cell}**" if missed else cell for cell, missed in zip(cells, short, strict=True)]
-        rows.append([data, shown[0], f"{accuracy:g}", shown[1], f"{nlpp:g}"])
-    return _table(["data set", "accuracy, %", "at least", "NLPP", "at most"], rows)
 
 
 def _ablation_tables(records: Records, methods: list[str]) -> list[str]:
