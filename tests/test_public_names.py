@@ -23,8 +23,9 @@ PUBLIC = {
     "siggpde.paths": "PathOptions PathTransform Preparation SeriesBatch Spectrogram collect fill_gaps pool",
     "siggpde.io": "NotStreamable SeriesData SeriesStream from_frame groups_by_time read stream write",
     "siggpde.explain": (
-        "Contribution Importance Importances Neighbour SegmentContributions SeriesExplanation Stretch "
-        "TimeAttribution WalkSettings explain_series global_importance time_attribution"
+        "ClassEffects Contribution Counterfactual Effect Importance Importances Neighbour PaperReading "
+        "SegmentContributions SeriesExplanation Stretch TimeAttribution WalkSettings WordWeight explain_series "
+        "global_importance paper_reading time_attribution"
     ),
     "siggpde.metrics": (
         "CalibrationBins ClassificationMetrics RegressionMetrics RiskCoverage SetMetrics calibration_bins "

@@ -162,7 +162,7 @@ def test_saved_and_loaded_predictions_are_the_same(kind: str, tmp_path: Path):
 def test_explanations_and_more_series(kind: str):
     mine = fitted(kind, max_iter=5)
     found = mine.importance(X, top=4)
-    assert len(found.words) == 4 and [channel.name for channel in found.channels] == [mine.channel_names_[0], "time"]
+    assert len(found.words) == 4 and [channel.name for channel in found.channels] == [mine.channel_names_[0]]
     assert len(mine.explain(X[:2], background=X)) == 2
     before = outputs(mine, X)
     targets = {"three classes": Y, "two classes": Y > 0, "numbers": SIZES}[kind]

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from helpers.small_committees import KINDS, batch_of, committee_of, ends, labels_of, latents, one_member
-from siggpde.explain import explain_series, global_importance, time_attribution
+from siggpde.explain import explain_series, time_attribution
+from siggpde.explain.importance import feature_importance
 from siggpde.explain.word_terms import word_features, word_weights
 from siggpde.gp.likelihoods import Bernoulli, Softmax
 from siggpde.paths import PathOptions, SeriesBatch
@@ -134,7 +135,7 @@ def test_series_in_chunks_keep_their_numbers(classifier):
 
 
 def test_importance_is_the_spread_of_contributions(batch, classifier):
-    found = global_importance(classifier, batch, NAMES, top=10**6)
+    found = feature_importance(classifier, batch, NAMES, top=10**6)
     expected: dict[tuple[str, ...], float] = {}
     for weight, member in zip(classifier.weights.tolist(), classifier.members, strict=True):
         names = member.transform.names(NAMES)
@@ -145,54 +146,54 @@ def test_importance_is_the_spread_of_contributions(batch, classifier):
             letters = tuple(names[letter] for letter in word)
             expected[letters] = expected.get(letters, 0.0) + weight * value
     del expected[()]
-    assert {each.letters: each.importance for each in found.words} == pytest.approx(expected)
-    assert found.all_words == len(expected) == len(found) and found.series == len(batch)
+    assert {each.letters: each.importance for each in found.features} == pytest.approx(expected)
+    assert found.all_features == len(expected) == len(found) and found.series == len(batch)
     values = [each.importance for each in found]
     assert values == sorted(values, reverse=True)
     whole = sum(expected.values())
-    for part in (found.words, found.channels, found.lengths):
+    for part in (found.features, found.letters, found.lengths):
         assert sum(each.share for each in part) == pytest.approx(1.0)
         assert sum(each.importance for each in part) == pytest.approx(whole)
     by_hand = sum(v * word.count("x") / len(word) for word, v in expected.items())
-    assert {each.name: each.importance for each in found.channels}["x"] == pytest.approx(by_hand)
+    assert {each.name: each.importance for each in found.letters}["x"] == pytest.approx(by_hand)
     pairs = sum(v for word, v in expected.items() if len(word) == 2)
     assert {each.name: each.importance for each in found.lengths}["2 letters"] == pytest.approx(pairs)
     assert found.lengths[0].name == "1 letter"
-    assert json.loads(json.dumps(found.to_dict()))["words"][0]["name"] == found.words[0].name
+    assert json.loads(json.dumps(found.to_dict()))["features"][0]["name"] == found.features[0].name
 
 
 def test_members_join_words_by_their_names(batch, classifier):
-    found = global_importance(classifier, batch, NAMES, top=10**6)
+    found = feature_importance(classifier, batch, NAMES, top=10**6)
     names = [each.name for each in found]
     assert len(set(names)) == len(names)
     assert "time–x" in names  # in the first and second member
-    channels = {each.name for each in found.channels}
+    channels = {each.name for each in found.letters}
     assert {"time", "x", "y", "path length", "x before", "change of x", "variation of change of y"} <= channels
 
 
 def test_the_channel_that_decides_is_found():
     batch = batch_of(60, seed=3)
     committee = committee_of(batch, labels_of(batch, 2), [PathOptions(base_point=False)])
-    found = global_importance(committee, batch, NAMES)
-    share = {each.name: each.share for each in found.channels}
-    assert "x" in found.words[0].letters and "y" not in found.words[0].letters
+    found = feature_importance(committee, batch, NAMES)
+    share = {each.name: each.share for each in found.letters}
+    assert "x" in found.features[0].letters and "y" not in found.features[0].letters
     assert share["x"] > 2 * share["y"]
 
 
 def test_importance_looks_at_evenly_spaced_series(classifier):
     many = batch_of(610, seed=4)
-    found = global_importance(classifier, many, NAMES, max_series=61)
-    same = global_importance(classifier, SeriesBatch(many.values[::10]), NAMES)
+    found = feature_importance(classifier, many, NAMES, max_series=61)
+    same = feature_importance(classifier, SeriesBatch(many.values[::10]), NAMES)
     assert found == same
     assert found.series == 61
-    assert global_importance(classifier, many, NAMES).series == 500  # in two chunks
+    assert feature_importance(classifier, many, NAMES).series == 500  # in two chunks
 
 
 def test_importance_of_many_series_is_that_of_all_at_once(batch, regressor):
     """In chunks whose means differ."""
     values = batch_of(600, seed=4).values
     values[300:] *= 3
-    found = global_importance(regressor, SeriesBatch(values), NAMES, top=10**6, max_series=600)
+    found = feature_importance(regressor, SeriesBatch(values), NAMES, top=10**6, max_series=600)
     total = 0.0
     for weight, member in zip(regressor.weights.tolist(), regressor.members, strict=True):
         spread = word_features(member.model, member.paths(SeriesBatch(values))).detach().std(dim=0, correction=0)
@@ -204,14 +205,14 @@ def test_importance_of_many_series_is_that_of_all_at_once(batch, regressor):
 
 
 def test_channels_named_as_what_paths_add_are_told_apart(batch, classifier):
-    found = global_importance(classifier, batch, ["time", "y"], top=10**6)
-    channels = {each.name for each in found.channels}
+    found = feature_importance(classifier, batch, ["time", "y"], top=10**6)
+    channels = {each.name for each in found.letters}
     assert {"time", "time (channel 0)", "y"} <= channels
-    plain = global_importance(classifier, batch, NAMES, top=10**6)
+    plain = feature_importance(classifier, batch, NAMES, top=10**6)
     renamed = {each.name.replace("time (channel 0)", "x"): each.importance for each in found}
     assert renamed == pytest.approx({each.name: each.importance for each in plain})
-    twice = global_importance(classifier, batch, ["z", "z"], top=10**6)
-    assert {"z (channel 0)", "z (channel 1)"} <= {each.name for each in twice.channels}
+    twice = feature_importance(classifier, batch, ["z", "z"], top=10**6)
+    assert {"z (channel 0)", "z (channel 1)"} <= {each.name for each in twice.letters}
 
 
 def test_time_stamps_are_used():
@@ -222,7 +223,7 @@ def test_time_stamps_are_used():
     found = explain_series(committee, batch, NAMES, top=1000)
     mean, _ = committee.mean_and_variance(batch)
     assert [each.latent for each in found] == pytest.approx(mean.tolist())
-    assert global_importance(committee, batch, NAMES, max_series=10).series == 10
+    assert feature_importance(committee, batch, NAMES, max_series=10).series == 10
     assert time_attribution(committee, batch, NAMES).values.shape == (24, 7, 3)
 
 
@@ -230,7 +231,7 @@ def test_inputs_and_models_are_left_alone(batch, classifier):
     values = batch.values.clone()
     before = [member.model.variational.mean.clone() for member in classifier.members]
     explain_series(classifier, batch, NAMES, CLASSES)
-    global_importance(classifier, batch, NAMES)
+    feature_importance(classifier, batch, NAMES)
     time_attribution(classifier, batch, NAMES)
     assert torch.equal(values.nan_to_num(), batch.values.nan_to_num())
     for member, mean in zip(classifier.members, before, strict=True):
@@ -238,7 +239,7 @@ def test_inputs_and_models_are_left_alone(batch, classifier):
         assert all(parameter.grad is None for parameter in member.model.parameters())
 
 
-@pytest.mark.parametrize("function", [global_importance, explain_series, time_attribution])
+@pytest.mark.parametrize("function", [feature_importance, explain_series, time_attribution])
 def test_wrong_names_and_series_are_refused(batch, regressor, function):
     with pytest.raises(ValueError, match="each of the 2 channels of the series, got \\['x'\\]"):
         function(regressor, batch, ["x"])
@@ -260,8 +261,8 @@ def test_wrong_settings_are_refused(batch, classifier, regressor):
     with pytest.raises(ValueError, match="top must be at least 1, got 0"):
         explain_series(classifier, batch, NAMES, CLASSES, top=0)
     with pytest.raises(ValueError, match="at least 1 and max_series at least 2, got 0 and 500"):
-        global_importance(classifier, batch, NAMES, top=0)
+        feature_importance(classifier, batch, NAMES, top=0)
     with pytest.raises(ValueError, match="got 10 and 1"):
-        global_importance(classifier, batch, NAMES, max_series=1)
+        feature_importance(classifier, batch, NAMES, max_series=1)
     with pytest.raises(ValueError, match="1 series do not show what varies; give at least 2"):
-        global_importance(classifier, batch_of(1), NAMES)
+        feature_importance(classifier, batch_of(1), NAMES)

@@ -20,7 +20,8 @@ from siggpde.ensemble.natural_ascent import Ascent
 from siggpde.ensemble.regression import whitening_of
 from siggpde.ensemble.variational_views import VariationalMember, VariationalViewCommittee
 from siggpde.ensemble.weight_space import WeightCommittee, without_series
-from siggpde.explain import Importances, SeriesExplanation, explain_series, global_importance, time_attribution
+from siggpde.explain import Importances, SeriesExplanation, explain_series, time_attribution
+from siggpde.explain.importance import feature_importance
 from siggpde.gp.likelihoods import Gaussian
 from siggpde.paths import SeriesBatch
 from siggpde.views.base import rows_of
@@ -97,7 +98,7 @@ def test_a_gaussian_likelihood_explains_as_the_closed_form(batch: SeriesBatch, r
     new = batch_of(4, 18, seed=1)
     for one, two in zip(*(explain_series(each, new, NAMES, top=EVERYTHING) for each in (exact, other)), strict=True):
         check_same(one, two, 1e-5)
-    one, two = (global_importance(each, batch, NAMES, EVERYTHING) for each in (exact, other))
+    one, two = (feature_importance(each, batch, NAMES, EVERYTHING) for each in (exact, other))
     check_same_importances(one, two, 1e-5)
 
 
@@ -111,7 +112,7 @@ def check_same(one: SeriesExplanation, other: SeriesExplanation, close: float) -
 
 
 def check_same_importances(one: Importances, other: Importances, close: float) -> None:
-    for form in ("words", "channels", "lengths", "views"):
+    for form in ("features", "letters", "lengths", "views"):
         ours, theirs = ({each.name: each.importance for each in getattr(found, form)} for found in (one, other))
         assert theirs == pytest.approx(ours, rel=close, abs=close * max(ours.values()))
 
@@ -137,7 +138,7 @@ def test_without_landmarks_contributions_are_the_same(batch: SeriesBatch, classe
         check_sums(found, [float(row[e.label] - row[e.runner_up]) for row, e in zip(logits, found, strict=True)])
     for one, other in zip(kept, found, strict=True):
         check_same(one, other, 1e-9)
-    one, other = (global_importance(each, batch, NAMES, EVERYTHING) for each in (exact, reduced))
+    one, other = (feature_importance(each, batch, NAMES, EVERYTHING) for each in (exact, reduced))
     check_same_importances(one, other, 1e-9)
 
 
@@ -160,7 +161,7 @@ def test_importance_is_the_spread_of_contributions(batch: SeriesBatch, kind: str
         committee, _ = without_series(finite_committee_of(batch, ends(batch)), complete=True)
     else:
         committee = variational_committee_of(batch, ends(batch), kind, None, SUMS)
-    found = global_importance(committee, batch, NAMES, EVERYTHING)
+    found = feature_importance(committee, batch, NAMES, EVERYTHING)
     explained = explain_series(committee, batch, NAMES, top=EVERYTHING)
     views = {
         view.name: np.std([v.value for e in explained for v in e.views if v.name == view.name]) for view in found.views
@@ -171,12 +172,12 @@ def test_importance_is_the_spread_of_contributions(batch: SeriesBatch, kind: str
         for term in each.contributions:
             terms.setdefault(term.name, []).append(term.value)
     whole = sum(each.importance for each in found)
-    assert set(terms) == {each.name for each in found} and found.all_words == len(terms)
+    assert set(terms) == {each.name for each in found} and found.all_features == len(terms)
     single = [each for each in found if ":" in each.name or "kernel" in each.name or "extremes" in each.name]
     assert len(single) > 100
     for each in single:
         assert each.importance == pytest.approx(np.std(terms[each.name]), rel=1e-8, abs=1e-9 * whole)
-    assert sum(each.importance for each in found.channels) == pytest.approx(whole)
+    assert sum(each.importance for each in found.letters) == pytest.approx(whole)
 
 
 @pytest.mark.parametrize("kind", ["softmax", "weights"])
@@ -188,13 +189,13 @@ def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch, kind: str):
     else:
         committee = variational_committee_of(batch, labels, kind, 3)
     one = explain_series(committee, batch, NAMES, [0, 1, 2], EVERYTHING, background=batch)
-    importances = global_importance(committee, batch, NAMES, EVERYTHING)
+    importances = feature_importance(committee, batch, NAMES, EVERYTHING)
     monkeypatch.setattr("siggpde.explain.view_series._CHUNK", 7)
     for each, other in zip(
         one, explain_series(committee, batch, NAMES, [0, 1, 2], EVERYTHING, background=batch), strict=True
     ):
         check_same(each, other, 1e-6)
-    check_same_importances(importances, global_importance(committee, batch, NAMES, EVERYTHING), 1e-5)
+    check_same_importances(importances, feature_importance(committee, batch, NAMES, EVERYTHING), 1e-5)
 
 
 @pytest.mark.parametrize("kind", ["softmax", "weights"])

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from helpers.small_committees import batch_of, ends, labels_of
 from helpers.small_view_committees import SQUARES, SUMS, explained, small_views, view_committee_of
 from siggpde.ensemble.recipes import Recipe
-from siggpde.explain import explain_series, global_importance
+from siggpde.explain import explain_series
+from siggpde.explain.importance import feature_importance
 from siggpde.explain.view_vocabulary import build_view_vocabulary
 from siggpde.paths import SeriesBatch
 from siggpde.views.base import FeatureBlock
@@ -163,9 +164,9 @@ def test_sets_of_many_channels_are_called_all():
 
 
 def test_channels_called_as_letters_are_told_apart(batch, regressor):
-    found = global_importance(regressor, batch, ["time", "b"], top=10**6)
-    assert {"time", "time (channel 0)", "b", "frequency"} == {each.name for each in found.channels}
-    plain = global_importance(regressor, batch, NAMES, top=10**6)
+    found = feature_importance(regressor, batch, ["time", "b"], top=10**6)
+    assert {"time", "time (channel 0)", "b", "frequency"} == {each.name for each in found.letters}
+    plain = feature_importance(regressor, batch, NAMES, top=10**6)
     assert [each.importance for each in found] == pytest.approx([each.importance for each in plain])
 
 
@@ -174,11 +175,11 @@ def test_importance_is_the_spread_of_contributions(batch, classes):
     """Of members of power 1 exactly: the terms of the explanation of a number, one by one."""
     y = ends(batch) if classes is None else labels_of(batch, classes)
     committee = view_committee_of(batch, y, classes, SUMS)
-    found = global_importance(committee, batch, NAMES, top=10**6)
-    assert found.series == len(batch) and found.all_words == len(found)
+    found = feature_importance(committee, batch, NAMES, top=10**6)
+    assert found.series == len(batch) and found.all_features == len(found)
     whole = sum(each.importance for each in found)
-    assert sum(each.importance for each in found.channels) == pytest.approx(whole)
-    assert sum(each.share for each in found.channels) == pytest.approx(1.0)
+    assert sum(each.importance for each in found.letters) == pytest.approx(whole)
+    assert sum(each.share for each in found.letters) == pytest.approx(1.0)
     assert sum(each.share for each in found.views) == pytest.approx(1.0)
     assert 0.5 < sum(each.share for each in found.lengths) <= 1.0
     own = [each for each in found if each.letters.count("a") == 1 and len(each.letters) == 1]
@@ -204,11 +205,11 @@ def _spreads(contributions):
 
 
 def test_importance_and_explanations_do_not_depend_on_chunks(monkeypatch, batch, classifier):
-    found, told = global_importance(classifier, batch, NAMES), explain_series(classifier, batch, NAMES, CLASSES)
-    assert global_importance(classifier, batch, NAMES) == found
+    found, told = feature_importance(classifier, batch, NAMES), explain_series(classifier, batch, NAMES, CLASSES)
+    assert feature_importance(classifier, batch, NAMES) == found
     assert explain_series(classifier, batch, NAMES, CLASSES) == told
     monkeypatch.setattr("siggpde.explain.view_series._CHUNK", 7)
-    again = global_importance(classifier, batch, NAMES)
+    again = feature_importance(classifier, batch, NAMES)
     assert [each.importance for each in again] == pytest.approx([each.importance for each in found], rel=1e-5)
     for one, other in zip(explain_series(classifier, batch, NAMES, CLASSES), told, strict=True):
         assert one.series == other.series
@@ -242,8 +243,8 @@ def test_the_channel_that_decides_is_found():
     values[:, :, 1] += 2.0 * labels[:, None]
     batch = SeriesBatch(values)
     committee = view_committee_of(batch, labels, 2)
-    found = global_importance(committee, batch, ["a", "b", "c"])
-    shares = {each.name: each.share for each in found.channels}
+    found = feature_importance(committee, batch, ["a", "b", "c"])
+    shares = {each.name: each.share for each in found.letters}
     assert shares["b"] > 1.3 * max(shares["a"], shares["c"])
     words = [each for each in found if "kernel" not in each.name and len(set(each.letters)) < 4]
     assert "b" in words[0].letters
@@ -252,7 +253,7 @@ def test_the_channel_that_decides_is_found():
         assert first.letters in (("b",), ("time", "b")) and first.value > 0
 
 
-@pytest.mark.parametrize("function", [global_importance, explain_series])
+@pytest.mark.parametrize("function", [feature_importance, explain_series])
 def test_wrong_names_and_series_are_refused(batch, regressor, function):
     with pytest.raises(ValueError, match="each of the 2 channels of the series, got \\['x'\\]"):
         function(regressor, batch, ["x"])
@@ -270,4 +271,4 @@ def test_wrong_settings_are_refused(batch, classifier, regressor):
     with pytest.raises(ValueError, match="top must be at least 1, got 0"):
         explain_series(classifier, batch, NAMES, CLASSES, top=0)
     with pytest.raises(ValueError, match="1 series do not show what varies; give at least 2"):
-        global_importance(classifier, batch_of(1, 18), NAMES)
+        feature_importance(classifier, batch_of(1, 18), NAMES)

@@ -144,6 +144,9 @@ class ClassifierMethods(SeriesEstimator):
     def _predict_proba(self, X: Any) -> np.ndarray:
         return self.predict_proba(X)
 
+    def _known_targets(self, y: Any) -> torch.Tensor:
+        return class_indices(check_labels(y), self.classes_)
+
 
 def class_attributes(classes: np.ndarray) -> dict[str, Any]:
     """The attributes of a fitted classifier that follow from its classes."""

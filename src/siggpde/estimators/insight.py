@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 from siggpde.paths import Preparation, SeriesBatch
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from siggpde.ensemble.committee import Committee
     from siggpde.ensemble.novelty import Scores
     from siggpde.ensemble.of_views import OfViews
     from siggpde.estimators.trusting import Newness
-    from siggpde.explain import Counterfactual, Importances, SeriesExplanation
+    from siggpde.explain import Counterfactual, Importances, PaperReading, SeriesExplanation
 
 
 class Insight:
@@ -28,16 +30,33 @@ class Insight:
 
         def _batch(self, X: Any, targets: int | None = None) -> SeriesBatch: ...
 
+        def _known_targets(self, y: Any) -> Tensor: ...
+
         def _threads(self, batch: SeriesBatch) -> AbstractContextManager[None]: ...
 
-    def importance(self, X: Any, top: int = 10) -> Importances:
-        """Which words, features, channels and views the predictions for the series X rest on
-        (`siggpde.explain.global_importance`)."""
+    def importance(self, X: Any, top: int = 10, y: Any = None, *, regions: int = 10) -> Importances:
+        """What the predictions for the series X rest on: channels, time regions, window scales and words, for each class
+        or for the number, with standard deviations and probabilities of signs (`siggpde.explain.global_importance`).
+
+        A class is told apart from the others as the model predicts them or, with their targets y, as they are.
+        """
         from siggpde.explain import global_importance  # noqa: PLC0415 - predictions need none
 
         batch = self._batch(X)
+        targets = None if y is None else self._known_targets(y)
+        classes = getattr(self, "classes_", None)
         with self._threads(batch):
-            return global_importance(self.committee_, batch, self._names(), top)
+            return global_importance(
+                self.committee_, batch, self._names(), top, classes=classes, targets=targets, regions=regions
+            )
+
+    def paper_reading(self, top: int = 10) -> PaperReading:
+        """The weights of words as the paper reads them, of a model fitted with `method="paper"`
+        (`siggpde.explain.paper_words`)."""
+        from siggpde.explain import paper_reading  # noqa: PLC0415 - predictions need none
+
+        self._check_fitted()
+        return paper_reading(self.committee_, self._names(), top, getattr(self, "classes_", None))
 
     def explain(
         self,

@@ -19,7 +19,7 @@ from siggpde.gp.likelihood_names import names_for
 
 if TYPE_CHECKING:
     from siggpde.estimators.trusting import Newness
-    from siggpde.explain import SeriesExplanation
+    from siggpde.explain import Importances, SeriesExplanation
 
 
 class RegressorMethods(SeriesEstimator):
@@ -133,6 +133,9 @@ class RegressorMethods(SeriesEstimator):
         targets = (self._targets(y) - self.target_shift_) / self.target_scale_
         return self._log_predictive(X, targets) - math.log(self.target_scale_)
 
+    def importance(self, X: Any, top: int = 10, y: Any = None, *, regions: int = 10) -> Importances:
+        return super().importance(X, top, y, regions=regions).in_units(self.target_scale_)
+
     def explain(self, X: Any, top: int = 10, background: Any = None, **walks: Any) -> list[SeriesExplanation]:
         explanations = super().explain(X, top, background, **walks)
         return [each.in_units(self.target_scale_, self.target_shift_) for each in explanations]
@@ -141,6 +144,9 @@ class RegressorMethods(SeriesEstimator):
         """Mean and standard deviation of y in its units."""
         scaled = self.target_shift_ + self.target_scale_ * mean
         return scaled.cpu().numpy(), (self.target_scale_ * variance.sqrt()).cpu().numpy()
+
+    def _known_targets(self, y: Any) -> Tensor:
+        return (self._targets(y) - self.target_shift_) / self.target_scale_
 
     def _targets(self, y: Any) -> Tensor:
         return check_numbers(y, counts=self.likelihood == "poisson")

@@ -1,8 +1,13 @@
 """Explanations of predictions: by words and other features, by channels, by views and by the steps of a series."""
 
 from siggpde.explain.counterfactual import Counterfactual as Counterfactual
-from siggpde.explain.importance import global_importance as global_importance
+from siggpde.explain.effects import ClassEffects as ClassEffects
+from siggpde.explain.effects import Effect as Effect
 from siggpde.explain.neighbours import Neighbour as Neighbour
+from siggpde.explain.overall import global_importance as global_importance
+from siggpde.explain.paper_words import PaperReading as PaperReading
+from siggpde.explain.paper_words import WordWeight as WordWeight
+from siggpde.explain.paper_words import paper_reading as paper_reading
 from siggpde.explain.results import Contribution as Contribution
 from siggpde.explain.results import Importance as Importance
 from siggpde.explain.results import Importances as Importances

@@ -1,4 +1,4 @@
-"""Global importance: which words, channels, word lengths and views the predictions of a committee rest on."""
+"""The importance of single features: which words, letters, word lengths and views predictions rest on."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CHUNK = 256
 
 
 @torch.no_grad()
-def global_importance(
+def feature_importance(
     committee: AnyCommittee, batch: SeriesBatch, names: Sequence[str], top: int = 10, *, max_series: int = 500
 ) -> Importances:
     """The importance of words for a committee's predictions on a batch, whose channels have these `names`.
@@ -59,11 +59,11 @@ def global_importance(
     counted = {f"{length} letter{'s' if length > 1 else ''}": lengths[length] for length in sorted(lengths)}
     whole = sum(words.values())
     return Importances(
-        words=_ranked(words, whole)[:top],
-        channels=_ranked(channels, whole),
+        features=_ranked(words, whole)[:top],
+        letters=_ranked(channels, whole),
         lengths=[Importance(name, (), value, _share(value, whole)) for name, value in counted.items()],
         series=len(batch),
-        all_words=len(words),
+        all_features=len(words),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from siggpde.explain.effects import ClassEffects
 from siggpde.explain.neighbours import Neighbour
 from siggpde.explain.segments import SegmentContributions
 
@@ -18,14 +19,17 @@ _VIEWS_TOLD = 5
 
 @dataclass(frozen=True)
 class Contribution:
-    """A term of the latent function: of a word or feature, of all of those of a set of channels, or of a view.
+    """A term of the latent function: of a word or feature, of a group of them that move together, of all of those of a
+    set of channels, or of a view.
 
-    `letters` name the channels it is made of; of a view there are none.
+    `letters` name the channels it is made of; of a view there are none. A group is named by its largest term, and
+    `others` are the names of the rest.
     """
 
     name: str
     letters: Letters
     value: float
+    others: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.name}: {self.value:+.3g}"
@@ -113,42 +117,67 @@ class SeriesExplanation:
 
 @dataclass(frozen=True)
 class Importance:
-    """The importance of a word or feature, a channel, a length of words or a view, and its share of the sum over all.
+    """The importance of a word or feature, a channel, a time region, a scale, a length of words or a view, and its
+    share of the sum over all.
 
-    `letters` are the names of the channels of a word; for a channel its own name alone, for a length or a view none.
+    `letters` are the names of the channels of a word; for a channel its own name alone, for a length or a view none. A
+    group of words is named by its largest one, and `others` are the rest.
     """
 
     name: str
     letters: Letters
     importance: float
     share: float
+    others: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Importances:
-    """The most important `words` and all `channels`, largest first; all `lengths` of words, in order.
+    """What the predictions for some series rest on (`siggpde.explain.global_importance` has the definitions).
 
-    Iteration goes over the words. `series` is the number of series used, `all_words` the number of distinct words.
-    A model of several views has other features beside words: they are among the words too, and `views`, largest first,
-    are the importances of the views themselves; for other models there are none.
+    - `classes`: for every class, or for the number, the effects of channels, time regions, window scales, words and
+      views, with their standard deviations and the probabilities of their signs.
+    - `channels`, `regions`, `scales`: all of them, by the size of their effects in the mean over the classes; channels
+      are largest first, regions in the order of time, scales from the shortest windows on.
+    - `words`: the most important ones, largest first, those that move together being one; `all_words` is their number.
+    - `views`: the importances of the views themselves, largest first; models that see words of one path have none.
+    - `features`: the most important single features, largest first, over which iteration goes. Words of paths,
+      statistics of words over windows, kernels without features; they are correlated, and often cancel. `all_features`
+      is their number; `letters` is what the importances of all of them are by the letters of their words, `lengths` by
+      the number of letters.
+    - `series` is the number of series used.
     """
 
-    words: list[Importance]
-    channels: list[Importance]
+    features: list[Importance]
+    letters: list[Importance]
     lengths: list[Importance]
     series: int
-    all_words: int
+    all_features: int
     views: list[Importance] = field(default_factory=list)
+    classes: list[ClassEffects] = field(default_factory=list)
+    channels: list[Importance] = field(default_factory=list)
+    regions: list[Importance] = field(default_factory=list)
+    scales: list[Importance] = field(default_factory=list)
+    words: list[Importance] = field(default_factory=list)
+    all_words: int = 0
 
     def __iter__(self) -> Iterator[Importance]:
-        return iter(self.words)
+        return iter(self.features)
 
     def __len__(self) -> int:
-        return len(self.words)
+        return len(self.features)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""
         return asdict(self)
+
+    def in_units(self, scale: float) -> Importances:
+        """Those of the number scale * y, from these of y."""
+        lists = ("features", "letters", "lengths", "views", "channels", "regions", "scales", "words")
+        scaled = {
+            name: [replace(each, importance=scale * each.importance) for each in getattr(self, name)] for name in lists
+        }
+        return replace(self, **scaled, classes=[each.in_units(scale) for each in self.classes])
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-r"""Global importance for a committee of views: of its features, of channels and word lengths, and of the views.
+r"""Importance for a committee of views: of its features, of the letters of words, of word lengths, and of the views.
 
 With the terms of `view_terms` for each class c (the direction of its logit; for numbers there is one), the importance
 of feature j is the standard deviation over the series of what it contributes, summed over the classes,
@@ -29,7 +29,7 @@ from siggpde.views.base import parts_of
 
 
 def view_importance(committee: OfViews, batch: SeriesBatch, names: tuple[str, ...], top: int) -> Importances:
-    """The importances for the series of a batch; arguments as those of `global_importance`, checked."""
+    """The importances for the series of a batch; arguments as those of `feature_importance`, checked."""
     vocabulary, terms, mixing = (
         build_view_vocabulary(committee, names),
         terms_of(committee),
@@ -104,12 +104,12 @@ def _importances(
         return Importance(name, letters, value, value / whole if whole > 0 else 0.0)
 
     return Importances(
-        words=[each(vocabulary.names[i], vocabulary.channels_of(i), total[i], whole) for i in order],
-        channels=[each(name, (name,), channels[name], whole) for name in sorted(channels, key=lambda c: -channels[c])],
+        features=[each(vocabulary.names[i], vocabulary.channels_of(i), total[i], whole) for i in order],
+        letters=[each(name, (name,), channels[name], whole) for name in sorted(channels, key=lambda c: -channels[c])],
         lengths=[
             each(f"{length} letter{'s' * (length > 1)}", (), lengths[length], whole) for length in sorted(lengths)
         ],
         series=series,
-        all_words=len(total),
+        all_features=len(total),
         views=[each(name, (), told[name], sum(told.values())) for name in sorted(told, key=lambda v: -told[v])],
     )

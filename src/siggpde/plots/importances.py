@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from siggpde.explain import Importance
+from siggpde.explain import Importance, Importances
 from siggpde.plots.axes import axes_or_new, finish, height, letters, percent, room
 from siggpde.plots.palette import AGAINST, FOR
 
@@ -21,13 +21,13 @@ _AXIS = 0.5  # inches of the horizontal axis and its label
 _SMALLEST = 5.0  # points of letters that can be read
 
 
-def plot_importance(importances: Iterable[Importance], ax: Axes | None = None) -> Axes:
-    """Bars of the shares of words, channels, lengths of words or views, the first at the top.
+def plot_importance(importances: Iterable[Importance] | Importances, ax: Axes | None = None) -> Axes:
+    """Bars of the shares of words, channels, time regions, window scales or views, the first at the top.
 
-    `importances` is what `global_importance` returns, or its `channels`, `lengths` or `views`. Long names are broken
-    into lines.
+    `importances` is what `global_importance` returns, of which the words are drawn, or its `channels`, `regions`,
+    `scales`, `views`, .. Long names are broken into lines.
     """
-    shown = list(importances)
+    shown = list(importances.words or importances if isinstance(importances, Importances) else importances)
     if not shown:
         raise ValueError("there are no importances to draw; give those of `global_importance`")
     wanted = [_lines(each.name, _NAME_WIDTH) for each in shown]

@@ -115,6 +115,10 @@ class KernelBlock(Block):
     def raw(self, batch: SeriesBatch) -> dict[str, Rows]:
         return self._rows(self._gram(self._paths(batch), self.landmarks))
 
+    def gram(self, batch: SeriesBatch) -> Tensor:
+        """The raw kernel of n series among themselves, (n, n): half of the pairs are solved."""
+        return self._gram(self._paths(batch), None)
+
     @property
     def _negligible(self) -> float:
         return _NEGLIGIBLE[self.precise]
