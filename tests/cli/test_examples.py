@@ -11,7 +11,7 @@ import typer
 from helpers.cli_data import run
 from siggpde.cli import app
 
-COMMANDS = ["fit", "predict", "evaluate", "compare", "explain", "drift", "info", "reproduce", "demo"]
+COMMANDS = ["fit", "predict", "evaluate", "compare", "explain", "report", "drift", "info", "reproduce", "demo"]
 
 
 def example(name: str) -> list[str]:
@@ -30,10 +30,10 @@ def test_every_command_is_here():
 
 def test_examples_run_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
-    for name in ("fit", "predict", "evaluate", "explain", "drift", "info"):
+    for name in ("fit", "predict", "evaluate", "explain", "report", "drift", "info"):
         result = run(*example(name))
         assert result.exit_code == 0, (name, result.output)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["digits", "digits.csv"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["digits", "digits.csv", "digits.html"]
     assert (tmp_path / "digits.csv").read_text().count("\n") == 3499
 
 

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from siggpde.cli import compare, demo, drift, evaluate, explain, fit, info, predict, reproduce
+from siggpde.cli import compare, demo, drift, evaluate, explain, fit, info, predict, report, reproduce
 from siggpde.cli.console import WrongCall, one_line_errors, set_up_logging
 from siggpde.cli.waiting import wait_passively
 
@@ -53,6 +53,7 @@ app.command(epilog="Example: siggpde predict digits pendigits --output digits.cs
 app.command(epilog="Example: siggpde evaluate digits pendigits")(evaluate.evaluate)
 app.command(epilog="Example: siggpde compare pendigits --max-train 100 --max-test 500")(compare.compare)
 app.command(epilog="Example: siggpde explain digits pendigits --top 5")(explain.explain)
+app.command(epilog="Example: siggpde report digits pendigits --output digits.html --explained 1")(report.report)
 app.command(epilog="Example: siggpde drift pendigits pendigits --max-series 200")(drift.drift)
 app.command(epilog="Example: siggpde info --json")(info.info)
 app.command(epilog="Example: siggpde reproduce complexity --quick --output complexity")(reproduce.reproduce)

@@ -95,6 +95,16 @@ def stream_series(data: str, read_options: ReadOptions, remembered: dict[str, An
     return series
 
 
+def has_test_part(data: str, read_options: ReadOptions) -> bool:
+    """Whether DATA has test series beside those that were read for training."""
+    path = Path(data)
+    if read_options.part is not None:
+        return False
+    if not _is_file(path, data, read_options):
+        return True
+    return _format(path, read_options, {}) == "npz" and _has_parts(path)
+
+
 def _grouped_by_time(series: SeriesData, span: str) -> SeriesData:
     try:
         return replace(series, groups=groups_by_time(series, span))

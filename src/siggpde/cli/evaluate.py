@@ -17,6 +17,7 @@ def evaluate(
     model: options.Model,
     data: options.Data,
     output: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Write the figures there as well.")] = None,
+    report: Annotated[Path | None, typer.Option(metavar="FILE.html", help="Write a page about it as well.")] = None,
     read_options: options.ReadOptions = options.NOT_GIVEN,
     device: options.Device = "cpu",
     jobs: options.Jobs = None,
@@ -28,9 +29,13 @@ def evaluate(
     with one_line_errors():
         if output is not None:
             check_output_file(output, force, (".json",))
+        if report is not None:
+            check_output_file(report, force, (".html", ".htm"), "--report")
         from siggpde.cli.work.evaluate import metric_tables, run_evaluate  # noqa: PLC0415 - torch takes long to import
 
-        metrics = run_evaluate(model, data, read_options, device, jobs)
+        metrics = run_evaluate(model, data, read_options, device, jobs, report)
+        if report is not None:
+            note(f"the report is in {report}")
         if output is not None:
             write_bytes(output, (json_text(metrics) + "\n").encode())
             note(f"the figures are in {output}")

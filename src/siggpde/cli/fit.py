@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +11,7 @@ import typer
 
 from siggpde.cli import options
 from siggpde.cli.config import read_config
-from siggpde.cli.console import WrongCall, one_line_errors, print_json, print_tables
+from siggpde.cli.console import WrongCall, check_output_file, note, one_line_errors, print_json, print_tables
 from siggpde.cli.imports import without_collections
 from siggpde.gp.likelihood_names import LikelihoodName
 
@@ -133,6 +134,14 @@ def fit(
             rich_help_panel=_RUN,
         ),
     ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.html",
+            help="Write a page about the model: of the test series of DATA if it has some, else of left-out series.",
+            rich_help_panel=_RUN,
+        ),
+    ] = None,
     config: Annotated[
         Path | None,
         typer.Option(
@@ -153,6 +162,8 @@ def fit(
     """
     with one_line_errors():
         read_options = read_options.beside(groups, groups_by_time, sample_weight)
+        if report is not None and os.environ.get("RANK", "0") == "0":  # other ranks write nothing
+            check_output_file(report, force, (".html", ".htm"), "--report")
         settings = {
             "method": method.value,
             "likelihood": likelihood.value,
@@ -175,9 +186,13 @@ def fit(
             from siggpde.cli.work.fit import fit_tables, run_fit  # noqa: PLC0415
 
         with connected_ranks() as ranks:
-            summary = run_fit(data, output, read_options, task.value, settings, resume=resume, force=force, ranks=ranks)
+            summary = run_fit(
+                data, output, read_options, task.value, settings, resume=resume, force=force, ranks=ranks, report=report
+            )
         if not ranks.leads:
             return
+        if report is not None:
+            note(f"the report is in {report}")
         if as_json:
             print_json(summary)
         else:

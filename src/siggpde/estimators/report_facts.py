@@ -1,4 +1,4 @@
-"""What a report tells of a fitted estimator: its members, how latents become answers, and what it takes to repeat it."""
+"""What a report tells of a fitted estimator: its members, its link, and what it takes to fit it once more."""
 
 from __future__ import annotations
 

@@ -29,9 +29,14 @@ _LEVEL = 0.9  # of prediction sets
 
 
 def run_evaluate(
-    model: Path, data: str, read_options: ReadOptions, device: str = "cpu", jobs: int | None = None
+    model: Path,
+    data: str,
+    read_options: ReadOptions,
+    device: str = "cpu",
+    jobs: int | None = None,
+    report: Path | None = None,
 ) -> dict[str, Any]:
-    """The metrics of a model on labelled series, as plain values."""
+    """The metrics of a model on labelled series, as plain values; with `report` a page is written too."""
     estimator = open_model(model, device, jobs)
     series = series_for(estimator, data, read_options, labels=True)
     if series.y is None:
@@ -47,6 +52,10 @@ def run_evaluate(
         caution(f"{data} holds the series that the model was fitted to: the figures tell nothing about new ones")
     if new is not None:
         values["unlike"] = _say_unlike(new, series)
+    if report is not None:
+        from siggpde.cli.work.report import write_page  # noqa: PLC0415 - takes long to import
+
+        write_page(estimator, series, report, model, data, read_options)
     left_out = {"groups": getattr(estimator, "n_groups_", None), "left_out": left_out_in_words(estimator)}
     return {"data": series.name, "model": str(model), "fitted_to_these": fitted, **values, **left_out}
 

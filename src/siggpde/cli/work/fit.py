@@ -38,8 +38,14 @@ def run_fit(
     resume: bool,
     force: bool,
     ranks: Ranks = ALONE,
+    report: Path | None = None,
 ) -> dict[str, Any]:
-    """Reads, fits and saves; returns a summary of the model. Every rank reads its own series; rank 0 writes."""
+    """Reads, fits and saves; returns a summary of the model. Every rank reads its own series; rank 0 writes.
+
+    With `report` a page is written too, where there is one process: several have the series in parts.
+    """
+    if report is not None and not ranks.alone:
+        raise WrongCall("--report is for one process; write the page afterwards, with siggpde report")
     checkpoint = Checkpoint.of(output)
     with ExitStack() as held:
         with ranks.together():
@@ -73,6 +79,10 @@ def run_fit(
             raise Interrupted(_interruption_message(checkpoint, ranks)) from None
         if ranks.leads:
             checkpoint.remove()
+    if report is not None:
+        from siggpde.cli.work.report import run_fit_report  # noqa: PLC0415 - takes long to import
+
+        run_fit_report(estimator, series, report, output, data, read_options)
     return {"data": series.name, **estimator_summary(estimator), "output": os.fspath(output)}
 
 

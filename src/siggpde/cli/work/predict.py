@@ -77,7 +77,7 @@ def run_predict_stream(
         if resume:
             raise WrongCall(f"--resume cannot be: {error}") from error
         return None
-    _check_layout(estimator, data, series)
+    check_layout(estimator, data, series)
     _say_if_too_old(model, estimator)
     try:
         count, unlike = predict_blocks(
@@ -122,11 +122,12 @@ def series_for(
     """The series of DATA, read with the options that the model remembers, and checked to have its channels."""
     remembered = getattr(estimator, "reading_", {})
     series = read_series(data, read_options, "test", remembered, labels=labels, ranks=ranks)
-    _check_layout(estimator, data, series)
+    check_layout(estimator, data, series)
     return series
 
 
-def _check_layout(estimator: Predictor, data: str, series: SeriesData | SeriesStream) -> None:
+def check_layout(estimator: Predictor, data: str, series: SeriesData | SeriesStream) -> None:
+    """Raises ValueError where the series have other channels than those of the fit."""
     names = tuple(series.channel_names)
     if len(names) != estimator.n_channels_:
         wanted = ", ".join(estimator.channel_names_)
