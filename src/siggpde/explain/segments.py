@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-_SCALED = ("values", "sampling_error", "contrast", "contrast_error")
+_SCALED = ("values", "sampling_error", "std", "contrast", "contrast_error", "contrast_std")
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,8 @@ class Stretch:
     """Neighbouring segments of one channel that speak for the same side.
 
     `start` and `end` are the first and the last point, or their time stamps; `does` says what the channel does there,
-    such as "rises". `value` is the sum of the contributions, `error` its sampling error.
+    such as "rises". `value` is the sum of the contributions, `error` its sampling error and `std` its standard deviation
+    under the posterior.
     """
 
     channel: str
@@ -25,9 +26,10 @@ class Stretch:
     does: str
     value: float
     error: float
+    std: float
 
     def __str__(self) -> str:
-        return f"{self.channel} {self.does}, {when(self.start, self.end)}: {self.value:+.3g}"
+        return f"{self.channel} {self.does}, {when(self.start, self.end)}: {self.value:+.3g} ± {self.std:.2g}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,8 +43,10 @@ class SegmentContributions:
       series, and those with everything cut out or, with a background, their mean over it.
     - `sampling_error`: standard errors of the values, as far as more permutations would change them; how uncertain the
       posterior itself is does not count in it.
-    - `contrast` (segments, channels), `contrast_error`: the same of the predicted class minus the runner-up, or of the
-      number.
+    - `std`: the standard deviations of the values under the posterior: how far the model itself is unsure of them, and
+      how far its members disagree. More training series make them smaller, more permutations do not.
+    - `contrast` (segments, channels), `contrast_error`, `contrast_std`: the same of the predicted class minus the
+      runner-up, or of the number.
     - `main`: the stretches that matter most to the contrast, largest first.
     - `permutations`: how many were drawn.
     """
@@ -53,8 +57,10 @@ class SegmentContributions:
     ends: np.ndarray
     values: np.ndarray
     sampling_error: np.ndarray
+    std: np.ndarray
     contrast: np.ndarray
     contrast_error: np.ndarray
+    contrast_std: np.ndarray
     latents: np.ndarray
     baseline: np.ndarray
     permutations: int
@@ -85,7 +91,10 @@ class SegmentContributions:
     def in_units(self, scale: float, shift: float) -> SegmentContributions:
         """Those of the number shift + scale * y, from these of y."""
         scaled = {name: scale * getattr(self, name) for name in _SCALED}
-        main = [replace(each, value=scale * each.value, error=scale * each.error) for each in self.main]
+        main = [
+            replace(each, value=scale * each.value, error=scale * each.error, std=scale * each.std)
+            for each in self.main
+        ]
         ends = {name: shift + scale * getattr(self, name) for name in ("latents", "baseline")}
         return replace(self, **scaled, **ends, main=main)
 

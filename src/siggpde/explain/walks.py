@@ -15,22 +15,27 @@ taken backwards, which cancels what is linear in the order; the sampling error c
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from siggpde.ensemble.committee import Committee
-from siggpde.ensemble.of_views import mean_latents
+from siggpde.explain.credit_sums import AnySums, sums_of, widths_of
+from siggpde.explain.credit_variance import WALKS
 from siggpde.explain.cuts import segments_of
 from siggpde.explain.logits import logits_of, logits_of_likelihood
+from siggpde.explain.nodes import Nodes
 from siggpde.explain.predictions import AnyCommittee
 from siggpde.paths import SeriesBatch
 
 _PREDICTIONS = 500  # about as many for a series, unless the number of permutations is given
 _FEWEST, _MOST = 4, 64  # permutations
 _LARGEST_BATCH = 2**22  # numbers of cut series at a time
+_LARGEST_CHUNK = 1024  # cut series at a time
+_LARGEST_SUMS = 2**26  # numbers of summed features
 
 
 @dataclass(frozen=True)
@@ -59,8 +64,8 @@ class WalkSettings:
 
 
 class Ends(NamedTuple):
-    """Of one series: its logits (outputs,), the references (r, length, channels) that walks can begin with, their
-    logits (r, outputs), and their order (r,) by what is explained."""
+    """Of one series: its logits of every member (K, outputs), the references (r, length, channels) that walks can begin
+    with, their logits (K, r, outputs), and their order (r,) by what is explained."""
 
     latent: Tensor
     references: Tensor
@@ -69,54 +74,82 @@ class Ends(NamedTuple):
 
 
 class Walked(NamedTuple):
-    """Of one series: credits (pairs, S, C, outputs) and what the walks began with, (pairs, outputs)."""
+    """Of one series: credits of every member (K, pairs, S, C, outputs), what the walks began with, (K, pairs, outputs),
+    the nodes of the walks, and sums over them for the pieces of the first `channels`, which are told apart by them."""
 
     credits: Tensor
     begun: Tensor
+    nodes: Nodes
+    sums: AnySums
+    channels: int
+
+
+def member_logits(committee: AnyCommittee, batch: SeriesBatch) -> Tensor:
+    """The logits of all classes, or the number, of the mean latents of every member, (K, n, classes or 1), float64."""
+    means, _ = committee.member_latents(batch)
+    return as_logits(committee, means)
+
+
+def as_logits(committee: AnyCommittee, means: Tensor) -> Tensor:
+    """Logits (K, n, classes or 1) from mean latents (K, n, outputs) of the members."""
+    if not isinstance(committee, Committee):
+        mixing, offset = logits_of(committee)
+        return means.double() @ mixing.T + offset
+    links = [logits_of_likelihood(member.model.likelihood, committee.device) for member in committee.members]
+    return torch.stack([mean @ link.mixing.T + link.offset for mean, link in zip(means, links, strict=True)])
+
+
+def averaged(committee: AnyCommittee, values: Tensor) -> Tensor:
+    """The mean over the members, (..) from (K, ..)."""
+    return torch.tensordot(committee.weights.to(values), values, dims=1)
 
 
 def logit_means(committee: AnyCommittee, batch: SeriesBatch) -> Tensor:
     """The logits of all classes, or the number: of the mean latents, averaged over the members, (n, classes or 1)."""
-    if not isinstance(committee, Committee):
-        mixing, offset = logits_of(committee)
-        return mean_latents(committee, batch).double() @ mixing.T + offset
-    total: Any = 0.0
-    means, _ = committee.member_latents(batch)
-    for weight, member, mean in zip(committee.weights.double(), committee.members, means, strict=True):
-        mixing, offset = logits_of_likelihood(member.model.likelihood, committee.device)
-        total = total + weight * (mean @ mixing.T + offset)
-    return total
-
-
-def beside(values: Tensor, one: SeriesBatch) -> SeriesBatch:
-    """Series (n, length, channels) with the time stamps of another one."""
-    return SeriesBatch(values, None, None if one.times is None else one.times.expand(len(values), -1))
+    return averaged(committee, member_logits(committee, batch))
 
 
 def walk(committee: AnyCommittee, one: SeriesBatch, ends: Ends, settings: WalkSettings) -> Walked:
-    latent, references, begins = ends.latent, ends.references, ends.begins
     length, channels = one.values.shape[1:]
     of_point = segments_of(length, settings.segments, one.values.device)
     segments = int(of_point[-1]) + 1
-    pieces = segments * channels
-    count = settings.pairs(pieces)
+    count = settings.pairs(segments * channels)
     random = torch.Generator().manual_seed(settings.seed)
     forwards = torch.stack([_order(segments, channels, random) for _ in range(count)])
-    used = _spread_out(begins, ends.order, count)
+    used = _spread_out(ends.order, count)
     orders = torch.stack([forwards, forwards.flip(1)], dim=1).flatten(0, 1).to(one.values.device)  # (walks, pieces)
     ranks = orders.argsort(dim=1)
-    inner = _inner_logits(committee, one, references, used.flatten(), ranks, of_point, len(latent))
-    begun = begins[used]
-    levels = torch.cat([begun.flatten(0, 1)[:, None], inner, latent.expand(len(ranks), 1, -1)], dim=1)
-    steps = levels.diff(dim=1).gather(1, ranks[:, :, None].expand(-1, -1, len(latent)))
-    credits = steps.view(count, 2, segments, channels, -1).mean(1)
-    return Walked(credits, begun.mean(1))
+    nodes = Nodes(one, ends.references, used.flatten(), ranks, of_point)
+    together = max(1, min(channels, _LARGEST_SUMS // (segments * max(1, widths_of(committee)))))
+    sums, means = add_up(committee, nodes, pieces_of(segments, channels, range(together)))
+    inner = as_logits(committee, means[:, : nodes.between]).unflatten(1, (len(ranks), -1))
+    begun = ends.begins[:, used]
+    whole = ends.latent[:, None, None].expand(-1, len(ranks), 1, -1)
+    levels = torch.cat([begun.flatten(1, 2)[:, :, None], inner, whole], dim=2)
+    steps = levels.diff(dim=2).gather(2, ranks[None, :, :, None].expand(*levels.shape[:1], -1, -1, levels.shape[3]))
+    credits = steps.unflatten(2, (segments, channels)).unflatten(1, (count, 2)).mean(2)
+    return Walked(credits, begun.mean(2), nodes, sums, together)
 
 
-def _spread_out(begins: Tensor, order: Tensor, pairs: int) -> Tensor:
+def pieces_of(segments: int, channels: int, some: Iterable[int]) -> list[int]:
+    """The numbers of the pieces of some channels."""
+    return [segment * channels + channel for channel in some for segment in range(segments)]
+
+
+def add_up(committee: AnyCommittee, nodes: Nodes, pieces: list[int]) -> tuple[AnySums, Tensor]:
+    """Sums over the nodes for some pieces, and the means of the members' latents at all nodes, (K, nodes, outputs)."""
+    sums, found, numbers = sums_of(committee), [], nodes.numbers()
+    weights = nodes.weights(torch.tensor(pieces, device=numbers.device), WALKS)
+    length, channels = nodes.one.values.shape[1:]
+    for some in numbers.split(max(1, min(_LARGEST_CHUNK, _LARGEST_BATCH // (length * channels)))):
+        found.append(sums.add(nodes.series(some), weights[:, some]))
+    return sums, torch.cat(found, dim=1)
+
+
+def _spread_out(order: Tensor, pairs: int) -> Tensor:
     """The references of the walks, (pairs, 2): evenly spread over them in this order, so that few stand for all, one
     from below and one from above for each pair."""
-    places = (torch.arange(2 * pairs, device=begins.device) * 2 + 1) * len(begins) // (4 * pairs)
+    places = (torch.arange(2 * pairs, device=order.device) * 2 + 1) * len(order) // (4 * pairs)
     chosen = order[places]
     return torch.stack([chosen[:pairs], chosen[pairs:].flip(0)], dim=1)
 
@@ -128,29 +161,3 @@ def _order(segments: int, channels: int, random: torch.Generator) -> Tensor:
         for segment in torch.randperm(segments, generator=random).tolist()
     ]
     return torch.cat(own)
-
-
-def _inner_logits(
-    committee: AnyCommittee,
-    one: SeriesBatch,
-    references: Tensor,
-    used: Tensor,
-    ranks: Tensor,
-    of_point: Tensor,
-    outputs: int,
-) -> Tensor:
-    """The logits between the ends of the walks, (walks, pieces - 1, outputs); `used` (walks,) numbers references,
-    `ranks` (walks, pieces) are the places of the pieces in the walks."""
-    walks, pieces = ranks.shape
-    length, channels = one.values.shape[1:]
-    inner, found = pieces - 1, []
-    for numbers in torch.arange(walks * inner, device=ranks.device).split(
-        max(1, _LARGEST_BATCH // (length * channels))
-    ):
-        if not len(numbers):
-            break
-        walk, kept = numbers // inner, numbers % inner + 1
-        mask = (ranks[walk] < kept[:, None]).view(len(numbers), -1, channels)[:, of_point]
-        found.append(logit_means(committee, beside(torch.where(mask, one.values, references[used[walk]]), one)))
-    whole = torch.cat(found) if found else one.values.new_zeros(0, outputs)
-    return whole.view(walks, inner, outputs)

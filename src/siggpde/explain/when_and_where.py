@@ -15,11 +15,13 @@ from torch import Tensor
 
 from siggpde.ensemble.committee import Committee
 from siggpde.explain.cuts import average_series, channel_spreads, segments_of, stretched
+from siggpde.explain.nodes import beside
+from siggpde.explain.posterior_spread import posterior_spread
 from siggpde.explain.predictions import AnyCommittee, evenly_spaced
 from siggpde.explain.segments import SegmentContributions, Stretch
 from siggpde.explain.stretches import main_runs, movement
 from siggpde.explain.view_vocabulary import unique_names
-from siggpde.explain.walks import Ends, Walked, WalkSettings, beside, logit_means, walk
+from siggpde.explain.walks import Ends, Walked, WalkSettings, averaged, member_logits, walk
 from siggpde.paths import SeriesBatch
 from siggpde.paths.facts import OF_SERIES
 
@@ -40,7 +42,7 @@ def segment_contributions(
     """Those of every series; `pairs` (n, 2) are the classes that are compared. Of more than 500 series of the
     background that many are used, evenly spaced."""
     own = tuple(names) if isinstance(committee, Committee) else unique_names(committee, names)
-    latents, spreads = logit_means(committee, batch), channel_spreads(committee)
+    latents, spreads = member_logits(committee, batch), channel_spreads(committee)
     others = None if background is None else evenly_spaced(background, _BACKGROUND)
     ordinary = average_series(committee) if others is None else None
     known: dict[int, Tensor] = {}  # logits of references, by the length they are brought to
@@ -50,12 +52,13 @@ def segment_contributions(
         one = SeriesBatch(batch.values[row : row + 1, :length], None, times)
         references = _references(others, ordinary, length).to(one.values)
         if times is not None or length not in known:
-            known[length] = logit_means(committee, beside(references, one))
+            known[length] = member_logits(committee, beside(references, one))
         raw_length = length if batch.facts is None else max(length, int(batch.facts[row, -len(OF_SERIES)]))
         pair = None if pairs is None else pairs[row]
-        ends = Ends(latents[row], references, known[length], _contrast(known[length], pair).argsort(stable=True))
+        order = _contrast(averaged(committee, known[length]), pair).argsort(stable=True)
+        ends = Ends(latents[:, row], references, known[length], order)
         walked = walk(committee, one, ends, settings)
-        found.append(_contributions(spreads, one, own, labels, pair, walked, ends, raw_length))
+        found.append(_contributions(committee, spreads, one, own, labels, pair, walked, ends, raw_length))
     return found
 
 
@@ -69,6 +72,7 @@ def _references(others: SeriesBatch | None, ordinary: Tensor | None, length: int
 
 
 def _contributions(
+    committee: AnyCommittee,
     spreads: Tensor,
     one: SeriesBatch,
     channels: tuple[str, ...],
@@ -78,18 +82,21 @@ def _contributions(
     ends: Ends,
     raw_length: int,
 ) -> SegmentContributions:
-    count, segments = walked.credits.shape[:2]
-    error = walked.credits.std(0) / count**0.5
+    all_credits, begun, begins = (averaged(committee, each) for each in (walked.credits, walked.begun, ends.begins))
+    count, segments = all_credits.shape[:2]
+    error = all_credits.std(0) / count**0.5
     share = error.square()
     total = share.sum((0, 1))
     share = torch.where(total > 0, share / total, 1 / (segments * len(channels)))
-    values = walked.credits.mean(0) + (walked.begun.mean(0) - ends.begins.mean(0)) * share
+    values = all_credits.mean(0) + (begun.mean(0) - begins.mean(0)) * share
     contrast = _contrast(values, pair)
-    credits = _contrast(walked.credits, pair)
+    credits = _contrast(all_credits, pair)
     of_point = segments_of(one.values.shape[1], segments, one.values.device)
     starts, stops = _limits(one, of_point, raw_length)
+    runs = main_runs(contrast, _TOLD)
+    spread = posterior_spread(committee, walked, pair, runs)
     main = []
-    for channel, first, last in main_runs(contrast, _TOLD):
+    for (channel, first, last), std in zip(runs, spread.runs.tolist(), strict=True):
         run = slice(first, last + 1)
         inside = (of_point >= first) & (of_point <= last)
         values_there, ordinary = (each[inside, channel] for each in (one.values[0], ends.references.mean(0)))
@@ -101,6 +108,7 @@ def _contributions(
                 movement(values_there, ordinary, float(spreads[channel])),
                 float(contrast[run, channel].sum()),
                 float(credits[:, run, channel].sum(1).std() / count**0.5),
+                std,
             )
         )
     return SegmentContributions(
@@ -110,10 +118,12 @@ def _contributions(
         ends=stops.cpu().numpy(),
         values=values.cpu().numpy(),
         sampling_error=error.cpu().numpy(),
+        std=spread.values.cpu().numpy(),
         contrast=contrast.cpu().numpy(),
         contrast_error=(credits.std(0) / count**0.5).cpu().numpy(),
-        latents=ends.latent.cpu().numpy(),
-        baseline=ends.begins.mean(0).cpu().numpy(),
+        contrast_std=spread.contrast.cpu().numpy(),
+        latents=averaged(committee, ends.latent).cpu().numpy(),
+        baseline=begins.mean(0).cpu().numpy(),
         permutations=2 * count,
         main=main,
     )

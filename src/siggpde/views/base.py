@@ -157,6 +157,10 @@ class FeatureBlock(Block):
     def raw(self, batch: SeriesBatch) -> dict[str, Rows]:
         return self._from_parts(self.parts(batch))
 
+    def rows_from(self, parts: Iterable[Part]) -> dict[str, Rows]:
+        """The rows of n series, centred and scaled, from their features."""
+        return self._centred(self._from_parts(parts))
+
     def _from_parts(self, parts: Any) -> dict[str, Rows]:
         sums: dict[str, tuple[Tensor, Tensor]] = {}
         counts: dict[str, int] = {}
