@@ -34,7 +34,9 @@ def plot_importance(importances: Iterable[Importance] | Importances, ax: Axes | 
     lines = sum(max(2, len(label)) for label in wanted) / 2
     ax = axes_or_new(ax, height=max(2.0, 0.32 * lines + 1.2))
     half = int(0.55 * room(ax) * 72 / (0.5 * letters(ax)))  # letters are about half as wide as high
-    labels = ["\n".join(_lines(each.name, min(_NAME_WIDTH, max(_FEWEST, half)))) for each in shown]
+    each_bar = 72 * (height(ax) - _AXIS) / len(shown)  # points
+    most = max(1, int(each_bar / (1.2 * _SMALLEST)))
+    labels = ["\n".join(_cut(_lines(each.name, min(_NAME_WIDTH, max(_FEWEST, half))), most)) for each in shown]
     positions = np.arange(len(shown))
     colours = [FOR if each.share >= 0 else AGAINST for each in shown]
     ax.barh(positions, [each.share for each in shown], color=colours, height=0.7)
@@ -44,10 +46,10 @@ def plot_importance(importances: Iterable[Importance] | Importances, ax: Axes | 
     ax.xaxis.set_major_formatter(percent())
     ax.locator_params(axis="x", nbins=4 if room(ax) < 4 else 7)
     finish(ax)
-    if any("\n" in label for label in labels):
-        most = max(label.count("\n") + 1 for label in labels)
-        each = 72 * (height(ax) - _AXIS) / len(shown)  # points of a bar
-        ax.tick_params(axis="y", labelsize=max(_SMALLEST, min(0.85 * letters(ax), each / (1.2 * most))))
+    lines = max(label.count("\n") + 1 for label in labels)
+    fitting = each_bar / (1.2 * lines)
+    if lines > 1 or fitting < letters(ax) - 0.5:
+        ax.tick_params(axis="y", labelsize=max(_SMALLEST, min(0.85 * letters(ax), fitting)))
     return ax
 
 
@@ -56,3 +58,8 @@ def _lines(name: str, most: int) -> list[str]:
     least = len(wrap(name, most, break_long_words=False))
     width = next(w for w in range(1, most + 1) if len(wrap(name, w, break_long_words=False)) <= least)
     return wrap(name, width, break_long_words=False) or [name]
+
+
+def _cut(lines: list[str], most: int) -> list[str]:
+    """The first `most` lines, the last one with a mark that there is more."""
+    return lines if len(lines) <= most else [*lines[: most - 1], f"{lines[most - 1]} …"]

@@ -47,6 +47,7 @@ def plot_series(
     times: ArrayLike | None = None,
     std: ArrayLike | None = None,
     counterfactual: ArrayLike | None = None,
+    counterfactual_label: str = "counterfactual",
     channels: Sequence[str] | None = None,
     units: Sequence[str | None] | None = None,
     time_unit: str | None = None,
@@ -59,7 +60,7 @@ def plot_series(
     - `contributions` (channels, segments), with standard deviations `std` of the same shape: positive for what speaks
       for a class or raises a number. Segment j of every channel is from `edges[j]` to `edges[j + 1]`, `edges`
       (segments + 1,) being times, ascending.
-    - `counterfactual` (channels, points): another series, drawn dashed where it differs.
+    - `counterfactual` (channels, points): another series, drawn dashed where it differs, and named in the legend.
     - `channels` and `units`: names and units of the channels. `label` is that of the colour bar, such as "latent of
       class 3".
 
@@ -95,8 +96,12 @@ def plot_series(
     bar.outline.set_visible(False)
     if data.changed is not None:
         handle = require_matplotlib("lines").Line2D([], [], color=INK, linestyle="--", linewidth=1)
-        place: dict[str, Any] = {"loc": "lower right", "bbox_to_anchor": (1.0, 1.0), "borderaxespad": 0.0}
-        drawn[0].legend([handle], ["counterfactual"], frameon=False, fontsize=letters(last) - 0.5, **place)
+        offset = require_matplotlib("transforms").ScaledTranslation(
+            0, 1.4 * letters(last) / 72, last.figure.dpi_scale_trans
+        )
+        place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "borderaxespad": 0.0}
+        place |= {"bbox_transform": drawn[0].transAxes + offset, "borderpad": 0.0}  # above the name of the channel
+        drawn[0].legend([handle], [counterfactual_label], frameon=False, fontsize=letters(last) - 0.5, **place)
     return drawn
 
 
@@ -167,8 +172,8 @@ def _checked(values: Any, contributions: Any, edges: Any, times: Any, std: Any, 
     )
     ends = vector("edges", edges, each="edge")
     for name, array in (("times", place), ("edges", ends)):
-        if (np.diff(array) <= 0).any():
-            index = int((np.diff(array) <= 0).argmax())
+        if (np.diff(array) < 0).any():
+            index = int((np.diff(array) < 0).argmax())
             raise ValueError(
                 f"{name} must be ascending, but entry {index + 1} is {array[index + 1]:g} after {array[index]:g}"
             )

@@ -9,7 +9,7 @@ import numpy as np
 from siggpde.ensemble.committee import Committee
 from siggpde.ensemble.of_views import OfViews
 from siggpde.ensemble.recipes import Recipe
-from siggpde.plots.axes import axes_or_new, finish, legend_above, letters, percent
+from siggpde.plots.axes import axes_or_new, finish, legend_above, letters, percent, room
 from siggpde.plots.palette import AMBER, BLUE, GREEN, GREY, INK, ORANGE, PURPLE, SKY
 from siggpde.views.saved import kinds_of_kernels
 
@@ -25,6 +25,7 @@ _KINDS = {
     "linear": (SKY, "short words"),
 }
 _OWN = (INK, "your own")
+_NARROW = 4.0  # inches: less has no room for a long label in one line
 
 
 def plot_weights(committee: Committee | OfViews, ax: Axes | None = None) -> Axes:
@@ -55,7 +56,8 @@ def plot_weights(committee: Committee | OfViews, ax: Axes | None = None) -> Axes
     ax.set_yticks(range(len(order)), names)
     ax.invert_yaxis()
     ax.set_xlim(0, 1.18 * max(weights))
-    ax.set(xlabel="weight; loss of left-out series (nats) at the end", ylabel="member")
+    between = "\n" if room(ax) < _NARROW else "; "
+    ax.set(xlabel=f"weight{between}at the end: loss of left-out series (nats)", ylabel="member")
     ax.xaxis.set_major_formatter(percent())
     ax.locator_params(axis="x", nbins=5)
     legend_above(ax)
