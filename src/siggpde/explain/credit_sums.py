@@ -3,7 +3,7 @@ r"""Sums over the nodes of walks, committee by committee: what means and varianc
 Nodes X come in batches with weights c (pieces, n), whose rows sum to 0 over all nodes. Every batch gives the means of
 the members' latents; over all of them are summed, for every piece,
 
-- features :math:`\Psi = \sum_X c_X \, \psi(X)` (pieces, p), part by part, in float32, of kernels that are linear in them;
+- features :math:`\Psi = \sum_X c_X \, \psi(X)` (pieces, p), part by part, of kernels that are linear in them;
 - for members with landmarks Z, :math:`\sum_X c_X \, k(X, Z)` (pieces, m).
 """
 

@@ -1,4 +1,4 @@
-r"""How uncertain the posterior is of sums of credits, which are :math:`\sum_X c_X f(X)` over nodes with :math:`\sum c_X = 0`.
+r"""How uncertain the posterior is of sums of credits, :math:`\sum_X c_X f(X)` over nodes, with :math:`\sum_X c_X = 0`.
 
 The prior variance of such a sum is :math:`c^T k c`. Of kernels that are linear in features it is :math:`|\Psi|^2` of
 sums that are there already (`explain.credit_sums`); kernels by the PDE, and powers, are computed among the nodes of the
@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from siggpde.ensemble.committee import Member
 from siggpde.ensemble.recipes import Recipe
 from siggpde.ensemble.view_committee import ViewMember
 from siggpde.explain.credit_sums import AnySums, LandmarkSums, WeightSums, WithLandmarks, WordSums
@@ -31,6 +32,7 @@ WALKS = 16
 """The walks over which variances are taken, of more the first ones: further ones would change them little."""
 
 _SMALLEST = 1e-9
+_TOGETHER = 128  # nodes among which powers of kernels are computed at a time
 
 
 Sum = Sequence[int]  # pieces whose credits are added
@@ -67,15 +69,18 @@ def _of_words(sums: WordSums, nodes: Nodes, chosen: Sequence[Sequence[int]], ove
     found = []
     for number, member in enumerate(sums.committee.members):
         features = _total(sums.features[number], chosen)
-
-        def gram(batch: SeriesBatch, member=member) -> Tensor:  # pyright: ignore[reportMissingParameterType]
-            paths = member.paths(batch)
-            return member.model.kernel(paths.values, lengths=paths.lengths)
-
-        left = _forms(gram, nodes, over) - features.square().sum(1)
+        left = _forms(_word_kernel(member), nodes, over) - features.square().sum(1)
         _, spread = member.model.variational(features.to(member.model.dtype))
         found.append(left[:, None] + spread.double())
     return torch.stack(found)
+
+
+def _word_kernel(member: Member) -> Callable[[SeriesBatch], Tensor]:
+    def gram(batch: SeriesBatch) -> Tensor:
+        paths = member.paths(batch)
+        return member.model.kernel(paths.values, lengths=paths.lengths)
+
+    return gram
 
 
 def _of_weights(sums: WeightSums, chosen: Sequence[Sequence[int]]) -> Tensor:
@@ -100,7 +105,7 @@ def _of_landmarks(
         if member.recipe.power == 1:
             prior = torch.stack([share * linear[name] for name, share in shares.items()]).sum(0)
         else:
-            prior = _forms(_power_kernel(committee, member.recipe), nodes, over)
+            prior = _forms(_power_kernel(committee, member.recipe), nodes, over, _TOGETHER)
         rows = _total(sums.rows[index], chosen)
         if isinstance(member, ViewMember):
             told = (rows @ member.regression.root.double()).square().sum(1)
@@ -136,17 +141,33 @@ def _linear_forms(
         assert isinstance(block, KernelBlock)
         name = block.view.name
         if name in sums.linear:
-            standard, scale = sums.committee.standard, block.centring[name].scale
-            forms[name] = scale * _forms(lambda batch, block=block: block.gram(standard(batch)), nodes, over)
+            forms[name] = block.centring[name].scale * _forms(_kernel(sums.committee, block), nodes, over)
     return forms
 
 
-def _forms(gram: Callable[[SeriesBatch], Tensor], nodes: Nodes, over: Sequence[Weighted]) -> Tensor:
-    """c^T k c (sums,) of the kernel that `gram` gives among series, (n, n)."""
-    found = []
-    for each in over:
-        covariance = gram(nodes.series(each.nodes)).detach().double()
-        found.append(each.coefficients @ covariance @ each.coefficients)
+def _kernel(committee: WithLandmarks, block: KernelBlock) -> Callable[[SeriesBatch], Tensor]:
+    return lambda batch: block.gram(committee.standard(batch))
+
+
+def _forms(gram: Callable[[SeriesBatch], Tensor], nodes: Nodes, over: Sequence[Weighted], together: int = 0) -> Tensor:
+    """c^T k c (sums,) of the kernel that `gram` gives among series, (n, n).
+
+    It is called for one sum at a time, or for as many as have `together` nodes where one call is dearer than pairs.
+    """
+    found, start = [], 0
+    while start < len(over):
+        stop, count = start + 1, len(over[start].nodes)
+        while stop < len(over) and count + len(over[stop].nodes) <= together:
+            count += len(over[stop].nodes)
+            stop += 1
+        some = over[start:stop]
+        covariance = gram(nodes.series(torch.cat([each.nodes for each in some]))).detach().double()
+        first = 0
+        for each in some:
+            own = slice(first, first + len(each.nodes))
+            found.append(each.coefficients @ covariance[own, own] @ each.coefficients)
+            first = own.stop
+        start = stop
     return torch.stack(found)
 
 

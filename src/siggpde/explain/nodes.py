@@ -3,7 +3,7 @@ r"""The nodes of the walks of a series: cut series, and the credits of pieces as
 A walk through P pieces has P + 1 nodes, from the reference that it begins with to the series itself. With W walks the
 credit of the piece i is linear in the latent function,
 
-.. math:: \phi_i = \frac1W \sum_w \big( f(\text{node after } i \text{ in } w) - f(\text{node before } i \text{ in } w) \big),
+.. math:: \phi_i = \frac1W \sum_w \big( f(\text{node after } i) - f(\text{node before } i) \big),
 
 and so is the sum of several credits: everything that the posterior says of f at the nodes, it says of them.
 """

@@ -16,8 +16,8 @@ class Stretch:
     """Neighbouring segments of one channel that speak for the same side.
 
     `start` and `end` are the first and the last point, or their time stamps; `does` says what the channel does there,
-    such as "rises". `value` is the sum of the contributions, `error` its sampling error and `std` its standard deviation
-    under the posterior.
+    such as "rises". `value` is the sum of the contributions, `error` its sampling error, and `std` its standard
+    deviation under the posterior.
     """
 
     channel: str

@@ -138,12 +138,12 @@ def pieces_of(segments: int, channels: int, some: Iterable[int]) -> list[int]:
 
 def add_up(committee: AnyCommittee, nodes: Nodes, pieces: list[int]) -> tuple[AnySums, Tensor]:
     """Sums over the nodes for some pieces, and the means of the members' latents at all nodes, (K, nodes, outputs)."""
-    sums, found, numbers = sums_of(committee), [], nodes.numbers()
+    sums, numbers = sums_of(committee), nodes.numbers()
     weights = nodes.weights(torch.tensor(pieces, device=numbers.device), WALKS)
     length, channels = nodes.one.values.shape[1:]
-    for some in numbers.split(max(1, min(_LARGEST_CHUNK, _LARGEST_BATCH // (length * channels)))):
-        found.append(sums.add(nodes.series(some), weights[:, some]))
-    return sums, torch.cat(found, dim=1)
+    chunks = numbers.split(max(1, min(_LARGEST_CHUNK, _LARGEST_BATCH // (length * channels))))
+    means = [sums.add(nodes.series(some), weights[:, some]) for some in chunks]
+    return sums, torch.cat(means, dim=1)
 
 
 def _spread_out(order: Tensor, pairs: int) -> Tensor:
