@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import siggpde
-from siggpde import SignatureGP, likelihoods
+from siggpde import SignatureGP, likelihoods, progress
 from siggpde.gp.inducing import OrthogonalSignatureFeatures
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.progress import Progress
@@ -51,6 +51,31 @@ def test_nothing_is_shown_where_nothing_is_wanted(capsys: pytest.CaptureFixture[
         bar.start("phase", 3)
         assert list(bar.over(range(10), "pass")) == list(range(10))
         bar.step("note")
+    assert capsys.readouterr() == ("", "")
+
+
+def test_lines_without_control_characters_where_there_is_no_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    clock = iter(range(0, 100, 3))
+    monkeypatch.setattr(progress.time, "monotonic", lambda: float(next(clock)))
+    with Progress(None) as bar:
+        bar.start("views", 2)
+        bar.step("about half")
+        bar.step()
+        assert list(bar.over(range(3), "pass")) == [0, 1, 2]
+    shown = capsys.readouterr()
+    lines = shown.err.splitlines()
+    assert shown.out == "" and lines[0] == "views: 1 of 2, 6 s, about half" and lines[1].startswith("views: 2 of 2, ")
+    assert lines[2].startswith("views, pass: 1 of 3, ") and len(lines) == 5
+    assert not any(ord(letter) < 32 for line in lines for letter in line)
+
+
+def test_what_takes_no_time_writes_no_line(capsys: pytest.CaptureFixture[str]):
+    with Progress(None) as bar:
+        bar.start("views", 2)
+        bar.step()
+        bar.step()
     assert capsys.readouterr() == ("", "")
 
 

@@ -16,18 +16,21 @@ log = logging.getLogger(__name__)
 
 
 def demo(
-    output: Annotated[Path | None, typer.Option(help="Folder for demo.json, report.md and model/.")] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Folder for demo.json, report.html, report.md and model/.")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite those of an earlier call.")] = False,
     series: Annotated[int | None, typer.Option(min=20, help="Train on so many series only.")] = None,
     seed: Annotated[int, typer.Option(help="Decides which series settings are tried on.")] = 0,
 ) -> None:
-    """Train on the data set inside the package, and print accuracy, NLPP and times on its test set.
+    """Train on the data set inside the package, and print accuracy, NLPP and times on its test set; with --output write
+    the model and a report.
 
     Signatures and kernels of the data set are computed and checked first.
     """
     with one_line_errors():
         if output is not None and not force:
-            for path in (output / name for name in ("demo.json", "report.md", "model")):
+            for path in (output / name for name in ("demo.json", "report.html", "report.md", "model")):
                 if path.exists():
                     raise WrongCall(f"{path} exists; --force overwrites it")
         from siggpde.experiments.demo_numerics import run_demo  # noqa: PLC0415 - torch takes long
@@ -35,14 +38,27 @@ def demo(
 
         if output is not None:
             output.mkdir(parents=True, exist_ok=True)
+        page = None
         result = run_demo()
         training, model = train_demo(series, seed)
         result["training"] = training
         if output is not None:
             write_training(output, training, model)
             (output / "demo.json").write_text(json.dumps(result, indent=2) + "\n")
-            log.info("model and report written to %s", output)
+            page = _write_page(model, output)
         print_tables(_demo_table(result))
+        if page is not None:
+            log.info("model and figures are in %s", output)
+            log.info("open the report in a browser: %s", page)
+
+
+def _write_page(model: Any, output: Path) -> Path:
+    """The report on the test series; returns its full path."""
+    from siggpde.datasets import load_pendigits  # noqa: PLC0415 - numpy takes long to import
+
+    data, page = load_pendigits(), output / "report.html"
+    model.report(data.X_test, data.y_test, page, title="Handwritten digits (PenDigits)", target="digit", force=True)
+    return page.resolve()
 
 
 def _demo_table(result: dict[str, Any]) -> Table:
