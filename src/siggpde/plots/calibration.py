@@ -66,7 +66,8 @@ def wilson_interval(right: np.ndarray, count: np.ndarray, level: float) -> tuple
     z = NormalDist().inv_cdf((1 + level) / 2)
     middle, total = right * count + z**2 / 2, count + z**2
     half = z * np.sqrt(count * right * (1 - right) + z**2 / 4)
-    return (middle - half) / total, (middle + half) / total
+    # The share itself is inside; rounding may not put it outside where all or none are right.
+    return np.minimum((middle - half) / total, right), np.maximum((middle + half) / total, right)
 
 
 def plot_calibration(
