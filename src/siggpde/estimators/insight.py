@@ -35,8 +35,9 @@ class Insight:
         def _threads(self, batch: SeriesBatch) -> AbstractContextManager[None]: ...
 
     def importance(self, X: Any, top: int = 10, y: Any = None, *, regions: int = 10) -> Importances:
-        """What the predictions for the series X rest on: channels, time regions, window scales and words, for each class
-        or for the number, with standard deviations and probabilities of signs (`siggpde.explain.global_importance`).
+        """What the predictions for the series X rest on: channels, time regions, window scales and words, for each
+        class or for the number, with standard deviations and probabilities of signs
+        (`siggpde.explain.global_importance`).
 
         A class is told apart from the others as the model predicts them or, with their targets y, as they are.
         """
@@ -71,10 +72,11 @@ class Insight:
         """Why each of the series X is predicted as it is (`siggpde.explain.explain_series`), and when and where the
         evidence is.
 
-        With `background`, some training series, words, features and segments contribute by their difference from the
-        mean over these. `segments` is the number of segments in time; 0 leaves them out, which is much faster for many
-        series: contributions of segments and channels take about 500 predictions for every series. They are averages
-        over `permutations` (`siggpde.explain.walks`), drawn with `random_state`.
+        A word is one term, whatever the windows in which it counts, and so are words that move together. With
+        `background`, some training series, words and segments contribute by their difference from the mean over these.
+        `segments` is the number of segments in time; 0 leaves them out, which is much faster for many series:
+        contributions of segments and channels take about 500 predictions for every series. They are averages over
+        `permutations` (`siggpde.explain.walks`), drawn with `random_state`.
         """
         from siggpde.explain import WalkSettings, explain_series  # noqa: PLC0415 - predictions need none
 
@@ -83,7 +85,9 @@ class Insight:
         reference = None if background is None else self._batch(background)
         with self._threads(batch):
             labels = getattr(self, "classes_", None)
-            return explain_series(self.committee_, batch, self._names(), labels, top, background=reference, walks=walks)
+            return explain_series(
+                self.committee_, batch, self._names(), labels, top, background=reference, walks=walks, group=True
+            )
 
     def counterfactual(
         self, x: Any, target: Any = None, *, donors: Any = None, plausible: float = 0.05

@@ -39,7 +39,7 @@ from siggpde.explain.results import Importance, Importances
 from siggpde.explain.term_effects import TermEffects, term_effects, word_effects
 from siggpde.explain.view_vocabulary import build_view_vocabulary, unique_names
 from siggpde.explain.vocabulary import build_vocabulary
-from siggpde.explain.word_table import WordTable, plain_word_table, word_table
+from siggpde.explain.word_table import Words, WordTable, plain_word_table, word_table
 from siggpde.paths import SeriesBatch
 
 _SERIES = 200  # of which words, scales and views are looked at
@@ -135,9 +135,10 @@ class _Terms:
             words = word_effects(committee, batch, contrasts, vocabulary, groups)
         else:
             view_vocabulary = build_view_vocabulary(committee, tuple(names))
-            table = word_table(committee, batch, view_vocabulary)
+            spelled_words = Words.of(view_vocabulary, committee.device)
+            table = word_table(committee, batch, spelled_words)
             groups = [_groups(table.terms[side : side + 1])[:top] for side in contrasts.sides]
-            told = term_effects(committee, batch, contrasts, view_vocabulary, table, groups)
+            told = term_effects(committee, batch, contrasts, view_vocabulary, spelled_words, groups)
             words = told.words
         found.sides, found.count = contrasts.sides, len(table.names)
         found.words, start = [], 0

@@ -1,7 +1,7 @@
 r"""How the paper reads its model: words by the size of their weights.
 
-The features of the paper's model are words, orthogonal under the prior: inducing variables :math:`u_a` of variance 1, of
-which :math:`q(u) = N(m, \Sigma)` is the posterior. The paper (Lemercier et al., 2021) ranks the words by
+The features of the paper's model are words, orthogonal under the prior: inducing variables :math:`u_a` of variance 1,
+of which :math:`q(u) = N(m, \Sigma)` is the posterior. The paper (Lemercier et al., 2021) ranks words by
 :math:`|m_a|`. Words with small terms need large weights to matter at all, so this ranking favours long words;
 `global_importance` asks instead what words contribute.
 """
@@ -25,8 +25,8 @@ from siggpde.gp.variational import VariationalGaussian
 class WordWeight:
     """A word, such as "moisture–humidity–moisture", with |m| and the standard deviation of its weight under q(u).
 
-    `mean` (latents,) has the weights with their signs; of several latents |m| is the length of this vector and `std` the
-    root of the mean variance.
+    `mean` (latents,) has the weights with their signs; of several latents |m| is the length of this vector and `std`
+    the root of the mean variance.
     """
 
     name: str
@@ -38,8 +38,8 @@ class WordWeight:
 
 @dataclass(frozen=True)
 class PaperReading:
-    """The `words` with the largest |m|, and with several latents those of each class, by label; `all_words` is the number
-    of words, without the constant."""
+    """The `words` with the largest |m|, and with several latents those of each class, by label; `all_words` is the
+    number of words, without the constant."""
 
     words: list[WordWeight]
     classes: dict[Any, list[WordWeight]]
@@ -55,8 +55,8 @@ def paper_reading(committee: AnyCommittee, names: Sequence[str], top: int = 10, 
     """Of the paper's model, fitted to series whose channels have these `names`; `classes` are its labels."""
     if not isinstance(committee, Committee) or len(committee.members) != 1:
         raise ValueError(
-            "the paper reads the weights of one sparse model, whose inducing variables are words; this one is a committee "
-            "of views. Fit with method='paper', or take `importance`, which says what any model rests on"
+            "the paper reads the weights of one sparse model, whose inducing variables are words; this one is a "
+            "committee of views. Fit with method='paper', or take `importance`, which says what any model rests on"
         )
     if top < 1:
         raise ValueError(f"top must be at least 1, got {top}")

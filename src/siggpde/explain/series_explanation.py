@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from siggpde.ensemble.committee import Committee, Member
+from siggpde.explain.merging import merged, word_groups, word_references
 from siggpde.explain.neighbours import nearest_series
 from siggpde.explain.predictions import AnyCommittee, check_inputs, checked_labels, predictions
 from siggpde.explain.results import Contribution, Letters, SeriesExplanation
@@ -33,6 +34,7 @@ def explain_series(
     *,
     background: SeriesBatch | None = None,
     walks: WalkSettings | None = None,
+    group: bool = False,
 ) -> list[SeriesExplanation]:
     """An explanation for every series of a batch, whose channels have these `names`.
 
@@ -44,6 +46,10 @@ def explain_series(
 
     A committee of views has other features beside words, and kernels without features, each with a term of its own; all
     terms are exact, with the formulas of `siggpde.explain.view_terms`. Words called alike are one term.
+
+    With `group`, a word is one term, with all features of windows that are made of it, and words that move together are
+    one term too (`siggpde.explain.grouping`): of the 150 largest of a series, compared over the background, else over
+    the landmarks or, in models without any, over the batch if it has ten series.
 
     With `walks`, explanations also say when and where (`siggpde.explain.walks`): what every segment and channel
     contributes to the latent of each class, which takes hundreds of predictions for every series.
@@ -57,9 +63,9 @@ def explain_series(
         raise ValueError(f"top must be at least 1, got {top}")
     labels = checked_labels(committee, classes)
     if isinstance(committee, Committee):
-        explanations = _explain_words(committee, batch, names, labels, top, background)
+        explanations = _explain_words(committee, batch, names, labels, top, background, group=group)
     else:
-        explanations = explain_views(committee, batch, tuple(names), labels, top, background)
+        explanations = explain_views(committee, batch, tuple(names), labels, top, background, group=group)
     if walks is None:
         return explanations
     pairs = None
@@ -81,8 +87,11 @@ def _explain_words(
     labels: list[Any] | None,
     top: int,
     background: SeriesBatch | None,
+    *,
+    group: bool,
 ) -> list[SeriesExplanation]:
     vocabulary = build_vocabulary(committee, names)
+    references = word_references(committee, batch if background is None else background) if group else None
     means = None if background is None else [_mean_features(member, background) for member in committee.members]
     explanations: list[SeriesExplanation] = []
     for chunk in batch.split(_CHUNK):
@@ -90,7 +99,13 @@ def _explain_words(
         terms, constant = (tensor.cpu() for tensor in _word_terms(committee, chunk, pairs, vocabulary, means))
         for row, prediction in enumerate(fields):
             index = chunk.first + row
-            explanations.append(_explanation(index, prediction, terms[row], float(constant[row]), vocabulary, top))
+            groups = None
+            if references is not None:
+                pair = None if pairs is None else pairs[row : row + 1]
+                groups = word_groups(committee, references, vocabulary, pair, terms[row])
+            explanations.append(
+                _explanation(index, prediction, terms[row], float(constant[row]), vocabulary, top, groups)
+            )
     return explanations
 
 
@@ -116,19 +131,30 @@ def _word_terms(
 
 
 def _explanation(
-    series: int, prediction: dict[str, Any], terms: Tensor, constant: float, vocabulary: Vocabulary, top: int
+    series: int,
+    prediction: dict[str, Any],
+    terms: Tensor,
+    constant: float,
+    vocabulary: Vocabulary,
+    top: int,
+    groups: list[list[int]] | None,
 ) -> SeriesExplanation:
     words, sets = vocabulary.words, vocabulary.channel_sets
     set_terms = torch.zeros(len(sets), dtype=torch.float64).index_add_(0, vocabulary.set_indices, terms)
-    shown = _largest(terms, words, top)
-    others = torch.ones(len(terms), dtype=torch.bool)
-    others[shown] = False
+    if groups is None:
+        shown = [_contribution("–", words[index], terms[index]) for index in _largest(terms, words, top)]
+    else:
+        own = [Contribution("–".join(word), word, value) for word, value in zip(words, terms.tolist(), strict=True)]
+        inside = {index for each in groups for index in each}
+        others = [each for index, each in enumerate(own) if index not in inside and each.letters]
+        shown = sorted([*merged(own, groups), *others], key=lambda each: -abs(each.value))[:top]
+    latent = constant + float(terms.sum())
     return SeriesExplanation(
         series=series,
-        latent=constant + float(terms.sum()),
+        latent=latent,
         constant=constant,
-        rest=float(terms[others].sum()),
-        contributions=[_contribution("–", words[index], terms[index]) for index in shown],
+        rest=latent - constant - sum(each.value for each in shown),
+        contributions=shown,
         interactions=[_contribution(" & ", sets[index], set_terms[index]) for index in _largest(set_terms, sets, top)],
         **prediction,
     )

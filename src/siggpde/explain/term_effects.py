@@ -18,7 +18,7 @@ from siggpde.explain.part_sums import pieces, sums_of
 from siggpde.explain.posterior import Gaussian, averaged, class_directions
 from siggpde.explain.view_vocabulary import ViewVocabulary
 from siggpde.explain.vocabulary import Vocabulary
-from siggpde.explain.word_table import WordTable
+from siggpde.explain.word_table import Words
 from siggpde.explain.word_terms import model_logits, word_features
 from siggpde.paths import SeriesBatch
 from siggpde.views.base import FeatureBlock, Part
@@ -44,7 +44,7 @@ def term_effects(
     batch: SeriesBatch,
     contrasts: Contrasts,
     vocabulary: ViewVocabulary,
-    table: WordTable,
+    words: Words,
     groups: Sequence[Sequence[Sequence[int]]],
 ) -> TermEffects:
     """Of a committee of views; `groups` are, for each side of the contrasts, the groups of words that are told."""
@@ -74,18 +74,18 @@ def term_effects(
     for place, piece in pieces(committee, seen):
         if isinstance(place, int):
             assert isinstance(piece, Part)
-            if not table.columns[place]:
+            if not words.columns[place]:
                 continue
             sums.features(place, piece.values, wholes(piece.name, scales[place]))
             chosen: dict[int, list[Tensor]] = {}
-            for word, columns in table.columns[place]:
+            for word, columns in words.columns[place]:
                 for row in rows_of_word.get(word, []):
                     chosen.setdefault(row, []).append(columns)
             for row, columns in chosen.items():
                 sums.features(place, piece.values, torch.tensor([row], device=device), torch.cat(columns))
         else:
             assert isinstance(piece, Between)
-            rows = rows_of_word.get(table.kernels[place], [])
+            rows = rows_of_word.get(words.kernels[place], [])
             every = torch.cat([torch.tensor(rows, dtype=torch.int64, device=device), wholes(place, WHOLE)])
             sums.kernel(place, piece, every)
     sides_at = torch.tensor(contrasts.sides, device=device)[side_of]

@@ -13,11 +13,15 @@ import torch
 from torch import Tensor
 
 from siggpde.ensemble.of_views import OfViews
+from siggpde.explain.grouping import CANDIDATES
 from siggpde.explain.logits import logits_of
+from siggpde.explain.merging import merged
 from siggpde.explain.predictions import predictions
 from siggpde.explain.results import Contribution, SeriesExplanation
+from siggpde.explain.view_groups import References, groups_of, references_of
 from siggpde.explain.view_terms import ViewTerms, terms_of
 from siggpde.explain.view_vocabulary import ViewVocabulary, build_view_vocabulary
+from siggpde.explain.word_table import Words
 from siggpde.paths import SeriesBatch
 from siggpde.views.base import parts_of
 
@@ -35,12 +39,14 @@ class _Background:
 
 @dataclass
 class _Terms:
-    """Of n series: the constant (n,), the terms of views by kernel (n,) and of sets (n, sets); the largest terms."""
+    """Of n series: the constant (n,), the terms of views by kernel (n,) and of sets (n, sets); the largest terms,
+    and which of them are one."""
 
     constant: Tensor
     views: dict[str, Tensor]
     sets: Tensor
     largest: Largest
+    groups: list[list[list[int]]] | None
 
 
 class Largest:
@@ -67,16 +73,20 @@ def explain_views(
     labels: list[Any] | None,
     top: int,
     background: SeriesBatch | None,
+    *,
+    group: bool,
 ) -> list[SeriesExplanation]:
     """An explanation for every series; arguments as those of `explain_series`, checked."""
     vocabulary, view_terms = build_view_vocabulary(committee, names), terms_of(committee)
+    references = references_of(committee, view_terms, batch, background) if group else None
+    spelled = Words.of(vocabulary, committee.device) if group else None
     average = None if background is None else _average(committee, view_terms, background)
     explanations: list[SeriesExplanation] = []
     for chunk in batch.split(chunk_size(view_terms, batch)):
         fields, pairs = predictions(committee, chunk, labels)
-        terms = _terms(committee, view_terms, chunk, pairs, vocabulary, average, top)
+        terms = _terms(committee, view_terms, chunk, pairs, vocabulary, average, spelled, references, top)
         for row, prediction in enumerate(fields):
-            explanations.append(_explanation(chunk.first + row, row, prediction, terms, vocabulary, top))
+            explanations.append(_explanation(chunk.first + row, row, prediction, terms, vocabulary, spelled, top))
     return explanations
 
 
@@ -93,6 +103,8 @@ def _terms(
     pairs: Tensor | None,
     vocabulary: ViewVocabulary,
     average: _Background | None,
+    spelled: Words | None,
+    references: References | None,
     top: int,
 ) -> _Terms:
     n, device, seen = len(batch), committee.device, committee.standard(batch)
@@ -105,15 +117,21 @@ def _terms(
     views = {name: torch.zeros(n, dtype=torch.float64, device=device) for name in vocabulary.views}
     words = torch.zeros(n, vocabulary.words, dtype=torch.float64, device=device)
     sets = torch.zeros(n, len(vocabulary.sets), dtype=torch.float64, device=device)
-    largest = Largest(n, top, device)
+    largest = Largest(n, top if spelled is None else CANDIDATES, device)
+    totals = torch.zeros(n, 0 if spelled is None else len(spelled.names), dtype=torch.float64, device=device)
+    kernels: list[str] = []
 
     def add(indices: Tensor, terms: Tensor) -> None:
         sets.index_add_(1, vocabulary.set_indices[indices], terms)
-        largest.add(indices, terms)
+        if spelled is None:
+            largest.add(indices, terms)
+        else:
+            totals.index_add_(1, spelled.places[indices], terms)
 
     for number, ((name, values), indices) in enumerate(
         zip(parts_of(committee.blocks, seen), vocabulary.parts, strict=True)
     ):
+        kernels.append(name)
         if indices is None or not len(indices):
             continue
         mean, linear = view_terms.part(number)
@@ -138,7 +156,14 @@ def _terms(
             views[name] -= own @ average.rows[name]
             constant = constant + own @ average.rows[name]
         add(torch.tensor([index], device=device), views[name][:, None])
-    return _Terms(constant, views, sets, largest)
+    groups = None
+    if spelled is not None:
+        largest.add(torch.arange(totals.shape[1], device=device), totals)
+        if references is None:
+            groups = [[[number] for number in range(largest.indices.shape[1])] for _ in range(n)]
+        else:
+            groups = groups_of(references.terms(view_terms, spelled, direction, bent, kernels, largest.indices))
+    return _Terms(constant, views, sets, largest, groups)
 
 
 def _average(committee: OfViews, view_terms: ViewTerms, batch: SeriesBatch) -> _Background:
@@ -155,7 +180,13 @@ def _average(committee: OfViews, view_terms: ViewTerms, batch: SeriesBatch) -> _
 
 
 def _explanation(
-    series: int, row: int, prediction: dict[str, Any], terms: _Terms, vocabulary: ViewVocabulary, top: int
+    series: int,
+    row: int,
+    prediction: dict[str, Any],
+    terms: _Terms,
+    vocabulary: ViewVocabulary,
+    spelled: Words | None,
+    top: int,
 ) -> SeriesExplanation:
     constant = float(terms.constant[row])
     views: dict[str, float] = {}
@@ -164,7 +195,11 @@ def _explanation(
         views[told] = views.get(told, 0.0) + float(values[row])
     latent = constant + sum(views.values())
     places = zip(terms.largest.indices[row].tolist(), terms.largest.values[row].tolist(), strict=True)
-    shown = [Contribution(vocabulary.names[i], vocabulary.channels_of(i), value) for i, value in places]
+    if spelled is None or terms.groups is None:
+        shown = [Contribution(vocabulary.names[i], vocabulary.channels_of(i), value) for i, value in places]
+    else:
+        words = [Contribution(spelled.names[i], spelled.letters[i], value) for i, value in places]
+        shown = sorted(merged(words, terms.groups[row]), key=_size)[:top]
     sets = [
         Contribution(vocabulary.set_name(index), vocabulary.sets[index], value)
         for index, value in enumerate(terms.sets[row].tolist())

@@ -7,7 +7,6 @@ power above 1, whose weights of features differ from series to series, features 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -27,72 +26,73 @@ from siggpde.views.base import parts_of
 
 
 @dataclass(frozen=True)
-class WordTable:
-    """The `names` and `letters` of w words, and `terms` (classes, n, w): what they contribute to the logits of the
-    classes less the mean over the classes, or to the number, but for what is equal for all series.
+class Words:
+    """The `names` and `letters` of w words of a committee of views.
 
-    Of committees of views `columns` are, for each part of features, the numbers of its words with the columns of each,
-    and `kernels` the numbers of the kernels without features.
+    `places` (terms,) are the words of all terms of the vocabulary; `columns`, for each part of features, the numbers of
+    its words with the columns of each, and `kernels` the numbers of the kernels without features.
     """
 
     names: list[str]
     letters: list[Letters]
-    terms: Tensor
+    places: Tensor
     columns: list[list[tuple[int, Tensor]]]
     kernels: dict[str, int]
 
+    @staticmethod
+    def of(vocabulary: ViewVocabulary, device: torch.device) -> Words:
+        names: list[str] = []
+        letters: list[Letters] = []
+        known: dict[Letters | int, int] = {}
+        word_of = []
+        for index, own in enumerate(vocabulary.letters):
+            key: Letters | int = own or index
+            if key not in known:
+                known[key] = len(names)
+                names.append("–".join(own) if own else vocabulary.names[index])
+                letters.append(own or vocabulary.channels_of(index))
+            word_of.append(known[key])
+        places = torch.tensor(word_of, dtype=torch.int64, device=device)
+        columns = [[] if part is None else _by_word(places[part]) for part in vocabulary.parts]
+        kernels = {name: word_of[index] for name, index in vocabulary.kernels.items()}
+        return Words(names, letters, places, columns, kernels)
 
-def word_table(committee: OfViews, batch: SeriesBatch, vocabulary: ViewVocabulary) -> WordTable:
+
+@dataclass(frozen=True)
+class WordTable:
+    """The `names` and `letters` of w words, and `terms` (classes, n, w): what they contribute to the logits of the
+    classes less the mean over the classes, or to the number, but for what is equal for all series."""
+
+    names: list[str]
+    letters: list[Letters]
+    terms: Tensor
+
+
+def word_table(committee: OfViews, batch: SeriesBatch, words: Words) -> WordTable:
     """Of a committee of views."""
-    names: list[str] = []
-    letters: list[Letters] = []
-    known: dict[Letters | int, int] = {}
-    word_of = []
-    for index, own in enumerate(vocabulary.letters):
-        key: Letters | int = own or index
-        if key not in known:
-            known[key] = len(names)
-            names.append("–".join(own) if own else vocabulary.names[index])
-            letters.append(own or vocabulary.channels_of(index))
-        word_of.append(known[key])
-    places = torch.tensor(word_of, dtype=torch.int64, device=committee.device)
-    columns = [[] if part is None else _by_word(places[part]) for part in vocabulary.parts]
-    kernels = {name: word_of[index] for name, index in vocabulary.kernels.items()}
-    terms = _terms(committee, batch, len(names), columns, kernels)
-    return WordTable(names, letters, terms, columns, kernels)
-
-
-def _terms(
-    committee: OfViews,
-    batch: SeriesBatch,
-    words: int,
-    columns: Sequence[list[tuple[int, Tensor]]],
-    kernels: dict[str, int],
-) -> Tensor:
-    """(classes, n, words)."""
     view_terms, directions = terms_of(committee), class_directions(logits_of(committee))
     seen = committee.standard(batch)
     rows = view_terms.rows(seen)
     added = {name: rows[name].gram @ weights for name, weights in view_terms.kernels.items()}
     mean: dict[str, Tensor] = {}
     for kernel, factor, alpha in view_terms.bends(rows):
-        if kernel in kernels:
+        if kernel in words.kernels:
             added[kernel] = added[kernel] + (factor * rows[kernel].gram) @ alpha
         mean[kernel] = mean.get(kernel, 0.0) + factor.mean(0)[:, None] * alpha
-    outputs = directions.shape[1]
-    total = torch.zeros(words, len(batch), outputs, dtype=torch.float64, device=committee.device)
+    shape = len(words.names), len(batch), directions.shape[1]
+    total = torch.zeros(*shape, dtype=torch.float64, device=committee.device)
     for number, (name, values) in enumerate(parts_of(committee.blocks, seen)):
-        if not columns[number]:
+        if not words.columns[number]:
             continue
         weights = view_terms.part(number).weights
         if name in mean:
             weights = weights + view_terms.bent_weights(number, mean[name].T).T
         own = values.double()
-        for word, chosen in columns[number]:
+        for word, chosen in words.columns[number]:
             total[word] += own[:, chosen] @ weights[chosen]
-    for name, word in kernels.items():
+    for name, word in words.kernels.items():
         total[word] += added[name]
-    return (total @ directions.T).permute(2, 1, 0).contiguous()
+    return WordTable(words.names, words.letters, (total @ directions.T).permute(2, 1, 0).contiguous())
 
 
 def plain_word_table(committee: Committee, batch: SeriesBatch, vocabulary: Vocabulary) -> WordTable:
@@ -110,7 +110,7 @@ def plain_word_table(committee: Committee, batch: SeriesBatch, vocabulary: Vocab
     names = ["–".join(word) for word in vocabulary.words]
     if () in vocabulary.words:
         terms[:, :, vocabulary.words.index(())] = 0.0
-    return WordTable(names, list(vocabulary.words), terms, [], {})
+    return WordTable(names, list(vocabulary.words), terms)
 
 
 def _by_word(words: Tensor) -> list[tuple[int, Tensor]]:
