@@ -5,11 +5,15 @@ the members' latents; over all of them are summed, for every piece,
 
 - features :math:`\Psi = \sum_X c_X \, \psi(X)` (pieces, p), part by part, of kernels that are linear in them;
 - for members with landmarks Z, :math:`\sum_X c_X \, k(X, Z)` (pieces, m).
+
+Where all nodes come in one batch, kernels of features that are raised to a power are also computed among the nodes next
+to each piece: later their features would have to be made again.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Generic, TypeAlias, TypeVar
 
@@ -26,6 +30,8 @@ from siggpde.paths import SeriesBatch
 from siggpde.views.base import FeatureBlock, Part, Rows, parts_of
 
 WithLandmarks: TypeAlias = ViewCommittee | VariationalViewCommittee
+_PIECES = 16  # of which inner products are taken at a time
+
 Kind = TypeVar("Kind", Committee, WeightCommittee, WithLandmarks)
 
 
@@ -37,8 +43,11 @@ class CreditSums(ABC, Generic[Kind]):
         self.features: dict[int, Tensor] = {}
 
     @abstractmethod
-    def add(self, batch: SeriesBatch, weights: Tensor) -> Tensor:
-        """The means of the members' latents at n nodes, (K, n, outputs), float64; their weights are (pieces, n)."""
+    def add(self, batch: SeriesBatch, weights: Tensor, around: Tensor | None = None) -> Tensor:
+        """The means of the members' latents at n nodes, (K, n, outputs), float64; their weights are (pieces, n).
+
+        `around` (pieces, k) are the numbers of the nodes next to each piece, where the batch has all nodes.
+        """
 
     def _tell(self, number: int, values: Tensor, weights: Tensor) -> None:
         told = weights.to(values) @ values
@@ -46,20 +55,23 @@ class CreditSums(ABC, Generic[Kind]):
 
 
 class LandmarkSums(CreditSums[WithLandmarks]):
-    """`rows`: for every member the sums (pieces, m) of its kernel with the landmarks."""
+    """`rows`: for every member the sums (pieces, m) of its kernel with the landmarks; `among`: of kernels of features
+    that are raised to a power, by name, centred and scaled, (pieces, k, k), where all nodes came in one batch."""
 
     def __init__(self, committee: WithLandmarks) -> None:
         super().__init__(committee)
         self.rows: list[Tensor] = []
         members = [member.recipe for member in committee.members]
         self.linear = {name for recipe in members if recipe.power == 1 for name, _ in recipe.weights}
+        self.raised = {name for recipe in members if recipe.power > 1 for name, _ in recipe.weights}
+        self.among: dict[str, Tensor] = {}
 
-    def add(self, batch: SeriesBatch, weights: Tensor) -> Tensor:
+    def add(self, batch: SeriesBatch, weights: Tensor, around: Tensor | None = None) -> Tensor:
         seen, number = self.committee.standard(batch), 0
         rows: dict[str, Rows] = {}
         for block in self.committee.blocks:
             if isinstance(block, FeatureBlock):
-                rows |= block.rows_from(self._told(block.parts(seen), number, weights))
+                rows |= block.rows_from(self._told(block, block.parts(seen), number, weights, around))
                 number += len(block.landmarks)
             else:
                 rows |= block.rows(seen)
@@ -72,17 +84,31 @@ class LandmarkSums(CreditSums[WithLandmarks]):
         self.rows = [a + b for a, b in zip(self.rows, sums, strict=True)] if self.rows else sums
         return torch.stack(means)
 
-    def _told(self, parts: Iterable[Part], first: int, weights: Tensor) -> Iterator[Part]:
-        for number, part in enumerate(parts, first):
+    def _told(
+        self, block: FeatureBlock, parts: Iterable[Part], first: int, weights: Tensor, around: Tensor | None
+    ) -> Iterator[Part]:
+        counts = Counter(block.kernels)
+        for number, (part, landmarks) in enumerate(zip(parts, block.landmarks, strict=True)):
             if part.name in self.linear:
-                self._tell(number, part.values, weights)
+                self._tell(first + number, part.values, weights)
+            if around is not None and part.name in self.raised:
+                centred = part.values - landmarks.values.double().mean(0).to(part.values)
+                factor = block.centring[part.name].scale / counts[part.name]
+                own = torch.cat([_among(centred, some) for some in around.split(_PIECES)]).double() * factor
+                self.among[part.name] = self.among[part.name] + own if part.name in self.among else own
             yield part
+
+
+def _among(features: Tensor, nodes: Tensor) -> Tensor:
+    """Inner products (pieces, k, k) of the features (n, p) of nodes (pieces, k)."""
+    chosen = features[nodes]
+    return chosen @ chosen.mT
 
 
 class WeightSums(CreditSums[WeightCommittee]):
     """Without landmarks features are all there is."""
 
-    def add(self, batch: SeriesBatch, weights: Tensor) -> Tensor:
+    def add(self, batch: SeriesBatch, weights: Tensor, around: Tensor | None = None) -> Tensor:
         committee = self.committee
         means = [member.constant.double().expand(len(batch), -1).clone() for member in committee.members]
         parts = parts_of(committee.blocks, committee.standard(batch))
@@ -100,7 +126,7 @@ class WeightSums(CreditSums[WeightCommittee]):
 class WordSums(CreditSums[Committee]):
     """Words are features, those of member k being part k."""
 
-    def add(self, batch: SeriesBatch, weights: Tensor) -> Tensor:
+    def add(self, batch: SeriesBatch, weights: Tensor, around: Tensor | None = None) -> Tensor:
         means = []
         for number, member in enumerate(self.committee.members):
             paths = member.paths(batch)

@@ -105,7 +105,7 @@ def _of_landmarks(
         if member.recipe.power == 1:
             prior = torch.stack([share * linear[name] for name, share in shares.items()]).sum(0)
         else:
-            prior = _forms(_power_kernel(committee, member.recipe), nodes, over, _TOGETHER)
+            prior = _power_forms(sums, member.recipe, nodes, chosen, over)
         rows = _total(sums.rows[index], chosen)
         if isinstance(member, ViewMember):
             told = (rows @ member.regression.root.double()).square().sum(1)
@@ -171,19 +171,44 @@ def _forms(gram: Callable[[SeriesBatch], Tensor], nodes: Nodes, over: Sequence[W
     return torch.stack(found)
 
 
+def _power_forms(
+    sums: LandmarkSums, recipe: Recipe, nodes: Nodes, chosen: Sequence[Sequence[int]], over: Sequence[Weighted]
+) -> Tensor:
+    """c^T k c (sums,) of a kernel raised to a power; single pieces are there already where it has features only."""
+    shares = _shares(recipe)
+    gram = _power_kernel(sums.committee, recipe)
+    if not all(name in sums.among for name in shares):
+        return _forms(gram, nodes, over, _TOGETHER)
+    kernel = _raised(torch.stack([share * sums.among[name] for name, share in shares.items()]).sum(0), recipe.power)
+    walks = kernel.shape[1] // 2
+    signs = torch.ones(2 * walks, dtype=kernel.dtype, device=kernel.device) / walks
+    signs[walks:] *= -1
+    single = torch.einsum("pij,i,j->p", kernel, signs, signs)
+    several = [number for number, each in enumerate(chosen) if len(each) > 1]
+    found = single[[each[0] for each in chosen]]
+    if several:
+        found[several] = _forms(gram, nodes, [over[number] for number in several], _TOGETHER)
+    return found
+
+
 def _power_kernel(committee: WithLandmarks, recipe: Recipe) -> Callable[[SeriesBatch], Tensor]:
     """((1 + cosine) / 2)^power of n series among themselves."""
     shares = _shares(recipe)
-    blocks = [block for block in committee.blocks if any(name in shares for name in block.centring)]
+    kept = [block.keep(set(shares)) for block in committee.blocks]
+    blocks = [block for block in kept if block is not None]
 
     def gram(batch: SeriesBatch) -> Tensor:
         seen = committee.standard(batch)
-        plain = torch.stack([_among(block, seen, shares) for block in blocks]).sum(0)
-        norms = plain.diagonal().clamp_min(_SMALLEST).sqrt()
-        cosine = plain / (norms[:, None] * norms).clamp_min(_SMALLEST)
-        return ((1 + cosine) / 2) ** recipe.power
+        return _raised(torch.stack([_among(block, seen, shares) for block in blocks]).sum(0), recipe.power)
 
     return gram
+
+
+def _raised(plain: Tensor, power: int) -> Tensor:
+    """((1 + cosine) / 2)^power of kernels (.., n, n)."""
+    norms = plain.diagonal(dim1=-2, dim2=-1).clamp_min(_SMALLEST).sqrt()
+    cosine = plain / (norms[..., :, None] * norms[..., None, :]).clamp_min(_SMALLEST)
+    return ((1 + cosine) / 2) ** power
 
 
 def _among(block: Block, seen: SeriesBatch, shares: dict[str, float]) -> Tensor:

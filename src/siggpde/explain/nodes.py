@@ -70,6 +70,11 @@ class Nodes(NamedTuple):
         before = torch.where(ranks == 0, self.between + 1 + self.used[:walks, None], first + ranks)
         return after, before
 
+    def next_to(self, pieces: Sequence[int], walks: int, numbers: Tensor) -> Tensor:
+        """The nodes after and then those before some pieces, (pieces, 2 walks), as places in ascending `numbers`."""
+        both = torch.cat([part[:, list(pieces)] for part in self.around(walks)])
+        return torch.searchsorted(numbers, both.T.contiguous())
+
     def weights(self, pieces: Tensor, walks: int) -> Tensor:
         """The coefficients (pieces, nodes) of the credits of some pieces, over the first walks, float64."""
         after, before = (part[:, pieces].T for part in self.around(walks))

@@ -142,7 +142,8 @@ def add_up(committee: AnyCommittee, nodes: Nodes, pieces: list[int]) -> tuple[An
     weights = nodes.weights(torch.tensor(pieces, device=numbers.device), WALKS)
     length, channels = nodes.one.values.shape[1:]
     chunks = numbers.split(max(1, min(_LARGEST_CHUNK, _LARGEST_BATCH // (length * channels))))
-    means = [sums.add(nodes.series(some), weights[:, some]) for some in chunks]
+    around = nodes.next_to(pieces, WALKS, numbers) if len(chunks) == 1 else None
+    means = [sums.add(nodes.series(some), weights[:, some], around) for some in chunks]
     return sums, torch.cat(means, dim=1)
 
 
