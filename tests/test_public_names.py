@@ -32,8 +32,9 @@ PUBLIC = {
         "classification_metrics regression_metrics risk_coverage set_metrics"
     ),
     "siggpde.plots": (
-        "kernel_directions plot_calibration plot_confusion plot_history plot_importance plot_intervals plot_map "
-        "plot_novelty plot_pit plot_risk_coverage plot_series plot_sizes plot_trials plot_weights require_matplotlib"
+        "kernel_directions plot_calibration plot_confusion plot_explanation plot_history plot_importance "
+        "plot_intervals plot_map plot_novelty plot_pit plot_risk_coverage plot_series plot_sizes plot_trials "
+        "plot_weights require_matplotlib"
     ),
     "siggpde.datasets": "Dataset data_folders find_dataset load_dataset load_pendigits read_dataset",
     "siggpde.training": "Exact History NaturalGradients PaperSchedule Record fit",

@@ -121,9 +121,7 @@ def _split(name: str, series: ArrayLike, time_channel: int | None) -> tuple[np.n
 def _of_channels(segments: SegmentContributions, channels: int) -> tuple[np.ndarray, np.ndarray]:
     """Contributions and standard deviations (channels, segments). What a mask of observed values contributes counts for
     its channel."""
-    spread = getattr(segments, "contrast_std", None)
-    contrast = segments.contrast.T
-    std = (segments.contrast_error if spread is None else spread).T
+    contrast, std = segments.contrast.T, segments.contrast_std.T
     if len(contrast) == channels:
         return contrast, std
     if len(contrast) == 2 * channels:

@@ -53,6 +53,12 @@ def plot_importance(importances: Iterable[Importance] | Importances, ax: Axes | 
     return ax
 
 
+def name_lines(names: list[str], ax: Axes) -> list[str]:
+    """Names at the left of a plot, broken into lines that leave it half of the width."""
+    half = int(0.55 * room(ax) * 72 / (0.5 * letters(ax)))  # letters are about half as wide as high
+    return ["\n".join(_lines(name, min(_NAME_WIDTH, max(_FEWEST, half)))) for name in names]
+
+
 def _lines(name: str, most: int) -> list[str]:
     """A name in as few lines as possible, of about the same length."""
     least = len(wrap(name, most, break_long_words=False))
