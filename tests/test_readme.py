@@ -1,0 +1,38 @@
+"""The examples of the README run, and run again where they have left their files."""
+
+from pathlib import Path
+
+import pytest
+
+from helpers.pages import all_blocks, run_bash, run_python
+
+README = Path(__file__).parents[1] / "README.md"
+PICTURE = README.parent / "docs" / "readme.png"
+
+
+def test_examples_run_a_second_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    code = [block for block in all_blocks(README.read_text(encoding="utf-8")) if block.language == "python"]
+    for _ in range(2):
+        namespace: dict[str, object] = {"__name__": "__main__"}
+        for block in code:
+            run_python(block.code, namespace, "README.md", block.line)
+    assert (tmp_path / "model" / "model.json").exists()
+
+
+def test_the_first_screen_has_both_commands_and_a_small_picture():
+    text = README.read_text(encoding="utf-8")
+    start = text[: text.index("\n## ")]
+    assert "make quickstart" in start and "make test" in start and "docs/readme.png" in start
+    assert 0 < PICTURE.stat().st_size < 150_000
+
+
+@pytest.mark.slow
+def test_commands_run_a_second_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    pytest.importorskip("aeon")
+    monkeypatch.chdir(tmp_path)
+    shell = [block for block in all_blocks(README.read_text(encoding="utf-8")) if block.language == "bash"]
+    (block,) = [block for block in shell if block.code.startswith("siggpde fit ")]
+    first = run_bash(block.code, "README.md", block.line)
+    run_bash(block.code, "README.md", block.line)
+    assert "accuracy" in first and "minirocket" in first
