@@ -73,7 +73,7 @@ def global_importance(
     known = _predicted(committee, batch, count) if targets is None else targets.to(committee.device)
     if len(known) != len(batch):
         raise ValueError(f"there are {len(batch)} series but {len(known)} targets")
-    channels = tuple(names) if isinstance(committee, Committee) else unique_names(committee, names)
+    channels = _channel_names(committee, names)
     pieces = min(regions, int(batch.counts().min()))
     regions_told = region_names(batch, pieces)
     by_channel = _cut_effects(
@@ -105,6 +105,16 @@ def global_importance(
         words=terms.overall[:top],
         all_words=terms.count,
     )
+
+
+@torch.no_grad()
+def channel_importance(committee: AnyCommittee, batch: SeriesBatch, names: Sequence[str]) -> list[Importance]:
+    """The `channels` of `global_importance` alone, largest first."""
+    check_inputs(committee, batch, names, min_series=2)
+    channels = _channel_names(committee, names)
+    known, letters = _predicted(committee, batch, classes_of(committee)), [(name,) for name in channels]
+    found = _cut_effects(committee, batch, known, channels, letters, lambda own: cut_channels(committee, own))
+    return sorted(_rms(list(found.values())), key=lambda each: -each.importance)
 
 
 class _Terms:
@@ -201,8 +211,11 @@ def _words_overall(table: WordTable) -> list[Importance]:
 
 
 def _overall(classes: list[ClassEffects], part: str) -> list[Importance]:
-    """The root mean square of the effects over the classes."""
-    lists: list[list[Effect]] = [getattr(each, part) for each in classes if getattr(each, part)]
+    return _rms([getattr(each, part) for each in classes if getattr(each, part)])
+
+
+def _rms(lists: list[list[Effect]]) -> list[Importance]:
+    """The root mean square of effects over the classes."""
     if not lists:
         return []
     sizes = [(sum(each.effect**2 for each in own) / len(own)) ** 0.5 for own in zip(*lists, strict=True)]
@@ -211,6 +224,10 @@ def _overall(classes: list[ClassEffects], part: str) -> list[Importance]:
         Importance(each.name, each.letters, size, size / whole if whole > 0 else 0.0)
         for each, size in zip(lists[0], sizes, strict=True)
     ]
+
+
+def _channel_names(committee: AnyCommittee, names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(names) if isinstance(committee, Committee) else unique_names(committee, names)
 
 
 def _part(posterior: Gaussian, place: int, size: int) -> Gaussian:
