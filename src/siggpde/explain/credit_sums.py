@@ -25,9 +25,14 @@ from siggpde.ensemble.of_views import OfViews
 from siggpde.ensemble.variational_views import VariationalViewCommittee
 from siggpde.ensemble.view_committee import ViewCommittee
 from siggpde.ensemble.weight_space import WeightCommittee
+from siggpde.explain.by_groups import Compact, GroupPlan, States, compact_parts, plan_of
+from siggpde.explain.nodes import Nodes
 from siggpde.explain.predictions import AnyCommittee
-from siggpde.paths import SeriesBatch
 from siggpde.views.base import FeatureBlock, Part, Rows, parts_of
+from siggpde.views.windows import WindowsBlock
+
+Plans: TypeAlias = dict[int, list[GroupPlan]]
+"""Of blocks of windows, by their number."""
 
 WithLandmarks: TypeAlias = ViewCommittee | VariationalViewCommittee
 _PIECES = 16  # of which inner products are taken at a time
@@ -43,10 +48,10 @@ class CreditSums(ABC, Generic[Kind]):
         self.features: dict[int, Tensor] = {}
 
     @abstractmethod
-    def add(self, batch: SeriesBatch, weights: Tensor, around: Tensor | None = None) -> Tensor:
-        """The means of the members' latents at n nodes, (K, n, outputs), float64; their weights are (pieces, n).
+    def add(self, nodes: Nodes, numbers: Tensor, weights: Tensor, around: Tensor | None = None) -> Tensor:
+        """The means of the members' latents at nodes (n,), (K, n, outputs), float64; their weights are (pieces, n).
 
-        `around` (pieces, k) are the numbers of the nodes next to each piece, where the batch has all nodes.
+        `around` (pieces, k) are the places of the nodes next to each piece, where these are all nodes.
         """
 
     def _tell(self, number: int, values: Tensor, weights: Tensor) -> None:
@@ -58,19 +63,25 @@ class LandmarkSums(CreditSums[WithLandmarks]):
     """`rows`: for every member the sums (pieces, m) of its kernel with the landmarks; `among`: of kernels of features
     that are raised to a power, by name, centred and scaled, (pieces, k, k), where all nodes came in one batch."""
 
-    def __init__(self, committee: WithLandmarks) -> None:
+    def __init__(self, committee: WithLandmarks, plans: Plans) -> None:
         super().__init__(committee)
+        self.plans = plans
         self.rows: list[Tensor] = []
         members = [member.recipe for member in committee.members]
         self.linear = {name for recipe in members if recipe.power == 1 for name, _ in recipe.weights}
         self.raised = {name for recipe in members if recipe.power > 1 for name, _ in recipe.weights}
         self.among: dict[str, Tensor] = {}
 
-    def add(self, batch: SeriesBatch, weights: Tensor, around: Tensor | None = None) -> Tensor:
-        seen, number = self.committee.standard(batch), 0
+    def add(self, nodes: Nodes, numbers: Tensor, weights: Tensor, around: Tensor | None = None) -> Tensor:
+        seen, number = self.committee.standard(nodes.series(numbers)), 0
+        states = States(*nodes.kept(numbers))
         rows: dict[str, Rows] = {}
-        for block in self.committee.blocks:
-            if isinstance(block, FeatureBlock):
+        for index, block in enumerate(self.committee.blocks):
+            plan = self.plans.get(index)
+            if plan is not None and isinstance(block, WindowsBlock):
+                rows |= self._by_groups(block, compact_parts(block, plan, seen, states), number, weights, around)
+                number += len(block.landmarks)
+            elif isinstance(block, FeatureBlock):
                 rows |= block.rows_from(self._told(block, block.parts(seen), number, weights, around))
                 number += len(block.landmarks)
             else:
@@ -93,10 +104,39 @@ class LandmarkSums(CreditSums[WithLandmarks]):
                 self._tell(first + number, part.values, weights)
             if around is not None and part.name in self.raised:
                 centred = part.values - landmarks.values.double().mean(0).to(part.values)
-                factor = block.centring[part.name].scale / counts[part.name]
-                own = torch.cat([_among(centred, some) for some in around.split(_PIECES)]).double() * factor
-                self.among[part.name] = self.among[part.name] + own if part.name in self.among else own
+                self._compare(part.name, centred, around, block.centring[part.name].scale / counts[part.name])
             yield part
+
+    def _compare(self, name: str, centred: Tensor, around: Tensor, factor: float) -> None:
+        own = torch.cat([_among(centred, some) for some in around.split(_PIECES)]).double() * factor
+        self.among[name] = self.among[name] + own if name in self.among else own
+
+    def _by_groups(
+        self, block: WindowsBlock, parts: Iterable[Compact], first: int, weights: Tensor, around: Tensor | None
+    ) -> dict[str, Rows]:
+        """The same from features of groups of channels, of every state of a group once; and the rows."""
+        counts = Counter(block.kernels)
+        grams: dict[str, Tensor] = {}
+        variances: dict[str, Tensor] = {}
+        for name, columns, values, state in parts:
+            exact = values.double()
+            gram, variance = exact @ columns.landmarks.double().T, exact.square().sum(1)
+            grams[name] = grams[name] + gram[state] if name in grams else gram[state]
+            variances[name] = variances[name] + variance[state] if name in variances else variance[state]
+            if name in self.linear:
+                own = weights.new_zeros(len(weights), len(values)).index_add_(1, state, weights)
+                told = self.features.get(first + columns.part)
+                if told is None:
+                    width = block.landmarks[columns.part].values.shape[1]
+                    told = self.features[first + columns.part] = values.new_zeros(len(weights), width)
+                told[:, columns.columns] += own.to(values) @ values
+            if around is not None and name in self.raised:
+                factor = block.centring[name].scale / counts[name]
+                self._compare(name, values - columns.centre.to(values), state[around], factor)
+        return {
+            name: block.centring[name](Rows(gram / counts[name], variances[name] / counts[name]))
+            for name, gram in grams.items()
+        }
 
 
 def _among(features: Tensor, nodes: Tensor) -> Tensor:
@@ -108,8 +148,8 @@ def _among(features: Tensor, nodes: Tensor) -> Tensor:
 class WeightSums(CreditSums[WeightCommittee]):
     """Without landmarks features are all there is."""
 
-    def add(self, batch: SeriesBatch, weights: Tensor, around: Tensor | None = None) -> Tensor:
-        committee = self.committee
+    def add(self, nodes: Nodes, numbers: Tensor, weights: Tensor, around: Tensor | None = None) -> Tensor:
+        committee, batch = self.committee, nodes.series(numbers)
         means = [member.constant.double().expand(len(batch), -1).clone() for member in committee.members]
         parts = parts_of(committee.blocks, committee.standard(batch))
         for number, ((_, values), centre) in enumerate(zip(parts, committee.centres, strict=True)):
@@ -126,8 +166,8 @@ class WeightSums(CreditSums[WeightCommittee]):
 class WordSums(CreditSums[Committee]):
     """Words are features, those of member k being part k."""
 
-    def add(self, batch: SeriesBatch, weights: Tensor, around: Tensor | None = None) -> Tensor:
-        means = []
+    def add(self, nodes: Nodes, numbers: Tensor, weights: Tensor, around: Tensor | None = None) -> Tensor:
+        means, batch = [], nodes.series(numbers)
         for number, member in enumerate(self.committee.members):
             paths = member.paths(batch)
             features = member.model.project(paths.values, lengths=paths.lengths).features.detach()
@@ -139,11 +179,19 @@ class WordSums(CreditSums[Committee]):
 AnySums: TypeAlias = LandmarkSums | WeightSums | WordSums
 
 
-def sums_of(committee: AnyCommittee) -> AnySums:
+def sums_of(committee: AnyCommittee, plans: Plans) -> AnySums:
     """Empty sums of a committee."""
     if isinstance(committee, Committee):
         return WordSums(committee)
-    return WeightSums(committee) if isinstance(committee, WeightCommittee) else LandmarkSums(committee)
+    return WeightSums(committee) if isinstance(committee, WeightCommittee) else LandmarkSums(committee, plans)
+
+
+def plans_of(committee: AnyCommittee) -> Plans:
+    """How the features of cut series are computed, for blocks of windows with several groups of channels."""
+    if isinstance(committee, Committee | WeightCommittee):
+        return {}
+    found = {index: plan_of(block) for index, block in enumerate(committee.blocks) if isinstance(block, WindowsBlock)}
+    return {index: plan for index, plan in found.items() if plan is not None}
 
 
 def widths_of(committee: Committee | OfViews) -> int:

@@ -53,14 +53,18 @@ class Nodes(NamedTuple):
 
     def series(self, numbers: Tensor) -> SeriesBatch:
         """The cut series of nodes (n,)."""
+        mask, reference = self.kept(numbers)
+        return beside(torch.where(mask[:, self.of_point], self.one.values, self.references[reference]), self.one)
+
+    def kept(self, numbers: Tensor) -> tuple[Tensor, Tensor]:
+        """Which pieces nodes (n,) have of the series, (n, segments, channels), and their references (n,)."""
         pieces, steps = self.ranks.shape[1], max(1, self.ranks.shape[1] - 1)
         inner = numbers < self.between
         walk = torch.where(inner, numbers // steps, 0)
         kept = torch.where(inner, numbers % steps + 1, torch.where(numbers == self.between, pieces, 0))
         reference = torch.where(inner, self.used[walk], (numbers - self.between - 1).clamp_min(0))
         mask = self.ranks[walk] < kept[:, None]
-        whole = mask.view(len(numbers), -1, self.one.channels)[:, self.of_point]
-        return beside(torch.where(whole, self.one.values, self.references[reference]), self.one)
+        return mask.view(len(numbers), -1, self.one.channels), reference
 
     def around(self, walks: int) -> tuple[Tensor, Tensor]:
         """The nodes after and before every piece in the first walks, two (walks, pieces)."""

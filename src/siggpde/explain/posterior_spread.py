@@ -46,7 +46,7 @@ def posterior_spread(
         own = [index for index, run in enumerate(runs) if run.channel in some]
         wanted = [[piece] for piece in pieces]
         wanted += [pieces_of(segments, channels, [runs[index].channel])[_slice(runs[index])] for index in own]
-        known = walked.sums if first == 0 else add_up(committee, walked.nodes, pieces)[0]
+        known = walked.sums if first == 0 else add_up(committee, walked.nodes, pieces, walked.plans)[0]
         variances = member_variances(known, walked.nodes, pieces, wanted)
         values.append(variances[:, : len(pieces)].unflatten(1, (len(some), segments)))
         sums |= {index: variances[:, len(pieces) + number] for number, index in enumerate(own)}

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from siggpde.ensemble.committee import Committee
-from siggpde.explain.credit_sums import AnySums, sums_of, widths_of
+from siggpde.explain.credit_sums import AnySums, Plans, sums_of, widths_of
 from siggpde.explain.credit_variance import WALKS
 from siggpde.explain.cuts import segments_of
 from siggpde.explain.logits import logits_of, logits_of_likelihood
@@ -82,6 +82,7 @@ class Walked(NamedTuple):
     nodes: Nodes
     sums: AnySums
     channels: int
+    plans: Plans
 
 
 def member_logits(committee: AnyCommittee, batch: SeriesBatch) -> Tensor:
@@ -109,7 +110,7 @@ def logit_means(committee: AnyCommittee, batch: SeriesBatch) -> Tensor:
     return averaged(committee, member_logits(committee, batch))
 
 
-def walk(committee: AnyCommittee, one: SeriesBatch, ends: Ends, settings: WalkSettings) -> Walked:
+def walk(committee: AnyCommittee, one: SeriesBatch, ends: Ends, settings: WalkSettings, plans: Plans) -> Walked:
     length, channels = one.values.shape[1:]
     of_point = segments_of(length, settings.segments, one.values.device)
     segments = int(of_point[-1]) + 1
@@ -121,14 +122,14 @@ def walk(committee: AnyCommittee, one: SeriesBatch, ends: Ends, settings: WalkSe
     ranks = orders.argsort(dim=1)
     nodes = Nodes(one, ends.references, used.flatten(), ranks, of_point)
     together = max(1, min(channels, _LARGEST_SUMS // (segments * max(1, widths_of(committee)))))
-    sums, means = add_up(committee, nodes, pieces_of(segments, channels, range(together)))
+    sums, means = add_up(committee, nodes, pieces_of(segments, channels, range(together)), plans)
     inner = as_logits(committee, means[:, : nodes.between]).unflatten(1, (len(ranks), -1))
     begun = ends.begins[:, used]
     whole = ends.latent[:, None, None].expand(-1, len(ranks), 1, -1)
     levels = torch.cat([begun.flatten(1, 2)[:, :, None], inner, whole], dim=2)
     steps = levels.diff(dim=2).gather(2, ranks[None, :, :, None].expand(*levels.shape[:1], -1, -1, levels.shape[3]))
     credits = steps.unflatten(2, (segments, channels)).unflatten(1, (count, 2)).mean(2)
-    return Walked(credits, begun.mean(2), nodes, sums, together)
+    return Walked(credits, begun.mean(2), nodes, sums, together, plans)
 
 
 def pieces_of(segments: int, channels: int, some: Iterable[int]) -> list[int]:
@@ -136,14 +137,14 @@ def pieces_of(segments: int, channels: int, some: Iterable[int]) -> list[int]:
     return [segment * channels + channel for channel in some for segment in range(segments)]
 
 
-def add_up(committee: AnyCommittee, nodes: Nodes, pieces: list[int]) -> tuple[AnySums, Tensor]:
+def add_up(committee: AnyCommittee, nodes: Nodes, pieces: list[int], plans: Plans) -> tuple[AnySums, Tensor]:
     """Sums over the nodes for some pieces, and the means of the members' latents at all nodes, (K, nodes, outputs)."""
-    sums, numbers = sums_of(committee), nodes.numbers()
+    sums, numbers = sums_of(committee, plans), nodes.numbers()
     weights = nodes.weights(torch.tensor(pieces, device=numbers.device), WALKS)
     length, channels = nodes.one.values.shape[1:]
     chunks = numbers.split(max(1, min(_LARGEST_CHUNK, _LARGEST_BATCH // (length * channels))))
     around = nodes.next_to(pieces, WALKS, numbers) if len(chunks) == 1 else None
-    means = [sums.add(nodes.series(some), weights[:, some], around) for some in chunks]
+    means = [sums.add(nodes, some, weights[:, some], around) for some in chunks]
     return sums, torch.cat(means, dim=1)
 
 

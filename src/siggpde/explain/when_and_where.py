@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from siggpde.ensemble.committee import Committee
+from siggpde.explain.credit_sums import plans_of
 from siggpde.explain.cuts import average_series, channel_spreads, segments_of, stretched
 from siggpde.explain.nodes import beside
 from siggpde.explain.posterior_spread import posterior_spread
@@ -45,6 +46,7 @@ def segment_contributions(
     latents, spreads = member_logits(committee, batch), channel_spreads(committee)
     others = None if background is None else evenly_spaced(background, _BACKGROUND)
     ordinary = average_series(committee) if others is None else None
+    plans = plans_of(committee)
     known: dict[int, Tensor] = {}  # logits of references, by the length they are brought to
     found = []
     for row, length in enumerate(batch.counts().tolist()):
@@ -57,7 +59,7 @@ def segment_contributions(
         pair = None if pairs is None else pairs[row]
         order = _contrast(averaged(committee, known[length]), pair).argsort(stable=True)
         ends = Ends(latents[:, row], references, known[length], order)
-        walked = walk(committee, one, ends, settings)
+        walked = walk(committee, one, ends, settings, plans)
         found.append(_contributions(committee, spreads, one, own, labels, pair, walked, ends, raw_length))
     return found
 

@@ -1,0 +1,136 @@
+"""Speed of explanations at equal quality: contributions of segments and channels beside KernelSHAP.
+
+    pip install shap
+    python benchmarks/explain.py --data BasicMotions --series 8
+
+Both explain the same function, the difference of the logits of the predicted class and the runner-up, by the same
+pieces (10 segments of every channel), which are cut out in the same way. The deletion score of an explanation is the
+area below the curve of that difference as pieces are cut out, those with the largest contributions first, from 1 (the
+whole series) to 0 (nothing of it): small is good. KernelSHAP is asked for more and more evaluations, until its mean
+score is that of ours with the fewest permutations, or better; the figure is the CPU time of one over that of the other,
+resampled over the series. KernelSHAP gets its function in batches, all pieces in its regression (`l1_reg=0`, with which
+it scores best), and the latents of the committee, without probabilities.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from siggpde import SigGPClassifier
+from siggpde.datasets import load_dataset
+from siggpde.explain import WalkSettings
+from siggpde.explain.credit_sums import plans_of
+from siggpde.explain.cuts import average_series, segments_of, stretched
+from siggpde.explain.deletion import deletion_curve
+from siggpde.explain.predictions import top_two_classes
+from siggpde.explain.walks import Ends, averaged, logit_means, member_logits, walk
+from siggpde.explain.when_and_where import segment_contributions
+from siggpde.paths import SeriesBatch
+
+SEGMENTS = 10
+SAMPLES = (125, 250, 500, 1000, 2168, 4000)  # evaluations of KernelSHAP; 2 * 60 + 2048 are its default for 60 pieces
+
+
+class Case:
+    """One series: the function of masks (n, segments * channels) that is explained, and its deletion score."""
+
+    def __init__(self, committee: Any, one: SeriesBatch, pair: torch.Tensor) -> None:
+        self.committee, self.one, self.pair = committee, one, pair
+        length, self.channels = one.values.shape[1:]
+        self.of_point = segments_of(length, SEGMENTS, one.values.device)
+        self.segments = int(self.of_point[-1]) + 1
+        self.reference = stretched(average_series(committee), length)
+
+    def __call__(self, masks: np.ndarray) -> np.ndarray:
+        kept = torch.from_numpy(np.asarray(masks)).bool().view(len(masks), self.segments, self.channels)
+        cut = torch.where(kept[:, self.of_point], self.one.values, self.reference)
+        logits = logit_means(self.committee, SeriesBatch(cut))
+        return (logits[:, self.pair[0]] - logits[:, self.pair[1]]).numpy()
+
+    def score(self, contributions: np.ndarray) -> float:
+        return deletion_curve(self, contributions.ravel()).area
+
+    def ours(self, permutations: int) -> np.ndarray:
+        """Contributions alone, without their uncertainty, which KernelSHAP has not."""
+        begins = member_logits(self.committee, SeriesBatch(self.reference[None]))
+        latent = member_logits(self.committee, self.one)[:, 0]
+        ends = Ends(latent, self.reference[None], begins, torch.zeros(1, dtype=torch.int64))
+        walked = walk(self.committee, self.one, ends, WalkSettings(SEGMENTS, permutations), plans_of(self.committee))
+        credits = averaged(self.committee, walked.credits).mean(0)
+        return (credits[..., self.pair[0]] - credits[..., self.pair[1]]).numpy()
+
+    def ours_with_uncertainty(self, permutations: int) -> np.ndarray:
+        settings = WalkSettings(SEGMENTS, permutations)
+        classes, names = len(self.committee.link.offset), [f"channel {c}" for c in range(self.channels)]
+        found = segment_contributions(self.committee, self.one, names, list(range(classes)), self.pair[None], settings)
+        return found[0].contrast
+
+    def kernel_shap(self, samples: int) -> np.ndarray:
+        import shap  # noqa: PLC0415 - a peer of this benchmark alone
+
+        pieces = self.segments * self.channels
+        np.random.seed(0)  # noqa: NPY002 - it draws from the global generator
+        explainer = shap.KernelExplainer(self, np.zeros((1, pieces)))
+        return explainer.shap_values(np.ones((1, pieces)), nsamples=samples, l1_reg=0, silent=True)[0]
+
+
+def measured(cases: list[Case], explain: Callable[[Case], np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """CPU seconds and deletion scores, of every series."""
+    seconds, scores = [], []
+    for case in cases:
+        start = time.process_time()
+        found = explain(case)
+        seconds.append(time.process_time() - start)
+        scores.append(case.score(found))
+    return np.array(seconds), np.array(scores)
+
+
+def shown(name: str, seconds: np.ndarray, scores: np.ndarray) -> None:
+    print(f"{name:44s} {seconds.mean():8.3f} s a series   deletion {scores.mean():.4f}", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", default="BasicMotions")
+    parser.add_argument("--series", type=int, default=8, help="test series that are explained")
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    data = load_dataset(arguments.data)
+    model = SigGPClassifier().fit(data.X_train, data.y_train)
+    random = np.random.default_rng(arguments.seed)
+    chosen = random.permutation(len(data.X_test))[: arguments.series]
+    batch = model.preparation_([data.X_test[row] for row in chosen])
+    pairs = top_two_classes(model.committee_.probabilities(batch))
+    cases = [Case(model.committee_, batch[row : row + 1], pairs[row]) for row in range(len(batch))]
+    cases[0].ours(4)  # the first call of everything
+    ours = measured(cases, lambda case: case.ours(4))
+    shown("ours, 4 permutations", *ours)
+    shown(
+        "ours, 4 permutations, with uncertainty", *(with_std := measured(cases, lambda c: c.ours_with_uncertainty(4)))
+    )
+    shown("at random", *measured(cases, lambda case: random.normal(size=case.segments * case.channels)))
+    for samples in SAMPLES:
+        theirs = measured(cases, lambda case, samples=samples: case.kernel_shap(samples))
+        shown(f"KernelSHAP, {samples} evaluations", *theirs)
+        if theirs[1].mean() <= ours[1].mean():
+            break
+    else:
+        print(f"KernelSHAP does not reach our score with {SAMPLES[-1]} evaluations: its time is a lower bound")
+    for name, own in (("", ours[0]), (" with uncertainty", with_std[0])):
+        draws = random.integers(len(cases), size=(1000, len(cases)))
+        ratios = theirs[0][draws].sum(1) / own[draws].sum(1)
+        low, high = np.quantile(ratios, [0.05, 0.95])
+        print(f"ours{name}: {theirs[0].sum() / own.sum():.1f} times as fast ({low:.1f} to {high:.1f})")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+r"""Deletion and insertion curves: whether an explanation points to what a prediction rests on.
+
+Pieces are cut out, those with the largest contributions first, and f is computed after each. With :math:`f_0` of the
+whole and :math:`f_P` of nothing, the curve is :math:`(f_k - f_P) / (f_0 - f_P)`, from 1 to 0. Of a good explanation it
+falls at once: the area below it is small. An insertion curve puts the same pieces back, the largest first, from nothing
+on: it rises at once, and its area is large.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+
+class Curve(NamedTuple):
+    """The `values` (pieces + 1,) of f after 0, 1, .. pieces, at 1 for the whole and 0 for nothing, and the `area`."""
+
+    values: np.ndarray
+    area: float
+
+
+def deletion_curve(f: Callable[[np.ndarray], ArrayLike], contributions: ArrayLike, *, insertion: bool = False) -> Curve:
+    """The curve of an explanation.
+
+    `f` gives numbers (n,) for masks (n, pieces) of True for pieces that are there and False for those that are cut out;
+    `contributions` (pieces,) are those of the explanation.
+
+    Examples:
+        >>> weights = np.array([3.0, 1.0, 0.0, 0.0])
+        >>> deletion_curve(lambda masks: masks @ weights, weights).values.tolist()
+        [1.0, 0.25, 0.0, 0.0, 0.0]
+        >>> round(deletion_curve(lambda masks: masks @ weights, weights, insertion=True).area, 3)
+        0.812
+    """
+    given = np.asarray(contributions, dtype=float)
+    if given.ndim != 1 or not len(given) or not np.isfinite(given).all():
+        raise ValueError(f"contributions must be finite numbers (pieces,), got an array of shape {given.shape}")
+    order = np.argsort(-given, kind="stable")
+    rank = np.empty(len(order), dtype=int)
+    rank[order] = np.arange(len(order))
+    steps = np.arange(len(order) + 1)[:, None]
+    found = np.asarray(f(rank < steps if insertion else rank >= steps), dtype=float)
+    whole, nothing = (found[-1], found[0]) if insertion else (found[0], found[-1])
+    if whole == nothing:
+        raise ValueError("f is the same for the whole series and for nothing of it; there is nothing to explain")
+    values = (found - nothing) / (whole - nothing)
+    return Curve(values, float(((values[1:] + values[:-1]) / 2).mean()))
