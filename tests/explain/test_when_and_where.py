@@ -19,7 +19,7 @@ from helpers.small_view_committees import (
 )
 from siggpde.ensemble.of_views import mean_latents
 from siggpde.ensemble.weight_space import without_series
-from siggpde.explain import SeriesExplanation, WalkSettings, explain_series
+from siggpde.explain import SeriesExplanation, Stretch, WalkSettings, explain_series
 from siggpde.explain.cuts import average_series
 from siggpde.explain.stretches import Run, main_runs
 from siggpde.paths import SeriesBatch
@@ -216,3 +216,21 @@ def test_short_series_have_a_segment_for_every_point():
 def test_wrong_settings_are_refused(settings: dict):
     with pytest.raises(ValueError, match=f"{next(iter(settings))} must be at least"):
         WalkSettings(**settings)
+
+
+def test_sentences_tell_channels_that_do_the_same_together():
+    batch = batch_of(12, 20)
+    (each,) = explain(view_committee_of(batch, ends(batch)), batch[:1], None)
+    assert each.segments is not None
+    main = [
+        Stretch("z", 12, 15, "falls", 0.5, 0.1, 0.1),
+        Stretch("x", 0, 9, "rises", 1.0, 0.1, 0.1),
+        Stretch("y", 5, 9, "rises", 0.8, 0.1, 0.1),
+        Stretch("w", 4, 8, "is high", 0.7, 0.1, 0.1),
+        Stretch("x", 16, 19, "rises", -2.0, 0.1, 0.1),
+    ]
+    told = replace(each.segments, main=main)
+    assert told.sentence == "x and y rise while w is high, then z falls, points 0 to 15"
+    assert replace(told, timed=True).sentence == "x and y rise while w is high, then z falls, 0 to 15"
+    assert replace(told, main=main[4:]).sentence == ""
+    assert str(main[0]) == "z falls, 12 to 15: +0.5 ± 0.1"

@@ -48,7 +48,7 @@ class SegmentContributions:
     - `contrast` (segments, channels), `contrast_error`, `contrast_std`: the same of the predicted class minus the
       runner-up, or of the number.
     - `main`: the stretches that matter most to the contrast, largest first.
-    - `permutations`: how many were drawn.
+    - `permutations`: how many were drawn; `timed`: whether `starts` and `ends` are time stamps.
     """
 
     channels: tuple[str, ...]
@@ -64,18 +64,32 @@ class SegmentContributions:
     latents: np.ndarray
     baseline: np.ndarray
     permutations: int
+    timed: bool = False
     main: list[Stretch] = field(default_factory=list)
 
     @property
     def sentence(self) -> str:
-        """What speaks for the prediction, in the order of time: "x rises, then y falls, 0.8 to 1.4"."""
+        """What speaks for the prediction, in the order of time: "x rises, then y falls, 0.8 to 1.4".
+
+        Channels that do the same at the same time are told together: "x and y rise, points 10 to 29".
+        """
         told = sorted((each for each in self.main if each.value > 0), key=lambda each: (each.start, each.end))
         if not told:
             return ""
-        text = f"{told[0].channel} {told[0].does}"
-        for before, each in itertools.pairwise(told):
-            text += f"{' while' if each.start < before.end else ', then'} {each.channel} {each.does}"
-        return f"{text}, {when(told[0].start, max(each.end for each in told))}"
+        groups: list[list[Stretch]] = []
+        for each in told:
+            same = [own for own in groups if own[0].does == each.does and each.start < max(one.end for one in own)]
+            if same and each.channel not in [one.channel for one in same[0]]:
+                same[0].append(each)
+            else:
+                groups.append([each])
+        text = _said(groups[0])
+        for before, own in itertools.pairwise(groups):
+            at_once = own[0].start < max(each.end for each in before)
+            text += f"{' while' if at_once else ', then'} {_said(own)}"
+        start, end = told[0].start, max(each.end for each in told)
+        points = "" if self.timed or end == start else "points "
+        return f"{text}, {points}{when(start, end)}"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, SegmentContributions) and self.to_dict() == other.to_dict()
@@ -97,6 +111,16 @@ class SegmentContributions:
         ]
         ends = {name: shift + scale * getattr(self, name) for name in ("latents", "baseline")}
         return replace(self, **scaled, **ends, main=main)
+
+
+def _said(stretches: list[Stretch]) -> str:
+    """What one or several channels do."""
+    names = [each.channel for each in stretches]
+    if len(names) == 1:
+        return f"{names[0]} {stretches[0].does}"
+    verb, *rest = stretches[0].does.split()
+    plural = {"is": "are", "goes": "go"}.get(verb, verb.removesuffix("s"))
+    return " ".join([", ".join(names[:-1]), "and", names[-1], plural, *rest])
 
 
 def when(start: float, end: float) -> str:

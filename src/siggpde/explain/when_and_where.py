@@ -127,6 +127,7 @@ def _contributions(
         latents=averaged(committee, ends.latent).cpu().numpy(),
         baseline=begins.mean(0).cpu().numpy(),
         permutations=2 * count,
+        timed=one.times is not None,
         main=main,
     )
 
