@@ -21,7 +21,10 @@ def test_what_predictions_rest_on(models: Path):
     assert {"x", "y"} <= {each["name"] for each in values["channels"]}
     assert sum(each["share"] for each in values["channels"]) == pytest.approx(1)
     shown = run("explain", models / "kinds", models / "test.csv", "--top", "3").stdout
-    assert values["words"][0]["name"] in shown and "Channels" in shown
+    assert values["words"][0]["name"] in shown and "channels" in shown and "Time regions" in shown
+    assert [each["label"] for each in values["classes"]] and values["scales"][0]["name"] in shown
+    told = values["classes"][-1]["regions"][0]
+    assert 0.5 <= told["probability"] <= 1 and f"{told['effect']:+.2g} ± {told['std']:.2g}" in shown
     assert sum(each["share"] for each in values["views"]) == pytest.approx(1)
     assert values["views"][0]["name"] in shown and "views of the series" in shown
 

@@ -15,7 +15,7 @@ from siggpde.cli.console import check_output_file, note, one_line_errors, print_
 def explain(
     model: options.Model,
     data: options.Data,
-    top: Annotated[int, typer.Option(metavar="N", min=1, help="How many words and features to show.")] = 10,
+    top: Annotated[int, typer.Option(metavar="N", min=1, help="How many words to show.")] = 10,
     number: Annotated[
         int | None, typer.Option(metavar="N", min=0, help="Explain the prediction of this series, counted from 0.")
     ] = None,
@@ -27,8 +27,8 @@ def explain(
     as_json: options.AsJson = False,
     verbose: options.Verbose = False,
 ) -> None:
-    """Show what predictions rest on: views of the series, channels, words (channels that move one after the other)
-    and other features.
+    """Show what predictions rest on: channels, time regions, scales of windows, words (channels that move one after the
+    other) and views of the series, overall and for each class, with standard deviations.
 
     With --number, what speaks for and against the prediction of one series, compared with the others of DATA, and in
     which channels and stretches of time.
@@ -37,6 +37,7 @@ def explain(
         if plot is not None:
             check_output_file(plot, force, (".png",), "--plot")
         from siggpde.cli.work.explain import explanation_tables, run_explain  # noqa: PLC0415 - torch takes long to import
+        from siggpde.cli.work.importance_tables import footnote  # noqa: PLC0415
 
         explanation = run_explain(
             model, data, read_options, top, number, draw=plot is not None, device=device, jobs=jobs
@@ -48,3 +49,5 @@ def explain(
             print_json(explanation.values)
         else:
             print_tables(*explanation_tables(explanation.values))
+            if "classes" in explanation.values:
+                note(footnote(explanation.values))

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from siggpde.cli.console import WrongCall, column_table, summary_table
 from siggpde.cli.options import ReadOptions
+from siggpde.cli.work.importance_tables import importance_tables
 from siggpde.cli.work.predict import open_model, series_for
 from siggpde.estimators.restoring import Predictor
 from siggpde.explain import Importance, Importances, SeriesExplanation
@@ -57,24 +58,7 @@ def explanation_tables(values: dict[str, Any]) -> list[Table]:
     """The explanation as tables."""
     if "contributions" in values:
         return _tables_of_one(values)
-    title = f"{values['model']} on {values['series']} series of {values['data']}"
-    rows = {
-        part: [(each["name"], _percent(each["share"]), f"{each['importance']:.3g}") for each in values[part]]
-        for part in ("views", "words", "channels", "lengths")
-    }
-    header = ["share", "importance"]
-    count = f"the first of {values['all_words']}"
-    if rows["views"]:
-        first = [
-            column_table(f"{title}: views of the series", ["view", *header], rows["views"]),
-            column_table(f"Words and other features, {count}", ["feature", *header], rows["words"]),
-        ]
-    else:
-        first = [column_table(f"{title}: words, {count}", ["word", *header], rows["words"])]
-    others = (("Channels", "channel", "channels"), ("Lengths of words", "length", "lengths"))
-    return first + [
-        column_table(name, [column, "share"], [row[:2] for row in rows[part]]) for name, column, part in others
-    ]
+    return importance_tables(values)
 
 
 def _explain_one(
@@ -123,7 +107,7 @@ def _tables_of_one(values: dict[str, Any]) -> list[Table]:
     return [
         *first,
         column_table(f"{what}: views of the series", ["view", "contribution"], views),
-        column_table("Words and other features", ["feature", "contribution"], features),
+        column_table("Words and kernels", ["word", "contribution"], features),
         column_table("Channels together", ["channels", "contribution"], _terms(values["interactions"])),
     ]
 
@@ -135,11 +119,12 @@ def _table_of_stretches(stretches: list[dict[str, Any]]) -> Table:
             each["does"],
             when(each["start"], each["end"]),
             _signed(each["value"]),
+            f"± {each['std']:.2g}",
             f"{each['error']:.2g}",
         )
         for each in stretches
     ]
-    header = ["channel", "what it does", "when", "contribution", "sampling error"]
+    header = ["channel", "what it does", "when", "contribution", "uncertainty", "sampling error"]
     return column_table("When and where the evidence is", header, rows, text_columns=3)
 
 
@@ -148,7 +133,10 @@ def _terms(contributions: list[dict[str, Any]]) -> list[tuple[str, str]]:
 
 
 def _picture(importances: Importances) -> bytes:
-    return _bars(importances.views, importances.words)
+    """Bars of channels, time regions, scales and words, one above the other."""
+    lists = [importances.channels, importances.regions, importances.scales, importances.words]
+    titles = ["channels", "time regions", "window scales", "words"]
+    return _panels([(title, bars) for title, bars in zip(titles, lists, strict=True) if bars], "")
 
 
 def _picture_of_one(explained: SeriesExplanation) -> bytes:
@@ -168,7 +156,10 @@ def _bars(views: list[Importance], words: list[Importance], contribution: str = 
     """
     drawn = {each.name for each in views}
     others = [each for each in words if each.name not in drawn]
-    shown = [(title, bars) for title, bars in (("views", views), ("words and other features", others)) if bars]
+    return _panels([(name, bars) for name, bars in (("views", views), ("words", others)) if bars], contribution)
+
+
+def _panels(shown: list[tuple[str, list[Importance]]], contribution: str) -> bytes:
     heights = [max(2.0, 0.32 * len(bars) + 1.2) for _, bars in shown]
     width = 6.4 if len(shown) == 1 else 8.4  # names of views are long
     figure = require_matplotlib("figure").Figure(figsize=(width, sum(heights)), layout="constrained")
@@ -188,10 +179,6 @@ def _png(figure: Any) -> bytes:
     content = io.BytesIO()
     figure.savefig(content, format="png", dpi=150)
     return content.getvalue()
-
-
-def _percent(value: float) -> str:
-    return f"{100 * value:.1f} %"
 
 
 def _signed(value: float) -> str:
