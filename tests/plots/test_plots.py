@@ -67,6 +67,16 @@ def test_confusion(pyplot, drawn, count):
     drawn(ax)
 
 
+def test_long_names_of_classes_leave_room_for_the_matrix(narrow, drawn):
+    names = [f"{letter} written with the left hand" for letter in "abcd"]
+    ax = plot_confusion(classification_metrics(names, np.eye(4), names), narrow)
+    ax.figure.canvas.draw()
+    assert ax.get_window_extent().width > 0.4 * ax.figure.bbox.width
+    assert ax.title.get_window_extent().x1 <= ax.figure.bbox.x1
+    assert len({text.get_text() for text in ax.get_xticklabels()}) == 4
+    drawn(ax)
+
+
 def test_intervals(pyplot, drawn):
     y = np.linspace(0, 5, 20)
     mean = y + np.where(np.arange(20) % 5 == 0, 2.0, 0.1)

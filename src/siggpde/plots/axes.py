@@ -102,6 +102,20 @@ def _width(lengths: list[int], columns: int, size: float) -> float:
     return total
 
 
+def shortened(names: list[str], most: int) -> list[str]:
+    """Names of at most `most` characters: cut off at the end, or in the middle where they would then be the same.
+
+    Examples:
+        >>> shortened(["standing still", "sitting"], 10), shortened(["class of 1998", "class of 1999"], 9)
+        (['standing …', 'sitting'], ['clas…1998', 'clas…1999'])
+    """
+    cut = [name if len(name) <= most else f"{name[: most - 1]}…" for name in names]
+    if len(set(cut)) == len(set(names)):
+        return cut
+    half = (most - 1) // 2
+    return [name if len(name) <= most else f"{name[: most - 1 - half]}…{name[-half:]}" for name in names]
+
+
 def with_unit(name: str, unit: str | None) -> str:
     """The label of an axis.
 

@@ -7,20 +7,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from siggpde.metrics import ClassificationMetrics
-from siggpde.plots.axes import axes_or_new, finish, letters, room
+from siggpde.plots.axes import axes_or_new, finish, letters, room, shortened
 from siggpde.plots.palette import GREY, SHARES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _MAX_CLASSES = 20  # a confusion matrix of more classes is drawn without its counts
+_FEW_CLASSES = 10  # zeros of more classes hide the rest
 _SMALLEST = 4.5  # points of letters that can be read
+_NAMES = 0.25  # of the width, at most, for names of classes
 
 
 def plot_confusion(metrics: ClassificationMetrics, ax: Axes | None = None) -> Axes:
     """The confusion matrix: rows are true classes, columns predicted ones, colours shares of the row.
 
-    `metrics` is what `classification_metrics` returns. Counts are written where there is room, of up to 20 classes.
+    `metrics` is what `classification_metrics` returns. Counts are written where there is room, of up to 20 classes, and
+    long names of classes are cut.
     """
     counts = np.array(metrics.confusion)
     size = len(counts)
@@ -28,12 +31,16 @@ def plot_confusion(metrics: ClassificationMetrics, ax: Axes | None = None) -> Ax
     ax = axes_or_new(ax, width=side, height=side)
     share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     ax.imshow(share, cmap=SHARES, vmin=0, vmax=1)
-    names = [str(label) for label in metrics.classes]
+    names = shortened(
+        [str(label) for label in metrics.classes], max(6, int(_NAMES * room(ax) * 72 / (0.55 * letters(ax))))
+    )
     cell = 0.7 * room(ax) / size * 72  # points; names and labels have the rest
     if size <= _MAX_CLASSES:
         digits = max(len(str(count)) for count in counts.flat)
         written = min(letters(ax), cell / (0.7 * max(digits, 2)))
         for (row, column), count in np.ndenumerate(counts):
+            if not count and size > _FEW_CLASSES:
+                continue
             colour = "white" if share[row, column] > 0.5 else "black"
             ax.text(column, row, str(count), ha="center", va="center", size=written, color=colour if count else GREY)
         longest = max(map(len, names))
