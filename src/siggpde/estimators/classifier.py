@@ -40,7 +40,7 @@ class SigGPClassifier(ClassifierMethods, ClassifierBase):
     - `max_iter`: iterations of a variational phase; "auto" is 60, or 5000 with method="paper". `time_limit`: seconds,
       about, after which the best so far is taken.
     - `random_state`: None is 0, so that runs repeat. `n_jobs`: threads; -1 takes all cores, None torch's number.
-    - `verbose`: 0 is silent; 1 says how long a long fit will take, and shows its progress, as lines if not on a terminal.
+    - `verbose`: 0 is silent; 1 tells how long a long fit takes and shows progress, in lines where there is no terminal.
     - `device`: where to compute, such as "cuda"; "auto" is the device of X where it is a tensor, else the CPU. `dtype`:
       of method="paper", "float64", "float32", or "auto": "float32" for very many series only.
     - `checkpoint`: a folder where the state of the fit is kept; with `resume=True` a fit goes on from there.

@@ -142,7 +142,7 @@ def _shares(told: Markup, names: list[str], member: np.ndarray, right: np.ndarra
     def draw(ax: Any) -> None:
         place = np.arange(len(order))
         ax.axvline(mean, color=GREY, linestyle=":", linewidth=1)
-        ends = np.stack([share[order] - low[order], high[order] - share[order]]).clip(0)
+        ends = np.stack([share[order] - low[order], high[order] - share[order]])
         ax.errorbar(share[order], place, xerr=ends, fmt="o", color=BLUE, markersize=4, elinewidth=1.2, capsize=2)
         ax.set_yticks(place, [f"{short(names[kept[i]], 22)} ({count[kept[i]]})" for i in order])
         ax.invert_yaxis()

@@ -1,0 +1,148 @@
+"""The page of a report: its sections, figures, links, what it asks for, and text that is no markup."""
+
+import base64
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from helpers.report_pages import SECTIONS, Page, parsed, turning
+from siggpde import SigGPClassifier, SigGPRegressor
+from siggpde.estimators.reporting import check_path
+from siggpde.report import GENERATOR
+
+FEWEST_FIGURES = 6
+
+
+def check(page: Page) -> None:
+    """What holds for every page."""
+    assert page.sections == SECTIONS
+    assert [link["href"] for link in page.all("a") if (link["href"] or "").startswith("#")][-8:] == [
+        f"#{name}" for name in SECTIONS
+    ]
+    images = page.all("img")
+    assert len(images) >= FEWEST_FIGURES
+    for image in images:
+        assert image["alt"] and int(image["width"] or 0) > 0 and int(image["height"] or 0) > 0
+        kind, content = (image["src"] or "").split(",", 1)
+        assert kind == "data:image/svg+xml;base64"
+        svg = base64.b64decode(content).decode()
+        assert svg.startswith("<svg") and "<script" not in svg and "nan" not in re.findall(r' d="([^"]*)"', svg)
+    captions = len(page.all("figcaption"))
+    assert captions == len(page.all("figure")) > 0
+    assert page.all("script") == [] and page.all("link") == [] and page.all("iframe") == []
+    for link in page.all("a"):
+        where = link["href"] or ""
+        assert where.startswith("#") or re.match(r"https://(doi\.org|arxiv\.org|github\.com)/", where)
+    addresses = set(re.findall(r"https?://[^\s\"'<]+", page.html))
+    assert addresses <= {link["href"] for link in page.all("a")}
+    assert "url(" not in page.html and "@import" not in page.html
+    assert any(each.get("name") == "viewport" for each in page.all("meta"))
+    assert "prefers-color-scheme: dark" in page.html and "@media print" in page.html
+    assert len(page.html) < 5e6
+    assert "nan" not in page.text.lower().split() and "None" not in page.text
+
+
+@pytest.fixture(scope="module")
+def of_classes(model: SigGPClassifier, tmp_path_factory: pytest.TempPathFactory) -> Page:
+    X, y = turning(45, seed=1)
+    path = tmp_path_factory.mktemp("page") / "classes.html"
+    groups = np.arange(45) % 5
+    assert model.report(X, y, path, groups=groups, explained=1, title="Turns", target="speed") == str(path)
+    return parsed(path)
+
+
+@pytest.fixture(scope="module")
+def of_numbers(numbers: SigGPRegressor, tmp_path_factory: pytest.TempPathFactory) -> Page:
+    X, _ = turning(30, seed=1)
+    path = tmp_path_factory.mktemp("page") / "numbers.html"
+    numbers.report(X, X[:, 0].mean(axis=1), path, explained=1)
+    return parsed(path)
+
+
+def test_a_page_about_classes(of_classes: Page, model: SigGPClassifier):
+    check(of_classes)
+    X, y = turning(45, seed=1)
+    accuracy = model.score(X, y)
+    assert f"{100 * accuracy:.1f} %" in of_classes.text or (accuracy == 1 and "100 %" in of_classes.text)
+    for words in ("45 time series", "Group by group", "confusion", "most uncertain", "most surprising", "most novel"):
+        assert words in of_classes.html
+    assert "fitted without groups" in of_classes.text and model.fingerprint_ in of_classes.text
+    assert of_classes.text.count("Judged on new series") == 1
+
+
+def test_a_page_about_numbers(of_numbers: Page, numbers: SigGPRegressor):
+    check(of_numbers)
+    X, _ = turning(30, seed=1)
+    rmse = float(np.sqrt(np.square(numbers.predict(X) - X[:, 0].mean(axis=1)).mean()))
+    assert f"{rmse:#.3g}" in of_numbers.text
+    for words in ("RMSE", "coverage of 90 % intervals", "Are the intervals honest?", "Predicted and true numbers"):
+        assert words in of_numbers.text
+
+
+def test_without_answers_nothing_is_judged(model: SigGPClassifier, tmp_path: Path):
+    page = parsed(model.report(turning(20, seed=2)[0], path=tmp_path / "r.html", explained=1))
+    check(page)
+    assert "no true answers" in page.text and "Brier" not in page.text and "most surprising" not in page.text
+
+
+def test_training_series_are_judged_as_left_out(model: SigGPClassifier, tmp_path: Path):
+    page = parsed(model.report(*turning(60), tmp_path / "r.html", explained=1))
+    check(page)
+    assert "Judged on left-out training series" in page.text and "most surprising" in page.text
+    assert "those that the model was fitted to" in page.text
+
+
+def test_the_same_seed_writes_the_same_page(of_numbers: Page, numbers: SigGPRegressor, tmp_path: Path):
+    X, _ = turning(30, seed=1)
+    again = numbers.report(X, X[:, 0].mean(axis=1), tmp_path / "numbers.html", explained=1)
+    assert Path(again).read_text(encoding="utf-8") == of_numbers.html
+
+
+def test_text_of_the_data_is_never_markup(tmp_path: Path):
+    X, _ = turning(40)
+    evil = "<script>alert('x')</script>&\"$\\frac{1$"
+    y = np.where(np.arange(40) % 2 == 0, evil, "b<i>")
+    names = ["<img src=x onerror=alert(1)>", "y $x$"]
+    made = SigGPClassifier(n_features=20, members=1, views=["linear"], channel_names=names).fit(X, y)
+    groups = np.where(np.arange(40) % 3 == 0, "<svg/onload=alert(2)>", "g")
+    where = tmp_path / "a<b>&'.html"
+    ids = [f"<b>{number}</b>" for number in range(40)]
+    page = parsed(
+        made.report(X + 0.01, y, where, groups=groups, ids=ids, title="</title><script>", target="<u>", explained=1)
+    )
+    check(page)
+    assert page.all("script") == [] and page.all("b") != [] and page.all("i") == [] and page.all("u") == []
+    assert evil in page.text and not any("onerror" in attributes for _, attributes in page.tags)
+
+
+def test_paths_are_checked_before_any_work(model: SigGPClassifier, tmp_path: Path):
+    X, y = turning(6, seed=2)
+    with pytest.raises(ValueError, match="is a folder"):
+        model.report(X, y, tmp_path)
+    with pytest.raises(ValueError, match="does not exist"):
+        model.report(X, y, tmp_path / "none" / "r.html")
+    other = tmp_path / "thesis.html"
+    other.write_text("<html>precious</html>")
+    with pytest.raises(FileExistsError, match="no report of siggpde"):
+        model.report(X, y, other)
+    assert other.read_text() == "<html>precious</html>"
+    check_path(other, force=True)
+    older = tmp_path / "older.html"
+    older.write_text(f'<html><meta name="generator" content="{GENERATOR}">')
+    check_path(older, force=False)  # an older report is replaced
+
+
+def test_what_does_not_fit_is_refused(model: SigGPClassifier, tmp_path: Path):
+    X, y = turning(6, seed=2)
+    path = tmp_path / "r.html"
+    with pytest.raises(ValueError, match="groups must have shape"):
+        model.report(X, y, path, groups=[1, 2])
+    with pytest.raises(ValueError, match="ids must have shape"):
+        model.report(X, y, path, ids=["a"])
+    with pytest.raises(ValueError, match="explained must be"):
+        model.report(X, y, path, explained=-1)
+    with pytest.raises(ValueError, match="labels that the training set had not"):
+        model.report(X, ["turn 9"] * 6, path)
+    assert not path.exists()

@@ -1,0 +1,87 @@
+"""Confidence intervals: metrics of counts are those of repeated series, and intervals behave as they should."""
+
+import numpy as np
+import pytest
+
+from siggpde.metrics import classification_metrics, regression_metrics
+from siggpde.report import ClassJudgement, NumberJudgement
+from siggpde.report.class_quality import class_scores
+from siggpde.report.number_quality import ends, number_scores
+from siggpde.report.resampling import class_figures, intervals, number_figures
+
+LEVELS = np.array([0.025, 0.05, 0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.9, 0.95, 0.975])
+
+
+def of_classes(n: int = 60, classes: int = 4) -> ClassJudgement:
+    generator = np.random.default_rng(0)
+    p = generator.dirichlet(np.ones(classes), size=n)
+    truth = np.array([generator.choice(classes, p=row) for row in p])
+    return ClassJudgement(list("abcd")[:classes], truth, p, -np.log(p[np.arange(n), truth]), None, False)
+
+
+def of_numbers(n: int = 60) -> NumberJudgement:
+    from scipy.stats import norm  # noqa: PLC0415
+
+    generator = np.random.default_rng(0)
+    mean, std = generator.normal(size=n), np.full(n, 0.5)
+    y = mean + std * generator.normal(size=n)
+    quantiles = mean[:, None] + std[:, None] * norm.ppf(LEVELS)
+    return NumberJudgement(y, mean, std, -norm.logpdf(y, mean, std), LEVELS, quantiles, None, False)
+
+
+def test_metrics_of_counts_are_those_of_repeated_series():
+    judged = of_classes()
+    counts = np.random.default_rng(1).multinomial(60, np.full(60, 1 / 60), size=3).astype(float)
+    found = class_figures(judged)(counts)
+    for row, own in enumerate(counts.astype(int)):
+        rows = np.repeat(np.arange(60), own)
+        labels = [judged.classes[index] for index in judged.truth[rows]]
+        wanted = classification_metrics(labels, judged.p[rows], judged.classes)
+        for name in ("accuracy", "balanced_accuracy", "nlpp", "brier", "ece", "f1"):
+            assert found[name][row] == pytest.approx(getattr(wanted, name), abs=1e-12), name
+
+
+def test_errors_of_counts_are_those_of_repeated_series():
+    judged = of_numbers()
+    counts = np.random.default_rng(1).multinomial(60, np.full(60, 1 / 60), size=3).astype(float)
+    low, high = ends(judged, 0.9)
+    found = number_figures(judged, low, high)(counts)
+    for row, own in enumerate(counts.astype(int)):
+        r = np.repeat(np.arange(60), own)
+        wanted = regression_metrics(
+            judged.y[r], judged.mean[r], judged.std[r], -judged.loss[r], {0.9: (low[r], high[r])}
+        )
+        for name in ("rmse", "mae", "r2", "nlpd"):
+            assert found[name][row] == pytest.approx(getattr(wanted, name), abs=1e-12), name
+        assert found["coverage"][row] == pytest.approx(wanted.coverage[0.9])
+        assert found["width"][row] == pytest.approx(wanted.width[0.9])
+
+
+def test_an_interval_of_a_mean_is_that_of_the_normal_distribution():
+    values = np.random.default_rng(0).normal(size=400)
+    found = intervals(lambda counts: {"mean": counts @ values / counts.sum(axis=1)}, 400)["mean"]
+    half = 1.96 * values.std() / 20
+    assert found.value == pytest.approx(values.mean())
+    assert found.low == pytest.approx(values.mean() - half, abs=0.015)
+    assert found.high == pytest.approx(values.mean() + half, abs=0.015)
+
+
+def test_groups_are_drawn_as_wholes():
+    values = np.repeat(np.random.default_rng(0).normal(size=20), 20)
+    groups = np.repeat(np.arange(20), 20)
+
+    def mean(counts: np.ndarray) -> dict[str, np.ndarray]:
+        return {"mean": counts @ values / counts.sum(axis=1)}
+
+    apart, together = intervals(mean, 400)["mean"], intervals(mean, 400, groups)["mean"]
+    ratio = (together.high - together.low) / (apart.high - apart.low)
+    assert ratio == pytest.approx(20**0.5, rel=0.15)
+
+
+def test_values_are_within_their_intervals_and_seeds_decide():
+    judged, numbers = of_classes(), of_numbers()
+    for found in (class_scores(judged, 0), number_scores(numbers, 0)):
+        for name, each in found.items():
+            if name != "ece":  # of which resamples have more: noise adds to it
+                assert each.low <= each.value <= each.high, name
+    assert class_scores(judged, 0) == class_scores(judged, 0) != class_scores(judged, 1)
