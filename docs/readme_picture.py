@@ -36,7 +36,7 @@ def main() -> None:
         np.append(parts.starts, parts.ends[-1]) / RATE,
         left.subplots(len(x), sharex=True),
         times=np.arange(x.shape[1]) / RATE,
-        std=parts.contrast_error.T,
+        std=np.hypot(parts.contrast_std, parts.contrast_error).T,
         channels=["acceleration, x", "y", "z"],
         time_unit="s",
         label=f"for {model.classes_[second]}      ←      contribution      →      for {model.classes_[first]}",
