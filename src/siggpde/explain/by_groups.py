@@ -54,6 +54,7 @@ class Compact(NamedTuple):
     """Features (u, p) of the states of a group, the state of every node (n,), and where they belong."""
 
     name: str
+    channels: tuple[int, ...]
     columns: Columns
     values: Tensor
     state: Tensor
@@ -130,7 +131,7 @@ def compact_parts(block: WindowsBlock, plans: list[GroupPlan], seen: SeriesBatch
         for columns, values in zip(plan.halves, (pooled.whole.flatten(1), pooled.thirds.flatten(1)), strict=True):
             mean, spread = columns.mean.to(values), columns.spread.to(values)
             scaled = ((values[:, columns.own] - mean) / spread).clamp_(-_LARGEST, _LARGEST) / columns.size
-            yield Compact(names[columns.part], columns, scaled, state)
+            yield Compact(names[columns.part], plan.channels, columns, scaled, state)
 
 
 def _prepared(

@@ -35,6 +35,7 @@ Plans: TypeAlias = dict[int, list[GroupPlan]]
 """Of blocks of windows, by their number."""
 
 WithLandmarks: TypeAlias = ViewCommittee | VariationalViewCommittee
+_LARGEST_PLAN = 2**25  # numbers of the landmarks' features, of which a plan has a copy
 _PIECES = 16  # of which inner products are taken at a time
 
 Kind = TypeVar("Kind", Committee, WeightCommittee, WithLandmarks)
@@ -100,7 +101,7 @@ class LandmarkSums(CreditSums[WithLandmarks]):
     ) -> Iterator[Part]:
         counts = Counter(block.kernels)
         for number, (part, landmarks) in enumerate(zip(parts, block.landmarks, strict=True)):
-            if part.name in self.linear:
+            if part.name in self.linear and len(weights):
                 self._tell(first + number, part.values, weights)
             if around is not None and part.name in self.raised:
                 centred = part.values - landmarks.values.double().mean(0).to(part.values)
@@ -116,14 +117,15 @@ class LandmarkSums(CreditSums[WithLandmarks]):
     ) -> dict[str, Rows]:
         """The same from features of groups of channels, of every state of a group once; and the rows."""
         counts = Counter(block.kernels)
-        grams: dict[str, Tensor] = {}
-        variances: dict[str, Tensor] = {}
-        for name, columns, values, state in parts:
-            exact = values.double()
-            gram, variance = exact @ columns.landmarks.double().T, exact.square().sum(1)
-            grams[name] = grams[name] + gram[state] if name in grams else gram[state]
-            variances[name] = variances[name] + variance[state] if name in variances else variance[state]
-            if name in self.linear:
+        found: dict[tuple[str, tuple[int, ...]], tuple[Tensor, Tensor, Tensor]] = {}
+        for name, channels, columns, values, state in parts:
+            gram, variance = (values @ columns.landmarks.T).double(), values.double().square().sum(1)
+            if (name, channels) in found:
+                found[name, channels][0].add_(gram)
+                found[name, channels][1].add_(variance)
+            else:
+                found[name, channels] = gram, variance, state
+            if name in self.linear and len(weights):
                 own = weights.new_zeros(len(weights), len(values)).index_add_(1, state, weights)
                 told = self.features.get(first + columns.part)
                 if told is None:
@@ -133,9 +135,13 @@ class LandmarkSums(CreditSums[WithLandmarks]):
             if around is not None and name in self.raised:
                 factor = block.centring[name].scale / counts[name]
                 self._compare(name, values - columns.centre.to(values), state[around], factor)
+        rows: dict[str, Rows] = {}
+        for (name, _), (gram, variance, state) in found.items():
+            own = Rows(gram[state], variance[state])
+            rows[name] = Rows(rows[name].gram + own.gram, rows[name].variance + own.variance) if name in rows else own
         return {
-            name: block.centring[name](Rows(gram / counts[name], variances[name] / counts[name]))
-            for name, gram in grams.items()
+            name: block.centring[name](Rows(raw.gram / counts[name], raw.variance / counts[name]))
+            for name, raw in rows.items()
         }
 
 

@@ -110,7 +110,16 @@ def logit_means(committee: AnyCommittee, batch: SeriesBatch) -> Tensor:
     return averaged(committee, member_logits(committee, batch))
 
 
-def walk(committee: AnyCommittee, one: SeriesBatch, ends: Ends, settings: WalkSettings, plans: Plans) -> Walked:
+def walk(
+    committee: AnyCommittee,
+    one: SeriesBatch,
+    ends: Ends,
+    settings: WalkSettings,
+    plans: Plans,
+    *,
+    uncertain: bool = True,
+) -> Walked:
+    """The credits, and with `uncertain` what their variances are made of."""
     length, channels = one.values.shape[1:]
     of_point = segments_of(length, settings.segments, one.values.device)
     segments = int(of_point[-1]) + 1
@@ -122,7 +131,7 @@ def walk(committee: AnyCommittee, one: SeriesBatch, ends: Ends, settings: WalkSe
     ranks = orders.argsort(dim=1)
     nodes = Nodes(one, ends.references, used.flatten(), ranks, of_point)
     together = max(1, min(channels, _LARGEST_SUMS // (segments * max(1, widths_of(committee)))))
-    sums, means = add_up(committee, nodes, pieces_of(segments, channels, range(together)), plans)
+    sums, means = add_up(committee, nodes, pieces_of(segments, channels, range(together) if uncertain else ()), plans)
     inner = as_logits(committee, means[:, : nodes.between]).unflatten(1, (len(ranks), -1))
     begun = ends.begins[:, used]
     whole = ends.latent[:, None, None].expand(-1, len(ranks), 1, -1)
@@ -140,10 +149,10 @@ def pieces_of(segments: int, channels: int, some: Iterable[int]) -> list[int]:
 def add_up(committee: AnyCommittee, nodes: Nodes, pieces: list[int], plans: Plans) -> tuple[AnySums, Tensor]:
     """Sums over the nodes for some pieces, and the means of the members' latents at all nodes, (K, nodes, outputs)."""
     sums, numbers = sums_of(committee, plans), nodes.numbers()
-    weights = nodes.weights(torch.tensor(pieces, device=numbers.device), WALKS)
+    weights = nodes.weights(torch.tensor(pieces, dtype=torch.int64, device=numbers.device), WALKS)
     length, channels = nodes.one.values.shape[1:]
     chunks = numbers.split(max(1, min(_LARGEST_CHUNK, _LARGEST_BATCH // (length * channels))))
-    around = nodes.next_to(pieces, WALKS, numbers) if len(chunks) == 1 else None
+    around = nodes.next_to(pieces, WALKS, numbers) if len(chunks) == 1 and pieces else None
     means = [sums.add(nodes, some, weights[:, some], around) for some in chunks]
     return sums, torch.cat(means, dim=1)
 
