@@ -1,11 +1,10 @@
 """Draws the pictures of `docs/plots.md` into `docs/plots/`: `SIGGPDE_DATA=folder python docs/plots_gallery.py`.
 
 Data sets are those of the UCR, UEA and TSER archives, with their usual splits. Every picture is 80 mm wide, as a
-column of a paper is.
+column of a paper is, and one is of full width as well.
 """
 
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ from siggpde.metrics import classification_metrics
 TARGET = Path(__file__).parent / "plots"
 WIDTH = 80 / 25.4
 LEVELS = np.arange(1, 10) / 10
-SEGMENTS = 12
 
 
 def picture(name: str, draw: Callable[[Any], Any], height: float = 0.75) -> None:
@@ -35,7 +33,7 @@ def save(figure: Figure, name: str) -> None:
 
 def classes() -> None:
     data = load_dataset("UWaveGestureLibrary")
-    model = SigGPClassifier().fit(data.X_train, data.y_train)
+    model = SigGPClassifier(channel_names=["x", "y", "z"]).fit(data.X_train, data.y_train)
     y, p = data.y_test, model.predict_proba(data.X_test)
     known, score = model.committee_.novelty, model.novelty(data.X_test, return_score=True)[1]
     walks = np.random.default_rng(0).normal(size=data.X_test.shape).cumsum(axis=2) / 8
@@ -53,50 +51,14 @@ def classes() -> None:
 
 
 def series(model: SigGPClassifier, data: Any) -> None:
-    """A gesture; contributions are what the latent loses when a segment of a channel is replaced by the mean of the
-    training series, with the standard deviation over the members of the committee."""
-    x = data.X_test[1]
-    edges = np.linspace(0, x.shape[1] - 1, SEGMENTS + 1).round()
-    mean, places = data.X_train.mean(axis=0), np.arange(x.shape[1])
-    changed = [x]
-    for channel in range(len(x)):
-        for start, end in pairwise(edges):
-            cut = np.where((places >= start) & (places < end), mean[channel], x[channel])
-            changed.append(np.concatenate([x[:channel], cut[None], x[channel + 1 :]]))
-    committee, top = model.committee_, int(model.predict_proba(x[None]).argmax())
-    latents = committee.member_latents(model._batch(np.stack(changed)))[0][:, :, top].numpy()
-    weights, lost = committee.weights.numpy(), latents[:, :1] - latents[:, 1:]
-    found = weights @ lost
-    std = np.sqrt(weights @ (lost - found) ** 2)
-    shape = (len(x), SEGMENTS)
-    figure = Figure(figsize=(WIDTH, WIDTH), layout="constrained")
-    plots.plot_series(
-        x,
-        found.reshape(shape),
-        edges,
-        figure.subplots(len(x), sharex=True),
-        std=std.reshape(shape),
-        counterfactual=counterfactual(model, data, x),
-        channels=["x", "y", "z"],
-        label=f"contribution to the latent of class {model.classes_[top]}",
-    )
-    save(figure, "series")
-
-
-def counterfactual(model: SigGPClassifier, data: Any, x: np.ndarray) -> np.ndarray:
-    """The shortest stretch that, replaced by that of the nearest series of the second class, turns the prediction."""
-    first, second = model.classes_[np.argsort(-model.predict_proba(x[None])[0])[:2]]
-    others = data.X_train[np.asarray(data.y_train) == second]
-    nearest = others[np.square(others - x).sum(axis=(1, 2)).argmin()]
-    edges = np.linspace(0, x.shape[1], SEGMENTS + 1).round()
-    places = np.arange(x.shape[1])
-    for length in range(1, SEGMENTS + 1):
-        spans = [(places >= edges[i]) & (places < edges[i + length]) for i in range(SEGMENTS + 1 - length)]
-        tried = np.stack([np.where(span, nearest, x) for span in spans])
-        turned = np.flatnonzero(model.predict(tried) != first)
-        if len(turned):
-            return tried[turned[0]]
-    return nearest
+    """A gesture, what speaks for its class, and the smallest change that makes it another."""
+    x = np.asarray(data.X_test[1], dtype=np.float64)
+    (why,) = model.explain(x[None])
+    changed = model.counterfactual(x)
+    for name, width in (("series", WIDTH), ("series_wide", 2 * WIDTH)):
+        figure = Figure(figsize=(width, 1.1 * WIDTH), layout="constrained")
+        plots.plot_explanation(why, x, figure.subplots(len(x), sharex=True), counterfactual=changed)
+        save(figure, name)
 
 
 def numbers() -> None:
@@ -104,6 +66,12 @@ def numbers() -> None:
     model = SigGPRegressor().fit(data.X_train, data.y_train)
     mean, (low, high) = model.predict(data.X_test), model.predict_interval(data.X_test).T
     quantiles = model.predict_quantiles(data.X_test, LEVELS.tolist())
+    usual = int(np.argsort(high - low)[len(low) // 2])  # a series about which it is as sure as about most
+    x = np.asarray(data.X_test[usual], dtype=np.float64)
+    (why,) = model.explain(x[None])
+    wanted = float(np.quantile(np.asarray(data.y_train, dtype=float), 0.9))
+    changed = model.counterfactual(x, wanted)
+    picture("number", lambda ax: plots.plot_explanation(why, x, [ax], counterfactual=changed, unit="% fat"))
     picture("intervals", lambda ax: plots.plot_intervals(data.y_test, mean, low, high, ax, unit="% fat"), 0.9)
     picture("pit", lambda ax: plots.plot_pit(data.y_test, quantiles, LEVELS, ax))
 

@@ -51,6 +51,20 @@ def test_why_one_series_is_predicted_as_it_is(model: str, models: Path):
     assert beyond.exit_code == 2 and "beyond the last series, 11" in beyond.stderr
 
 
+def test_what_would_turn_a_prediction(models: Path):
+    arguments = ("explain", models / "kinds", models / "test.csv", "--number", "5", "--counterfactual")
+    result = run(*arguments, "--json")
+    assert result.exit_code == 0, result.output
+    values = json.loads(result.stdout)
+    found = values["counterfactual"]
+    assert found["valid"] and (found["label"], found["target"]) == (values["label"], values["runner_up"])
+    assert f"{found['label']} becomes {found['target']} if" in " ".join(run(*arguments).stdout.split())
+    alone = run("explain", models / "kinds", models / "test.csv", "--counterfactual")
+    assert alone.exit_code == 2 and "--number" in alone.stderr
+    numbers = run("explain", models / "sizes", models / "test.csv", "--number", "5", "--counterfactual")
+    assert numbers.exit_code == 2 and "is for classes" in numbers.stderr
+
+
 def test_a_picture_of_what_predictions_rest_on(models: Path, tmp_path: Path):
     pytest.importorskip("matplotlib")
     for more in ([], ["--number", "0"]):

@@ -19,6 +19,9 @@ def explain(
     number: Annotated[
         int | None, typer.Option(metavar="N", min=0, help="Explain the prediction of this series, counted from 0.")
     ] = None,
+    counterfactual: Annotated[
+        bool, typer.Option("--counterfactual", help="With --number: the smallest change that turns the prediction.")
+    ] = False,
     plot: Annotated[Path | None, typer.Option(metavar="FILE.png", help="Draw it as well.")] = None,
     read_options: options.ReadOptions = options.NOT_GIVEN,
     device: options.Device = "cpu",
@@ -31,7 +34,8 @@ def explain(
     other) and views of the series, overall and for each class, with standard deviations.
 
     With --number, what speaks for and against the prediction of one series, compared with the others of DATA, and in
-    which channels and stretches of time.
+    which channels and stretches of time; with --counterfactual also which change of one stretch would make it the
+    runner-up.
     """
     with one_line_errors():
         if plot is not None:
@@ -40,7 +44,15 @@ def explain(
         from siggpde.cli.work.importance_tables import footnote  # noqa: PLC0415
 
         explanation = run_explain(
-            model, data, read_options, top, number, draw=plot is not None, device=device, jobs=jobs
+            model,
+            data,
+            read_options,
+            top,
+            number,
+            counterfactual=counterfactual,
+            draw=plot is not None,
+            device=device,
+            jobs=jobs,
         )
         if plot is not None:
             write_bytes(plot, explanation.picture)

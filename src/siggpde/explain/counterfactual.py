@@ -62,13 +62,14 @@ class Counterfactual:
         return f"no change of a stretch was found that makes it {wanted}; the best tried is of {where}: {after}"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Counterfactual) and str(self.to_dict()) == str(other.to_dict())  # NaN are gaps
+        return isinstance(other, Counterfactual) and self.to_dict() == other.to_dict()
 
     __hash__ = None  # pyright: ignore[reportAssignmentType] - arrays have no hash
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
+        """Plain values; gaps are None."""
         plain = {each.name: getattr(self, each.name) for each in fields(self)}
-        plain |= {name: value.tolist() for name, value in plain.items() if isinstance(value, np.ndarray)}
+        for name in ("original", "series"):
+            plain[name] = [[None if np.isnan(one) else one for one in row] for row in plain[name].tolist()]
         target = list(self.target) if isinstance(self.target, tuple) else self.target
         return plain | {"channels": list(self.channels), "target": target}

@@ -38,6 +38,7 @@ def run_explain(
     top: int,
     number: int | None,
     *,
+    counterfactual: bool = False,
     draw: bool = False,
     device: str = "cpu",
     jobs: int | None = None,
@@ -45,13 +46,21 @@ def run_explain(
     """What the predictions for DATA rest on, or that of its series `number`."""
     if draw:  # before any work, for it may not be installed
         require_matplotlib("figure")
+    if counterfactual and number is None:
+        raise WrongCall("--counterfactual is of one series; say of which with --number")
     estimator = open_model(model, device, jobs)
+    if counterfactual and not hasattr(estimator, "classes_"):
+        raise WrongCall("--counterfactual is for classes; for numbers call counterfactual(x, target) in Python")
     series = series_for(estimator, data, read_options, labels=False)
     if number is None:
         overall = estimator.importance(series.X, top)
         values = {"data": series.name, "model": str(model), **overall.to_dict()}
         return Explanation(values, _picture(overall) if draw else b"")
-    return _explain_one(estimator, series, top, number, draw, {"data": series.name, "model": str(model)})
+    found = _explain_one(estimator, series, top, number, draw, {"data": series.name, "model": str(model)})
+    if counterfactual:
+        changed = estimator.counterfactual(series.X[number])
+        found.values["counterfactual"] = changed.to_dict() | {"sentence": str(changed)}
+    return found
 
 
 def explanation_tables(values: dict[str, Any]) -> list[Table]:
@@ -94,6 +103,8 @@ def _tables_of_one(values: dict[str, Any]) -> list[Table]:
         (f"nearest training series of {each['target']}", f"at distance {each['distance']:.3g}")
         for each in values["neighbours"]
     ]
+    if "counterfactual" in values:
+        rows.append(("counterfactual", values["counterfactual"]["sentence"]))
     first = [summary_table(f"{values['model']} on {values['data']}", rows)]
     if values["segments"] is not None and values["segments"]["main"]:
         first.append(_table_of_stretches(values["segments"]["main"]))
