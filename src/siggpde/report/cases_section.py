@@ -116,15 +116,21 @@ def _drawing(case: Case, content: Content) -> Picture | None:
     if not (np.all(np.diff(place) > 0) and np.all(np.diff(edges) > 0)):
         return None
     count = min(len(values), _MOST_CHANNELS)
-    deviation = getattr(segments, "contrast_std", None)
-    spread = segments.contrast_error if deviation is None else deviation
     label = "contribution" if content.fitted.labels is None else "contribution (logits)"
     names = [short(name, 40) for name in segments.channels]
 
     def draw(drawing: Any) -> None:
         axes = drawing.subplots(count, 1, sharex=True, squeeze=False)[:, 0]
         plot_series(
-            values, segments.contrast.T, edges, axes, times=place, std=spread.T, channels=names, label=label, most=count
+            values,
+            segments.contrast.T,
+            edges,
+            axes,
+            times=place,
+            std=segments.contrast_std.T,
+            channels=names,
+            label=label,
+            most=count,
         )
         if not content.data.timed:
             axes[-1].set_xlabel("point")
