@@ -2,11 +2,11 @@ r"""Terms that move together are one term, so that no two that are shown cancel.
 
 Columns of a regression that are nearly collinear may have large weights of opposite sign, which say nothing by
 themselves. Terms :math:`t_a(X_i)` over n series are merged into their sum as long as two of them have a correlation
-below :math:`-\rho = -0.8`, or above 0.9, the nearest to 1 in size first. What is left cancels little: of any two terms
+below :math:`-\rho = -0.6`, or above 0.9, the nearest to 1 in size first. What is left cancels little: of any two terms
 
 .. math:: \mathrm{std}(t_a + t_b)^2 \ge (1 - \rho^2) \max(\mathrm{std}(t_a), \mathrm{std}(t_b))^2,
 
-so that the sum of two keeps 0.6 of the larger one. Terms that merely speak for the same side stay apart. Sums over all
+so that the sum of two keeps 0.8 of the larger one. Terms that merely speak for the same side stay apart. Sums over all
 terms do not change.
 """
 
@@ -15,7 +15,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-OPPOSITE = 0.8
+OPPOSITE = 0.6
 """The size of a negative correlation from which on two terms are one."""
 
 SAME = 0.9
