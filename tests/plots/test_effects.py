@@ -1,5 +1,7 @@
 """Plots of effects, of the paper's reading and of channel selections draw what they are given."""
 
+from typing import Any
+
 import pytest
 
 from siggpde.estimators.channel_selection import ChannelSelection, ChannelStep
@@ -22,7 +24,7 @@ STEPS = [
 
 def test_effects_have_their_signs_and_doubts(pyplot, drawn):
     ax = plot_effects(EFFECTS, label="effect on fat (%)")
-    bars = ax.patches
+    bars: Any = ax.patches
     assert [bar.get_width() for bar in bars] == [2.0, -1.0, 0.1]
     assert [bar.get_facecolor() for bar in bars] == [
         pyplot.matplotlib.colors.to_rgba(colour) for colour in (FOR, AGAINST, PALE)
@@ -35,7 +37,8 @@ def test_effects_have_their_signs_and_doubts(pyplot, drawn):
 
 def test_what_the_paper_reads(pyplot, drawn):
     ax = plot_paper_reading(PaperReading(WORDS, {}, 10))
-    assert [bar.get_width() for bar in ax.patches] == [1.5] and ax.get_xlabel() == "|m|"
+    bars: Any = ax.patches
+    assert [bar.get_width() for bar in bars] == [1.5] and ax.get_xlabel() == "|m|"
     drawn(ax)
     assert len(plot_paper_reading(WORDS).patches) == 1
     with pytest.raises(ValueError, match="no words to draw"):
