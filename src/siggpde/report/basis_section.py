@@ -66,7 +66,7 @@ def _by_class(content: Content, found: Importances) -> list[Markup]:
     if not found.classes:
         return []
     goal = f"a larger {content.data.target}" if content.fitted.labels is None else None
-    kinds = [("channels", "Channel by channel"), ("regions", "Stretch by stretch")]
+    kinds = [("channels", "Channels"), ("regions", "Stretches of time")]
     kinds = [(kind, title) for kind, title in kinds if 1 < len(getattr(found.classes[0], kind)) <= _MOST_CLASSES]
     if goal is not None or len(found.classes) == 2:
         one = found.classes[-1]
@@ -77,7 +77,7 @@ def _by_class(content: Content, found: Importances) -> list[Markup]:
     shown = []
     for kind, title in kinds:
         told = caption(
-            f"Class by class: {title.split()[0].lower()}s. ",
+            f"Class by class: {title.lower()}. ",
             "Blue speaks for the class of the row where its series differ from the others, orange against it; white "
             f"could be either.{some}",
         )
