@@ -67,7 +67,7 @@ def _header(content: Content, found: dict[str, Interval], sections: list[tuple[s
 def _lead(content: Content) -> str:
     target, fitted = content.data.target, content.fitted
     kind = "the class" if fitted.labels is not None else "a number"
-    what = kind if target in ("class", "number") else f"{target}"
+    what = kind if target in ("class", "number") else f"“{target}”"
     judged = content.judgement
     if judged is None:
         return f"A model that predicts {what} of a time series, with its uncertainty, on {len(content.data):,} series."
@@ -94,7 +94,7 @@ def _tiles(content: Content, found: dict[str, Interval]) -> list[Markup]:
             _tile(percent(found["coverage"].value), "of 90 % intervals hold", interval(found["coverage"], True)),
         ]
     if content.newness is not None:
-        tiles.append(_tile(f"{content.newness.alarms:,}", "unlike all training series", f"of {len(content.data):,}"))
+        tiles.append(_tile(f"{content.newness.alarms:,}", "unlike the training series", f"of {len(content.data):,}"))
     tiles.append(_tile(f"{content.fitted.series:,}", "training series", _members(content)))
     return tiles
 

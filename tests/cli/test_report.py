@@ -1,0 +1,53 @@
+"""`siggpde report`, and `--report` of fit and evaluate, on models that were fitted by the command line."""
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from helpers.cli_data import FAST, LONG, long_table, run, write
+from helpers.report_pages import SECTIONS, parsed
+
+QUICK = ("--explained", "0")
+
+
+def test_a_page_about_a_model_and_a_file(models: Path, tmp_path: Path):
+    page = tmp_path / "page.html"
+    result = run("report", models / "kinds", models / "test.csv", "--output", page, *QUICK)
+    assert result.exit_code == 0, result.output
+    found = parsed(page)
+    assert found.sections == SECTIONS and "kinds on test" in found.text and "[red]" in found.text
+    assert "siggpde report kinds test.csv --output page.html --explained 0" in found.text
+    assert str(tmp_path) not in found.html and str(models) not in found.html
+    again = run("report", models / "kinds", models / "test.csv", "--output", page, *QUICK)
+    assert again.exit_code == 2 and "--force overwrites it" in again.stderr
+    assert run("report", models / "kinds", models / "test.csv", "--output", tmp_path / "page.txt").exit_code == 2
+
+
+@pytest.mark.slow
+def test_a_page_without_labels_and_one_of_groups(models: Path, tmp_path: Path):
+    table = pl.read_csv(models / "test.csv")
+    bare = write(table.drop("kind"), tmp_path / "bare.csv")
+    page = tmp_path / "page.html"
+    result = run("report", models / "kinds", bare, "--no-labels", "--output", page, *QUICK)
+    assert result.exit_code == 0, result.output
+    assert "no true answers" in parsed(page).text
+    grouped = table.with_columns(ward=pl.col("who").str.slice(1).cast(int) % 3)
+    path = write(grouped, tmp_path / "grouped.csv")
+    result = run("report", models / "kinds", path, "--groups", "ward", "--output", page, "--force", *QUICK)
+    assert result.exit_code == 0, result.output
+    assert "Group by group" in parsed(page).text
+
+
+def test_fit_and_evaluate_write_pages(tmp_path: Path):
+    train, page = write(long_table(30), tmp_path / "train.csv"), tmp_path / "fit.html"
+    fit = ("fit", train, "--output", tmp_path / "m", "--target", "kind", *LONG, *FAST)
+    page.write_text("precious")
+    assert run(*fit, "--report", page).exit_code == 2 and not (tmp_path / "m").exists()
+    page.unlink()
+    result = run(*fit, "--report", page)
+    assert result.exit_code == 0, result.output
+    assert "Judged on left-out training series" in parsed(page).text
+    test, page = write(long_table(9, seed=1), tmp_path / "test.csv"), tmp_path / "evaluate.html"
+    result = run("evaluate", tmp_path / "m", test, "--report", page)
+    assert result.exit_code == 0 and "Judged on new series" in parsed(page).text
