@@ -18,6 +18,7 @@ from siggpde.report.wording import counted, listed, number, percent, short, span
 _TILE = 3.0  # inches
 _ROWS = 3  # channels of a tile
 _MOST_BARS = 30
+_ROUNDING = 1e-5  # levels so far below the spread are those of standardised series
 
 
 def data_section(content: Content) -> Markup:
@@ -67,8 +68,9 @@ def _rows(data: Data) -> list[tuple[Any, Any]]:
     if data.groups is not None:
         rows.append(("groups", f"{len(set(data.groups)):,}"))
     for index, name in enumerate(data.channels[:_ROWS]):
-        level, spread = np.nanmean(data.levels[:, index]), np.nanmean(data.spreads[:, index])
-        rows.append((f"{short(name, 30)}, typically", f"{number(float(level))} ± {number(float(spread))}"))
+        level, spread = float(np.nanmean(data.levels[:, index])), float(np.nanmean(data.spreads[:, index]))
+        about = "0" if abs(level) < _ROUNDING * spread else number(level)
+        rows.append((f"{short(name, 30)}, typically", f"{about} ± {number(spread)}"))
     return rows
 
 

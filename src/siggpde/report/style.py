@@ -87,6 +87,7 @@ footer { margin-top: 3rem; padding-top: 1rem; border-top: 1px solid var(--line);
 @media (max-width: 52rem) { .case { grid-template-columns: minmax(0, 1fr); } }
 @media (max-width: 30rem) {
   body { padding: 0 0.9rem 3rem; font-size: 15px; }
+  .table td:not(.n):last-child { min-width: 15rem; }
   figure { padding: 0.7rem; } header { padding-top: 1.5rem; } .scores { grid-template-columns: 1fr 1fr; gap: 0.5rem; }
   .score { padding: 0.6rem 0.7rem; } .score b { font-size: 1.35rem; }
 }
@@ -95,7 +96,8 @@ footer { margin-top: 3rem; padding-top: 1rem; border-top: 1px solid var(--line);
   body { max-width: none; padding: 0; background: #fff; font-size: 10.5pt; }
   nav { display: none; } a { color: inherit; }
   h2, h3 { break-after: avoid; } figure, .score, .case, tr, .warn, .note { break-inside: avoid; }
-  .figures { columns: 2; } .table, pre { overflow: visible; } pre { white-space: pre-wrap; }
+  .figures { columns: 2; } .tiles { grid-template-columns: repeat(4, 1fr); }
+  .case { grid-template-columns: minmax(0, 3fr) minmax(0, 2fr); } .table, pre { overflow: visible; } pre { white-space: pre-wrap; }
   figure, .score, .card { box-shadow: none; } h2 { margin-top: 1.6rem; }
 }
 """
