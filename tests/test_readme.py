@@ -7,12 +7,14 @@ import pytest
 from helpers.pages import all_blocks, run_bash, run_python
 
 README = Path(__file__).parents[1] / "README.md"
+START = README.parent / "docs" / "index.md"
 PICTURE = README.parent / "docs" / "readme.png"
 
 
 def test_examples_run_a_second_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     code = [block for block in all_blocks(README.read_text(encoding="utf-8")) if block.language == "python"]
+    assert len(code) >= 3
     for _ in range(2):
         namespace: dict[str, object] = {"__name__": "__main__"}
         for block in code:
@@ -25,6 +27,13 @@ def test_the_first_screen_has_both_commands_and_a_small_picture():
     start = text[: text.index("\n## ")]
     assert "make quickstart" in start and "make test" in start and "docs/readme.png" in start
     assert 0 < PICTURE.stat().st_size < 150_000
+
+
+def test_the_manual_starts_with_the_same_code():
+    code, start = (
+        [block.code for block in all_blocks(page.read_text(encoding="utf-8"))][:3] for page in (README, START)
+    )
+    assert code == start and len(code) == 3
 
 
 @pytest.mark.slow
