@@ -55,8 +55,8 @@ def series(model: SigGPClassifier, data: Any) -> None:
     x = np.asarray(data.X_test[1], dtype=np.float64)
     (why,) = model.explain(x[None])
     changed = model.counterfactual(x)
-    for name, width in (("series", WIDTH), ("series_wide", 2 * WIDTH)):
-        figure = Figure(figsize=(width, 1.1 * WIDTH), layout="constrained")
+    for name, width, height in (("series", WIDTH, 1.1 * WIDTH), ("series_wide", 2 * WIDTH, 1.45 * WIDTH)):
+        figure = Figure(figsize=(width, height), layout="constrained")
         plots.plot_explanation(why, x, figure.subplots(len(x), sharex=True), counterfactual=changed)
         save(figure, name)
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from siggpde.plots.axes import finish, letters, require_matplotlib, with_unit
+from siggpde.plots.axes import finish, height, letters, require_matplotlib, with_unit
 from siggpde.plots.inputs import matrix, vector
 from siggpde.plots.palette import INK, PALE, signed_colours
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _PALEST = 0.3  # the share of its colour that a line keeps at least
 _COLUMN = 1.05  # inches of height for a channel
+_LETTERS = 0.12  # inches of height a channel for each point of the letters: less has room for two ticks
 _CHANGED = 1e-9  # of the range of a channel: less is no change
 
 
@@ -82,7 +83,7 @@ def plot_series(
     for ax, channel in zip(drawn, shown, strict=True):
         _channel(ax, data, channel, colours)
         ax.set_title(with_unit(names[channel], given[channel]), loc="left", size=letters(ax), pad=2)
-        ax.locator_params(axis="y", nbins=3)
+        ax.locator_params(axis="y", nbins=3 if height(ax) > _LETTERS * letters(ax) else 2)
         ax.margins(x=0.01)
         finish(ax)
         ax.tick_params(labelbottom=ax is drawn[-1])
