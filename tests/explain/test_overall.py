@@ -42,6 +42,15 @@ def test_the_planted_channel_region_and_class(found):
     json.dumps(importances.to_dict())
 
 
+def test_of_few_series_words_stay_apart(found):
+    model, _ = found
+    X, _ = series(40, 1)
+    assert any(each.others for each in model.importance(X, 5).words)
+    assert not any(each.others for each in model.importance(X[:6], 5).words)
+    (only,) = model.importance(X[::2], 2).classes  # all of one class: the mean over them
+    assert only.label == "bump" and only.series == 20 and max(only.channels, key=lambda c: c.effect).name == "cause"
+
+
 def test_against_the_true_labels_the_sign_turns(found):
     model, _ = found
     X, y = series(40, 1)

@@ -24,6 +24,9 @@ SAME = 0.9
 CANDIDATES = 150
 """Of more terms, so many of the largest are looked at."""
 
+FEWEST = 10
+"""Series over which terms are compared, at least."""
+
 _VARIES = 1e-9  # of the largest spread: terms of less are constant but for rounding
 
 

@@ -8,14 +8,14 @@ import torch
 from torch import Tensor
 
 from siggpde.ensemble.committee import Committee
-from siggpde.explain.grouping import CANDIDATES, group_name, grouped
+from siggpde.explain.grouping import CANDIDATES, FEWEST, group_name, grouped
 from siggpde.explain.predictions import evenly_spaced
 from siggpde.explain.results import Contribution
 from siggpde.explain.vocabulary import Vocabulary
 from siggpde.explain.word_terms import explained_weights, word_features
 from siggpde.paths import SeriesBatch
 
-_REFERENCES, _FEWEST = 100, 10
+_REFERENCES = 100
 
 
 def merged(terms: Sequence[Contribution], groups: Sequence[Sequence[int]]) -> list[Contribution]:
@@ -33,7 +33,7 @@ def merged(terms: Sequence[Contribution], groups: Sequence[Sequence[int]]) -> li
 
 def word_references(committee: Committee, batch: SeriesBatch) -> list[Tensor] | None:
     """The words (r, M) of every member at up to 100 series of the batch; None of fewer than ten."""
-    if len(batch) < _FEWEST:
+    if len(batch) < FEWEST:
         return None
     few = evenly_spaced(batch, _REFERENCES)
     return [word_features(member.model, member.paths(few)) for member in committee.members]

@@ -30,7 +30,7 @@ from siggpde.explain.contrasts import contrasts_of, spread_over
 from siggpde.explain.cut_effects import cut_effects
 from siggpde.explain.cut_series import Cut, cut_channels, cut_regions
 from siggpde.explain.effects import ClassEffects, Effect, Letters, effects_of, largest_first
-from siggpde.explain.grouping import CANDIDATES, group_name, grouped
+from siggpde.explain.grouping import CANDIDATES, FEWEST, group_name, grouped
 from siggpde.explain.importance import feature_importance
 from siggpde.explain.posterior import Gaussian
 from siggpde.explain.predictions import AnyCommittee, check_inputs, checked_labels, classes_of
@@ -183,10 +183,13 @@ def _cut_effects(
 
 
 def _groups(terms: Tensor) -> list[list[int]]:
-    """The groups of the words with the largest spread, of terms (classes, n, words)."""
+    """The groups of the words with the largest spread, of terms (classes, n, words); each by itself where there are
+    fewer than ten series, which say little of what moves together."""
     spread = (terms - terms.mean(1, keepdim=True)).square().mean(1).sum(0).sqrt()
     chosen = spread.argsort(descending=True, stable=True)[:CANDIDATES]
     chosen = chosen[spread[chosen] > 0]
+    if terms.shape[1] < FEWEST:
+        return [[word] for word in chosen.tolist()]
     centred = terms[:, :, chosen] - terms[:, :, chosen].mean(1, keepdim=True)
     return [[int(chosen[number]) for number in group] for group in grouped(centred.flatten(0, 1))]
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from siggpde.ensemble.of_views import OfViews
 from siggpde.ensemble.weight_space import WeightCommittee
-from siggpde.explain.grouping import grouped
+from siggpde.explain.grouping import FEWEST, grouped
 from siggpde.explain.predictions import evenly_spaced
 from siggpde.explain.view_terms import ViewTerms
 from siggpde.explain.word_table import Words
@@ -21,7 +21,6 @@ from siggpde.paths import SeriesBatch
 from siggpde.views.base import parts_of
 
 REFERENCES = 100
-FEWEST = 10
 _NUMBERS = 2**24  # of all features of the reference series
 
 
