@@ -56,12 +56,14 @@ class AveragedMembers(ABC):
     """Members and their weights (K,), which sum to 1; `link` for classes, `recalibration` for numbers.
 
     With `novelty`, predictions of series that are unlike all training series tend to what is known without looking.
+    `tried` are the candidates of the fit, for people: name, loss of left-out series and weight, 0 for most.
     """
 
     weights: Tensor
     link: ClassLink | None
     recalibration: Recalibration | None
     novelty: Novelty | None
+    tried: Sequence[tuple[str, float, float]] = ()
 
     @property
     @abstractmethod

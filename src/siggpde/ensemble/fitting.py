@@ -98,6 +98,7 @@ def fit_view_committee(
         bar.start("comparing members", len(found))
         compared = min(count, COMPARED)
         results = _compare(found, rows, own_targets, compared, bar)
+        tried: list[tuple[str, float, float]] = []
         if earlier is None:
             seconds = row_seconds(blocks, landmarks, shard.ranks.broadcast(lambda: measured))
             weigh = partial(_weights, found, seconds=seconds, settings=settings, total=shard.total, landmarks=count)
@@ -106,6 +107,9 @@ def fit_view_committee(
             if compared == shard.total:
                 folds = nested_folds([left_out for _, left_out in results], own_targets, weigh)
             _report(found, results, weights)
+            scores = (left_out.score for _, left_out in results)
+            names = (recipe.name for recipe in found)
+            tried = list(zip(names, scores, weights.tolist(), strict=True))
         else:
             weights = earlier["weights"].to(batch.values.device)
             folds = None if earlier["folds"] is None else [Fold(**state) for state in earlier["folds"]]
@@ -141,10 +145,12 @@ def fit_view_committee(
     facts = (
         None if batch.facts is None else shard.all_gather(known, batch.facts[shard.local_index(shard.select(known))])
     )
+    committee.tried = tried
     if settings.keep_series:
         _remember(committee, left_out, tuned, facts, exact=complete)
         return calibrated(committee, folds, tuned)
     reduced, more = without_series(committee, complete=complete)
+    reduced.tried = tried
     missing = committee.weights @ torch.stack(more)
     folds = [
         replace(fold, variances=fold.variances + (missing[fold.rows] if complete else missing.mean())) for fold in folds

@@ -68,6 +68,7 @@ class SeriesEstimator(Insight, Showing):
     n_groups_: int | None
     seconds_: float
     summary_: dict[str, Any]
+    tried_: tuple[list[Any], ...]
 
     def _train(
         self,
@@ -107,7 +108,9 @@ class SeriesEstimator(Insight, Showing):
             attributes["committee_"] = self._fit_method()(
                 batch.to(device), y.to(device), classes, settings, beside.to(device), shard
             )
+        tried = getattr(attributes["committee_"], "tried", ())
         return attributes | {
+            "tried_": tuple(list(each) for each in tried),
             "preparation_": preparation,
             "n_series_": len(y),
             "n_groups_": None if beside.groups is None else int(beside.groups.max()) + 1,

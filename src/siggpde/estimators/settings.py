@@ -28,6 +28,7 @@ STORED_ATTRIBUTES = (
     "n_features_in_",
     "seconds_",
     "summary_",
+    "tried_",
     "reading_",
     "target_shift_",
     "target_scale_",

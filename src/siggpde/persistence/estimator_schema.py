@@ -82,6 +82,7 @@ _FACTS: dict[str, Schema] = {
     "n_features_in_": Absent(Integer(1)),
     "seconds_": Absent(Number(0)),
     "summary_": Absent(MapOf(Plain())),
+    "tried_": Absent(ListOf(Items((Text(), Number(), Number(0, 1))), most=10**4)),
     "reading_": Absent(Maybe(Plain())),
 }
 _NUMBERS: dict[str, Schema] = {"target_shift_": Number(-RAW, RAW), "target_scale_": Number(high=RAW, above=0)}
