@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from helpers.pages import all_blocks, run_bash, run_python
+from siggpde.datasets import load_pendigits
 
 README = Path(__file__).parents[1] / "README.md"
 START = README.parent / "docs" / "index.md"
@@ -38,9 +40,15 @@ def test_the_manual_starts_with_the_same_code():
 
 @pytest.mark.slow
 def test_commands_run_a_second_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """With a few of the digits in a file, which is as the data set of that name."""
     monkeypatch.chdir(tmp_path)
+    digits = load_pendigits()
+    train = {"X_train": digits.X_train[:200], "y_train": digits.y_train[:200]}
+    np.savez("few.npz", **train, X_test=digits.X_test[:100], y_test=digits.y_test[:100])
     shell = [block for block in all_blocks(README.read_text(encoding="utf-8")) if block.language == "bash"]
     (block,) = [block for block in shell if block.code.startswith("siggpde fit ")]
-    first = run_bash(block.code, "README.md", block.line)
-    run_bash(block.code, "README.md", block.line)
+    assert block.code.count(" pendigits ") + block.code.count(" pendigits\n") == 5
+    code = block.code.replace("pendigits", "few.npz")
+    first = run_bash(code, "README.md", block.line)
+    run_bash(code, "README.md", block.line)
     assert "accuracy" in first and "<img" in (tmp_path / "report.html").read_text(encoding="utf-8")
