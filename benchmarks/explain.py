@@ -56,7 +56,8 @@ class Case:
         return (logits[:, self.pair[0]] - logits[:, self.pair[1]]).numpy()
 
     def score(self, contributions: np.ndarray) -> float:
-        return deletion_curve(self, contributions.ravel()).area
+        values, area = deletion_curve(self, contributions.ravel())
+        return (area - values[-1]) / (values[0] - values[-1])
 
     def kernel_shap(self, samples: int) -> np.ndarray:
         import shap  # noqa: PLC0415 - a peer of this benchmark alone

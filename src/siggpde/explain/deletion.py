@@ -1,9 +1,8 @@
-r"""Deletion and insertion curves: whether an explanation points to what a prediction rests on.
+"""Deletion and insertion curves: whether an explanation points to what a prediction rests on.
 
-Pieces are cut out, those with the largest contributions first, and f is computed after each. With :math:`f_0` of the
-whole and :math:`f_P` of nothing, the curve is :math:`(f_k - f_P) / (f_0 - f_P)`, from 1 to 0. Of a good explanation it
-falls at once: the area below it is small. An insertion curve puts the same pieces back, the largest first, from nothing
-on: it rises at once, and its area is large.
+Pieces are cut out, those with the largest contributions first, and f is computed after each. Of a good explanation it
+falls at once: the area below the curve is small. An insertion curve puts the same pieces back, the largest first, from
+nothing on: it rises at once, and its area is large. All explanations of one series have curves with the same ends.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from numpy.typing import ArrayLike
 
 
 class Curve(NamedTuple):
-    """The `values` (pieces + 1,) of f after 0, 1, .. pieces, at 1 for the whole and 0 for nothing, and the `area`."""
+    """The `values` (pieces + 1,) of f after 0, 1, .. pieces, and the `area` below them, their width being 1."""
 
     values: np.ndarray
     area: float
@@ -31,9 +30,9 @@ def deletion_curve(f: Callable[[np.ndarray], ArrayLike], contributions: ArrayLik
     Examples:
         >>> weights = np.array([3.0, 1.0, 0.0, 0.0])
         >>> deletion_curve(lambda masks: masks @ weights, weights).values.tolist()
-        [1.0, 0.25, 0.0, 0.0, 0.0]
-        >>> round(deletion_curve(lambda masks: masks @ weights, weights, insertion=True).area, 3)
-        0.812
+        [4.0, 1.0, 0.0, 0.0, 0.0]
+        >>> deletion_curve(lambda masks: masks @ weights, weights, insertion=True).area
+        3.25
     """
     given = np.asarray(contributions, dtype=float)
     if given.ndim != 1 or not len(given) or not np.isfinite(given).all():
@@ -42,9 +41,5 @@ def deletion_curve(f: Callable[[np.ndarray], ArrayLike], contributions: ArrayLik
     rank = np.empty(len(order), dtype=int)
     rank[order] = np.arange(len(order))
     steps = np.arange(len(order) + 1)[:, None]
-    found = np.asarray(f(rank < steps if insertion else rank >= steps), dtype=float)
-    whole, nothing = (found[-1], found[0]) if insertion else (found[0], found[-1])
-    if whole == nothing:
-        raise ValueError("f is the same for the whole series and for nothing of it; there is nothing to explain")
-    values = (found - nothing) / (whole - nothing)
+    values = np.asarray(f(rank < steps if insertion else rank >= steps), dtype=float)
     return Curve(values, float(((values[1:] + values[:-1]) / 2).mean()))
