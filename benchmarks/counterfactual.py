@@ -1,7 +1,7 @@
 """Counterfactuals beside the nearest unlike neighbour: `SIGGPDE_DATA=folder python benchmarks/counterfactual.py`.
 
-For test series of each data set, the counterfactual of the runner-up and, as the plain alternative, the nearest training
-series of that class in place of the whole series. Columns, medians over the series unless said otherwise:
+For test series of each data set, the counterfactual of the runner-up and, as the plain alternative, the nearest
+training series of that class in place of the whole series. Columns, medians over the series unless said otherwise:
 
 - valid: the share that the model predicts as the target, asked anew; of the neighbours too.
 - plausible: the share with a p-value of novelty above 0.05 (of the series themselves: `as they are`).
