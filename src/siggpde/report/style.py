@@ -97,7 +97,8 @@ footer { margin-top: 3rem; padding-top: 1rem; border-top: 1px solid var(--line);
   nav { display: none; } a { color: inherit; }
   h2, h3 { break-after: avoid; } figure, .score, .case, tr, .warn, .note { break-inside: avoid; }
   .figures { columns: 2; } .tiles { grid-template-columns: repeat(4, 1fr); }
-  .case { grid-template-columns: minmax(0, 3fr) minmax(0, 2fr); } .table, pre { overflow: visible; } pre { white-space: pre-wrap; }
+  .case { grid-template-columns: minmax(0, 3fr) minmax(0, 2fr); }
+  .table, pre { overflow: visible; } pre { white-space: pre-wrap; }
   figure, .score, .card { box-shadow: none; } h2 { margin-top: 1.6rem; }
 }
 """
