@@ -5,8 +5,9 @@
 
 Both explain the same function, the difference of the logits of the predicted class and the runner-up, by the same
 pieces (10 segments of every channel), which are cut out in the same way. The deletion score of an explanation is the
-area below the curve of that difference as pieces are cut out, those with the largest contributions first, from 1 (the
-whole series) to 0 (nothing of it): small is good. KernelSHAP is asked for more and more evaluations, until its mean
+area below the curve of that difference, in logits, as pieces are cut out, those with the largest contributions first:
+small is good. (It is not divided by the difference between its ends: where the ordinary series has the larger one, that
+would turn the curve upside down.) KernelSHAP is asked for more and more evaluations, until its mean
 score is that of ours with the fewest permutations, or better; the figure is the CPU time of one over that of the other,
 resampled over the series. KernelSHAP gets its function in batches, all pieces in its regression (`l1_reg=0`, with which
 it scores best), and the latents of the committee, without probabilities.
@@ -56,8 +57,7 @@ class Case:
         return (logits[:, self.pair[0]] - logits[:, self.pair[1]]).numpy()
 
     def score(self, contributions: np.ndarray) -> float:
-        values, area = deletion_curve(self, contributions.ravel())
-        return (area - values[-1]) / (values[0] - values[-1])
+        return deletion_curve(self, contributions.ravel()).area
 
     def kernel_shap(self, samples: int) -> np.ndarray:
         import shap  # noqa: PLC0415 - a peer of this benchmark alone
@@ -76,8 +76,8 @@ def contributions(cases: list[Case], batch: SeriesBatch, permutations: int) -> l
     found = []
     for row, case in enumerate(cases):
         ends = Ends(latents[:, row], reference, begins, torch.zeros(1, dtype=torch.int64))
-        settings = WalkSettings(SEGMENTS, permutations)
-        walked = walk(committee, case.one, ends, settings, plans, uncertain=False)
+        settings = WalkSettings(SEGMENTS, permutations, uncertainty=False)
+        walked = walk(committee, case.one, ends, settings, plans)
         credits = averaged(committee, walked.credits).mean(0)
         found.append((credits[..., case.pair[0]] - credits[..., case.pair[1]]).numpy())
     return found

@@ -195,3 +195,16 @@ def test_memory_is_bounded_by_channels_at_a_time(monkeypatch: pytest.MonkeyPatch
     (parts,) = contributions(committee, batch[:1], 3)
     assert parts.std == pytest.approx(whole.std, rel=1e-3)
     assert [each.std for each in parts.main] == pytest.approx([each.std for each in whole.main], rel=1e-3)
+
+
+def test_without_uncertainty_contributions_are_the_same():
+    batch = batch_of(12, 20)
+    committee = view_committee_of(batch, ends(batch))
+    (whole,), (fast,) = (
+        contributions(committee, batch[:1], None, settings=WalkSettings(4, 4, uncertainty=known))
+        for known in (True, False)
+    )
+    assert whole.std is not None and fast.std is None and fast.contrast_std is None
+    assert np.array_equal(whole.values, fast.values) and np.array_equal(whole.sampling_error, fast.sampling_error)
+    assert fast.main and all(each.std is None and "±" not in str(each) for each in fast.main)
+    assert fast.in_units(2.0, 1.0).main[0].value == 2 * fast.main[0].value and "std" in fast.to_dict()

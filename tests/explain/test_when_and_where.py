@@ -233,4 +233,6 @@ def test_sentences_tell_channels_that_do_the_same_together():
     assert told.sentence == "x and y rise while w is high, then z falls, points 0 to 15"
     assert replace(told, timed=True).sentence == "x and y rise while w is high, then z falls, 0 to 15"
     assert replace(told, main=main[4:]).sentence == ""
+    again = [Stretch("z", 17, 18, "falls", 0.4, 0.1, 0.1), *main[:2]]
+    assert replace(told, main=again).sentence == "x rises, then z falls, points 0 to 18"
     assert str(main[0]) == "z falls, 12 to 15: +0.5 ± 0.1"

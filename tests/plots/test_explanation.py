@@ -88,6 +88,11 @@ def test_the_std_of_the_posterior_comes_before_the_sampling_error(explained, pyp
     assert colours[1] > 0.5 and colours[1] >= colours[0]
 
 
+def test_explanations_without_uncertainty_are_drawn(fitted, pyplot):
+    (fast,) = fitted.explain(X[:1], segments=4, permutations=4, uncertainty=False)
+    assert len(plot_explanation(fast, X[0])) == len(X[0])
+
+
 def test_what_cannot_be_drawn_is_refused(fitted, explained, pyplot):
     with pytest.raises(ValueError, match="no segments to draw"):
         plot_explanation(fitted.explain(X[:1], segments=0)[0], X[0])

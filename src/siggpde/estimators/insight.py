@@ -78,6 +78,7 @@ class Insight:
         *,
         segments: int = 10,
         permutations: int | None = None,
+        uncertainty: bool = True,
         random_state: int = 0,
     ) -> list[SeriesExplanation]:
         """Why each of the series X is predicted as it is (`siggpde.explain.explain_series`), and when and where the
@@ -87,11 +88,12 @@ class Insight:
         `background`, some training series, words and segments contribute by their difference from the mean over these.
         `segments` is the number of segments in time; 0 leaves them out, which is much faster for many series:
         contributions of segments and channels take about 500 predictions for every series. They are averages over
-        `permutations` (`siggpde.explain.walks`), drawn with `random_state`.
+        `permutations` (`siggpde.explain.walks`), drawn with `random_state`. Without `uncertainty` their standard
+        deviations under the posterior are left out, which take most of the time where permutations are few.
         """
         from siggpde.explain import WalkSettings, explain_series  # noqa: PLC0415 - predictions need none
 
-        walks = WalkSettings(segments, permutations, random_state) if segments != 0 else None
+        walks = WalkSettings(segments, permutations, random_state, uncertainty) if segments != 0 else None
         batch = self._batch(X)
         reference = None if background is None else self._batch(background)
         with self._threads(batch):

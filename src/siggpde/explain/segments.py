@@ -17,7 +17,7 @@ class Stretch:
 
     `start` and `end` are the first and the last point, or their time stamps; `does` says what the channel does there,
     such as "rises". `value` is the sum of the contributions, `error` its sampling error, and `std` its standard
-    deviation under the posterior.
+    deviation under the posterior, None where that was not asked for.
     """
 
     channel: str
@@ -26,10 +26,11 @@ class Stretch:
     does: str
     value: float
     error: float
-    std: float
+    std: float | None
 
     def __str__(self) -> str:
-        return f"{self.channel} {self.does}, {when(self.start, self.end)}: {self.value:+.3g} ± {self.std:.2g}"
+        doubt = "" if self.std is None else f" ± {self.std:.2g}"
+        return f"{self.channel} {self.does}, {when(self.start, self.end)}: {self.value:+.3g}{doubt}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +45,8 @@ class SegmentContributions:
     - `sampling_error`: standard errors of the values, as far as more permutations would change them; how uncertain the
       posterior itself is does not count in it.
     - `std`: the standard deviations of the values under the posterior: how far the model itself is unsure of them, and
-      how far its members disagree. More training series make them smaller, more permutations do not.
+      how far its members disagree. More training series make them smaller, more permutations do not. None, as
+      `contrast_std` is, without `uncertainty`.
     - `contrast` (segments, channels), `contrast_error`, `contrast_std`: the same of the predicted class minus the
       runner-up, or of the number.
     - `main`: the stretches that matter most to the contrast, largest first.
@@ -57,10 +59,10 @@ class SegmentContributions:
     ends: np.ndarray
     values: np.ndarray
     sampling_error: np.ndarray
-    std: np.ndarray
+    std: np.ndarray | None
     contrast: np.ndarray
     contrast_error: np.ndarray
-    contrast_std: np.ndarray
+    contrast_std: np.ndarray | None
     latents: np.ndarray
     baseline: np.ndarray
     permutations: int
@@ -71,7 +73,8 @@ class SegmentContributions:
     def sentence(self) -> str:
         """What speaks for the prediction, in the order of time: "x rises, then y falls, 0.8 to 1.4".
 
-        Channels that do the same at the same time are told together: "x and y rise, points 10 to 29".
+        Channels that do the same at the same time are told together: "x and y rise, points 10 to 29"; what goes on
+        after a pause is told once.
         """
         told = sorted((each for each in self.main if each.value > 0), key=lambda each: (each.start, each.end))
         if not told:
@@ -84,6 +87,7 @@ class SegmentContributions:
             else:
                 groups.append([each])
         text = _said(groups[0])
+        groups = [own for before, own in itertools.pairwise([[], *groups]) if not before or _said(before) != _said(own)]
         for before, own in itertools.pairwise(groups):
             at_once = own[0].start < max(each.end for each in before)
             text += f"{' while' if at_once else ', then'} {_said(own)}"
@@ -104,9 +108,14 @@ class SegmentContributions:
 
     def in_units(self, scale: float, shift: float) -> SegmentContributions:
         """Those of the number shift + scale * y, from these of y."""
-        scaled = {name: scale * getattr(self, name) for name in _SCALED}
+        scaled = {name: scale * own for name in _SCALED if (own := getattr(self, name)) is not None}
         main = [
-            replace(each, value=scale * each.value, error=scale * each.error, std=scale * each.std)
+            replace(
+                each,
+                value=scale * each.value,
+                error=scale * each.error,
+                std=None if each.std is None else scale * each.std,
+            )
             for each in self.main
         ]
         ends = {name: shift + scale * getattr(self, name) for name in ("latents", "baseline")}

@@ -40,11 +40,13 @@ _LARGEST_SUMS = 2**26  # numbers of summed features
 
 @dataclass(frozen=True)
 class WalkSettings:
-    """At most so many `segments`; `permutations`, an even number, or None for about 500 predictions; their `seed`."""
+    """At most so many `segments`; `permutations`, an even number, or None for about 500 predictions; their `seed`; and
+    whether the `uncertainty` of the posterior is computed too."""
 
     segments: int = 10
     permutations: int | None = None
     seed: int = 0
+    uncertainty: bool = True
 
     def __post_init__(self) -> None:
         if self.segments < 1:
@@ -116,10 +118,8 @@ def walk(
     ends: Ends,
     settings: WalkSettings,
     plans: Plans,
-    *,
-    uncertain: bool = True,
 ) -> Walked:
-    """The credits, and with `uncertain` what their variances are made of."""
+    """The credits, and with uncertainty what their variances are made of."""
     length, channels = one.values.shape[1:]
     of_point = segments_of(length, settings.segments, one.values.device)
     segments = int(of_point[-1]) + 1
@@ -131,7 +131,8 @@ def walk(
     ranks = orders.argsort(dim=1)
     nodes = Nodes(one, ends.references, used.flatten(), ranks, of_point)
     together = max(1, min(channels, _LARGEST_SUMS // (segments * max(1, widths_of(committee)))))
-    sums, means = add_up(committee, nodes, pieces_of(segments, channels, range(together) if uncertain else ()), plans)
+    some = range(together) if settings.uncertainty else ()
+    sums, means = add_up(committee, nodes, pieces_of(segments, channels, some), plans)
     inner = as_logits(committee, means[:, : nodes.between]).unflatten(1, (len(ranks), -1))
     begun = ends.begins[:, used]
     whole = ends.latent[:, None, None].expand(-1, len(ranks), 1, -1)

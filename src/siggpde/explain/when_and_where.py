@@ -60,7 +60,9 @@ def segment_contributions(
         order = _contrast(averaged(committee, known[length]), pair).argsort(stable=True)
         ends = Ends(latents[:, row], references, known[length], order)
         walked = walk(committee, one, ends, settings, plans)
-        found.append(_contributions(committee, spreads, one, own, labels, pair, walked, ends, raw_length))
+        found.append(
+            _contributions(committee, spreads, one, own, labels, pair, walked, ends, raw_length, settings.uncertainty)
+        )
     return found
 
 
@@ -83,6 +85,7 @@ def _contributions(
     walked: Walked,
     ends: Ends,
     raw_length: int,
+    uncertainty: bool,
 ) -> SegmentContributions:
     all_credits, begun, begins = (averaged(committee, each) for each in (walked.credits, walked.begun, ends.begins))
     count, segments = all_credits.shape[:2]
@@ -96,9 +99,10 @@ def _contributions(
     of_point = segments_of(one.values.shape[1], segments, one.values.device)
     starts, stops = _limits(one, of_point, raw_length)
     runs = main_runs(contrast, _TOLD)
-    spread = posterior_spread(committee, walked, pair, runs)
+    spread = posterior_spread(committee, walked, pair, runs) if uncertainty else None
+    stds = [None] * len(runs) if spread is None else spread.runs.tolist()
     main = []
-    for (channel, first, last), std in zip(runs, spread.runs.tolist(), strict=True):
+    for (channel, first, last), std in zip(runs, stds, strict=True):
         run = slice(first, last + 1)
         inside = (of_point >= first) & (of_point <= last)
         values_there, ordinary = (each[inside, channel] for each in (one.values[0], ends.references.mean(0)))
@@ -120,10 +124,10 @@ def _contributions(
         ends=stops.cpu().numpy(),
         values=values.cpu().numpy(),
         sampling_error=error.cpu().numpy(),
-        std=spread.values.cpu().numpy(),
+        std=None if spread is None else spread.values.cpu().numpy(),
         contrast=contrast.cpu().numpy(),
         contrast_error=(credits.std(0) / count**0.5).cpu().numpy(),
-        contrast_std=spread.contrast.cpu().numpy(),
+        contrast_std=None if spread is None else spread.contrast.cpu().numpy(),
         latents=averaged(committee, ends.latent).cpu().numpy(),
         baseline=begins.mean(0).cpu().numpy(),
         permutations=2 * count,

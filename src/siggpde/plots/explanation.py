@@ -118,14 +118,15 @@ def _split(name: str, series: ArrayLike, time_channel: int | None) -> tuple[np.n
     return np.delete(array, time_channel, axis=0), array[time_channel]
 
 
-def _of_channels(segments: SegmentContributions, channels: int) -> tuple[np.ndarray, np.ndarray]:
-    """Contributions and standard deviations (channels, segments). What a mask of observed values contributes counts for
-    its channel."""
-    contrast, std = segments.contrast.T, segments.contrast_std.T
+def _of_channels(segments: SegmentContributions, channels: int) -> tuple[np.ndarray, np.ndarray | None]:
+    """Contributions and standard deviations, if there are any, (channels, segments). What a mask of observed values
+    contributes counts for its channel."""
+    contrast, std = segments.contrast.T, None if segments.contrast_std is None else segments.contrast_std.T
     if len(contrast) == channels:
         return contrast, std
     if len(contrast) == 2 * channels:
-        return contrast[:channels] + contrast[channels:], np.hypot(std[:channels], std[channels:])
+        both = None if std is None else np.hypot(std[:channels], std[channels:])
+        return contrast[:channels] + contrast[channels:], both
     raise ValueError(
         f"the explanation is of {len(contrast)} channels ({', '.join(segments.channels[:3])}, ..), but x has "
         f"{channels}; give the series as it was handed to explain, and its time_channel"

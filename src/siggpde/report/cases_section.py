@@ -127,7 +127,7 @@ def _drawing(case: Case, content: Content) -> Picture | None:
             edges,
             axes,
             times=place,
-            std=segments.contrast_std.T,
+            std=None if segments.contrast_std is None else segments.contrast_std.T,
             channels=names,
             label=label,
             most=count,

@@ -93,7 +93,7 @@ def word_importance(classifier: SigGPClassifier, x: np.ndarray, wet: np.ndarray,
 
 def channel_shares(classifier: SigGPClassifier, x: np.ndarray) -> dict[str, float]:
     """The share of time and of every channel in the importance, largest first."""
-    return {each.name: each.share for each in classifier.importance(x).channels}
+    return {each.name: each.share for each in classifier.importance(x).letters}
 
 
 def _log_ratio(probabilities: np.ndarray) -> np.ndarray:
