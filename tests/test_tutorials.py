@@ -98,3 +98,12 @@ def test_output_is_told_from_other_text():
 )
 def test_numbers_of_an_output_may_differ_a_little_and_words_may_not(printed: str, same: bool):
     assert (not differences("accuracy  0.95 of 320\n", printed)) == same
+
+
+def test_data_sets_that_are_nowhere_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Of every page, as on a machine without data: what comes with the package is there."""
+    monkeypatch.setenv("SIGGPDE_DATA", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    missing = {page.stem: missing_data(page.read_text(encoding="utf-8")) for page in PAGES}
+    assert missing["rain"] == ["JenaWeather2020", "JenaWeatherExtra"] and missing["gestures"] == ["UWaveGestureLibrary"]
+    assert not missing["own-csv"] and not missing["novelty"]
