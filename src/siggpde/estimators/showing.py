@@ -53,7 +53,12 @@ class Showing:
             force=force,
         )
 
-    def _repr_html_(self) -> str | None:
+    @property
+    def _repr_html_(self) -> Any:
+        """What notebooks call; a property, as scikit-learn's is."""
+        return self._html
+
+    def _html(self) -> str | None:
         """What notebooks show: scikit-learn's diagram before `fit`, after it a card of what was fitted on what."""
         if not hasattr(self, "committee_"):
             before = getattr(super(), "_repr_html_", None)
@@ -67,7 +72,7 @@ class Showing:
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         """The same, for notebooks that ask for several forms at once."""
         shown = {"text/plain": repr(self)}
-        html = self._repr_html_() if _display() == "diagram" else None
+        html = self._html() if _display() == "diagram" else None
         return shown if html is None else {**shown, "text/html": html}
 
 
