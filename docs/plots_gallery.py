@@ -33,8 +33,9 @@ def save(figure: Figure, name: str) -> None:
 
 def classes() -> None:
     data = load_dataset("UWaveGestureLibrary")
-    model = SigGPClassifier(channel_names=["x", "y", "z"]).fit(data.X_train, data.y_train)
-    y, p = data.y_test, model.predict_proba(data.X_test)
+    y_train, y = (np.array([label.removesuffix(".0") for label in labels]) for labels in (data.y_train, data.y_test))
+    model = SigGPClassifier(channel_names=["x", "y", "z"]).fit(data.X_train, y_train)
+    p = model.predict_proba(data.X_test)
     known, score = model.committee_.novelty, model.novelty(data.X_test, return_score=True)[1]
     walks = np.random.default_rng(0).normal(size=data.X_test.shape).cumsum(axis=2) / 8
     strange = model.novelty(walks, return_score=True)[1]
@@ -45,7 +46,7 @@ def classes() -> None:
     both = {"test": score, "random walks": strange}
     picture("novelty", lambda ax: plots.plot_novelty(both, known.left_out_scores, ax, limit=known.limit))
     latents = model.latent(data.X_test)[0]
-    picture("map", lambda ax: plots.plot_map(latents, y, ax, uncertain=p.max(axis=1) < 0.8), 0.9)
+    picture("map", lambda ax: plots.plot_map(latents, y, ax, uncertain=p.max(axis=1) < 0.8, name="gesture"), 0.9)
     picture("weights", lambda ax: plots.plot_weights(model.committee_, ax), 0.9)
     series(model, data)
 
