@@ -56,7 +56,8 @@ def term_effects(
         for word in group:
             rows_of_word.setdefault(word, []).append(row)
     scales = _scales(committee)
-    scale_names = sorted(dict.fromkeys(scales.values()), key=_scale_order)
+    of_kernels = [WHOLE] if words.kernels else []  # which see all of a series
+    scale_names = sorted({*scales.values(), *of_kernels}, key=_scale_order)
     view_names = list(dict.fromkeys(vocabulary.views.values()))
     side_of = torch.tensor(
         owners + [s for names in (scale_names, view_names) for s in range(sides) for _ in names], device=device
