@@ -45,6 +45,15 @@ def test_numbers_groups_lists_and_a_time_channel(walks):
     assert plain.loss == pytest.approx(math.log(single.target_scale_) - float(density.mean()), abs=0.2)  # but its tails
 
 
+def test_lists_are_read_as_by_fit(walks):
+    """One channel may be (n_timepoints,), and series nested lists."""
+    X, level = walks
+    settings = {**SETTINGS, "channel_names": None}
+    whole = SigGPClassifier(**settings).channel_selection(X[:, 1:2], level > 0)
+    assert SigGPClassifier(**settings).channel_selection(list(X[:, 1]), level > 0) == whole
+    assert SigGPClassifier(**settings).channel_selection(X[:, 1:2].tolist(), level > 0) == whole
+
+
 def test_errors_count_groups():
     losses = torch.tensor([1.0, 1.0, 3.0, 3.0]).double()
     assert _standard_error(losses, torch.arange(4)) == pytest.approx(2 / 4)
@@ -59,5 +68,16 @@ def test_what_cannot_be_selected(walks):
         SigGPClassifier().channel_selection(X, level > 0, fewest=4)
     with pytest.raises(ValueError, match="n_channels"):
         SigGPClassifier().channel_selection(X[:, 0], level > 0)
+    with pytest.raises(ValueError, match="fewest must be from 1"):
+        SigGPClassifier().channel_selection(X, level > 0, fewest=1.5)  # pyright: ignore[reportArgumentType]
+    for nothing in (X[:0], []):
+        with pytest.raises(ValueError, match="X is empty"):
+            SigGPClassifier().channel_selection(nothing, level[:0] > 0)
+    with pytest.raises(ValueError, match="2 channel_names, but the series of X have 3"):
+        SigGPClassifier(channel_names=["a", "b"]).channel_selection(X, level > 0)
+    with pytest.raises(ValueError, match="time_channel is 9, but the series of X have 3"):
+        SigGPClassifier(time_channel=9).channel_selection(X, level > 0)
+    with pytest.raises(ValueError, match="a time channel alone"):
+        SigGPClassifier(time_channel=0).channel_selection(X[:, :1], level > 0)
     with pytest.raises(ValueError, match="closed form"):
         SigGPClassifier(**{**SETTINGS, "likelihood": "softmax", "max_iter": 2}).channel_selection(X, level > 0)

@@ -81,12 +81,19 @@ def select_channels(
     if estimator.method == "paper" or estimator.spectrogram is not None:
         what = "method='paper' has no leave-one-out losses" if estimator.method == "paper" else "a spectrogram has bins"
         raise ValueError(f"{what}, so that its channels cannot be selected; take method='views' without a spectrogram")
+    X = _plain(X)
     count, time_channel = _channels(X), estimator.time_channel
+    if time_channel is not None and not -count <= time_channel < count:
+        raise ValueError(f"time_channel is {time_channel}, but the series of X have {count} channels; give one of them")
     clock = None if time_channel is None else time_channel % count
     kept = [number for number in range(count) if number != clock]
-    if not 1 <= fewest <= len(kept):
-        raise ValueError(f"fewest must be from 1 to the {len(kept)} channels of the series, got {fewest}")
+    if not kept:
+        raise ValueError("the series of X have a time channel alone; give at least one channel beside it")
+    if isinstance(fewest, bool) or not isinstance(fewest, int | np.integer) or not 1 <= fewest <= len(kept):
+        raise ValueError(f"fewest must be from 1 to the {len(kept)} channels of the series, got {fewest!r}")
     names = estimator.channel_names or [f"channel {number}" for number in range(count)]
+    if len(names) != count:
+        raise ValueError(f"there are {len(names)} channel_names, but the series of X have {count} channels; name each")
     some = np.arange(min(_LOOKED_AT, len(X))) * len(X) // min(_LOOKED_AT, len(X))
     steps: list[ChannelStep] = []
     first: Tensor | None = None
@@ -152,9 +159,19 @@ def _standard_error(losses: Tensor, groups: Tensor) -> float:
     return float(sums.square().sum().sqrt()) / len(losses)
 
 
+def _plain(X: Any) -> Any:
+    """X itself, or of a list the series as arrays or tensors (n_channels, n_timepoints)."""
+    if not isinstance(X, Sequence) or isinstance(X, str):
+        return X
+    arrays = [each if isinstance(each, Tensor) else np.asarray(each) for each in X]
+    return [each[None] if each.ndim == 1 else each for each in arrays]
+
+
 def _channels(X: Any) -> int:
-    if isinstance(X, Sequence) or getattr(X, "ndim", 0) == 3:
-        return int(np.shape(X[0])[0]) if np.ndim(X[0]) > 1 else 1
+    if isinstance(X, list | np.ndarray | Tensor) and len(X) == 0:
+        raise ValueError("X is empty: there are no series in it; give at least one")
+    if (isinstance(X, list) and all(each.ndim == 2 for each in X)) or getattr(X, "ndim", 0) == 3:
+        return int(X[0].shape[0])
     raise ValueError(
         "X must be an array (n_cases, n_channels, n_timepoints) or a list of arrays (n_channels, n_timepoints); "
         "of one channel there is nothing to select"
