@@ -56,6 +56,34 @@ def test_series_of_other_sizes_are_explained(classifier):
     assert [each.label for each in classifier.explain(series)] == classifier.predict(series).tolist()
 
 
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"top": 2.5}, "top must be an integer of at least 1, got 2.5"),
+        ({"segments": 2.5}, "segments must be an integer of at least 0"),
+        ({"permutations": 3}, "permutations must be an integer of at least 4"),
+        ({"random_state": "now"}, "random_state must be None"),
+        ({"background": X[:, :1]}, "background must be series as for predict.*1 channels"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(classifier, settings: dict[str, Any], message: str):
+    with pytest.raises(ValueError, match=message):
+        classifier.explain(X[:1], **settings)
+
+
+def test_importances_refuse_what_does_not_fit(classifier):
+    for name in ("top", "regions"):
+        with pytest.raises(ValueError, match=f"{name} must be an integer of at least 1"):
+            classifier.importance(X, **{name: 2.5})
+    with pytest.raises(ValueError, match="X has 40 series but y has 3 targets"):
+        classifier.importance(X, y=Y[:3])
+
+
+def test_any_seed_draws_permutations(classifier):
+    found = [classifier.explain(X[:1], random_state=seed)[0].segments for seed in (None, 0, np.random.RandomState(3))]
+    assert found[0] == found[1] and found[0] != found[2]
+
+
 EVERY_KIND: dict[str, Any] = {
     "softmax": SigGPClassifier(likelihood="softmax", members=2, max_iter=5),
     "bernoulli": SigGPClassifier(likelihood="bernoulli", max_iter=5),

@@ -58,9 +58,9 @@ def test_against_the_true_labels_the_sign_turns(found):
     (bump,) = [each for each in model.importance(X, 3, wrong).classes if each.label == "bump"]
     cause = next(each for each in bump.channels if each.name == "cause")
     assert cause.effect < 0 and cause.probability > 0.99
-    with pytest.raises(ValueError, match="40 series but 3 targets"):
+    with pytest.raises(ValueError, match="40 series but y has 3 targets"):
         model.importance(X, 3, wrong[:3])
-    with pytest.raises(ValueError, match="regions must be at least 1"):
+    with pytest.raises(ValueError, match="regions must be an integer of at least 1"):
         model.importance(X, 3, regions=0)
 
 
@@ -95,3 +95,13 @@ def test_what_the_paper_reads():
     assert all(each.std > 0 for each in reading.words)
     with pytest.raises(ValueError, match="method='paper'"):
         SigGPClassifier(views=["linear"], members=1).fit(X, y).paper_reading()
+
+
+@pytest.mark.parametrize("views", [["kernel"], ["kernel", "windows"]])
+def test_kernels_without_words_are_of_the_whole_series(views: list[str]):
+    X = np.random.default_rng(0).normal(size=(20, 2, 12))
+    y = np.arange(20) % 2
+    X[y == 1, 0] += 2
+    found = SigGPClassifier(views=views, members=1).fit(X, y).importance(X)
+    assert "the whole series" in [each.name for each in found.scales]
+    assert found.channels[0].name == "channel 0"

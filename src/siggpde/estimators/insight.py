@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
+from siggpde.estimators.settings import at_least, seed_of
 from siggpde.paths import Preparation, SeriesBatch
 
 if TYPE_CHECKING:
@@ -44,8 +45,10 @@ class Insight:
         """
         from siggpde.explain import global_importance  # noqa: PLC0415 - predictions need none
 
-        batch = self._batch(X)
+        top, regions = at_least("top", top, 1), at_least("regions", regions, 1)
+        self._check_fitted()
         targets = None if y is None else self._known_targets(y)
+        batch = self._batch(X, None if targets is None else len(targets))
         classes = getattr(self, "classes_", None)
         with self._threads(batch):
             return global_importance(
@@ -58,7 +61,7 @@ class Insight:
         from siggpde.explain import paper_reading  # noqa: PLC0415 - predictions need none
 
         self._check_fitted()
-        return paper_reading(self.committee_, self._names(), top, getattr(self, "classes_", None))
+        return paper_reading(self.committee_, self._names(), at_least("top", top, 1), getattr(self, "classes_", None))
 
     def channel_selection(
         self, X: Any, y: Any, *, groups: Any = None, sample_weight: Any = None, fewest: int = 1
@@ -79,7 +82,7 @@ class Insight:
         segments: int = 10,
         permutations: int | None = None,
         uncertainty: bool = True,
-        random_state: int = 0,
+        random_state: Any = 0,
     ) -> list[SeriesExplanation]:
         """Why each of the series X is predicted as it is (`siggpde.explain.explain_series`), and when and where the
         evidence is.
@@ -93,9 +96,12 @@ class Insight:
         """
         from siggpde.explain import WalkSettings, explain_series  # noqa: PLC0415 - predictions need none
 
-        walks = WalkSettings(segments, permutations, random_state, uncertainty) if segments != 0 else None
+        top, segments, seed = at_least("top", top, 1), at_least("segments", segments, 0), seed_of(random_state)
+        if permutations is not None:
+            permutations = at_least("permutations", permutations, 4)
+        walks = WalkSettings(segments, permutations, seed, uncertainty) if segments else None
         batch = self._batch(X)
-        reference = None if background is None else self._batch(background)
+        reference = None if background is None else self._other_batch("background", background)
         with self._threads(batch):
             labels = getattr(self, "classes_", None)
             return explain_series(
@@ -137,6 +143,13 @@ class Insight:
             p, scores = trusting.p_values(self.committee_, batch, by_class)
         names = trusting.reasons(scores, self._value_names()) if return_reason else None
         return trusting.as_arrays(p, scores, names, return_score)
+
+    def _other_batch(self, name: str, series: Any) -> SeriesBatch:
+        """The batch of series that are given beside X; what is wrong with them is said of the argument `name`."""
+        try:
+            return self._batch(series)
+        except ValueError as error:
+            raise ValueError(f"{name} must be series as for predict: {error}") from None
 
     def _value_names(self) -> tuple[str, ...]:
         """The names of the channels but the time channel."""
