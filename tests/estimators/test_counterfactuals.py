@@ -1,5 +1,7 @@
 """Counterfactuals of estimators: what they claim is so, and they are found where the cause was planted."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -145,13 +147,34 @@ def test_numbers_reach_an_interval_or_a_limit():
         (np.zeros((3, 45)), {"target": "hill"}, "one of the classes"),
         (bumps(2, seed=1)[0][0], {"target": "flat"}, "predicted as 'flat' already"),
         (np.zeros((3, 45)), {"plausible": 5}, "plausible must be a p-value"),
-        (np.zeros((3, 45)), {"donors": np.zeros((2, 4, 45))}, "4 channels"),
+        (np.zeros((3, 45)), {"donors": np.zeros((2, 4, 45))}, "donors must be series.*4 channels"),
+        (np.zeros((3, 45)), {"target": np.array(["flat", "bump"])}, "one of the classes"),
+        ([["a"] * 45] * 3, {}, "x must hold real numbers"),
     ],
 )
 @pytest.mark.filterwarnings("ignore::siggpde.estimators.trusting.NoveltyWarning")
 def test_what_does_not_fit_is_refused(fitted, x, settings, message):
     with pytest.raises(ValueError, match=message):
         fitted.counterfactual(x, **settings)
+
+
+def test_donors_that_change_nothing_are_told(fitted):
+    x = bumps(2, seed=1)[0][0]
+    found = fitted.counterfactual(x, donors=x[None])
+    assert not found.valid and found.channels == () and np.array_equal(found.series, x)
+    assert str(found) == "no change of a stretch was found that makes it bump, or nearer to it"
+
+
+def test_numbers_out_of_reach_and_open_ends_are_told():
+    X, _ = bumps(20)
+    model = SigGPRegressor(views=["linear"], members=1).fit(X, X[:, 1].sum(axis=1))
+    found = model.counterfactual(X[0], 1e6, donors=X)
+    assert not found.valid and found.to_dict()["target"] == [1e6, None]
+    assert f"{found.mean_before:.4g} before, {found.mean_after:.4g} after" in str(found)
+    json.dumps(found.to_dict(), allow_nan=False)
+    assert "makes it at least 1e+06; the best" in str(found)
+    reached = model.counterfactual(X[1], float(model.predict(X[1:2])[0]) - 1)
+    assert reached.valid and f"the target is at most {reached.target[1]:.4g}" in str(reached)
 
 
 def test_spectrograms_cannot_be_turned_back():

@@ -77,7 +77,13 @@ class _Judge:
 
 def _one_series(x: Any, channels: int) -> np.ndarray:
     """x as (channels, points), float64, a copy."""
-    array = np.array(x.detach().cpu() if isinstance(x, torch.Tensor) else x, dtype=np.float64)
+    try:
+        array = np.array(x.detach().cpu() if isinstance(x, torch.Tensor) else x, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"x must hold real numbers, one series (n_channels, n_timepoints), got {type(x).__name__}; missing values "
+            "are NaN"
+        ) from None
     if array.ndim == 3 and len(array) == 1:
         array = array[0]
     if array.ndim == 1 and channels == 1:
@@ -98,7 +104,7 @@ def _goal(estimator: Any, target: Any, before: np.ndarray) -> ClassGoal | Number
 
 def _donors(estimator: Any, given: Any, goal: ClassGoal | NumberGoal) -> list[Donor]:
     if given is not None:
-        return donors_of(estimator._batch(given))
+        return donors_of(estimator._other_batch("donors", given))
     kept, targets = kept_series(estimator.committee_)
     if not kept:
         raise ValueError(

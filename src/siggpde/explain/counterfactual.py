@@ -54,11 +54,15 @@ class Counterfactual:
             )
         else:
             before = f"{self.mean_before:.4g} becomes {self.mean_after:.4g}"
-            after = "the target is " + " to ".join(f"{end:.4g}" for end in self.target)
+            after = f"the target is {_interval(*self.target)}"
         novelty = "" if self.p_value is None else f"; novelty p = {self.p_value:.2g}"
         if self.valid:
             return f"{before} if {where} is changed ({much}); {after}{novelty}"
-        wanted = self.target if self.mean_after is None else " to ".join(f"{end:.4g}" for end in self.target)
+        wanted = self.target if self.mean_after is None else _interval(*self.target)
+        if not self.channels:
+            return f"no change of a stretch was found that makes it {wanted}, or nearer to it"
+        if self.mean_after is not None:
+            after = f"{self.mean_before:.4g} before, {self.mean_after:.4g} after"
         return f"no change of a stretch was found that makes it {wanted}; the best tried is of {where}: {after}"
 
     def __eq__(self, other: object) -> bool:
@@ -67,9 +71,17 @@ class Counterfactual:
     __hash__ = None  # pyright: ignore[reportAssignmentType] - arrays have no hash
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values; gaps are None."""
+        """Plain values; gaps are None, and so is an end of the target that is infinite."""
         plain = {each.name: getattr(self, each.name) for each in fields(self)}
         for name in ("original", "series"):
             plain[name] = [[None if np.isnan(one) else one for one in row] for row in plain[name].tolist()]
-        target = list(self.target) if isinstance(self.target, tuple) else self.target
+        target = self.target
+        if self.mean_after is not None:
+            target = [end if np.isfinite(end) else None for end in self.target]
         return plain | {"channels": list(self.channels), "target": target}
+
+
+def _interval(low: float, high: float) -> str:
+    if np.isinf(low):
+        return f"at most {high:.4g}"
+    return f"at least {low:.4g}" if np.isinf(high) else f"{low:.4g} to {high:.4g}"

@@ -64,7 +64,7 @@ def class_goal(target: Any, classes: np.ndarray, probabilities: np.ndarray) -> C
     if target is None:
         return ClassGoal(int(np.argsort(-probabilities, kind="stable")[1]))
     plain = target.item() if isinstance(target, np.generic) else target
-    if plain not in labels or isinstance(plain, bool) != isinstance(labels[0], bool):
+    if np.ndim(plain) > 0 or plain not in labels or isinstance(plain, bool) != isinstance(labels[0], bool):
         raise ValueError(f"target must be one of the classes {labels}, got {target!r}")
     index = labels.index(plain)
     if index == int(probabilities.argmax()):
