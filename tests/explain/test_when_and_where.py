@@ -21,6 +21,7 @@ from siggpde.ensemble.of_views import mean_latents
 from siggpde.ensemble.weight_space import without_series
 from siggpde.explain import SeriesExplanation, Stretch, WalkSettings, explain_series
 from siggpde.explain.cuts import average_series
+from siggpde.explain.segments import when
 from siggpde.explain.stretches import Run, main_runs
 from siggpde.paths import SeriesBatch
 
@@ -236,3 +237,9 @@ def test_sentences_tell_channels_that_do_the_same_together():
     again = [Stretch("z", 17, 18, "falls", 0.4, 0.1, 0.1), *main[:2]]
     assert replace(told, main=again).sentence == "x rises, then z falls, points 0 to 18"
     assert str(main[0]) == "z falls, 12 to 15: +0.5 ± 0.1"
+
+
+def test_late_points_and_time_stamps_are_told_apart():
+    assert when(0.1 + 0.2, 12) == "0.3 to 12" and when(3, 3) == "at 3"
+    assert when(1234567, 1234569) == "1234567 to 1234569"
+    assert when(1.7e9 + 0.25, 1.7e9 + 3600) == "1700000000.25 to 1700003600"

@@ -134,4 +134,9 @@ def _said(stretches: list[Stretch]) -> str:
 
 def when(start: float, end: float) -> str:
     """A time or a stretch of time."""
-    return f"{start:g} to {end:g}" if end > start else f"at {start:g}"
+    return f"{_time(start)} to {_time(end)}" if end > start else f"at {_time(start)}"
+
+
+def _time(value: float) -> str:
+    """Six digits, but more of late points and of time stamps such as seconds since 1970, which differ in the last."""
+    return f"{value:g}" if abs(value) < 1e5 else f"{value:.12g}"
