@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from siggpde.estimators.channel_selection import ChannelSelection, ChannelStep
-from siggpde.explain import Effect, PaperReading, WordWeight
+from siggpde.explain import Effect, Importance, Importances, PaperReading, WordWeight
 from siggpde.plots import plot_channel_selection, plot_effects, plot_paper_reading
 from siggpde.plots.palette import AGAINST, FOR, PALE
 
@@ -33,6 +33,9 @@ def test_effects_have_their_signs_and_doubts(pyplot, drawn):
     drawn(ax)
     with pytest.raises(ValueError, match="no effects to draw"):
         plot_effects([])
+    for other in (Importances([Importance("x", (), 1.0, 1.0)], [], [], 1, 1), None):
+        with pytest.raises(ValueError, match="effects must be a list of `Effect`"):
+            plot_effects(other)  # pyright: ignore[reportArgumentType]
 
 
 def test_what_the_paper_reads(pyplot, drawn):

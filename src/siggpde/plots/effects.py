@@ -22,7 +22,12 @@ def plot_effects(effects: Iterable[Effect], ax: Axes | None = None, *, label: st
     """Bars of effects of channels, time regions, window scales, words or views, the first at the top: what a list of
     `ClassEffects` holds. Lines are one standard deviation to both sides; bars of which the sign is not 90 % sure are
     pale."""
-    shown = list(effects)
+    shown = list(effects) if isinstance(effects, Iterable) else [effects]
+    if not all(isinstance(each, Effect) for each in shown):
+        raise ValueError(
+            "effects must be a list of `Effect`, such as importance(X).classes[0].channels; `plot_importance` draws "
+            "those of all classes together"
+        )
     if not shown:
         raise ValueError("there are no effects to draw; give those of a class of `global_importance`")
     ax = axes_or_new(ax, height=max(2.0, 0.3 * len(shown) + 1.0))

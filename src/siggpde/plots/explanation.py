@@ -41,6 +41,11 @@ def plot_explanation(
 
     `most` and `axes` are as for `plot_series`, and so is what is returned.
     """
+    if not isinstance(explanation, SeriesExplanation):
+        raise ValueError(
+            f"explanation must be one of those that explain returns, such as explain(X)[0], got "
+            f"{type(explanation).__name__}"
+        )
     segments = explanation.segments
     if segments is None:
         raise ValueError("the explanation has no segments to draw; make it without segments=0")
@@ -51,6 +56,7 @@ def plot_explanation(
     other = counterfactual.series if isinstance(counterfactual, Counterfactual) else counterfactual
     values, times = _split("x", x, time_channel)
     contrast, std = _of_channels(segments, len(values))
+    _check_same_points(segments, values.shape[1], times)
     drawn = plot_series(
         values,
         contrast,
@@ -110,7 +116,10 @@ def _split(name: str, series: ArrayLike, time_channel: int | None) -> tuple[np.n
     array = np.asarray(series, dtype=np.float64)
     array = array[0] if array.ndim == 3 and len(array) == 1 else array
     array = matrix(name, array, (None, None), "a row a channel and a column a point", gaps=True)
-    array = array[:, : int(np.flatnonzero(np.isfinite(array).any(axis=0))[-1]) + 1]
+    observed = np.flatnonzero(np.isfinite(array).any(axis=0))
+    if len(observed) == 0:
+        raise ValueError(f"{name} is NaN everywhere; give the series that is explained")
+    array = array[:, : int(observed[-1]) + 1]
     if time_channel is None:
         return array, None
     if not -len(array) <= time_channel < len(array):
@@ -131,6 +140,22 @@ def _of_channels(segments: SegmentContributions, channels: int) -> tuple[np.ndar
         f"the explanation is of {len(contrast)} channels ({', '.join(segments.channels[:3])}, ..), but x has "
         f"{channels}; give the series as it was handed to explain, and its time_channel"
     )
+
+
+def _check_same_points(segments: SegmentContributions, points: int, times: np.ndarray | None) -> None:
+    """Refuses a series that the segments are not of, as far as its points tell."""
+    if segments.timed and times is None:
+        raise ValueError(
+            "the explanation is of a series with time stamps; say which channel of x has them, time_channel"
+        )
+    first, last = float(segments.starts[0]), float(segments.ends[-1])
+    begins, ends = (0.0, points - 1.0) if times is None or not segments.timed else (np.nanmin(times), np.nanmax(times))
+    slack = 1e-6 * max(1.0, abs(begins), abs(ends))
+    if first < begins - slack or last > ends + slack or (not segments.timed and last < ends):
+        raise ValueError(
+            f"the explanation is of a series from {first:g} to {last:g}, but x goes from {begins:g} to {ends:g}; give "
+            "the series as it was handed to explain"
+        )
 
 
 def _edges(segments: SegmentContributions) -> np.ndarray:
