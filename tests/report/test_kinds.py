@@ -119,6 +119,14 @@ def test_few_series(count: int, tmp_path: Path):
     parsed(made.report(X[:count] + 0.01, None, path))
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_a_channel_without_values(tmp_path: Path):
+    X, y = turning(40)
+    made = SigGPClassifier(**FAST).fit(X, y)
+    X[:, 1] = np.nan
+    assert "no value at all" in parsed(made.report(X[:1], None, tmp_path / "r.html", explained=0)).text
+
+
 def test_series_of_one_point_and_constant_ones(tmp_path: Path):
     X, y = turning(40)
     write(SigGPClassifier(**FAST).fit(X[:, :, :1], y), X[:, :, :1] + 0.01, y, tmp_path)

@@ -68,7 +68,11 @@ def _rows(data: Data) -> list[tuple[Any, Any]]:
     if data.groups is not None:
         rows.append(("groups", f"{len(set(data.groups)):,}"))
     for index, name in enumerate(data.channels[:_ROWS]):
-        level, spread = float(np.nanmean(data.levels[:, index])), float(np.nanmean(data.spreads[:, index]))
+        known = np.isfinite(data.levels[:, index])
+        if not known.any():
+            rows.append((f"{short(name, 30)}, typically", "no value at all"))
+            continue
+        level, spread = (float(each[known, index].mean()) for each in (data.levels, data.spreads))
         about = "0" if abs(level) < _ROUNDING * spread else number(level)
         rows.append((f"{short(name, 30)}, typically", f"{about} ± {number(spread)}"))
     return rows
