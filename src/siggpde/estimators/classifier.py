@@ -26,8 +26,8 @@ class SigGPClassifier(ClassifierMethods, ClassifierBase):
     - `views`: "auto" for all ways of looking at series, or a list of some of "linear", "path", "kernel", "lifted",
       "windows" and "spectrum", and of pairs (name, transformer): a transformer of your own with `fit` and `transform`,
       from series (n_cases, n_channels, n_timepoints) to features (n_cases, n_features). "auto" may be in the list too.
-    - `members`: how many models are averaged at most; "auto" is eight (or five, where all series then fit a small model), one for other
-      likelihoods and with method="paper".
+    - `members`: how many models are averaged at most; "auto" is eight, or five where all series then fit a small model,
+      and one for other likelihoods and with method="paper".
     - `n_features`: at most so many signature features a model; "auto" is 2000, or 500 with method="paper", which takes
       just so many.
     - `transforms`: "auto", or `siggpde.paths.PathOptions` (or a dictionary of its fields) to fix how paths are made.
