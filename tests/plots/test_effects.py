@@ -38,6 +38,15 @@ def test_effects_have_their_signs_and_doubts(pyplot, drawn):
             plot_effects(other)  # pyright: ignore[reportArgumentType]
 
 
+def test_names_of_any_kind_are_drawn(pyplot, drawn):
+    words = ["$x_{$–time", "–".join(["acceleration_of_the_left_hand"] * 5), "n" * 200]
+    ax = plot_effects([Effect(name, (), 1.0, 0.5, 0.99) for name in words])
+    drawn(ax)
+    told = [text.get_text() for text in ax.get_yticklabels()]
+    assert [each.replace("\n", "") for each in told] == words
+    assert told[1].split("\n")[0].endswith("–") and ax.get_position().width > 0.3
+
+
 def test_what_the_paper_reads(pyplot, drawn):
     ax = plot_paper_reading(PaperReading(WORDS, {}, 10))
     bars: Any = ax.patches

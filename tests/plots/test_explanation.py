@@ -95,6 +95,12 @@ def test_explanations_without_uncertainty_are_drawn(fitted, pyplot):
     assert len(plot_explanation(fast, X[0])) == len(X[0])
 
 
+def test_dollar_signs_in_names_are_no_formulas(explained, pyplot, drawn):
+    segments = replace(explained.segments, channels=("$x_{$", "cost $"))
+    axes = plot_explanation(replace(explained, segments=segments, label="$a_{$"), X[0], units=["m s$^{-2}$", None])
+    drawn(axes[0])
+
+
 def test_what_cannot_be_drawn_is_refused(fitted, explained, pyplot):
     with pytest.raises(ValueError, match="no segments to draw"):
         plot_explanation(fitted.explain(X[:1], segments=0)[0], X[0])

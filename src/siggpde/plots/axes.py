@@ -72,7 +72,19 @@ def finish(ax: Axes, *, closed: bool = False) -> Axes:
             text.set_fontsize(size - 0.5)
     if not closed:
         ax.spines[["top", "right"]].set_visible(False)
+    literal(ax)
     return ax
+
+
+def literal(artist: Any) -> None:
+    """Draws names with dollar signs that are no formula, which matplotlib refuses, as they are."""
+    parser = require_matplotlib("mathtext").MathTextParser("path")
+    for text in artist.findobj(require_matplotlib("text").Text):
+        if "$" in text.get_text():
+            try:
+                parser.parse(text.get_text())
+            except ValueError:
+                text.set_parse_math(False)
 
 
 def percent() -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from siggpde.explain import Counterfactual, SegmentContributions, SeriesExplanation
-from siggpde.plots.axes import letters
+from siggpde.plots.axes import letters, literal
 from siggpde.plots.inputs import matrix
 from siggpde.plots.series import plot_series
 
@@ -73,6 +73,7 @@ def plot_explanation(
         most=most,
     )
     _headline(drawn[0], _title(explanation, unit), 1 if other is None else 2)
+    literal(drawn[0].get_figure(root=True))
     return drawn
 
 

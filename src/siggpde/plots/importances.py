@@ -60,10 +60,12 @@ def name_lines(names: list[str], ax: Axes) -> list[str]:
 
 
 def _lines(name: str, most: int) -> list[str]:
-    """A name in as few lines as possible, of about the same length."""
-    least = len(wrap(name, most, break_long_words=False))
-    width = next(w for w in range(1, most + 1) if len(wrap(name, w, break_long_words=False)) <= least)
-    return wrap(name, width, break_long_words=False) or [name]
+    """A name in as few lines as possible, of about the same length, broken at spaces. What is still too long is broken
+    between the letters of a word, else anywhere."""
+    text = " ".join(each if len(each) <= most else each.replace("–", "–\v") for each in name.split(" "))
+    least = len(wrap(text, most, replace_whitespace=False))
+    width = next(w for w in range(1, most + 1) if len(wrap(text, w, replace_whitespace=False)) <= least)
+    return [line.replace("\v", "") for line in wrap(text, width, replace_whitespace=False)] or [name]
 
 
 def _cut(lines: list[str], most: int) -> list[str]:
