@@ -28,6 +28,7 @@ def test_every_command_is_here():
     assert list(getattr(group, "commands")) == COMMANDS  # noqa: B009 - the type of the group is typer's own
 
 
+@pytest.mark.slow
 def test_examples_run_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     for name in ("fit", "predict", "evaluate", "explain", "report", "drift", "info"):
