@@ -7,6 +7,7 @@ import pytest
 
 from helpers.cli_data import FAST, LONG, long_table, run, write
 from helpers.report_pages import SECTIONS, parsed
+from siggpde.cli.report import name_page
 
 QUICK = ("--explained", "0")
 
@@ -39,7 +40,7 @@ def test_a_page_without_labels_and_one_of_groups(models: Path, tmp_path: Path):
     assert "Group by group" in parsed(page).text
 
 
-def test_fit_and_evaluate_write_pages(tmp_path: Path):
+def test_fit_and_evaluate_write_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     train, page = write(long_table(30), tmp_path / "train.csv"), tmp_path / "fit.html"
     fit = ("fit", train, "--output", tmp_path / "m", "--target", "kind", *LONG, *FAST)
     page.write_text("precious")
@@ -51,3 +52,22 @@ def test_fit_and_evaluate_write_pages(tmp_path: Path):
     test, page = write(long_table(9, seed=1), tmp_path / "test.csv"), tmp_path / "evaluate.html"
     result = run("evaluate", tmp_path / "m", test, "--report", page)
     assert result.exit_code == 0 and "Judged on new series" in parsed(page).text
+    monkeypatch.chdir(tmp_path)
+    result = run("evaluate", "--report", tmp_path / "m", test)
+    assert result.exit_code == 0 and "Judged on new series" in parsed(tmp_path / "report.html").text
+    again = run("evaluate", tmp_path / "m", test, "--report")
+    assert again.exit_code == 2 and "report.html" in again.stderr and "--force" in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        ("fit --report", "fit --report report.html"),
+        ("fit --report --force data", "fit --report report.html --force data"),
+        ("fit --report data", "fit --report report.html data"),
+        ("fit --report my.HTM data", "fit --report my.HTM data"),
+        ("fit --report=my.html data", "fit --report=my.html data"),
+    ],
+)
+def test_the_name_of_a_page_may_be_left_out(given: str, read: str):
+    assert name_page(given.split()) == read.split()

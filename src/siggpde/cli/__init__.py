@@ -48,9 +48,11 @@ def main(
             )
 
 
-app.command(epilog="Example: siggpde fit pendigits --output digits --time-limit 5 --n-features 100")(fit.fit)
+app.command(
+    cls=report.WithReport, epilog="Example: siggpde fit pendigits --output digits --time-limit 5 --n-features 100"
+)(fit.fit)
 app.command(epilog="Example: siggpde predict digits pendigits --output digits.csv")(predict.predict)
-app.command(epilog="Example: siggpde evaluate digits pendigits")(evaluate.evaluate)
+app.command(cls=report.WithReport, epilog="Example: siggpde evaluate digits pendigits")(evaluate.evaluate)
 app.command(epilog="Example: siggpde compare pendigits --max-train 100 --max-test 500")(compare.compare)
 app.command(epilog="Example: siggpde explain digits pendigits --top 5")(explain.explain)
 app.command(epilog="Example: siggpde report digits pendigits --output digits.html --explained 1")(report.report)

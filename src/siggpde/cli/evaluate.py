@@ -10,6 +10,7 @@ import typer
 from siggpde.cli import options
 from siggpde.cli.console import as_json as json_text
 from siggpde.cli.console import check_output_file, note, one_line_errors, print_json, print_tables, write_bytes
+from siggpde.cli.report import SUFFIXES
 
 
 @options.reads_data
@@ -17,7 +18,9 @@ def evaluate(
     model: options.Model,
     data: options.Data,
     output: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Write the figures there as well.")] = None,
-    report: Annotated[Path | None, typer.Option(metavar="FILE.html", help="Write a page about it as well.")] = None,
+    report: Annotated[
+        Path | None, typer.Option(metavar="[FILE.html]", help="Write a page about it as well, by default report.html.")
+    ] = None,
     read_options: options.ReadOptions = options.NOT_GIVEN,
     device: options.Device = "cpu",
     jobs: options.Jobs = None,
@@ -30,7 +33,7 @@ def evaluate(
         if output is not None:
             check_output_file(output, force, (".json",))
         if report is not None:
-            check_output_file(report, force, (".html", ".htm"), "--report")
+            check_output_file(report, force, SUFFIXES, "--report")
         from siggpde.cli.work.evaluate import metric_tables, run_evaluate  # noqa: PLC0415 - torch takes long to import
 
         metrics = run_evaluate(model, data, read_options, device, jobs, report)

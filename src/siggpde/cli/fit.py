@@ -13,6 +13,7 @@ from siggpde.cli import options
 from siggpde.cli.config import read_config
 from siggpde.cli.console import WrongCall, check_output_file, note, one_line_errors, print_json, print_tables
 from siggpde.cli.imports import without_collections
+from siggpde.cli.report import SUFFIXES
 from siggpde.gp.likelihood_names import LikelihoodName
 
 
@@ -137,8 +138,9 @@ def fit(
     report: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE.html",
-            help="Write a page about the model: of the test series of DATA if it has some, else of left-out series.",
+            metavar="[FILE.html]",
+            help="Write a page about the model, by default report.html: of the test series of DATA if it has some, "
+            "else of left-out series.",
             rich_help_panel=_RUN,
         ),
     ] = None,
@@ -163,7 +165,7 @@ def fit(
     with one_line_errors():
         read_options = read_options.beside(groups, groups_by_time, sample_weight)
         if report is not None and os.environ.get("RANK", "0") == "0":  # other ranks write nothing
-            check_output_file(report, force, (".html", ".htm"), "--report")
+            check_output_file(report, force, SUFFIXES, "--report")
         settings = {
             "method": method.value,
             "likelihood": likelihood.value,

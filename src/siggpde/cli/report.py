@@ -3,21 +3,40 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from siggpde.cli import options
 from siggpde.cli.console import check_output_file, note, one_line_errors, print_json
 
 SUFFIXES = (".html", ".htm")
+DEFAULT_PAGE = "report.html"
+
+
+class WithReport(TyperCommand):
+    """A command with an option --report whose file name may be left out."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, name_page(args))
+
+
+def name_page(arguments: list[str]) -> list[str]:
+    """The arguments with a file name after each --report that no name of a page follows."""
+    named = []
+    for argument, following in zip(arguments, [*arguments[1:], ""], strict=True):
+        named.append(argument)
+        if argument == "--report" and not following.lower().endswith(SUFFIXES):
+            named.append(DEFAULT_PAGE)
+    return named
 
 
 @options.reads_data
 def report(
     model: options.Model,
     data: options.Data,
-    output: Annotated[Path, typer.Option(metavar="FILE.html", help="Where the page is written.")] = Path("report.html"),
+    output: Annotated[Path, typer.Option(metavar="FILE.html", help="Where the page is written.")] = Path(DEFAULT_PAGE),
     title: Annotated[str | None, typer.Option(help="The title of the page; by default model and data.")] = None,
     explained: Annotated[
         int,
