@@ -109,9 +109,14 @@ def test_explanations_are_told_in_plain_english(batch, classifier, regressor):
     each = explain_series(classifier, batch, NAMES, CLASSES, top=2)[3]
     first, *others = each.sentences
     assert first.startswith(f"series 3: {each.label} with probability 0.") or " probability 1" in first
-    assert others == [f"{c.name}: {c.value:+.3g}" for c in each.contributions]
-    assert str(each).count("\n") == 2
-    assert json.loads(json.dumps(each.to_dict()))["label"] == each.label
+    helping = [c for c in each.contributions if c.value > 0]
+    moving = {*helping[0].letters} - {"time"}
+    assert moving and all(f"{name} moves" in each.sentence for name in moving)
+    told = [f"for {each.label}: {each.sentence}"] if each.sentence else []
+    assert others == [*told, *(f"{c.name}: {c.value:+.3g}" for c in each.contributions)]
+    assert str(each).count("\n") == 2 + len(told)
+    plain = json.loads(json.dumps(each.to_dict()))
+    assert plain["label"] == each.label and plain["sentence"] == each.sentence
     number = explain_series(regressor, batch, NAMES, top=1)[0]
     assert str(number).startswith("series 0: ") and " ± " in str(number)
 

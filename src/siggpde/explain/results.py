@@ -11,6 +11,7 @@ import numpy as np
 from siggpde.explain.effects import ClassEffects
 from siggpde.explain.neighbours import Neighbour
 from siggpde.explain.segments import SegmentContributions
+from siggpde.explain.wording import read_terms
 
 Letters = tuple[str, ...]
 
@@ -70,12 +71,21 @@ class SeriesExplanation:
     neighbours: list[Neighbour] = field(default_factory=list)
 
     @property
+    def sentence(self) -> str:
+        """What speaks for the prediction, or raises the number: stretches of time, then the words and the view that
+        weigh most: "x rises, 0.8 to 1.4; by its words, x moves, then y; above all from the words of the path"."""
+        there = [] if self.segments is None or not self.segments.sentence else [self.segments.sentence]
+        return "; ".join([*there, *read_terms(self.contributions, self.views)])
+
+    @property
     def sentences(self) -> list[str]:
-        """The explanation in plain English: the prediction, then a line for every stretch of time that matters, every
-        contribution and the main views."""
+        """The explanation in plain English: the prediction, what speaks for it in one sentence, then a line for every
+        stretch of time that matters, every contribution and the main views."""
+        reason = "raised by" if self.probability is None else f"for {self.label}"
+        told = [f"{reason}: {self.sentence}"] if self.sentence else []
         views = [f"in all, {each}" for each in self.views[:_VIEWS_TOLD]]
         places = [] if self.segments is None else list(map(str, self.segments.main))
-        return [self._prediction(), *places, *map(str, self.contributions), *views]
+        return [self._prediction(), *told, *places, *map(str, self.contributions), *views]
 
     def __str__(self) -> str:
         return "\n  ".join(self.sentences)
@@ -83,7 +93,7 @@ class SeriesExplanation:
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""
         plain = asdict(replace(self, segments=None, neighbours=[]))
-        plain["neighbours"] = [each.to_dict() for each in self.neighbours]
+        plain |= {"neighbours": [each.to_dict() for each in self.neighbours], "sentence": self.sentence}
         return plain if self.segments is None else plain | {"segments": self.segments.to_dict()}
 
     def in_units(self, scale: float, shift: float) -> SeriesExplanation:

@@ -69,8 +69,8 @@ def _where(found: SeriesExplanation, segments: SegmentContributions) -> Markup:
         else "a higher number"
     )
     parts: list[Any] = []
-    if segments.sentence:
-        parts.append(paragraph(f"What speaks for {goal}: ", tag("b", f"{segments.sentence}.")))
+    if found.sentence:
+        parts.append(paragraph(f"What speaks for {goal}: ", tag("b", f"{found.sentence}.")))
     rows = [
         f"{each.channel} {each.does}, {when(each.start, each.end)}: {number(each.value, 2)}"
         for each in segments.main[:_TOLD]

@@ -99,6 +99,8 @@ def _tables_of_one(values: dict[str, Any]) -> list[Table]:
         rows.append(("prediction", f"{values['label']}, probability {values['probability']:.4f}"))
         rows.append(("runner-up", f"{values['runner_up']}, probability {values['runner_up_probability']:.4f}"))
         what = f"What speaks for {values['label']} against {values['runner_up']}"
+    if values["sentence"]:
+        rows.append(("raised by" if values["probability"] is None else "what speaks for it", values["sentence"]))
     rows += [
         (f"nearest training series of {each['target']}", f"at distance {each['distance']:.3g}")
         for each in values["neighbours"]
