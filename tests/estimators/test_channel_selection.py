@@ -64,6 +64,8 @@ def test_what_cannot_be_selected(walks):
     X, level = walks
     with pytest.raises(ValueError, match="method='paper' has no leave-one-out"):
         SigGPClassifier(method="paper").channel_selection(X, level > 0)
+    with pytest.raises(ValueError, match="likelihood='softmax' has no closed form"):
+        SigGPClassifier(likelihood="softmax").channel_selection(X, level > 0)
     with pytest.raises(ValueError, match="fewest must be from 1 to the 3 channels"):
         SigGPClassifier().channel_selection(X, level > 0, fewest=4)
     with pytest.raises(ValueError, match="n_channels"):

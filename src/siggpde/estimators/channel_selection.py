@@ -27,6 +27,7 @@ from siggpde.ensemble.averaging import AveragedMembers
 from siggpde.ensemble.left_out_record import LeftOutRecord
 from siggpde.ensemble.mixture import NormalMixture
 from siggpde.explain.overall import channel_importance
+from siggpde.gp.likelihood_names import LikelihoodName
 
 log = logging.getLogger(__name__)
 
@@ -81,6 +82,11 @@ def select_channels(
     if estimator.method == "paper" or estimator.spectrogram is not None:
         what = "method='paper' has no leave-one-out losses" if estimator.method == "paper" else "a spectrogram has bins"
         raise ValueError(f"{what}, so that its channels cannot be selected; take method='views' without a spectrogram")
+    known = [name.value for name in LikelihoodName]
+    if estimator.likelihood in known and not LikelihoodName(estimator.likelihood).closed_form:
+        raise ValueError(
+            f"likelihood={estimator.likelihood!r} has no closed form, and no leave-one-out losses; leave it at 'auto'"
+        )
     X = _plain(X)
     count, time_channel = _channels(X), estimator.time_channel
     if time_channel is not None and not -count <= time_channel < count:
@@ -137,7 +143,7 @@ def _losses(model: Any) -> tuple[Tensor, Tensor]:
     committee: AveragedMembers = model.committee_
     record: LeftOutRecord | None = getattr(committee, "left_out", None)
     if record is None:
-        raise ValueError("likelihoods without closed form have no leave-one-out losses; leave likelihood at 'auto'")
+        raise ValueError("this fit has no leave-one-out losses, so that its channels cannot be selected")
     n = len(record.y)
     if committee.link is not None:
         chances = committee.link.probabilities(record.mean.double(), record.variance.double())
