@@ -63,6 +63,24 @@ def test_calibration_of_few_and_of_sure_series(narrow, drawn):
     drawn(ax)
 
 
+def test_sure_series_are_told_apart(narrow, drawn):
+    """Axes are stretched, the diagonal is straight, and bins that would touch are one."""
+    top = np.repeat([0.7, 0.97, 0.99, 0.9990, 0.9991], 20)
+    y = np.zeros(100, dtype=int)
+    ax = plot_calibration(y, np.stack([top, 1 - top], axis=1), [0, 1], narrow)
+    x = ax.containers[0][0].get_xdata()
+    assert x == pytest.approx([0.7, 0.97, 0.99, 0.99905])
+    ends = np.array([segment[:, 1] for segment in ax.containers[0][2][0].get_segments()])
+    assert ends[-1] == pytest.approx(np.ravel(wilson_interval(np.ones(1), np.array([40]), 0.95)))
+    place = ax.transAxes.inverted().transform(ax.transData.transform(np.stack([x, x], axis=1)))
+    assert place[:, 0] == pytest.approx(place[:, 1]) and np.diff(place[:, 0]).min() > 0.1
+    (strip,) = ax.child_axes
+    assert sum(patch.get_height() for patch in strip.patches) == 100
+    asked = plot_calibration(y, np.stack([top, 1 - top], axis=1), [0, 1], bins=5)
+    assert len(asked.containers[0][0].get_xdata()) == 5
+    drawn(ax)
+
+
 def test_risk_coverage(narrow, drawn):
     y, p = honest()
     ax = plot_risk_coverage(y, p, [0, 1], narrow)

@@ -7,8 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from helpers.small_estimators import classifier, regressor, walks
+from siggpde.paths import SeriesBatch, Spectrogram
 from siggpde.plots import plot_explanation
 
 NAMES = ["x", "y"]
@@ -60,7 +62,8 @@ def test_numbers_are_in_their_units(pyplot, drawn):
     model = regressor().fit(X, X[:, 0, -1])
     (why,) = model.explain(X[:1], segments=3)
     axes = plot_explanation(why, X[0], unit="km")
-    assert axes[0].texts[0].get_text() == f"predicted {why.mean:.4g} ± {why.std:.2g} km"
+    assert 0.01 <= why.std < 0.1
+    assert axes[0].texts[0].get_text() == f"predicted {why.mean:.3f} ± {why.std:.3f} km"
     assert any(ax.get_xlabel() == "contribution (km)" for ax in axes[0].figure.axes)
     drawn(axes[0])
 
@@ -88,6 +91,24 @@ def test_the_std_of_the_posterior_comes_before_the_sampling_error(explained, pyp
         min(min(line.get_color()) for line in plot_explanation(each, X[0])[0].lines[1:5]) for each in (explained, pale)
     ]
     assert colours[1] > 0.5 and colours[1] >= colours[0]
+
+
+def test_explanations_of_spectrograms_are_drawn_on_them(pyplot, drawn):
+    sound = np.random.default_rng(0).normal(size=(12, 1, 400))
+    sound[6:] += np.sin(np.arange(400) * 0.6)
+    settings = Spectrogram(rate=100, nfft=32, overlap=16, low=5, high=15)
+    model = classifier(spectrogram=settings).fit(sound, np.arange(12) // 6)
+    (why,) = model.explain(sound[:1], segments=3, permutations=4, uncertainty=False)
+    with pytest.raises(
+        ValueError, match=r"is of a spectrogram, \d+ channels \(.* Hz, ..\), but x has 1; give the spec"
+    ):
+        plot_explanation(why, sound[0])
+    batch = settings(SeriesBatch(torch.as_tensor(sound[:1]).transpose(1, 2)))
+    assert batch.times is not None
+    seen = np.concatenate([batch.times.numpy(), batch.values[0].T.numpy()])
+    axes = plot_explanation(why, seen, time_channel=0, time_unit="s")
+    assert [ax.get_title(loc="left") for ax in axes] == [f"channel 0 {f:g} Hz" for f in settings.frequencies()]
+    drawn(axes[0])
 
 
 def test_explanations_without_uncertainty_are_drawn(fitted, pyplot):

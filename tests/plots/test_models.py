@@ -89,6 +89,25 @@ def test_map_marks_classes_and_uncertain_series(narrow, drawn):
     drawn(ax)
 
 
+def test_classes_of_one_colour_are_full_and_hollow(narrow, drawn):
+    labels = [str(number % 12) for number in range(120)]
+    ax = plot_map(np.random.default_rng(0).normal(size=(120, 2)), labels, narrow)
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == [str(number) for number in range(12)]
+    first, eighth = ax.collections[0], ax.collections[7]
+    assert first.get_facecolor()[0] == pytest.approx(eighth.get_edgecolor()[0]) and len(eighth.get_facecolor()) == 0
+    drawn(ax)
+
+
+def test_a_legend_leaves_room_for_the_map(narrow):
+    names = [f"{letter} written with the left hand" for letter in "abcdefghijklmnopqrstuvwx"]
+    doubtful = np.arange(48) < 4
+    ax = plot_map(np.random.default_rng(0).normal(size=(48, 2)), names * 2, narrow, uncertain=doubtful)
+    ax.figure.canvas.draw()
+    assert ax.get_window_extent().height > 0.35 * ax.figure.bbox.height
+    told = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert told[-1] == "uncertain (4)" and len(set(told)) == 25
+
+
 def test_map_of_numbers_and_of_a_plane(pyplot, drawn):
     plane = np.random.default_rng(0).normal(size=(10, 2))
     ax = plot_map(plane, np.linspace(0, 1, 10), name="fat (%)")
@@ -130,6 +149,11 @@ def test_trials(pyplot, drawn):
     ax = plot_trials([0.5, np.nan, 0.3, 0.4])
     assert ax.lines[0].get_ydata().tolist() == [0.5, 0.3, 0.3] and ax.lines[0].get_xdata().tolist() == [1, 3, 4]
     drawn(ax)
+
+
+def test_trials_of_many_sizes_are_on_a_logarithmic_axis(pyplot):
+    assert plot_trials([0.5, 0.02]).get_yscale() == "log"
+    assert plot_trials([0.5, 0.3]).get_yscale() == plot_trials([0.5, -0.02]).get_yscale() == "linear"
 
 
 def test_sizes(narrow, drawn):

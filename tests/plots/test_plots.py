@@ -14,6 +14,8 @@ from helpers.small_committees import KINDS, batch_of, committee_of, labels_of
 from siggpde.explain import Importance, global_importance
 from siggpde.metrics import classification_metrics
 from siggpde.plots import plot_calibration, plot_confusion, plot_importance, plot_intervals
+from siggpde.plots.axes import letters
+from siggpde.plots.names import fitted
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +26,7 @@ def importances():
 
 def test_importance(pyplot, importances, drawn):
     ax = plot_importance(importances)
-    names = [text.get_text().replace("\n", " ") for text in ax.get_yticklabels()]
+    names = [text.get_text().replace("–\n", "–").replace("\n", " ") for text in ax.get_yticklabels()]
     assert names == [each.name for each in importances.words]
     assert [bar.get_width() for bar in ax.patches] == pytest.approx([each.share for each in importances.words])
     assert ax.yaxis_inverted()
@@ -49,10 +51,30 @@ def test_names_of_many_thin_bars_do_not_overlap(narrow):
     ax.figure.canvas.draw()
     boxes = [text.get_window_extent() for text in ax.get_yticklabels()]
     assert all(above.y0 >= below.y1 - 1 for above, below in itertools.pairwise(boxes))
-    assert all(text.get_text().endswith("…") for text in ax.get_yticklabels())
+    told = [text.get_text() for text in ax.get_yticklabels()]
+    assert all("…" in text for text in told) and len(set(told)) == 18
 
 
-@pytest.mark.parametrize("count", [2, 5, 30])
+def test_names_are_broken_between_words_and_are_as_large_as_they_can_be(narrow):
+    names = ["time–hand height–hand height–time and 24 like it", "hand height"]
+    ax = plot_importance([Importance(name, (), 0.5, 0.5) for name in names], narrow)
+    told = [text.get_text() for text in ax.get_yticklabels()]
+    assert told[0].replace("–\n", "–").replace("\n", " ") == names[0] and "\n" in told[0] and told[1] == names[1]
+    assert ax.get_yticklabels()[0].get_fontsize() == pytest.approx(letters(ax) - 0.5)
+    assert ax.patches[0].get_height() < 0.5  # few bars are no blocks
+    wide, _ = fitted(["windows of the series at mean 0 and spread 1, by thirds"] * 19, 9.5, 510, 10)
+    assert "…" not in wide[0]
+
+
+def test_numbers_of_ticks_do_not_overlap(narrow):
+    y = np.linspace(0, 0.18, 30)
+    ax = plot_intervals(y, y, y - 1e-3, y + 1e-3, narrow)
+    ax.figure.canvas.draw()
+    boxes = [text.get_window_extent() for text in ax.get_xticklabels() if text.get_text()]
+    assert all(one.x1 < other.x0 for one, other in itertools.pairwise(boxes))
+
+
+@pytest.mark.parametrize("count", [2, 5, 30, 90])
 def test_confusion(pyplot, drawn, count):
     y = np.arange(90) % count
     chances = np.full((90, count), 0.4 / count)
@@ -62,7 +84,9 @@ def test_confusion(pyplot, drawn, count):
     (image,) = ax.images
     assert image.get_array().sum() == pytest.approx(count)
     written = [text.get_text() for text in ax.texts]
-    assert written == ([str(n) for row in metrics.confusion for n in row] if count <= 20 else [])
+    counts = [str(n) for row in metrics.confusion for n in row]
+    assert written == (counts if count <= 10 else [n for n in counts if n != "0"])
+    assert [text.get_text() for text in ax.get_xticklabels()] == [str(label) for label in range(count)]
     assert ax.get_xlabel() == "predicted" and ax.get_ylabel() == "true"
     drawn(ax)
 
@@ -75,6 +99,15 @@ def test_long_names_of_classes_leave_room_for_the_matrix(narrow, drawn):
     assert ax.title.get_window_extent().x1 <= ax.figure.bbox.x1
     assert len({text.get_text() for text in ax.get_xticklabels()}) == 4
     drawn(ax)
+
+
+def test_names_of_many_classes_do_not_overlap(narrow):
+    names = [f"{letter}{other} on the left" for letter in "abcdefg" for other in "xyz"]
+    ax = plot_confusion(classification_metrics(names, np.eye(21), names), narrow)
+    ax.figure.canvas.draw()
+    boxes = [text.get_window_extent() for text in ax.get_yticklabels()]
+    assert not ax.texts and len(boxes) == 21
+    assert all(above.y0 >= below.y1 - 1.5 for above, below in itertools.pairwise(boxes))
 
 
 def test_intervals(pyplot, drawn):

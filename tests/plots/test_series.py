@@ -62,6 +62,16 @@ def test_the_counterfactual_is_drawn_where_it_differs(pyplot, drawn):
     drawn(axes[0])
 
 
+def test_another_series_that_goes_far_does_not_flatten_the_first(pyplot, drawn):
+    other = VALUES.copy()
+    other[1, 20:30] += 1000
+    axes = plot_series(VALUES, PARTS, EDGES, times=POINTS, counterfactual=other)
+    reach = np.ptp(VALUES[1])
+    assert np.ptp(axes[1].get_ylim()) < 5 * reach and axes[1].get_ylim()[0] < VALUES[1].min()
+    assert axes[1].texts[0].get_text() == f"up to {other[1].max():.4g}" and not axes[0].texts
+    drawn(axes[0])
+
+
 def test_of_many_channels_the_largest_are_drawn_in_order(pyplot):
     parts = np.zeros((20, 2))
     parts[[3, 17, 5], 0] = [1.0, -2.0, 0.5]

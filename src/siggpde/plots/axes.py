@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,9 @@ if TYPE_CHECKING:
 _NARROW, _WIDE = 2.5, 5.0  # inches of a plot
 _SMALLEST, _LARGEST = 7.0, 10.0  # points of its letters
 _MARGIN = 40.0  # points at the left for ticks and labels
+_GAPS = 1.6  # letters of space in and after an entry of a legend
+_ROW, _SHARE = 1.5, 0.4  # letters of height for a row of a legend, and its part of the plot at most
+_MOST_TICKS = 9
 
 
 def require_matplotlib(part: str) -> Any:
@@ -59,8 +63,11 @@ def letters(ax: Axes) -> float:
     return _SMALLEST + (_LARGEST - _SMALLEST) * min(max(share, 0.0), 1.0)
 
 
-def finish(ax: Axes, *, closed: bool = False) -> Axes:
-    """Letters that fit the width of the plot and, unless `closed`, no frame above and at the right."""
+def finish(ax: Axes, *, closed: bool = False, inches: float | None = None) -> Axes:
+    """Letters and ticks that fit the width of the plot and, unless `closed`, no frame above and at the right.
+
+    `inches` is the length of the horizontal axis, about all of the room without it.
+    """
     size = letters(ax)
     for axis in (ax.xaxis, ax.yaxis):
         axis.label.set_fontsize(size)
@@ -72,6 +79,7 @@ def finish(ax: Axes, *, closed: bool = False) -> Axes:
             text.set_fontsize(size - 0.5)
     if not closed:
         ax.spines[["top", "right"]].set_visible(False)
+    few_ticks(ax, max(1.0, room(ax) - _MARGIN / 72) if inches is None else inches)
     literal(ax)
     return ax
 
@@ -87,29 +95,65 @@ def literal(artist: Any) -> None:
                 text.set_parse_math(False)
 
 
+def few_ticks(ax: Axes, inches: float) -> None:
+    """No more ticks on a linear horizontal axis of this length than their numbers have room for."""
+    axis, ticker = ax.xaxis, require_matplotlib("ticker")
+    locator: Any = axis.get_major_locator()
+    if not isinstance(locator, ticker.AutoLocator):  # one that the plot has chosen
+        return
+    size, (low, high) = letters(ax) - 0.5, sorted(ax.get_xlim())
+    for most in range(_MOST_TICKS, 1, -1):
+        locator.set_params(nbins=most)
+        places = [place for place in locator.tick_values(low, high) if low <= place <= high]
+        widths = [text_width(text, size) + size for text in axis.get_major_formatter().format_ticks(places)]
+        if max(widths, default=0.0) * len(widths) < 72 * inches:
+            return
+
+
+def text_width(text: str, size: float) -> float:
+    """How many points a line of text is wide."""
+    path = require_matplotlib("textpath").TextPath
+    return float(path((0, 0), text.replace("$", "S"), size=size).get_extents().width) if text.strip() else 0.0
+
+
 def percent() -> Any:
     """Ticks of shares as percentages, with as few digits as they need."""
     return require_matplotlib("ticker").FuncFormatter(lambda share, _: f"{100 * share:.6g}%")
 
 
-def legend_above(ax: Axes, *, title: str | None = None) -> None:
-    """The legend above the plot, where it hides nothing, in as many columns as its width has room for."""
+def legend_above(
+    ax: Axes, *, title: str | None = None, above: float = 1.0, handle: float = 1.6, markers: float = 1.0, whole: int = 0
+) -> None:
+    """The legend above the plot, where it hides nothing, in as many columns as its width has room for.
+
+    It begins at `above`, 1 being the top of the axes; handles are `handle` letters long, their markers `markers` times
+    as large as those of the plot. Where it would be too high its letters are smaller, and texts are cut but for the
+    last `whole`.
+    """
     handles, texts = ax.get_legend_handles_labels()
-    size = letters(ax) - 0.5
-    lengths = [len(text) for text in texts]
-    columns = next((k for k in range(len(texts), 1, -1) if _width(lengths, k, size) < 72 * room(ax) - _MARGIN), 1)
-    place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1.0), "ncols": columns, "alignment": "left"}
-    spaces: dict[str, Any] = {"columnspacing": 1.0, "handletextpad": 0.4, "handlelength": 1.6, "borderaxespad": 0.2}
+    size, columns = letters(ax) - 0.5, 1
+    first, longest = size, max(map(len, texts), default=0)
+    names, ends = texts[: len(texts) - whole], texts[len(texts) - whole :]
+    for size, most in [(first, longest), *((_SMALLEST - 1, most) for most in range(longest, 4, -1))]:
+        texts = [*shortened(names, most), *ends]
+        widths = [text_width(text, size) + (handle + _GAPS) * size for text in texts]
+        columns = next((k for k in range(len(texts), 1, -1) if _width(widths, k) - size < 72 * room(ax) - _MARGIN), 1)
+        rows = math.ceil(len(texts) / columns) + (title is not None)
+        if rows * _ROW * size < max(_SHARE * 72 * height(ax), 3 * _ROW * first):
+            break
+    place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, above), "ncols": columns, "alignment": "left"}
+    spaces: dict[str, Any] = {"columnspacing": 1.0, "handletextpad": 0.4, "handlelength": handle, "borderaxespad": 0.2}
+    spaces["markerscale"] = markers
     ax.legend(handles, texts, frameon=False, fontsize=size, title=title, title_fontsize=size, **place, **spaces)
 
 
-def _width(lengths: list[int], columns: int, size: float) -> float:
-    """About how many points a legend of texts of these lengths is wide, the columns being filled one after another."""
-    rows, longer = divmod(len(lengths), columns)
+def _width(widths: list[float], columns: int) -> float:
+    """How many points a legend of entries of these widths is wide, the columns being filled one after another."""
+    rows, longer = divmod(len(widths), columns)
     total, start = 0.0, 0
     for column in range(columns):
         end = start + rows + (column < longer)
-        total += size * (3.2 + 0.58 * max(lengths[start:end]))
+        total += max(widths[start:end])
         start = end
     return total
 

@@ -6,11 +6,19 @@ bar is Wilson's interval with z the normal quantile of its level,
 .. math:: \frac{k + z^2 / 2 \pm z \sqrt{k (n - k) / n + z^2 / 4}}{n + z^2},
 
 which stays between 0 and 1 and has a width where all or none are right.
+
+Where half of the probabilities are close to 1 both axes are those of
+
+.. math:: a(p) = -\operatorname{arsinh}((1 - p) / w), \quad w = 0.01,
+
+about linear next to 1 and logarithmic in 1 - p further down: bins near 1 are told apart, 1 itself has a place, and the
+diagonal stays a straight line.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING
@@ -19,7 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from siggpde.metrics.inputs import checked_classes
-from siggpde.plots.axes import axes_or_new, finish, letters
+from siggpde.plots.axes import axes_or_new, finish, legend_above, letters, require_matplotlib
 from siggpde.plots.inputs import check_level
 from siggpde.plots.palette import BLUE, GREY, SKY
 
@@ -28,6 +36,12 @@ if TYPE_CHECKING:
 
 _FEWEST, _MOST, _SERIES = 3, 10, 20  # bins without `bins`: at least, at most, and series in each
 _HISTOGRAM_BINS = 20
+_STRIP = (1.03, 0.2)  # where the histogram begins and how high it is, 1 being the height of the plot
+_SURE = 0.95  # a median above it crowds the bins at 1
+_WIDTH = 0.01  # w
+_TOUCH = 0.025  # of an axis: the width of a point
+_SURE_TICKS = (0.5, 0.8, 0.9, 0.95, 0.99, 1.0)
+_NEXT_TICK = 0.35  # on the axis a(p), at least, from the first tick to the next
 
 
 @dataclass(frozen=True)
@@ -82,18 +96,22 @@ def plot_calibration(
     """How often the most probable class is right, against its probability; on the diagonal probabilities are honest.
 
     Arguments as for `classification_metrics`: labels y (n,), `probabilities` (n, C), columns in the order of `classes`
-    (C,). `bins` hold about as many series each, 20 or more of up to ten bins without it; error bars are Wilson's at
-    `level`. The histogram above has all probabilities of predicted classes.
+    (C,). `bins` hold about as many series each, 20 or more of up to ten bins without it, which are put together where
+    their points would lie on one another; error bars are Wilson's at `level`. The histogram above has all probabilities
+    of predicted classes. Where more than half of them are above 0.95 the axes are stretched towards 1.
     """
     truth, p, _ = checked_classes(y, probabilities, classes)
     if bins is not None and (not isinstance(bins, int) or bins < 1):
         raise ValueError(f"bins must be a whole number of at least 1, got {bins!r}")
     check_level(level)
     top, right = p.max(axis=1), p.argmax(axis=1) == truth
+    start, stretched = _first(top), float(np.median(top)) > _SURE
     found = equal_count_bins(top, right, bins or min(_MOST, max(_FEWEST, len(top) // _SERIES)))
+    if bins is None:
+        found = _apart(found, _on_axis if stretched else np.asarray)
     low, high = wilson_interval(found.right, found.count, level)
     ax = axes_or_new(ax, width=4.8, height=5.0)
-    start = min(0.9, math.floor(10 * min(top.min(), low.min()) + 1e-9) / 10)
+    start = min(start, _first(low))
     ax.plot([start, 1], [start, 1], color=GREY, linestyle="--", linewidth=1, zorder=1, label="honest")
     ax.errorbar(
         found.probability,
@@ -109,21 +127,75 @@ def plot_calibration(
         clip_on=False,
         label=f"right, with {level:.0%} interval",
     )
-    margin = 0.015 * (1 - start)
+    if stretched:
+        _stretch(ax, start)
+    else:
+        ax.locator_params(nbins=6)
+    margin = float(_from_axis(np.array(-0.015 * _on_axis(np.array(start))))) - 1 if stretched else 0.015 * (1 - start)
     ax.set(xlim=(start, 1 + margin), ylim=(start, 1 + margin))
     ax.set(xlabel="probability of the predicted class", ylabel="share that is right")
-    ax.set_aspect("equal")
-    ax.locator_params(nbins=6)
-    ax.legend(frameon=False, loc="upper left", handlelength=1.5, borderaxespad=0.2)
-    _histogram(ax, top, start)
+    ax.set_box_aspect(1)
+    _histogram(ax, top, start, stretched)
+    legend_above(ax, above=sum(_STRIP) + 0.01)
     return finish(ax)
 
 
-def _histogram(ax: Axes, top: np.ndarray, start: float) -> None:
+def _first(p: np.ndarray) -> float:
+    """The tenth, at most 0.9, at which an axis with the probabilities p begins."""
+    return min(0.9, math.floor(10 * float(p.min()) + 1e-9) / 10)
+
+
+def _apart(found: EqualBins, place: Callable[[np.ndarray], np.ndarray]) -> EqualBins:
+    """The bins, those put together whose points would touch on an axis with probabilities p at `place(p)`."""
+    count, probability, right = found.count, found.probability, found.right
+    while len(count) > 1:
+        gaps = np.diff(place(probability))
+        near = int(gaps.argmin())
+        if gaps[near] > _TOUCH * float(np.ptp(place(np.array([_first(probability), 1.0])))):
+            break
+        pair = slice(near, near + 2)
+        rest = np.arange(len(count)) != near + 1
+        own = count[pair]
+        for values in (probability, right):
+            values[near] = (own * values[pair]).sum() / own.sum()
+        count[near] = own.sum()
+        count, probability, right = count[rest], probability[rest], right[rest]
+    return EqualBins(count, probability, right)
+
+
+def _on_axis(p: np.ndarray) -> np.ndarray:
+    """a(p)."""
+    return -np.arcsinh((1 - np.asarray(p)) / _WIDTH)
+
+
+def _from_axis(a: np.ndarray) -> np.ndarray:
+    """p of a(p)."""
+    return 1 + _WIDTH * np.sinh(np.asarray(a))
+
+
+def _stretch(ax: Axes, start: float) -> None:
+    """Both axes as a(p), from `start`."""
+    first = float(_on_axis(np.array(start)))
+    ticks = [start, *(tick for tick in _SURE_TICKS if float(_on_axis(np.array(tick))) - first > _NEXT_TICK)]
+    ax.set_xscale("function", functions=(_on_axis, _from_axis))
+    ax.set_yscale("function", functions=(_on_axis, _from_axis))
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_minor_locator(require_matplotlib("ticker").NullLocator())
+        axis.set_ticks(ticks, [f"{tick:g}" for tick in ticks])
+
+
+def _histogram(ax: Axes, top: np.ndarray, start: float, stretched: bool) -> None:
     """A strip above the plot with the probabilities (n,), which says how many series there are."""
-    strip = ax.inset_axes((0, 1.03, 1, 0.16))
-    strip.hist(top, bins=np.linspace(start, 1, _HISTOGRAM_BINS + 1).tolist(), color=SKY)
+    strip = ax.inset_axes((0, _STRIP[0], 1, _STRIP[1]))
+    bins = np.linspace(start, 1, _HISTOGRAM_BINS + 1)
+    if stretched:
+        bins = _from_axis(np.linspace(float(_on_axis(np.array(start))), 0, _HISTOGRAM_BINS + 1))
+        bins[0], bins[-1] = start, 1.0
+        strip.set_xscale("function", functions=(_on_axis, _from_axis))
+    strip.hist(top, bins=bins.tolist(), color=SKY)
     strip.set_xlim(*ax.get_xlim())
+    strip.set_ylim(0, 1.5 * strip.get_ylim()[1])  # room for the words
+    strip.minorticks_off()
     strip.set(xticks=[], yticks=[])
     strip.spines[["top", "right", "left"]].set_visible(False)
-    strip.text(0.01, 0.9, f"{len(top)} series", transform=strip.transAxes, va="top", size=letters(ax) - 0.5)
+    strip.text(0.01, 0.97, f"{len(top)} series", transform=strip.transAxes, va="top", size=letters(ax) - 0.5)

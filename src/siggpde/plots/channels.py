@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from siggpde.plots.axes import axes_or_new, finish, require_matplotlib
+from siggpde.plots.axes import axes_or_new, finish, height, legend_above, letters, require_matplotlib, room, text_width
 from siggpde.plots.palette import BLUE, GREY, ORANGE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _LONGEST = 22  # characters of a name
+_NAMES = 1.2  # inches of what is above and below the vertical axis
+_AXIS = 0.6  # inches of the vertical axis and its label
 
 
 class Step(Protocol):
@@ -65,14 +67,17 @@ def plot_channel_selection(selection: Selection, ax: Axes | None = None) -> Axes
     names = ["all" if step.left_out is None else f"– {_short(step.left_out)}" for step in steps]
     ax.set_xticks(counts, [f"{count}\n{name}" for count, name in zip(counts, names, strict=True)])
     ax.xaxis.set_minor_locator(require_matplotlib("ticker").NullLocator())
+    fits = text_width(f"leave-one-out {selection.measure}", letters(ax)) < 72 * (height(ax) - _NAMES)
+    between = " " if fits else "\n"
     ax.set(
-        xlabel="channels kept, and the one left out before",
-        ylabel=f"leave-one-out {selection.measure}\n(nats a series)",
+        xlabel="channels kept, and the last one left out",
+        ylabel=f"leave-one-out{between}{selection.measure}\n(nats a series)",
     )
     ax.axhline(float(losses.min()), color=GREY, linewidth=0.8, linestyle=":")
-    ax.legend(frameon=False, loc="best")
+    legend_above(ax, handle=1.2)
     finish(ax)
-    if len(steps) > 4:
+    widest = max(text_width(name, letters(ax) - 0.5) for name in names)
+    if widest + 0.4 * letters(ax) > 72 * (room(ax) - _AXIS) / len(steps):
         ax.set_xticks(counts, [f"{name}  {count}" for count, name in zip(counts, names, strict=True)], rotation=90)
     return ax
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from siggpde.explain import Effect, PaperReading, WordWeight
-from siggpde.plots.axes import axes_or_new, finish, letters
-from siggpde.plots.importances import name_lines
+from siggpde.plots.axes import axes_or_new
+from siggpde.plots.names import named_bars
 from siggpde.plots.palette import AGAINST, BLUE, FOR, GREY, INK, PALE
 
 if TYPE_CHECKING:
@@ -32,10 +30,11 @@ def plot_effects(effects: Iterable[Effect], ax: Axes | None = None, *, label: st
         raise ValueError("there are no effects to draw; give those of a class of `global_importance`")
     ax = axes_or_new(ax, height=max(2.0, 0.3 * len(shown) + 1.0))
     colours = [(FOR if each.effect >= 0 else AGAINST) if each.probability >= _SURE else PALE for each in shown]
-    _bars(ax, [each.name for each in shown], [each.effect for each in shown], [each.std for each in shown], colours)
+    values = [each.effect for each in shown]
+    _spread(ax, values, [each.std for each in shown])
+    named_bars(ax, [each.name for each in shown], values, colours, label)
     ax.axvline(0, color=INK, linewidth=0.8)
-    ax.set_xlabel(label)
-    return finish(ax)
+    return ax
 
 
 def plot_paper_reading(reading: PaperReading | Iterable[WordWeight], ax: Axes | None = None) -> Axes:
@@ -48,16 +47,11 @@ def plot_paper_reading(reading: PaperReading | Iterable[WordWeight], ax: Axes | 
         raise ValueError("there are no words to draw; give those of `paper_reading`")
     ax = axes_or_new(ax, height=max(2.0, 0.3 * len(shown) + 1.0))
     sizes = [each.size for each in shown]
-    _bars(ax, [each.name for each in shown], sizes, [each.std for each in shown], [BLUE] * len(shown))
+    _spread(ax, sizes, [each.std for each in shown])
     ax.set_xlim(left=0)
-    ax.set_xlabel("|m|")
-    return finish(ax)
+    return named_bars(ax, [each.name for each in shown], sizes, [BLUE] * len(shown), "|m|")
 
 
-def _bars(ax: Axes, names: list[str], values: list[float], std: list[float], colours: list[str]) -> None:
-    positions = np.arange(len(names))
-    ax.barh(positions, values, color=colours, height=0.7)
-    ax.errorbar(values, positions, xerr=std, fmt="none", ecolor=GREY, elinewidth=1.0, capsize=2)
-    ax.set_yticks(positions, name_lines(names, ax))
-    ax.tick_params(axis="y", labelsize=letters(ax))
-    ax.invert_yaxis()
+def _spread(ax: Axes, values: list[float], std: list[float]) -> None:
+    """Lines of one standard deviation to both sides, above the bars."""
+    ax.errorbar(values, range(len(values)), xerr=std, fmt="none", ecolor=GREY, elinewidth=1.0, capsize=2, zorder=3)

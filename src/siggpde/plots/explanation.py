@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -86,8 +87,16 @@ def _headline(ax: Axes, text: str, lines: int) -> None:
 
 def _title(explanation: SeriesExplanation, unit: str | None) -> str:
     if explanation.probability is None:
-        return f"predicted {explanation.mean:.4g} ± {explanation.std:.2g}{f' {unit}' if unit else ''}"
+        return f"predicted {_number(explanation.mean, explanation.std)}{f' {unit}' if unit else ''}"
     return f"{explanation.label}: probability {_chance(explanation.probability)}"
+
+
+def _number(mean: float | None, std: float | None) -> str:
+    """A number with its standard deviation, both to the second digit of the latter."""
+    if mean is None or std is None or not 1e-4 <= std < 1e4:
+        return f"{mean:.4g} ± {std:.2g}"
+    digits = max(0, 1 - math.floor(math.log10(std)))
+    return f"{mean:.{digits}f} ± {std:.{digits}f}".replace("-", "−")
 
 
 def _chance(probability: float) -> str:
@@ -137,6 +146,11 @@ def _of_channels(segments: SegmentContributions, channels: int) -> tuple[np.ndar
     if len(contrast) == 2 * channels:
         both = None if std is None else np.hypot(std[:channels], std[channels:])
         return contrast[:channels] + contrast[channels:], both
+    if segments.timed and len(contrast) % channels == 0 and all(name.endswith(" Hz") for name in segments.channels):
+        raise ValueError(
+            f"the explanation is of a spectrogram, {len(contrast)} channels ({segments.channels[0]}, ..), but x has "
+            f"{channels}; give the spectrogram as x, with the seconds of its segments as one more channel, time_channel"
+        )
     raise ValueError(
         f"the explanation is of {len(contrast)} channels ({', '.join(segments.channels[:3])}, ..), but x has "
         f"{channels}; give the series as it was handed to explain, and its time_channel"

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _BAND = "#f1f1f1"
 _AXIS = 0.6  # inches of the vertical axis and its label
+_DECADES = 10.0  # losses further apart are drawn on a logarithmic axis
 _WILD = 4.0  # the start of training is cut off where it is so many times as far up as the rest is wide
 
 
@@ -57,7 +58,8 @@ def plot_history(
 
 
 def plot_trials(losses: ArrayLike, ax: Axes | None = None, *, label: str = "leave-one-out loss (nats)") -> Axes:
-    """The loss (n,) of every setting that was tried, in order, and the best so far.
+    """The loss (n,) of every setting that was tried, in order, and the best so far; on a logarithmic axis where losses
+    are positive and some more than ten times the smallest.
 
     Of a screening these are `[entry["score"] for entry in screening.report]`; NaN for what could not be scored.
     """
@@ -70,9 +72,16 @@ def plot_trials(losses: ArrayLike, ax: Axes | None = None, *, label: str = "leav
     best = np.minimum.accumulate(values)
     ax = axes_or_new(ax, width=5.6, height=3.4)
     ax.scatter(number, values, color=GREY, s=10, zorder=2, label="tried")
-    ax.step(number, best, where="post", color=BLUE, linewidth=1.5, zorder=3, label=f"best so far, {best[-1]:.3g}")
+    told = f"best so far, {best[-1]:.3g}".replace("-", "−")
+    ax.step(number, best, where="post", color=BLUE, linewidth=1.5, zorder=3, label=told)
     ax.set(xlabel="setting tried", ylabel=label)
-    ax.xaxis.set_major_locator(require_matplotlib("ticker").MaxNLocator(integer=True))
+    ticker = require_matplotlib("ticker")
+    ax.xaxis.set_major_locator(ticker.MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
+    if values.min() > 0 and values.max() > _DECADES * values.min():
+        ax.set_yscale("log")
+        ax.yaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0)))
+        ax.yaxis.set_minor_locator(ticker.NullLocator())
+        ax.yaxis.set_major_formatter(ticker.FuncFormatter(lambda loss, _: f"{loss:g}"))
     legend_above(ax)
     return finish(ax)
 

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 from numpy.typing import ArrayLike
 
-from siggpde.plots.axes import axes_or_new, finish, with_unit
+from siggpde.plots.axes import axes_or_new, finish, legend_above, with_unit
 from siggpde.plots.inputs import vector
 from siggpde.plots.palette import BLUE, GREY, ORANGE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+_FEW = 100  # series: of more the markers are smaller
 
 
 def plot_intervals(
@@ -37,14 +39,15 @@ def plot_intervals(
         series = int((low > high).argmax())
         raise ValueError(f"the interval of series {series} ends below its start; give lower before upper")
     ax = axes_or_new(ax, width=4.8, height=4.8)
+    size, width = (12, 1.2) if len(target) <= _FEW else (7, 0.8)
     hit = (low <= target) & (target <= high)
     ends = [min(target.min(), centre.min()), max(target.max(), centre.max())]
     ax.plot(ends, ends, color=GREY, linestyle="--", linewidth=1, zorder=1)
     for rows, colour, marker, name in ((hit, BLUE, "o", "inside"), (~hit, ORANGE, "D", "outside")):
         if rows.any():
             label = f"{name} ({rows.mean():.0%})"
-            ax.vlines(target[rows], low[rows], high[rows], color=colour, alpha=0.45, linewidth=1.2, zorder=2)
-            ax.scatter(target[rows], centre[rows], color=colour, marker=marker, s=12, zorder=3, label=label)
+            ax.vlines(target[rows], low[rows], high[rows], color=colour, alpha=0.45, linewidth=width, zorder=2)
+            ax.scatter(target[rows], centre[rows], color=colour, marker=marker, s=size, zorder=3, label=label)
     ax.set(xlabel=with_unit("true", unit), ylabel=with_unit("predicted, with its interval", unit))
-    ax.legend(frameon=False, loc="upper left", handletextpad=0.1, borderaxespad=0.2)
+    legend_above(ax, handle=1.0)
     return finish(ax)

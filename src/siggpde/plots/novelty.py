@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 
 _BINS = 24
 _STYLES = ((BLUE, "-"), (ORANGE, "--"), (GREEN, "-."), (PURPLE, ":"), (AMBER, "-"), (INK, "--"))
+_TICKS = 7
 _FAR = 8.0  # beyond this score the axis is no longer linear
 _LINEAR = 2.0
+_RIGHT = 0.85  # of the axis: words of what is further right are at its left
 
 
 def plot_novelty(
@@ -63,7 +65,9 @@ def plot_novelty(
     top = ax.get_ylim()[1] * 1.08
     for place, text in marks:
         ax.axvline(place, color=GREY, linestyle=":", linewidth=1)
-        ax.text(place, top, f" {text}", color=GREY, va="top", size=letters(ax) - 1)
+        left = np.arcsinh(place / width) < ends[0] + _RIGHT * (ends[1] - ends[0])
+        words, side = (f" {text}", "left") if left else (f"{text} ", "right")
+        ax.text(place, top, words, color=GREY, ha=side, va="top", size=letters(ax) - 1)
     ax.set(xlabel="novelty score", ylabel="share of series", ylim=(0, top))
     ax.yaxis.set_major_formatter(percent())
     if far:
@@ -74,11 +78,10 @@ def plot_novelty(
 
 def _far_ticks(ax: Axes, first: float, last: float) -> None:
     """Round numbers, about as far from each other as they can be read."""
-    ticks = [0.0, 1.0, *(base * 10.0**power for power in range(8) for base in (3, 10))]
-    if first < -1.0:
-        ticks = [-1.0, *ticks]
-    shown = [tick for tick in ticks if first <= tick <= last]
-    if len(shown) > 7:
-        shown = [tick for tick in shown if not f"{tick:g}".startswith("3")]
+    for bases in ((1, 2, 5), (1, 3), (1,)):
+        ticks = [0.0, *(base * 10.0**power for power in range(9) for base in bases)]
+        shown = [tick for tick in [-1.0, *ticks] if first <= tick <= last]
+        if len(shown) <= _TICKS:
+            break
     ax.set_xticks(shown, [f"{tick:g}" for tick in shown])
     ax.minorticks_off()

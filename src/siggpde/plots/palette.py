@@ -1,7 +1,7 @@
 """The colours and markers of all plots, which people who are colour-blind tell apart.
 
 The colours are those of Okabe and Ito (2008), the yellow one, which is hard to see on white, left out. Classes differ
-in their markers too, so that a plot survives a black-and-white printer.
+in their markers too, so that a plot survives a black-and-white printer; classes of one colour are full and hollow.
 """
 
 from __future__ import annotations
@@ -22,6 +22,14 @@ NUMBERS = "cividis"  # and of numbers
 def class_style(index: int) -> dict[str, Any]:
     """Colour and marker of the class `index`."""
     return {"color": CLASSES[index % len(CLASSES)], "marker": MARKERS[index % len(MARKERS)]}
+
+
+def class_dots(index: int) -> dict[str, Any]:
+    """What `scatter` draws of the class `index`: full markers of the first colours, then hollow ones of the same."""
+    style = class_style(index)
+    if index // len(CLASSES) % 2 == 0:
+        return style | {"linewidth": 0}
+    return {"facecolors": "none", "edgecolors": style["color"], "marker": style["marker"], "linewidth": 0.9}
 
 
 def signed_colours() -> Any:

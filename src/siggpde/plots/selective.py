@@ -16,6 +16,8 @@ from siggpde.plots.palette import BLUE, GREY, PALE
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+_LEAST_AREA = 1e-3
+
 
 def plot_risk_coverage(
     y: ArrayLike, probabilities: ArrayLike, classes: ArrayLike, ax: Axes | None = None, *, level: float = 0.95
@@ -33,10 +35,12 @@ def plot_risk_coverage(
     count = curve.coverage * n
     low, high = wilson_interval(curve.risk, count, level)
     best = np.linspace(1 - wrong, 1, 50)
-    ax.fill_between(curve.coverage, low, high, color=PALE, alpha=0.6, linewidth=0, zorder=1)
+    ax.fill_between(
+        curve.coverage, low, high, color=PALE, alpha=0.5, linewidth=0, zorder=1, label=f"{level:.0%} interval"
+    )
     ax.axhline(wrong, color=GREY, linestyle="--", linewidth=1, zorder=2, label="at random")
     ax.plot(best, 1 - (1 - wrong) / best, color=GREY, linestyle=":", linewidth=1.2, zorder=2, label="best possible")
-    ax.plot(curve.coverage, curve.risk, color=BLUE, linewidth=1.5, zorder=3, label=f"model (area {curve.area:.2g})")
+    ax.plot(curve.coverage, curve.risk, color=BLUE, linewidth=1.5, zorder=3, label=f"model (area {_area(curve.area)})")
     top = max(1.2 * float(curve.risk.max()), 1.2 * float(high[-1]), 0.05)
     ax.set(xlim=(0, 1.005), ylim=(-0.02 * top, min(top, 1.02)))
     ax.set(xlabel="share of series predicted, the surest first", ylabel="share that is wrong")
@@ -44,3 +48,7 @@ def plot_risk_coverage(
         axis.set_major_formatter(percent())
     legend_above(ax)
     return finish(ax)
+
+
+def _area(area: float) -> str:
+    return f"{area:.2g}" if area >= _LEAST_AREA or area == 0 else f"< {_LEAST_AREA:g}"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from siggpde.plots.axes import finish, height, letters, require_matplotlib, with_unit
+from siggpde.plots.axes import few_ticks, finish, height, letters, require_matplotlib, room, with_unit
 from siggpde.plots.inputs import matrix, vector
 from siggpde.plots.palette import INK, PALE, signed_colours
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _PALEST = 0.3  # the share of its colour that a line keeps at least
 _COLUMN = 1.05  # inches of height for a channel
 _LETTERS = 0.12  # inches of height a channel for each point of the letters: less has room for two ticks
+_FAR = 3.0  # times its range, beyond a channel's values: further out another series is cut off
 _CHANGED = 1e-9  # of the range of a channel: less is no change
 
 
@@ -95,6 +96,7 @@ def plot_series(
     bar.set_label(label + note, size=letters(last))
     bar.ax.tick_params(labelsize=letters(last) - 0.5)
     bar.outline.set_visible(False)
+    few_ticks(bar.ax, 0.65 * room(last))
     if data.changed is not None:
         handle = require_matplotlib("lines").Line2D([], [], color=INK, linestyle="--", linewidth=1)
         offset = require_matplotlib("transforms").ScaledTranslation(
@@ -124,6 +126,26 @@ def _channel(ax: Axes, data: _Series, channel: int, colours: Any) -> None:
         differs[:-1] |= differs[1:].copy()
         differs[1:] |= differs[:-1].copy()
         ax.plot(times, np.where(differs, other, np.nan), color=INK, linestyle="--", linewidth=1.0, zorder=3)
+        ax.fill_between(times, own, other, where=differs.tolist(), color=INK, alpha=0.08, linewidth=0, zorder=0)
+        _cut_far(ax, own, other[differs])
+
+
+def _cut_far(ax: Axes, own: np.ndarray, other: np.ndarray) -> None:
+    """Another series can go so far that the first is a flat line; the axis then ends on the way, and says how far."""
+    low, high = float(np.nanmin(own)), float(np.nanmax(own))
+    most = _FAR * (high - low)
+    if most == 0 or not np.isfinite(other).any():
+        return
+    at: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points", "ha": "right"}
+    at |= {"size": letters(ax) - 1, "color": INK}
+    least, largest = float(np.nanmin(other)), float(np.nanmax(other))
+    bottom, top = max(min(low, least), low - most), min(max(high, largest), high + most)
+    if least < bottom or largest > top:
+        ax.set_ylim(bottom - 0.05 * (top - bottom), top + 0.05 * (top - bottom))
+    if largest > top:
+        ax.annotate(f"up to {largest:.4g}".replace("-", "−"), (1, 1), (0, 2), va="bottom", **at)
+    if least < bottom:
+        ax.annotate(f"down to {least:.4g}".replace("-", "−"), (1, 0), (0, 2), va="bottom", **at)
 
 
 def _certainty(contribution: float, spread: float | None) -> float:

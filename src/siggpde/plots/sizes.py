@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from siggpde.plots.axes import axes_or_new, finish, require_matplotlib
+from siggpde.plots.axes import axes_or_new, finish, legend_above, require_matplotlib
 from siggpde.plots.inputs import numbers, vector
 from siggpde.plots.palette import CLASSES, class_style
 
@@ -49,7 +49,7 @@ def plot_sizes(
     ax.xaxis.set_minor_locator(require_matplotlib("ticker").NullLocator())
     ax.set(xlabel=size, ylabel=metric)
     if any(drawn):
-        ax.legend(frameon=False, handlelength=1.6)
+        legend_above(ax)
     return finish(ax)
 
 

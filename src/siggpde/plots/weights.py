@@ -59,7 +59,6 @@ def plot_weights(committee: Committee | OfViews, ax: Axes | None = None) -> Axes
     between = "\n" if room(ax) < _NARROW else "; "
     ax.set(xlabel=f"weight{between}at the end: loss of left-out series (nats)", ylabel="member")
     ax.xaxis.set_major_formatter(percent())
-    ax.locator_params(axis="x", nbins=5)
     legend_above(ax)
     return finish(ax)
 
