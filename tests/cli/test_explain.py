@@ -2,11 +2,13 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from helpers.cli_data import FAST, LONG, run
+from siggpde.plots import plot_explanation
 
 
 @pytest.fixture(autouse=True)
@@ -74,6 +76,24 @@ def test_a_picture_of_what_predictions_rest_on(models: Path, tmp_path: Path):
         assert picture.read_bytes().startswith(b"\x89PNG")
     assert run("explain", models / "kinds", models / "test.csv", "--plot", picture).exit_code == 2
     assert run("explain", models / "kinds", models / "test.csv", "--plot", tmp_path / "words.gif").exit_code == 2
+
+
+def test_the_picture_of_one_series_is_of_the_series(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    pytest.importorskip("matplotlib")
+    seen: list[Any] = []
+
+    def spy(explained: Any, x: Any, axes: Any, **settings: Any) -> Any:
+        seen.append((np.asarray(x).shape, settings["counterfactual"], plot_explanation(explained, x, axes, **settings)))
+
+    monkeypatch.setattr("siggpde.cli.work.explain.plot_explanation", spy)
+    for model, more in (("kinds", []), ("kinds", ["--counterfactual"]), ("sizes", [])):
+        picture = tmp_path / f"{model}{len(more)}.png"
+        result = run("explain", models / model, models / "test.csv", "--plot", picture, "--number", "5", *more)
+        assert result.exit_code == 0 and picture.read_bytes().startswith(b"\x89PNG"), result.output
+        _, changed, axes = seen[-1]
+        assert (changed is None) == (not more)
+        assert [ax.get_title(loc="left") for ax in axes] == ["x", "y"]
+    assert len(seen) == 3 and len({shape for shape, _, _ in seen}) == 1
 
 
 @pytest.mark.parametrize("options", [["--likelihood", "softmax"], ["--no-keep-series"]], ids=["softmax", "no series"])

@@ -22,7 +22,9 @@ def explain(
     counterfactual: Annotated[
         bool, typer.Option("--counterfactual", help="With --number: the smallest change that turns the prediction.")
     ] = False,
-    plot: Annotated[Path | None, typer.Option(metavar="FILE.png", help="Draw it as well.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE.png", help="Draw it as well; with --number, on the series.")
+    ] = None,
     read_options: options.ReadOptions = options.NOT_GIVEN,
     device: options.Device = "cpu",
     jobs: options.Jobs = None,

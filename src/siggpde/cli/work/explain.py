@@ -15,12 +15,14 @@ from siggpde.cli.options import ReadOptions
 from siggpde.cli.work.importance_tables import importance_tables
 from siggpde.cli.work.predict import open_model, series_for
 from siggpde.estimators.restoring import Predictor
-from siggpde.explain import Importance, Importances, SeriesExplanation
+from siggpde.explain import Counterfactual, Importance, Importances, SeriesExplanation
 from siggpde.explain.segments import when
 from siggpde.io import SeriesData
-from siggpde.plots import plot_importance, require_matplotlib
+from siggpde.plots import plot_explanation, plot_importance, require_matplotlib
 
 _BACKGROUND = 200
+_MOST_CHANNELS = 8  # in a picture
+_CHANNEL = 1.0  # inches of height for each
 
 
 @dataclass(frozen=True)
@@ -56,11 +58,11 @@ def run_explain(
         overall = estimator.importance(series.X, top)
         values = {"data": series.name, "model": str(model), **overall.to_dict()}
         return Explanation(values, _picture(overall) if draw else b"")
-    found = _explain_one(estimator, series, top, number, draw, {"data": series.name, "model": str(model)})
-    if counterfactual:
-        changed = estimator.counterfactual(series.X[number])
-        found.values["counterfactual"] = changed.to_dict() | {"sentence": str(changed)}
-    return found
+    explained, values = _explain_one(estimator, series, top, number, {"data": series.name, "model": str(model)})
+    changed = estimator.counterfactual(series.X[number]) if counterfactual else None
+    if changed is not None:
+        values["counterfactual"] = changed.to_dict() | {"sentence": str(changed)}
+    return Explanation(values, _picture_of_one(estimator, explained, series.X[number], changed) if draw else b"")
 
 
 def explanation_tables(values: dict[str, Any]) -> list[Table]:
@@ -75,9 +77,8 @@ def _explain_one(
     data: SeriesData,
     top: int,
     number: int,
-    draw: bool,
     context: dict[str, Any],
-) -> Explanation:
+) -> tuple[SeriesExplanation, dict[str, Any]]:
     if number >= len(data):
         raise WrongCall(f"--number {number} is beyond the last series, {len(data) - 1} (they are counted from 0)")
     others = [index for index in range(0, len(data), max(1, len(data) // _BACKGROUND)) if index != number][:_BACKGROUND]
@@ -86,7 +87,7 @@ def _explain_one(
     values = {**context, **replace(explained, series=number).to_dict()}
     if data.ids is not None:
         values["id"] = data.ids.tolist()[number]
-    return Explanation(values, _picture_of_one(explained) if draw else b"")
+    return explained, values
 
 
 def _tables_of_one(values: dict[str, Any]) -> list[Table]:
@@ -152,7 +153,23 @@ def _picture(importances: Importances) -> bytes:
     return _panels([(title, bars) for title, bars in zip(titles, lists, strict=True) if bars], "")
 
 
-def _picture_of_one(explained: SeriesExplanation) -> bytes:
+def _picture_of_one(
+    estimator: Predictor, explained: SeriesExplanation, x: np.ndarray, changed: Counterfactual | None
+) -> bytes:
+    """The series, its lines coloured by their contributions. The channels of a spectrogram are not those of the series:
+    of such a model bars are drawn."""
+    if explained.segments is None or estimator.spectrogram is not None:
+        return _bars_of_one(explained)
+    shown = min(_MOST_CHANNELS, len(x) - (estimator.time_channel is not None))
+    height = _CHANNEL * shown + (1.4 if changed is None else 1.6)
+    figure = require_matplotlib("figure").Figure(figsize=(6.4, height), layout="constrained")
+    axes = figure.subplots(shown, sharex=True, squeeze=False)[:, 0]
+    time_channel = estimator.time_channel
+    plot_explanation(explained, x, axes, counterfactual=changed, time_channel=time_channel, most=_MOST_CHANNELS)
+    return _png(figure)
+
+
+def _bars_of_one(explained: SeriesExplanation) -> bytes:
     """Bars to both sides of zero, in the units of the contributions."""
     views, words = (
         [Importance(each.name, each.letters, abs(each.value), each.value) for each in contributions]
