@@ -13,7 +13,7 @@ _NARROW, _WIDE = 2.5, 5.0  # inches of a plot
 _SMALLEST, _LARGEST = 7.0, 10.0  # points of its letters
 _MARGIN = 40.0  # points at the left for ticks and labels
 _GAPS = 1.6  # letters of space in and after an entry of a legend
-_ROW, _SHARE = 1.5, 0.4  # letters of height for a row of a legend, and its part of the plot at most
+_ROW, _SHARE = 1.5, 0.45  # letters of height for a row of a legend, and its part of the plot at most
 _MOST_TICKS = 9
 
 
@@ -76,7 +76,7 @@ def finish(ax: Axes, *, closed: bool = False, inches: float | None = None) -> Ax
     legend = ax.get_legend()
     if legend is not None:
         for text in legend.get_texts():
-            text.set_fontsize(size - 0.5)
+            text.set_fontsize(min(size - 0.5, float(text.get_fontsize())))
     if not closed:
         ax.spines[["top", "right"]].set_visible(False)
     few_ticks(ax, max(1.0, room(ax) - _MARGIN / 72) if inches is None else inches)
@@ -122,13 +122,20 @@ def percent() -> Any:
 
 
 def legend_above(
-    ax: Axes, *, title: str | None = None, above: float = 1.0, handle: float = 1.6, markers: float = 1.0, whole: int = 0
+    ax: Axes,
+    *,
+    title: str | None = None,
+    above: float = 1.0,
+    handle: float = 1.6,
+    markers: float = 1.0,
+    whole: int = 0,
+    margin: float = _MARGIN,
 ) -> None:
     """The legend above the plot, where it hides nothing, in as many columns as its width has room for.
 
     It begins at `above`, 1 being the top of the axes; handles are `handle` letters long, their markers `markers` times
     as large as those of the plot. Where it would be too high its letters are smaller, and texts are cut but for the
-    last `whole`.
+    last `whole`. `margin` are the points at the left of the axes.
     """
     handles, texts = ax.get_legend_handles_labels()
     size, columns = letters(ax) - 0.5, 1
@@ -137,9 +144,10 @@ def legend_above(
     for size, most in [(first, longest), *((_SMALLEST - 1, most) for most in range(longest, 4, -1))]:
         texts = [*shortened(names, most), *ends]
         widths = [text_width(text, size) + (handle + _GAPS) * size for text in texts]
-        columns = next((k for k in range(len(texts), 1, -1) if _width(widths, k) - size < 72 * room(ax) - _MARGIN), 1)
-        rows = math.ceil(len(texts) / columns) + (title is not None)
-        if rows * _ROW * size < max(_SHARE * 72 * height(ax), 3 * _ROW * first):
+        columns = next((k for k in range(len(texts), 1, -1) if _width(widths, k) - size < 72 * room(ax) - margin), 1)
+        rows = max(1, math.ceil(len(texts) / columns))
+        columns = math.ceil(len(texts) / rows)  # no column more than the rows need
+        if (rows + (title is not None)) * _ROW * size < max(_SHARE * 72 * height(ax), 3 * _ROW * first):
             break
     place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, above), "ncols": columns, "alignment": "left"}
     spaces: dict[str, Any] = {"columnspacing": 1.0, "handletextpad": 0.4, "handlelength": handle, "borderaxespad": 0.2}

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _MOST_CLASSES = len(CLASSES) * len(MARKERS)
-_COVERED = 0.03  # of the plot, by all markers together
-_SMALLEST, _LARGEST = 9.0, 22.0  # points² of a marker
+_COVERED = 0.07  # of the plot, by all markers together
+_SMALLEST, _LARGEST = 4.0, 22.0  # points² of a marker
 _LISTED = 20.0  # points² of a marker in the legend
 _RING = 3.2  # of the marker
 _MANY = 0.25  # of the series: more rings are thin

@@ -9,7 +9,7 @@ import numpy as np
 from siggpde.ensemble.committee import Committee
 from siggpde.ensemble.of_views import OfViews
 from siggpde.ensemble.recipes import Recipe
-from siggpde.plots.axes import axes_or_new, finish, legend_above, letters, percent, room
+from siggpde.plots.axes import axes_or_new, finish, legend_above, letters, percent, room, text_width
 from siggpde.plots.palette import AMBER, BLUE, GREEN, GREY, INK, ORANGE, PURPLE, SKY
 from siggpde.views.saved import kinds_of_kernels
 
@@ -25,6 +25,7 @@ _KINDS = {
     "linear": (SKY, "short words"),
 }
 _OWN = (INK, "your own")
+_LABEL = 3.0  # letters of width for the label of the axis, its ticks and gaps
 _NARROW = 4.0  # inches: less has no room for a long label in one line
 
 
@@ -59,7 +60,7 @@ def plot_weights(committee: Committee | OfViews, ax: Axes | None = None) -> Axes
     between = "\n" if room(ax) < _NARROW else "; "
     ax.set(xlabel=f"weight{between}at the end: loss of left-out series (nats)", ylabel="member")
     ax.xaxis.set_major_formatter(percent())
-    legend_above(ax)
+    legend_above(ax, margin=max(text_width(name, letters(ax) - 0.5) for name in names) + _LABEL * letters(ax))
     return finish(ax)
 
 
