@@ -53,7 +53,7 @@ def classes() -> None:
 
 def series(model: SigGPClassifier, data: Any) -> None:
     """A gesture, what speaks for its class, and the smallest change that makes it another."""
-    x = np.asarray(data.X_test[1], dtype=np.float64)
+    x = np.asarray(data.X_test[35], dtype=np.float64)  # one that a short stretch decides
     (why,) = model.explain(x[None])
     changed = model.counterfactual(x)
     for name, width, height in (("series", WIDTH, 1.1 * WIDTH), ("series_wide", 2 * WIDTH, 1.45 * WIDTH)):
@@ -64,7 +64,7 @@ def series(model: SigGPClassifier, data: Any) -> None:
 
 def numbers() -> None:
     data = load_dataset("Tecator")
-    model = SigGPRegressor().fit(data.X_train, data.y_train)
+    model = SigGPRegressor(channel_names=["absorbance"]).fit(data.X_train, data.y_train)
     mean, (low, high) = model.predict(data.X_test), model.predict_interval(data.X_test).T
     quantiles = model.predict_quantiles(data.X_test, LEVELS.tolist())
     usual = int(np.argsort(high - low)[len(low) // 2])  # a series about which it is as sure as about most
