@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
-from helpers.cli_data import FAST, LONG, run
+from helpers.cli_data import FAST, LONG, run, write
 from siggpde.plots import plot_explanation
 
 
@@ -65,6 +66,20 @@ def test_what_would_turn_a_prediction(models: Path):
     assert alone.exit_code == 2 and "--number" in alone.stderr
     numbers = run("explain", models / "sizes", models / "test.csv", "--number", "5", "--counterfactual")
     assert numbers.exit_code == 2 and "is for classes" in numbers.stderr
+
+
+def test_what_would_turn_the_prediction_of_a_model_without_series(models: Path, tmp_path: Path):
+    fit = ("fit", models / "train.csv", "--output", tmp_path / "m", "--target", "kind", "--no-keep-series")
+    assert run(*fit, *LONG, *FAST).exit_code == 0
+    arguments = ("explain", tmp_path / "m", models / "test.csv", "--number", "5", "--counterfactual", "--json")
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert found["counterfactual"]["valid"] and found["counterfactual"]["target"] == found["runner_up"]
+    alone = pl.read_csv(models / "test.csv").filter(pl.col("who") == pl.col("who").first())
+    arguments = ("explain", tmp_path / "m", write(alone, tmp_path / "one.csv"), "--number", "0", "--counterfactual")
+    refused = run(*arguments)
+    assert refused.exit_code == 2 and "add such series to DATA" in refused.stderr
 
 
 def test_a_picture_of_what_predictions_rest_on(models: Path, tmp_path: Path):

@@ -16,6 +16,7 @@ from siggpde.cli.work.importance_tables import importance_tables
 from siggpde.cli.work.predict import open_model, series_for
 from siggpde.estimators.restoring import Predictor
 from siggpde.explain import Counterfactual, Importance, Importances, SeriesExplanation
+from siggpde.explain.donors import kept_series
 from siggpde.explain.segments import when
 from siggpde.io import SeriesData
 from siggpde.plots import plot_explanation, plot_importance, require_matplotlib
@@ -59,10 +60,27 @@ def run_explain(
         values = {"data": series.name, "model": str(model), **overall.to_dict()}
         return Explanation(values, _picture(overall) if draw else b"")
     explained, values = _explain_one(estimator, series, top, number, {"data": series.name, "model": str(model)})
-    changed = estimator.counterfactual(series.X[number]) if counterfactual else None
+    changed = None
+    if counterfactual:
+        changed = estimator.counterfactual(series.X[number], donors=_donors(estimator, series, number, values))
     if changed is not None:
         values["counterfactual"] = changed.to_dict() | {"sentence": str(changed)}
     return Explanation(values, _picture_of_one(estimator, explained, series.X[number], changed) if draw else b"")
+
+
+def _donors(estimator: Predictor, data: SeriesData, number: int, values: dict[str, Any]) -> list[np.ndarray] | None:
+    """Where a counterfactual takes its values from: the series that the model keeps (None), else those of DATA that are
+    predicted as the runner-up."""
+    if kept_series(estimator.committee_)[0]:
+        return None
+    labels = estimator.predict(data.X)
+    donors = [x for index, x in enumerate(data.X) if index != number and labels[index] == values["runner_up"]]
+    if not donors:
+        raise WrongCall(
+            f"the model keeps no training series, and none of DATA is predicted as {values['runner_up']}, to take new "
+            "values from; add such series to DATA"
+        )
+    return donors
 
 
 def explanation_tables(values: dict[str, Any]) -> list[Table]:
