@@ -9,7 +9,9 @@ import torch
 from helpers.small_committees import KINDS, batch_of, committee_of, ends, labels_of, latents, one_member
 from siggpde.explain import explain_series, time_attribution
 from siggpde.explain.importance import feature_importance
+from siggpde.explain.results import Contribution
 from siggpde.explain.word_terms import word_features, word_weights
+from siggpde.explain.wording import read_terms
 from siggpde.gp.likelihoods import Bernoulli, Softmax
 from siggpde.paths import PathOptions, SeriesBatch
 
@@ -271,3 +273,16 @@ def test_wrong_settings_are_refused(batch, classifier, regressor):
         feature_importance(classifier, batch, NAMES, max_series=1)
     with pytest.raises(ValueError, match="1 series do not show what varies; give at least 2"):
         feature_importance(classifier, batch_of(1), NAMES)
+
+
+def test_words_are_read_in_plain_english():
+    def term(name: str, value: float) -> Contribution:
+        return Contribution(f"{name} and 2 like it", tuple(name.split("–")), value)
+
+    kernel = Contribution("signature kernel of all words", ("time", "x", "y"), 9.0)
+    views = [Contribution("windows of the series", (), 2.0), Contribution("words of the path", (), -3.0)]
+    told = read_terms([kernel, term("x–y", 4.0), term("y–time", -4.0), term("time–x", 0.5)], views)
+    assert told == ["by its words, x moves, then y", "above all from the windows of the series"]
+    told = read_terms([term("x–y", 4.0), term("x–time–y", 3.0), term("y–y–time", 2.0), term("x", 1.5)], [])
+    assert told == ["by its words, “x moves, then y” and “y moves early”"]
+    assert read_terms([kernel, term("x", -1.0)], views[1:]) == []

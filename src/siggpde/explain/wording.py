@@ -44,6 +44,11 @@ def read_terms(contributions: Sequence[Contribution], views: Sequence[Contributi
     words = [each for each in contributions if each.value > 0 and spelled(each)]
     largest = max((each.value for each in words), default=0.0)
     told = list(dict.fromkeys(read_word(each.letters) for each in words if each.value >= _COUNTS * largest))
-    said = [f"by its words, {' and '.join(told[:_MOST_WORDS])}"] if told else []
+    first = told[:_MOST_WORDS]
+    said = (
+        [f"by its words, {' and '.join(f'“{each}”' for each in first) if len(first) > 1 else first[0]}"]
+        if first
+        else []
+    )
     best = max(views, key=lambda each: each.value, default=None)
     return said if best is None or best.value <= 0 else [*said, f"above all from the {best.name}"]

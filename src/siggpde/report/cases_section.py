@@ -70,7 +70,8 @@ def _where(found: SeriesExplanation, segments: SegmentContributions) -> Markup:
     )
     parts: list[Any] = []
     if found.sentence:
-        parts.append(paragraph(f"What speaks for {goal}: ", tag("b", f"{found.sentence}.")))
+        when_and_where, words = segments.sentence, found.sentence.removeprefix(segments.sentence)
+        parts.append(paragraph(f"What speaks for {goal}: ", tag("b", when_and_where), f"{words}."))
     rows = [
         f"{each.channel} {each.does}, {when(each.start, each.end)}: {number(each.value, 2)}"
         for each in segments.main[:_TOLD]
