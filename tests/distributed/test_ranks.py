@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 import torch
+import torch.distributed as dist
 from torch import Tensor
+from torch._C._distributed_c10d import HashStore
 
 from helpers import rank_jobs
 from helpers.rank_jobs import BROKEN, BY_TWO, FITS
@@ -150,6 +152,19 @@ def test_a_process_alone_sends_nothing(monkeypatch: pytest.MonkeyPatch):
         assert ranks.all_gather(3) == [3] and ranks.all_gather_sizes(4) == [4]
         with pytest.raises(KeyError), ranks.together():
             raise KeyError
+
+
+def test_leaving_a_group_ends_its_threads():
+    """A thread of the group that is there when the interpreter ends can abort the process."""
+    tasks = Path("/proc/self/task")
+    before = set(tasks.iterdir())
+    dist.init_process_group("gloo", store=HashStore(), rank=0, world_size=1)
+    ranks = Ranks(dist.group.WORLD, owner=True)
+    dist.all_reduce(torch.ones(3))
+    own = set(tasks.iterdir()) - before
+    ranks.close()
+    assert own and not own & set(tasks.iterdir())
+    assert not dist.is_initialized()
 
 
 def test_what_torchrun_sets_is_asked_for(monkeypatch: pytest.MonkeyPatch):

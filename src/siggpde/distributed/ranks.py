@@ -57,9 +57,14 @@ class Ranks:
         self.close()
 
     def close(self) -> None:
-        """Leaves the group, if `connect` made it. Ranks that still wait for this one are told."""
+        """Leaves the group, if `connect` made it. Ranks that still wait for this one are told.
+
+        No reference to the group is kept, so that its threads end here. A thread that lets go of a tensor while the
+        interpreter shuts down would abort the process.
+        """
+        group, self._group = self._group, None
         if self._owner and dist.is_initialized():
-            dist.destroy_process_group(self._group)
+            dist.destroy_process_group(group)
         self._owner = False
 
     def all_reduce_sum(self, *tensors: Tensor) -> list[Tensor]:
