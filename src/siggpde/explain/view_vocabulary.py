@@ -12,13 +12,13 @@ from torch import Tensor
 from siggpde.ensemble.of_views import OfViews
 from siggpde.ensemble.recipes import kernels_of
 from siggpde.explain.results import Letters
+from siggpde.explain.wording import CLOCKS
 from siggpde.views import KernelView, PathView
 from siggpde.views.base import Block, FeatureBlock
 from siggpde.views.kernel import KernelBlock
 from siggpde.views.path import PathBlock
 from siggpde.views.windows import WindowsBlock
 
-_CLOCKS = ("time", "frequency")
 _MOST_NAMED = 3  # all of more channels than these are called "all channels"
 _LIFTS = {
     "x": "the series",
@@ -80,8 +80,8 @@ def build_view_vocabulary(committee: OfViews, names: Sequence[str]) -> ViewVocab
     flat = [each for number in sorted(parts) for each in parts[number]]
     plain = [name for block in blocks if not isinstance(block, FeatureBlock) for name in block.centring if name in used]
     kernels = {name: found.add(views[name], ()) for name in plain}
-    order = {name: index for index, name in enumerate((*_CLOCKS, *channels))}
-    every = (_CLOCKS[0], *channels)
+    order = {name: index for index, name in enumerate((*CLOCKS, *channels))}
+    every = (CLOCKS[0], *channels)
     sets: dict[Letters, int] = {}
     set_of: dict[Letters, int] = {}
     for own in dict.fromkeys(found.letters):
@@ -124,7 +124,7 @@ class _Terms:
 
 def unique_names(committee: OfViews, names: Sequence[str]) -> Letters:
     """The names of the channels; one that stands for two letters, such as "time", has its number added."""
-    spellings = [[*_CLOCKS, *names]]
+    spellings = [[*CLOCKS, *names]]
     spellings += [list(block.transform.names(names)) for block in committee.blocks if isinstance(block, PathBlock)]
     ambiguous = {name for spelling in spellings for name, count in Counter(spelling).items() if count > 1}
     return tuple(f"{name} (channel {index})" if name in ambiguous else name for index, name in enumerate(names))

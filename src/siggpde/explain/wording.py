@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from siggpde.explain.results import Contribution
 
-_CLOCKS = ("time", "frequency")
+CLOCKS = ("time", "frequency")
+"""The channels that paths and spectra have beside those of the series."""
+
 _COUNTS = 0.25  # of the largest term: words of less are not told
 _MOST_WORDS = 2
 
@@ -26,8 +28,8 @@ def read_word(letters: Sequence[str]) -> str:
         >>> read_word(("time", "time"))
         'time passes'
     """
-    first, last = letters[0] in _CLOCKS, letters[-1] in _CLOCKS
-    moving = [name for name, _ in groupby(letter for letter in letters if letter not in _CLOCKS)]
+    first, last = letters[0] in CLOCKS, letters[-1] in CLOCKS
+    moving = [name for name, _ in groupby(letter for letter in letters if letter not in CLOCKS)]
     if not moving:
         return f"{letters[0]} passes"
     when = "" if first == last else " late" if first else " early"
