@@ -57,6 +57,8 @@ def test_fit_and_evaluate_write_pages(tmp_path: Path, monkeypatch: pytest.Monkey
     assert result.exit_code == 0 and "Judged on new series" in parsed(tmp_path / "report.html").text
     again = run("evaluate", tmp_path / "m", test, "--report")
     assert again.exit_code == 2 and "report.html" in again.stderr and "--force" in again.stderr
+    other = run("evaluate", tmp_path / "m", test, "--report", "page.pdf")
+    assert other.exit_code == 2 and "page.pdf" in other.stderr and ".html" in other.stderr
 
 
 @pytest.mark.parametrize(
@@ -67,6 +69,7 @@ def test_fit_and_evaluate_write_pages(tmp_path: Path, monkeypatch: pytest.Monkey
         ("fit --report data", "fit --report report.html data"),
         ("fit --report my.HTM data", "fit --report my.HTM data"),
         ("fit --report=my.html data", "fit --report=my.html data"),
+        ("fit --report my.txt data", "fit --report my.txt data"),
     ],
 )
 def test_the_name_of_a_page_may_be_left_out(given: str, read: str):

@@ -13,6 +13,7 @@ from siggpde.cli.console import check_output_file, note, one_line_errors, print_
 
 SUFFIXES = (".html", ".htm")
 DEFAULT_PAGE = "report.html"
+_OTHER_PAGES = (".md", ".pdf", ".txt", ".xhtml")  # after --report these are refused as pages, not read as data
 
 
 class WithReport(TyperCommand):
@@ -27,9 +28,14 @@ def name_page(arguments: list[str]) -> list[str]:
     named = []
     for argument, following in zip(arguments, [*arguments[1:], ""], strict=True):
         named.append(argument)
-        if argument == "--report" and not following.lower().endswith(SUFFIXES):
+        if argument == "--report" and not _is_page(following):
             named.append(DEFAULT_PAGE)
     return named
+
+
+def _is_page(argument: str) -> bool:
+    name = argument.lower()
+    return name.endswith(SUFFIXES) or (name.endswith(_OTHER_PAGES) and not Path(argument).exists())
 
 
 @options.reads_data
