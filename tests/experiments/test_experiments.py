@@ -222,15 +222,26 @@ def test_synthetic_series_are_training_series_with_noise(small_data: Path):
 
 def test_parts_of_an_experiment_by_name(small_data: Path, tmp_path: Path):
     config, folder = tiny("crops", tmp_path), tmp_path / "out"
-    reproduce("crops", folder, config=config, only=["time"])
+    text = reproduce("crops", folder, config=config, only=["time"])
+    assert "time of an iteration" in text.lower() and _panels(folder / "crops.svg") == 1
     before = json.loads((folder / "results.json").read_text())["records"]
     assert before and all(key.startswith("time/") for key in before)
     reproduce("crops", folder, config=config, only=["fit"])
+    assert _panels(folder / "crops.svg") == 3
     after = json.loads((folder / "results.json").read_text())
     assert {"fit/siggpde/10/0", *before} <= set(after["records"])
     assert {key: after["records"][key] for key in before} == before
     with pytest.raises(ValueError, match="crops has no part fits; it has 0, 10, 12, fit"):
         reproduce("crops", folder, config=config, only=["fits"])
+
+
+def test_a_report_of_fits_alone_shows_no_times(small_data: Path, tmp_path: Path):
+    text = reproduce("crops", tmp_path / "out", config=tiny("crops", tmp_path), only=["fit"])
+    assert "on one thread" not in text and _panels(tmp_path / "out" / "crops.svg") == 2
+
+
+def _panels(figure: Path) -> int:
+    return figure.read_text().count('id="axes_')
 
 
 def test_wrong_calls(tmp_path: Path):

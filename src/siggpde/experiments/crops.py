@@ -65,30 +65,49 @@ def _fits(config: dict[str, Any], results: Results) -> str:
 
 
 def _figure(config: dict[str, Any], results: Results) -> list[str]:
-    """The paper's figure: seconds of an iteration, accuracy and ELBO against M."""
+    """The paper's figure: seconds of an iteration, accuracy and ELBO against M, as far as they are measured."""
     from matplotlib import pyplot  # noqa: PLC0415 - not everybody has it
 
-    figure, axes = pyplot.subplots(1, 3, figsize=(11, 3.7), layout="constrained")
-    for name, method in config["timed"].items():
-        colour, marker = _STYLES[name]
-        points = [(m, r["moving"]) for m in config["sizes"] if (r := results.get(f"time/{name}/{m}")) is not None]
-        if points:
-            axes[0].plot(*zip(*points, strict=True), color=colour, marker=marker, label=method["name"])
-    axes[0].set(yscale="log", ylabel="CPU seconds of an iteration")
-    log_ticks(axes[0].yaxis)
-    for column, key, label in ((1, "accuracy", "test accuracy %"), (2, "elbo", "ELBO a series")):
-        for name, method in config["methods"].items():
+    panels = {
+        "CPU seconds of an iteration": _times(config, results),
+        "test accuracy %": _means(config, results, "accuracy"),
+        "ELBO a series": _means(config, results, "elbo"),
+    }
+    panels = {label: curves for label, curves in panels.items() if curves} or panels
+    width = 11 / 3 * len(panels)
+    figure, axes = pyplot.subplots(1, len(panels), figsize=(width, 3.7), layout="constrained", squeeze=False)
+    for ax, (label, curves) in zip(axes[0], panels.items(), strict=True):
+        for name, points in curves.items():
             colour, marker = _STYLES[name]
-            points = []
-            for count in method["sizes"]:
-                records = results.records(f"fit/{name}/{count}/").values()
-                if records:
-                    points.append((count, mean([record[key] for record in records])))
-            if points:
-                axes[column].plot(*zip(*points, strict=True), color=colour, marker=marker, label=method["name"])
-        axes[column].set_ylabel(label)
-    for ax in axes:
-        ax.set_xlabel("inducing variables M")
+            heading = (config["timed"].get(name) or config["methods"][name])["name"]
+            ax.plot(*zip(*points, strict=True), color=colour, marker=marker, label=heading)
+        if label.startswith("CPU"):
+            ax.set_yscale("log")
+            log_ticks(ax.yaxis)
+        ax.set(xlabel="inducing variables M", ylabel=label)
         ax.spines[["top", "right"]].set_visible(False)
     legend_below(figure, 3)
     return save_figure(figure, results.folder, "crops")
+
+
+_Curves = dict[str, list[tuple[int, float]]]
+
+
+def _times(config: dict[str, Any], results: Results) -> _Curves:
+    """(M, seconds of an iteration with the kernel learned) of every method that was timed."""
+    curves = {
+        name: [(m, r["moving"]) for m in config["sizes"] if (r := results.get(f"time/{name}/{m}")) is not None]
+        for name in config["timed"]
+    }
+    return {name: points for name, points in curves.items() if points}
+
+
+def _means(config: dict[str, Any], results: Results, key: str) -> _Curves:
+    """(M, mean of `key` over runs) of every method that was fitted."""
+    curves: _Curves = {}
+    for name, method in config["methods"].items():
+        for count in method["sizes"]:
+            records = results.records(f"fit/{name}/{count}/").values()
+            if records:
+                curves.setdefault(name, []).append((count, mean(record[key] for record in records)))
+    return curves

@@ -52,9 +52,12 @@ def time_iterations(config: dict[str, Any], method: dict[str, Any]) -> dict[str,
 
 
 def times_section(config: dict[str, Any], results: Results) -> str:
-    """The table: a row for each M, or for the one M a row for each method; ratios are those to the first method."""
+    """The table: a row for each M, or for the one M a row for each method; ratios are those to the first method.
+
+    Empty where nothing was timed.
+    """
     methods = config.get("timed", {})
-    if not methods:
+    if not results.records("time/"):
         return ""
     names = [method["name"] for method in methods.values()]
     sizes = sizes_of(config)
