@@ -28,6 +28,19 @@ inline vec<T> broadcast(T value) {
     return value - vec<T>{};  // minus zero, not plus: the compiler may drop it
 }
 
+// Any address, aligned or not.
+template <class T>
+inline vec<T> load(const T* from) {
+    vec<T> v;
+    __builtin_memcpy(&v, from, sizeof v);
+    return v;
+}
+
+template <class T>
+inline void store(T* to, vec<T> v) {
+    __builtin_memcpy(to, &v, sizeof v);
+}
+
 // Whether no lane holds a finite number.
 template <class T>
 inline bool none_finite(vec<T> v) {

@@ -13,7 +13,9 @@
 //     (signatures of windows), window_pool.hpp (their statistics), window_isa.cpp, window_bindings.cpp;
 //     quantiles.cpp (of their words).
 // Optimiser: nadam.*, nadam_isa.cpp.
-// Inducing tensors of the baseline GPSig-IT: tensor_levels.*, tensor_levels_isa.cpp.
+// Baselines: inducing tensors of GPSig-IT, tensor_levels.*, tensor_levels_isa.cpp; pairs of series, pair_sweep.hpp and
+//     pair_reversal.hpp (all cells of a pair), pair_products.hpp, sequence_levels.*, sequence_levels_isa.cpp,
+//     linear_pairs.cpp.
 // Files named *_isa.cpp are compiled once for each instruction set, with lanes.hpp; isa.* picks one at run time.
 #include <nanobind/nanobind.h>
 
@@ -29,6 +31,8 @@ void bind_nadam(nb::module_& module);
 void bind_windows(nb::module_& module);
 void bind_quantiles(nb::module_& module);
 void bind_tensor_levels(nb::module_& module);
+void bind_sequence_levels(nb::module_& module);
+void bind_linear_pairs(nb::module_& module);
 }  // namespace siggpde
 
 NB_MODULE(_core, module) {
@@ -40,4 +44,6 @@ NB_MODULE(_core, module) {
     siggpde::bind_windows(module);
     siggpde::bind_quantiles(module);
     siggpde::bind_tensor_levels(module);
+    siggpde::bind_sequence_levels(module);
+    siggpde::bind_linear_pairs(module);
 }

@@ -41,18 +41,6 @@ inline void transpose(vec<T> (&block)[width<T>]) {
     transpose_from<T, 1>(block);
 }
 
-template <class T>
-inline vec<T> load(const T* from) {
-    vec<T> v;
-    __builtin_memcpy(&v, from, sizeof v);
-    return v;
-}
-
-template <class T>
-inline void store(T* to, vec<T> v) {
-    __builtin_memcpy(to, &v, sizeof v);
-}
-
 // columns [from, from + width) of `width` rows, `stride` numbers apart, to lanes, one vector for each column.
 template <class T>
 inline void load_block(const T* from, long stride, vec<T> (&block)[width<T>]) {
