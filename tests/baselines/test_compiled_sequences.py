@@ -126,3 +126,14 @@ def test_what_the_core_does_not_serve_goes_to_torch():
     assert not core_serves(long, long, 4, 4)
     kernels = [TruncatedKernel(2, 6, order=2, method=method) for method in ("core", "recursion")]
     torch.testing.assert_close(kernels[0](x, y), kernels[1](x, y))
+
+
+@pytest.mark.parametrize("static", ["linear", "rbf"])
+def test_no_series_have_no_levels(static: Static):
+    x, none = random_series(3, 5, 2), random_series(0, 4, 2)
+    kernel = TruncatedKernel(2, 4, static=static, method="core")
+    for pair in ((x, none), (none, x), (none, none)):
+        values = kernel(*pair)
+        assert values.shape == tuple(map(len, pair))
+        values.sum().backward()
+    assert kernel(none, diag=True).shape == (0,)

@@ -41,9 +41,9 @@ def compiled_pair_levels(static: Static, x: Tensor, y: Tensor, level: int) -> Te
 
     For the linear static kernel `linear_pairs` is quicker.
     """
-    (n, rows, channels), (m, columns, _) = x.shape, y.shape
+    (n, rows, _), (m, columns, _) = x.shape, y.shape
     lanes = pad(y, (0, 0, 0, 0, 0, _lacking(m))).transpose(0, 1)  # (l', m, channels), D of a series of zeros being zero
-    values = point_kernel(static, x.reshape(-1, channels), lanes.reshape(-1, channels)).view(n, rows, columns, -1)
+    values = point_kernel(static, x.flatten(0, 1), lanes.flatten(0, 1)).view(n, rows, columns, lanes.shape[1])
     levels: Tensor = _Levels.apply(values.diff(dim=1).diff(dim=2), level)  # pyright: ignore[reportAssignmentType]
     return levels[:, :, :m]
 

@@ -65,7 +65,9 @@ def _pull_back(x: Tensor, y: Tensor | None, grad: Tensor, level: int, with_y: bo
 def _in_lanes(y: Tensor) -> Tensor:
     """Increments (m, t, channels) as (blocks, t, channels, lanes), with zeros in the last block where series lack."""
     step = core.pair_step
-    return pad(y, (0, 0, 0, 0, 0, -len(y) % step)).unflatten(0, (-1, step)).movedim(1, 3).contiguous()
+    blocks = -(-len(y) // step)
+    padded = pad(y, (0, 0, 0, 0, 0, blocks * step - len(y)))
+    return padded.unflatten(0, (blocks, step)).movedim(1, 3).contiguous()
 
 
 def _arguments(x: Tensor, lanes: Tensor, others: Tensor, level: int, same: bool) -> tuple[int | bool, ...]:
