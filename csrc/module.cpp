@@ -13,9 +13,9 @@
 //     (signatures of windows), window_pool.hpp (their statistics), window_isa.cpp, window_bindings.cpp;
 //     quantiles.cpp (of their words).
 // Optimiser: nadam.*, nadam_isa.cpp.
-// Baselines: inducing tensors of GPSig-IT, tensor_levels.*, tensor_levels_isa.cpp; pairs of series, pair_sweep.hpp and
-//     pair_reversal.hpp (all cells of a pair), pair_products.hpp, sequence_levels.*, sequence_levels_isa.cpp,
-//     linear_pairs.cpp.
+// Baselines: inducing tensors of GPSig-IT, tensor_levels.*, tensor_levels_isa.cpp; pairs of series,
+//     pair_sweep.hpp and pair_reversal.hpp (all cells of a pair), pair_products.hpp, sequence_levels.*,
+//     sequence_levels_isa.cpp, linear_pairs.cpp; pair_parts.hpp (all pairs, for threads).
 // Files named *_isa.cpp are compiled once for each instruction set, with lanes.hpp; isa.* picks one at run time.
 #include <nanobind/nanobind.h>
 

@@ -31,11 +31,11 @@ namespace {
 // Calls work(group, first, scratch) for all blocks of pairs.
 template <class Work>
 void over_blocks(const PairBatch& batch, long scratch_size, int allowed, const Work& work) {
-    const long blocks = batch.pairs / pair_step;
+    const long blocks = batch.pairs / lane_step;
     const double cells = double(batch.groups) * double(batch.pairs) * double(batch.rows) * double(batch.columns);
     parallel_for(useful_threads(allowed, cells * PairBatch::state(batch.level)), batch.groups * blocks, [&](long task) {
-        const Scratch<double> scratch(std::size_t(scratch_size) * pair_step);
-        work(task / blocks, task % blocks * pair_step, scratch.get());
+        const Scratch<double> scratch(std::size_t(scratch_size) * lane_step);
+        work(task / blocks, task % blocks * lane_step, scratch.get());
     });
 }
 
@@ -60,14 +60,13 @@ void backward(std::uintptr_t d, long groups, long rows, long columns, long pairs
 
 // Bytes of working memory that the reverse of one block takes.
 long reverse_bytes(long rows, long columns, int level) {
-    const PairBatch batch{nullptr, 1, rows, columns, pair_step, level};
-    return batch.backward_scratch() * pair_step * long(sizeof(double));
+    const PairBatch batch{nullptr, 1, rows, columns, lane_step, level};
+    return batch.backward_scratch() * lane_step * long(sizeof(double));
 }
 
 }  // namespace
 
 void bind_sequence_levels(nb::module_& module) {
-    module.attr("pair_step") = pair_step;
     module.attr("least_pair_level") = least_pair_level;
     module.attr("largest_pair_level") = largest_pair_level;
     module.def("sequence_levels", &forward);

@@ -5,16 +5,17 @@
 //
 //     R'_11 = D P,    R'_1,q+1 = D C_q,    R'_p+1,1 = D H_p,    R'_p+1,q+1 = D R_pq,
 //
-// with sums over earlier cells: C_q of sum_p R_pq/p! over the column above, H_p of sum_q R_pq/q! over the row to the left,
-// and P of sum_q C_q/q! over the columns to the left. The level is the sum of sum_pq R_pq/(p! q!) over all cells.
+// with sums over earlier cells: C_q of sum_p R_pq/p! over the column above, H_p of sum_q R_pq/q! over the row to the
+// left, and P of sum_q C_q/q! over the columns to the left. The level is the sum of sum_pq R_pq/(p! q!) over all cells.
 #pragma once
+
+#include "lane_step.hpp"
 
 namespace siggpde {
 
 constexpr int least_pair_level = 2, largest_pair_level = 5;  // compiled one by one
-constexpr long pair_step = 8;                                // lanes of the widest instruction set
 
-// d (groups, rows, columns, pairs), with `pairs` a multiple of `pair_step`; values, gradients (level, groups, pairs).
+// d (groups, rows, columns, pairs), with `pairs` a multiple of `lane_step`; values, gradients (level, groups, pairs).
 struct PairBatch {
     const double* d;
     long groups, rows, columns, pairs;
@@ -27,28 +28,28 @@ struct PairBatch {
     long backward_scratch() const { return (rows * state(level) + sums(level)) * columns; }
 };
 
-// Increments x (groups, rows, channels) and y (blocks, columns, channels, pair_step): D are their inner products.
+// Increments x (series, rows, channels) and y (blocks, columns, channels, lane_step): D are their inner products.
 struct Increments {
     const double *x, *y;
-    long groups, rows, blocks, columns, channels;
+    long rows, columns, channels;
 
     long of_x() const { return rows * channels; }
-    long of_y() const { return columns * channels * pair_step; }
-    long cells() const { return rows * columns * pair_step; }
+    long of_y() const { return columns * channels * lane_step; }
+    long cells() const { return rows * columns * lane_step; }
 };
 
-// For every level: of `pair_step` pairs from `first` on of a group. Scratch is aligned, with as many numbers for each pair
-// as the batch says.
+// For every level: of `lane_step` pairs from `first` on of a group. Scratch is aligned, with as many numbers for each
+// pair as the batch says.
 struct PairLoops {
     static constexpr int levels = largest_pair_level - least_pair_level + 1;
     void (*forward[levels])(const PairBatch& batch, long group, long first, double* values, double* scratch);
     void (*backward[levels])(const PairBatch& batch, long group, long first, const double* grad, double* grad_d,
                              double* scratch);
-    // D (rows, columns, pair_step) of a group and a block.
-    void (*products)(const Increments& of, long group, long block, double* d);
-    // From the gradients in D those in the increments, added: x (rows, channels, pair_step), of which the lanes are to be
-    // summed, and y (columns, channels, pair_step), or null.
-    void (*pull_products)(const Increments& of, long group, long block, const double* grad_d, double* grad_x,
+    // D (rows, columns, lane_step) of a series and a block.
+    void (*products)(const Increments& of, long series, long block, double* d);
+    // From the gradients in D those in the increments, added: x (rows, channels, lane_step), of which the lanes are to
+    // be summed, and y (columns, channels, lane_step), or null.
+    void (*pull_products)(const Increments& of, long series, long block, const double* grad_d, double* grad_x,
                           double* grad_y);
 };
 

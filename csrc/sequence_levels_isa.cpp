@@ -8,12 +8,12 @@ namespace {
 
 template <int n>
 void forward(const PairBatch& batch, long group, long first, double* values, double* scratch) {
-    for (long lane = 0; lane < pair_step; lane += W) pairs_forward<n>(batch, group, first + lane, values, scratch);
+    for (long lane = 0; lane < lane_step; lane += W) pairs_forward<n>(batch, group, first + lane, values, scratch);
 }
 
 template <int n>
 void backward(const PairBatch& batch, long group, long first, const double* grad, double* grad_d, double* scratch) {
-    for (long lane = 0; lane < pair_step; lane += W)
+    for (long lane = 0; lane < lane_step; lane += W)
         pairs_backward<n>(batch, group, first + lane, grad, grad_d, scratch);
 }
 

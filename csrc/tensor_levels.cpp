@@ -45,7 +45,7 @@ void backward(std::uintptr_t g, long series, long times, long rows, int level, i
     const nb::gil_scoped_release unlocked;
     const TensorBatch batch{at<const double>(g), series, times, rows, level, order};
     parallel_for(threads_for(batch, threads), series, [&](long one) {
-        const Scratch<double> scratch(std::size_t(times) * largest_level * row_step);
+        const Scratch<double> scratch(std::size_t(times) * largest_level * lane_step);
         loops().backward(batch, one, at<const double>(grad), at<double>(grad_g), scratch.get());
     });
 }
@@ -53,7 +53,6 @@ void backward(std::uintptr_t g, long series, long times, long rows, int level, i
 }  // namespace
 
 void bind_tensor_levels(nb::module_& module) {
-    module.attr("tensor_row_step") = row_step;
     module.attr("tensor_largest_level") = largest_level;
     module.def("tensor_levels", &forward);
     module.def("tensor_levels_reverse", &backward);

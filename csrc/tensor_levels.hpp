@@ -9,11 +9,13 @@
 // levels 2 .. n, and so on.
 #pragma once
 
+#include "lane_step.hpp"
+
 namespace siggpde {
 
 constexpr int largest_level = 12;
 
-// g (series, times, slots, rows); `rows` is a multiple of `row_step`. Values and their gradients (level, series, rows).
+// g (series, times, slots, rows); `rows` is a multiple of `lane_step`. Values and their gradients (level, series, rows).
 struct TensorBatch {
     const double* g;
     long series, times, rows;
@@ -24,12 +26,10 @@ struct TensorBatch {
     int slot(int k, int m) const { return (k - 1) * level - (k - 1) * (k - 2) / 2 + m - k; }
 };
 
-constexpr long row_step = 8;  // lanes of the widest instruction set
-
 struct TensorLoops {
     // Values of one series.
     void (*forward)(const TensorBatch& batch, long series, double* values);
-    // Gradients in g of one series, from those in the values; scratch has times * level * row_step numbers, aligned.
+    // Gradients in g of one series, from those in the values; scratch has times * level * lane_step numbers, aligned.
     void (*backward)(const TensorBatch& batch, long series, const double* grad, double* grad_g, double* scratch);
 };
 

@@ -37,10 +37,10 @@ inline __attribute__((always_inline)) void level_forward(const TensorBatch& batc
     sums[0] = broadcast<double>(1.0);
     for (int k = 1; k <= m; ++k) sums[k] = V{};
     for (long t = 0; t < batch.times; ++t, at += line) {
-        for (int k = 1; k <= m; ++k) g[k] = load<double>(at + batch.slot(k, m) * batch.rows);
+        for (int k = 1; k <= m; ++k) g[k] = load(at + batch.slot(k, m) * batch.rows);
         step<fixed>(m, batch.order, g, sums);
     }
-    store<double>(values + ((m - 1) * batch.series + series) * batch.rows + row, sums[m]);
+    store(values + ((m - 1) * batch.series + series) * batch.rows + row, sums[m]);
 }
 
 template <int fixed>
@@ -54,17 +54,17 @@ inline __attribute__((always_inline)) void level_backward(const TensorBatch& bat
     for (int k = 1; k <= m; ++k) sums[k] = of_sums[k] = V{};
     of_sums[0] = V{};
     for (long t = 0; t < batch.times; ++t) {
-        for (int k = 1; k <= m; ++k) g[k] = load<double>(batch.g + begin + t * line + batch.slot(k, m) * batch.rows);
-        for (int k = 1; k < m; ++k) store<double>(scratch + (t * largest_level + k) * W, sums[k]);
+        for (int k = 1; k <= m; ++k) g[k] = load(batch.g + begin + t * line + batch.slot(k, m) * batch.rows);
+        for (int k = 1; k < m; ++k) store(scratch + (t * largest_level + k) * W, sums[k]);
         step<fixed>(m, batch.order, g, sums);
     }
-    of_sums[m] = load<double>(grad + ((m - 1) * batch.series + series) * batch.rows + row);
+    of_sums[m] = load(grad + ((m - 1) * batch.series + series) * batch.rows + row);
     for (long t = batch.times - 1; t >= 0; --t) {
         for (int k = 1; k <= m; ++k) {
-            g[k] = load<double>(batch.g + begin + t * line + batch.slot(k, m) * batch.rows);
+            g[k] = load(batch.g + begin + t * line + batch.slot(k, m) * batch.rows);
             of_g[k] = V{};
         }
-        for (int k = 1; k < m; ++k) sums[k] = load<double>(scratch + (t * largest_level + k) * W);
+        for (int k = 1; k < m; ++k) sums[k] = load(scratch + (t * largest_level + k) * W);
 #pragma GCC unroll 12
         for (int k = 1; k <= m; ++k) {
             const int depth = k < batch.order ? k : batch.order;
@@ -79,7 +79,7 @@ inline __attribute__((always_inline)) void level_backward(const TensorBatch& bat
             }
             of_sums[k - depth] += down;
         }
-        for (int k = 1; k <= m; ++k) store<double>(grad_g + begin + t * line + batch.slot(k, m) * batch.rows, of_g[k]);
+        for (int k = 1; k <= m; ++k) store(grad_g + begin + t * line + batch.slot(k, m) * batch.rows, of_g[k]);
     }
 }
 

@@ -57,7 +57,7 @@ def compiled_paired_levels(static: Static, x: Tensor, level: int) -> Tensor:
 
 def _lacking(pairs: int) -> int:
     """How many pairs are missing to fill all lanes."""
-    return -pairs % core.pair_step
+    return -pairs % core.lane_step
 
 
 class _Levels(Function):

@@ -58,7 +58,7 @@ def _pull_back(slots: Tensor, increments: Tensor, grad: Tensor, level: int, orde
 
 def _tiles(slots: Tensor, increments: Tensor, level: int, order: int) -> Iterator[tuple[slice, _Tile]]:
     """Tiles of rows of slots, one after the other in the same memory."""
-    step, per_row = core.tensor_row_step, slots.shape[1] * increments.shape[0] * increments.shape[1]
+    step, per_row = core.lane_step, slots.shape[1] * increments.shape[0] * increments.shape[1]
     size = step * max(1, _CELLS // max(1, per_row * step))
     tile = _Tile(min(size, -(-len(slots) // step) * step), increments, slots.shape[1:], (level, order))
     for start in range(0, len(slots), size):

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd import Function
-from torch.nn.functional import pad
 
+from siggpde.baselines.lanes import from_lanes, gradient_lanes, in_lanes
 from siggpde.numerics.autograd import once_differentiable
 from siggpde.numerics.core import core
 from siggpde.numerics.threads import usual_threads
@@ -33,7 +33,7 @@ class _LinearPairs(Function):
         ctx.save_for_backward(x, y)
         ctx.level = level
         others = x if y is None else y
-        x, lanes = x.contiguous(), _in_lanes(others)
+        x, lanes = x.contiguous(), in_lanes(others)
         values = x.new_empty(level, len(x), len(others))
         core.linear_pair_levels(*_arguments(x, lanes, others, level, y is None), values.data_ptr(), usual_threads())
         return values
@@ -46,9 +46,9 @@ class _LinearPairs(Function):
 
 def _pull_back(x: Tensor, y: Tensor | None, grad: Tensor, level: int, with_y: bool) -> tuple[Tensor, Tensor | None]:
     others, same = x if y is None else y, y is None
-    x, lanes, grad = x.contiguous(), _in_lanes(others), grad.contiguous()
+    x, lanes, grad = x.contiguous(), in_lanes(others), grad.contiguous()
     of_x = torch.empty_like(x)
-    of_lanes = lanes.new_zeros(core.linear_pair_parts, *lanes.shape) if same or with_y else None
+    of_lanes = gradient_lanes(lanes) if same or with_y else None
     core.linear_pair_levels_reverse(
         *_arguments(x, lanes, others, level, same),
         grad.data_ptr(),
@@ -58,16 +58,8 @@ def _pull_back(x: Tensor, y: Tensor | None, grad: Tensor, level: int, with_y: bo
     )
     if of_lanes is None:
         return of_x, None
-    of_others = of_lanes.sum(dim=0).movedim(3, 1).flatten(0, 1)[: len(others)]
+    of_others = from_lanes(of_lanes, len(others))
     return (of_x + of_others, None) if same else (of_x, of_others)
-
-
-def _in_lanes(y: Tensor) -> Tensor:
-    """Increments (m, t, channels) as (blocks, t, channels, lanes), with zeros in the last block where series lack."""
-    step = core.pair_step
-    blocks = -(-len(y) // step)
-    padded = pad(y, (0, 0, 0, 0, 0, blocks * step - len(y)))
-    return padded.unflatten(0, (blocks, step)).movedim(1, 3).contiguous()
 
 
 def _arguments(x: Tensor, lanes: Tensor, others: Tensor, level: int, same: bool) -> tuple[int | bool, ...]:

@@ -1,0 +1,26 @@
+"""Rows in blocks of lanes, as the native core takes them."""
+
+from __future__ import annotations
+
+from torch import Tensor
+from torch.nn.functional import pad
+
+from siggpde.numerics.core import core
+
+
+def in_lanes(rows: Tensor) -> Tensor:
+    """Rows (n, k, channels) as (blocks, k, channels, lanes), with zeros in the last block where rows lack."""
+    step = core.lane_step
+    blocks = -(-len(rows) // step)
+    padded = pad(rows, (0, 0, 0, 0, 0, blocks * step - len(rows)))
+    return padded.unflatten(0, (blocks, step)).movedim(1, 3).contiguous()
+
+
+def gradient_lanes(lanes: Tensor) -> Tensor:
+    """Zeros (parts, blocks, k, channels, lanes) to which the core adds gradients, each part of the rows its own."""
+    return lanes.new_zeros(core.pair_parts, *lanes.shape)
+
+
+def from_lanes(parts: Tensor, count: int) -> Tensor:
+    """The first `count` rows (count, k, channels) of the sum of all parts."""
+    return parts.sum(dim=0).movedim(3, 1).flatten(0, 1)[:count]
