@@ -54,23 +54,24 @@ void backward_part(const LinearPairs& pairs, long part, const double* grad, doub
 }
 
 LinearPairs pairs_of(std::uintptr_t x, std::uintptr_t y, long series, long rows, long others, long columns, long channels,
-                     int level, bool same) {
-    return {{series, others, level, same}, {at<const double>(x), at<const double>(y), rows, columns, channels}};
+                     int level, bool same, long parts) {
+    return {{series, others, parts, level, same}, {at<const double>(x), at<const double>(y), rows, columns, channels}};
 }
 
 void forward(std::uintptr_t x, std::uintptr_t y, long series, long rows, long others, long columns, long channels,
-             int level, bool same, std::uintptr_t values, int threads) {
+             int level, bool same, long parts, std::uintptr_t values, int threads) {
     const nb::gil_scoped_release unlocked;
-    const LinearPairs pairs = pairs_of(x, y, series, rows, others, columns, channels, level, same);
+    const LinearPairs pairs = pairs_of(x, y, series, rows, others, columns, channels, level, same, parts);
     pairs.parts.share_out(threads, pairs.operations(),
                           [&](long part) { forward_part(pairs, part, at<double>(values)); });
 }
 
 // Gradients in x, and in y where there is an address: zeros (parts, blocks, columns, channels, lanes) to be added to.
 void backward(std::uintptr_t x, std::uintptr_t y, long series, long rows, long others, long columns, long channels,
-              int level, bool same, std::uintptr_t grad, std::uintptr_t grad_x, std::uintptr_t grad_y, int threads) {
+              int level, bool same, long parts, std::uintptr_t grad, std::uintptr_t grad_x, std::uintptr_t grad_y,
+              int threads) {
     const nb::gil_scoped_release unlocked;
-    const LinearPairs pairs = pairs_of(x, y, series, rows, others, columns, channels, level, same);
+    const LinearPairs pairs = pairs_of(x, y, series, rows, others, columns, channels, level, same, parts);
     pairs.parts.share_out(threads, pairs.operations(), [&](long part) {
         backward_part(pairs, part, at<const double>(grad), at<double>(grad_x), at<double>(grad_y));
     });
@@ -79,8 +80,6 @@ void backward(std::uintptr_t x, std::uintptr_t y, long series, long rows, long o
 }  // namespace
 
 void bind_linear_pairs(nb::module_& module) {
-    module.attr("lane_step") = lane_step;
-    module.attr("pair_parts") = pair_parts;
     module.def("linear_pair_levels", &forward);
     module.def("linear_pair_levels_reverse", &backward);
 }

@@ -20,6 +20,7 @@
 #include <nanobind/nanobind.h>
 
 #include "isa.hpp"
+#include "lane_step.hpp"
 
 namespace nb = nanobind;
 
@@ -37,6 +38,7 @@ void bind_linear_pairs(nb::module_& module);
 
 NB_MODULE(_core, module) {
     module.def("isa", [] { return siggpde::isa_name(siggpde::best_isa()); }, "The instruction set picked at run time.");
+    module.attr("lane_step") = siggpde::lane_step;
     siggpde::bind_signature(module);
     siggpde::bind_logsignature(module);
     siggpde::bind_goursat(module);

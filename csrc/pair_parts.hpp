@@ -1,6 +1,6 @@
 // All pairs of rows x with others in blocks of lanes, shared out to threads, for functions of pairs with several levels.
 //
-// Rows come in a fixed number of parts, whatever the number of threads, so that no sum of gradients depends on it.
+// Rows come in `parts` that do not depend on the number of threads, so that no sum of gradients does.
 #pragma once
 
 #include <algorithm>
@@ -10,17 +10,15 @@
 
 namespace siggpde {
 
-constexpr long pair_parts = 16;
-
 // Values and their gradients are (level, rows, others). If the others are the rows themselves, `same`, only the pairs
 // (i, j) with j >= i are computed, for the levels are symmetric.
 struct PairParts {
-    long rows, others;
+    long rows, others, parts;
     int level;
     bool same;
 
     long blocks() const { return (others + lane_step - 1) / lane_step; }
-    long begin(long part) const { return rows * part / pair_parts; }
+    long begin(long part) const { return rows * part / parts; }
     long end(long part) const { return begin(part + 1); }
     bool wanted(long row, long other) const { return other < others && (!same || other >= row); }
     long at(int m, long row, long other) const { return (m * rows + row) * others + other; }
@@ -37,7 +35,7 @@ struct PairParts {
     // Calls work(part) for all parts, on at most `allowed` threads; a pair takes `operations`.
     template <class Work>
     void share_out(int allowed, double operations, const Work& work) const {
-        parallel_for(useful_threads(allowed, double(rows) * double(others) * operations), pair_parts, work);
+        parallel_for(useful_threads(allowed, double(rows) * double(others) * operations), parts, work);
     }
 
     // Puts the levels of one block, (level, lane_step), where they belong.

@@ -13,14 +13,13 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.nn.functional import pad
 
+from siggpde.baselines.lanes import lacking
 from siggpde.baselines.static_kernels import Static, paired_increment_kernel, point_kernel
 from siggpde.numerics.autograd import once_differentiable
 from siggpde.numerics.core import core
 from siggpde.numerics.threads import usual_threads
 
-TILE_CELLS = 2**19
-"""How many numbers D a tile of pairs has: more leave the cache, fewer are mostly overhead."""
-
+_TILE_CELLS = 2**19  # more leave the cache, fewer are mostly overhead
 _MAX_BYTES = 2**28  # working memory of a thread in the reverse pass
 
 
@@ -36,14 +35,19 @@ def core_serves(x: Tensor, y: Tensor, level: int, order: int) -> bool:
     return all(series.device.type == "cpu" and series.dtype == torch.float64 for series in (x, y))
 
 
-def compiled_pair_levels(static: Static, x: Tensor, y: Tensor, level: int) -> Tensor:
+def cells_of_tile(cells: int) -> int:
+    """How many numbers D a tile of pairs with `cells` each has: at least those of one pair in every lane."""
+    return max(_TILE_CELLS, core.lane_step * cells)
+
+
+def rbf_pair_levels(x: Tensor, y: Tensor, level: int) -> Tensor:
     """k_1 .. k_level (level, n, m) of all pairs of series of x (n, l, channels) and y (m, l', channels).
 
-    For the linear static kernel `linear_pairs` is quicker.
+    Of the static kernel "rbf"; `linear_pairs` has the linear one.
     """
     (n, rows, _), (m, columns, _) = x.shape, y.shape
-    lanes = pad(y, (0, 0, 0, 0, 0, _lacking(m))).transpose(0, 1)  # (l', m, channels), D of a series of zeros being zero
-    values = point_kernel(static, x.flatten(0, 1), lanes.flatten(0, 1)).view(n, rows, columns, lanes.shape[1])
+    lanes = pad(y, (0, 0, 0, 0, 0, lacking(m))).transpose(0, 1)  # (l', m, channels), D of a series of zeros being zero
+    values = point_kernel("rbf", x.flatten(0, 1), lanes.flatten(0, 1)).view(n, rows, columns, lanes.shape[1])
     levels: Tensor = _Levels.apply(values.diff(dim=1).diff(dim=2), level)  # pyright: ignore[reportAssignmentType]
     return levels[:, :, :m]
 
@@ -51,13 +55,8 @@ def compiled_pair_levels(static: Static, x: Tensor, y: Tensor, level: int) -> Te
 def compiled_paired_levels(static: Static, x: Tensor, level: int) -> Tensor:
     """k_1 .. k_level (level, n) of every series of x (n, l, channels) with itself."""
     values = paired_increment_kernel(static, x, x).permute(1, 2, 0)[None]
-    levels: Tensor = _Levels.apply(pad(values, (0, _lacking(len(x)))), level)  # pyright: ignore[reportAssignmentType]
+    levels: Tensor = _Levels.apply(pad(values, (0, lacking(len(x)))), level)  # pyright: ignore[reportAssignmentType]
     return levels[:, 0, : len(x)]
-
-
-def _lacking(pairs: int) -> int:
-    """How many pairs are missing to fill all lanes."""
-    return -pairs % core.lane_step
 
 
 class _Levels(Function):

@@ -10,15 +10,13 @@ from siggpde.numerics.core import core
 
 def in_lanes(rows: Tensor) -> Tensor:
     """Rows (n, k, channels) as (blocks, k, channels, lanes), with zeros in the last block where rows lack."""
-    step = core.lane_step
-    blocks = -(-len(rows) // step)
-    padded = pad(rows, (0, 0, 0, 0, 0, blocks * step - len(rows)))
-    return padded.unflatten(0, (blocks, step)).movedim(1, 3).contiguous()
+    padded = pad(rows, (0, 0, 0, 0, 0, lacking(len(rows))))
+    return padded.unflatten(0, (len(padded) // core.lane_step, core.lane_step)).movedim(1, 3).contiguous()
 
 
-def gradient_lanes(lanes: Tensor) -> Tensor:
-    """Zeros (parts, blocks, k, channels, lanes) to which the core adds gradients, each part of the rows its own."""
-    return lanes.new_zeros(core.pair_parts, *lanes.shape)
+def lacking(rows: int) -> int:
+    """How many rows are missing to fill all lanes."""
+    return -rows % core.lane_step
 
 
 def from_lanes(parts: Tensor, count: int) -> Tensor:

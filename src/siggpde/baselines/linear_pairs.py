@@ -13,10 +13,12 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from siggpde.baselines.lanes import from_lanes, gradient_lanes, in_lanes
+from siggpde.baselines.lanes import from_lanes, in_lanes
 from siggpde.numerics.autograd import once_differentiable
 from siggpde.numerics.core import core
 from siggpde.numerics.threads import usual_threads
+
+_PARTS, _MAX_BYTES = 16, 2**26  # of the rows, for threads; and what their gradients in the other series may take
 
 
 def linear_pair_levels(x: Tensor, y: Tensor | None, level: int) -> Tensor:
@@ -24,6 +26,8 @@ def linear_pair_levels(x: Tensor, y: Tensor | None, level: int) -> Tensor:
 
     Of full order, for what `compiled_sequences.core_serves`.
     """
+    if y is not None and x.shape[2] != y.shape[2]:
+        raise ValueError(f"x has {x.shape[2]} channels and y {y.shape[2]}; they must have the same")
     return _LinearPairs.apply(x, y, level)  # pyright: ignore[reportReturnType]
 
 
@@ -48,7 +52,7 @@ def _pull_back(x: Tensor, y: Tensor | None, grad: Tensor, level: int, with_y: bo
     others, same = x if y is None else y, y is None
     x, lanes, grad = x.contiguous(), in_lanes(others), grad.contiguous()
     of_x = torch.empty_like(x)
-    of_lanes = gradient_lanes(lanes) if same or with_y else None
+    of_lanes = lanes.new_zeros(_parts(x, lanes), *lanes.shape) if same or with_y else None
     core.linear_pair_levels_reverse(
         *_arguments(x, lanes, others, level, same),
         grad.data_ptr(),
@@ -63,4 +67,9 @@ def _pull_back(x: Tensor, y: Tensor | None, grad: Tensor, level: int, with_y: bo
 
 
 def _arguments(x: Tensor, lanes: Tensor, others: Tensor, level: int, same: bool) -> tuple[int | bool, ...]:
-    return x.data_ptr(), lanes.data_ptr(), len(x), x.shape[1], *others.shape, level, same
+    return x.data_ptr(), lanes.data_ptr(), len(x), x.shape[1], *others.shape, level, same, _parts(x, lanes)
+
+
+def _parts(x: Tensor, lanes: Tensor) -> int:
+    """In how many parts the rows of x are shared out: the same whatever the threads, for sums of gradients depend on it."""
+    return max(1, min(_PARTS, len(x), _MAX_BYTES // max(1, 8 * lanes.numel())))

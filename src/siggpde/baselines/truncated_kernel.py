@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from siggpde.baselines.compiled_sequences import (
-    TILE_CELLS,
-    compiled_pair_levels,
+    cells_of_tile,
     compiled_paired_levels,
     core_serves,
+    rbf_pair_levels,
 )
 from siggpde.baselines.linear_pairs import linear_pair_levels
 from siggpde.baselines.sequence_recursion import check_order, sequence_levels
@@ -48,8 +48,8 @@ class TruncatedKernel(PathKernel):
 
     With the linear static kernel and full order the kernel is an inner product of truncated signatures.
     `method="explicit"` computes it so, `"recursion"` never does, and `"auto"` does for at most 2000 words. `"core"` is
-    the recursion too, with the native core for what it has (pairs of series for up to five levels of full order, and
-    inducing tensors of the linear static kernel) and torch for the rest, as `"auto"` has it for more words.
+    the recursion too, with the native core for what it has (pairs of series for two to five levels of full order, and
+    inducing tensors of the linear static kernel) and torch for the rest; so is `"auto"` where it is not explicit.
 
     Examples:
         >>> kernel = TruncatedKernel(1, level=2)
@@ -164,7 +164,7 @@ class TruncatedKernel(PathKernel):
         if self.explicit:
             scaled = self.scaled_signatures(xs)
             return self._level_products(scaled, scaled, True)
-        rows, _ = tile_shape((xs.shape[1] - 1) ** 2, len(xs), 1, self._cells(xs, xs))
+        rows, _ = tile_shape((xs.shape[1] - 1) ** 2, len(xs), 1, self._cells_of_tile(xs, xs))
         return over_rows(self._paired_levels, xs * self.theta, rows)
 
     def scaled_signatures(self, xs: Tensor) -> Tensor:
@@ -188,10 +188,9 @@ class TruncatedKernel(PathKernel):
     def _in_core(self, xs: Tensor, ys: Tensor) -> bool:
         return self.compiled and core_serves(xs, ys, self.level, self.order)
 
-    def _cells(self, xs: Tensor, ys: Tensor) -> int:
-        """How many cells the pairs of a tile have."""
+    def _cells_of_tile(self, xs: Tensor, ys: Tensor) -> int:
         if self._in_core(xs, ys):
-            return TILE_CELLS
+            return cells_of_tile((xs.shape[1] - 1) * (ys.shape[1] - 1))
         return max(1, _CELLS // max(1, min(self.level - 1, self.order)))
 
     def pair_levels(self, xs: Tensor, ys: Tensor | None) -> Tensor:
@@ -202,12 +201,12 @@ class TruncatedKernel(PathKernel):
             return linear_pair_levels(left.diff(dim=1), None if right is None else right.diff(dim=1), self.level)
         cells = (left.shape[1] - 1) * (other.shape[1] - 1)
         return over_pairs(
-            self._pair_levels, left, right, tile_shape(cells, len(left), len(other), self._cells(left, other))
+            self._pair_levels, left, right, tile_shape(cells, len(left), len(other), self._cells_of_tile(left, other))
         )
 
     def _pair_levels(self, x: Tensor, y: Tensor) -> Tensor:
         if self._in_core(x, y):
-            return compiled_pair_levels(self.static, x, y, self.level)
+            return rbf_pair_levels(x, y, self.level)
         return sequence_levels(increment_kernel(self.static, x, y), self.level, self.order)
 
     def _paired_levels(self, x: Tensor) -> Tensor:

@@ -1,9 +1,8 @@
-"""Language and algorithm apart: whole iterations of SigGPDE by the core and in plain torch, and of GPSig in torch.
+"""Language and algorithm apart: whole iterations of SigGPDE and GPSig by the core and in torch.
 
-The baselines are torch, so that the core against them compares two things at once. Plain torch against torch compares
-the algorithms, the core against plain torch the languages, and the core against the baselines' own use of it both
-algorithms in one language. Times of the TensorFlow code of the authors of both
-methods are quoted beside them.
+The core against a baseline in torch compares two things at once. Plain torch against torch compares the algorithms, and
+so does the core against the core; the core against plain torch compares the languages. Times of the TensorFlow code of
+the authors of both methods are quoted beside them.
 """
 
 from __future__ import annotations
