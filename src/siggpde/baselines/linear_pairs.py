@@ -71,5 +71,5 @@ def _arguments(x: Tensor, lanes: Tensor, others: Tensor, level: int, same: bool)
 
 
 def _parts(x: Tensor, lanes: Tensor) -> int:
-    """In how many parts the rows of x are shared out: the same whatever the threads, for sums of gradients depend on it."""
+    """In how many parts the rows of x are shared out, whatever the threads, for sums of gradients depend on it."""
     return max(1, min(_PARTS, len(x), _MAX_BYTES // max(1, 8 * lanes.numel())))
