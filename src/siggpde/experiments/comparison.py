@@ -35,7 +35,10 @@ def run(config: dict[str, Any], results: Results, runs: int, jobs: int = 1) -> N
 
 
 def report(config: dict[str, Any], results: Results) -> str:
-    headings = ["method", "accuracy %", "NLPP", "paper", "CPU s / iteration", "iterations", "CPU time", "ended by"]
+    headings = [
+        "method", "accuracy %", "NLPP", "ELBO per series", "paper", "CPU time / iteration", "iterations", "CPU time",
+        "ended by",
+    ]  # fmt: skip
     rows = [
         _row(named(method["name"], config), method, list(results.records(f"fit/{name}/").values()))
         for name, method in config["methods"].items()
@@ -43,7 +46,7 @@ def report(config: dict[str, Any], results: Results) -> str:
     figures = _figure(config, results)
     sections = [
         markdown_table(headings, rows),
-        f"{run_line(config)} {stop_rule(config)}",
+        f"{run_line(config)} {stop_rule(config)} ELBO: of all the training series, over their number.",
         times_section(config, results),
         f"![{config['title']}]({figures[0]})",
         notes_of(config),
@@ -54,12 +57,14 @@ def report(config: dict[str, Any], results: Results) -> str:
 def _row(name: str, method: dict[str, Any], records: list[dict[str, Any]]) -> list[str]:
     paper = f"{method['paper'][0]:.2f} / {method['paper'][1]:.3f}" if "paper" in method else "–"
     if not records:
-        return [name, "–", "–", paper, "–", "–", "–", "–"]
+        return [name, "–", "–", "–", paper, "–", "–", "–", "–"]
+    bounds = [record["elbo"] for record in records if "elbo" in record]
     steps = [_mean_step(record) for record in records if "seconds_per_iteration" in record]
     return [
         name,
         spread([record["accuracy"] for record in records]),
         spread([record["nlpp"] for record in records], 4),
+        spread(bounds, 4) if bounds else "–",
         paper,
         duration(sum(steps) / len(steps)) if steps else "–",
         iterations_cell(records),

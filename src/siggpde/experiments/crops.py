@@ -60,7 +60,7 @@ def _fits(config: dict[str, Any], results: Results) -> str:
             cells = [spread([record[key] for record in records], digits[key]) for key in digits]
             time = duration(mean(record["cpu_seconds"] for record in records)) if records else "–"
             rows.append([method["name"], str(count), *cells, iterations_cell(records), time, ended_cell(records)])
-    headings = ["method", "M", "accuracy %", "NLPP", "ELBO a series", "iterations", "CPU time", "ended by"]
+    headings = ["method", "M", "accuracy %", "NLPP", "ELBO per series", "iterations", "CPU time", "ended by"]
     return markdown_table(headings, rows)
 
 
@@ -71,7 +71,7 @@ def _figure(config: dict[str, Any], results: Results) -> list[str]:
     panels = {
         "CPU seconds of an iteration": _times(config, results),
         "test accuracy %": _means(config, results, "accuracy"),
-        "ELBO a series": _means(config, results, "elbo"),
+        "ELBO per series": _means(config, results, "elbo"),
     }
     panels = {label: curves for label, curves in panels.items() if curves} or panels
     width = 11 / 3 * len(panels)

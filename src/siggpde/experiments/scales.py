@@ -56,7 +56,7 @@ def report(config: dict[str, Any], results: Results) -> str:
     channels = config["channels"]
     headings = [
         "scales", "accuracy %", "NLPP", "best validation NLPP", f"start ({', '.join(channels)})", "end of phase 2",
-        "kept", "kept from iteration", "CPU s / iteration of phase 2", "iterations", "ended by",
+        "kept", "kept from iteration", "CPU time / iteration of phase 2", "iterations", "ended by",
     ]  # fmt: skip
     rows = []
     for name, method in config["methods"].items():
