@@ -85,7 +85,7 @@ def _draw_series(part: Any, stretch: Stretch, letter: str) -> None:
         for name, row, colour in zip(stretch.channels, values[1:], _CHANNELS, strict=False):
             ax.plot(hours, row, color=colour, linewidth=1.2, label=name)
         ax.set_title(title, loc="left", fontsize="small")
-        ax.set_xlabel(f"hours before {when:%H:%M on %-d %b %Y}", fontsize="small")
+        ax.set_xlabel(f"hours from {when:%H:%M on %-d %b %Y}", fontsize="small")
         ax.tick_params(labelsize="small")
     axes[0].set_title(f"({letter}) {stretch.series[0][0]}", loc="left", fontsize="small")
     axes[-1].legend(loc="upper left", bbox_to_anchor=(1.02, 1.0), frameon=False, fontsize="small")
