@@ -12,7 +12,7 @@ from siggpde.experiments import complexity, space_table, time_table
 from siggpde.experiments.config import load_config
 from siggpde.experiments.growth import Plan, Row, exponent, exponent_cell, growth_table
 from siggpde.experiments.iteration_parts import FEWEST_CALLS, METHODS, PARTS, Size, cpu_seconds, parts_of, series
-from siggpde.experiments.passes import least, measure
+from siggpde.experiments.passes import least, pass_key
 from siggpde.experiments.peak_memory import STORED, in_fresh_process, kept_by, measurable, peak_growth, space_of
 from siggpde.experiments.results import Results
 
@@ -49,8 +49,7 @@ def test_the_least_of_all_passes_counts(tmp_path: Path):
     results = Results(tmp_path, {})
     assert least(results, "a") is None
     for number, values in enumerate(({"x": 2.0, "y": 1.0}, {"x": 1.5, "y": 3.0})):
-        measure(results, "a", number, partial(dict, values))
-    measure(results, "a", 1, partial(dict, x=0.0))  # done before
+        results.put(pass_key("a", number), values)
     assert least(results, "a") == {"x": 1.5, "y": 1.0}
 
 
@@ -116,6 +115,25 @@ def tables(text: str) -> dict[str, list[list[str]]]:
         lines = [line for line in section.splitlines() if line.startswith("|")]
         found[section.splitlines()[0]] = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
     return found
+
+
+def test_parts_of_the_tables_by_name(tmp_path: Path):
+    config = tiny() | {"passes": 2}
+    results = Results(tmp_path, config, only=["time"])
+    complexity.run(config, results, 1)
+    keys = list(results.records())
+    assert keys and all(key.startswith("time/") for key in keys)
+    assert sum(key.endswith("/again 1") for key in keys) == len(keys) / 2
+    assert {"iteration", "core", "PenDigits", *METHODS} < results.asked
+    assert list(tables(complexity.report(config, results))) == ["Time"]
+    results = Results(tmp_path, config, only=["core"])
+    complexity.run(config, results, 1)
+    added = [key for key in results.records() if key not in keys]
+    assert [key for key in added if key.startswith("iteration/")] == [
+        "iteration/core/PenDigits",
+        "iteration/core/PenDigits/again 1",
+    ]
+    assert list(tables(complexity.report(config, results))) == ["Time", "Language and algorithm"]
 
 
 @pytest.mark.slow

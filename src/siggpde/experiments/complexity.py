@@ -6,22 +6,30 @@ is due to the language it is written in.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from siggpde.experiments import language_table, space_table, time_table
-from siggpde.experiments.results import Results
+from siggpde.experiments.results import Record, Results
 
 _TABLES = (time_table, language_table, space_table)
 _QUICKEST_FIRST = (language_table, space_table, time_table)
 
 
 def run(config: dict[str, Any], results: Results, runs: int, jobs: int = 1) -> None:
-    """All measurements, one after the other and at most once; `runs` and `jobs` do not matter to them."""
+    """All measurements, one after the other and at most once; `runs` and `jobs` do not matter to them.
+
+    The keys of times begin with "time", those of memory with "space", and those of whole iterations with "iteration"
+    and "peak".
+    """
+    tasks: dict[str, Callable[[], Record]] = {}
     for number in range(config["passes"]):
         for table in _QUICKEST_FIRST:
-            table.run(config, results, number)
+            tasks |= table.tasks(config, number)
+    results.compute(tasks)
 
 
 def report(config: dict[str, Any], results: Results) -> str:
     notes = "".join(f"- {note}\n" for note in config.get("notes", []))
-    return "\n".join(table.report(config, results) for table in _TABLES) + f"\n{notes}"
+    sections = [table.report(config, results) for table in _TABLES]
+    return "\n".join(section for section in sections if section) + f"\n{notes}"

@@ -18,9 +18,9 @@ from siggpde.baselines import gpsig
 from siggpde.experiments.iteration_parts import Size, series
 from siggpde.experiments.iteration_time import iteration_times
 from siggpde.experiments.markdown import duration, markdown_table
-from siggpde.experiments.passes import least, measure
+from siggpde.experiments.passes import least, pass_key
 from siggpde.experiments.peak_memory import in_fresh_process, measurable, peak_growth
-from siggpde.experiments.results import Results
+from siggpde.experiments.results import Record, Results
 from siggpde.experiments.time_table import load_average, spoken_load
 from siggpde.experiments.torch_siggpde import TorchFeatures, TorchKernel
 from siggpde.gp.inducing import OrthogonalSignatureFeatures
@@ -53,15 +53,17 @@ _QUOTED = {
 Seconds = dict[str, float]  # `fixed` and `moving`: with the kernel fixed, and with the kernel learned
 
 
-def run(config: dict[str, Any], results: Results, number: int) -> None:
-    settings = config["iteration"]
+def tasks(config: dict[str, Any], number: int) -> dict[str, Callable[[], Record]]:
+    """A pass over whole iterations of every method at the sizes of every experiment, and, once, their peak memory."""
+    settings, listed = config["iteration"], {}
     for case, sizes in settings["sizes"].items():
         for method in _NAMES:
-            task = partial(_measure, method, sizes, settings["squared"], settings["iterations"])
-            measure(results, f"iteration/{method}/{case}", number, task)
+            key = pass_key(f"iteration/{method}/{case}", number)
+            listed[key] = partial(_measure, method, sizes, settings["squared"], settings["iterations"])
             if measurable():
                 peak = partial(in_fresh_process, _peak, method, sizes, settings["squared"])
-                results.once(f"peak/{method}/{case}", peak)
+                listed[f"peak/{method}/{case}"] = peak
+    return listed
 
 
 def _measure(method: str, sizes: dict[str, int], squared: float, iterations: int) -> Seconds:
@@ -120,6 +122,8 @@ def _model(
 
 
 def report(config: dict[str, Any], results: Results) -> str:
+    if not results.records("iteration/") and not results.records("peak/"):
+        return ""
     settings = config["iteration"]
     cases = list(settings["sizes"])
     quoted = {name: {case: _as_seconds(pair) for case, pair in row.items()} for name, row in settings["quoted"].items()}
@@ -156,10 +160,11 @@ def report(config: dict[str, Any], results: Results) -> str:
     ]
     return (
         "## Language and algorithm\n\nCPU time of a whole iteration (ELBO, gradients, update) on one thread, the least "
-        f"of {settings['iterations']} after a first one, with the kernel fixed / learned, on random walks with a "
-        f"sum of squared increments of {settings['squared']}. {described}. `refine` is the refinement of the finite "
-        "differences of plain torch, that of the authors; the core solves to a tolerance. The times of the authors' "
-        "own code were measured separately, on one core of a machine of this kind, and are quoted. "
+        f"of {settings['iterations']} after a first one in each of {config['passes']} passes, with the kernel fixed / "
+        f"learned, on random walks with a sum of squared increments of {settings['squared']}. {described}. "
+        "`refine` is the refinement of the finite differences of plain torch, that of the authors; the core solves to "
+        "a tolerance. The times of the authors' own code were measured separately, on one core of a machine of this "
+        "kind, and are quoted. "
         f"{spoken_load(list(results.records('iteration/').values()))}\n\n"
         f"{markdown_table(['method', *cases], rows)}\n\nRatios, with the kernel learned:\n\n"
         f"{markdown_table(['ratio', *cases], ratios)}\n\n"

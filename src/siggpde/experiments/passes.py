@@ -6,25 +6,24 @@ meet it in other states.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from siggpde.experiments.results import Record, Results
 
 
-def measure(results: Results, key: str, number: int, compute: Callable[[], Record]) -> None:
-    """Stores what a pass, numbered from 0, measured; once."""
-    results.once(_key(key, number), compute)
+def pass_key(key: str, number: int) -> str:
+    """The key of what a pass measures; passes are numbered from 0.
+
+    Examples:
+        >>> pass_key("time/siggpde", 0), pass_key("time/siggpde", 1)
+        ('time/siggpde', 'time/siggpde/again 1')
+    """
+    return key if number == 0 else f"{key}/again {number}"
 
 
 def least(results: Results, key: str) -> Record | None:
     """Of every number the least of all passes; None where there was none."""
     records: list[Record] = []
-    while (record := results.get(_key(key, len(records)))) is not None:
+    while (record := results.get(pass_key(key, len(records)))) is not None:
         records.append(record)
     if not records:
         return None
     return {name: min(record[name] for record in records) for name in records[0]}
-
-
-def _key(key: str, number: int) -> str:
-    return key if number == 0 else f"{key} again {number}"

@@ -6,6 +6,7 @@ count, and as it is here, where the core and the tiles of the baselines compute 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -13,7 +14,7 @@ from siggpde.experiments.growth import Plan, Row, growth_panels, growth_table
 from siggpde.experiments.iteration_parts import METHODS
 from siggpde.experiments.markdown import save_figure
 from siggpde.experiments.peak_memory import STORED, kept_by, measurable, space_of
-from siggpde.experiments.results import Results
+from siggpde.experiments.results import Record, Results
 
 _NOISE = 0.5  # MiB: two measurements of the same differ by less
 _STORING = ("siggpde-torch", "gpsig-it", "gpsig-is")
@@ -59,27 +60,26 @@ def plans(config: dict[str, Any]) -> tuple[Plan, Plan, Plan, Plan]:
     )
 
 
-def run(config: dict[str, Any], results: Results, number: int) -> None:
+def tasks(config: dict[str, Any], number: int) -> dict[str, Callable[[], Record]]:
     """Every method at every size, each in a process of its own, where the operating system can say what it took.
 
     Measures the paper's table of space complexities.
     """
     if number > 0 or not measurable():  # memory is the same in every pass
-        return
+        return {}
     stored, here, large, kept = plans(config)
-    for method in _OURS:
-        for size in kept.sizes():
-            results.once(kept.key(method, size), partial(kept_by, method, size))
-    tasks = [(stored, method, size, False) for method in _STORING for size in stored.sizes()]
-    tasks += [(here, method, size, True) for method in _OURS for size in here.sizes()]
-    tasks += [(large, "siggpde", size, True) for size in large.sizes()]
-    for plan, method, size, tiled in tasks:
-        results.once(plan.key(method, size), partial(space_of, method, size, tiled=tiled))
+    listed = [(stored, method, size, False) for method in _STORING for size in stored.sizes()]
+    listed += [(here, method, size, True) for method in _OURS for size in here.sizes()]
+    listed += [(large, "siggpde", size, True) for size in large.sizes()]
+    keeping = {kept.key(method, size): partial(kept_by, method, size) for method in _OURS for size in kept.sizes()}
+    return keeping | {
+        plan.key(method, size): partial(space_of, method, size, tiled=tiled) for plan, method, size, tiled in listed
+    }
 
 
 def report(config: dict[str, Any], results: Results) -> str:
     if not results.records("space/"):
-        return "## Space\n\nPeak memory is measured on Linux only.\n"
+        return "" if measurable() else "## Space\n\nPeak memory is measured on Linux only.\n"
     stored, here, large, kept = plans(config)
     third = growth_table(results, _KEPT, kept, _mebibytes, _largest, noise=_NOISE)
     first = growth_table(results, _ALL_STORED, stored, _mebibytes, _largest, noise=_NOISE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -11,8 +12,8 @@ import torch
 from siggpde.experiments.growth import Plan, Row, growth_panels, growth_table
 from siggpde.experiments.iteration_parts import FEWEST_CALLS, METHODS, Size, cpu_seconds, parts_of
 from siggpde.experiments.markdown import duration, save_figure
-from siggpde.experiments.passes import measure
-from siggpde.experiments.results import Results
+from siggpde.experiments.passes import pass_key
+from siggpde.experiments.results import Record, Results
 
 LOAD = "load"  # of the machine when a record was made, beside the parts
 _WITH = ", signatures computed"
@@ -47,16 +48,18 @@ def plans(config: dict[str, Any]) -> tuple[Plan, Plan]:
     return Plan("time", config["base"], config["grow"]), Plan("time", large["base"], large["grow"])
 
 
-def run(config: dict[str, Any], results: Results, number: int) -> None:
-    """Every part of every method at every size, one after the other.
+def tasks(config: dict[str, Any], number: int) -> dict[str, Callable[[], Record]]:
+    """A pass over every part of every method at every size.
 
     Measures the paper's table of time complexities.
     """
     common, large = plans(config)
-    tasks = [(large, "siggpde", size) for size in large.sizes()]
-    tasks += [(common, method, size) for method in METHODS for size in common.sizes()]
-    for plan, method, size in tasks:
-        measure(results, plan.key(method, size), number, partial(_measure, method, size, config["seconds"]))
+    listed = [(large, "siggpde", size) for size in large.sizes()]
+    listed += [(common, method, size) for method in METHODS for size in common.sizes()]
+    return {
+        pass_key(plan.key(method, size), number): partial(_measure, method, size, config["seconds"])
+        for plan, method, size in listed
+    }
 
 
 def _measure(method: str, size: Size, min_seconds: float) -> dict[str, float]:
@@ -87,6 +90,8 @@ def _total(record: dict[str, float], parts: tuple[str, ...]) -> float:
 
 
 def report(config: dict[str, Any], results: Results) -> str:
+    if not results.records("time/"):
+        return ""
     common, large = plans(config)
     table = growth_table(results, _ROWS, common, duration, _total, others={"siggpde": large})
     return (
