@@ -69,7 +69,7 @@ def _figure(config: dict[str, Any], results: Results) -> list[str]:
     from matplotlib import pyplot  # noqa: PLC0415 - not everybody has it
 
     panels = {
-        "CPU seconds of an iteration": _times(config, results),
+        "CPU seconds of an iteration,\nkernel learned": _times(config, results),
         "test accuracy %": _means(config, results, "accuracy"),
         "ELBO per series": _means(config, results, "elbo"),
     }

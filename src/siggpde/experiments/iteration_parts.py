@@ -28,7 +28,7 @@ METHODS = {
 }
 PARTS = ("C_uu", "C_fu", "signatures", "diag C_ff", "linear algebra")
 FEWEST_CALLS = 2
-_LONG = 3.0  # seconds
+LONG_CALL = 3.0  # seconds
 
 Parts = dict[str, Callable[[], None]]
 
@@ -143,7 +143,7 @@ def cpu_seconds(call: Callable[[], None], min_seconds: float) -> float:
     A call that takes more than three seconds is not repeated.
     """
     best, spent, calls = float("inf"), 0.0, 0
-    while spent < (min_seconds if calls >= FEWEST_CALLS else _LONG):
+    while spent < (min_seconds if calls >= FEWEST_CALLS else LONG_CALL):
         started = time.process_time()
         call()
         seconds = time.process_time() - started

@@ -135,15 +135,15 @@ def report(config: dict[str, Any], results: Results) -> str:
     rows += [[f"{name} (quoted)", *(_cell(quoted[key].get(case)) for case in cases)] for key, name in _QUOTED.items()]
     by_core = {method: measured[f"{method}-core"] for method in _BASELINES}
     compared = [
-        ("the core against the core", measured["core"], by_core),
-        ("the core against torch", measured["core"], measured),
-        (f"the core against torch{_EVERY}", measured["core-every"], measured),
-        ("plain torch against torch", measured["torch"], measured),
-        (f"plain torch against torch{_EVERY}", measured["torch-every"], measured),
-        ("TensorFlow against TensorFlow (quoted)", quoted["siggpde"], quoted),
+        ("{} / SigGPDE, both in the core", measured["core"], by_core),
+        ("{} in torch / SigGPDE in the core", measured["core"], measured),
+        ("{} in torch / SigGPDE in the core" + _EVERY, measured["core-every"], measured),
+        ("{} / SigGPDE, both in torch", measured["torch"], measured),
+        ("{} / SigGPDE, both in torch" + _EVERY, measured["torch-every"], measured),
+        ("{} / SigGPDE, both in TensorFlow (quoted)", quoted["siggpde"], quoted),
     ]
     ratios = [
-        [f"{name} / SigGPDE, {label}", *(_ratio(table[method].get(case), own.get(case)) for case in cases)]
+        [label.format(name), *(_ratio(table[method].get(case), own.get(case)) for case in cases)]
         for method, name in _BASELINES.items()
         for label, own, table in compared
     ]

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from siggpde.experiments.growth import Plan, Row, growth_panels, growth_table
-from siggpde.experiments.iteration_parts import FEWEST_CALLS, METHODS, Size, cpu_seconds, parts_of
+from siggpde.experiments.iteration_parts import FEWEST_CALLS, LONG_CALL, METHODS, Size, cpu_seconds, parts_of
 from siggpde.experiments.markdown import duration, save_figure
 from siggpde.experiments.passes import pass_key
 from siggpde.experiments.results import Record, Results
@@ -96,11 +96,12 @@ def report(config: dict[str, Any], results: Results) -> str:
     table = growth_table(results, _ROWS, common, duration, _total, others={"siggpde": large})
     return (
         f"## Time\n\nCPU time of value and gradient on one thread at the base, {common.spoken()}, the least of "
-        f"{FEWEST_CALLS} or more calls in each of {config['passes']} passes over all sizes; and the exponent of its "
-        "growth in each size: the slope of the logarithms over all sizes and, where the order depends on the size, in "
-        "brackets between the two largest. SigGPDE's exponents "
-        f"are measured around larger sizes, {large.spoken()}, for at the base its parts are mostly the "
-        "overhead of calls. "
+        f"{FEWEST_CALLS} or more calls (one, where it takes more than {LONG_CALL:g} s) in each of {config['passes']} "
+        "passes over all sizes; and the exponent of its growth in each size: the slope of the logarithms over all "
+        "sizes and, where the order depends on the size, in brackets between the two largest. SigGPDE's exponents "
+        f"are measured around larger sizes, {large.spoken()}, for at the base its small parts are mostly the "
+        "overhead of calls. The core solves to its default tolerance; plain torch has one cell of finite differences "
+        "for each pair of segments. "
         f"{spoken_load(list(results.records('time/').values()))}\n\n{table}\n\n"
         f"![growth of time]({_figure(common, results)})\n"
     )

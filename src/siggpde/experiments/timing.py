@@ -13,6 +13,7 @@ from siggpde.experiments.markdown import duration, markdown_table
 from siggpde.experiments.methods import build
 from siggpde.experiments.preparation import prepare
 from siggpde.experiments.results import Results
+from siggpde.experiments.time_table import load_average, spoken_load
 from siggpde.gp.model import SignatureGP
 from siggpde.paths import SeriesBatch
 from siggpde.training.path_cache import PathStore
@@ -48,7 +49,7 @@ def time_iterations(config: dict[str, Any], method: dict[str, Any]) -> dict[str,
         fixed, learned = (iteration_seconds(model, cache, data.y_train, batch, count, learn) for learn in (False, True))
     finally:
         torch.set_num_threads(threads)
-    return {"fixed": fixed, "moving": learned}
+    return {"fixed": fixed, "moving": learned} | load_average()
 
 
 def times_section(config: dict[str, Any], results: Results) -> str:
@@ -73,7 +74,8 @@ def times_section(config: dict[str, Any], results: Results) -> str:
         rows = [[str(count), *times, *ratios] for count, (times, ratios) in zip(sizes, columns, strict=True)]
     return (
         f"CPU time of an iteration on one thread, kernel fixed / kernel learned, M = {', '.join(map(str, sizes))}, the "
-        f"mean of {config['timing_iterations']} iterations after a first one:\n\n{markdown_table(headings, rows)}"
+        f"mean of {config['timing_iterations']} iterations after a first one. "
+        f"{spoken_load(list(results.records('time/').values()))}\n\n{markdown_table(headings, rows)}"
     )
 
 
