@@ -23,8 +23,8 @@ from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.likelihoods import Softmax
 from siggpde.gp.model import SignatureGP
 from siggpde.gp.word_choice import grow_pool
-from siggpde.paths import SeriesBatch
 from siggpde.selection.screening import Candidate, Screening
+from siggpde.series import SeriesBatch
 
 
 @dataclass(frozen=True)

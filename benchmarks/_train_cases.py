@@ -12,7 +12,7 @@ from siggpde.gp.inducing import OrthogonalSignatureFeatures, Projection
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.likelihoods import RobustMax, Softmax
 from siggpde.gp.model import SignatureGP
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 from siggpde.training.history import History
 from siggpde.training.phases.paper import NadamPhase
 from siggpde.training.schedules import PaperSchedule

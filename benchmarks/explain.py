@@ -33,7 +33,7 @@ from siggpde.explain.deletion import deletion_curve
 from siggpde.explain.predictions import top_two_classes
 from siggpde.explain.walks import Ends, averaged, logit_means, member_logits, walk
 from siggpde.explain.when_and_where import segment_contributions
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 
 SEGMENTS = 10
 PERMUTATIONS = 4  # the fewest that have a sampling error

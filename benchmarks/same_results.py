@@ -23,7 +23,7 @@ import torch
 
 import siggpde
 from siggpde.datasets import load_dataset, load_pendigits
-from siggpde.paths import PathTransform, collect
+from siggpde.series import PathTransform, collect
 
 SAVED = 1e-9
 

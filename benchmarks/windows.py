@@ -26,7 +26,7 @@ from siggpde.numerics.native import operations as native
 from siggpde.numerics.reference import operations as reference
 from siggpde.numerics.reference.windows import equally_long, normalised_words, statistics, windows_of
 from siggpde.numerics.windows import empty_pooled
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 from siggpde.windows import WindowFeatures
 
 SHAPES = [(250, 3, 315), (250, 1, 512), (250, 12, 100)]  # series, channels, points

@@ -9,7 +9,7 @@ import torch
 
 from siggpde import Drift, drift, signature_kernel
 from siggpde.drifting import mmd, signature_gram
-from siggpde.paths import Preparation
+from siggpde.series import Preparation
 
 
 def walks(n: int, seed: int, channels: int = 2, length: int = 24) -> np.ndarray:

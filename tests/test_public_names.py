@@ -14,13 +14,13 @@ PUBLIC = {
         "Drift Exact History KernelCost LandmarkFeatures NaturalGradients NewtonBasis OrthogonalSignatureFeatures "
         "PaperSchedule SigGPClassifier SigGPRegressor SignatureGP SignatureKernel SignatureTransformer SparseGP "
         "WindowSignatureTransformer average_points connect drift extend fit kernel_cost kernel_cost_of_sizes "
-        "likelihoods load logsignature logsignature_basis paths points_within predict_stream screen signature "
+        "likelihoods load logsignature logsignature_basis points_within predict_stream screen series signature "
         "signature_kernel signature_kernel_diag signature_kernel_diag_gradient signature_kernel_diag_scales words"
     ),
     "siggpde.likelihoods": (
         "Bernoulli Gaussian LeastSquares Likelihood Poisson RobustMax Softmax StudentT from_gpytorch"
     ),
-    "siggpde.paths": "PathOptions PathTransform Preparation SeriesBatch Spectrogram collect fill_gaps pool",
+    "siggpde.series": "PathOptions PathTransform Preparation SeriesBatch Spectrogram collect fill_gaps pool",
     "siggpde.io": "NotStreamable SeriesData SeriesStream from_frame groups_by_time read stream write",
     "siggpde.explain": (
         "ClassEffects Contribution Counterfactual Effect Importance Importances Neighbour PaperReading "
@@ -42,7 +42,7 @@ PUBLIC = {
     "siggpde.windows": "Block WindowFeatures WindowScaler WindowSettings",
     "siggpde.word_sets": "check_words count_up_to letter_counts parents prefix_closure word_names words words_up_to",
 }
-MODULES = {"likelihoods", "paths"}
+MODULES = {"likelihoods", "series"}
 
 
 @pytest.mark.parametrize("module", PUBLIC)

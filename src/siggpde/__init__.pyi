@@ -4,8 +4,8 @@ from . import explain as explain
 from . import io as io
 from . import likelihoods as likelihoods
 from . import metrics as metrics
-from . import paths as paths
 from . import plots as plots
+from . import series as series
 from . import training as training
 from . import windows as windows
 from . import word_sets as word_sets

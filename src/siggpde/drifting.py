@@ -26,10 +26,9 @@ import torch
 from torch import Tensor
 
 from siggpde.estimators.settings import at_least, seed_of
-from siggpde.paths import PathOptions, PathTransform, Preparation, SeriesBatch
-from siggpde.paths.averaging import pool
-from siggpde.paths.batch import join
-from siggpde.paths.facts import OF_CHANNELS, OF_SERIES, fact_names
+from siggpde.series import PathOptions, PathTransform, Preparation, SeriesBatch
+from siggpde.series.batch import join, pool
+from siggpde.series.statistics import OF_CHANNELS, OF_SERIES, fact_names
 from siggpde.views.kernel import KernelBlock, KernelView
 from siggpde.views.scaling import channel_scales
 from siggpde.views.standard import Standard

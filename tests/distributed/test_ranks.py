@@ -16,8 +16,8 @@ from helpers.rank_jobs import BROKEN, BY_TWO, FITS
 from siggpde.distributed.connecting import connect
 from siggpde.distributed.ranks import ALONE, RankLost, Ranks
 from siggpde.distributed.shard import Shard
-from siggpde.paths import SeriesBatch
-from siggpde.paths.sharding import fingerprint
+from siggpde.series import SeriesBatch
+from siggpde.series.batch import fingerprint
 
 
 @pytest.fixture(scope="module")

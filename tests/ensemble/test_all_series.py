@@ -17,8 +17,8 @@ from siggpde.ensemble.in_order import in_order
 from siggpde.ensemble.recipes import Recipe
 from siggpde.ensemble.targets import Targets
 from siggpde.numerics.threads import limited
-from siggpde.paths import SeriesBatch
 from siggpde.progress import Progress
+from siggpde.series import SeriesBatch
 from siggpde.views import TransformerView
 from siggpde.views.standard import Standard
 

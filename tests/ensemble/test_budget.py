@@ -10,7 +10,7 @@ from helpers.view_data import standardised, walks
 from siggpde.ensemble.budget import BUDGET, LARGE, affordable, landmarks_for
 from siggpde.ensemble.recipes import Recipe
 from siggpde.ensemble.row_costs import landmarks_within, member_seconds, row_seconds
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 
 N, M = 10**6, 100
 OWN = N * member_seconds(M)  # seconds of the regression of a member

@@ -12,7 +12,7 @@ from helpers.small_models import QUIET, labels, series, small_gp, targets
 from siggpde.ensemble import committee as module
 from siggpde.ensemble.committee import Committee, Member
 from siggpde.gp.likelihoods import Gaussian, LeastSquares, StudentT
-from siggpde.paths import PathOptions, PathTransform, SeriesBatch
+from siggpde.series import PathOptions, PathTransform, SeriesBatch
 from siggpde.training import Exact, fit
 
 X = series(30, seed=3)

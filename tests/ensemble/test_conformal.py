@@ -19,7 +19,7 @@ from siggpde.ensemble.nesting import fold_numbers
 from siggpde.ensemble.targets import Targets
 from siggpde.ensemble.view_committee import ViewCommittee
 from siggpde.ensemble.weight_space import WeightCommittee
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 
 LINEAR = ViewSettings(kinds=("linear",))
 

@@ -14,7 +14,7 @@ from siggpde.ensemble.conformal_intervals import conformal_intervals
 from siggpde.ensemble.fitting import ViewSettings, fit_view_committee
 from siggpde.ensemble.targets import Targets
 from siggpde.ensemble.view_committee import ViewCommittee
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 
 LINEAR = ViewSettings(kinds=("linear",))
 

@@ -10,8 +10,8 @@ from helpers.small_estimators import walks
 from siggpde import SigGPClassifier
 from siggpde.ensemble.estimate import WORTH_SAYING, about, announce, fit_work
 from siggpde.ensemble.sizes import MAX_LANDMARKS
-from siggpde.paths import SeriesBatch
 from siggpde.progress import Progress
+from siggpde.series import SeriesBatch
 from siggpde.views.defaults import default_views
 
 

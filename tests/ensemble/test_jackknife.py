@@ -13,7 +13,7 @@ from siggpde.ensemble.fitting import ViewSettings, fit_view_committee
 from siggpde.ensemble.jackknife import Jackknife
 from siggpde.ensemble.targets import Targets
 from siggpde.ensemble.view_committee import ViewCommittee
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 
 QUICK = ViewSettings(kinds=("linear", "path", "kernel"), words=60)
 FEW_FEATURES = ViewSettings(kinds=("linear",))  # of three points: fewer features than series

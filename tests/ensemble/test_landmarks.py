@@ -7,7 +7,7 @@ from helpers.view_data import walks
 from siggpde.distributed.ranks import ALONE
 from siggpde.distributed.shard import Shard
 from siggpde.ensemble.landmarks import choose_landmarks
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 
 
 @pytest.mark.parametrize(("n", "count", "landmarks", "tuned"), [(5, 5, 5, 0), (3, 9, 3, 0), (700, 699, 467, 233)])

@@ -12,7 +12,7 @@ from siggpde.ensemble import regression as module
 from siggpde.ensemble.recipes import Recipe
 from siggpde.ensemble.regression import LeftOut, fit_exact
 from siggpde.ensemble.targets import Targets
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 from siggpde.views import KernelView, PathView, View, WindowsView
 from siggpde.windows import WindowSettings
 

@@ -21,7 +21,7 @@ from siggpde.ensemble.novelty import Novelty
 from siggpde.ensemble.regression import fit_exact
 from siggpde.ensemble.targets import Targets
 from siggpde.ensemble.view_committee import ViewCommittee
-from siggpde.paths import Preparation
+from siggpde.series import Preparation
 from siggpde.views.base import Rows
 
 

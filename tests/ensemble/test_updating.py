@@ -18,7 +18,7 @@ from siggpde.ensemble.regression import Normal, Regression, fit_exact, whitening
 from siggpde.ensemble.targets import Targets
 from siggpde.ensemble.updating import Posterior, update_views
 from siggpde.ensemble.view_committee import ViewCommittee
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 from siggpde.views.base import Rows
 
 FIRST, ALL = 40, 90

@@ -22,7 +22,7 @@ from siggpde.ensemble.variational_fitting import AscentSettings, fit_variational
 from siggpde.ensemble.variational_views import VariationalMember, VariationalViewCommittee
 from siggpde.ensemble.view_committee import ViewCommittee
 from siggpde.gp.likelihoods import Gaussian, Softmax, StudentT
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 from siggpde.views.base import Rows
 
 N = 50

@@ -19,7 +19,7 @@ from siggpde.ensemble.averaging import average_latents
 from siggpde.ensemble.fitting import ViewSettings, fit_view_committee
 from siggpde.ensemble.targets import Targets
 from siggpde.ensemble.view_committee import ViewCommittee
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 from siggpde.views import TransformerView
 from siggpde.views.defaults import KINDS
 

@@ -10,7 +10,7 @@ from helpers.small_estimators import rising, walks
 from siggpde import SigGPClassifier, SigGPRegressor
 from siggpde.ensemble.view_committee import ViewCommittee
 from siggpde.ensemble.weight_space import WeightCommittee, without_series
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 
 KINDS = ("linear", "path", "windows", "spectrum")
 

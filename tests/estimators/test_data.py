@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.small_estimators import classifier, estimator, outputs, regressor, rising, walks
-from siggpde.paths import PathOptions, Spectrogram
+from siggpde.series import PathOptions, Spectrogram
 
 KINDS = ("classifier", "regressor")
 X, Y = rising(20)

@@ -19,7 +19,7 @@ from siggpde.ensemble.fitting import ViewSettings, fit_view_committee
 from siggpde.ensemble.landmarks import choose_landmarks
 from siggpde.ensemble.targets import Targets
 from siggpde.ensemble.view_committee import ViewCommittee
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 
 KINDS = ("classifier", "regressor")
 

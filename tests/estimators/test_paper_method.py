@@ -21,8 +21,8 @@ from siggpde.gp import scaled_diagonal
 from siggpde.gp.likelihoods import Bernoulli, Gaussian, Poisson, RobustMax, Softmax, StudentT
 from siggpde.io import read
 from siggpde.numerics.signature_kernel import signature_kernel_diag
-from siggpde.paths import PathOptions, SeriesBatch
 from siggpde.prediction_tables import prediction_table
+from siggpde.series import PathOptions, SeriesBatch
 from siggpde.word_sets import words
 
 kernel_module, run = sys.modules["siggpde.gp.kernel"], sys.modules["siggpde.training.run"]

@@ -13,8 +13,8 @@ import siggpde
 from helpers.model_folders import reseal
 from helpers.processes import run
 from helpers.small_estimators import classifier, estimator, outputs, regressor, rising
-from siggpde.paths import PathOptions, Spectrogram
 from siggpde.persistence import ModelFileError
+from siggpde.series import PathOptions, Spectrogram
 
 KINDS = ("classifier", "regressor")
 X, Y = rising(24)

@@ -12,8 +12,8 @@ from helpers.small_estimators import estimator, outputs, rising, walks
 from siggpde import SigGPClassifier, SigGPRegressor
 from siggpde.ensemble.view_committee import ViewCommittee
 from siggpde.ensemble.weight_space import WeightCommittee
-from siggpde.paths import SeriesBatch
 from siggpde.persistence import read_folder
+from siggpde.series import SeriesBatch
 from siggpde.streaming import _digest
 from siggpde.views.saved import SavedBlocks, block_from_state, block_state
 

@@ -13,7 +13,7 @@ from siggpde.explain.nodes import Nodes
 from siggpde.explain.posterior_spread import posterior_spread
 from siggpde.explain.stretches import Run
 from siggpde.explain.walks import Ends, member_logits, walk
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 
 CHANNELS = 5
 

@@ -9,7 +9,7 @@ from siggpde.datasets import load_dataset
 from siggpde.explain.cuts import average_series, segments_of, stretched
 from siggpde.explain.deletion import deletion_curve
 from siggpde.explain.walks import logit_means
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 
 SERIES = 24
 

@@ -13,7 +13,7 @@ from siggpde.explain.results import Contribution
 from siggpde.explain.word_terms import word_features, word_weights
 from siggpde.explain.wording import read_terms
 from siggpde.gp.likelihoods import Bernoulli, Softmax
-from siggpde.paths import PathOptions, SeriesBatch
+from siggpde.series import PathOptions, SeriesBatch
 
 NAMES = ["x", "y"]
 CLASSES = ["low", "middle", "high"]

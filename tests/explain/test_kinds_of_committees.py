@@ -23,7 +23,7 @@ from siggpde.ensemble.weight_space import WeightCommittee, without_series
 from siggpde.explain import Importances, SeriesExplanation, explain_series, time_attribution
 from siggpde.explain.importance import feature_importance
 from siggpde.gp.likelihoods import Gaussian
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 from siggpde.views.base import rows_of
 
 NAMES = ["a", "b"]

@@ -12,7 +12,7 @@ from siggpde.ensemble.view_committee import ViewCommittee
 from siggpde.ensemble.weight_space import without_series
 from siggpde.explain import WalkSettings, explain_series
 from siggpde.explain.neighbours import nearest_series
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 
 NAMES = ["a", "b"]
 

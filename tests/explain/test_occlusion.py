@@ -9,7 +9,7 @@ import torch
 from helpers.small_committees import batch_of, ends
 from helpers.small_view_committees import explained, view_committee_of
 from siggpde.explain import time_attribution
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 
 NAMES = ["a", "b"]
 

@@ -20,7 +20,7 @@ from siggpde.explain.vocabulary import build_vocabulary
 from siggpde.explain.word_table import Words, word_table
 from siggpde.explain.word_terms import model_logits, word_features
 from siggpde.gp.likelihoods import Bernoulli
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 from siggpde.views.base import FeatureBlock
 
 NAMES = ["a", "b"]

@@ -15,7 +15,7 @@ from siggpde.ensemble.weight_space import without_series
 from siggpde.explain import SegmentContributions, WalkSettings
 from siggpde.explain.logits import logits_of, logits_of_likelihood
 from siggpde.explain.when_and_where import segment_contributions
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 from siggpde.views import Rows
 from siggpde.views.base import FeatureBlock
 

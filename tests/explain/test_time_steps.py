@@ -11,7 +11,7 @@ from siggpde.ensemble.committee import Committee
 from siggpde.explain import time_attribution
 from siggpde.explain.word_terms import explained_weights, word_features
 from siggpde.gp.likelihoods import Gaussian, Softmax
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 from siggpde.word_sets import words_up_to
 
 NAMES = ["x", "y"]

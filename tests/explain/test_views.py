@@ -15,7 +15,7 @@ from siggpde.ensemble.recipes import Recipe
 from siggpde.explain import explain_series
 from siggpde.explain.importance import feature_importance
 from siggpde.explain.view_vocabulary import build_view_vocabulary
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 from siggpde.views.base import FeatureBlock
 from siggpde.views.features import TransformerBlock
 

@@ -23,7 +23,7 @@ from siggpde.explain import SeriesExplanation, Stretch, WalkSettings, explain_se
 from siggpde.explain.cuts import average_series
 from siggpde.explain.segments import when
 from siggpde.explain.stretches import Run, main_runs
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 
 NAMES = ["a", "b"]
 KINDS = ["closed form", "number", "softmax", "bernoulli", "poisson", "without series", "words", "words of numbers"]

@@ -8,7 +8,7 @@ from torch import Tensor
 from helpers.view_data import dense
 from siggpde.ensemble.targets import Targets
 from siggpde.ensemble.view_committee import ViewCommittee
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 from siggpde.views.base import Rows
 
 

@@ -25,7 +25,7 @@ from siggpde.ensemble.targets import Targets
 from siggpde.ensemble.view_committee import ViewCommittee
 from siggpde.gp.likelihoods import Bernoulli, Gaussian, LeastSquares, Likelihood, Softmax, StudentT
 from siggpde.gp.model import SignatureGP
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 from siggpde.training import Exact, NaturalGradients, PaperSchedule, fit
 from siggpde.training.phases.natural import LearnHyperparameters
 from siggpde.training.phases.paper import NadamPhase

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from torch import Tensor
 
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 
 
 def same(a: SeriesBatch, b: SeriesBatch) -> bool:

@@ -14,8 +14,8 @@ from siggpde.gp.inducing import OrthogonalSignatureFeatures
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.likelihoods import LeastSquares, Likelihood
 from siggpde.gp.model import SignatureGP
-from siggpde.paths import PathOptions, PathTransform, SeriesBatch
 from siggpde.selection.screening import Candidate
+from siggpde.series import PathOptions, PathTransform, SeriesBatch
 from siggpde.training import Exact
 from siggpde.word_sets import Word, words_up_to
 

@@ -16,7 +16,7 @@ from siggpde.ensemble.targets import Targets
 from siggpde.ensemble.variational_fitting import AscentSettings, fit_variational
 from siggpde.ensemble.variational_views import VariationalViewCommittee
 from siggpde.ensemble.view_committee import ViewCommittee, ViewMember
-from siggpde.paths import PathOptions, SeriesBatch
+from siggpde.series import PathOptions, SeriesBatch
 from siggpde.views import KernelView, PathView, Rows, TransformerView, View, WindowsView
 from siggpde.views.base import Block
 from siggpde.views.standard import Standard

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from siggpde.ensemble.targets import Targets
-from siggpde.paths import PathOptions, SeriesBatch
+from siggpde.series import PathOptions, SeriesBatch
 from siggpde.views import KernelView, PathView, View, WindowsView
 from siggpde.views.base import Rows
 from siggpde.views.standard import Standard

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from helpers.small_estimators import classifier, regressor, walks
-from siggpde.paths import SeriesBatch, Spectrogram
 from siggpde.plots import plot_explanation
+from siggpde.series import SeriesBatch, Spectrogram
 
 NAMES = ["x", "y"]
 X = walks(24)

@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from helpers.small_models import series
-from siggpde.paths import PathOptions, PathTransform, SeriesBatch
 from siggpde.selection.candidates import (
     Candidate,
     channel_scales,
@@ -16,6 +15,7 @@ from siggpde.selection.candidates import (
     path_options,
     words_of_degree,
 )
+from siggpde.series import PathOptions, PathTransform, SeriesBatch
 from siggpde.word_sets import count_up_to, words_up_to
 
 

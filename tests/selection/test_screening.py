@@ -11,9 +11,9 @@ from torch import Tensor
 
 import siggpde
 from siggpde.gp.likelihoods import Gaussian, LeastSquares, Softmax, StudentT
-from siggpde.paths import PathOptions
 from siggpde.selection import screening as module
 from siggpde.selection.screening import Candidate, Screening
+from siggpde.series import PathOptions
 
 LABELS = torch.arange(80) % 2
 SMALL: dict[str, Any] = {"max_words": 60}

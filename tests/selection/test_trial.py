@@ -11,9 +11,9 @@ from torch import Tensor
 import siggpde
 from siggpde.gp.leave_one_out import leave_one_out
 from siggpde.numerics.signature import signature
-from siggpde.paths import PathOptions, PathTransform, SeriesBatch
 from siggpde.selection.candidates import Candidate, channel_scales, choose_words
 from siggpde.selection.trial import Prepared, best_kinds, ways
+from siggpde.series import PathOptions, PathTransform, SeriesBatch
 
 LABELS = torch.arange(40) % 2
 PLAIN, ARC, OPEN = PathOptions(), PathOptions(append="arc"), PathOptions(base_point=False)

@@ -12,7 +12,7 @@ import torch
 from helpers.random_paths import generator
 from helpers.small_models import QUIET, labels, same_state, series, small_gp, targets
 from siggpde.gp.likelihoods import Gaussian, Softmax
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 from siggpde.training import History, NaturalGradients, PaperSchedule, Record, fit
 from siggpde.training.fitting import _warn_if_diverged
 from siggpde.training.signature_cache import SignatureCache

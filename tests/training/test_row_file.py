@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 from siggpde.training.row_file import RowFile
 from siggpde.training.signature_cache import SignatureCache
 from siggpde.word_sets import words
@@ -147,7 +147,7 @@ def test_a_full_disk_is_found_before_anything_is_written(tmp_path: Path):
 _FILLING = """
 import os, signal, sys, torch
 from pathlib import Path
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 from siggpde.training.row_file import RowFile
 
 def compute(rows):

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from helpers.small_estimators import walks
 from siggpde.numerics.threads import usual_threads
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 from siggpde.transformers.base import TAGS, SeriesTransformer, TransformerBase
 
 

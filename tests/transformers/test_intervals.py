@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.random_paths import modest
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 from siggpde.transformers.intervals import Interval, intervals
 
 Settings = tuple[Any, Any, Any, Any]

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from helpers.random_paths import few
 from helpers.view_data import batches, standardised, views, walks
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 from siggpde.views import KernelView
 from siggpde.views.base import Block, Centring, Rows
 from siggpde.views.kernel import KernelBlock

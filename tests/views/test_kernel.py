@@ -8,8 +8,8 @@ from torch import Tensor
 
 from helpers.view_data import batches, ragged, standardised, walks
 from siggpde import signature_kernel
-from siggpde.paths import PathOptions, PathTransform, SeriesBatch
-from siggpde.paths.averaging import pool
+from siggpde.series import PathOptions, PathTransform, SeriesBatch
+from siggpde.series.batch import pool
 from siggpde.views import KernelView
 from siggpde.views import kernel as module
 from siggpde.views.base import Centring, Rows

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from helpers.view_data import ragged, standardised, walks
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 from siggpde.views import TransformerView
 from siggpde.views.features import TransformerBlock, as_arrays
 

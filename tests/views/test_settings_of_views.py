@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from helpers.view_data import ragged, standardised, walks
-from siggpde.paths import PathOptions, PathTransform, SeriesBatch
+from siggpde.series import PathOptions, PathTransform, SeriesBatch
 from siggpde.views import KernelView, PathView, View, WindowsView
 from siggpde.views.defaults import KINDS, default_views, kernel_seconds
 from siggpde.views.scaling import channel_scales

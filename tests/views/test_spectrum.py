@@ -11,7 +11,7 @@ from torch import Tensor
 
 from helpers.random_paths import few
 from helpers.view_data import walks
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 from siggpde.views.spectrum import log_spectrum
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from helpers.view_data import batches, ragged, standardised, walks
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 from siggpde.views import WindowsView
 from siggpde.views.defaults import KINDS, default_views
 from siggpde.views.spectrum import log_spectrum

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from helpers import window_oracle
 from helpers.random_paths import few, make
 from siggpde.numerics.core import core
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 from siggpde.windows import WindowFeatures, WindowSettings
 from siggpde.windows.fitting import spread_windows
 

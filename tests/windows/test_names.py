@@ -3,7 +3,7 @@
 import torch
 
 from helpers.random_paths import make
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 from siggpde.windows import WindowFeatures, WindowSettings
 from siggpde.windows.names import feature_names
 

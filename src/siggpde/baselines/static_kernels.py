@@ -14,7 +14,7 @@ from typing import Literal
 from torch import Tensor
 
 from siggpde.numerics import inputs
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 
 Static = Literal["linear", "rbf"]
 

@@ -16,7 +16,7 @@ from siggpde.numerics import inputs
 from siggpde.numerics.autograd import once_differentiable
 from siggpde.numerics.signature import signature
 from siggpde.numerics.signature_kernel import Lengths
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 
 _MAX_BYTES = 2**31
 

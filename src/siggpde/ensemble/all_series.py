@@ -17,8 +17,8 @@ from siggpde.ensemble.in_order import in_order
 from siggpde.ensemble.recipes import Recipe
 from siggpde.ensemble.regression import LeftOut, Normal, Regression
 from siggpde.ensemble.targets import Targets
-from siggpde.paths import SeriesBatch
 from siggpde.progress import Progress
+from siggpde.series import SeriesBatch
 from siggpde.views.base import Block, Rows, rows_of
 from siggpde.views.standard import Standard
 

@@ -20,7 +20,7 @@ from siggpde.ensemble.mixture import NormalMixture
 from siggpde.ensemble.novelty import Novelty, Scores
 from siggpde.ensemble.recalibration import Recalibration
 from siggpde.ensemble.recipes import Recipe
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 
 _CHUNK = 1024
 _LARGEST_CHUNK = 2**24  # numbers of series handled at a time

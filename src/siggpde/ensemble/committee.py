@@ -22,7 +22,7 @@ from siggpde.ensemble.novelty import Novelty
 from siggpde.ensemble.recalibration import Recalibration
 from siggpde.gp.likelihoods import Gaussian
 from siggpde.gp.model import SignatureGP
-from siggpde.paths import PathTransform, SeriesBatch
+from siggpde.series import PathTransform, SeriesBatch
 from siggpde.training.history import History
 
 _CHUNK = 1024

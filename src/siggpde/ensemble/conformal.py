@@ -25,7 +25,7 @@ from siggpde.ensemble.jackknife import Jackknife, Without, group_numbers
 from siggpde.ensemble.left_out_record import LeftOutRecord
 from siggpde.ensemble.view_committee import ViewCommittee
 from siggpde.ensemble.weight_space import WeightCommittee
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 
 _ROUNDING = 1e-9
 

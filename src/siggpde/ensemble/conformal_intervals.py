@@ -22,7 +22,7 @@ from siggpde.ensemble.conformal import comparison_weights, record_of
 from siggpde.ensemble.jackknife import Jackknife
 from siggpde.ensemble.view_committee import ViewCommittee
 from siggpde.ensemble.weight_space import WeightCommittee
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 
 _ROUNDING = 1e-9
 

@@ -26,7 +26,7 @@ from siggpde.ensemble.targets import Targets
 from siggpde.ensemble.view_committee import ViewCommittee
 from siggpde.ensemble.weight_space import WeightCommittee
 from siggpde.hashing import digest
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 
 _DIGITS = 12  # of a hash, which make the u of a new series
 

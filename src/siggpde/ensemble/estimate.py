@@ -18,8 +18,8 @@ from siggpde.ensemble.landmarks import COMPARED, TUNED
 from siggpde.ensemble.recipes import recipes
 from siggpde.ensemble.sizes import MEMBERS
 from siggpde.numerics.threads import usual_threads
-from siggpde.paths import SeriesBatch
 from siggpde.progress import Progress
+from siggpde.series import SeriesBatch
 from siggpde.views.base import View
 from siggpde.views.defaults import kernel_seconds
 from siggpde.views.kernel import KernelView

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from siggpde.paths.facts import OF_CHANNELS, OF_SERIES
+from siggpde.series.statistics import OF_CHANNELS, OF_SERIES
 
 _TENTH = 0.1
 _LEAST_SHARE = 1e-6  # of its median, below which a positive fact is taken as this

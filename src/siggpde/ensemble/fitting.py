@@ -29,9 +29,9 @@ from siggpde.ensemble.targets import Targets
 from siggpde.ensemble.view_committee import ViewCommittee, ViewMember
 from siggpde.ensemble.weight_space import WeightCommittee, without_series
 from siggpde.ensemble.weights import bootstrap_weights
-from siggpde.paths import PathOptions, SeriesBatch
-from siggpde.paths.sharding import all_gather_series
 from siggpde.progress import Progress
+from siggpde.series import PathOptions, SeriesBatch
+from siggpde.series.batch import all_gather_series
 from siggpde.views.base import Block, Rows, View
 from siggpde.views.defaults import KINDS, default_views
 from siggpde.views.standard import Standard

@@ -28,7 +28,7 @@ from siggpde.ensemble.left_out_record import LeftOutRecord
 from siggpde.ensemble.targets import Targets
 from siggpde.ensemble.view_committee import ViewCommittee
 from siggpde.ensemble.weight_space import WeightCommittee
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 
 _SERIES = 256  # whose rows are computed at a time
 _LARGEST_SERIES = 2**24  # numbers of these

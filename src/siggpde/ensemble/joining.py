@@ -13,7 +13,7 @@ from torch import Tensor
 from siggpde.ensemble.left_out_record import LeftOutRecord
 from siggpde.ensemble.regression import Regression
 from siggpde.ensemble.view_committee import ViewCommittee
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 from siggpde.views.base import Rows
 
 

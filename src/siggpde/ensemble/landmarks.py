@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from siggpde.distributed.shard import Shard
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 
 COMPARED = 600
 """Landmarks on which members are compared."""

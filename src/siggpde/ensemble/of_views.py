@@ -9,7 +9,7 @@ from torch import Tensor
 
 from siggpde.ensemble.view_committee import ViewCommittee
 from siggpde.ensemble.weight_space import WeightCommittee
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 
 if TYPE_CHECKING:
     from siggpde.ensemble.variational_views import VariationalViewCommittee  # which takes long to import

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 from siggpde.views.base import Block, FeatureBlock
 from siggpde.views.defaults import kernel_seconds
 from siggpde.views.kernel import KernelBlock

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from siggpde.ensemble.budget import landmarks_for, landmarks_in_a_model
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 
 MAX_LANDMARKS = 1500
 MEMBERS, _FEWER_MEMBERS = 8, 5

@@ -28,7 +28,7 @@ from torch import Tensor
 from siggpde.ensemble.regression import Regression, whitening_of
 from siggpde.ensemble.targets import Targets
 from siggpde.ensemble.view_committee import ViewCommittee
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 from siggpde.views.base import Rows
 
 _CHUNK = 512

@@ -25,8 +25,8 @@ from siggpde.ensemble.variational_calibration import fit_scale, left_out_latents
 from siggpde.ensemble.variational_views import VariationalMember, VariationalViewCommittee
 from siggpde.ensemble.view_committee import ViewCommittee
 from siggpde.gp.likelihoods.base import Classification
-from siggpde.paths import SeriesBatch
 from siggpde.progress import Progress
+from siggpde.series import SeriesBatch
 from siggpde.training.history import History, Record
 from siggpde.training.new_series import settle_from_posterior
 from siggpde.training.posterior_update import in_batches

@@ -21,7 +21,7 @@ from siggpde.ensemble.novelty import Novelty
 from siggpde.ensemble.recipes import Recipe
 from siggpde.ensemble.variational_calibration import LatentScale
 from siggpde.gp.likelihoods import Likelihood
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 from siggpde.training.history import History
 from siggpde.views.base import Block, Rows, rows_of
 from siggpde.views.standard import Standard

@@ -19,7 +19,7 @@ from siggpde.ensemble.novelty import Novelty
 from siggpde.ensemble.recalibration import Recalibration
 from siggpde.ensemble.recipes import Recipe
 from siggpde.ensemble.regression import Regression
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 from siggpde.views.base import Block, Rows, rows_of
 from siggpde.views.standard import Standard
 

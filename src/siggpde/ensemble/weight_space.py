@@ -32,7 +32,7 @@ from siggpde.ensemble.novelty import Novelty
 from siggpde.ensemble.recalibration import Recalibration
 from siggpde.ensemble.recipes import CONSTANT, Recipe
 from siggpde.ensemble.view_committee import ViewCommittee, ViewMember
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 from siggpde.views.base import Block, FeatureBlock, Part, Rows, parts_of
 from siggpde.views.features import TransformerBlock
 from siggpde.views.saved import SavedBlocks, block_state

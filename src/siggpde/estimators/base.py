@@ -21,8 +21,8 @@ from siggpde.estimators.fitting import data_fingerprint
 from siggpde.estimators.insight import Insight
 from siggpde.estimators.predicting import log_likelihoods
 from siggpde.estimators.showing import Showing
-from siggpde.paths import PathOptions, Preparation, SeriesBatch, Spectrogram
-from siggpde.paths.sharding import pad_to_longest
+from siggpde.series import PathOptions, Preparation, SeriesBatch, Spectrogram
+from siggpde.series.batch import pad_to_longest
 
 if TYPE_CHECKING:
     from siggpde.ensemble.committee import Committee

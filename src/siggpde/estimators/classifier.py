@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from siggpde.estimators.aeon_bases import TAGS, ClassifierBase
 from siggpde.estimators.classifying import ClassifierMethods
-from siggpde.paths import PathOptions, Spectrogram
+from siggpde.series import PathOptions, Spectrogram
 
 
 class SigGPClassifier(ClassifierMethods, ClassifierBase):
@@ -30,11 +30,11 @@ class SigGPClassifier(ClassifierMethods, ClassifierBase):
       and one for other likelihoods and with method="paper".
     - `n_features`: at most so many signature features a model; "auto" is 2000, or 500 with method="paper", which takes
       just so many.
-    - `transforms`: "auto", or `siggpde.paths.PathOptions` (or a dictionary of its fields) to fix how paths are made.
+    - `transforms`: "auto", or `siggpde.series.PathOptions` (or a dictionary of its fields) to fix how paths are made.
     - `time_channel`: the channel of X that holds time stamps, which views of paths and kernels follow; "windows" and
       "spectrum" go by the order of points alone, so resample series whose steps differ much if rates within windows
       matter. `mask`: one channel more for each, which tells where it was observed; `max_points`: longer series are
-      averaged down to so many points (None: never); `spectrogram`: a `siggpde.paths.Spectrogram` (or a dictionary) for
+      averaged down to so many points (None: never); `spectrogram`: a `siggpde.series.Spectrogram` (or a dictionary) for
       audio; `channel_names`: for explanations.
     - `class_weight`: None, "balanced", or a dictionary from label to weight.
     - `max_iter`: iterations of a variational phase; "auto" is 60, or 5000 with method="paper". `time_limit`: seconds,

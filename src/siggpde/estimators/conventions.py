@@ -10,7 +10,7 @@ import numpy as np
 
 from siggpde.numerics import inputs
 from siggpde.numerics.threads import limited
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 
 _LARGEST = 1e300
 

@@ -14,7 +14,7 @@ from siggpde.explain.cuts import channel_spreads
 from siggpde.explain.donors import donors_of, kept_series, nearest_first, of_target
 from siggpde.explain.goals import ClassGoal, NumberGoal, class_goal, number_goal
 from siggpde.explain.replacing import Canvas, Change, Donor
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 
 _CHUNK = 2**21  # numbers of the series judged at a time
 

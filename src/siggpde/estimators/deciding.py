@@ -15,7 +15,7 @@ from siggpde.ensemble.conformal import prediction_sets, record_of
 from siggpde.ensemble.conformal_intervals import conformal_intervals
 from siggpde.ensemble.view_committee import ViewCommittee
 from siggpde.ensemble.weight_space import WeightCommittee
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 
 DONT_KNOW = "don't know"
 """What `predict` with `reject_cost` returns for a series that it leaves alone, where labels are strings."""

@@ -23,7 +23,7 @@ from siggpde.estimators.settings import (
     time_limit,
 )
 from siggpde.estimators.views_method import chosen_views
-from siggpde.paths import Preparation, Spectrogram
+from siggpde.series import Preparation, Spectrogram
 
 
 def fit_settings(estimator: Any, classes: int | None, class_weight: tuple[float, ...] | None) -> FitSettings:

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from siggpde.distributed.shard import Shard
 from siggpde.estimators.beside import Beside
-from siggpde.paths import PathOptions, SeriesBatch
-from siggpde.paths.sharding import fingerprint
+from siggpde.series import PathOptions, SeriesBatch
+from siggpde.series.batch import fingerprint
 from siggpde.views import TransformerView, View
 from siggpde.views.defaults import KINDS
 

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from siggpde.estimators.settings import at_least, seed_of
-from siggpde.paths import Preparation, SeriesBatch
+from siggpde.series import Preparation, SeriesBatch
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -25,8 +25,8 @@ from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson, RobustMax, Softmax, StudentT
 from siggpde.gp.model import SignatureGP
 from siggpde.numerics.signature_kernel import signature_kernel_diag
-from siggpde.paths import PathOptions, PathTransform, SeriesBatch
-from siggpde.paths.sharding import all_gather_series
+from siggpde.series import PathOptions, PathTransform, SeriesBatch
+from siggpde.series.batch import all_gather_series
 from siggpde.training import History, PaperSchedule, fit
 
 log = logging.getLogger(__name__)

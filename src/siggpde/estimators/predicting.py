@@ -10,7 +10,7 @@ from torch import Tensor
 
 from siggpde.ensemble.averaging import AveragedMembers, average_latents
 from siggpde.ensemble.latent_draws import probability_spread
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 
 if TYPE_CHECKING:
     from siggpde.ensemble.novelty import Scores

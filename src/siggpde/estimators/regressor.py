@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from siggpde.estimators.aeon_bases import TAGS, RegressorBase
 from siggpde.estimators.regressing import RegressorMethods
-from siggpde.paths import PathOptions, Spectrogram
+from siggpde.series import PathOptions, Spectrogram
 
 
 class SigGPRegressor(RegressorMethods, RegressorBase):

@@ -11,11 +11,11 @@ import torch
 
 from siggpde.estimators.report_judging import Predicted
 from siggpde.estimators.trusting import reasons
-from siggpde.paths import SeriesBatch
-from siggpde.paths.collecting import collect
-from siggpde.paths.facts import OF_SERIES
 from siggpde.report import Case, Drawn
 from siggpde.report.content import Judgement
+from siggpde.series import SeriesBatch
+from siggpde.series.batch import collect
+from siggpde.series.statistics import OF_SERIES
 
 _FRAMES, _LINES = 8, 4
 

@@ -11,8 +11,8 @@ from siggpde.ensemble.committee import Committee
 from siggpde.estimators.describing import left_out_in_words, likelihood_name, members_of_views
 from siggpde.hashing import digest
 from siggpde.installation import installation
-from siggpde.paths import SeriesBatch
 from siggpde.report import Fitted, Member
+from siggpde.series import SeriesBatch
 
 DEFAULTS: dict[str, Any] = {
     "method": "views",

@@ -19,8 +19,8 @@ from siggpde.ensemble.view_committee import ViewCommittee
 from siggpde.ensemble.weight_space import WeightCommittee
 from siggpde.estimators.fitting import data_fingerprint
 from siggpde.estimators.predicting import class_probabilities, log_likelihoods, numbers
-from siggpde.paths import SeriesBatch
 from siggpde.report import ClassJudgement, NumberJudgement
+from siggpde.series import SeriesBatch
 
 LEVELS = (0.025, 0.05, 0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.9, 0.95, 0.975)
 """Quantiles of numbers: tenths, and the ends of intervals of 50, 80, 90 and 95 %."""

@@ -22,14 +22,14 @@ from siggpde.estimators.settings import seed_of
 from siggpde.estimators.targets import check_labels, class_indices
 from siggpde.estimators.trusting import reasons
 from siggpde.files import atomic_write
-from siggpde.paths import SeriesBatch
-from siggpde.paths.facts import OF_CHANNELS, OF_SERIES
 from siggpde.plots import kernel_directions
 from siggpde.progress import Progress
 from siggpde.report import GENERATOR, ClassJudgement, Content, Data, Newness, page
 from siggpde.report.class_quality import MOST_CLASSES_OF_MAP
 from siggpde.report.content import Judgement
 from siggpde.report.pictures import thinned
+from siggpde.series import SeriesBatch
+from siggpde.series.statistics import OF_CHANNELS, OF_SERIES
 
 _MAPPED = 1000  # series of a map
 _FITTED_TO = "These are the series that the model was fitted to: predictions of them say nothing about new ones."

@@ -15,7 +15,6 @@ from siggpde.estimators.classifying import ClassifierMethods, class_attributes
 from siggpde.estimators.device import usable_device
 from siggpde.estimators.regressing import RegressorMethods
 from siggpde.estimators.settings import STORED_ATTRIBUTES
-from siggpde.paths import PathOptions, PathTransform, Preparation, Spectrogram
 from siggpde.persistence import (
     ModelFileError,
     read_folder,
@@ -26,6 +25,7 @@ from siggpde.persistence.estimator_schema import check_committee, check_estimato
 from siggpde.persistence.nested import references
 from siggpde.persistence.schema import Place, SchemaError
 from siggpde.persistence.view_committee_state import classes_of
+from siggpde.series import PathOptions, PathTransform, Preparation, Spectrogram
 
 if TYPE_CHECKING:
     from siggpde.ensemble.committee import Committee

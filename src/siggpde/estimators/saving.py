@@ -18,8 +18,8 @@ import torch
 from siggpde.ensemble.committee import Committee
 from siggpde.estimators.describing import estimator_card
 from siggpde.estimators.settings import STORED_ATTRIBUTES
-from siggpde.paths import PathOptions, Spectrogram
 from siggpde.persistence import flatten_state, model_state, view_committee_state, write_folder
+from siggpde.series import PathOptions, Spectrogram
 
 
 def save_estimator(estimator: Any, path: str | os.PathLike[str], *, force: bool = False) -> None:

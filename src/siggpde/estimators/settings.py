@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
-from siggpde.paths import PathOptions
+from siggpde.series import PathOptions
 
 Kind = TypeVar("Kind")
 METHODS = ("views", "paper")

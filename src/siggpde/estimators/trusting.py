@@ -18,8 +18,8 @@ from siggpde.ensemble.joining import joined_variances
 from siggpde.ensemble.novelty import Novelty, Scores
 from siggpde.ensemble.view_committee import ViewCommittee
 from siggpde.estimators.predicting import spread_of
-from siggpde.paths import SeriesBatch
-from siggpde.paths.facts import fact_names
+from siggpde.series import SeriesBatch
+from siggpde.series.statistics import fact_names
 
 _JOINED = 2**23  # numbers of joined variances at a time
 _FIT_AGAIN = (

@@ -10,7 +10,7 @@ from siggpde.ensemble.updating import update_views
 from siggpde.ensemble.variational_fitting import update_variational
 from siggpde.ensemble.view_committee import ViewCommittee
 from siggpde.ensemble.weight_space import WeightCommittee
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 from siggpde.training.new_series import update_posterior
 
 

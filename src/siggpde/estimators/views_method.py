@@ -24,7 +24,7 @@ from siggpde.ensemble.weight_space import WeightCommittee
 from siggpde.estimators.beside import Beside
 from siggpde.estimators.fitting import FitSettings, data_fingerprint
 from siggpde.gp.likelihood_names import LikelihoodName
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 from siggpde.views import TransformerView, View
 from siggpde.views.defaults import KINDS
 

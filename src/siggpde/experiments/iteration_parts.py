@@ -17,7 +17,7 @@ from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.likelihoods import Gaussian
 from siggpde.gp.model import AnyGP, SparseGP
 from siggpde.numerics.signature import signature
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 from siggpde.training.signature_cache import SignatureCache
 
 METHODS = {

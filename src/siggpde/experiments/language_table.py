@@ -27,7 +27,7 @@ from siggpde.gp.inducing import OrthogonalSignatureFeatures
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.likelihoods import Bernoulli, RobustMax
 from siggpde.gp.model import AnyGP, SparseGP
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 from siggpde.training.path_cache import PathStore
 from siggpde.training.signature_cache import SignatureCache
 

@@ -28,8 +28,8 @@ from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.likelihoods import Bernoulli, RobustMax, Softmax
 from siggpde.gp.likelihoods.base import Classification
 from siggpde.gp.model import AnyGP, SignatureGP
-from siggpde.paths import SeriesBatch
 from siggpde.selection.screening import screen
+from siggpde.series import SeriesBatch
 from siggpde.training import NaturalGradients, PaperSchedule, fit
 from siggpde.training.history import History
 from siggpde.training.path_cache import PathStore

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from siggpde.datasets import load_dataset
-from siggpde.paths import Spectrogram
-from siggpde.paths.batch import SeriesBatch
+from siggpde.series import Spectrogram
+from siggpde.series.batch import SeriesBatch
 
 
 class Prepared(NamedTuple):

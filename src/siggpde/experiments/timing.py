@@ -15,7 +15,7 @@ from siggpde.experiments.preparation import prepare
 from siggpde.experiments.results import Results
 from siggpde.experiments.time_table import load_average, spoken_load
 from siggpde.gp.model import SignatureGP
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 from siggpde.training.path_cache import PathStore
 from siggpde.training.signature_cache import SignatureCache
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from siggpde.ensemble.recipes import sizes
 from siggpde.ensemble.variational_views import VariationalMember, VariationalViewCommittee
 from siggpde.ensemble.view_committee import ViewCommittee, ViewMember
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 from siggpde.views.base import Block, FeatureBlock, Rows
 from siggpde.views.kernel import KernelBlock
 

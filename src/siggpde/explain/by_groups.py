@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from siggpde.numerics.windows import pool_windows
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 from siggpde.views.spectrum import log_spectrum
 from siggpde.views.windows import WindowsBlock
 from siggpde.windows.fitting import FittedView

@@ -24,7 +24,7 @@ from siggpde.ensemble.recipes import Recipe
 from siggpde.ensemble.view_committee import ViewMember
 from siggpde.explain.credit_sums import AnySums, LandmarkSums, WeightSums, WithLandmarks, WordSums
 from siggpde.explain.nodes import Nodes, Weighted
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 from siggpde.views.base import Block, FeatureBlock
 from siggpde.views.kernel import KernelBlock
 

@@ -20,7 +20,7 @@ from siggpde.explain.part_sums import LandmarkSums, WeightSums, pieces
 from siggpde.explain.posterior import Gaussian, averaged, class_directions
 from siggpde.explain.predictions import AnyCommittee
 from siggpde.explain.word_terms import model_logits
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 from siggpde.views.base import Part, Rows
 
 _CUT_SERIES = 500  # about so many, of which every pair is compared

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from siggpde.explain.cuts import average_series, segments_of, stretched
 from siggpde.explain.predictions import AnyCommittee
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 
 
 class Cut(NamedTuple):

@@ -11,7 +11,7 @@ from siggpde.ensemble.view_committee import ViewCommittee
 from siggpde.ensemble.weight_space import WeightCommittee
 from siggpde.explain.predictions import AnyCommittee
 from siggpde.explain.replacing import Canvas, Donor
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 
 
 def kept_series(committee: AnyCommittee) -> tuple[list[Donor], Tensor | None]:

@@ -14,7 +14,7 @@ from siggpde.explain.spread import Spread
 from siggpde.explain.view_importance import view_importance
 from siggpde.explain.vocabulary import build_vocabulary
 from siggpde.explain.word_terms import word_features, word_weights
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 
 _CHUNK = 256
 

@@ -13,7 +13,7 @@ from siggpde.explain.predictions import evenly_spaced
 from siggpde.explain.results import Contribution
 from siggpde.explain.vocabulary import Vocabulary
 from siggpde.explain.word_terms import explained_weights, word_features
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 
 _REFERENCES = 100
 

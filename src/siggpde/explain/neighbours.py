@@ -18,7 +18,7 @@ from torch import Tensor
 
 from siggpde.ensemble.view_committee import ViewCommittee
 from siggpde.explain.predictions import AnyCommittee
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 from siggpde.views.base import Block, FeatureBlock, Rows
 from siggpde.views.kernel import KernelBlock
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 
 
 class Weighted(NamedTuple):

@@ -24,7 +24,7 @@ from siggpde.explain.logits import logits_of
 from siggpde.explain.predictions import classes_of, top_two_classes
 from siggpde.explain.results import TimeAttribution
 from siggpde.explain.view_vocabulary import unique_names
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 
 _SEGMENTS = 32
 _PIECES = 256  # of a series, segments times channels: with many channels there are fewer segments

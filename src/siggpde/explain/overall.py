@@ -40,7 +40,7 @@ from siggpde.explain.term_effects import TermEffects, term_effects, word_effects
 from siggpde.explain.view_vocabulary import build_view_vocabulary, unique_names
 from siggpde.explain.vocabulary import build_vocabulary
 from siggpde.explain.word_table import Words, WordTable, plain_word_table, word_table
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 
 _SERIES = 200  # of which words, scales and views are looked at
 

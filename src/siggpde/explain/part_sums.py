@@ -21,7 +21,7 @@ from siggpde.ensemble.view_committee import ViewCommittee
 from siggpde.ensemble.weight_space import WeightCommittee
 from siggpde.explain.between import Between, kernel_between, shares_of, slopes_of
 from siggpde.explain.posterior import Moments, moments
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 from siggpde.views.base import FeatureBlock, Part, parts_of
 from siggpde.views.kernel import KernelBlock
 

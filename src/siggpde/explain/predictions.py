@@ -13,7 +13,7 @@ from siggpde.ensemble.committee import Committee
 from siggpde.ensemble.of_views import OfViews
 from siggpde.ensemble.variational_views import VariationalViewCommittee
 from siggpde.gp.likelihoods.base import Classification
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 
 AnyCommittee: TypeAlias = "Committee | OfViews"
 

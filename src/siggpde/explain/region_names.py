@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from siggpde.explain.cuts import segments_of
 from siggpde.explain.segments import when
-from siggpde.paths import SeriesBatch
-from siggpde.paths.facts import OF_SERIES
+from siggpde.series import SeriesBatch
+from siggpde.series.statistics import OF_SERIES
 
 
 def region_names(batch: SeriesBatch, count: int) -> list[str]:

@@ -19,7 +19,7 @@ from siggpde.explain.vocabulary import Vocabulary, build_vocabulary
 from siggpde.explain.walks import WalkSettings
 from siggpde.explain.when_and_where import segment_contributions
 from siggpde.explain.word_terms import explained_weights, model_logits, word_features
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 
 _CHUNK = 256
 

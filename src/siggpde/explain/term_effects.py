@@ -20,7 +20,7 @@ from siggpde.explain.view_vocabulary import ViewVocabulary
 from siggpde.explain.vocabulary import Vocabulary
 from siggpde.explain.word_table import Words
 from siggpde.explain.word_terms import model_logits, word_features
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 from siggpde.views.base import FeatureBlock, Part
 from siggpde.views.windows import WindowsBlock
 

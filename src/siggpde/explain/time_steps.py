@@ -27,7 +27,7 @@ from siggpde.explain.predictions import AnyCommittee, check_inputs, classes_of, 
 from siggpde.explain.results import TimeAttribution
 from siggpde.explain.vocabulary import path_names
 from siggpde.explain.word_terms import explained_weights, word_features
-from siggpde.paths import PathOptions, SeriesBatch
+from siggpde.series import PathOptions, SeriesBatch
 
 _CHUNK = 128
 

@@ -17,7 +17,7 @@ from siggpde.explain.grouping import FEWEST, grouped
 from siggpde.explain.predictions import evenly_spaced
 from siggpde.explain.view_terms import ViewTerms
 from siggpde.explain.word_table import Words
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 from siggpde.views.base import parts_of
 
 REFERENCES = 100

@@ -24,7 +24,7 @@ from siggpde.explain.spread import Spread
 from siggpde.explain.view_series import chunk_size
 from siggpde.explain.view_terms import ViewTerms, terms_of
 from siggpde.explain.view_vocabulary import ViewVocabulary, build_view_vocabulary
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 from siggpde.views.base import parts_of
 
 

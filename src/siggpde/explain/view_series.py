@@ -22,7 +22,7 @@ from siggpde.explain.view_groups import References, groups_of, references_of
 from siggpde.explain.view_terms import ViewTerms, terms_of
 from siggpde.explain.view_vocabulary import ViewVocabulary, build_view_vocabulary
 from siggpde.explain.word_table import Words
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 from siggpde.views.base import parts_of
 
 _CHUNK = 256

@@ -37,7 +37,7 @@ from siggpde.ensemble.recipes import CONSTANT, kernels_of, sizes
 from siggpde.ensemble.variational_views import VariationalMember, VariationalViewCommittee
 from siggpde.ensemble.view_committee import ViewCommittee, ViewMember
 from siggpde.ensemble.weight_space import WeightCommittee
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 from siggpde.views.base import Block, FeatureBlock, Rows, rows_of
 
 

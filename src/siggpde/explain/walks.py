@@ -29,7 +29,7 @@ from siggpde.explain.cuts import segments_of
 from siggpde.explain.logits import logits_of, logits_of_likelihood
 from siggpde.explain.nodes import Nodes
 from siggpde.explain.predictions import AnyCommittee
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 
 _PREDICTIONS = 500  # about as many for a series, unless the number of permutations is given
 _FEWEST, _MOST = 4, 64  # permutations

@@ -23,8 +23,8 @@ from siggpde.explain.segments import SegmentContributions, Stretch
 from siggpde.explain.stretches import main_runs, movement
 from siggpde.explain.view_vocabulary import unique_names
 from siggpde.explain.walks import Ends, Walked, WalkSettings, averaged, member_logits, walk
-from siggpde.paths import SeriesBatch
-from siggpde.paths.facts import OF_SERIES
+from siggpde.series import SeriesBatch
+from siggpde.series.statistics import OF_SERIES
 
 _BACKGROUND = 500
 _TOLD = 5  # stretches

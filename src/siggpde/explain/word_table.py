@@ -21,7 +21,7 @@ from siggpde.explain.view_terms import terms_of
 from siggpde.explain.view_vocabulary import ViewVocabulary
 from siggpde.explain.vocabulary import Vocabulary
 from siggpde.explain.word_terms import model_logits, word_features, word_weights
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 from siggpde.views.base import parts_of
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from siggpde.explain.logits import Logits, logits_of_likelihood
 from siggpde.gp.model import SignatureGP
 from siggpde.numerics.signature import signature
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 
 
 def word_features(model: SignatureGP, paths: SeriesBatch) -> Tensor:

@@ -18,7 +18,7 @@ from siggpde.gp.kernel import PathKernel, SignatureKernel
 from siggpde.numerics import inputs
 from siggpde.numerics.signature import signature
 from siggpde.numerics.signature_kernel import Lengths
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 from siggpde.word_sets import Word, check_words, letter_counts, words
 
 Order = Literal["energy", "lexicographic"]

@@ -15,7 +15,7 @@ from siggpde.gp.kernel import PathKernel
 from siggpde.gp.newton_basis import NewtonBasis
 from siggpde.numerics import inputs
 from siggpde.numerics.signature_kernel import Lengths
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 
 
 class LandmarkFeatures(InducingFeatures):

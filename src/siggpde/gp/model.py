@@ -20,7 +20,7 @@ from siggpde.gp.likelihoods import Likelihood
 from siggpde.gp.variational import Covariance, VariationalGaussian
 from siggpde.numerics import inputs
 from siggpde.numerics.signature_kernel import Lengths
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 
 _MAX_JOINT = 5000
 

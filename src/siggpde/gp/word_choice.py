@@ -10,7 +10,7 @@ from torch import Tensor
 
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.numerics.signature import signature
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 from siggpde.word_sets import Word
 
 _SMALLEST_SHARE = 1e-10

@@ -21,8 +21,8 @@ from siggpde.ensemble.recipes import Recipe
 from siggpde.ensemble.regression import Regression
 from siggpde.ensemble.view_committee import ViewCommittee, ViewMember
 from siggpde.ensemble.weight_space import PartWeights, WeightCommittee, WeightMember
-from siggpde.paths import SeriesBatch
 from siggpde.persistence.manifest import ModelFileError
+from siggpde.series import SeriesBatch
 from siggpde.views.base import Rows
 from siggpde.views.features import TransformerBlock
 from siggpde.views.path import PathBlock

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from siggpde.paths import PathOptions
 from siggpde.persistence.schema import (
     RAW,
     ByKind,
@@ -23,6 +22,7 @@ from siggpde.persistence.schema import (
 )
 from siggpde.persistence.tensor_schema import Array, integers
 from siggpde.persistence.window_schema import CHANNELS, SCALER, SPREAD, WINDOWS
+from siggpde.series import PathOptions
 from siggpde.word_sets import count_up_to
 
 _MAX_DEPTH, _MOST_WORDS = 10, 10**6

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from siggpde.ensemble.recipes import Recipe
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 from siggpde.views.base import Rows, rows_of
 
 _CHUNK = 256

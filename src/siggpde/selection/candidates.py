@@ -11,7 +11,7 @@ from torch import Tensor
 
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.word_choice import grow_pool
-from siggpde.paths import PathOptions, SeriesBatch
+from siggpde.series import PathOptions, SeriesBatch
 from siggpde.views import scaling
 from siggpde.word_sets import Word, count_up_to, words_of_degree, words_up_to
 

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from siggpde.numerics import inputs
 from siggpde.numerics.signature import signature
-from siggpde.paths import PathOptions, PathTransform, SeriesBatch
 from siggpde.selection.candidates import Candidate, channel_scales, choose_words
+from siggpde.series import PathOptions, PathTransform, SeriesBatch
 from siggpde.word_sets import Word
 
 

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from siggpde.distributed.ranks import Ranks
 from siggpde.gp.leave_one_out import TIE, LeaveOneOut, leave_one_out
-from siggpde.paths import PathTransform, SeriesBatch
 from siggpde.selection.candidates import Candidate
 from siggpde.selection.trial import Prepared, Trial, ways
+from siggpde.series import PathTransform, SeriesBatch
 
 
 @dataclass

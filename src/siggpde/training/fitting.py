@@ -20,7 +20,7 @@ from siggpde.gp.likelihoods.base import Classification
 from siggpde.gp.model import AnyGP, SignatureGP
 from siggpde.numerics import inputs
 from siggpde.numerics.signature_kernel import Lengths
-from siggpde.paths.sharding import fingerprint, pad_to_longest
+from siggpde.series.batch import fingerprint, pad_to_longest
 from siggpde.training.checkpoint import describe, read_checkpoint, restore
 from siggpde.training.history import History
 from siggpde.training.path_cache import PathStore

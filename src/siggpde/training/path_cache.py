@@ -7,7 +7,7 @@ from torch import Tensor
 
 from siggpde.gp.inducing import Projection
 from siggpde.gp.model import AnyGP
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 from siggpde.word_sets import Word
 
 _CHUNK = 512

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from siggpde.estimators.settings import at_least
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 
 KINDS = ("whole", "sliding", "dyadic", "expanding")
 _DEFAULT_SHARE = 0.25

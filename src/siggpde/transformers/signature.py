@@ -13,7 +13,7 @@ from siggpde.numerics.lie_basis import bracket_name
 from siggpde.numerics.logsignature import logsignature, logsignature_basis
 from siggpde.numerics.requested_words import word_list
 from siggpde.numerics.signature import signature
-from siggpde.paths import PathOptions, PathTransform, Preparation, SeriesBatch
+from siggpde.series import PathOptions, PathTransform, Preparation, SeriesBatch
 from siggpde.transformers.base import TAGS, SeriesTransformer, TransformerBase
 from siggpde.transformers.intervals import Interval, intervals
 from siggpde.word_sets import check_words, word_names
@@ -34,7 +34,7 @@ class SignatureTransformer(SeriesTransformer, TransformerBase):
     - `logsignature`: take the logarithm of the signature, in coordinates of the Lyndon basis, which are far fewer
       (`siggpde.logsignature`).
     - `time`, `base_point`, `append`, `lead_lag`, `difference`: how a series becomes a path, as in
-      `siggpde.paths.PathOptions`. `standardise`: every channel is shifted and scaled to mean 0 and spread 1 over the
+      `siggpde.series.PathOptions`. `standardise`: every channel is shifted and scaled to mean 0 and spread 1 over the
       training series; else it is taken as it is.
     - `time_channel`: the channel of X that holds time stamps.
     - `window`: "whole"; "sliding", windows of `window_length`, each `window_step` after the one before (by default half

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from siggpde.estimators.settings import at_least, seed_of
 from siggpde.numerics.window_view import Lift
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 from siggpde.transformers.base import TAGS, SeriesTransformer, TransformerBase
 from siggpde.windows import WindowFeatures, WindowSettings
 from siggpde.windows.names import feature_names

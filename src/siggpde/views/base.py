@@ -20,7 +20,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import torch
 from torch import Tensor
 
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 
 _SMALLEST_VARIANCE = 1e-9  # of a series at the mean of the landmarks, whose own is 1
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import torch
 
 from siggpde.numerics.cost import kernel_cost_of_sizes
-from siggpde.paths import PathOptions, SeriesBatch
-from siggpde.paths.options import Append
+from siggpde.series import PathOptions, SeriesBatch
+from siggpde.series.transform import Append
 from siggpde.views.base import View
 from siggpde.views.kernel import TOLERANCE, KernelView
 from siggpde.views.path import PathView

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 from siggpde.views.base import FeatureBlock, Part, Rows, View
 from siggpde.windows import Block as Features
 from siggpde.windows import WindowScaler

@@ -17,8 +17,8 @@ from torch import Tensor
 
 from siggpde.gp.newton_basis import NewtonBasis
 from siggpde.numerics.signature_kernel import signature_kernel, signature_kernel_diag
-from siggpde.paths import PathOptions, PathTransform, SeriesBatch
-from siggpde.paths.averaging import pool
+from siggpde.series import PathOptions, PathTransform, SeriesBatch
+from siggpde.series.batch import pool
 from siggpde.views.base import Block, Rows, View
 from siggpde.views.scaling import channel_scales
 

@@ -7,7 +7,7 @@ from typing import Any, overload
 
 import torch
 
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 from siggpde.views.base import Block, Centring, Part
 from siggpde.views.features import Example, TransformerBlock
 from siggpde.views.kernel import KernelBlock

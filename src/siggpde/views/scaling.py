@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 
 
 def channel_scales(paths: SeriesBatch, time_scale: float, path_length: float) -> Tensor:

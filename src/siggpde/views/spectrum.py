@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 
 _RANGE = 35.0  # nats below the strongest frequency of a channel: less is rounding
 

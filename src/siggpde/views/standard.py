@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from siggpde.distributed.ranks import ALONE, Ranks
-from siggpde.paths import SeriesBatch
-from siggpde.paths.statistics import mean_and_spread
+from siggpde.series import SeriesBatch
+from siggpde.series.statistics import mean_and_spread
 
 _CHUNK_VALUES = 2**20
 _FURTHEST = 1e5

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import torch
 
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 from siggpde.views.base import FeatureBlock, Part, Rows, View
 from siggpde.views.spectrum import log_spectrum
 from siggpde.windows import Block as Features

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from siggpde.numerics.window_view import WindowView
 from siggpde.numerics.windows import PooledWindows, pool_windows
-from siggpde.paths.batch import SeriesBatch
-from siggpde.paths.statistics import mean_and_spread
+from siggpde.series.batch import SeriesBatch
+from siggpde.series.statistics import mean_and_spread
 from siggpde.windows.fitting import FittedView, fit_view, lift_scale
 from siggpde.windows.settings import WindowSettings
 

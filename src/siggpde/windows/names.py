@@ -20,7 +20,7 @@ def feature_names(features: WindowFeatures, channels: Sequence[str], clock: str 
 
     Examples:
         >>> import torch
-        >>> from siggpde.paths import SeriesBatch
+        >>> from siggpde.series import SeriesBatch
         >>> from siggpde.windows import WindowSettings
         >>> batch = SeriesBatch(torch.randn(9, 30, 1).double())
         >>> settings = WindowSettings(lifts=("x",), max_dilations=1, thresholds=1)

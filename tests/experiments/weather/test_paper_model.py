@@ -10,7 +10,7 @@ from siggpde.experiments.weather.forecasters import climatology
 from siggpde.experiments.weather.paper_model import Scaling, fit_paper_model, split_blocks
 from siggpde.explain.word_terms import word_features
 from siggpde.gp.likelihoods import Bernoulli
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 
 SETTINGS = {
     "inducing": 30,

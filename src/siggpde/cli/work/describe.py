@@ -13,10 +13,10 @@ from siggpde.ensemble.of_views import OfViews
 from siggpde.estimators.classifier import SigGPClassifier
 from siggpde.estimators.describing import likelihood_name, members_of_views, series_within
 from siggpde.estimators.loading import Estimator, load
-from siggpde.paths import PathOptions
 from siggpde.persistence.folder import MANIFEST
 from siggpde.persistence.manifest import parse_manifest
 from siggpde.selection.candidates import candidate_from_settings, describe, describe_options
+from siggpde.series import PathOptions
 
 _MAX_NAMES = 20
 _UNSET: tuple[Any, ...] = (None, "auto", False)

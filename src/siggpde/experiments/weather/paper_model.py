@@ -34,7 +34,7 @@ from siggpde.gp.inducing import OrthogonalSignatureFeatures
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.likelihoods import Bernoulli
 from siggpde.gp.model import SignatureGP
-from siggpde.paths import SeriesBatch
+from siggpde.series import SeriesBatch
 from siggpde.training import History, PaperSchedule, fit
 
 _CHUNK = 1024

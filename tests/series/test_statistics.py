@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from siggpde.paths import Preparation, SeriesBatch
-from siggpde.paths.facts import fact_names, facts_of
+from siggpde.series import Preparation, SeriesBatch
+from siggpde.series.statistics import fact_names, facts_of
 
 
 def slow(x: np.ndarray) -> list[float]:

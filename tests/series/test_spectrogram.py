@@ -12,7 +12,7 @@ from scipy import signal
 
 from helpers.random_paths import few
 from helpers.series_batches import times_of
-from siggpde.paths import SeriesBatch, Spectrogram, collect
+from siggpde.series import SeriesBatch, Spectrogram, collect
 
 NAN = float("nan")
 WHALES = Spectrogram(rate=2000, nfft=256, overlap=128, first_bin=2, last_bin=29)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from siggpde.paths.batch import SeriesBatch
+from siggpde.series.batch import SeriesBatch
 
 _FLOOR = 1e-12  # the lowest power of a series, relative to its highest: 120 dB below it
 _SILENCE = 1e-20  # the lowest power of a series that is zero throughout

@@ -7,8 +7,8 @@ appended to them. Means and spreads are learned from the training set; the input
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -16,12 +16,44 @@ from torch import Tensor
 from siggpde.distributed.ranks import ALONE, Ranks
 from siggpde.numerics import inputs
 from siggpde.numerics.signature_kernel import Lengths
-from siggpde.paths.batch import SeriesBatch, as_series_batch
-from siggpde.paths.options import PathOptions
-from siggpde.paths.statistics import mean_and_spread
+from siggpde.series.batch import SeriesBatch, as_series_batch
+from siggpde.series.statistics import mean_and_spread
 
+Append = Literal["none", "variation", "arc"]
 _CHUNK_VALUES = 2**18  # numbers handled at a time: 2 MB, which stay in the processor's cache
 _LEARNED = ("mean", "spread", "appended_spread", "duration")
+
+
+@dataclass(frozen=True)
+class PathOptions:
+    """How a series becomes a path.
+
+    - `time`: a channel that rises evenly, from 0 to sqrt(12) over the whole series (unit spread); where time stamps
+      are given it is these, from 0 to sqrt(12) over the median duration of a training series. Without it only the order
+      of values counts, not their timing.
+    - `base_point`: the path starts at 0, so that positions count and not only changes.
+    - `append`: `"variation"`, for every channel the running sum of its absolute changes, which a path hides;
+      `"arc"`, one channel with the running length of the path; both divided by their spread over the training set.
+    - `lead_lag`: every channel twice, one a step behind the other, which brings in quadratic variation.
+    - `difference`: how many times the series is replaced by its changes from point to point, before all else.
+    """
+
+    time: bool = True
+    base_point: bool = True
+    append: Append = "none"
+    lead_lag: bool = False
+    difference: int = 0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.difference, int) or not 0 <= self.difference <= 5:
+            raise ValueError(f"difference must be an integer from 0 to 5, got {self.difference!r}")
+        if self.append not in ("none", "variation", "arc"):
+            raise ValueError(f"append must be 'none', 'variation' or 'arc', got {self.append!r}")
+
+    def channels(self, channels: int) -> int:
+        """The number of channels of the path of a series with `channels` channels."""
+        appended = {"none": 0, "variation": channels, "arc": 1}[self.append]
+        return int(self.time) + (2 if self.lead_lag else 1) * (channels + appended)
 
 
 class PathTransform:

@@ -1,0 +1,387 @@
+"""SeriesBatch: series of unequal lengths in one tensor, the form in which this package passes series around.
+
+Users hand in series as scikit-learn and aeon have them, channels before time: (n_cases, n_channels, n_timepoints), or
+a list of (n_channels, n_timepoints_i). The rest of this package wants time before channels, float64 and one tensor.
+NaN is a missing value, except at the end of a series in all its channels: that is the padding of a shorter one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Sequence, Sized
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from siggpde.distributed.ranks import Ranks
+from siggpde.distributed.shard import Shard
+from siggpde.numerics import inputs
+from siggpde.numerics.averaging import averaged, check_max_points
+from siggpde.numerics.signature_kernel import Lengths
+
+
+@dataclass(frozen=True, eq=False)
+class SeriesBatch:
+    """Series of one number of channels, padded to the longest.
+
+    - `values`: (n, length, channels), float64; NaN where a value is missing.
+    - `lengths`: (n,), int64; None when all series have all the points. Rows from lengths[i] on are never read.
+    - `times`: (n, length), float64, the time stamps; None when points are evenly spaced.
+    - `first`: the number of the first series, where this is part of a larger set: error messages count from it.
+    - `facts`: (n, facts), float64, of the series as they were handed in (`facts_of`); None where not known.
+    """
+
+    values: Tensor
+    lengths: Tensor | None = None
+    times: Tensor | None = None
+    first: int = 0
+    facts: Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, rows: slice | Tensor) -> SeriesBatch:
+        """The series of a slice, numbered as before (`first`), or those with the indices `rows` (m,), int64."""
+        lengths, times, facts = (None if x is None else x[rows] for x in (self.lengths, self.times, self.facts))
+        first = self.first + rows.indices(len(self))[0] if isinstance(rows, slice) else 0
+        return SeriesBatch(self.values[rows], lengths, times, first, facts)
+
+    def split(self, size: int) -> Iterator[SeriesBatch]:
+        """Consecutive batches of at most `size` series each; a single empty one where there are no series."""
+        for start in range(0, max(1, len(self)), size):
+            yield self[start : start + size]
+
+    @property
+    def channels(self) -> int:
+        return self.values.shape[2]
+
+    def counts(self) -> Tensor:
+        """The length of every series, (n,), int64."""
+        n, length, _ = self.values.shape
+        return torch.full((n,), length, device=self.values.device) if self.lengths is None else self.lengths
+
+    def inside(self) -> Tensor:
+        """Which rows are points of a series and not padding, (n, length), bool."""
+        return torch.arange(self.values.shape[1], device=self.values.device) < self.counts()[:, None]
+
+    def hold_last(self) -> SeriesBatch:
+        """The batch with the last point of every series, and its time, repeated to the end."""
+        if self.lengths is None:
+            return self
+        index = torch.arange(self.values.shape[1], device=self.values.device)
+        index = torch.minimum(index, self.lengths[:, None] - 1)
+        values = self.values.gather(1, index[:, :, None].expand_as(self.values))
+        times = None if self.times is None else self.times.gather(1, index)
+        return SeriesBatch(values, self.lengths, times, self.first, self.facts)
+
+    def to(self, device: torch.device) -> SeriesBatch:
+        """The batch on a device: itself where it is there already."""
+        if self.values.device == device:
+            return self
+        lengths, times, facts = (None if x is None else x.to(device) for x in (self.lengths, self.times, self.facts))
+        return SeriesBatch(self.values.to(device), lengths, times, self.first, facts)
+
+
+def as_series_batch(
+    series: inputs.Series | SeriesBatch, lengths: Lengths = None, times: Tensor | None = None
+) -> SeriesBatch:
+    """The batch of series (n, length, channels) with their lengths and times (n, length); a SeriesBatch as it is."""
+    if isinstance(series, SeriesBatch):
+        if lengths is not None or times is not None:
+            raise ValueError("a SeriesBatch has its own lengths and times; leave `lengths` and `times` out")
+        return series
+    values, counts = inputs.as_batch(series, lengths, "series")
+    if times is not None and times.shape != values.shape[:2]:
+        raise ValueError(f"times must have shape {tuple(values.shape[:2])}, got {tuple(times.shape)}")
+    return SeriesBatch(values, counts, None if times is None else times.to(values.device))
+
+
+def join(batches: Iterable[SeriesBatch], of: Any) -> SeriesBatch:
+    """The series of all the batches in one, padded with NaN to the longest; `of` is what they were made of.
+
+    len(of) is the number of series of all batches together, so that the result is allocated once and filled batch by
+    batch, without a second copy in memory.
+    """
+    batches = iter(batches)
+    first = next(batches)
+    # After the first batch is there: anything that is no set of series, and may have no length, was refused before.
+    total = len(of) if isinstance(of, Sized) else len(np.asarray(of))
+    if len(first) == total:
+        return first
+    values = _enlarged(first.values, total, first.values.shape[1])
+    times = None if first.times is None else _enlarged(first.times, total, first.times.shape[1])
+    counts, start = [], 0
+    for batch in itertools.chain([first], batches):
+        rows, points = slice(start, start + len(batch)), batch.values.shape[1]
+        values = _enlarged(values, total, points)
+        values[rows, :points] = batch.values
+        values[rows, points:] = math.nan
+        if times is not None:
+            assert batch.times is not None
+            times = _enlarged(times, total, points)
+            times[rows, :points] = batch.times
+            times[rows, points:] = math.nan
+        counts.append(batch.counts())
+        start += len(batch)
+    lengths = torch.cat(counts)
+    return SeriesBatch(values, None if bool((lengths == values.shape[1]).all()) else lengths, times, first.first)
+
+
+def _enlarged(values: Tensor, total: int, points: int) -> Tensor:
+    """A tensor for `total` series of at least `points` points that begins with `values`; itself if large enough."""
+    if len(values) == total and values.shape[1] >= points:
+        return values
+    larger = values.new_full((total, max(points, values.shape[1]), *values.shape[2:]), math.nan)
+    if len(values) == total:
+        larger[:, : values.shape[1]] = values
+    return larger
+
+
+def collect(X: Any, name: str = "X") -> SeriesBatch:
+    """One batch of the series in `X`, checked; `X` is not modified and shares no memory with the batch.
+
+    `X` is a numpy array or torch tensor (n_cases, n_channels, n_timepoints), or (n_cases, n_timepoints) for one
+    channel; or a list of arrays (n_channels, n_timepoints_i) or (n_timepoints_i,); or nested lists of numbers.
+
+    Examples:
+        >>> batch = collect([[1, 2, 3], [4, 5]])
+        >>> batch.values[..., 0]
+        tensor([[1., 2., 3.],
+                [4., 5., nan]], dtype=torch.float64)
+        >>> batch.lengths
+        tensor([3, 2])
+    """
+    return next(collect_chunks(X, name, max_values=None))
+
+
+def collect_chunks(X: Any, name: str = "X", *, max_values: int | None) -> Iterator[SeriesBatch]:
+    """The batch of `collect` in chunks of at most `max_values` numbers (but at least one series); None: one chunk.
+
+    Long series that are shortened afterwards, or stored in a file larger than memory, are then never in memory at once.
+    """
+    if isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 1 and len(X) and np.ndim(X[0]) > 0:
+        X = list(X)  # how numpy holds arrays of unequal lengths
+    if isinstance(X, list | tuple):
+        items = _items(X, name)
+        for start, stop in _groups([item.shape for item in items], max_values):
+            yield _batch(_padded(items[start:stop]), name, start)
+        return
+    array = _array(X, name)
+    if array.ndim == 2:
+        array = array[:, None, :]
+    if array.ndim != 3:
+        fix = {
+            0: "pass one array or a list of arrays",
+            1: "Reshape your data: for one series of one channel write X[None, None]",
+        }
+        raise ValueError(
+            f"{name} must have shape (n_cases, n_channels, n_timepoints), or (n_cases, n_timepoints) for one channel, "
+            f"got {array.shape}" + (f"; {fix[array.ndim]}" if array.ndim in fix else "")
+        )
+    n, channels, length = array.shape
+    for what, number in (("series", n), ("channels", channels), ("time points", length)):
+        if number == 0:
+            kind = "sample" if what == "series" else "feature"
+            raise ValueError(
+                f"{name} has no {what}: its shape (n_cases, n_channels, n_timepoints) is {array.shape}; give at least "
+                f"one of each (found 0 {kind}(s) (shape=({n}, {channels * length})) while a minimum of 1 is required)"
+            )
+    step = n if max_values is None else max(1, max_values // (channels * length))
+    for start in range(0, n, step):
+        chunk = array[start : start + step].transpose(0, 2, 1)
+        yield _batch(np.array(chunk, dtype=np.float64, order="C", copy=True), name, start)
+
+
+def _items(X: Sequence[Any], name: str) -> list[np.ndarray]:
+    """The arrays (n_channels, n_timepoints_i) of a list, all with the same channels."""
+    if not X:
+        raise ValueError(f"{name} is empty: there are no series in it; give at least one")
+    items = []
+    for number, given in enumerate(X):
+        item = _array(given, f"series {number} of {name}")
+        if item.ndim == 1:
+            item = item[None]
+        if item.ndim != 2 or 0 in item.shape:
+            fix = "; a single series goes into a list of its own" if item.ndim == 0 else ""
+            raise ValueError(
+                f"series {number} of {name} must have shape (n_channels, n_timepoints), or (n_timepoints,) for one "
+                f"channel, with at least one of each, got {item.shape}{fix}"
+            )
+        if item.shape[0] != (items or [item])[0].shape[0]:
+            raise ValueError(
+                f"series {number} of {name} has {item.shape[0]} channels and {item.shape[1]} time points, but series 0 "
+                f"has {items[0].shape[0]} channels; all need the same channels, as (n_channels, n_timepoints): "
+                "transpose series that have time first"
+            )
+        items.append(item)
+    return items
+
+
+def _array(x: Any, name: str) -> np.ndarray:
+    """An array of real numbers; without a copy where possible."""
+    if isinstance(x, Tensor):
+        if x.layout != torch.strided:
+            raise ValueError(f"{name} is a sparse tensor; convert it with .to_dense()")
+        x = x.detach().cpu()
+        x = (x.double() if x.dtype == torch.bfloat16 else x).numpy()
+    elif isinstance(x, np.ma.MaskedArray):  # what is masked is missing
+        x = np.ma.filled(x.astype(np.float64), math.nan)
+    elif hasattr(x, "toarray") and hasattr(x, "nnz"):
+        raise TypeError(f"{name} is a sparse matrix, and sparse input is not supported; pass X.toarray()")
+    try:
+        array = np.asarray(x)
+    except ValueError as trouble:
+        raise ValueError(
+            f"{name} is not an array of numbers ({trouble}); the channels of a series need equally many time points: "
+            "put NaN where a value is missing"
+        ) from None
+    if array.dtype == object and array.ndim > 0:
+        array = _numbers(array)
+    if array.dtype.kind not in "fiub":
+        fix = {
+            "O": "pass series of unequal lengths as a list of arrays, and missing values as NaN, not None",
+            "c": "pass the real and the imaginary part as two channels (Complex data not supported)",
+            "M": "convert time stamps to numbers, such as seconds since the first",
+        }.get(array.dtype.kind, "convert it to float")
+        raise ValueError(f"{name} must hold real numbers, got {type(x).__name__} of dtype {array.dtype}; {fix}")
+    return array
+
+
+def _numbers(array: np.ndarray) -> np.ndarray:
+    """An array of objects as floats where all are numbers, None being missing; else as it is."""
+    if any(isinstance(item, dict) for item in array.ravel()[:1000]):
+        raise TypeError("X holds a dictionary; its argument must be a string or a number: pass an array of numbers")
+    if any(isinstance(item, str | bytes) for item in array.ravel()):
+        return array
+    try:
+        return array.astype(np.float64)
+    except (TypeError, ValueError):
+        return array
+
+
+def _groups(shapes: Sequence[tuple[int, ...]], max_values: int | None) -> Iterator[tuple[int, int]]:
+    """Ranges start:stop of series that take at most `max_values` numbers when padded together."""
+    start, longest = 0, 0
+    for number, (channels, length) in enumerate(shapes):
+        padded = (number + 1 - start) * channels * max(longest, length)
+        if max_values is not None and number > start and padded > max_values:
+            yield start, number
+            start, longest = number, 0
+        longest = max(longest, length)
+    yield start, len(shapes)
+
+
+def _padded(items: Sequence[np.ndarray]) -> np.ndarray:
+    longest = max(item.shape[1] for item in items)
+    values = np.full((len(items), longest, items[0].shape[0]), math.nan)
+    for row, item in zip(values, items, strict=True):
+        row[: item.shape[1]] = item.T
+    return values
+
+
+def _batch(values: np.ndarray, name: str, first: int) -> SeriesBatch:
+    """The batch of values (n, length, channels), whose lengths are read off the NaN at the ends."""
+    finite: np.ndarray = np.isfinite(values)
+    if finite.all():
+        return SeriesBatch(torch.from_numpy(values), first=first)
+    if np.isinf(values).any():
+        series, channel, time = np.argwhere(np.isinf(values).transpose(0, 2, 1))[0].tolist()
+        raise ValueError(
+            f"series {first + series} of {name} is infinite ({values[series, time, channel]}) in channel {channel} at "
+            f"time point {time}; put NaN there if the value is missing"
+        )
+    observed = np.any(finite, axis=2)
+    empty = ~observed.any(axis=1)
+    if empty.any():
+        raise ValueError(
+            f"series {first + int(empty.argmax())} of {name} is NaN everywhere; drop series without a single value"
+        )
+    lengths = values.shape[1] - observed[:, ::-1].argmax(axis=1)
+    longest = int(lengths.max())
+    values = np.ascontiguousarray(values[:, :longest])
+    equal = bool((lengths == longest).all())
+    return SeriesBatch(torch.from_numpy(values), None if equal else torch.from_numpy(lengths), first=first)
+
+
+def pool(batch: SeriesBatch, max_points: int | None) -> SeriesBatch:
+    """The batch with every series of more than `max_points` points shortened to `max_points`; None changes nothing.
+
+    A series of l points is cut into `max_points` bins of l / max_points consecutive points, rounded up or down, whose
+    values and time stamps are averaged, whatever the other series are. Shorter series are untouched. The points of a
+    straight line stay on it, and a constant stays constant.
+
+    The first and the last point are averaged like all others: kept as they are they would stick out of a smoothed
+    path by their whole noise, and a signature sees every such step. So a path runs from the mean of its first bin to
+    the mean of its last. A NaN makes its bin NaN: fill gaps first.
+
+    Examples:
+        >>> import torch
+        >>> values = torch.arange(6.0).double().reshape(1, 6, 1)
+        >>> pool(SeriesBatch(values), 3).values.flatten()
+        tensor([0.5000, 2.5000, 4.5000], dtype=torch.float64)
+    """
+    check_max_points(max_points)
+    if max_points is None or batch.values.shape[1] <= max_points:
+        return batch
+    values, lengths = averaged(batch.values, batch.lengths, max_points)
+    times = None
+    if batch.times is not None:
+        times = averaged(batch.times[:, :, None], batch.lengths, max_points)[0][:, :, 0]
+    return replace(batch, values=values, lengths=lengths, times=times)
+
+
+def pad_to_longest(batch: SeriesBatch, ranks: Ranks) -> SeriesBatch:
+    """The series of this rank padded to the longest of all ranks; with lengths where not all series are that long.
+
+    Padding repeats the last point: it is never read, but is finite.
+    """
+    if ranks.alone:
+        return batch
+    points = batch.values.shape[1]
+    longest, ragged = ranks.all_reduce_max(torch.tensor([points, int(batch.lengths is not None)])).tolist()
+    shortest = -int(ranks.all_reduce_max(torch.tensor([-points])))
+    lengths = batch.counts() if ragged or shortest < longest else batch.lengths
+    times = None if batch.times is None else _with_last_repeated(batch.times, longest)
+    return SeriesBatch(_with_last_repeated(batch.values, longest), lengths, times, batch.first, batch.facts)
+
+
+def _with_last_repeated(values: Tensor, longest: int) -> Tensor:
+    """Values (n, length, ...) with the last point repeated up to `longest`."""
+    missing = longest - values.shape[1]
+    return torch.cat([values, values[:, -1:].expand(-1, missing, *values.shape[2:])], dim=1) if missing else values
+
+
+def all_gather_series(shard: Shard, rows: Tensor, batch: SeriesBatch) -> SeriesBatch:
+    """The series at `rows`, numbered over all ranks, on all ranks; `batch` holds those of this rank's shard."""
+    local = batch[shard.local_index(shard.select(rows))]
+    parts = (local.values, local.lengths, local.times)
+    values, lengths, times = (None if part is None else shard.all_gather(rows, part) for part in parts)
+    assert values is not None
+    return SeriesBatch(values, lengths, times)
+
+
+def fingerprint(shard: Shard, batch: SeriesBatch, *settings: Any) -> str:
+    """A hash of the series of all ranks, each up to its length, with time stamps, and of settings that ranks share.
+
+    It does not depend on which rank holds what: every series is hashed with its number, and hashes are added.
+    """
+    columns = [column for column in (batch.values, batch.times) if column is not None]
+    arrays = [column.detach().cpu().contiguous().numpy() for column in columns]
+    counts = None if batch.lengths is None else batch.lengths.tolist()
+    digests = bytearray()
+    for row in range(shard.size):
+        digest = hashlib.sha256((shard.first + row).to_bytes(8, "little"))
+        for array in arrays:
+            digest.update((array[row] if counts is None else array[row, : counts[row]]).data)
+        digests += digest.digest()
+    totals = torch.from_numpy(np.frombuffer(digests, dtype=np.int64).reshape(-1, 4).sum(axis=0))
+    whole = hashlib.sha256(shard.ranks.all_gather_rows(totals[None]).sum(dim=0).numpy().tobytes())
+    whole.update(repr([(array.dtype, array.shape[2:]) for array in arrays]).encode())
+    for value in settings:
+        whole.update(value.cpu().contiguous().numpy().tobytes() if isinstance(value, Tensor) else repr(value).encode())
+    return whole.hexdigest()
