@@ -11,13 +11,13 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
+import numpy as np
 import torch
 from _train_cases import Grid
 from torch import Tensor
 
 import siggpde
-from siggpde.datasets import load_dataset
-from siggpde.experiments.demo_training import tensors
+from siggpde.datasets import Dataset, load_dataset
 from siggpde.gp.inducing import OrthogonalSignatureFeatures
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.likelihoods import Softmax
@@ -154,3 +154,13 @@ def _spread(values: list[float], digits: int) -> str:
 
 def _pair(values: tuple[float | None, float | None]) -> str:
     return " / ".join("–" if value is None else f"{value:g}" for value in values)
+
+
+def tensors(data: Dataset) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Series (n, length, channels) in float64 and labels 0..C-1 in the order of the sorted names: train, then test."""
+    indices = {label: index for index, label in enumerate(sorted(set(data.y_train.tolist())))}
+    arrays = []
+    for series, labels in ((data.X_train, data.y_train), (data.X_test, data.y_test)):
+        arrays.append(torch.from_numpy(np.swapaxes(series, 1, 2).astype(np.float64)))
+        arrays.append(torch.tensor([indices[label] for label in labels.tolist()]))
+    return arrays[0], arrays[1], arrays[2], arrays[3]

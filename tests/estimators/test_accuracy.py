@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from siggpde import SigGPClassifier, SigGPRegressor
-from siggpde.datasets import Dataset, load_dataset
-from siggpde.experiments.demo_training import train_demo
+from siggpde.cli.demo import train_demo
+from siggpde.datasets import Dataset, load_dataset, load_pendigits
 
 pytestmark = pytest.mark.filterwarnings("ignore::siggpde.estimators.trusting.NoveltyWarning")  # one in 1000 is right
 
@@ -21,7 +21,7 @@ def data_set(name: str) -> Dataset:
 
 @pytest.mark.slow
 def test_pendigits_is_better_than_the_paper_says():
-    facts, classifier = train_demo()
+    facts, classifier = train_demo(load_pendigits())
     assert facts["accuracy"] > 0.9915  # the paper: 0.9773
     assert facts["nlpp"] < 0.0350  # the paper: 0.085
     assert len(classifier.committee_.members) == 8

@@ -1,18 +1,29 @@
-"""`siggpde demo`: training on the data set inside the package."""
+"""`siggpde demo`: signatures, kernels and training on the data set inside the package."""
 
 from __future__ import annotations
 
 import json
 import logging
+import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 
 from siggpde.cli.console import WrongCall, one_line_errors, print_tables, summary_table
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from siggpde.datasets import Dataset
+    from siggpde.estimators import SigGPClassifier
+
 log = logging.getLogger(__name__)
+
+_DEPTH = 5
+_GRAM_SIZE = 200
 
 
 def demo(
@@ -33,32 +44,138 @@ def demo(
             for path in (output / name for name in ("demo.json", "report.html", "report.md", "model")):
                 if path.exists():
                     raise WrongCall(f"{path} exists; --force overwrites it")
-        from siggpde.experiments.demo_numerics import run_demo  # noqa: PLC0415 - torch takes long
-        from siggpde.experiments.demo_training import train_demo, write_training  # noqa: PLC0415
+        from siggpde.datasets import load_pendigits  # noqa: PLC0415 - numpy takes long to import
 
         if output is not None:
             output.mkdir(parents=True, exist_ok=True)
-        page = None
-        result = run_demo()
-        training, model = train_demo(series, seed)
-        result["training"] = training
+        data, page = load_pendigits(), None
+        result = compute_kernels(data)
+        result["training"], model = train_demo(data, series, seed)
         if output is not None:
-            write_training(output, training, model)
+            model.save(output / "model", force=True)
+            (output / "report.md").write_text(_report(result["training"]), encoding="utf-8")
             (output / "demo.json").write_text(json.dumps(result, indent=2) + "\n")
-            page = _write_page(model, output)
+            title, page = "Handwritten digits (PenDigits)", output / "report.html"
+            model.report(data.X_test, data.y_test, page, title=title, target="digit", force=True)
         print_tables(_demo_table(result))
         if page is not None:
             log.info("model and figures are in %s", output)
-            log.info("open the report in a browser: %s", page)
+            log.info("open the report in a browser: %s", page.resolve())
 
 
-def _write_page(model: Any, output: Path) -> Path:
-    """The report on the test series; returns its full path."""
-    from siggpde.datasets import load_pendigits  # noqa: PLC0415 - numpy takes long to import
+def compute_kernels(data: Dataset) -> dict[str, Any]:
+    """Signatures and kernels of the training series: shapes, seconds and checks as plain values.
 
-    data, page = load_pendigits(), output / "report.html"
-    model.report(data.X_test, data.y_test, page, title="Handwritten digits (PenDigits)", target="digit", force=True)
-    return page.resolve()
+    With S_M the signature truncated at depth 5, k(X, X) is the squared length of the whole signature, so the tail
+    k(X, X) - |S_M|² is never negative; and a Gram matrix has no negative eigenvalue. Both hold up to rounding, which is
+    why each is also given relative to the size of k.
+    """
+    import torch  # noqa: PLC0415 - takes long to import
+
+    import siggpde  # noqa: PLC0415
+
+    x = _as_paths(data)
+    log.info("%s as paths: %d series, %d points, %d channels (time first)", data.name, *x.shape)
+    features, signatures = _timed(lambda: siggpde.signature(x, depth=_DEPTH), len(x))
+    diagonal, norms = _timed(lambda: siggpde.signature_kernel_diag(x), len(x))
+    gram, pairs = _timed(lambda: siggpde.signature_kernel(x[:_GRAM_SIZE]), _GRAM_SIZE**2)
+    tail = diagonal - features.square().sum(dim=1)
+    eigenvalues = torch.linalg.eigvalsh(gram)
+    return {
+        "data": {"name": data.name, "series": x.shape[0], "points": x.shape[1], "channels": x.shape[2]},
+        "signature": signatures | {"depth": _DEPTH},
+        "kernel_diagonal": norms | {"smallest": diagonal.min().item(), "largest": diagonal.max().item()},
+        "gram": pairs,
+        "checks": {
+            "smallest_tail": tail.min().item(),
+            "smallest_relative_tail": (tail / diagonal).min().item(),
+            "smallest_eigenvalue": eigenvalues[0].item(),
+            "smallest_relative_eigenvalue": (eigenvalues[0] / eigenvalues[-1]).item(),
+        },
+    }
+
+
+def train_demo(data: Dataset, series: int | None = None, seed: int = 0) -> tuple[dict[str, Any], SigGPClassifier]:
+    """Trains with the defaults, on the first `series` training series where given, and evaluates on the test set.
+
+    Returns a summary of plain values, with accuracy, NLPP (the mean of -log p(y | x)) and seconds, and the classifier.
+    """
+    import numpy as np  # noqa: PLC0415 - takes long to import
+
+    from siggpde.ensemble.committee import Committee  # noqa: PLC0415 - torch takes long to import
+    from siggpde.estimators import SigGPClassifier  # noqa: PLC0415
+    from siggpde.estimators.describing import members_of_views  # noqa: PLC0415
+
+    x_train, y_train = data.X_train[:series], data.y_train[:series]
+    started = time.perf_counter()
+    classifier = SigGPClassifier(random_state=seed, n_jobs=None, verbose=1, channel_names=data.channel_names)
+    classifier.fit(x_train, y_train)
+    trained = time.perf_counter()
+    probabilities, new = classifier.predict_with_newness(data.X_test)
+    assert new is not None
+    of_label = probabilities[np.arange(len(probabilities)), np.searchsorted(classifier.classes_, data.y_test)]
+    accuracy = float((classifier.classes_[probabilities.argmax(1)] == data.y_test).mean())
+    committee = classifier.committee_
+    members = [] if isinstance(committee, Committee) else members_of_views(committee)
+    summary = {
+        "data": {"name": data.name, "train": len(x_train), "test": len(data.X_test)},
+        "accuracy": accuracy,
+        "nlpp": -float(np.log(of_label).mean()),
+        "unlike": sum(reason is not None for reason in new.unlike),
+        "seconds": {"training": trained - started, "prediction": time.perf_counter() - trained},
+        "members": [
+            {"weight": member.weight, "kernel": member.kernel, "left_out_nlpp": member.score} for member in members
+        ],
+    }
+    return summary, classifier
+
+
+def _as_paths(data: Dataset) -> Tensor:
+    """Training series as float64 paths (n, length, 1 + channels): time first, every channel of zero mean, unit spread.
+
+    The result is divided by the square root of the number of channels, so that a point has length about one.
+    """
+    import torch  # noqa: PLC0415 - takes long to import
+
+    series = torch.from_numpy(data.X_train).double().transpose(1, 2)
+    n, length, _ = series.shape
+    times = torch.linspace(0.0, 1.0, length, dtype=series.dtype).expand(n, length).unsqueeze(-1)
+    paths = torch.cat([times, series], dim=-1)
+    mean, spread = paths.mean(dim=(0, 1)), paths.std(dim=(0, 1))
+    return (paths - mean) / spread / paths.shape[-1] ** 0.5
+
+
+def _timed(compute: Callable[[], Tensor], count: int) -> tuple[Tensor, dict[str, Any]]:
+    """A result, and what its table shows of the time that `count` entries took."""
+    started = time.perf_counter()
+    result = compute()
+    seconds = time.perf_counter() - started
+    return result, {"shape": list(result.shape), "seconds": seconds, "per_second": count / seconds}
+
+
+def _report(summary: dict[str, Any]) -> str:
+    data, seconds = summary["data"], summary["seconds"]
+    times = f"{seconds['training']:.1f} s | {seconds['prediction']:.2f} s"
+    lines = [
+        f"# {data['name']}: trained on {data['train']} series, tested on {data['test']}",
+        "",
+        "| accuracy | NLPP | training | prediction |",
+        "| --- | --- | --- | --- |",
+        f"| {100 * summary['accuracy']:.2f} % | {summary['nlpp']:.4f} | {times} |",
+        "",
+        "Members were chosen by leave-one-out on the training series alone. The models that are averaged:",
+        "",
+        "| weight | kernel | leave-one-out loss |",
+        "| ---: | --- | ---: |",
+        *(f"| {m['weight']:.2f} | {m['kernel']} | {m['left_out_nlpp']:.4f} |" for m in summary["members"]),
+        "",
+        "```python",
+        "import siggpde",
+        "",
+        'classifier = siggpde.load("model")',
+        "```",
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def _demo_table(result: dict[str, Any]) -> Table:

@@ -16,9 +16,9 @@ from siggpde.comparison.methods import Method, Run
 from siggpde.comparison.series import take
 from siggpde.comparison.splits import Split
 from siggpde.estimators.conventions import threads
-from siggpde.metrics import classification_metrics, regression_metrics
+from siggpde.metrics.classification import classifier_figures
+from siggpde.metrics.regression import regressor_figures
 
-COVERAGES = (0.5, 0.9, 0.95)
 CLASS_FIGURES = ("accuracy", "nlpp", "brier", "ece")
 NUMBER_FIGURES = ("rmse", "mae", "nlpd", "coverage")
 COSTS = ("cpu_fit", "cpu_predict")
@@ -46,9 +46,9 @@ def judge(
         costs = {"cpu_fit": fitted - started, "cpu_predict": cpu_seconds() - fitted}
         costs["cpu_calibration"] = float(getattr(estimator, "calibration_seconds_", 0.0))
         if task == "classification":
-            values = class_figures(estimator, test, y[split.test], predicted)
+            values = classifier_figures(estimator, test, y[split.test], predicted)
         else:
-            values = number_figures(estimator, test, y[split.test], predicted)
+            values = regressor_figures(estimator, test, y[split.test], *predicted)
             values["coverage"] = values["coverage"]["0.9"]
     names = CLASS_FIGURES if task == "classification" else NUMBER_FIGURES
     return {name: float(values[name]) for name in names} | costs
@@ -62,25 +62,6 @@ def warm_up(method: Method, task: str, channels: int, run: Run) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of these series, which are nobody's
         judge(method, task, X, y, Split(np.arange(16), np.arange(16, 20)), Run(run.seed, run.jobs))
-
-
-def class_figures(estimator: Any, X: Any, y: np.ndarray, probabilities: np.ndarray) -> dict[str, Any]:
-    """Plain values of `ClassificationMetrics`, for labels y (n,) and a classifier's probabilities (n, C)."""
-    values = classification_metrics(y, probabilities, estimator.classes_).to_dict()
-    if not math.isfinite(values["nlpp"]) and hasattr(estimator, "log_likelihood"):
-        # A probability too small for a number has a logarithm all the same.
-        values["nlpp"] = -float(estimator.log_likelihood(X, y).mean())
-    return values
-
-
-def number_figures(estimator: Any, X: Any, y: np.ndarray, predicted: tuple[np.ndarray, np.ndarray]) -> dict[str, Any]:
-    """Plain values of `RegressionMetrics`, for targets y (n,) and a regressor's means and standard deviations."""
-    density = estimator.log_likelihood(X, y)
-    ends = [end for coverage in COVERAGES for end in ((1 - coverage) / 2, (1 + coverage) / 2)]
-    quantiles = estimator.predict_quantiles(X, ends)
-    lower, upper = quantiles[:, 0::2].T, quantiles[:, 1::2].T
-    intervals = dict(zip(COVERAGES, zip(lower, upper, strict=True), strict=True))
-    return regression_metrics(y, *predicted, density, intervals).to_dict()
 
 
 def spread(values: Iterable[float]) -> tuple[float, float | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any
@@ -85,6 +86,15 @@ def classification_metrics(y: Any, probabilities: Any, classes: Any, *, bins: in
         precision=tuple(precision.tolist()),
         classes=labels,
     )
+
+
+def classifier_figures(estimator: Any, X: Any, y: np.ndarray, probabilities: np.ndarray) -> dict[str, Any]:
+    """Plain values of `ClassificationMetrics`, for labels y (n,) and the probabilities (n, classes) of a classifier."""
+    values = classification_metrics(y, probabilities, estimator.classes_).to_dict()
+    if not math.isfinite(values["nlpp"]) and hasattr(estimator, "log_likelihood"):
+        # A probability too small for a number has a logarithm all the same.
+        values["nlpp"] = -float(estimator.log_likelihood(X, y).mean())
+    return values
 
 
 def _auc(truth: np.ndarray, p: np.ndarray) -> float:

@@ -12,6 +12,8 @@ from sklearn.metrics import mean_absolute_error, root_mean_squared_error
 
 from siggpde.metrics.inputs import interval_ends, numbers, refuse, without_nan
 
+_COVERAGES = (0.5, 0.9, 0.95)  # of the intervals that `regressor_figures` judges
+
 
 @dataclass(frozen=True)
 class RegressionMetrics:
@@ -76,6 +78,16 @@ def regression_metrics(
         coverage=coverage,
         width=width,
     )
+
+
+def regressor_figures(estimator: Any, X: Any, y: np.ndarray, mean: np.ndarray, std: np.ndarray) -> dict[str, Any]:
+    """Plain values of `RegressionMetrics`, for targets y (n,) and the means and standard deviations of a regressor."""
+    density = estimator.log_likelihood(X, y)
+    ends = [end for coverage in _COVERAGES for end in ((1 - coverage) / 2, (1 + coverage) / 2)]
+    quantiles = estimator.predict_quantiles(X, ends)
+    lower, upper = quantiles[:, 0::2].T, quantiles[:, 1::2].T
+    intervals = dict(zip(_COVERAGES, zip(lower, upper, strict=True), strict=True))
+    return regression_metrics(y, mean, std, density, intervals).to_dict()
 
 
 def _r2(target: np.ndarray, predicted: np.ndarray) -> float:

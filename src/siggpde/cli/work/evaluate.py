@@ -13,7 +13,6 @@ from rich.table import Table
 from siggpde.cli.console import WrongCall, caution, column_table, fits_terminal, summary_table
 from siggpde.cli.options import ReadOptions
 from siggpde.cli.work.predict import open_model, series_for
-from siggpde.comparison.scoring import class_figures, number_figures
 from siggpde.estimators.classifying import ClassifierMethods
 from siggpde.estimators.describing import left_out_in_words
 from siggpde.estimators.label_types import as_classes
@@ -22,6 +21,8 @@ from siggpde.estimators.trusting import Newness, NoveltyWarning, unlike_line
 from siggpde.io import SeriesData
 from siggpde.io.series_errors import errors_by_id
 from siggpde.metrics import risk_coverage, set_metrics
+from siggpde.metrics.classification import classifier_figures
+from siggpde.metrics.regression import regressor_figures
 
 _MAX_MISTAKES = 10
 _SHARES = (0.5, 0.8, 0.9, 1.0)  # of series, the surest, at which the share of wrong predictions is shown
@@ -91,7 +92,7 @@ def metric_tables(metrics: dict[str, Any]) -> list[Table]:
 def _classification(estimator: ClassifierMethods, X: Any, y: np.ndarray) -> tuple[dict[str, Any], Newness | None]:
     labels = as_classes(y, estimator.classes_)  # which a file may have in another type
     probabilities, new = estimator.predict_with_newness(X)
-    figures = class_figures(estimator, X, labels, probabilities)
+    figures = classifier_figures(estimator, X, labels, probabilities)
     curve = risk_coverage(labels, probabilities, estimator.classes_)
     risk = {f"{share:g}": curve.risk_at(share) for share in _SHARES}
     return {"task": "classification", **figures, "risk": risk, "sets": _sets(estimator, X, labels)}, new
@@ -99,7 +100,7 @@ def _classification(estimator: ClassifierMethods, X: Any, y: np.ndarray) -> tupl
 
 def _regression(estimator: RegressorMethods, X: Any, y: np.ndarray) -> tuple[dict[str, Any], Newness | None]:
     mean, std, _, new = estimator.predict_with_newness(X)
-    return {"task": "regression", **number_figures(estimator, X, y, (mean, std))}, new
+    return {"task": "regression", **regressor_figures(estimator, X, y, mean, std)}, new
 
 
 def _sets(estimator: ClassifierMethods, X: Any, labels: np.ndarray) -> dict[str, float] | None:
