@@ -22,7 +22,7 @@ limit is :math:`H = (1 + 70 / n) M`. Beyond it a prediction is mixed with the cl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
@@ -31,6 +31,7 @@ from torch import Tensor
 
 from siggpde.distributed.shard import Shard
 from siggpde.ensemble.fact_scores import FactScores
+from siggpde.series.statistics import fact_names
 
 _WIDTH, _LEAST_WIDTH = 0.84, 1e-3
 _ONE = 0.95  # the quantile of left-out series at which a standardised score is 1
@@ -50,6 +51,12 @@ class Scores(NamedTuple):
     kernel: Tensor
     facts: Tensor
     fact: Tensor
+
+    def reasons(self, channels: Sequence[str]) -> list[str]:
+        """Returns what is unusual about each series: one of its facts, or its "shape", which kernels see."""
+        names = fact_names(channels)
+        columns = zip(self.fact.tolist(), self.facts.tolist(), self.kernel.tolist(), strict=True)
+        return [names[fact] if of_facts > of_kernel else "shape" for fact, of_facts, of_kernel in columns]
 
 
 @dataclass(frozen=True)

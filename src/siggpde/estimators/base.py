@@ -15,11 +15,11 @@ from torch import Tensor
 
 from siggpde.distributed.ranks import ALONE
 from siggpde.distributed.shard import Shard
+from siggpde.ensemble.predictions import log_likelihoods
 from siggpde.estimators.conventions import channel_attributes, check_batch, series_in, threads
 from siggpde.estimators.device import input_device, usable_device
 from siggpde.estimators.fitting import data_fingerprint
 from siggpde.estimators.insight import Insight
-from siggpde.estimators.predicting import log_likelihoods
 from siggpde.estimators.showing import Showing
 from siggpde.series import PathOptions, Preparation, SeriesBatch, Spectrogram
 from siggpde.series.batch import pad_to_longest

@@ -10,9 +10,9 @@ import torch
 
 from siggpde.distributed.ranks import ALONE, Ranks
 from siggpde.distributed.shard import Shard, all_labels
+from siggpde.ensemble.predictions import class_probabilities, latents_of
 from siggpde.estimators.base import SeriesEstimator
 from siggpde.estimators.beside import check_beside, warn_of_confined_classes
-from siggpde.estimators.predicting import class_probabilities, latents_of
 from siggpde.estimators.targets import check_labels, class_indices, class_weights
 from siggpde.gp.likelihood_names import names_for
 

@@ -141,7 +141,7 @@ class Insight:
         batch = self._batch(X)
         with self._threads(batch):
             p, scores = trusting.p_values(self.committee_, batch, by_class)
-        names = trusting.reasons(scores, self._value_names()) if return_reason else None
+        names = scores.reasons(self._value_names()) if return_reason else None
         return trusting.as_arrays(p, scores, names, return_score)
 
     def _other_batch(self, name: str, series: Any) -> SeriesBatch:

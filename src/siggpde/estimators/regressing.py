@@ -11,9 +11,9 @@ from torch import Tensor
 
 from siggpde.distributed.ranks import ALONE, Ranks
 from siggpde.distributed.shard import Shard
+from siggpde.ensemble.predictions import latents_of, numbers
 from siggpde.estimators.base import SeriesEstimator
 from siggpde.estimators.beside import check_beside
-from siggpde.estimators.predicting import latents_of, numbers
 from siggpde.estimators.targets import check_numbers
 from siggpde.gp.likelihood_names import names_for
 

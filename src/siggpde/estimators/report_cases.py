@@ -10,7 +10,6 @@ import numpy as np
 import torch
 
 from siggpde.estimators.report_judging import Predicted
-from siggpde.estimators.trusting import reasons
 from siggpde.report import Case, Drawn
 from siggpde.report.content import Judgement
 from siggpde.series import SeriesBatch
@@ -110,7 +109,7 @@ def cases(
         novelty = estimator.committee_.novelty
         p = novelty.p_values(predicted.scores.score).numpy()
         picked = type(predicted.scores)(*(part[rows] for part in predicted.scores))
-        unusual = reasons(picked, estimator._value_names())
+        unusual = picked.reasons(estimator._value_names())
     made = []
     for place, row in enumerate(rows):
         values, times = as_seen(batch, place)

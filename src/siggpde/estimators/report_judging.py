@@ -15,10 +15,10 @@ from siggpde.ensemble.conformal_scores import scored_folds
 from siggpde.ensemble.left_out_record import LeftOutRecord
 from siggpde.ensemble.mixture import NormalMixture
 from siggpde.ensemble.novelty import Scores
+from siggpde.ensemble.predictions import class_probabilities, log_likelihoods, numbers
 from siggpde.ensemble.view_committee import ViewCommittee
 from siggpde.ensemble.weight_space import WeightCommittee
 from siggpde.estimators.fitting import data_fingerprint
-from siggpde.estimators.predicting import class_probabilities, log_likelihoods, numbers
 from siggpde.report import ClassJudgement, NumberJudgement
 from siggpde.series import SeriesBatch
 

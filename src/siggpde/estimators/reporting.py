@@ -20,7 +20,6 @@ from siggpde.estimators.report_judging import Predicted, is_training, judge_left
 from siggpde.estimators.report_warnings import warnings_of
 from siggpde.estimators.settings import seed_of
 from siggpde.estimators.targets import check_labels, class_indices
-from siggpde.estimators.trusting import reasons
 from siggpde.files import atomic_write
 from siggpde.plots import kernel_directions
 from siggpde.progress import Progress
@@ -201,7 +200,7 @@ def _newness(estimator: Any, predicted: Predicted) -> Newness | None:
     if scores is None or novelty is None:
         return None
     alarms = novelty.alarms(scores.score).numpy()
-    told = Counter(np.array(reasons(scores, estimator._value_names()), dtype=object)[alarms].tolist())
+    told = Counter(np.array(scores.reasons(estimator._value_names()), dtype=object)[alarms].tolist())
     return Newness(
         scores.score.numpy(),
         novelty.p_values(scores.score).numpy(),

@@ -16,10 +16,9 @@ from torch import Tensor
 from siggpde.ensemble.averaging import AveragedMembers
 from siggpde.ensemble.joining import joined_variances
 from siggpde.ensemble.novelty import Novelty, Scores
+from siggpde.ensemble.predictions import spread_of
 from siggpde.ensemble.view_committee import ViewCommittee
-from siggpde.estimators.predicting import spread_of
 from siggpde.series import SeriesBatch
-from siggpde.series.statistics import fact_names
 
 _JOINED = 2**23  # numbers of joined variances at a time
 _FIT_AGAIN = (
@@ -78,7 +77,7 @@ def scores_of(committee: Any, batch: SeriesBatch) -> Scores:
 def newness(novelty: Novelty, scores: Scores, channels: tuple[str, ...]) -> Newness:
     """How new the series are that have these scores: what predictions know without another look at the series."""
     alarms = novelty.alarms(scores.score).tolist()
-    unlike = [reason if alarm else None for reason, alarm in zip(reasons(scores, channels), alarms, strict=True)]
+    unlike = [reason if alarm else None for reason, alarm in zip(scores.reasons(channels), alarms, strict=True)]
     return Newness(novelty.p_values(scores.score).numpy(), unlike)
 
 
@@ -113,17 +112,6 @@ def _callers_level() -> int:
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("siggpde."):
         frame, level = frame.f_back, level + 1
     return level
-
-
-def reasons(scores: Scores, channels: tuple[str, ...]) -> list[str]:
-    """What is unusual about each series: one of its facts, or its shape, which kernels see."""
-    names = fact_names(channels)
-    return [
-        names[fact] if of_facts > kernel else "shape"
-        for fact, of_facts, kernel in zip(
-            scores.fact.tolist(), scores.facts.tolist(), scores.kernel.tolist(), strict=True
-        )
-    ]
 
 
 def as_arrays(p: Tensor, scores: Scores, names: list[str] | None, with_score: bool) -> Any:
