@@ -24,10 +24,10 @@ import torch
 from _leaderboard_tables import write_between_markers
 
 from siggpde import SigGPClassifier, SigGPRegressor
+from siggpde.committee.conformal_scores import adaptive_scores, training_shares
 from siggpde.comparison import resample
 from siggpde.comparison.series import join, take
 from siggpde.datasets import load_dataset
-from siggpde.ensemble.conformal_scores import adaptive_scores, training_shares
 from siggpde.io.data import cut
 
 CLASSES = ("PenDigits", "Epilepsy", "UWaveGestureLibrary", "Crop", "FingerMovements")

@@ -199,7 +199,7 @@ class BlockFolder:
 
 def _digest(estimator: Predictor) -> str:
     """A hash of everything that predictions depend on."""
-    from siggpde.ensemble.committee import Committee  # noqa: PLC0415 - other predictions need none
+    from siggpde.committee.committee import Committee  # noqa: PLC0415 - other predictions need none
     from siggpde.persistence import flatten_state, view_committee_state  # noqa: PLC0415
 
     estimator._check_fitted()

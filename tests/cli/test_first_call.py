@@ -15,7 +15,7 @@ OURS = (
     "siggpde.explain",
     "siggpde.selection",
     "siggpde.gp.likelihoods",
-    "siggpde.ensemble.fitting",
+    "siggpde.committee.fitting",
 )
 IMPORTED = "import json, sys; {}; print(json.dumps(sorted(sys.modules)))"
 

@@ -10,7 +10,7 @@ import pytest
 
 from helpers.cli_data import FAST, LONG, long_table, run, start, write
 from siggpde import load
-from siggpde.ensemble.variational_views import VariationalViewCommittee
+from siggpde.committee.variational_views import VariationalViewCommittee
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 UNLIKE = "2 of 12 series are unlike all training series (first: series w3; level of x is unusual in all of them)"

@@ -10,8 +10,8 @@ import pytest
 
 from helpers.processes import run
 from helpers.small_estimators import classifier, estimator, outputs, rising
-from siggpde.ensemble import all_series, fit_checkpoint, fitting, sizes
-from siggpde.ensemble.fit_checkpoint import FitCheckpoint
+from siggpde.committee import all_series, fit_checkpoint, fitting, sizes
+from siggpde.committee.fit_checkpoint import FitCheckpoint
 
 KINDS = ("classifier", "regressor")
 X, Y = rising(24, noise=4.0)
@@ -182,7 +182,7 @@ sys.path.insert(0, "tests")
 import numpy as np
 from helpers.processes import run
 from helpers.small_estimators import classifier, rising
-from siggpde.ensemble import fit_checkpoint
+from siggpde.committee import fit_checkpoint
 fit_checkpoint.EVERY = 0.0
 X, Y = rising(24, noise=4.0)
 first = classifier(likelihood="softmax", checkpoint=sys.argv[1]).fit(X, Y)

@@ -13,12 +13,12 @@ from sklearn.model_selection import GroupKFold, cross_val_score
 import siggpde
 from helpers.small_estimators import classifier, estimator, outputs, regressor, rising, walks
 from siggpde import SigGPClassifier
+from siggpde.committee.fitting import ViewSettings, fit_view_committee
+from siggpde.committee.landmarks import choose_landmarks
+from siggpde.committee.targets import Targets
+from siggpde.committee.view_committee import ViewCommittee
 from siggpde.distributed.ranks import ALONE
 from siggpde.distributed.shard import Shard
-from siggpde.ensemble.fitting import ViewSettings, fit_view_committee
-from siggpde.ensemble.landmarks import choose_landmarks
-from siggpde.ensemble.targets import Targets
-from siggpde.ensemble.view_committee import ViewCommittee
 from siggpde.series import SeriesBatch
 
 KINDS = ("classifier", "regressor")

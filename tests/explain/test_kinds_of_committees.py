@@ -15,11 +15,11 @@ from helpers.small_view_committees import (
     variational_committee_of,
     view_committee_of,
 )
-from siggpde.ensemble.feature_gp import FeatureGP
-from siggpde.ensemble.natural_ascent import Ascent
-from siggpde.ensemble.regression import whitening_of
-from siggpde.ensemble.variational_views import VariationalMember, VariationalViewCommittee
-from siggpde.ensemble.weight_space import WeightCommittee, without_series
+from siggpde.committee.feature_gp import FeatureGP
+from siggpde.committee.natural_ascent import Ascent
+from siggpde.committee.regression import whitening_of
+from siggpde.committee.variational_views import VariationalMember, VariationalViewCommittee
+from siggpde.committee.weight_space import WeightCommittee, without_series
 from siggpde.explain import Importances, SeriesExplanation, explain_series, time_attribution
 from siggpde.explain.importance import feature_importance
 from siggpde.gp.likelihoods import Gaussian

@@ -5,8 +5,8 @@ import torch
 
 from helpers.small_committees import batch_of, ends, labels_of, one_member
 from helpers.small_view_committees import finite_committee_of, variational_committee_of, view_committee_of
-from siggpde.ensemble.recipes import Recipe
-from siggpde.ensemble.weight_space import without_series
+from siggpde.committee.recipes import Recipe
+from siggpde.committee.weight_space import without_series
 from siggpde.explain.between import powers_of
 from siggpde.explain.contrasts import contrasts_of, spread_over
 from siggpde.explain.cut_effects import cut_effects, whole_sums

@@ -9,9 +9,9 @@ from torch import Tensor
 
 from helpers.small_committees import batch_of, committee_of, ends, labels_of
 from helpers.small_view_committees import finite_committee_of, variational_committee_of, view_committee_of
-from siggpde.ensemble.committee import Committee
-from siggpde.ensemble.variational_views import VariationalMember
-from siggpde.ensemble.weight_space import without_series
+from siggpde.committee.committee import Committee
+from siggpde.committee.variational_views import VariationalMember
+from siggpde.committee.weight_space import without_series
 from siggpde.explain import SegmentContributions, WalkSettings
 from siggpde.explain.logits import logits_of, logits_of_likelihood
 from siggpde.explain.when_and_where import segment_contributions

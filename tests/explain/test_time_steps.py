@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from helpers.small_committees import KINDS, batch_of, committee_of, ends, labels_of, latents, one_member
-from siggpde.ensemble.committee import Committee
+from siggpde.committee.committee import Committee
 from siggpde.explain import time_attribution
 from siggpde.explain.word_terms import explained_weights, word_features
 from siggpde.gp.likelihoods import Gaussian, Softmax

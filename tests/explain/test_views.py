@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from helpers.small_committees import batch_of, ends, labels_of
 from helpers.small_view_committees import SQUARES, SUMS, explained, small_views, view_committee_of
-from siggpde.ensemble.recipes import Recipe
+from siggpde.committee.recipes import Recipe
 from siggpde.explain import explain_series
 from siggpde.explain.importance import feature_importance
 from siggpde.explain.view_vocabulary import build_view_vocabulary

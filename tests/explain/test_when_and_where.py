@@ -17,8 +17,8 @@ from helpers.small_view_committees import (
     variational_committee_of,
     view_committee_of,
 )
-from siggpde.ensemble.of_views import mean_latents
-from siggpde.ensemble.weight_space import without_series
+from siggpde.committee.of_views import mean_latents
+from siggpde.committee.weight_space import without_series
 from siggpde.explain import SeriesExplanation, Stretch, WalkSettings, explain_series
 from siggpde.explain.cuts import average_series
 from siggpde.explain.segments import when

@@ -9,7 +9,7 @@ from torch import Tensor
 
 import siggpde
 from helpers.small_models import disturb
-from siggpde.ensemble.committee import Committee, Member
+from siggpde.committee.committee import Committee, Member
 from siggpde.gp.inducing import OrthogonalSignatureFeatures
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.likelihoods import LeastSquares, Likelihood

@@ -5,17 +5,17 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from siggpde.committee.averaging import average_latents
+from siggpde.committee.link import fit_link
+from siggpde.committee.recipes import Recipe
+from siggpde.committee.regression import fit_exact
+from siggpde.committee.starting import Start
+from siggpde.committee.targets import Targets
+from siggpde.committee.variational_fitting import AscentSettings, fit_variational
+from siggpde.committee.variational_views import VariationalViewCommittee
+from siggpde.committee.view_committee import ViewCommittee, ViewMember
 from siggpde.distributed.ranks import ALONE
 from siggpde.distributed.shard import Shard
-from siggpde.ensemble.averaging import average_latents
-from siggpde.ensemble.link import fit_link
-from siggpde.ensemble.recipes import Recipe
-from siggpde.ensemble.regression import fit_exact
-from siggpde.ensemble.starting import Start
-from siggpde.ensemble.targets import Targets
-from siggpde.ensemble.variational_fitting import AscentSettings, fit_variational
-from siggpde.ensemble.variational_views import VariationalViewCommittee
-from siggpde.ensemble.view_committee import ViewCommittee, ViewMember
 from siggpde.series import PathOptions, SeriesBatch
 from siggpde.views import KernelView, PathView, Rows, TransformerView, View, WindowsView
 from siggpde.views.base import Block

@@ -102,7 +102,7 @@ def train_demo(data: Dataset, series: int | None = None, seed: int = 0) -> tuple
     """
     import numpy as np  # noqa: PLC0415 - takes long to import
 
-    from siggpde.ensemble.committee import Committee  # noqa: PLC0415 - torch takes long to import
+    from siggpde.committee.committee import Committee  # noqa: PLC0415 - torch takes long to import
     from siggpde.estimators import SigGPClassifier  # noqa: PLC0415
     from siggpde.estimators.describing import members_of_views  # noqa: PLC0415
 

@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from siggpde.committee.predictions import log_likelihoods
 from siggpde.distributed.ranks import ALONE
 from siggpde.distributed.shard import Shard
-from siggpde.ensemble.predictions import log_likelihoods
 from siggpde.estimators.conventions import channel_attributes, check_batch, series_in, threads
 from siggpde.estimators.device import input_device, usable_device
 from siggpde.estimators.fitting import data_fingerprint
@@ -25,8 +25,8 @@ from siggpde.series import PathOptions, Preparation, SeriesBatch, Spectrogram
 from siggpde.series.batch import pad_to_longest
 
 if TYPE_CHECKING:
-    from siggpde.ensemble.committee import Committee
-    from siggpde.ensemble.of_views import OfViews
+    from siggpde.committee.committee import Committee
+    from siggpde.committee.of_views import OfViews
     from siggpde.estimators.beside import Beside
 
 

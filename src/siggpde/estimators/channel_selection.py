@@ -23,9 +23,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from siggpde.ensemble.averaging import AveragedMembers
-from siggpde.ensemble.left_out_record import LeftOutRecord
-from siggpde.ensemble.mixture import NormalMixture
+from siggpde.committee.averaging import AveragedMembers
+from siggpde.committee.left_out_record import LeftOutRecord
+from siggpde.committee.mixture import NormalMixture
 from siggpde.explain.overall import channel_importance
 from siggpde.gp.likelihood_names import LikelihoodName
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from siggpde.committee.predictions import class_probabilities, latents_of
 from siggpde.distributed.ranks import ALONE, Ranks
 from siggpde.distributed.shard import Shard, all_labels
-from siggpde.ensemble.predictions import class_probabilities, latents_of
 from siggpde.estimators.base import SeriesEstimator
 from siggpde.estimators.beside import check_beside, warn_of_confined_classes
 from siggpde.estimators.targets import check_labels, class_indices, class_weights
@@ -124,7 +124,7 @@ class ClassifierMethods(SeriesEstimator):
     ) -> np.ndarray:
         """Sets that hold the true class with probability `level`: bools (n_cases, n_classes), columns as in `classes_`.
 
-        They come from left-out training series (`ensemble.conformal`). With `by_class` each class keeps the level for
+        They come from left-out training series (`committee.conformal`). With `by_class` each class keeps the level for
         series of its own. Without `allow_empty` the most probable class is always in, and sets may hold more than they
         promise; with it coverage is as stated: chance decides at the border, always the same for the same series, and
         sets can be empty.

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from siggpde.ensemble.predictions import class_probabilities, numbers
+from siggpde.committee.predictions import class_probabilities, numbers
 from siggpde.explain.changing import Search
 from siggpde.explain.counterfactual import Counterfactual
 from siggpde.explain.cuts import channel_spreads

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from siggpde.ensemble.conformal import prediction_sets, record_of
-from siggpde.ensemble.conformal_intervals import conformal_intervals
-from siggpde.ensemble.view_committee import ViewCommittee
-from siggpde.ensemble.weight_space import WeightCommittee
+from siggpde.committee.conformal import prediction_sets, record_of
+from siggpde.committee.conformal_intervals import conformal_intervals
+from siggpde.committee.view_committee import ViewCommittee
+from siggpde.committee.weight_space import WeightCommittee
 from siggpde.series import SeriesBatch
 
 DONT_KNOW = "don't know"

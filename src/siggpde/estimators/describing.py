@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from typing import Any, NamedTuple
 
-from siggpde.ensemble.committee import Committee
-from siggpde.ensemble.of_views import OfViews
-from siggpde.ensemble.variational_views import VariationalViewCommittee
-from siggpde.ensemble.weight_space import WeightCommittee
-from siggpde.ensemble.wording import in_words
+from siggpde.committee.committee import Committee
+from siggpde.committee.of_views import OfViews
+from siggpde.committee.variational_views import VariationalViewCommittee
+from siggpde.committee.weight_space import WeightCommittee
+from siggpde.committee.wording import in_words
 from siggpde.estimators.paper_method import PAPER_MODEL
 from siggpde.persistence import model_card
 from siggpde.views.saved import kinds_of_kernels

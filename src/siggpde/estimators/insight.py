@@ -11,9 +11,9 @@ from siggpde.series import Preparation, SeriesBatch
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from siggpde.ensemble.committee import Committee
-    from siggpde.ensemble.novelty import Scores
-    from siggpde.ensemble.of_views import OfViews
+    from siggpde.committee.committee import Committee
+    from siggpde.committee.novelty import Scores
+    from siggpde.committee.of_views import OfViews
     from siggpde.estimators.channel_selection import ChannelSelection
     from siggpde.estimators.trusting import Newness
     from siggpde.explain import Counterfactual, Importances, PaperReading, SeriesExplanation
@@ -127,7 +127,7 @@ class Insight:
     def novelty(
         self, X: Any, *, by_class: bool = False, return_score: bool = False, return_reason: bool = False
     ) -> Any:
-        """p-values (n_cases,), small for series that are unlike the training series (`siggpde.ensemble.novelty`).
+        """p-values (n_cases,), small for series that are unlike the training series (`siggpde.committee.novelty`).
 
         A new series of the same source has p <= a with a probability of about a. `by_class` compares with the training
         series of each class, (n_cases, n_classes), NaN for classes of fewer than 20. With `return_score` also the score

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from siggpde.ensemble.committee import Committee
+from siggpde.committee.committee import Committee
 from siggpde.estimators.describing import likelihood_name, members_of_views
 from siggpde.report.html import Markup, join, table, tag
 from siggpde.report.wording import counted, listed, number, percent, short, span

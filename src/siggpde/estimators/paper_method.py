@@ -14,10 +14,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from siggpde.committee.committee import Committee, Member
+from siggpde.committee.fit_checkpoint import FIT_FILES
+from siggpde.committee.novelty import Novelty
 from siggpde.distributed.shard import Shard
-from siggpde.ensemble.committee import Committee, Member
-from siggpde.ensemble.fit_checkpoint import FIT_FILES
-from siggpde.ensemble.novelty import Novelty
 from siggpde.estimators.beside import Beside
 from siggpde.estimators.fitting import FitSettings
 from siggpde.gp.inducing import OrthogonalSignatureFeatures

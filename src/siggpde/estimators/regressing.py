@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch import Tensor
 
+from siggpde.committee.predictions import latents_of, numbers
 from siggpde.distributed.ranks import ALONE, Ranks
 from siggpde.distributed.shard import Shard
-from siggpde.ensemble.predictions import latents_of, numbers
 from siggpde.estimators.base import SeriesEstimator
 from siggpde.estimators.beside import check_beside
 from siggpde.estimators.targets import check_numbers
@@ -73,7 +73,7 @@ class RegressorMethods(SeriesEstimator):
         """Lower and upper ends, (n_cases, 2), of intervals that hold y with probability `level`.
 
         `method="bayes"` has the quantiles of the predictive distribution; `"conformal"` is jackknife+ on left-out
-        training series (`ensemble.conformal_intervals`), with infinite ends where these are too few for the level.
+        training series (`committee.conformal_intervals`), with infinite ends where these are too few for the level.
         """
         from siggpde.estimators.deciding import check_level, intervals_of  # noqa: PLC0415 - others need none
 

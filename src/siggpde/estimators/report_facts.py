@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from siggpde.ensemble.committee import Committee
+from siggpde.committee.committee import Committee
 from siggpde.estimators.describing import left_out_in_words, likelihood_name, members_of_views
 from siggpde.hashing import digest
 from siggpde.installation import installation

@@ -8,16 +8,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from siggpde.committee.averaging import AveragedMembers, Judged
+from siggpde.committee.conformal_scores import scored_folds
+from siggpde.committee.left_out_record import LeftOutRecord
+from siggpde.committee.mixture import NormalMixture
+from siggpde.committee.novelty import Scores
+from siggpde.committee.predictions import class_probabilities, log_likelihoods, numbers
+from siggpde.committee.view_committee import ViewCommittee
+from siggpde.committee.weight_space import WeightCommittee
 from siggpde.distributed.ranks import ALONE
 from siggpde.distributed.shard import Shard
-from siggpde.ensemble.averaging import AveragedMembers, Judged
-from siggpde.ensemble.conformal_scores import scored_folds
-from siggpde.ensemble.left_out_record import LeftOutRecord
-from siggpde.ensemble.mixture import NormalMixture
-from siggpde.ensemble.novelty import Scores
-from siggpde.ensemble.predictions import class_probabilities, log_likelihoods, numbers
-from siggpde.ensemble.view_committee import ViewCommittee
-from siggpde.ensemble.weight_space import WeightCommittee
 from siggpde.estimators.fitting import data_fingerprint
 from siggpde.report import ClassJudgement, NumberJudgement
 from siggpde.series import SeriesBatch
@@ -86,7 +86,7 @@ def judge_left_out(
     estimator: Any, batch: SeriesBatch, y: Tensor, groups: np.ndarray | None
 ) -> ClassJudgement | NumberJudgement | None:
     """The judgement of training series, each (or each group) as the others predict it; None where a model does not know
-    that. Classes are judged by links that were fitted to other series (`ensemble.conformal_scores`)."""
+    that. Classes are judged by links that were fitted to other series (`committee.conformal_scores`)."""
     committee = estimator.committee_
     record = getattr(committee, "left_out", None)
     if record is None or not isinstance(committee, ViewCommittee | WeightCommittee):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import torch
 
-from siggpde.ensemble.recalibration import Recalibration
+from siggpde.committee.recalibration import Recalibration
 from siggpde.estimators.base import SeriesEstimator
 from siggpde.estimators.classifying import ClassifierMethods, class_attributes
 from siggpde.estimators.device import usable_device
@@ -28,8 +28,8 @@ from siggpde.persistence.view_committee_state import classes_of
 from siggpde.series import PathOptions, PathTransform, Preparation, Spectrogram
 
 if TYPE_CHECKING:
-    from siggpde.ensemble.committee import Committee
-    from siggpde.ensemble.of_views import OfViews
+    from siggpde.committee.committee import Committee
+    from siggpde.committee.of_views import OfViews
 
 Predictor = ClassifierMethods | RegressorMethods
 T = TypeVar("T", bound=SeriesEstimator)
@@ -128,7 +128,7 @@ def _views(
 
 def _words(tensors: dict[str, torch.Tensor], manifest: Mapping[str, Any], place: Place) -> Committee:
     """A committee of words: all models of format 1, and those of other methods and likelihoods since."""
-    from siggpde.ensemble.committee import Committee, Member  # noqa: PLC0415 - most models have no such members
+    from siggpde.committee.committee import Committee, Member  # noqa: PLC0415 - most models have no such members
     from siggpde.persistence import model_from_state  # noqa: PLC0415
 
     members = []
@@ -140,7 +140,7 @@ def _words(tensors: dict[str, torch.Tensor], manifest: Mapping[str, Any], place:
     recalibration = None if recalibration is None else Recalibration(**recalibration)
     committee = Committee(members, tensors["weights"], recalibration, float(manifest.get("sharpness", 1.0)))
     if "novelty" in manifest:
-        from siggpde.ensemble.novelty import Novelty  # noqa: PLC0415
+        from siggpde.committee.novelty import Novelty  # noqa: PLC0415
 
         state = restore_state(manifest["novelty"], tensors)
         check_novelty(state, place)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from siggpde.ensemble.committee import Committee
+from siggpde.committee.committee import Committee
 from siggpde.estimators.describing import estimator_card
 from siggpde.estimators.settings import STORED_ATTRIBUTES
 from siggpde.persistence import flatten_state, model_state, view_committee_state, write_folder

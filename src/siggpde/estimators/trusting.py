@@ -13,11 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from siggpde.ensemble.averaging import AveragedMembers
-from siggpde.ensemble.joining import joined_variances
-from siggpde.ensemble.novelty import Novelty, Scores
-from siggpde.ensemble.predictions import spread_of
-from siggpde.ensemble.view_committee import ViewCommittee
+from siggpde.committee.averaging import AveragedMembers
+from siggpde.committee.joining import joined_variances
+from siggpde.committee.novelty import Novelty, Scores
+from siggpde.committee.predictions import spread_of
+from siggpde.committee.view_committee import ViewCommittee
 from siggpde.series import SeriesBatch
 
 _JOINED = 2**23  # numbers of joined variances at a time

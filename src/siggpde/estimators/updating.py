@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from siggpde.ensemble.committee import Committee, Member
-from siggpde.ensemble.of_views import OfViews
-from siggpde.ensemble.updating import update_views
-from siggpde.ensemble.variational_fitting import update_variational
-from siggpde.ensemble.view_committee import ViewCommittee
-from siggpde.ensemble.weight_space import WeightCommittee
+from siggpde.committee.committee import Committee, Member
+from siggpde.committee.of_views import OfViews
+from siggpde.committee.updating import update_views
+from siggpde.committee.variational_fitting import update_variational
+from siggpde.committee.view_committee import ViewCommittee
+from siggpde.committee.weight_space import WeightCommittee
 from siggpde.series import SeriesBatch
 from siggpde.training.new_series import update_posterior
 

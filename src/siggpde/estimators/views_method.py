@@ -12,15 +12,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from siggpde.committee.fit_checkpoint import FitCheckpoint
+from siggpde.committee.fitting import ViewSettings, fit_view_committee
+from siggpde.committee.starting import Start
+from siggpde.committee.targets import Targets
+from siggpde.committee.variational_fitting import AscentSettings, fit_variational
+from siggpde.committee.variational_views import VariationalViewCommittee
+from siggpde.committee.view_committee import ViewCommittee
+from siggpde.committee.weight_space import WeightCommittee
 from siggpde.distributed.shard import Shard
-from siggpde.ensemble.fit_checkpoint import FitCheckpoint
-from siggpde.ensemble.fitting import ViewSettings, fit_view_committee
-from siggpde.ensemble.starting import Start
-from siggpde.ensemble.targets import Targets
-from siggpde.ensemble.variational_fitting import AscentSettings, fit_variational
-from siggpde.ensemble.variational_views import VariationalViewCommittee
-from siggpde.ensemble.view_committee import ViewCommittee
-from siggpde.ensemble.weight_space import WeightCommittee
 from siggpde.estimators.beside import Beside
 from siggpde.estimators.fitting import FitSettings, data_fingerprint
 from siggpde.gp.likelihood_names import LikelihoodName

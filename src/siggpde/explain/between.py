@@ -8,9 +8,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from siggpde.ensemble.recipes import sizes
-from siggpde.ensemble.variational_views import VariationalMember, VariationalViewCommittee
-from siggpde.ensemble.view_committee import ViewCommittee, ViewMember
+from siggpde.committee.recipes import sizes
+from siggpde.committee.variational_views import VariationalMember, VariationalViewCommittee
+from siggpde.committee.view_committee import ViewCommittee, ViewMember
 from siggpde.series import SeriesBatch
 from siggpde.views.base import Block, FeatureBlock, Rows
 from siggpde.views.kernel import KernelBlock

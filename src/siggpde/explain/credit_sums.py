@@ -20,11 +20,11 @@ from typing import Generic, TypeAlias, TypeVar
 import torch
 from torch import Tensor
 
-from siggpde.ensemble.committee import Committee
-from siggpde.ensemble.of_views import OfViews
-from siggpde.ensemble.variational_views import VariationalViewCommittee
-from siggpde.ensemble.view_committee import ViewCommittee
-from siggpde.ensemble.weight_space import WeightCommittee
+from siggpde.committee.committee import Committee
+from siggpde.committee.of_views import OfViews
+from siggpde.committee.variational_views import VariationalViewCommittee
+from siggpde.committee.view_committee import ViewCommittee
+from siggpde.committee.weight_space import WeightCommittee
 from siggpde.explain.by_groups import Compact, GroupPlan, States, compact_parts, plan_of
 from siggpde.explain.nodes import Nodes
 from siggpde.explain.predictions import AnyCommittee

@@ -7,7 +7,7 @@ what the training series tell,
 
 .. math:: v = \sigma^2 \big( c^T k c - |c^T k_Z B|^2 \big),
 
-with :math:`c^T k_Z` the same sum of rows and the root B of `ensemble.regression`; a member with a variational posterior
+with :math:`c^T k_Z` the same sum of rows and the root B of `committee.regression`; a member with a variational posterior
 has :math:`\sigma^2 (c^T k c - |\phi|^2 + \phi^T \Sigma \phi)` with the same sum :math:`\phi` of its features.
 """
 
@@ -19,9 +19,9 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from siggpde.ensemble.committee import Member
-from siggpde.ensemble.recipes import Recipe
-from siggpde.ensemble.view_committee import ViewMember
+from siggpde.committee.committee import Member
+from siggpde.committee.recipes import Recipe
+from siggpde.committee.view_committee import ViewMember
 from siggpde.explain.credit_sums import AnySums, LandmarkSums, WeightSums, WithLandmarks, WordSums
 from siggpde.explain.nodes import Nodes, Weighted
 from siggpde.series import SeriesBatch

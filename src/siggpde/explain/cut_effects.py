@@ -8,10 +8,10 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from siggpde.ensemble.committee import Committee
-from siggpde.ensemble.of_views import OfViews
-from siggpde.ensemble.recipes import sizes
-from siggpde.ensemble.weight_space import WeightCommittee
+from siggpde.committee.committee import Committee
+from siggpde.committee.of_views import OfViews
+from siggpde.committee.recipes import sizes
+from siggpde.committee.weight_space import WeightCommittee
 from siggpde.explain.between import Between, powers_of
 from siggpde.explain.contrasts import contrasts_of, spread_over
 from siggpde.explain.cut_series import Cut

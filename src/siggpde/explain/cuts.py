@@ -10,8 +10,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from siggpde.ensemble.committee import Committee
-from siggpde.ensemble.weight_space import WeightCommittee
+from siggpde.committee.committee import Committee
+from siggpde.committee.weight_space import WeightCommittee
 from siggpde.explain.predictions import AnyCommittee
 
 

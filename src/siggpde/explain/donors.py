@@ -6,9 +6,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from siggpde.ensemble.committee import Committee
-from siggpde.ensemble.view_committee import ViewCommittee
-from siggpde.ensemble.weight_space import WeightCommittee
+from siggpde.committee.committee import Committee
+from siggpde.committee.view_committee import ViewCommittee
+from siggpde.committee.weight_space import WeightCommittee
 from siggpde.explain.predictions import AnyCommittee
 from siggpde.explain.replacing import Canvas, Donor
 from siggpde.series import SeriesBatch

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from siggpde.ensemble.committee import Committee, Member
+from siggpde.committee.committee import Committee, Member
 from siggpde.explain.predictions import AnyCommittee, check_inputs, evenly_spaced
 from siggpde.explain.results import Importance, Importances, Letters
 from siggpde.explain.spread import Spread

@@ -15,8 +15,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from siggpde.ensemble.of_views import OfViews
-from siggpde.ensemble.variational_views import VariationalViewCommittee
+from siggpde.committee.of_views import OfViews
+from siggpde.committee.variational_views import VariationalViewCommittee
 from siggpde.gp.likelihoods import Bernoulli, LeastSquares, Likelihood, Poisson
 from siggpde.gp.likelihoods.base import Classification
 

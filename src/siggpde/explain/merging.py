@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from siggpde.ensemble.committee import Committee
+from siggpde.committee.committee import Committee
 from siggpde.explain.grouping import CANDIDATES, FEWEST, group_name, grouped
 from siggpde.explain.predictions import evenly_spaced
 from siggpde.explain.results import Contribution

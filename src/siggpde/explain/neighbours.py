@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from siggpde.ensemble.view_committee import ViewCommittee
+from siggpde.committee.view_committee import ViewCommittee
 from siggpde.explain.predictions import AnyCommittee
 from siggpde.series import SeriesBatch
 from siggpde.views.base import Block, FeatureBlock, Rows

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from siggpde.ensemble.of_views import OfViews, mean_latents
+from siggpde.committee.of_views import OfViews, mean_latents
 from siggpde.explain.cuts import average_series, segments_of, stretched
 from siggpde.explain.logits import logits_of
 from siggpde.explain.predictions import classes_of, top_two_classes

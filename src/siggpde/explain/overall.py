@@ -25,7 +25,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from siggpde.ensemble.committee import Committee
+from siggpde.committee.committee import Committee
 from siggpde.explain.contrasts import contrasts_of, spread_over
 from siggpde.explain.cut_effects import cut_effects
 from siggpde.explain.cut_series import Cut, cut_channels, cut_regions

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from siggpde.ensemble.committee import Committee
+from siggpde.committee.committee import Committee
 from siggpde.explain.predictions import AnyCommittee, checked_labels
 from siggpde.explain.vocabulary import path_names
 from siggpde.gp.variational import VariationalGaussian

@@ -14,11 +14,11 @@ from collections.abc import Iterator, Mapping
 
 from torch import Tensor
 
-from siggpde.ensemble.of_views import OfViews
-from siggpde.ensemble.recipes import kernels_of
-from siggpde.ensemble.variational_views import VariationalViewCommittee
-from siggpde.ensemble.view_committee import ViewCommittee
-from siggpde.ensemble.weight_space import WeightCommittee
+from siggpde.committee.of_views import OfViews
+from siggpde.committee.recipes import kernels_of
+from siggpde.committee.variational_views import VariationalViewCommittee
+from siggpde.committee.view_committee import ViewCommittee
+from siggpde.committee.weight_space import WeightCommittee
 from siggpde.explain.between import Between, kernel_between, shares_of, slopes_of
 from siggpde.explain.posterior import Moments, moments
 from siggpde.series import SeriesBatch

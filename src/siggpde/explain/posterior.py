@@ -3,7 +3,7 @@ r"""What the posterior says of a part of the latents, summed over series with we
 The latent of a member is a sum of parts, :math:`f = \sum_J f_J`, that are independent before any data, each with a
 kernel of its own, which sum to that of the member: features, all features of a view, a kernel among others, or the
 whole. Given the training series, with the landmarks Z, :math:`\alpha`, the root B and the amplitude :math:`\sigma^2` of
-`ensemble.regression`, the sum :math:`f_J(v) = \sum_i v_i f_J(X_i)` is Gaussian with
+`committee.regression`, the sum :math:`f_J(v) = \sum_i v_i f_J(X_i)` is Gaussian with
 
 .. math:: E f_J(v) = k_J(v, Z) \, \alpha, \qquad
           \mathrm{Var} f_J(v) = \sigma^2 \big( k_J(v, v) - |k_J(v, Z) B|^2 \big),
@@ -25,9 +25,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from siggpde.ensemble.of_views import OfViews
-from siggpde.ensemble.variational_views import VariationalMember, VariationalViewCommittee
-from siggpde.ensemble.view_committee import ViewMember
+from siggpde.committee.of_views import OfViews
+from siggpde.committee.variational_views import VariationalMember, VariationalViewCommittee
+from siggpde.committee.view_committee import ViewMember
 from siggpde.explain.logits import Logits
 
 
@@ -67,7 +67,7 @@ def moments(member: ViewMember | VariationalMember, cross: Tensor, own: Tensor) 
 def averaged(committee: OfViews, members: Sequence[Moments], directions: Tensor) -> Gaussian:
     """Of the committee, in directions (q, outputs) in the space of the outputs.
 
-    Latents of classes in closed form have the correlations of `ensemble.link`, other latents none.
+    Latents of classes in closed form have the correlations of `committee.link`, other latents none.
     """
     outputs = directions.shape[1]
     variational = isinstance(committee, VariationalViewCommittee)

@@ -6,7 +6,7 @@ disagree about is variance too, as in predictions,
 .. math:: v = \sum_k w_k \big( v_k + (\phi_k - \phi)^2 \big).
 
 Logits are :math:`A f`: of independent latents the variance of a class is that of :math:`A_c f`. The latents of a
-closed form have one variance in common and the correlation of `ensemble.link`, for their sum is known.
+closed form have one variance in common and the correlation of `committee.link`, for their sum is known.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from siggpde.ensemble.committee import Committee
+from siggpde.committee.committee import Committee
 from siggpde.explain.credit_variance import member_variances
 from siggpde.explain.logits import logits_of, logits_of_likelihood
 from siggpde.explain.predictions import AnyCommittee

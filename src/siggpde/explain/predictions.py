@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from siggpde.ensemble.committee import Committee
-from siggpde.ensemble.of_views import OfViews
-from siggpde.ensemble.variational_views import VariationalViewCommittee
+from siggpde.committee.committee import Committee
+from siggpde.committee.of_views import OfViews
+from siggpde.committee.variational_views import VariationalViewCommittee
 from siggpde.gp.likelihoods.base import Classification
 from siggpde.series import SeriesBatch
 

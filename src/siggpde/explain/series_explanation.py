@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from siggpde.ensemble.committee import Committee, Member
+from siggpde.committee.committee import Committee, Member
 from siggpde.explain.merging import merged, word_groups, word_references
 from siggpde.explain.neighbours import nearest_series
 from siggpde.explain.predictions import AnyCommittee, check_inputs, checked_labels, predictions

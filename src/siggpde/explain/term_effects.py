@@ -9,8 +9,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from siggpde.ensemble.committee import Committee
-from siggpde.ensemble.of_views import OfViews
+from siggpde.committee.committee import Committee
+from siggpde.committee.of_views import OfViews
 from siggpde.explain.between import Between
 from siggpde.explain.contrasts import Contrasts
 from siggpde.explain.logits import logits_of

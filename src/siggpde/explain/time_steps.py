@@ -21,7 +21,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from siggpde.ensemble.committee import Committee, Member
+from siggpde.committee.committee import Committee, Member
 from siggpde.explain.occlusion import occlusion
 from siggpde.explain.predictions import AnyCommittee, check_inputs, classes_of, top_two_classes
 from siggpde.explain.results import TimeAttribution

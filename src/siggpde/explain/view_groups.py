@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from siggpde.ensemble.of_views import OfViews
-from siggpde.ensemble.weight_space import WeightCommittee
+from siggpde.committee.of_views import OfViews
+from siggpde.committee.weight_space import WeightCommittee
 from siggpde.explain.grouping import FEWEST, grouped
 from siggpde.explain.predictions import evenly_spaced
 from siggpde.explain.view_terms import ViewTerms

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from siggpde.ensemble.of_views import OfViews
+from siggpde.committee.of_views import OfViews
 from siggpde.explain.logits import logits_of
 from siggpde.explain.results import Importance, Importances, Letters
 from siggpde.explain.spread import Spread

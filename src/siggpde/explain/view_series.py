@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from siggpde.ensemble.of_views import OfViews
+from siggpde.committee.of_views import OfViews
 from siggpde.explain.grouping import CANDIDATES
 from siggpde.explain.logits import logits_of
 from siggpde.explain.merging import merged

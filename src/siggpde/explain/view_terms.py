@@ -6,7 +6,7 @@ plus a constant. The mean latents are a constant and a sum over features and ove
 .. math:: \mu(X) = \mu_0 + \sum_p \sum_j (\phi_{pj}(X) - m_{pj}) \, W_{pj}(X) + \sum_b \sum_Z k_b(X, Z) \, a_b(X, Z),
 
 with the mean m of a feature over the landmarks Z. Every term is exact. A committee without landmarks has W as it is
-(`ensemble.weight_space`). One with landmarks has weights :math:`\alpha` (m, outputs) of the landmarks for each member,
+(`committee.weight_space`). One with landmarks has weights :math:`\alpha` (m, outputs) of the landmarks for each member,
 in closed form or :math:`\sigma R m` of a variational posterior, and a feature of a kernel b of q parts, at scale s, has
 
 .. math:: W_{pj}(X) = \frac{s}{q} \sum_Z a_b(X, Z) \, (\phi_{pj}(Z) - m_{pj}).
@@ -32,11 +32,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from siggpde.ensemble.of_views import OfViews
-from siggpde.ensemble.recipes import CONSTANT, kernels_of, sizes
-from siggpde.ensemble.variational_views import VariationalMember, VariationalViewCommittee
-from siggpde.ensemble.view_committee import ViewCommittee, ViewMember
-from siggpde.ensemble.weight_space import WeightCommittee
+from siggpde.committee.of_views import OfViews
+from siggpde.committee.recipes import CONSTANT, kernels_of, sizes
+from siggpde.committee.variational_views import VariationalMember, VariationalViewCommittee
+from siggpde.committee.view_committee import ViewCommittee, ViewMember
+from siggpde.committee.weight_space import WeightCommittee
 from siggpde.series import SeriesBatch
 from siggpde.views.base import Block, FeatureBlock, Rows, rows_of
 

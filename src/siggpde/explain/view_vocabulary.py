@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from siggpde.ensemble.of_views import OfViews
-from siggpde.ensemble.recipes import kernels_of
+from siggpde.committee.of_views import OfViews
+from siggpde.committee.recipes import kernels_of
 from siggpde.explain.results import Letters
 from siggpde.explain.wording import CLOCKS
 from siggpde.views import KernelView, PathView

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from siggpde.ensemble.committee import Committee
+from siggpde.committee.committee import Committee
 from siggpde.explain.credit_sums import AnySums, Plans, sums_of, widths_of
 from siggpde.explain.credit_variance import WALKS
 from siggpde.explain.cuts import segments_of

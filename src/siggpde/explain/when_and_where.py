@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from siggpde.ensemble.committee import Committee
+from siggpde.committee.committee import Committee
 from siggpde.explain.credit_sums import plans_of
 from siggpde.explain.cuts import average_series, channel_spreads, segments_of, stretched
 from siggpde.explain.nodes import beside

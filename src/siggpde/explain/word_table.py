@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from siggpde.ensemble.committee import Committee
-from siggpde.ensemble.of_views import OfViews
+from siggpde.committee.committee import Committee
+from siggpde.committee.of_views import OfViews
 from siggpde.explain.logits import logits_of
 from siggpde.explain.posterior import class_directions
 from siggpde.explain.results import Letters

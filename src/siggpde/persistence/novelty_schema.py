@@ -1,4 +1,4 @@
-"""The schema of what a model keeps to tell how unlike its training series a series is (`ensemble.novelty`)."""
+"""The schema of what a model keeps to tell how unlike its training series a series is (`committee.novelty`)."""
 
 from __future__ import annotations
 

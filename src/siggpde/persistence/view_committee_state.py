@@ -12,15 +12,15 @@ from typing import Any
 
 import torch
 
-from siggpde.ensemble.left_out_record import LeftOutRecord
-from siggpde.ensemble.link import ClassLink
-from siggpde.ensemble.novelty import Novelty
-from siggpde.ensemble.of_views import OfViews
-from siggpde.ensemble.recalibration import Recalibration
-from siggpde.ensemble.recipes import Recipe
-from siggpde.ensemble.regression import Regression
-from siggpde.ensemble.view_committee import ViewCommittee, ViewMember
-from siggpde.ensemble.weight_space import PartWeights, WeightCommittee, WeightMember
+from siggpde.committee.left_out_record import LeftOutRecord
+from siggpde.committee.link import ClassLink
+from siggpde.committee.novelty import Novelty
+from siggpde.committee.of_views import OfViews
+from siggpde.committee.recalibration import Recalibration
+from siggpde.committee.recipes import Recipe
+from siggpde.committee.regression import Regression
+from siggpde.committee.view_committee import ViewCommittee, ViewMember
+from siggpde.committee.weight_space import PartWeights, WeightCommittee, WeightMember
 from siggpde.persistence.manifest import ModelFileError
 from siggpde.series import SeriesBatch
 from siggpde.views.base import Rows
@@ -87,7 +87,7 @@ def view_committee_from_state(state: Mapping[str, Any], transformers: Mapping[st
     landmarks = SeriesBatch(series["values"].double(), series["lengths"], series["times"])
     blocks = SavedBlocks(state["blocks"], landmarks, transformers)
     if kind == "variational":
-        from siggpde.ensemble.variational_views import VariationalMember, VariationalViewCommittee  # noqa: PLC0415
+        from siggpde.committee.variational_views import VariationalMember, VariationalViewCommittee  # noqa: PLC0415
 
         variational = [VariationalMember.from_state(member) for member in members]
         return VariationalViewCommittee(standard, landmarks, blocks, variational, weights, _novelty(state))

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from siggpde.ensemble.recipes import Recipe
+from siggpde.committee.recipes import Recipe
 from siggpde.series import SeriesBatch
 from siggpde.views.base import Rows, rows_of
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from siggpde.ensemble.committee import Committee
-from siggpde.ensemble.of_views import OfViews
-from siggpde.ensemble.recipes import Recipe
+from siggpde.committee.committee import Committee
+from siggpde.committee.of_views import OfViews
+from siggpde.committee.recipes import Recipe
 from siggpde.plots.axes import axes_or_new, finish, legend_above, letters, percent, room, text_width
 from siggpde.plots.palette import AMBER, BLUE, GREEN, GREY, INK, ORANGE, PURPLE, SKY
 from siggpde.views.saved import kinds_of_kernels

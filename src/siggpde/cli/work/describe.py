@@ -8,8 +8,8 @@ from typing import Any
 from rich.table import Table
 
 from siggpde.cli.console import column_table, summary_table
-from siggpde.ensemble.committee import Committee, Member
-from siggpde.ensemble.of_views import OfViews
+from siggpde.committee.committee import Committee, Member
+from siggpde.committee.of_views import OfViews
 from siggpde.estimators.classifier import SigGPClassifier
 from siggpde.estimators.describing import likelihood_name, members_of_views, series_within
 from siggpde.estimators.loading import Estimator, load

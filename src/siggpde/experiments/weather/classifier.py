@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 from siggpde import SigGPClassifier
-from siggpde.ensemble.averaging import AveragedMembers, Judged, average_latents
-from siggpde.ensemble.committee import Committee
+from siggpde.committee.averaging import AveragedMembers, Judged, average_latents
+from siggpde.committee.committee import Committee
 from siggpde.experiments.results import Record
 from siggpde.experiments.weather.features import before_rain
 from siggpde.explain.view_vocabulary import build_view_vocabulary

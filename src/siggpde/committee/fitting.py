@@ -1,0 +1,253 @@
+"""From standardised series to a committee of views: landmarks, blocks, members by leave-one-out, weights and link."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from siggpde.committee.all_series import AllSeries
+from siggpde.committee.budget import affordable
+from siggpde.committee.calibration import as_one_fold, calibrated
+from siggpde.committee.estimate import announce
+from siggpde.committee.fit_checkpoint import FitCheckpoint
+from siggpde.committee.landmarks import COMPARED, choose_landmarks
+from siggpde.committee.left_out_record import LeftOutRecord
+from siggpde.committee.nesting import Fold, nested_folds
+from siggpde.committee.novelty import Novelty
+from siggpde.committee.recipes import Recipe, kernels_of, recipes
+from siggpde.committee.regression import LeftOut, Regression, fit_exact
+from siggpde.committee.row_costs import row_seconds
+from siggpde.committee.sizes import MAX_LANDMARKS, MEMBERS, landmark_count, most_members
+from siggpde.committee.targets import Targets
+from siggpde.committee.view_committee import ViewCommittee, ViewMember
+from siggpde.committee.weight_space import WeightCommittee, without_series
+from siggpde.committee.weights import bootstrap_weights
+from siggpde.distributed.shard import Shard
+from siggpde.progress import Progress
+from siggpde.series import PathOptions, SeriesBatch
+from siggpde.series.batch import all_gather_series
+from siggpde.views.base import Block, Rows, View
+from siggpde.views.defaults import KINDS, default_views
+from siggpde.views.standard import Standard
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class ViewSettings:
+    """The checked settings of a fit on views.
+
+    `own` are views beside those of `kinds`; `options` fixes how paths are made, None takes several ways; `words` is the
+    most that a view of paths has; `members` the most that are averaged, None for the usual number. Without
+    `keep_series` the committee is one of weights of features, and kernels are not taken to a power.
+    """
+
+    kinds: tuple[str, ...] = KINDS
+    own: tuple[View, ...] = ()
+    options: PathOptions | None = None
+    words: int = 2000
+    members: int | None = None
+    keep_series: bool = True
+    max_landmarks: int = MAX_LANDMARKS
+    seed: int = 0
+    time_limit: float | None = None
+    progress: bool | None = False
+
+
+def fit_view_committee(
+    batch: SeriesBatch,
+    targets: Targets,
+    settings: ViewSettings,
+    shard: Shard,
+    checkpoint: FitCheckpoint | None = None,
+) -> ViewCommittee | WeightCommittee:
+    """The committee for the series of all ranks; `batch` are those of this rank, `targets` those of all."""
+    started = time.perf_counter()
+    checkpoint = checkpoint or FitCheckpoint(None)
+    earlier = checkpoint.read()
+    standard = Standard.fit(batch, shard.ranks)
+    members = settings.members or most_members(batch, shard.total, settings.max_landmarks)
+    settings = replace(settings, members=members)
+    most = landmark_count(batch, shard.total, members, settings.max_landmarks, settings.time_limit)
+    taken = choose_landmarks(batch, most, settings.seed, shard, targets.groups)
+    landmarks = standard(all_gather_series(shard, taken.landmarks, batch))
+    own_targets, count = targets[taken.landmarks], len(taken.landmarks)
+    if shard.total > count:
+        log.info("%d of %d series are landmarks", count, shard.total)
+    with Progress(settings.progress if shard.ranks.leads else False) as bar:
+        views = [
+            *default_views(landmarks, shard.total, settings.kinds, settings.options, settings.words, settings.seed),
+            *settings.own,
+        ]
+        if earlier is not None:
+            views, settings = [views[index] for index in earlier["views"]], replace(settings, time_limit=None)
+        announce(bar, views, landmarks, shard.total)
+        bar.start("views", len(views))
+        blocks, rows, measured = _fitted(views, landmarks, settings, started, bar)
+        if earlier is None:
+            found = recipes(_kinds(blocks)) or recipes(_kinds(blocks, constant=True))[:1]
+            found = [recipe for recipe in found if settings.keep_series or recipe.power == 1]
+        else:
+            found = [Recipe.from_state(state) for state in earlier["recipes"]]
+        bar.start("comparing members", len(found))
+        compared = min(count, COMPARED)
+        results = _compare(found, rows, own_targets, compared, bar)
+        tried: list[tuple[str, float, float]] = []
+        if earlier is None:
+            seconds = row_seconds(blocks, landmarks, shard.ranks.broadcast(lambda: measured))
+            weigh = partial(_weights, found, seconds=seconds, settings=settings, total=shard.total, landmarks=count)
+            weights = weigh(torch.stack([left_out.log_density for _, left_out in results]), own_targets[:compared])
+            folds = None
+            if compared == shard.total:
+                folds = nested_folds([left_out for _, left_out in results], own_targets, weigh)
+            _report(found, results, weights)
+            scores = (left_out.score for _, left_out in results)
+            names = (recipe.name for recipe in found)
+            tried = list(zip(names, scores, weights.tolist(), strict=True))
+        else:
+            weights = earlier["weights"].to(batch.values.device)
+            folds = None if earlier["folds"] is None else [Fold(**state) for state in earlier["folds"]]
+        chosen = weights.nonzero()[:, 0].tolist()
+        kept = [block.keep(kernels_of(found[index] for index in chosen)) for block in blocks]
+        blocks = [block for block in kept if block is not None]
+        if earlier is None:
+            numbers = [index for index, block in enumerate(kept) if block is not None]
+            recipe_states = [found[index].state() for index in chosen]
+            fold_states = None if folds is None else [vars(fold) for fold in folds]
+            checkpoint.write(
+                {"views": numbers, "recipes": recipe_states, "weights": weights[chosen], "folds": fold_states}
+            )
+        bar.start("members", len(chosen))
+        if shard.total <= count:
+            fits = [
+                results[index] if compared == count else fit_exact(found[index].mix(rows, rows), own_targets)
+                for index in chosen
+            ]
+            tuned = own_targets
+        else:
+            seen = AllSeries(batch, targets, standard, blocks, rows, shard)
+            fits, tuned = seen.fit([found[index] for index in chosen], taken.tuned, checkpoint, bar)
+    members = [
+        ViewMember(found[index], fit, found[index].norms(rows), left_out.score)
+        for index, (fit, left_out) in zip(chosen, fits, strict=True)
+    ]
+    committee = ViewCommittee(standard, landmarks, blocks, members, weights[chosen].to(batch.values.device))
+    left_out = [each for _, each in fits]
+    folds = folds or [as_one_fold(committee, left_out)]
+    complete = shard.total <= count
+    known = taken.landmarks if complete else taken.tuned.sort().values
+    facts = (
+        None if batch.facts is None else shard.all_gather(known, batch.facts[shard.local_index(shard.select(known))])
+    )
+    committee.tried = tried
+    if settings.keep_series:
+        _remember(committee, left_out, tuned, facts, exact=complete)
+        return calibrated(committee, folds, tuned)
+    reduced, more = without_series(committee, complete=complete)
+    reduced.tried = tried
+    missing = committee.weights @ torch.stack(more)
+    folds = [
+        replace(fold, variances=fold.variances + (missing[fold.rows] if complete else missing.mean())) for fold in folds
+    ]
+    for each, variance in zip(left_out, more, strict=True):
+        each.variance = each.variance + (variance if complete else variance.mean())
+    _remember(reduced, left_out, tuned, facts, exact=False)
+    return calibrated(reduced, folds, tuned)
+
+
+def _remember(
+    committee: ViewCommittee | WeightCommittee,
+    left_out: Sequence[LeftOut],
+    targets: Targets,
+    facts: Tensor | None,
+    exact: bool,
+) -> None:
+    """Keeps what new series are compared with: left-out series, and how unusual a series can be."""
+    record = LeftOutRecord.of(committee, left_out, targets, exact)
+    committee.left_out = record
+    if facts is not None:
+        labels = None if targets.classes is None else targets.y
+        variances = committee.target_variances(record.variances)
+        committee.novelty = Novelty.fit(variances, committee.weights, facts, labels, targets.groups)
+
+
+def _fitted(
+    views: Sequence[View], landmarks: SeriesBatch, settings: ViewSettings, started: float, bar: Progress
+) -> tuple[list[Block], dict[str, Rows], dict[str, float]]:
+    """The blocks of the views, the rows of the landmarks, and the seconds of a series in every kernel."""
+    blocks: list[Block] = []
+    rows: dict[str, Rows] = {}
+    seconds: dict[str, float] = {}
+    for index, view in enumerate(views):
+        if blocks and settings.time_limit is not None and time.perf_counter() - started > settings.time_limit / 2:
+            log.warning("time limit: %d of %d views are left out", len(views) - index, len(views))
+            break
+        begun = time.perf_counter()
+        block, own = view.fit(landmarks)
+        if taken := own.keys() & rows.keys():
+            raise ValueError(f"two views have the same name {min(taken)!r}; give your own another one")
+        log.debug("view %s: %s, %.2f s", view.kind, ", ".join(own), time.perf_counter() - begun)
+        blocks.append(block)
+        rows |= own
+        # For views of the user's own; a kernel among several of a block costs its share.
+        each = (time.perf_counter() - begun) / (len(landmarks) * len(own))
+        seconds |= dict.fromkeys(own, each)
+        bar.step()
+    return blocks, rows, seconds
+
+
+def _kinds(blocks: Sequence[Block], constant: bool = False) -> dict[str, list[str]]:
+    """The names of the kernels of every kind; `constant` has those too that do not vary over the landmarks."""
+    kinds: dict[str, list[str]] = {}
+    for block in blocks:
+        usable = [name for name, centring in block.centring.items() if constant or centring.scale > 0]
+        kind = next(iter(block.centring)) if block.kind == "features" else block.kind
+        kinds.setdefault(kind, []).extend(usable)
+    return {kind: names for kind, names in kinds.items() if names}
+
+
+def _compare(
+    found: Sequence[Recipe], rows: dict[str, Rows], targets: Targets, count: int, bar: Progress
+) -> list[tuple[Regression, LeftOut]]:
+    """Every recipe fitted to the first `count` landmarks."""
+    if not found:
+        raise ValueError("there is no view of such series: they are too short, or their kernels cost too much")
+    some = {name: Rows(each.gram[:count, :count], each.variance[:count]) for name, each in rows.items()}
+    results = []
+    for recipe in found:
+        results.append(fit_exact(recipe.mix(some, some), targets[:count]))
+        bar.step()
+    return results
+
+
+def _weights(
+    found: Sequence[Recipe],
+    densities: Tensor,
+    compared: Targets,
+    *,
+    seconds: dict[str, float],
+    settings: ViewSettings,
+    total: int,
+    landmarks: int,
+) -> Tensor:
+    """The weights of all recipes, most of them 0, from their log densities (K, n) of left-out series."""
+    families = [recipe.family for recipe in found]
+    weights = bootstrap_weights(densities, families, settings.members or MEMBERS, groups=compared.groups)
+    scores = (-compared.average(densities)).tolist()
+    return affordable(found, scores, weights, seconds, total, settings.time_limit, landmarks)
+
+
+def _report(found: Sequence[Recipe], results: Sequence[tuple[Regression, LeftOut]], weights: Tensor) -> None:
+    shares = weights.tolist()
+    chosen = [
+        f"{found[index].name} {shares[index]:.2f} ({results[index][1].score:.4f})"
+        for index in weights.argsort(descending=True).tolist()
+        if shares[index] > 0
+    ]
+    log.info("%d members compared; weights (leave-one-out loss): %s", len(found), ", ".join(chosen))

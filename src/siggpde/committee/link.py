@@ -1,0 +1,141 @@
+r"""From the latents of a committee to class probabilities.
+
+With the mean latents :math:`\mu` (classes,) of a series and its excess variance w, logits are :math:`l = A \mu + b` and
+
+.. math:: p_k \propto 1 / \sum_i \exp\left(\frac{l_i - l_k}{\sqrt{1 + \frac{\pi}{8} w g_{ki}}}\right), \qquad
+          g_{ki} = (A_k - A_i) C (A_k - A_i)^T,
+
+which is a softmax where w = 0 and tends to equal chances as w grows. It is the mean of a softmax over Gaussian latents
+to the accuracy of the probit approximation of each pair. Latents of one series are correlated, :math:`C_{kk} = 1` and
+:math:`C_{ki} = -1 / (c - 1)`, for their sum is known: the two latents of two classes are f and -f.
+
+The regression on ±1 knows neither how sure it is nor which classes are taken for each other. Both show in its
+predictions of left-out series, to which A and b are fitted as a multinomial logistic regression would be. Priors:
+log temperature about N(log 4, 1), A about N(temperature I, 1), b about N(0, 1). What is uncertain about a left-out
+series is in that temperature already, so the excess w is the variance beyond that of nearly all left-out series.
+
+Labels may mean nothing. Against that speak the probabilities of left-out series, L nats more than their class
+frequencies r give. With even odds beforehand, and evidence tempered by 2 since series are alike, the probability of it
+is :math:`\pi = 1 / (1 + e^{L / 2})`, and predictions are :math:`(1 - \pi) p + \pi r`. Of series in groups, L counts
+once a group.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from siggpde.committee.targets import Targets
+from siggpde.gp.bounded_search import minimize_bounded
+
+_PROBIT = math.pi / 8
+_LAPSE = 0.3
+_USUAL = 0.999  # the quantile of the variances of left-out series above which variance counts
+_TEMPER = 2.0  # of the evidence against labels that mean nothing
+_LOWEST, _HIGHEST = math.log(0.25), math.log(512.0)
+_LARGEST_EXPONENT = 80.0
+_CHUNK = 2**22
+_OPTIONS = {"maxiter": 200, "maxfun": 400, "ftol": 1e-10, "gtol": 1e-6}
+
+
+@dataclass
+class ClassLink:
+    """A (classes, classes), b (classes,), the usual variance, and the lapse: the share of labels nothing foresees.
+
+    `frequencies` (classes,) are those of the training series, and `nothing` the probability that the series tell no
+    more than these.
+    """
+
+    mixing: Tensor
+    offset: Tensor
+    usual_variance: float
+    lapse: float
+    frequencies: Tensor | None = None
+    nothing: float = 0.0
+
+    @torch.no_grad()
+    def probabilities(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """(n, classes), from mean latents (n, classes) and variances (n,)."""
+        classes = mean.shape[1]
+        excess = (variance - self.usual_variance).clamp_min(0.0)
+        rows = max(1, _CHUNK // classes**2)
+        parts = [
+            _chances(self.mixing, self.offset, mu, w)
+            for mu, w in zip(mean.split(rows), excess.split(rows), strict=True)
+        ]
+        chances = torch.cat(parts) * (1 - self.lapse) + self.lapse / classes
+        if self.frequencies is None:
+            return chances
+        return (1 - self.nothing) * chances + self.nothing * self.frequencies
+
+    def state(self) -> dict[str, Any]:
+        return vars(self).copy()
+
+    def to(self, device: torch.device | str) -> ClassLink:
+        frequencies = None if self.frequencies is None else self.frequencies.to(device)
+        return replace(self, mixing=self.mixing.to(device), offset=self.offset.to(device), frequencies=frequencies)
+
+
+def _chances(mixing: Tensor, offset: Tensor, mean: Tensor, excess: Tensor | None) -> Tensor:
+    logits = mean @ mixing.T + offset
+    if excess is None or not bool((excess > 0).any()):
+        return torch.softmax(logits, dim=1)
+    classes = len(offset)
+    eye = torch.eye(classes, dtype=mixing.dtype, device=mixing.device)
+    spread = mixing @ ((classes * eye - 1) / (classes - 1)) @ mixing.T
+    own = spread.diagonal()
+    pairs = (own[:, None] + own - 2 * spread).clamp_min(0.0)
+    shrink = 1 / (1 + _PROBIT * excess[:, None, None] * pairs).sqrt()
+    gaps = (logits[:, None, :] - logits[:, :, None]) * shrink
+    chances = 1 / gaps.clamp_max(_LARGEST_EXPONENT).exp().sum(dim=2)
+    return chances / chances.sum(dim=1, keepdim=True)
+
+
+def fit_link(mean: Tensor, variance: Tensor, targets: Targets) -> ClassLink:
+    """The most probable link for left-out series: their mean latents (n, classes) and variances (n,).
+
+    A and b are fitted at excess variance 0.
+    """
+    from scipy.optimize import minimize  # noqa: PLC0415 - takes long to import, and predictions need none
+
+    classes, n = mean.shape[1], len(targets)
+    lapse = _LAPSE / (n + 2)
+    labels = targets.y.long()[:, None]
+    weights = torch.ones(n, dtype=torch.float64, device=mean.device) if targets.weights is None else targets.weights
+
+    def log_likelihood(logits: Tensor) -> Tensor:
+        chances = torch.softmax(logits, dim=1).gather(1, labels)[:, 0]
+        return weights @ ((1 - lapse) * chances + lapse / classes).log()
+
+    def loss_at(logarithm: float) -> float:
+        return 0.5 * (logarithm - math.log(4.0)) ** 2 - float(log_likelihood(math.exp(logarithm) * mean))
+
+    # More than one minimum is possible where every series is predicted right: a coarse search first.
+    grid = np.linspace(_LOWEST, _HIGHEST, 23)
+    coarse = int(np.argmin([loss_at(value) for value in grid]))
+    low, high = grid[max(0, coarse - 1)], grid[min(len(grid) - 1, coarse + 1)]
+    temperature = math.exp(minimize_bounded(loss_at, float(low), float(high), steps=10))
+    start = temperature * torch.eye(classes, classes + 1, dtype=torch.float64, device=mean.device)
+
+    def loss(values: np.ndarray) -> tuple[float, np.ndarray]:
+        link = torch.tensor(values).to(start).view_as(start).requires_grad_()
+        with torch.enable_grad():
+            value = 0.5 * (link - start).square().sum() - log_likelihood(mean @ link[:, :-1].T + link[:, -1])
+            (gradient,) = torch.autograd.grad(value / n, [link])
+        return float(value.detach()) / n, gradient.flatten().cpu().numpy()
+
+    result = minimize(loss, start.flatten().cpu().numpy(), jac=True, method="L-BFGS-B", options=_OPTIONS)
+    best = torch.tensor(result.x).to(start).view_as(start)
+    link = best if bool(torch.isfinite(best).all()) else start
+    usual = float(variance.quantile(_USUAL)) if n else 0.0
+    counts = torch.zeros(classes, dtype=torch.float64, device=mean.device).index_add_(0, labels[:, 0], weights)
+    frequencies = counts / counts.sum()
+    told = float(log_likelihood(mean @ link[:, :-1].T + link[:, -1]) - weights @ frequencies.log()[labels[:, 0]])
+    counted = 1.0 if targets.groups is None else len(targets.groups.unique()) / n
+    nothing = 1 / (1 + math.exp(min(counted * told / _TEMPER, _LARGEST_EXPONENT)))
+    return ClassLink(link[:, :-1].clone(), link[:, -1].clone(), usual, lapse, frequencies, nothing)

@@ -1,0 +1,192 @@
+r"""How unlike the training series a series is: a score, its p-value, and what follows for predictions.
+
+The kernel's part of the score is the predictive variance. With :math:`s_k` that of a target under member k, left-out
+series having the median :math:`c_k` and the width :math:`d_k` (to the 84 % quantile) of :math:`\log s_k`, it is
+
+.. math:: t = \sum_k w_k (\log s_k - c_k) / d_k,
+
+standardised so that 0 is the median of left-out series and 1 what 5 % of them exceed. The score T of a series is the
+larger of this and that of its facts (`committee.fact_scores`), and
+
+.. math:: p = (1 + \#\{i : T_i \ge T\}) / (n + 1)
+
+its p-value among n left-out training series, to which the new one is joined: with :math:`Q = (K + \lambda)^{-1}` and
+:math:`s = k(X, X) + \lambda - k^T Q k`, a training series has the variance :math:`1 / (Q_{ii} + (Q k)_i^2 / s)`.
+
+M is the largest score of left-out series (of many the 99.9 % quantile; never more than four times the 99 % quantile, so
+that a broken training series does not hide others; at least 1). Few series say little of how far others go, so the
+limit is :math:`H = (1 + 70 / n) M`. Beyond it a prediction is mixed with the class frequencies r,
+
+.. math:: p(c) = \rho \, p_{\mathrm{model}}(c) + (1 - \rho) \, r_c, \qquad \rho = e^{-2 (T - H)_+ / M}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from siggpde.committee.fact_scores import FactScores
+from siggpde.distributed.shard import Shard
+from siggpde.series.statistics import fact_names
+
+_WIDTH, _LEAST_WIDTH = 0.84, 1e-3
+_ONE = 0.95  # the quantile of left-out series at which a standardised score is 1
+_LEAST_SPREAD, _LEAST_VARIANCE = 1e-6, 1e-300
+_RARE = 0.001
+_FEWEST = 20  # training series, of a class or of all, that tell what is unusual
+_OUTLIER = 4.0
+_CAUTION = 2.0
+_FEW = 70
+_ALARM = 1.25  # an alarm is at so many times H
+
+
+class Scores(NamedTuple):
+    """Of n series: the score (n,), the parts of kernels and of facts (n,) each, and the fact (n,) farthest out."""
+
+    score: Tensor
+    kernel: Tensor
+    facts: Tensor
+    fact: Tensor
+
+    def reasons(self, channels: Sequence[str]) -> list[str]:
+        """Returns what is unusual about each series: one of its facts, or its "shape", which kernels see."""
+        names = fact_names(channels)
+        columns = zip(self.fact.tolist(), self.facts.tolist(), self.kernel.tolist(), strict=True)
+        return [names[fact] if of_facts > of_kernel else "shape" for fact, of_facts, of_kernel in columns]
+
+
+@dataclass(frozen=True)
+class Novelty:
+    """Weights, medians c and widths d of the members, three (K,); the median and the 95 % quantile of t; the scores of
+    facts; and of n left-out series log s (K, n) and the scores of their facts (n,), with their labels (n,).
+
+    From these follow the scores T (n,) of the left-out series and M, about the largest of them.
+    """
+
+    weights: Tensor
+    centres: Tensor
+    widths: Tensor
+    middle: float
+    upper: float
+    facts: FactScores
+    left_out: Tensor
+    left_out_facts: Tensor
+    labels: Tensor | None
+    left_out_scores: Tensor = field(init=False)
+    largest: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        own = torch.maximum(self.kernel_score(self.left_out.double()), self.left_out_facts)
+        largest = float(own.quantile(1 - _RARE)) if len(own) * _RARE >= 1 else float(own.max())
+        object.__setattr__(self, "left_out_scores", own)
+        object.__setattr__(self, "largest", max(min(largest, _OUTLIER * float(own.quantile(0.99))), 1.0))
+
+    @staticmethod
+    def fit(
+        variances: Tensor, weights: Tensor, facts: Tensor, labels: Tensor | None = None, groups: Tensor | None = None
+    ) -> Novelty:
+        """Of left-out series: variances s (K, n) of their targets, facts (n, F), labels (n,) of classes, and groups."""
+        logs = _logs(variances)
+        centres = logs.median(1).values
+        widths = (logs.quantile(_WIDTH, dim=1) - centres).clamp_min(_LEAST_WIDTH)
+        weights = weights.cpu().double()
+        total = (weights / widths) @ (logs - centres[:, None])
+        fact_scores, own = FactScores.fit(facts.cpu().double(), groups)
+        middle, upper = float(total.median()), float(total.quantile(_ONE))
+        labels = None if labels is None else labels.cpu().long()
+        return Novelty(weights, centres, widths, middle, upper, fact_scores, logs.float(), own, labels)
+
+    @staticmethod
+    def of_some(
+        most: int, weights: Tensor, facts: Tensor, shard: Shard, variances: Callable[[Tensor], Tensor], y: Tensor | None
+    ) -> Novelty:
+        """Of at most so many training series, evenly of those of all ranks. Of the series of this rank: `variances`
+        makes those (K, m) of m series from their indices (m,), and there are facts (n, F) and y (n,), those of
+        classes."""
+        rows = shard.every(most)
+        own = shard.local_index(shard.select(rows))
+        known = shard.all_gather(rows, variances(own).T).T
+        labels = None if y is None else shard.all_gather(rows, y[own])
+        return Novelty.fit(known, weights, shard.all_gather(rows, facts[own]), labels)
+
+    def scores(self, variances: Tensor, facts: Tensor) -> Scores:
+        """Of n new series with the variances (K, n) of their targets under the members, and their facts (n, F)."""
+        kernel = self.kernel_score(_logs(variances))
+        of_facts, fact = self.facts(facts.cpu().double())
+        return Scores(torch.maximum(kernel, of_facts), kernel, of_facts, fact)
+
+    def kernel_score(self, logs: Tensor) -> Tensor:
+        """The kernel's part (...), of log s (K, ...)."""
+        shape = (-1, *[1] * (logs.ndim - 1))
+        total = ((self.weights / self.widths).view(shape) * (logs - self.centres.view(shape))).sum(0)
+        return (total - self.middle) / max(self.upper - self.middle, _LEAST_SPREAD)
+
+    @property
+    def frequencies(self) -> Tensor:
+        """Of the classes among the left-out series, (classes,)."""
+        assert self.labels is not None
+        return self.labels.bincount().double() / len(self.labels)
+
+    def p_values(self, score: Tensor, joined: Tensor | None = None, by_class: bool = False) -> Tensor:
+        """p (n,) of scores (n,); by class (n, classes), NaN for classes of fewer than 20 series.
+
+        `joined` (K, n, training series) are variances s of training series with each of the new ones joined.
+        """
+        own = self.left_out_scores
+        if joined is not None:
+            own = torch.maximum(self.kernel_score(_logs(joined)), self.left_out_facts)
+        if not by_class:
+            return _rank(own, score)
+        assert self.labels is not None
+        columns = []
+        for label in range(int(self.labels.max()) + 1):
+            members = self.labels == label
+            p = _rank(own[..., members], score)
+            columns.append(p if int(members.sum()) >= _FEWEST else torch.full_like(p, torch.nan))
+        return torch.stack(columns, dim=1)
+
+    @property
+    def limit(self) -> float:
+        """H, the score up to which predictions are as the model has them."""
+        return (1 + _FEW / len(self.left_out_facts)) * self.largest
+
+    def trust(self, score: Tensor) -> Tensor:
+        """rho (n,), the share that the model's own prediction keeps."""
+        return (-_CAUTION * (score - self.limit).clamp_min(0.0) / self.largest).exp()
+
+    def mixed(self, chances: Tensor, scores: Scores, known: Tensor) -> Tensor:
+        """Probabilities (n, ...) of a model, mixed with those `known` without looking at the series."""
+        trust = self.trust(scores.score).to(chances).view(-1, *[1] * (chances.ndim - 1))
+        return trust * chances + (1 - trust) * known.to(chances)
+
+    def alarms(self, score: Tensor) -> Tensor:
+        """Which series (n,) are so unlike the training series that a warning is due; of fewer than 20, none."""
+        if len(self.left_out_facts) < _FEWEST:
+            return torch.zeros_like(score, dtype=torch.bool)
+        rare = self.p_values(score) <= max(_RARE, 1 / (len(self.left_out_facts) + 1))
+        return rare & (score > _ALARM * self.limit)
+
+    def state(self) -> dict[str, Any]:
+        own = {given.name: getattr(self, given.name) for given in fields(self) if given.init}
+        return own | {"facts": self.facts.state()}
+
+    @staticmethod
+    def from_state(state: Mapping[str, Any]) -> Novelty:
+        own: dict[str, Any] = {**state, "facts": FactScores(**state["facts"])}
+        return Novelty(**own)
+
+
+def _logs(variances: Tensor) -> Tensor:
+    return variances.cpu().double().clamp_min(_LEAST_VARIANCE).log()
+
+
+def _rank(left_out: Tensor, score: Tensor) -> Tensor:
+    """p (m,) of scores (m,) among those of left-out series, (n,) for all or (m, n) of its own for each."""
+    n = left_out.shape[-1]
+    ordered = left_out.sort(dim=-1).values
+    below = torch.searchsorted(ordered, score[:, None] if left_out.ndim > 1 else score)
+    return (1 + n - below.view(-1).double()) / (n + 1)

@@ -1,0 +1,101 @@
+"""Predictions of a committee of any kind for the estimators, with what is known of how new the series are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from siggpde.committee.averaging import AveragedMembers, average_latents
+from siggpde.committee.latent_draws import probability_spread
+from siggpde.series import SeriesBatch
+
+if TYPE_CHECKING:
+    from siggpde.committee.novelty import Scores
+
+
+@torch.no_grad()
+def class_probabilities(
+    committee: Any, batch: SeriesBatch, with_spread: bool
+) -> tuple[np.ndarray, np.ndarray | None, Scores | None]:
+    """Probabilities (n, classes); with `with_spread` their standard deviations; and the scores of novelty, if any."""
+    if not isinstance(committee, AveragedMembers):
+        if with_spread:
+            raise ValueError(
+                "return_std=True is for likelihood='auto' and method='views'; latent(X) has the spread of the latents"
+            )
+        shared = _shared(committee, batch)
+        chances, scores = committee.probabilities(batch, **shared), _scores(committee, batch, **shared)
+        if scores is not None:
+            chances = committee.novelty.mixed(chances, scores, committee.novelty.frequencies)
+        return chances.cpu().numpy(), None, scores
+    judged = committee.judged(batch)
+    chances = committee.probabilities(batch, judged).cpu().numpy()
+    if not with_spread:
+        return chances, None, judged.scores
+    assert committee.link is not None
+    latents = average_latents(judged.means, judged.variances, committee.weights)
+    return chances, probability_spread(committee.link, *latents).cpu().numpy(), judged.scores
+
+
+@torch.no_grad()
+def log_likelihoods(committee: Any, batch: SeriesBatch, y: Tensor) -> np.ndarray:
+    """log p(y) (n,) of targets y (n,), by the same distributions as predictions are."""
+    found = committee.log_predictive(batch, y)
+    novelty = committee.novelty
+    if not isinstance(committee, AveragedMembers) and novelty is not None and novelty.labels is not None:
+        scores = _scores(committee, batch)
+        if scores is not None:
+            found = novelty.mixed(found.exp(), scores, novelty.frequencies[y.long().cpu()]).log()
+    return found.cpu().numpy()
+
+
+@torch.no_grad()
+def numbers(committee: Any, batch: SeriesBatch, *asked: tuple[Any, ...]) -> tuple[list[Any], Scores | None]:
+    """What methods of a committee predict, of one look at the series, and the scores of novelty, if any.
+
+    `asked` are names of methods with their arguments: ("mean_and_variance",) or ("quantiles", probabilities).
+    """
+    if isinstance(committee, AveragedMembers):
+        judged = committee.judged(batch)
+        found = [getattr(committee, what)(batch, *arguments, judged=judged) for what, *arguments in asked]
+        return found, judged.scores
+    shared = _shared(committee, batch)
+    found = [getattr(committee, what)(batch, *arguments, **shared) for what, *arguments in asked]
+    return found, _scores(committee, batch, **shared)
+
+
+@torch.no_grad()
+def latents_of(committee: Any, batch: SeriesBatch) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of the latents, averaged over the members, two (n, outputs)."""
+    if isinstance(committee, AveragedMembers):
+        mean, variance = committee.latents(batch)
+        spread = variance.sqrt()[:, None].expand_as(mean)
+        return mean.cpu().numpy(), np.ascontiguousarray(spread.cpu().numpy())
+    means, variances = committee.member_latents(batch)
+    weights = committee.weights.to(means)[:, None, None]
+    mean = (weights * means).sum(0)
+    variance = (weights * (variances + (means - mean).square())).sum(0)
+    return mean.cpu().numpy(), variance.sqrt().cpu().numpy()
+
+
+def _shared(committee: Any, batch: SeriesBatch) -> dict[str, Any]:
+    """What predictions and scores of a committee without closed form have in common: the latents of views. Models of
+    words make both on their own."""
+    from siggpde.committee.variational_views import VariationalViewCommittee  # noqa: PLC0415 - others need none
+
+    return {"latents": committee.member_latents(batch)} if isinstance(committee, VariationalViewCommittee) else {}
+
+
+def _scores(committee: Any, batch: SeriesBatch, latents: tuple[Tensor, Tensor] | None = None) -> Scores | None:
+    """Of committees without closed form."""
+    if committee.novelty is None or batch.facts is None:
+        return None
+    return committee.novelty.scores(spread_of(committee, batch, latents), batch.facts)
+
+
+def spread_of(committee: Any, batch: SeriesBatch, latents: tuple[Tensor, Tensor] | None = None) -> Tensor:
+    """The variance (K, n) of the members' latents, the mean over latents."""
+    return (committee.member_latents(batch) if latents is None else latents)[1].mean(2)

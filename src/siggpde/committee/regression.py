@@ -1,0 +1,230 @@
+r"""The posterior of a member in closed form: a Gaussian-process regression on Gram rows against landmarks.
+
+With the landmarks' Gram matrix :math:`K`, rows :math:`k_X = k(X, Z)` and noise :math:`\lambda`, everything a prediction
+needs is a vector of weights for every output and a root,
+
+.. math:: \mu(X) = k_X \alpha, \qquad v(X) = \sigma^2 (k(X, X) - |k_X B|^2).
+
+Where all training series are landmarks the regression is exact: :math:`\alpha = (K + \lambda)^{-1} Y` and
+:math:`B B^T = (K + \lambda)^{-1}`. Otherwise it is that of the features :math:`\phi(X) = R^T k_X`, whitened by
+:math:`R R^T = K^{-1}`: with :math:`\Phi^T \Phi = V s V^T` the weights are :math:`R V (s + \lambda)^{-1} V^T \Phi^T Y`
+and the root :math:`R V (s / (s + \lambda))^{1/2}`. The noise is the one with the best leave-one-out predictions, which
+one eigendecomposition gives for all levels (of series in groups, those of `committee.groups`); the amplitude is
+:math:`\sigma^2 = \mathrm{mean}(e_i^2 Q_{ii})` of the leave-one-out errors :math:`e_i`, whose variances at unit
+amplitude are :math:`1 / Q_{ii}`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from siggpde.committee.groups import Groups
+from siggpde.committee.targets import Targets
+from siggpde.views.base import Rows
+
+NOISES = tuple(10.0 ** (k / 2) for k in range(-10, 5))
+_TIE = 1e-4  # nats a series: of noise levels as good as each other the smaller is taken
+_RANK = 1e-9  # eigenvalues of K below this share of the largest carry no digits
+_EXPLAINED = 1e-3  # directions of which the data explain a smaller share are left out of the root of a large member
+_LEFT_OUT = 0.01  # the share of the mean variance of left-out series by which the root of a large member may miss
+_SMALL = 512  # landmarks up to which a root is kept whole and in float64
+
+
+class Level(NamedTuple):
+    """Left-out predictions at one level of the noise: mean (n, outputs), variance of the latent (n,), the log density
+    (n,) of each series' own target, less the prior of its temperature, and the variance of the noise of numbers."""
+
+    mean: Tensor
+    variance: Tensor
+    log_density: Tensor
+    noise_variance: float
+
+
+@dataclass
+class LeftOut:
+    """Predictions of series from all the others: mean (n, outputs), variance of the latent (n,), the score (nats a
+    series), and the log probability or density of each series' own target (n,); `levels` has those at every noise."""
+
+    mean: Tensor
+    variance: Tensor
+    score: float
+    log_density: Tensor
+    levels: list[Level]
+
+
+@dataclass
+class Regression:
+    """alpha (m, outputs), root B (m, r), the noise variance at unit amplitude, and the amplitude sigma².
+
+    The root of more than 512 landmarks is in float32: it is most of a model, on disk too. Where the training series are
+    the landmarks, `counts` (m,) are their weights, from which updates get the root in full; otherwise it is None.
+    """
+
+    alpha: Tensor
+    root: Tensor
+    noise: float
+    amplitude: float
+    counts: Tensor | None = None
+
+    def predict(self, rows: Rows) -> tuple[Tensor, Tensor]:
+        """Mean (n, outputs) and variance (n,) of the latents."""
+        explained = (rows.gram @ self.root.to(rows.gram)).square().sum(1)
+        return rows.gram @ self.alpha, self.amplitude * (rows.variance - explained).clamp_min(0.0)
+
+    def to(self, device: torch.device | str) -> Regression:
+        counts = None if self.counts is None else self.counts.to(device)
+        return Regression(self.alpha.to(device), self.root.to(device), self.noise, self.amplitude, counts)
+
+
+def fit_exact(rows: Rows, targets: Targets) -> tuple[Regression, LeftOut]:
+    """The regression with all n training series as landmarks; their rows (n, n), the constant included."""
+    gram, tail = rows.gram, (rows.variance - rows.gram.diagonal()).clamp_min(0.0)
+    outputs, scale = targets.signs(), None if targets.weights is None else targets.weights.sqrt()[:, None]
+    weighed = gram if scale is None else gram * scale * scale.T
+    wanted = outputs if scale is None else outputs * scale
+    share, vectors = torch.linalg.eigh(weighed)
+    share = _without_errors(share)
+    turned, squares = vectors.T @ wanted, vectors.square()
+    groups = None if targets.groups is None else Groups.of(targets.groups)
+
+    def at(noise: float) -> tuple[Tensor, Tensor, Tensor]:
+        gain = 1 / (share + noise)
+        solved = vectors @ (gain[:, None] * turned)
+        if groups is None:
+            inverse = squares @ gain
+            errors = solved / inverse[:, None]
+        else:
+            errors, variance = groups.solve(vectors * gain.sqrt(), solved)
+            inverse = 1 / variance
+        return errors if scale is None else errors / scale, inverse, solved
+
+    noise, left_out, amplitude = _best_noise(at, targets, outputs)
+    left_out.variance += amplitude * tail
+    # New series have nothing in directions of eigenvalue 0 but errors of the kernel, which 1 / noise would blow up.
+    vectors, share, turned = vectors[:, share > 0], share[share > 0], turned[share > 0]
+    solved = vectors @ (turned / (share + noise)[:, None])
+    root = vectors / (share + noise).sqrt()
+    if scale is not None:
+        solved, root = solved * scale, root * scale
+    kept = _worth_keeping(root, gram, _LEFT_OUT * float(left_out.variance.mean()) / amplitude)
+    counts = torch.ones_like(rows.variance) if targets.weights is None else targets.weights
+    return Regression(solved, _stored(root[:, kept]), noise, amplitude, counts), left_out
+
+
+def _best_noise(at, targets: Targets, outputs: Tensor) -> tuple[float, LeftOut, float]:  # pyright: ignore[reportMissingParameterType]
+    """The noise with the best leave-one-out score, its predictions and the amplitude.
+
+    `at(noise)` returns the errors (n, outputs), and 1 / variance (n,) of the left-out (weighted) targets.
+    """
+    best: tuple[float, LeftOut, float] | None = None
+    levels: list[Level] = []
+    weights = 1.0 if targets.weights is None else targets.weights
+    for noise in NOISES:
+        errors, inverse, _ = at(noise)
+        if not bool(torch.isfinite(errors).all()):
+            continue
+        amplitude = max(float((errors.square() * (inverse * weights)[:, None]).mean()), 1e-12)
+        variance = amplitude / (inverse * weights)  # of the target, in units without weights
+        mean = outputs - errors
+        log_density, prior = targets.log_density(mean, variance)
+        score = prior - float(targets.average(log_density))
+        if not math.isfinite(score):
+            continue
+        latent = (variance - amplitude * noise / weights).clamp_min(0.0)
+        levels.append(Level(mean, latent, log_density - prior, amplitude * noise))
+        if best is None or score < best[1].score - _TIE:
+            best = noise, LeftOut(mean, latent, score, log_density, levels), amplitude
+    if best is None:
+        raise ArithmeticError("no noise level gave finite leave-one-out errors; look for outliers in X and y")
+    return best
+
+
+def _without_errors(share: Tensor) -> Tensor:
+    """Eigenvalues, in order, with those set to 0 that errors of the kernel explain: the most negative one says how
+    large these are."""
+    return torch.where(share > -2 * share[0].clamp_max(0.0), share, 0.0).clamp_min(0.0)
+
+
+def _worth_keeping(root: Tensor, gram: Tensor, allowed: float) -> Tensor:
+    """The columns of the root without which the variance of a landmark rises by no more than `allowed` in the mean."""
+    if len(root) <= _SMALL:
+        return torch.arange(root.shape[1], device=root.device)
+    explained = (gram @ root).square().mean(0)
+    order = explained.argsort(descending=True)
+    missing = explained.sum() - explained[order].cumsum(0)
+    count = int((missing > allowed).sum()) + 1
+    return order[:count].sort().values
+
+
+def whitening_of(gram: Tensor) -> Tensor:
+    """R (m, r) with R R^T = K^-1 for a Gram matrix K (m, m): its eigenvectors over the roots of their eigenvalues,
+    without those of which rounding, or errors of the kernel, leave no digits."""
+    share, vectors = torch.linalg.eigh(gram)
+    kept = _without_errors(share) > _RANK * share[-1]
+    return vectors[:, kept] / share[kept].sqrt()
+
+
+def _stored(root: Tensor) -> Tensor:
+    return (root if len(root) <= _SMALL else root.float()).contiguous()
+
+
+@dataclass
+class Normal:
+    """The normal equations of a member on whitened features: Phi^T W Phi (r, r) and Phi^T W Y (r, outputs)."""
+
+    whitening: Tensor
+    precision: Tensor
+    shift: Tensor
+
+    @staticmethod
+    def of(gram: Tensor, outputs: int) -> Normal:
+        """Zero sums, for landmarks with this Gram matrix (m, m)."""
+        whitening = whitening_of(gram)
+        rank = whitening.shape[1]
+        return Normal(whitening, gram.new_zeros(rank, rank), gram.new_zeros(rank, outputs))
+
+    def add(self, rows: Rows, targets: Targets) -> None:
+        """Adds n series."""
+        features = rows.gram @ self.whitening
+        weighed = features if targets.weights is None else features * targets.weights[:, None]
+        self.precision += weighed.T @ features
+        self.shift += weighed.T @ targets.signs()
+
+    def solve(self, rows: Rows, targets: Targets) -> tuple[Regression, LeftOut]:
+        """The regression, with the noise that is best for some of the series that were added, and these left out."""
+        share, vectors = torch.linalg.eigh(self.precision)
+        share = share.clamp_min(0.0)
+        turned = vectors.T @ self.shift
+        features = rows.gram @ (self.whitening @ vectors)
+        squares, outputs = features.square(), targets.signs()
+        weights = 1.0 if targets.weights is None else targets.weights
+        tail = (rows.variance - squares.sum(1)).clamp_min(0.0)
+        groups = None if targets.groups is None else Groups.of(targets.groups)
+        scale = torch.ones_like(tail)[:, None] if targets.weights is None else targets.weights.sqrt()[:, None]
+
+        def at(noise: float) -> tuple[Tensor, Tensor, Tensor]:
+            gain = 1 / (share + noise)
+            weight = gain[:, None] * turned
+            errors = outputs - features @ weight
+            if groups is None:
+                inverse = 1 / (1 - squares @ gain * weights).clamp_min(1e-9)
+                errors = errors * inverse[:, None]
+            else:
+                errors, inverse = groups.solve(features * gain.sqrt() * scale, errors * scale, complement=True)
+                errors = errors / scale
+            # The variance of a left-out target is noise / w / (1 - h), and what no landmark explains beside it.
+            variance = noise / weights * inverse + tail
+            return errors, 1 / (variance * weights), weight
+
+        noise, left_out, amplitude = _best_noise(at, targets, outputs)
+        _, _, weight = at(noise)
+        turn = self.whitening @ vectors
+        explained = share / (share + noise)
+        kept = explained > _EXPLAINED if len(turn) > _SMALL else explained >= 0
+        root = _stored((turn * explained.sqrt())[:, kept])
+        return Regression(turn @ weight, root, noise, amplitude), left_out

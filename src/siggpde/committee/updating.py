@@ -1,0 +1,148 @@
+r"""New series for a committee of views: the posterior of every member, updated in the span of its landmarks.
+
+With :math:`R R^T = K^{-1}` of the landmarks' Gram matrix, a member is a regression on the whitened features
+:math:`\phi(X) = R^T k_X`, whose posterior covariance at unit amplitude is :math:`\Sigma = I - G G^T`, :math:`G` being
+:math:`R^{-1} B` of its root. New series with features :math:`\Phi`, targets :math:`Y` and weights w change it by
+
+.. math:: S = \Phi \Sigma \Phi^T + \lambda W^{-1}, \qquad
+          \alpha \leftarrow \alpha + R \Sigma \Phi^T S^{-1} (Y - k_X \alpha), \qquad
+          B \leftarrow [B, \; R \Sigma \Phi^T L^{-T}], \quad S = L L^T.
+
+That is the regression on the same features of all series, old and new, at the noise of before: nothing old is needed
+but the landmarks. Noise, amplitude, weights of the members, link and recalibration stay as they are.
+
+Where all training series were landmarks, which counted :math:`w`, the start is known to all digits:
+:math:`\Sigma = (I + \Phi_Z^T W \Phi_Z / \lambda)^{-1}`. Of more series than landmarks it comes from the root,
+which above 512 landmarks is in float32 and leaves out directions that explain little: then the update is approximate.
+Directions of which less than 95 % was learned are taken from the root; in the others, where :math:`I - G G^T` is
+rounding, landmarks stand for all series, as a random sample does: :math:`\Phi^T \Phi \approx c \, \Phi_Z^T \Phi_Z`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from siggpde.committee.regression import Regression, whitening_of
+from siggpde.committee.targets import Targets
+from siggpde.committee.view_committee import ViewCommittee
+from siggpde.series import SeriesBatch
+from siggpde.views.base import Rows
+
+_CHUNK = 512
+_LEARNED_SHARE = 0.95  # 1 - Sigma above which float32 does not tell what is left
+
+
+@torch.no_grad()
+def update_views(committee: ViewCommittee, batch: SeriesBatch, y: Tensor) -> None:
+    """Updates all members in place with the series of a batch and their targets (n,); after an error none has changed.
+
+    Of classes, y are labels 0..classes-1. A series counts as one of its class did in the fit.
+    """
+    classes = None if committee.link is None else len(committee.link.offset)
+    weights = None if committee.class_weights is None else committee.class_weights[y.long()]
+    targets = Targets(y, classes, weights)
+    spans = committee.spans or whitenings(committee)
+    posteriors = [
+        Posterior(member.regression, whitening) for member, whitening in zip(committee.members, spans, strict=True)
+    ]
+    done = 0
+    for chunk in batch.split(_CHUNK):
+        rows = committee.rows(chunk)
+        own = targets[done : done + len(chunk)]
+        for member, posterior in zip(committee.members, posteriors, strict=True):
+            posterior.add(member.mixed(rows), own)
+        done += len(chunk)
+    members = [
+        member.with_regression(posterior.regression())
+        for member, posterior in zip(committee.members, posteriors, strict=True)
+    ]
+    committee.spans = spans
+    committee.members = members
+    if committee.left_out is not None:
+        committee.left_out = replace(committee.left_out, exact=False)
+
+
+def whitenings(committee: ViewCommittee) -> list[Tensor]:
+    """R (m, r) with R R^T = K^-1 of the landmarks, the constant included, for every member."""
+    rows: dict[str, Rows] = {}
+    for block in committee.blocks:
+        rows |= block.landmark_rows()
+    return [whitening_of(member.mixed(rows).gram) for member in committee.members]
+
+
+class Posterior:
+    """The posterior of a regression in whitened features; `whitening` is R (m, r).
+
+    `mean` is alpha (m, outputs), `covariance` Sigma (r, r).
+    """
+
+    def __init__(self, before: Regression, whitening: Tensor) -> None:
+        self.before, self.whitening = before, whitening
+        self.mean = before.alpha.clone()
+        self.covariance = starting_covariance(before, whitening)
+        self.roots = [before.root]
+        if before.counts is not None or before.root.dtype != whitening.dtype:
+            share, vectors = torch.linalg.eigh(self.covariance)
+            self.roots = [whitening @ (vectors * (1 - share).clamp_min(0.0).sqrt())]
+
+    def add(self, rows: Rows, targets: Targets) -> None:
+        """Adds n series: their rows against the landmarks and their targets."""
+        features = rows.gram @ self.whitening
+        noise = torch.full_like(rows.variance, self.before.noise)
+        if targets.weights is not None:
+            noise = noise / targets.weights
+        seen = self.covariance @ features.T
+        spread = features @ seen
+        factor, info = torch.linalg.cholesky_ex(spread + torch.diag(noise))
+        if int(info) or not bool(torch.isfinite(factor).all()):
+            raise ArithmeticError(
+                "the members could not be updated with the new series: they are too unlike those before for a step to "
+                "be found; fit a model to all the series"
+            )
+        gain = torch.linalg.solve_triangular(factor, seen.T, upper=False).T  # (r, n)
+        errors = targets.signs() - rows.gram @ self.mean
+        step = gain @ torch.linalg.solve_triangular(factor, errors, upper=False)
+        self.mean = self.mean + self.whitening @ step
+        self.covariance = self.covariance - gain @ gain.T
+        self.roots.append(self.whitening @ gain)
+        if sum(root.shape[1] for root in self.roots) > len(self.whitening) + _CHUNK:
+            self.roots = [_narrowed(torch.cat(self.roots, dim=1))]
+
+    def regression(self) -> Regression:
+        """The regression with all series added; its root is at most as wide as there are landmarks."""
+        root = _narrowed(torch.cat(self.roots, dim=1))
+        if not bool(torch.isfinite(self.mean).all()):
+            raise ArithmeticError("the update with the new series is not finite; look for outliers in X and y")
+        return Regression(self.mean, root, self.before.noise, self.before.amplitude)
+
+
+def _narrowed(root: Tensor) -> Tensor:
+    """A root (m, at most m) of the same B B^T: the triangle of the QR decomposition of B^T."""
+    if root.shape[1] <= root.shape[0]:
+        return root
+    return torch.linalg.qr(root.T, mode="r").R.T.contiguous()
+
+
+def starting_covariance(regression: Regression, whitening: Tensor) -> Tensor:
+    """Sigma (r, r) of a regression, positive semidefinite but for rounding; `whitening` is R (m, r)."""
+    eye = torch.eye(whitening.shape[1], dtype=whitening.dtype, device=whitening.device)
+    shares = 1 / whitening.square().sum(0)  # the eigenvalues s of K, whose eigenvectors are R s^(1/2)
+    landmarks = whitening * shares
+    if regression.counts is not None:
+        learned, vectors = torch.linalg.eigh(landmarks.T @ (regression.counts[:, None] * landmarks))
+        return (vectors * (regression.noise / (regression.noise + learned.clamp_min(0.0)))) @ vectors.T
+    coordinates = landmarks.T @ regression.root.to(whitening)
+    covariance = eye - coordinates @ coordinates.T
+    if regression.root.dtype == whitening.dtype:
+        return covariance
+    # (1 - Sigma_jj) / Sigma_jj = c s_j / noise, were Phi^T Phi = c diag(s).
+    known = (1 - covariance.diagonal()).clamp(1 - _LEARNED_SHARE, _LEARNED_SHARE)
+    factor = (known / (1 - known) * regression.noise / shares).median()
+    sampled = regression.noise / (regression.noise + factor * shares)
+    left, vectors = torch.linalg.eigh(covariance)
+    resolved, others = vectors[:, left > 1 - _LEARNED_SHARE], vectors[:, left <= 1 - _LEARNED_SHARE]
+    own = left[left > 1 - _LEARNED_SHARE].clamp_max(1.0)
+    return (resolved * own) @ resolved.T + others @ (others.T @ (sampled[:, None] * others)) @ others.T

@@ -1,0 +1,109 @@
+"""One pass over more series than landmarks: the same sums with any number of threads, and nearly so of ranks."""
+
+import threading
+from pathlib import Path
+
+import pytest
+import torch
+
+from helpers import rank_jobs
+from helpers.small_view_committees import Extremes, small_views
+from helpers.view_data import standardised, walks
+from siggpde.committee.all_series import AllSeries
+from siggpde.committee.fit_checkpoint import FitCheckpoint
+from siggpde.committee.in_order import in_order
+from siggpde.committee.recipes import Recipe
+from siggpde.committee.targets import Targets
+from siggpde.distributed.ranks import ALONE
+from siggpde.distributed.shard import Shard
+from siggpde.numerics.threads import limited
+from siggpde.progress import Progress
+from siggpde.series import SeriesBatch
+from siggpde.views import TransformerView
+from siggpde.views.standard import Standard
+
+
+@pytest.fixture(autouse=True)
+def as_many_threads_as_before():
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+def test_threads_change_no_bit():
+    batch = standardised(SeriesBatch(walks(2300, 20, 1)))
+    targets = Targets((batch.values[:, -1, 0] > batch.values[:, 0, 0]).long(), 2)
+    blocks, rows = [], {}
+    for view in small_views()[:-1]:
+        block, own = view.fit(batch[:50])
+        blocks, rows = [*blocks, block], rows | own
+    recipes = [Recipe("sum", (("x1", 2.0), ("L", 1.0), ("P", 1.0))), Recipe("square", (("base", 1.0), ("R1", 1.0)), 2)]
+    fits = []
+    for threads in (1, 2):
+        seen = AllSeries(batch, targets, Standard.fit(batch), blocks, rows, Shard(ALONE, 2300), threads)
+        fits.append(seen.fit(recipes, torch.arange(60, 200), FitCheckpoint(None), Progress(False))[0])
+    for (one, one_left_out), (two, two_left_out) in zip(*fits, strict=True):
+        assert torch.equal(one.alpha, two.alpha) and torch.equal(one.root, two.root)
+        assert torch.equal(one_left_out.mean, two_left_out.mean)
+
+
+def test_transformers_of_users_are_called_by_one_thread():
+    callers: set[int] = set()
+
+    class Watched(Extremes):
+        def transform(self, X):
+            callers.add(threading.get_ident())
+            return super().transform(X)
+
+    torch.set_num_threads(2)
+    rank_jobs.many_series(ALONE, kinds=("linear",), own=(TransformerView("extremes", Watched()),))
+    assert callers == {threading.get_ident()}
+
+
+def test_two_ranks_find_what_one_does(tmp_path: Path):
+    wanted = rank_jobs.many_series(ALONE)
+    found = rank_jobs.run(2, "many_series", tmp_path)
+    for facts in found:
+        assert isinstance(facts, dict), facts
+        assert facts["members"] == wanted["members"] and facts["landmarks"] == 60
+        torch.testing.assert_close(facts["probabilities"], wanted["probabilities"], rtol=0, atol=1e-6)
+    assert torch.equal(found[0]["probabilities"], found[1]["probabilities"])
+
+
+@pytest.mark.slow
+def test_two_ranks_find_what_one_does_with_the_defaults(tmp_path: Path):
+    """More series than there can be landmarks, all views."""
+    wanted = rank_jobs.default_classifier(ALONE)
+    for facts in rank_jobs.run(2, "default_classifier", tmp_path, seconds=1200.0):
+        assert isinstance(facts, dict), facts
+        assert facts["members"] == wanted["members"]
+        torch.testing.assert_close(facts["probabilities"], wanted["probabilities"], rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_results_are_in_order_and_an_error_ends_the_work(threads: int):
+    assert list(in_order(str, range(20), threads)) == list(map(str, range(20)))
+    asked: list[int] = []
+
+    def failing(number: int) -> int:
+        asked.append(number)
+        if number == 3:
+            raise ArithmeticError("three")
+        return number
+
+    found = []
+    with pytest.raises(ArithmeticError, match="three"):
+        found.extend(in_order(failing, range(1000), threads))
+    assert max(asked) <= 3 + threads
+
+
+def test_chunks_have_the_threads_of_the_core_where_torch_has_one():
+    def name(_: int) -> str:
+        return threading.current_thread().name
+
+    with limited(2, rows=10):
+        assert torch.get_num_threads() == 1
+        assert all(each.startswith("chunk") for each in in_order(name, range(4)))
+        assert torch.get_num_threads() == 1
+    with limited(1, rows=10):
+        assert set(in_order(name, range(4))) == {threading.current_thread().name}

@@ -1,0 +1,108 @@
+"""What very many series can afford: pure functions of sizes, losses and a model of costs."""
+
+import logging
+
+import pytest
+import torch
+
+from helpers.small_view_committees import small_views
+from helpers.view_data import standardised, walks
+from siggpde.committee.budget import BUDGET, LARGE, affordable, landmarks_for
+from siggpde.committee.recipes import Recipe
+from siggpde.committee.row_costs import landmarks_within, member_seconds, row_seconds
+from siggpde.series import SeriesBatch
+
+N, M = 10**6, 100
+OWN = N * member_seconds(M)  # seconds of the regression of a member
+SECONDS = {"cheap": 1e-5, "usual": 2e-4, "dear": 6e-4, "much too dear": 5e-3}
+RECIPES = [Recipe(name, ((name, 1.0),)) for name in SECONDS]
+ALL = [*RECIPES, Recipe("cheap and dear", (("cheap", 1.0), ("dear", 1.0)))]
+
+
+def chosen(weights: list[float], scores: list[float] | None = None, total: int = N, limit: float | None = None):
+    scores = scores or [1.0, 0.8, 0.7, 0.6, 0.65]
+    found = affordable(ALL, scores, torch.tensor(weights, dtype=torch.float64), SECONDS, total, limit, M)
+    assert float(found.sum()) == pytest.approx(1.0)
+    return {ALL[index].name: float(found[index]) for index in found.nonzero()[:, 0].tolist()}
+
+
+def test_up_to_twenty_thousand_series_everything_is_affordable(caplog: pytest.LogCaptureFixture):
+    weights = [0.0, 0.0, 0.0, 0.7, 0.3]
+    assert chosen(weights, total=LARGE, limit=1e-9) == {"much too dear": 0.7, "cheap and dear": pytest.approx(0.3)}
+    assert not caplog.records
+
+
+def test_what_fits_is_kept_as_it_is(caplog: pytest.LogCaptureFixture):
+    with caplog.at_level(logging.INFO):
+        assert chosen([0.25, 0.75, 0.0, 0.0, 0.0]) == {"cheap": 0.25, "usual": 0.75}
+    assert "of 1000000 series take about 212 s of one core, of 750" in caplog.text
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+def test_what_does_not_fit_is_left_out_and_the_log_says_so(caplog: pytest.LogCaptureFixture):
+    assert chosen([0.1, 0.3, 0.0, 0.6, 0.0]) == {"cheap": pytest.approx(0.25), "usual": pytest.approx(0.75)}
+    (record,) = caplog.records
+    said = record.getMessage()
+    assert record.levelno == logging.WARNING
+    assert "of 1000000 series" in said and "the budget of 750 s" in said
+    assert "much too dear (loss 0.6000, 5001 s) left out for" in said
+    assert "cheap (loss 1.0000, 11 s), usual (loss 0.8000, 201 s), about 212 s" in said
+
+
+def test_a_kernel_that_is_there_already_costs_nothing_more():
+    """`cheap` and `dear` are within the budget together; their sum has no kernel more."""
+    assert 1e-5 * N + 6e-4 * N + 3 * OWN < BUDGET < 2 * 6e-4 * N
+    assert set(chosen([0.2, 0.0, 0.5, 0.0, 0.3])) == {"cheap", "dear", "cheap and dear"}
+
+
+def test_members_are_taken_by_weight_for_a_second_unless_one_alone_weighs_more():
+    """`usual` and `dear` are too dear together. By the second `usual` is better, but `dear` weighs more than that."""
+    assert set(chosen([0.0, 0.4, 0.6, 0.0, 0.0])) == {"dear"}
+    assert set(chosen([0.0, 0.6, 0.4, 0.0, 0.0])) == {"usual"}
+    assert set(chosen([0.3, 0.35, 0.35, 0.0, 0.0])) == {"cheap", "usual"}
+
+
+def test_where_nothing_that_has_a_weight_fits_the_best_of_what_does_is_taken():
+    assert chosen([0.0, 0.0, 0.0, 1.0, 0.0]) == {"cheap and dear": 1.0}
+    assert chosen([0.0, 0.0, 0.0, 1.0, 0.0], [1.0, 0.5, 0.7, 0.3, 0.65]) == {"usual": 1.0}
+
+
+def test_where_nothing_fits_the_cheapest_is_taken():
+    assert chosen([0.0, 0.2, 0.2, 0.6, 0.0], total=10**9) == {"cheap": 1.0}
+
+
+def test_a_time_limit_takes_the_place_of_the_budget():
+    weights = [0.1, 0.3, 0.6, 0.0, 0.0]
+    assert set(chosen(weights, limit=100.0)) == {"cheap"}
+    assert set(chosen(weights, limit=10 * BUDGET)) == {"cheap", "usual", "dear"}
+
+
+@pytest.mark.parametrize("total", [LARGE + 1, 10**5, 10**6, 10**8])
+@pytest.mark.parametrize(("points", "channels"), [(46, 1), (300, 3), (5, 30)])
+def test_landmarks_become_fewer_with_series_windows_and_seconds(total: int, points: int, channels: int):
+    found = landmarks_for(total, 1500, points, channels)
+    assert 300 <= found <= 1500
+    assert landmarks_for(10 * total, 1500, points, channels) <= found
+    assert landmarks_for(total, 1500, 2 * points, channels) <= found
+    assert landmarks_for(total, 1500, points, channels, limit=10.0) <= found
+    assert landmarks_for(total, 200, points, channels) == 200
+    if 300 < found < 1500:
+        within = landmarks_within(0.9 * BUDGET / total, points, channels)
+        assert found == within
+
+
+def test_few_series_are_all_landmarks():
+    assert landmarks_for(77, 1500) == 77 and landmarks_for(LARGE, 1500) == 1500
+
+
+def test_costs_are_a_function_of_the_series_and_those_of_the_users_views_are_measured():
+    batch = standardised(SeriesBatch(walks(24, 30, 2)))
+    once, again = ([view.fit(batch)[0] for view in small_views()] for _ in range(2))
+    found = row_seconds(once, batch, {"extremes": 3.0})
+    assert found == row_seconds(again, batch, {"extremes": 3.0, "P": 9.0})
+    assert found["extremes"] == 3.0
+    assert found.keys() == {name for block in once for name in block.centring}
+    assert all(seconds > 0 for seconds in found.values())
+    half = batch[:12]
+    cheaper = row_seconds([view.fit(half)[0] for view in small_views()], half, {"extremes": 3.0})
+    assert all(cheaper[name] < found[name] for name in found if name != "extremes")

@@ -1,0 +1,173 @@
+"""Prediction sets: scores and ranks against the formulas done slowly, coverage, groups, classes of few series."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+
+from helpers.left_out_refits import means_without
+from helpers.view_data import generator
+from siggpde.committee.conformal import prediction_sets
+from siggpde.committee.conformal_scores import adaptive_scores, new_shares, scored_folds, training_shares
+from siggpde.committee.fitting import ViewSettings, fit_view_committee
+from siggpde.committee.link import fit_link
+from siggpde.committee.nesting import fold_numbers
+from siggpde.committee.targets import Targets
+from siggpde.committee.view_committee import ViewCommittee
+from siggpde.committee.weight_space import WeightCommittee
+from siggpde.distributed.ranks import ALONE
+from siggpde.distributed.shard import Shard
+from siggpde.series import SeriesBatch
+
+LINEAR = ViewSettings(kinds=("linear",))
+
+
+def noisy(n: int, classes: int, seed: int, points: int = 3) -> tuple[SeriesBatch, Tensor]:
+    """Series whose classes overlap: every class has its own end, and walks their own way there."""
+    random = generator(seed)
+    y = torch.randint(classes, (n,), generator=random)
+    values = torch.randn(n, points, 1, generator=random, dtype=torch.float64)
+    return SeriesBatch(values + 1.2 * y[:, None, None] * torch.linspace(0, 1, points)[:, None]), y
+
+
+def fitted(batch: SeriesBatch, targets: Targets, settings: ViewSettings = LINEAR) -> ViewCommittee | WeightCommittee:
+    return fit_view_committee(batch, targets, settings, Shard(ALONE, len(batch)))
+
+
+def slow_sets(
+    committee: ViewCommittee, new: SeriesBatch, level: float, by_class: bool, randomised: bool
+) -> list[list[bool]]:
+    """By refits and counting; links are fitted to the folds that a series is not in."""
+    record = committee.left_out
+    classes = record.mean.shape[1]
+    folds = fold_numbers(Targets(record.y, classes, None, record.groups)).tolist()
+    links = {}
+    for fold in set(folds):
+        others = torch.tensor([i for i, own in enumerate(folds) if own != fold])
+        rest = Targets(record.y, classes, None, record.groups)[others]
+        links[fold] = fit_link(record.mean[others], record.variance[others], rest)
+    means, variance = means_without(committee, new), committee.latents(new).variance
+    own_u, new_u = training_shares(len(record.y), randomised).tolist(), new_shares(new, randomised).tolist()
+
+    def score(p: list[float], c: int, u: float) -> float:
+        return sum(value for value in p if value > p[c]) + u * p[c]
+
+    groups = list(range(len(record.y))) if record.groups is None else record.groups.tolist()
+    y = record.y.tolist()
+    sets = []
+    for x in range(len(new)):
+        row = []
+        for c in range(classes):
+            counted = {g: [] for g in groups}
+            for i, g in enumerate(groups):
+                if by_class and y[i] != c:
+                    continue
+                link = links[folds[i]]
+                left_out = link.probabilities(record.mean[i : i + 1], record.variance[i : i + 1])[0].tolist()
+                p = link.probabilities(means[x, i][None], variance[x : x + 1])[0].tolist()
+                counted[g].append(score(left_out, y[i], own_u[i]) >= score(p, c, new_u[x]))
+            each = [sum(found) / len(found) for found in counted.values() if found]
+            row.append((1 + sum(each)) / (1 + len(each)) > 1 - level + 1e-9)
+        if not randomised:
+            row[int(committee.probabilities(new[x : x + 1])[0].argmax())] = True
+        sets.append(row)
+    return sets
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize("by_class", [False, True])
+@pytest.mark.parametrize("allow_empty", [False, True])
+def test_sets_are_those_of_refits(grouped: bool, by_class: bool, allow_empty: bool):
+    batch, y = noisy(24, 3, 1, points=6)
+    groups = torch.randperm(24, generator=generator(2)) // 2 if grouped else None
+    committee = fitted(batch, Targets(y, 3, None, groups), ViewSettings(kinds=("linear", "path"), words=30))
+    assert isinstance(committee, ViewCommittee)
+    new, _ = noisy(5, 3, 3, points=6)
+    for level in (0.5, 0.8):
+        found = prediction_sets(committee, new, level, by_class=by_class, allow_empty=allow_empty)
+        assert found.tolist() == slow_sets(committee, new, level, by_class, allow_empty)
+
+
+def test_scores_are_the_probability_of_what_is_more_probable():
+    p = torch.tensor([[0.5, 0.2, 0.3], [0.4, 0.4, 0.2]], dtype=torch.float64)
+    expected = torch.tensor([[0.0, 0.8, 0.5], [0.0, 0.0, 0.8]]).double()
+    torch.testing.assert_close(adaptive_scores(p, torch.zeros(2).double()), expected)
+    torch.testing.assert_close(
+        adaptive_scores(p, torch.tensor([0.5, 1.0]).double()), expected + p * torch.tensor([[0.5], [1.0]])
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("grouped", [False, True])
+def test_coverage_is_as_stated(grouped: bool):
+    """200 resamples of 30 series, or of 30 groups: coverage is 90 % within the error of 200 draws, or more."""
+    covered, covered_random, total = 0.0, 0.0, 0.0
+    for seed in range(200):
+        batch, y = noisy(30, 2, 10 * seed)
+        groups = None
+        if grouped:  # every series twice: 60 series that are worth 30
+            batch, y = SeriesBatch(batch.values.repeat(2, 1, 1)), y.repeat(2)
+            groups = torch.arange(30).repeat(2)
+        if len(y.unique()) < 2:
+            continue
+        committee = fitted(batch, Targets(y, 2, None, groups))
+        new, truth = noisy(20, 2, 10 * seed + 1)
+        plain, random = (prediction_sets(committee, new, 0.9, allow_empty=empty) for empty in (False, True))
+        covered += float(plain.gather(1, truth[:, None]).double().mean())
+        covered_random += float(random.gather(1, truth[:, None]).double().mean())
+        total += 1
+    # Of 30 series to compare with, coverage varies by sqrt(0.9 0.1 (1 / 30 + 1 / 20)) from resample to resample.
+    error = math.sqrt(0.09 * (1 / 30 + 1 / 20) / total)
+    assert covered / total > 0.9 - 3 * error
+    # Links of different folds disagree, those fitted to every series twice most of all: then coverage is above 90 %.
+    most = 0.95 if grouped else 28 / 31 + 3 * error
+    assert 0.9 - 3 * error < covered_random / total < most, covered_random / total
+
+
+def test_sets_grow_with_the_level():
+    batch, y = noisy(60, 3, 5)
+    committee, (new, _) = fitted(batch, Targets(y, 3)), noisy(40, 3, 6)
+    for settings in ({}, {"by_class": True}, {"allow_empty": True}):
+        smaller, larger = (prediction_sets(committee, new, level, **settings) for level in (0.7, 0.95))
+        assert bool((larger | ~smaller).all()) and int(larger.sum()) > int(smaller.sum())
+
+
+def test_a_class_of_few_series_is_never_excluded_by_class():
+    """Of fewer than 1 / alpha - 1 = 9 series of a class none is a reason to leave it out."""
+    batch, y = noisy(100, 2, 7)
+    for few, excluded in ((8, False), (9, True)):
+        rows = torch.cat([(y == 0).nonzero()[:, 0][:40], (y == 1).nonzero()[:, 0][:few]])
+        committee = fitted(batch[rows], Targets(y[rows], 2))
+        far = SeriesBatch(batch.values[:5] - 10.0)  # as unlike class 1 as can be
+        sets = prediction_sets(committee, far, 0.9, by_class=True)
+        assert bool(sets[:, 0].all()) and bool(sets[:, 1].all()) is not excluded
+
+
+@pytest.mark.parametrize("changed", [{"max_landmarks": 40}, {"keep_series": False}])
+def test_without_the_closed_form_new_series_are_compared_as_they_are(changed: dict):
+    batch, y = noisy(90, 2, 8)
+    committee = fitted(batch, Targets(y, 2), replace(LINEAR, **changed))
+    new, truth = noisy(300, 2, 9)
+    record, nothing = committee.left_out, torch.zeros(1)
+    counted = torch.zeros(300, 2)
+    for fold in scored_folds(committee, record, False):
+        own = fold.link.probabilities(record.mean[fold.rows], record.variance[fold.rows])
+        own = adaptive_scores(own, nothing).gather(1, record.y[fold.rows][:, None])
+        counted += (own[:, None] >= adaptive_scores(fold.link.probabilities(*committee.latents(new)), nothing)).sum(0)
+    p = committee.probabilities(new)
+    found = prediction_sets(committee, new, 0.9)
+    assert torch.equal(found, ((1 + counted) / (1 + len(record.y)) > 0.1) | (p == p.amax(1, keepdim=True)))
+    assert float(found.gather(1, truth[:, None]).double().mean()) > 0.85
+
+
+def test_a_series_has_the_same_set_in_every_batch():
+    batch, y = noisy(60, 3, 5)
+    committee, (new, _) = fitted(batch, Targets(y, 3)), noisy(40, 3, 6)
+    whole = prediction_sets(committee, new, 0.8, allow_empty=True)
+    order = torch.randperm(40, generator=generator(1))
+    assert torch.equal(prediction_sets(committee, new[order], 0.8, allow_empty=True), whole[order])
+    padded = SeriesBatch(torch.nn.functional.pad(new.values, (0, 0, 0, 2), value=7.0), torch.full((40,), 3))
+    assert torch.equal(prediction_sets(committee, padded, 0.8, allow_empty=True), whole)
+    assert len(new_shares(new, True).unique()) == 40

@@ -1,0 +1,190 @@
+"""Scores and p-values of novelty, against regressions that are made anew, and caution far from the training series."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from helpers.random_paths import few
+from helpers.view_data import generator, random_rows, walks
+from siggpde.committee.averaging import Judged
+from siggpde.committee.fact_scores import FactScores
+from siggpde.committee.fitting import ViewSettings, fit_view_committee
+from siggpde.committee.joining import _joined, joined_variances
+from siggpde.committee.left_out_record import LeftOutRecord
+from siggpde.committee.novelty import Novelty
+from siggpde.committee.regression import fit_exact
+from siggpde.committee.targets import Targets
+from siggpde.committee.view_committee import ViewCommittee
+from siggpde.distributed.ranks import ALONE
+from siggpde.distributed.shard import Shard
+from siggpde.series import Preparation
+from siggpde.views.base import Rows
+
+
+def committee_of(n: int = 40, groups: torch.Tensor | None = None) -> tuple[ViewCommittee, Preparation]:
+    y = torch.arange(n) % 2
+    X = walks(n, 25, 2, 0).transpose(1, 2).numpy()
+    X[y == 1, 0] += np.linspace(0, 9, 25)
+    preparation = Preparation()
+    batch = preparation.fit_transform(X)
+    targets = Targets(y, 2, groups=groups)
+    committee = fit_view_committee(batch, targets, ViewSettings(kinds=("path", "windows")), Shard(ALONE, n))
+    assert isinstance(committee, ViewCommittee)
+    return committee, preparation
+
+
+COMMITTEE, PREPARATION = committee_of()
+
+
+def new_series(n: int = 6, seed: int = 1) -> np.ndarray:
+    return walks(n, 25, 2, seed).transpose(1, 2).numpy()
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_joined_variances_are_those_of_a_regression_on_one_series_more(weighted: bool):
+    n = 20
+    everything, _ = random_rows(n + 1, 40, 0)
+    weights = torch.rand(n, generator=generator(1)).double() + 0.5 if weighted else None
+    targets = Targets(torch.arange(n) % 2, 2, None if weights is None else weights / weights.mean())
+    fitted, left_out = fit_exact(Rows(everything.gram[:n, :n], everything.variance[:n]), targets)
+    record = LeftOutRecord(targets.y, left_out.mean, left_out.variance, left_out.variance[None], None, True)
+    found = _joined(fitted, Rows(everything.gram[n:, :n], everything.variance[n:]), record, 0)[0]
+    counts = torch.ones(n).double() if targets.weights is None else targets.weights
+    noise = fitted.noise * torch.cat([1 / counts, torch.ones(1).double()])
+    inverse = torch.linalg.inv(everything.gram + torch.diag(noise))
+    expected = fitted.amplitude * (1 / inverse.diagonal()[:n] - noise[:n] + fitted.noise)
+    torch.testing.assert_close(found, expected, rtol=1e-7, atol=1e-10)
+
+
+def test_p_values_count_left_out_series_with_the_new_one_joined():
+    batch = PREPARATION(new_series())
+    scores = COMMITTEE.judged(batch).scores
+    assert scores is not None and COMMITTEE.novelty is not None
+    joined = joined_variances(COMMITTEE, batch)
+    found = COMMITTEE.novelty.p_values(scores.score, joined)
+    for row in range(len(batch)):
+        kernel = COMMITTEE.novelty.kernel_score(joined[:, row].log())
+        own = torch.maximum(kernel, COMMITTEE.novelty.left_out_facts)
+        assert float(found[row]) == pytest.approx((1 + int((own >= scores.score[row]).sum())) / 41)
+    assert bool((joined <= COMMITTEE.target_variances(COMMITTEE.left_out.variances)[:, None] * (1 + 1e-9)).all())
+
+
+def test_p_values_count_scores_that_are_at_least_as_large():
+    novelty = COMMITTEE.novelty
+    assert novelty is not None
+    own = novelty.left_out_scores
+    score = torch.cat([own, own + 1e-6, torch.tensor([-1e9, 1e9])])
+    slow = torch.tensor([(1 + int((own >= each).sum())) / (len(own) + 1) for each in score]).double()
+    torch.testing.assert_close(novelty.p_values(score), slow)
+    slow = [(1 + int((own[novelty.labels == 1] >= each).sum())) / 21 for each in score]
+    torch.testing.assert_close(novelty.p_values(score, by_class=True)[:, 1], torch.tensor(slow).double())
+
+
+def test_p_values_of_exchangeable_scores_are_uniform():
+    """Of scores that are all drawn alike, p <= a with a probability of a, but for steps of 1 / (n + 1)."""
+    random = generator(0)
+    rates = []
+    for _ in range(300):
+        variances = torch.rand(2, 60, generator=random).double() + 0.5
+        facts = torch.randn(60, 6, generator=random).double().exp()
+        novelty = Novelty.fit(variances[:, :50], torch.tensor([0.6, 0.4]).double(), facts[:50])
+        score = novelty.scores(variances[:, 50:], facts[50:]).score
+        rates.append((novelty.p_values(score) <= 0.1).double().mean())
+    assert float(torch.stack(rates).mean()) == pytest.approx(0.1, abs=0.02)
+
+
+def test_far_series_get_the_class_frequencies_and_near_ones_keep_their_probabilities():
+    X = new_series(30, seed=2)
+    near, far = PREPARATION(X), PREPARATION(100 * X + 1000)
+    chances = COMMITTEE.probabilities(far)
+    assert COMMITTEE.link is not None and COMMITTEE.novelty is not None
+    torch.testing.assert_close(chances, COMMITTEE.link.frequencies.expand_as(chances), atol=1e-6, rtol=0)
+    assert bool(COMMITTEE.novelty.alarms(COMMITTEE.judged(far).scores.score).all())
+    judged = COMMITTEE.judged(near)
+    inside = judged.scores.score <= COMMITTEE.novelty.limit
+    plain = COMMITTEE.probabilities(near, Judged(judged.means, judged.variances, None))
+    assert int(inside.sum()) > 20
+    torch.testing.assert_close(COMMITTEE.probabilities(near)[inside], plain[inside], rtol=0, atol=0)
+    assert not bool(COMMITTEE.novelty.alarms(judged.scores.score).any())
+
+
+def test_trust_falls_beyond_the_limit_and_nowhere_else():
+    novelty = COMMITTEE.novelty
+    assert novelty is not None
+    score = torch.linspace(-1, 5 * novelty.limit, 50).double()
+    trust = novelty.trust(score)
+    assert bool((trust[score <= novelty.limit] == 1).all())
+    assert bool((trust[score > novelty.limit].diff() < 0).all()) and float(trust[-1]) < 1e-3
+
+
+def test_a_broken_training_series_does_not_hide_others():
+    variances = torch.rand(1, 50, generator=generator(0)).double() + 1
+    facts = torch.randn(50, 6, generator=generator(1)).double().exp()
+    facts[0, 0] = 1e9
+    novelty = Novelty.fit(variances, torch.ones(1).double(), facts)
+    score = novelty.scores(variances[:, :1], facts[1:2] + torch.tensor([1e11, 0, 0, 0, 0, 0]))
+    assert bool(novelty.alarms(score.score)) and int(score.fact) == 0
+
+
+def test_by_class_is_nan_for_small_classes():
+    novelty = Novelty.fit(
+        torch.rand(1, 45, generator=generator(0)).double() + 1,
+        torch.ones(1).double(),
+        torch.randn(45, 6, generator=generator(1)).double().exp(),
+        torch.tensor([0] * 20 + [1] * 19 + [2] * 6),
+    )
+    p = novelty.p_values(torch.tensor([0.0, 1e6]).double(), by_class=True)
+    assert p.shape == (2, 3) and bool(p[:, 1:].isnan().all())
+    assert float(p[1, 0]) == pytest.approx(1 / 21)
+
+
+def test_groups_are_scored_without_their_own_series():
+    """Pairs of equal series: among all, each has a twin at distance 0; without its group it has not."""
+    facts = torch.randn(30, 6, generator=generator(0)).double().exp().repeat_interleave(2, 0)
+    single, _ = FactScores.fit(facts)
+    grouped, _ = FactScores.fit(facts, torch.arange(60) // 2)
+    assert grouped.middle > 1.2 * single.middle
+
+
+@few
+@given(st.integers(2, 40), st.integers(1, 3), st.integers(0, 99))
+def test_scores_are_finite_whatever_the_facts(n: int, channels: int, seed: int):
+    random = generator(seed)
+    facts = torch.randn(n, 3 * channels + 3, generator=random).double().abs()
+    facts[torch.rand(facts.shape, generator=random) < 0.2] = torch.nan
+    facts[:, 0] = 5.0  # a level that never changes
+    scores, own = FactScores.fit(facts)
+    again, fact = scores(facts)
+    assert bool(torch.isfinite(own).all() & torch.isfinite(again).all()) and bool((fact < facts.shape[1]).all())
+
+
+def test_ninety_nine_points_where_all_had_a_hundred_is_no_news():
+    random = generator(0)
+    facts = torch.stack([torch.randn(50, generator=random), torch.rand(50, generator=random) + 1,
+                         torch.rand(50, generator=random) + 1, torch.full((50,), 100.0),
+                         torch.full((50,), torch.nan), torch.zeros(50)], dim=1).double()  # fmt: skip
+    scores, _ = FactScores.fit(facts)
+    shorter, much_shorter = facts[:1].clone(), facts[:1].clone()
+    shorter[0, 3], much_shorter[0, 3] = 99, 10
+    assert float(scores(shorter)[0]) < 0.5
+    score, fact = scores(much_shorter)
+    assert float(score) > 10 and int(fact) == 3
+
+
+def test_state_and_back():
+    novelty = COMMITTEE.novelty
+    assert novelty is not None
+    again = Novelty.from_state(novelty.state())
+    facts = PREPARATION(new_series()).facts
+    variances = torch.rand(len(COMMITTEE.members), 6, generator=generator(0)).double()
+    for one, other in zip(novelty.scores(variances, facts), again.scores(variances, facts), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_without_facts_there_is_no_caution():
+    batch = replace(PREPARATION(100 * new_series()), facts=None)
+    assert COMMITTEE.judged(batch).scores is None

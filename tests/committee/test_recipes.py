@@ -1,0 +1,116 @@
+"""Recipes of members: names, weights, powers."""
+
+import pytest
+import torch
+
+from helpers.view_data import random_rows
+from siggpde.committee.recipes import CONSTANT, Recipe, kernels_of, recipes
+from siggpde.views.base import Rows
+
+WINDOWS = [lift + end for lift in ("x", "dx", "cum", "zn") for end in "13"]
+ALL = {
+    "linear": ["L"],
+    "path": ["base", "free"],
+    "kernel": ["P", "P base"],
+    "lifted": ["R0.5", "R1"],
+    "windows": WINDOWS,
+    "spectrum": ["spectrum1", "spectrum3"],
+}
+
+
+def by_name(kinds: dict[str, list[str]]) -> dict[str, Recipe]:
+    found = recipes(kinds)
+    assert len({recipe.name for recipe in found}) == len(found)
+    return {recipe.name: recipe for recipe in found}
+
+
+def test_all_recipes():
+    found = by_name(ALL)
+    plain = "L G LG X XC XZ W GX GW LGW 1 3 S SX SW SGW SLGW P R LP LR PR PW RW PGW RGW PRGW PRGWS"
+    assert [*found] == [*plain.split(), "X²", "W²", "GW²", "LG²", "S²", "SW²"]
+    assert all(recipe.power == (2 if name.endswith("²") else 1) for name, recipe in found.items())
+    assert kernels_of(found.values()) == {name for names in ALL.values() for name in names}
+
+
+@pytest.mark.parametrize(
+    ("name", "shares"),
+    [
+        ("G", {"base": 0.5, "free": 0.5}),
+        ("X", {"x1": 0.25, "x3": 0.25, "dx1": 0.25, "dx3": 0.25}),
+        ("1", {name: 0.25 for name in WINDOWS if name.endswith("1")}),
+        ("GW", {"base": 1 / 6, "free": 1 / 6, **dict.fromkeys(WINDOWS, 1 / 12)}),
+        ("LG²", {"L": 0.5, "base": 0.25, "free": 0.25}),
+        ("PR", {"P": 0.25, "P base": 0.25, "R0.5": 0.25, "R1": 0.25}),
+    ],
+)
+def test_shares_of_kernels(name: str, shares: dict[str, float]):
+    weights = dict(by_name(ALL)[name].weights)
+    total = sum(weights.values())
+    assert {kernel: weight / total for kernel, weight in weights.items()} == pytest.approx(shares)
+
+
+def test_what_is_missing_is_left_out():
+    assert [*by_name({"linear": ["L"]})] == ["L"]
+    assert [*by_name({"windows": ["x1", "x3"]})] == ["X", "1", "3", "X²"]  # W is X, and there is one sum only once
+    assert recipes({}) == []
+    without = by_name({kind: names for kind, names in ALL.items() if kind != "windows"})
+    assert not any(set("WXCZ13") & set(name) for name in without)
+
+
+@pytest.mark.parametrize("name", ["mine", "L", "W", "LG", "1", "a+b", "x1 of mine"])
+def test_a_view_of_ones_own_may_have_any_name(name: str):
+    found = recipes({**ALL, name: ["own kernel"]})
+    assert found[: len(recipes(ALL))] == recipes(ALL)
+    added = [recipe for recipe in found if "own kernel" in dict(recipe.weights)]
+    assert [recipe.name for recipe in added] == [
+        name, *(f"{sums}+{name}" for sums in ("W", "GWW", "LGWWW", "SWW", "PRGW", "LG")), f"{name}²"
+    ]  # fmt: skip
+    alone, windows = dict(added[0].weights), dict(added[1].weights)
+    assert alone == {"own kernel": 1.0} and windows["own kernel"] == pytest.approx(sum(windows.values()) / 2)
+    assert dict(added[3].weights)["own kernel"] == 2 and sum(w for _, w in added[3].weights) == pytest.approx(7)
+
+
+def rows_of(seed: int, n: int = 6) -> dict[str, Rows]:
+    return {name: random_rows(n, 9, seed + i, constant=0.0)[0] for i, name in enumerate(("a", "b"))}
+
+
+def test_a_mixture_is_the_mean_and_a_constant():
+    rows = rows_of(1)
+    recipe = Recipe("ab", (("a", 3.0), ("b", 1.0)))
+    found = recipe.mix(rows, rows)
+    torch.testing.assert_close(found.gram, 0.75 * rows["a"].gram + 0.25 * rows["b"].gram + CONSTANT)
+    torch.testing.assert_close(found.variance, 0.75 * rows["a"].variance + 0.25 * rows["b"].variance + CONSTANT)
+    first = recipe.mix(rows, rows, count=2)
+    assert torch.equal(first.gram, found.gram[:, :2]) and torch.equal(first.variance, found.variance)
+
+
+def test_a_power_is_that_of_the_cosine():
+    rows = rows_of(3, 8)
+    recipe = Recipe("ab²", (("a", 1.0), ("b", 1.0)), 2)
+    plain = recipe.average(rows)
+    norms = plain.variance.sqrt()
+    wanted = ((1 + plain.gram / norms[:, None] / norms) / 2) ** 2 + CONSTANT
+    found = recipe.mix(rows, rows)
+    torch.testing.assert_close(found.gram, wanted)
+    torch.testing.assert_close(found.gram.diagonal(), found.variance)
+    assert float(torch.linalg.eigvalsh(found.gram)[0]) > -1e-12
+    new = {name: Rows(each.gram[5:], each.variance[5:]) for name, each in rows.items()}
+    torch.testing.assert_close(recipe.mix(new, Rows(torch.empty(0), plain.variance)).gram, wanted[5:])
+
+
+def test_a_series_at_the_mean_has_a_power_too():
+    zero = {"a": Rows(torch.zeros(2, 3).double(), torch.full((2,), 1e-9).double())}
+    found = Recipe("a²", (("a", 1.0),), 2).mix(zero, Rows(torch.empty(0), torch.ones(3).double()))
+    assert torch.equal(found.gram, torch.full((2, 3), 0.25 + CONSTANT).double())
+
+
+def test_a_recipe_is_its_state():
+    for recipe in recipes(ALL):
+        again = Recipe.from_state(recipe.state())
+        assert (again.name, again.weights, again.power) == (recipe.name, recipe.weights, recipe.power)
+
+
+def test_families_are_kinds_of_views():
+    found = {name: recipe.family for name, recipe in by_name(ALL).items()}
+    assert found["L"] == found["G"] == found["LG²"] and found["P"] == found["PR"] and found["X"] == found["3"]
+    assert len({found[name] for name in ("L", "P", "X", "S", "GW", "PRGWS")}) == 6

@@ -1,0 +1,227 @@
+"""Committees of views end to end: laws, unusual sets of series, landmarks."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from helpers.random_paths import few
+from helpers.view_data import generator, ragged, walks
+from siggpde.committee import averaging as module
+from siggpde.committee.averaging import average_latents
+from siggpde.committee.fitting import ViewSettings, fit_view_committee
+from siggpde.committee.targets import Targets
+from siggpde.committee.view_committee import ViewCommittee
+from siggpde.distributed.ranks import ALONE
+from siggpde.distributed.shard import Shard
+from siggpde.series import SeriesBatch
+from siggpde.views import TransformerView
+from siggpde.views.defaults import KINDS
+
+QUICK = ViewSettings(kinds=("linear", "path", "kernel", "lifted"), words=60)
+
+
+def fit(batch: SeriesBatch, targets: Targets, settings: ViewSettings = QUICK) -> ViewCommittee:
+    committee = fit_view_committee(batch, targets, settings, Shard(ALONE, len(batch)))
+    assert isinstance(committee, ViewCommittee)
+    return committee
+
+
+def labels(batch: SeriesBatch, classes: int = 2) -> Targets:
+    ends = batch.values[torch.arange(len(batch)), batch.counts() - 1, 0]
+    return Targets(ends.argsort().argsort() * classes // len(batch), classes)
+
+
+def numbers(batch: SeriesBatch) -> Targets:
+    ends = batch.values[torch.arange(len(batch)), batch.counts() - 1, 0]
+    return Targets(ends / 4 + 0.2 * torch.randn(len(batch), generator=generator(99)).double(), None)
+
+
+def outputs(committee: ViewCommittee, batch: SeriesBatch) -> Tensor:
+    if committee.link is not None:
+        return committee.probabilities(batch)
+    return torch.stack([*committee.mean_and_variance(batch), *committee.quantiles(batch, [0.1, 0.9]).T], dim=1)
+
+
+def check(committee: ViewCommittee, batch: SeriesBatch, targets: Targets) -> None:
+    found, density = outputs(committee, batch), committee.log_predictive(batch, targets.y)
+    assert bool(torch.isfinite(found).all()) and bool(torch.isfinite(density).all())
+    assert bool((committee.latents(batch).variance >= 0).all())
+    assert float(committee.weights.sum()) == pytest.approx(1, abs=1e-12) and len(committee.weights) <= 8
+    if committee.link is not None:
+        torch.testing.assert_close(found.sum(1), torch.ones(len(batch)).double(), rtol=0, atol=1e-12)
+        torch.testing.assert_close(density.exp(), found.gather(1, targets.y[:, None])[:, 0])
+    else:
+        assert bool((found[:, 1] > 0).all()) and bool((found[:, 2] < found[:, 3]).all())
+
+
+@given(st.integers(6, 14), st.integers(1, 3), st.sampled_from([None, 2, 3]), st.integers(0, 999))
+@few
+def test_the_order_of_series_does_not_matter(n: int, channels: int, classes: int | None, seed: int):
+    batch, new = SeriesBatch(walks(n, 12, channels, seed)), SeriesBatch(walks(5, 12, channels, seed + 1))
+    targets = numbers(batch) if classes is None else labels(batch, classes)
+    order = torch.randperm(n, generator=generator(seed))
+    one, other = fit(batch, targets), fit(batch[order], targets[order])
+    assert [member.recipe for member in one.members] == [member.recipe for member in other.members]
+    torch.testing.assert_close(other.weights, one.weights, rtol=0, atol=1e-8)
+    torch.testing.assert_close(outputs(other, new), outputs(one, new), rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_names_of_classes_do_not_matter(classes: int):
+    batch, new = SeriesBatch(walks(40, 12, 2, 1)), SeriesBatch(walks(6, 12, 2, 2))
+    targets, order = labels(batch, classes), torch.randperm(classes, generator=generator(3))
+    one, other = fit(batch, targets), fit(batch, Targets(order.argsort()[targets.y], classes))
+    torch.testing.assert_close(outputs(other, new), outputs(one, new)[:, order], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["classes", "numbers"])
+def test_predictions_do_not_depend_on_the_batch(kind: str, monkeypatch: pytest.MonkeyPatch):
+    batch = ragged()
+    targets = labels(batch) if kind == "classes" else numbers(batch)
+    committee = fit(batch, targets, replace(QUICK, kinds=KINDS))
+    whole = outputs(committee, batch)
+    alone = torch.cat(
+        [outputs(committee, SeriesBatch(batch.values[i : i + 1, :c].clone())) for i, c in enumerate(batch.counts())]
+    )
+    torch.testing.assert_close(alone, whole, rtol=0, atol=1e-8)
+    monkeypatch.setattr(module, "_CHUNK", 2)
+    torch.testing.assert_close(outputs(committee, batch), whole, rtol=0, atol=1e-8)
+    assert outputs(committee, batch[:0]).shape == (0, whole.shape[1])
+
+
+UNUSUAL: dict[str, tuple[Any, Any]] = {
+    "two series": (lambda: walks(2, 10, 1), [0, 1]),
+    "one point": (lambda: walks(3, 1, 1), [0, 1, 0]),
+    "two points": (lambda: walks(8, 2, 2), [0, 1] * 4),
+    "a class of one": (lambda: walks(12, 10, 1), [1] + [0] * 11),
+    "doubles": (lambda: walks(6, 10, 1).repeat(2, 1, 1), [0, 1] * 6),
+    "doubles that disagree": (lambda: walks(6, 10, 1).repeat_interleave(2, 0), [0, 1] * 6),
+    "many classes": (lambda: walks(12, 10, 1), [i % 8 for i in range(12)]),
+    "a class each": (lambda: walks(12, 10, 1), list(range(12))),
+    "one far away": (lambda: torch.cat([1e8 * walks(1, 10, 1), walks(11, 10, 1)]), [0, 1] * 6),
+    "constants": (lambda: torch.arange(8.0).double()[:, None, None].expand(8, 6, 2).clone(), [0, 1] * 4),
+}
+
+
+@pytest.mark.parametrize("name", UNUSUAL)
+@pytest.mark.parametrize("kind", ["classes", "numbers"])
+def test_unusual_series(name: str, kind: str):
+    make, given_labels = UNUSUAL[name]
+    batch, y = SeriesBatch(make()), torch.tensor(given_labels)
+    targets = Targets(y, int(y.max()) + 1) if kind == "classes" else Targets(y.double() - y.double().mean(), None)
+    committee = fit(batch, targets, replace(QUICK, kinds=KINDS))
+    check(committee, batch, targets)
+    far = SeriesBatch(batch.values * 1e6)
+    assert bool(torch.isfinite(outputs(committee, far)).all())
+
+
+def test_series_that_disagree_are_a_toss():
+    batch = SeriesBatch(walks(6, 10, 1).repeat_interleave(2, 0))
+    chances = outputs(fit(batch, Targets(torch.arange(12) % 2, 2)), batch)
+    torch.testing.assert_close(chances, torch.full((12, 2), 0.5).double(), rtol=0, atol=0.1)
+
+
+@pytest.mark.parametrize("kinds", [("path", "windows"), ("kernel",), ("lifted", "linear"), KINDS])
+def test_of_series_that_are_all_alike_only_their_targets_are_known(kinds: tuple[str, ...]):
+    batch, settings = SeriesBatch(walks(1, 20, 1).repeat(40, 1, 1)), replace(QUICK, kinds=kinds)
+    committee = fit(batch, Targets((torch.arange(40) % 4 == 0).long(), 2), settings)
+    for series in (batch, SeriesBatch(walks(40, 20, 1, 1))):
+        assert outputs(committee, series)[:, 1].numpy() == pytest.approx(np.full(40, 0.25), abs=0.07)
+    mean, _ = fit(batch, Targets(torch.arange(40).double() / 40 - 0.2, None), settings).mean_and_variance(batch)
+    assert mean.numpy() == pytest.approx(np.full(40, 0.2875), abs=0.02)
+
+
+def test_no_view_at_all_is_an_error():
+    batch = SeriesBatch(walks(6, 8, 1))
+    with pytest.raises(ValueError, match="no view of such series"):
+        fit(batch, Targets(torch.arange(6) % 2, 2), replace(QUICK, kinds=("spectrum",)))
+
+
+def test_targets_that_do_not_vary():
+    batch = SeriesBatch(walks(12, 10, 1))
+    mean, variance = fit(batch, Targets(torch.zeros(12).double(), None)).mean_and_variance(batch)
+    assert bool((mean.abs() < 1e-6).all()) and bool((variance < 1e-6).all())
+
+
+def test_weights_of_series_move_probabilities():
+    batch = SeriesBatch(walks(40, 10, 1, 4))
+    y = (torch.rand(40, generator=generator(5)) < 0.2).long()
+    weights = torch.where(y == 1, 4.0, 1.0).double()
+    plain, weighed = (
+        outputs(fit(batch, Targets(y, 2, w)), batch)[:, 1].mean() for w in (None, weights * 40 / weights.sum())
+    )
+    assert float(weighed) > float(plain) + 0.1
+    even = outputs(fit(batch, Targets(y, 2, torch.ones(40).double())), batch)[:, 1].mean()
+    assert float(even) == pytest.approx(float(plain), abs=1e-8)
+
+
+@pytest.mark.parametrize("kind", ["classes", "numbers"])
+def test_landmarks_are_close_to_all_series(kind: str, monkeypatch: pytest.MonkeyPatch):
+    """A third of the series as landmarks, of members that are compared on fewer still."""
+    monkeypatch.setattr("siggpde.committee.fitting.COMPARED", 60)
+    batch, new = SeriesBatch(walks(300, 12, 1, 6)), SeriesBatch(walks(200, 12, 1, 7))
+    targets, truth = (labels(batch), labels(new)) if kind == "classes" else (numbers(batch), numbers(new))
+    settings = replace(QUICK, kinds=("linear", "path"))
+    exact, sparse = fit(batch, targets, settings), fit(batch, targets, replace(settings, max_landmarks=100))
+    assert len(exact.landmarks) == 300 and len(sparse.landmarks) == 100
+    check(sparse, new, truth)
+    best, close = (float(each.log_predictive(new, truth.y).mean()) for each in (exact, sparse))
+    assert close > best - 0.1
+    few_series = fit(batch[:100], targets[torch.arange(100)], settings)
+    assert close > float(few_series.log_predictive(new, truth.y).mean()) - 0.02
+
+
+def test_what_members_disagree_about_is_variance():
+    means = torch.tensor([[[1.0, -1.0]], [[3.0, -3.0]]]).double()
+    found = average_latents(means, torch.tensor([[0.5], [0.1]]).double(), torch.tensor([0.25, 0.75]).double())
+    torch.testing.assert_close(found.mean, torch.tensor([[2.5, -2.5]]).double())
+    torch.testing.assert_close(found.variance, torch.tensor([0.25 * (0.5 + 2.25) + 0.75 * (0.1 + 0.25)]).double())
+
+
+class Ends:
+    def fit(self, X: Any) -> "Ends":
+        return self
+
+    def transform(self, X: Any) -> np.ndarray:
+        return np.stack([x[:, -1] for x in X])
+
+
+def test_views_of_ones_own_are_members():
+    batch = SeriesBatch(walks(40, 10, 1, 8))
+    own = (TransformerView("ends", Ends()),)
+    committee = fit(batch, labels(batch), replace(QUICK, kinds=(), own=own))
+    assert {member.recipe.name for member in committee.members} <= {"ends", "ends²"}
+    assert float((outputs(committee, batch).argmax(1) == labels(batch).y).double().mean()) > 0.9
+    taken = (TransformerView("L", Ends()),)
+    with pytest.raises(ValueError, match="the same name 'L'"):
+        fit(batch, labels(batch), replace(QUICK, own=taken))
+
+
+def test_no_more_members_than_asked_and_no_more_time():
+    batch = SeriesBatch(walks(30, 20, 1, 9))
+    for most in (1, 2):
+        assert len(fit(batch, labels(batch), replace(QUICK, members=most)).members) <= most
+    hurried = fit(batch, labels(batch), replace(QUICK, kinds=("path", "kernel"), time_limit=1e-9))
+    assert len(hurried.blocks) == 1
+    check(hurried, batch, labels(batch))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["classes", "numbers"])
+def test_more_series_than_landmarks_can_be(kind: str):
+    batch, new = SeriesBatch(walks(1700, 16, 2, 10)), SeriesBatch(walks(400, 16, 2, 11))
+    targets, truth = (labels(batch), labels(new)) if kind == "classes" else (numbers(batch), numbers(new))
+    whole, few_landmarks = fit(batch, targets), fit(batch, targets, replace(QUICK, max_landmarks=50))
+    assert (
+        len(whole.landmarks) == 1134 and len(few_landmarks.landmarks) == 50
+    )  # two thirds: the others decide the noise
+    best, close = (float(each.log_predictive(new, truth.y).mean()) for each in (whole, few_landmarks))
+    assert close > best - 0.15
+    check(whole, new, truth)
+    check(few_landmarks, new, truth)

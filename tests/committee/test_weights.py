@@ -1,0 +1,80 @@
+"""Weights of members by a Bayesian bootstrap of their left-out series."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from helpers.random_paths import modest
+from helpers.view_data import generator
+from siggpde.committee.weights import bootstrap_weights
+
+
+def densities(members: int, n: int, seed: int, spread: float = 1.0) -> torch.Tensor:
+    random = generator(seed)
+    common = -torch.rand(n, generator=random).double()
+    return common + spread * 0.1 * torch.randn(members, n, generator=random).double()
+
+
+@given(st.integers(1, 12), st.integers(1, 60), st.integers(1, 6), st.integers(0, 999))
+@modest
+def test_weights_are_shares_of_a_few(members: int, n: int, most: int, seed: int):
+    logs = densities(members, n, seed)
+    found = bootstrap_weights(logs, most=most)
+    assert found.shape == (members,) and bool((found >= 0).all())
+    assert float(found.sum()) == pytest.approx(1, abs=1e-12) and 1 <= int((found > 0).sum()) <= most
+    assert torch.equal(found, bootstrap_weights(logs, most=most))
+    kept = found[found > 0]
+    assert float(kept.min()) > 0.02 * float(kept.max())
+
+
+@given(st.integers(2, 8), st.integers(2, 40), st.integers(0, 999))
+@modest
+def test_members_in_another_order(members: int, n: int, seed: int):
+    logs = densities(members, n, seed)
+    order = torch.randperm(members, generator=generator(seed))
+    torch.testing.assert_close(bootstrap_weights(logs[order]), bootstrap_weights(logs)[order], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("spread", [0.1, 1.0, 5.0])
+def test_series_in_another_order_change_little(spread: float):
+    logs = densities(5, 200, 1, spread)
+    order = torch.randperm(200, generator=generator(2))
+    assert float((bootstrap_weights(logs[:, order]) - bootstrap_weights(logs)).abs().max()) < 0.12
+
+
+def test_equal_members_share():
+    logs = densities(1, 30, 3)
+    found = bootstrap_weights(torch.cat([logs, logs, logs - 3.0]))
+    torch.testing.assert_close(found, torch.tensor([0.5, 0.5, 0.0]).double(), rtol=0, atol=1e-9)
+    shifted = bootstrap_weights(torch.cat([logs, logs, logs - 3.0]) - 100.0)
+    torch.testing.assert_close(shifted, found)
+
+
+def test_it_is_the_mean_over_draws_of_tempered_softmaxes():
+    """By another generator, to the accuracy of 400 draws."""
+    logs = densities(3, 50, 4)
+    shares = torch.distributions.Dirichlet(torch.ones(50).double()).sample(torch.Size([20_000]))
+    wanted = torch.softmax(50 * shares @ logs.T / 4.0, dim=1).mean(0)
+    assert float((bootstrap_weights(logs, seed=1) - wanted).abs().max()) < 0.06
+
+
+def test_the_best_of_other_families_have_a_share():
+    """However clear the best member is; of a family only its best."""
+    logs = torch.full((4, 500), -0.5).double() - torch.tensor([0.0, 0.2, 0.1, 0.15]).double()[:, None]
+    assert float(bootstrap_weights(logs)[0]) > 0.99
+    found = bootstrap_weights(logs, ["a", "a", "b", "b"])
+    assert 0.7 < float(found[0]) < 0.95 and float(found[2]) > 0.05 and found[1] == found[3] == 0
+    torch.testing.assert_close(bootstrap_weights(logs, "aaaa"), bootstrap_weights(logs), rtol=0, atol=1e-6)
+
+
+def test_luck_is_not_bet_on():
+    """A member that is best because of one series does not get all; one that is better on all of them does."""
+    level = torch.full((2, 40), -0.5).double()
+    lucky, better = level.clone(), level.clone()
+    lucky[0, 0] += 8.0
+    better[0] += 0.2
+    assert 0.5 < float(bootstrap_weights(lucky)[0]) < 0.9
+    assert float(bootstrap_weights(better.repeat(1, 5))[0]) > 0.99
+    several = torch.full((3, 500), -0.5).double() - torch.tensor([0.0, 0.001, 1.0]).double()[:, None]
+    assert bootstrap_weights(several)[2] == 0
