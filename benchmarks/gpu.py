@@ -33,8 +33,8 @@ from siggpde.numerics.reference import kernel as reference
 from siggpde.numerics.reference import operations
 from siggpde.numerics.reference import signature as reference_signature
 from siggpde.numerics.static_kernel import StaticKernel
+from siggpde.numerics.words import words_up_to
 from siggpde.training import NaturalGradients, PaperSchedule
-from siggpde.word_sets import words_up_to
 
 ALLOWED = {torch.float64: 1e-7, torch.float32: 2e-4}
 ALLOWED_AFTER_TRAINING = 1e-5

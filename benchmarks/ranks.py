@@ -29,9 +29,9 @@ from siggpde.gp.model import SignatureGP
 from siggpde.gp.triangular import gram_upper
 from siggpde.gp.variational import NaturalParameters, VariationalGaussian
 from siggpde.numerics.signature import signature
+from siggpde.numerics.words import words
 from siggpde.training.phases.exact import _link, _tuned
 from siggpde.training.posterior_update import NaturalGradient
-from siggpde.word_sets import words
 
 RANKS = (1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128, 256, 512, 1000)
 NETWORKS = {"10 Gbit/s, 50 µs": (1.25e9, 50e-6), "100 Gbit/s, 5 µs": (12.5e9, 5e-6)}

@@ -8,7 +8,6 @@ from . import plots as plots
 from . import series as series
 from . import training as training
 from . import windows as windows
-from . import word_sets as word_sets
 from .distributed.connecting import connect as connect
 from .drifting import Drift as Drift
 from .drifting import drift as drift
@@ -34,6 +33,7 @@ from .numerics.signature_kernel import signature_kernel as signature_kernel
 from .numerics.signature_kernel import signature_kernel_diag as signature_kernel_diag
 from .numerics.signature_kernel import signature_kernel_diag_gradient as signature_kernel_diag_gradient
 from .numerics.signature_kernel import signature_kernel_diag_scales as signature_kernel_diag_scales
+from .numerics.words import words as words
 from .selection.screening import screen as screen
 from .streaming import predict_stream as predict_stream
 from .training import Exact as Exact
@@ -43,6 +43,5 @@ from .training import PaperSchedule as PaperSchedule
 from .training import fit as fit
 from .transformers.signature import SignatureTransformer as SignatureTransformer
 from .transformers.windows import WindowSignatureTransformer as WindowSignatureTransformer
-from .word_sets import words as words
 
 __version__: str

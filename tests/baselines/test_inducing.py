@@ -13,8 +13,8 @@ from siggpde import signature
 from siggpde.baselines import InducingSequences, InducingTensors, TruncatedKernel
 from siggpde.baselines.tensor_recursion import slot_index
 from siggpde.baselines.whitening import whiten
+from siggpde.numerics.words import count_up_to, words_up_to
 from siggpde.series import SeriesBatch
-from siggpde.word_sets import count_up_to, words_up_to
 
 METHODS = ("explicit", "recursion")
 

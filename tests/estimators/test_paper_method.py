@@ -21,9 +21,9 @@ from siggpde.gp import scaled_diagonal
 from siggpde.gp.likelihoods import Bernoulli, Gaussian, Poisson, RobustMax, Softmax, StudentT
 from siggpde.io import read
 from siggpde.numerics.signature_kernel import signature_kernel_diag
+from siggpde.numerics.words import words
 from siggpde.prediction_tables import prediction_table
 from siggpde.series import PathOptions, SeriesBatch
-from siggpde.word_sets import words
 
 kernel_module, run = sys.modules["siggpde.gp.kernel"], sys.modules["siggpde.training.run"]
 QUICK: dict[str, Any] = {"method": "paper", "n_features": 30, "max_iter": 30}

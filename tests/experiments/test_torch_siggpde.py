@@ -10,7 +10,7 @@ from siggpde.gp.inducing import OrthogonalSignatureFeatures
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.numerics.signature import signature
 from siggpde.numerics.signature_kernel import signature_kernel_diag
-from siggpde.word_sets import words
+from siggpde.numerics.words import words
 
 
 def walks(n: int, length: int, channels: int) -> torch.Tensor:

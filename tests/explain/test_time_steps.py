@@ -11,8 +11,8 @@ from siggpde.committee.committee import Committee
 from siggpde.explain import time_attribution
 from siggpde.explain.word_terms import explained_weights, word_features
 from siggpde.gp.likelihoods import Gaussian, Softmax
+from siggpde.numerics.words import words_up_to
 from siggpde.series import SeriesBatch
-from siggpde.word_sets import words_up_to
 
 NAMES = ["x", "y"]
 

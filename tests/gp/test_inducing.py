@@ -13,8 +13,8 @@ from siggpde.gp import inducing
 from siggpde.gp.inducing import OrthogonalSignatureFeatures
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.word_choice import grow_pool, most_energetic, principal_directions
+from siggpde.numerics.words import parents
 from siggpde.series import PathOptions, PathTransform, SeriesBatch
-from siggpde.word_sets import parents
 
 THETA = torch.tensor([0.7, 1.3], dtype=torch.float64)
 

@@ -14,10 +14,10 @@ from siggpde.gp.inducing import OrthogonalSignatureFeatures
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.likelihoods import LeastSquares, Likelihood
 from siggpde.gp.model import SignatureGP
+from siggpde.numerics.words import Word, words_up_to
 from siggpde.selection.screening import Candidate
 from siggpde.series import PathOptions, PathTransform, SeriesBatch
 from siggpde.training import Exact
-from siggpde.word_sets import Word, words_up_to
 
 KINDS = [
     PathOptions(),

@@ -12,7 +12,7 @@ from siggpde.gp.inducing import OrthogonalSignatureFeatures
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.likelihoods import Gaussian, Likelihood
 from siggpde.gp.model import SignatureGP
-from siggpde.word_sets import count_up_to
+from siggpde.numerics.words import count_up_to
 
 QUIET: dict[str, Any] = {"progress": False}
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from siggpde.word_sets import prefix_closure, words_up_to
+from siggpde.numerics.words import prefix_closure, words_up_to
 
 _BAD = 0.04  # the share of bad values of each argument: about two calls in three are good
 _SIZES = (0.0, 1e-200, 1e-20, 0.01, 0.3, 1.0, 1.0, 3.0)

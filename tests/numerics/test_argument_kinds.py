@@ -17,7 +17,7 @@ from siggpde import (
     signature_kernel_diag_gradient,
     signature_kernel_diag_scales,
 )
-from siggpde.word_sets import words_up_to
+from siggpde.numerics.words import words_up_to
 
 KERNELS: dict[str, Callable[..., Any]] = {
     "gram": signature_kernel,

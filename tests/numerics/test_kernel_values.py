@@ -10,7 +10,7 @@ from torch import Tensor
 
 from helpers.random_paths import batches, brownian, few, generator, make, modest, smooth
 from siggpde import signature, signature_kernel, signature_kernel_diag
-from siggpde.word_sets import count_up_to
+from siggpde.numerics.words import count_up_to
 
 PRECISE = 1e-12
 seeds = st.integers(0, 2**31)

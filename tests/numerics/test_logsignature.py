@@ -11,7 +11,7 @@ from helpers.random_paths import few, modest, paths
 from helpers.word_polynomials import bracket, exponential, lie_series, logarithm
 from siggpde import logsignature, logsignature_basis, signature
 from siggpde.numerics.lie_basis import bracket_name, log_basis
-from siggpde.word_sets import words_up_to
+from siggpde.numerics.words import words_up_to
 
 BASES: Any = ("lyndon", "hall")
 sizes = st.sampled_from([(1, 4), (2, 1), (2, 5), (3, 3), (4, 3), (2, 6)])

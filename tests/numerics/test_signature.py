@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from helpers.random_paths import paths
 from siggpde.numerics.signature import extend, signature
-from siggpde.word_sets import letter_counts, words_up_to
+from siggpde.numerics.words import letter_counts, words_up_to
 
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 2e-5}
 dtypes = st.sampled_from([torch.float64, torch.float32])

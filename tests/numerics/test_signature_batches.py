@@ -9,7 +9,7 @@ import torch
 
 from helpers.random_paths import paths
 from siggpde.numerics.signature import extend, signature
-from siggpde.word_sets import words, words_up_to
+from siggpde.numerics.words import words, words_up_to
 
 dtypes = pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 

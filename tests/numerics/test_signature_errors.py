@@ -8,7 +8,7 @@ import torch
 
 from helpers.random_paths import paths
 from siggpde.numerics.signature import extend, signature
-from siggpde.word_sets import words_up_to
+from siggpde.numerics.words import words_up_to
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])

@@ -14,7 +14,7 @@ from siggpde.numerics import inputs
 from siggpde.numerics.core import core
 from siggpde.numerics.reference import signature as reference
 from siggpde.numerics.signature import extend, signature
-from siggpde.word_sets import prefix_closure, words, words_up_to
+from siggpde.numerics.words import prefix_closure, words, words_up_to
 
 pytestmark = pytest.mark.skipif(core is None, reason="the native core is not there")
 TOLERANCE = {torch.float64: 2e-12, torch.float32: 2e-4}

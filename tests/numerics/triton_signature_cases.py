@@ -16,7 +16,7 @@ from siggpde.numerics.inputs import row_mask
 from siggpde.numerics.reference import signature as reference
 from siggpde.numerics.triton import launch
 from siggpde.numerics.triton import signature as fast
-from siggpde.word_sets import prefix_closure, words_up_to
+from siggpde.numerics.words import prefix_closure, words_up_to
 
 EPS = {torch.float64: 1e-14, torch.float32: 2e-6}
 dtypes = pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])

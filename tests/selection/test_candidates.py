@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from helpers.small_models import series
+from siggpde.numerics.words import count_up_to, words_up_to
 from siggpde.selection.candidates import (
     Candidate,
     channel_scales,
@@ -16,7 +17,6 @@ from siggpde.selection.candidates import (
     words_of_degree,
 )
 from siggpde.series import PathOptions, PathTransform, SeriesBatch
-from siggpde.word_sets import count_up_to, words_up_to
 
 
 @pytest.mark.parametrize("channels", [1, 2, 3, 5])

@@ -17,10 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from siggpde.numerics.words import words
 from siggpde.series import SeriesBatch
 from siggpde.training.row_file import RowFile
 from siggpde.training.signature_cache import SignatureCache
-from siggpde.word_sets import words
 
 N, COUNT, BLOCK = 23, 3, 4
 

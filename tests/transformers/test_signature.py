@@ -17,7 +17,7 @@ from helpers.random_paths import few
 from helpers.small_estimators import rising, walks
 from helpers.word_polynomials import exponential, lie_series, multiply
 from siggpde import SignatureTransformer, logsignature, signature
-from siggpde.word_sets import words_up_to
+from siggpde.numerics.words import words_up_to
 
 PLAIN: dict[str, Any] = {"time": False, "base_point": False, "standardise": False}
 WINDOWS: list[dict[str, Any]] = [

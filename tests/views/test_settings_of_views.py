@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from helpers.view_data import ragged, standardised, walks
+from siggpde.numerics.words import words_of_degree
 from siggpde.series import PathOptions, PathTransform, SeriesBatch
 from siggpde.views import KernelView, PathView, View, WindowsView
 from siggpde.views.defaults import KINDS, default_views, kernel_seconds
 from siggpde.views.scaling import channel_scales
 from siggpde.views.standard import Standard
-from siggpde.word_sets import words_of_degree
 
 
 def batch_of(n: int, length: int, channels: int) -> SeriesBatch:

@@ -15,7 +15,7 @@ from siggpde.baselines.tiles import over_pairs, tile_shape
 from siggpde.baselines.truncated_kernel import TruncatedKernel
 from siggpde.baselines.whitening import WhitenedFeatures, at_unit_levels
 from siggpde.gp.kernel import PathKernel
-from siggpde.word_sets import check_words
+from siggpde.numerics.words import check_words
 
 _CELLS = 2**15  # pairs and times of a tile, for every slot
 

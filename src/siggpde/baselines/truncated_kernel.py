@@ -29,7 +29,7 @@ from siggpde.gp.kernel import PathKernel
 from siggpde.numerics import inputs
 from siggpde.numerics.signature import signature
 from siggpde.numerics.signature_kernel import Lengths
-from siggpde.word_sets import count_up_to, letter_counts, words_up_to
+from siggpde.numerics.words import count_up_to, letter_counts, words_up_to
 
 Method = Literal["auto", "explicit", "recursion", "core"]
 

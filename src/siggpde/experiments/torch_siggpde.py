@@ -18,8 +18,8 @@ from siggpde.gp.inducing import OrthogonalSignatureFeatures, Projection
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.numerics import inputs
 from siggpde.numerics.signature_kernel import Lengths
+from siggpde.numerics.words import Word
 from siggpde.series import SeriesBatch
-from siggpde.word_sets import Word
 
 
 class TorchKernel(SignatureKernel):

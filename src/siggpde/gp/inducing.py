@@ -18,8 +18,8 @@ from siggpde.gp.kernel import PathKernel, SignatureKernel
 from siggpde.numerics import inputs
 from siggpde.numerics.signature import signature
 from siggpde.numerics.signature_kernel import Lengths
+from siggpde.numerics.words import Word, check_words, letter_counts, words
 from siggpde.series import SeriesBatch
-from siggpde.word_sets import Word, check_words, letter_counts, words
 
 Order = Literal["energy", "lexicographic"]
 

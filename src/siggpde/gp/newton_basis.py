@@ -22,8 +22,8 @@ from siggpde.gp.pivoting import pivoted_cholesky
 from siggpde.numerics import inputs
 from siggpde.numerics.averaging import average_sides, check_max_points
 from siggpde.numerics.signature_kernel import Lengths
+from siggpde.numerics.words import as_integer
 from siggpde.series import SeriesBatch
-from siggpde.word_sets import as_integer
 
 log = logging.getLogger(__name__)
 

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.numerics.signature import signature
+from siggpde.numerics.words import Word
 from siggpde.series import SeriesBatch
-from siggpde.word_sets import Word
 
 _SMALLEST_SHARE = 1e-10
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from siggpde.numerics import inputs
-from siggpde.word_sets import as_integer
+from siggpde.numerics.words import as_integer
 
 log = logging.getLogger(__name__)
 

@@ -26,7 +26,7 @@ from siggpde.numerics.kernel_settings import Solver, check_pair, check_settings,
 from siggpde.numerics.signature_kernel import Lengths
 from siggpde.numerics.static_kernel import Parameter, Static, check_static
 from siggpde.numerics.triton.plan_constants import FINITE_DIFFERENCES, FIRST_LEGENDRE_SCHEME, SCHEME_DEGREE
-from siggpde.word_sets import as_integer
+from siggpde.numerics.words import as_integer
 
 MOST_POINTS = 4096  # that `points_within` ever answers
 _SIZES_AT_ONCE = 256

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from siggpde.numerics.threads import usual_threads
-from siggpde.word_sets import as_integer
+from siggpde.numerics.words import as_integer
 
 FLOATS = (torch.float64, torch.float32)
 _CHUNK = 4096  # series checked at a time, so that temporary results stay in the processor's cache

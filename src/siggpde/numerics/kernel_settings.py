@@ -13,7 +13,7 @@ from siggpde.numerics import inputs
 from siggpde.numerics.checked_once import checked_once
 from siggpde.numerics.gradients.kernel import Algorithm
 from siggpde.numerics.static_kernel import Parameter, StaticKernel
-from siggpde.word_sets import as_integer
+from siggpde.numerics.words import as_integer
 
 Solver = Literal["series", "fd"]
 Gradient = Literal["adjoint", "variation", "augmented"]

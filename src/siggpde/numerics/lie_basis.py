@@ -16,7 +16,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from siggpde.word_sets import Word, check_depth
+from siggpde.numerics.words import Word, check_depth
 
 MAX_ELEMENTS = 10_000  # of a basis of brackets; preparing so many takes a few seconds, once
 Basis = Literal["lyndon", "hall", "words"]

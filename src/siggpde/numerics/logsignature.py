@@ -13,7 +13,7 @@ import torch
 from siggpde.numerics import inputs
 from siggpde.numerics.backend import backend_for
 from siggpde.numerics.lie_basis import Basis, Bracket, check_basis, log_basis
-from siggpde.word_sets import Word
+from siggpde.numerics.words import Word
 
 
 def logsignature(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from siggpde.numerics.checked_once import checked_once
-from siggpde.word_sets import Word, as_integer, check_words, parents, words_up_to
+from siggpde.numerics.words import Word, as_integer, check_words, parents, words_up_to
 
 RequestedWords = int | tuple[tuple[int, ...], ...]
 

@@ -57,7 +57,7 @@ def extend(
     (n, steps, channels), or (n, channels) for one step; returns (n, M). Gradients flow to both.
 
     Examples:
-        >>> from siggpde.word_sets import words_up_to
+        >>> from siggpde.numerics.words import words_up_to
         >>> words = words_up_to(1, 2)
         >>> extend(signature(torch.tensor([[[0.0], [1.0]]]), words=words), torch.tensor([[2.0]]), words)
         tensor([[1.0000, 3.0000, 4.5000]])

@@ -9,7 +9,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from siggpde.word_sets import Word, count_up_to, words_up_to
+from siggpde.numerics.words import Word, count_up_to, words_up_to
 
 Lift = Literal["x", "dx", "cum", "zn"]
 LIFTS: tuple[Lift, ...] = get_args(Lift)  # in the order of the core's codes

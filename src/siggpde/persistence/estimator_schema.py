@@ -12,6 +12,7 @@ from typing import Any
 
 from torch import Tensor
 
+from siggpde.numerics.words import MAX_LETTERS
 from siggpde.persistence.committee_schema import COMMITTEE, RECALIBRATION, WEIGHTS, weights_sum
 from siggpde.persistence.likelihood_schema import LIKELIHOOD, LOGARITHM, PARAMETERS
 from siggpde.persistence.novelty_schema import NOVELTY
@@ -36,7 +37,6 @@ from siggpde.persistence.schema import (
 )
 from siggpde.persistence.tensor_schema import EITHER, Array, Plain, integers
 from siggpde.persistence.view_schema import path_channels, transform
-from siggpde.word_sets import MAX_LETTERS
 
 _MOST_CHARACTERS = 10**7  # of all labels together, in memory
 _DTYPE = re.compile(r"[<>|=](b1|[iu][1248]|f[248]|O|U(\d{1,8}))")

@@ -17,9 +17,9 @@ from siggpde.gp.inducing import OrthogonalSignatureFeatures
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.likelihoods import Likelihood
 from siggpde.gp.model import SignatureGP
+from siggpde.numerics.words import Word, count_up_to
 from siggpde.persistence.manifest import ModelFileError
 from siggpde.persistence.nested import contiguous, with_order
-from siggpde.word_sets import Word, count_up_to
 
 _DTYPES = {"float32": torch.float32, "float64": torch.float64}
 _BASIS = "features.basis"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from siggpde.numerics.words import count_up_to
 from siggpde.persistence.schema import (
     RAW,
     ByKind,
@@ -23,7 +24,6 @@ from siggpde.persistence.schema import (
 from siggpde.persistence.tensor_schema import Array, integers
 from siggpde.persistence.window_schema import CHANNELS, SCALER, SPREAD, WINDOWS
 from siggpde.series import PathOptions
-from siggpde.word_sets import count_up_to
 
 _MAX_DEPTH, _MOST_WORDS = 10, 10**6
 _POINTS = Integer(1, 10**9)  # to which longer series are averaged down

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from siggpde.numerics.window_view import LIFTS, MAX_DEPTH
+from siggpde.numerics.words import count_up_to
 from siggpde.persistence.schema import RAW, Fields, Flag, Integer, ListOf, MapOf, Maybe, Number, OneOf, Place
 from siggpde.persistence.tensor_schema import EITHER, Array, integers
-from siggpde.word_sets import count_up_to
 
 CHANNELS = Integer(1, 10**6)
 SPREAD = 1e-30

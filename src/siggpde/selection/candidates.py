@@ -11,9 +11,9 @@ from torch import Tensor
 
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.word_choice import grow_pool
+from siggpde.numerics.words import Word, count_up_to, words_of_degree, words_up_to
 from siggpde.series import PathOptions, SeriesBatch
 from siggpde.views import scaling
-from siggpde.word_sets import Word, count_up_to, words_of_degree, words_up_to
 
 _SERIES_FOR_WORDS = 128
 

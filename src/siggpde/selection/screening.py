@@ -25,6 +25,7 @@ from siggpde.gp.model import SignatureGP
 from siggpde.gp.variational import Covariance
 from siggpde.numerics import inputs
 from siggpde.numerics.signature_kernel import Lengths
+from siggpde.numerics.words import Word
 from siggpde.progress import Progress
 from siggpde.selection.candidates import Candidate as Candidate  # noqa: PLC0414 - part of this module
 from siggpde.selection.candidates import first_round, neighbours
@@ -32,7 +33,6 @@ from siggpde.selection.trial import Trial, best_kinds
 from siggpde.selection.trials import Sample, Trials
 from siggpde.series import PathTransform, SeriesBatch
 from siggpde.series.batch import all_gather_series, as_series_batch, pad_to_longest
-from siggpde.word_sets import Word
 
 _START_AMPLITUDE = 60.0
 _SMALLEST_AMPLITUDE = 1e-8

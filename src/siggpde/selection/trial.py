@@ -16,9 +16,9 @@ from torch import Tensor
 
 from siggpde.numerics import inputs
 from siggpde.numerics.signature import signature
+from siggpde.numerics.words import Word
 from siggpde.selection.candidates import Candidate, channel_scales, choose_words
 from siggpde.series import PathOptions, PathTransform, SeriesBatch
-from siggpde.word_sets import Word
 
 
 class Scored(Protocol):

@@ -7,8 +7,8 @@ from torch import Tensor
 
 from siggpde.gp.inducing import Projection
 from siggpde.gp.model import AnyGP
+from siggpde.numerics.words import Word
 from siggpde.series import SeriesBatch
-from siggpde.word_sets import Word
 
 _CHUNK = 512
 

@@ -26,11 +26,11 @@ from siggpde.gp.model import AnyGP
 from siggpde.gp.word_choice import most_energetic
 from siggpde.hashing import digest
 from siggpde.numerics.signature import signature
+from siggpde.numerics.words import Word, letter_counts
 from siggpde.progress import Progress
 from siggpde.series import SeriesBatch
 from siggpde.training.path_cache import joined
 from siggpde.training.row_file import RowFile
-from siggpde.word_sets import Word, letter_counts
 
 log = logging.getLogger(__name__)
 

@@ -10,9 +10,9 @@ from torch import Tensor
 from siggpde.distributed.shard import Shard
 from siggpde.gp.model import SignatureGP
 from siggpde.gp.word_choice import grow_pool
+from siggpde.numerics.words import Word, words
 from siggpde.series import SeriesBatch
 from siggpde.series.batch import all_gather_series
-from siggpde.word_sets import Word, words
 
 _SERIES_FOR_POOL = 256
 _SMALLEST_FOR_VALIDATION = 50

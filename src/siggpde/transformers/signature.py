@@ -13,10 +13,10 @@ from siggpde.numerics.lie_basis import bracket_name
 from siggpde.numerics.logsignature import logsignature, logsignature_basis
 from siggpde.numerics.requested_words import word_list
 from siggpde.numerics.signature import signature
+from siggpde.numerics.words import check_words, word_names
 from siggpde.series import PathOptions, PathTransform, Preparation, SeriesBatch
 from siggpde.transformers.base import TAGS, SeriesTransformer, TransformerBase
 from siggpde.transformers.intervals import Interval, intervals
-from siggpde.word_sets import check_words, word_names
 
 _DEFAULT_DEPTH = 3
 _CHUNK_VALUES = 2**22  # numbers of series handled at a time: 32 MB, so that paths never take much beside the table

@@ -14,11 +14,11 @@ import torch
 from torch import Tensor
 
 from siggpde.numerics.signature import signature
+from siggpde.numerics.words import Word, count_up_to, word_names, words_of_degree, words_up_to
 from siggpde.series import PathOptions, PathTransform, SeriesBatch
 from siggpde.series.batch import pool
 from siggpde.views.base import FeatureBlock, Part, Rows, View
 from siggpde.views.scaling import channel_scales
-from siggpde.word_sets import Word, count_up_to, word_names, words_of_degree, words_up_to
 
 _MAX_DEPTH = 10
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from siggpde.numerics.window_view import WindowView
+from siggpde.numerics.words import word_names
 from siggpde.windows.features import WindowFeatures
-from siggpde.word_sets import word_names
 
 _THIRDS = ("first third", "middle third", "last third")
 

@@ -14,7 +14,7 @@ from siggpde.numerics.core import core
 from siggpde.numerics.errors import OVERFLOW
 from siggpde.numerics.lie_basis import Basis, log_basis
 from siggpde.numerics.reference.logsignature import word_column
-from siggpde.word_sets import count_up_to
+from siggpde.numerics.words import count_up_to
 
 
 def logsignature(signature: Tensor, channels: int, depth: int, basis: Basis, threads: int) -> Tensor:

@@ -13,7 +13,7 @@ from siggpde.numerics.checked_once import checked_once
 from siggpde.numerics.core import core
 from siggpde.numerics.errors import NOT_FINITE, OVERFLOW
 from siggpde.numerics.requested_words import RequestedWords
-from siggpde.word_sets import check_depth, check_words, parents, prefix_closure
+from siggpde.numerics.words import check_depth, check_words, parents, prefix_closure
 
 
 def signature(x: Tensor, lengths: Tensor | None, words: RequestedWords, threads: int) -> Tensor:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from siggpde.numerics import inputs
 from siggpde.numerics.lie_basis import Basis, log_basis
-from siggpde.word_sets import Word
+from siggpde.numerics.words import Word
 
 Levels = list[Tensor]
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from siggpde.numerics import inputs
 from siggpde.numerics.requested_words import RequestedWords, word_list
-from siggpde.word_sets import prefix_closure
+from siggpde.numerics.words import prefix_closure
 
 Extend = Callable[[Tensor, Tensor, Sequence[tuple[int, ...]]], Tensor]
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from siggpde.numerics import inputs
 from siggpde.numerics.reference import signature as chen
 from siggpde.numerics.window_view import OVERFLOWING, WindowView
-from siggpde.word_sets import words_up_to
+from siggpde.numerics.words import words_up_to
 
 Signature = Callable[[Tensor, int], Tensor]
 _CHUNK = 2**24  # numbers of the words of a chunk of series

@@ -15,7 +15,7 @@ from siggpde.numerics.requested_words import RequestedWords
 from siggpde.numerics.triton.chen import advance, collect_words, retreat
 from siggpde.numerics.triton.launch import LANES, at_once, cdiv, run
 from siggpde.numerics.triton.tree import Chains, chains
-from siggpde.word_sets import Word
+from siggpde.numerics.words import Word
 
 # The longest word that a lane can carry; sets with longer words are computed by the reference.
 MAX_LETTERS = 12

@@ -13,7 +13,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from siggpde.word_sets import Word
+from siggpde.numerics.words import Word
 
 
 class Chains:

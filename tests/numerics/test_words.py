@@ -7,8 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from siggpde import word_sets
-from siggpde.word_sets import count_up_to, letter_counts, parents, prefix_closure, word_names, words, words_up_to
+from siggpde.numerics import words as words_module
+from siggpde.numerics.words import count_up_to, letter_counts, parents, prefix_closure, word_names, words, words_up_to
 
 some_words = st.lists(st.lists(st.integers(0, 3), max_size=5).map(tuple), max_size=12, unique=True)
 
@@ -127,7 +127,7 @@ def test_what_is_refused_is_counted_exactly(listed, limit):
     """The closure is refused if and only if its letters are more than those allowed, with their true number."""
     letters = sum(map(len, prefix_closure(listed)))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(word_sets, "MAX_LETTERS_IN_ALL", limit)
+        patch.setattr(words_module, "MAX_LETTERS_IN_ALL", limit)
         if letters <= limit:
             assert sum(map(len, prefix_closure(listed))) == letters
         else:
@@ -140,7 +140,7 @@ def test_depths_and_counts_are_refused_by_their_letters(channels, depth, count, 
     calls = [(lambda: words_up_to(channels, depth)), (lambda: words(channels, count))]
     wanted = [call() for call in calls]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(word_sets, "MAX_LETTERS_IN_ALL", limit)
+        patch.setattr(words_module, "MAX_LETTERS_IN_ALL", limit)
         for call, listed in zip(calls, wanted, strict=True):
             letters = sum(map(len, listed))
             if letters <= limit:
@@ -151,7 +151,7 @@ def test_depths_and_counts_are_refused_by_their_letters(channels, depth, count, 
 
 
 def test_the_longest_words_that_are_allowed():
-    longest = (0,) * word_sets.MAX_LETTERS
+    longest = (0,) * words_module.MAX_LETTERS
     assert words(1, 1001)[-1] == longest == words_up_to(1, 1000)[-1]
     assert len(prefix_closure([longest])) == 1001
     assert letter_counts([longest], 2).tolist() == [[1000, 0]]
