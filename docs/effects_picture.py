@@ -1,5 +1,5 @@
-"""Draws the pictures of "What a model rests on": `python docs/effects_picture.py`, with the folder of the data sets
-UWaveGestureLibrary and Tecator in SIGGPDE_DATA."""
+"""Draws the picture of "What a model rests on": `python docs/effects_picture.py`, with the folder of the data set
+Tecator in SIGGPDE_DATA."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ matplotlib.use("Agg")
 
 from matplotlib import pyplot
 
-from siggpde import SigGPClassifier, SigGPRegressor, plots
+from siggpde import SigGPRegressor, plots
 from siggpde.datasets import load_dataset
 
 FOLDER = Path(__file__).parent / "plots"
@@ -23,13 +23,6 @@ def main() -> None:
     figure, ax = pyplot.subplots(figsize=(WIDTH, 0.8 * WIDTH), layout="constrained")
     plots.plot_effects(number.regions, ax, label="effect on the content of fat (%)")
     figure.savefig(FOLDER / "effects.png", dpi=200)
-    gestures = load_dataset("UWaveGestureLibrary")
-    curve = SigGPClassifier(channel_names=["x", "y", "z"]).channel_selection(gestures.X_train, gestures.y_train)
-    for step in curve.steps:
-        print(len(step.channels), step.left_out, f"{step.loss:.3f} ± {step.error:.3f}")
-    figure, ax = pyplot.subplots(figsize=(WIDTH, 0.8 * WIDTH), layout="constrained")
-    plots.plot_channel_selection(curve, ax)
-    figure.savefig(FOLDER / "channels.png", dpi=200)
 
 
 if __name__ == "__main__":

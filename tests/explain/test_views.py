@@ -165,7 +165,8 @@ def test_sets_of_many_channels_are_called_all():
 
 def test_channels_called_as_letters_are_told_apart(batch, regressor):
     found = feature_importance(regressor, batch, ["time", "b"], top=10**6)
-    assert {"time", "time (channel 0)", "b", "frequency"} == {each.name for each in found.letters}
+    letters = {letter for each in found for letter in each.letters}
+    assert {"time", "time (channel 0)", "b", "frequency"} == letters
     plain = feature_importance(regressor, batch, NAMES, top=10**6)
     assert [each.importance for each in found] == pytest.approx([each.importance for each in plain])
 
@@ -178,12 +179,8 @@ def test_importance_is_the_spread_of_contributions(batch, classes):
     found = feature_importance(committee, batch, NAMES, top=10**6)
     assert found.series == len(batch) and found.all_features == len(found)
     whole = sum(each.importance for each in found)
-    assert sum(each.importance for each in found.letters) == pytest.approx(whole)
-    assert sum(each.share for each in found.letters) == pytest.approx(1.0)
+    assert [each.share for each in found] == pytest.approx([each.importance / whole for each in found])
     assert sum(each.share for each in found.views) == pytest.approx(1.0)
-    assert 0.5 < sum(each.share for each in found.lengths) <= 1.0
-    own = [each for each in found if each.letters.count("a") == 1 and len(each.letters) == 1]
-    assert own and found.lengths[0].name == "1 letter"
     if classes is None:
         explanations = explain_series(committee, batch, NAMES, top=10**6)
         views = _spreads(each.views for each in explanations)
@@ -244,8 +241,6 @@ def test_the_channel_that_decides_is_found():
     batch = SeriesBatch(values)
     committee = view_committee_of(batch, labels, 2)
     found = feature_importance(committee, batch, ["a", "b", "c"])
-    shares = {each.name: each.share for each in found.letters}
-    assert shares["b"] > 1.3 * max(shares["a"], shares["c"])
     words = [each for each in found if "kernel" not in each.name and len(set(each.letters)) < 4]
     assert "b" in words[0].letters
     for each in explain_series(committee, batch, ["a", "b", "c"], [0, 1])[:6]:

@@ -1,12 +1,11 @@
-"""Plots of effects, of the paper's reading and of channel selections draw what they are given."""
+"""Plots of effects and of the paper's reading draw what they are given."""
 
 from typing import Any
 
 import pytest
 
-from siggpde.estimators.channel_selection import ChannelSelection, ChannelStep
 from siggpde.explain import Effect, Importance, Importances, PaperReading, WordWeight
-from siggpde.plots import plot_channel_selection, plot_effects, plot_paper_reading
+from siggpde.plots import plot_effects, plot_paper_reading
 from siggpde.plots.palette import AGAINST, FOR, PALE
 
 EFFECTS = [
@@ -15,11 +14,6 @@ EFFECTS = [
     Effect("points 20 to 29", (), 0.1, 1.0, 0.6),
 ]
 WORDS = [WordWeight("moisture–humidity–moisture", ("moisture", "humidity", "moisture"), 1.5, 0.3, (-1.5,))]
-STEPS = [
-    ChannelStep(("a", "b", "c"), None, 0.30, 0.05, 0.0),
-    ChannelStep(("a", "c"), "b", 0.29, 0.05, 0.02),
-    ChannelStep(("c",), "a", 0.60, 0.08, 0.06),
-]
 
 
 def test_effects_have_their_signs_and_doubts(pyplot, drawn):
@@ -33,7 +27,7 @@ def test_effects_have_their_signs_and_doubts(pyplot, drawn):
     drawn(ax)
     with pytest.raises(ValueError, match="no effects to draw"):
         plot_effects([])
-    for other in (Importances([Importance("x", (), 1.0, 1.0)], [], [], 1, 1), None):
+    for other in (Importances([Importance("x", (), 1.0, 1.0)], 1, 1), None):
         with pytest.raises(ValueError, match="effects must be a list of `Effect`"):
             plot_effects(other)  # pyright: ignore[reportArgumentType]
 
@@ -55,15 +49,3 @@ def test_what_the_paper_reads(pyplot, drawn):
     assert len(plot_paper_reading(WORDS).patches) == 1
     with pytest.raises(ValueError, match="no words to draw"):
         plot_paper_reading([])
-
-
-def test_a_channel_selection(pyplot, drawn):
-    found = ChannelSelection(STEPS, "NLPP")
-    assert found.chosen == ("a", "c")
-    ax = plot_channel_selection(found)
-    assert list(ax.lines[0].get_xdata()) == [3, 2, 1] and ax.get_xlim()[0] > ax.get_xlim()[1]
-    assert "enough: a, c" in ax.get_legend_handles_labels()[1]
-    assert ax.get_xticklabels()[1].get_text() == "2\n– b"
-    drawn(ax)
-    with pytest.raises(ValueError, match="no steps to draw"):
-        plot_channel_selection(ChannelSelection([], "NLPP"))

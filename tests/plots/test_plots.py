@@ -32,7 +32,7 @@ def test_importance(pyplot, importances, drawn):
     assert ax.yaxis_inverted()
     drawn(ax)
     assert len(plot_importance(importances.channels).patches) == len(importances.channels)
-    assert len(plot_importance(importances.lengths).patches) == len(importances.lengths)
+    assert len(plot_importance(importances.features).patches) == len(importances.features)
 
 
 def test_long_names_are_broken_and_what_speaks_against_is_orange(pyplot, drawn):

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from siggpde.committee.committee import Committee
     from siggpde.committee.novelty import Scores
     from siggpde.committee.of_views import OfViews
-    from siggpde.estimators.channel_selection import ChannelSelection
     from siggpde.estimators.trusting import Newness
     from siggpde.explain import Counterfactual, Importances, PaperReading, SeriesExplanation
 
@@ -62,16 +61,6 @@ class Insight:
 
         self._check_fitted()
         return paper_reading(self.committee_, self._names(), at_least("top", top, 1), getattr(self, "classes_", None))
-
-    def channel_selection(
-        self, X: Any, y: Any, *, groups: Any = None, sample_weight: Any = None, fewest: int = 1
-    ) -> ChannelSelection:
-        """How leave-one-out losses change as channels are left out, the least important first, from all of them to
-        `fewest` (`siggpde.estimators.channel_selection`). The series are those of a `fit`, one of which there is for
-        each number of channels; this estimator is not changed and need not be fitted."""
-        from siggpde.estimators.channel_selection import select_channels  # noqa: PLC0415 - predictions need none
-
-        return select_channels(self, X, y, groups=groups, sample_weight=sample_weight, fewest=fewest)
 
     def explain(
         self,

@@ -12,9 +12,7 @@ from siggpde.explain.results import Contribution as Contribution
 from siggpde.explain.results import Importance as Importance
 from siggpde.explain.results import Importances as Importances
 from siggpde.explain.results import SeriesExplanation as SeriesExplanation
-from siggpde.explain.results import TimeAttribution as TimeAttribution
 from siggpde.explain.segments import SegmentContributions as SegmentContributions
 from siggpde.explain.segments import Stretch as Stretch
 from siggpde.explain.series_explanation import explain_series as explain_series
-from siggpde.explain.time_steps import time_attribution as time_attribution
 from siggpde.explain.walks import WalkSettings as WalkSettings

@@ -7,8 +7,8 @@ what the training series tell,
 
 .. math:: v = \sigma^2 \big( c^T k c - |c^T k_Z B|^2 \big),
 
-with :math:`c^T k_Z` the same sum of rows and the root B of `committee.regression`; a member with a variational posterior
-has :math:`\sigma^2 (c^T k c - |\phi|^2 + \phi^T \Sigma \phi)` with the same sum :math:`\phi` of its features.
+with :math:`c^T k_Z` the same sum of rows and the root B of `committee.regression`; a member with a variational
+posterior has :math:`\sigma^2 (c^T k c - |\phi|^2 + \phi^T \Sigma \phi)` with the same sum :math:`\phi` of its features.
 """
 
 from __future__ import annotations

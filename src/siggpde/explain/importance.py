@@ -1,4 +1,4 @@
-"""The importance of single features: which words, letters, word lengths and views predictions rest on."""
+"""The importance of single features: which words, other features and views predictions rest on."""
 
 from __future__ import annotations
 
@@ -26,16 +26,14 @@ def feature_importance(
     """The importance of words for a committee's predictions on a batch, whose channels have these `names`.
 
     A word's importance is the standard deviation over the series of what it contributes to a latent function, summed
-    over the classes and averaged over the members with their weights; the constant does not count as a word. The
-    importance of a word is divided equally over its letters, and a channel has the sum of these shares. Of more than
-    `max_series` series that many are used, evenly spaced.
+    over the classes and averaged over the members with their weights; the constant does not count as a word. Of more
+    than `max_series` series that many are used, evenly spaced.
 
     Words are correlated, as columns of a regression may be: two can vary much and cancel. So this tells what the model
     uses, not what it could not do without.
 
-    A committee of views has other features beside words, ranked with them. A term without a word, such as a kernel
-    without features, is divided equally over time and all channels of the series and belongs to no length. The
-    importance of a view is the standard deviation of all it contributes: in that sum features do cancel (formulas:
+    A committee of views has other features beside words, ranked with them, and kernels without features. The importance
+    of a view is the standard deviation of all it contributes: in that sum features do cancel (formulas:
     `siggpde.explain.view_importance`).
     """
     check_inputs(committee, batch, names, min_series=2)
@@ -50,18 +48,9 @@ def feature_importance(
         spread = _spread(member, batch) * word_weights(member.model).abs().sum(dim=0)
         total.index_add_(0, indices, weight.double() * spread)
     words = {word: value for word, value in zip(vocabulary.words, total.tolist(), strict=True) if word}
-    channels: dict[Letters, float] = {}
-    lengths: dict[int, float] = {}
-    for word, value in words.items():
-        lengths[len(word)] = lengths.get(len(word), 0.0) + value
-        for letter in word:
-            channels[letter,] = channels.get((letter,), 0.0) + value / len(word)
-    counted = {f"{length} letter{'s' if length > 1 else ''}": lengths[length] for length in sorted(lengths)}
     whole = sum(words.values())
     return Importances(
         features=_ranked(words, whole)[:top],
-        letters=_ranked(channels, whole),
-        lengths=[Importance(name, (), value, _share(value, whole)) for name, value in counted.items()],
         series=len(batch),
         all_features=len(words),
     )

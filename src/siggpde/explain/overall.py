@@ -107,16 +107,6 @@ def global_importance(
     )
 
 
-@torch.no_grad()
-def channel_importance(committee: AnyCommittee, batch: SeriesBatch, names: Sequence[str]) -> list[Importance]:
-    """The `channels` of `global_importance` alone, largest first."""
-    check_inputs(committee, batch, names, min_series=2)
-    channels = _channel_names(committee, names)
-    known, letters = _predicted(committee, batch, classes_of(committee)), [(name,) for name in channels]
-    found = _cut_effects(committee, batch, known, channels, letters, lambda own: cut_channels(committee, own))
-    return sorted(_rms(list(found.values())), key=lambda each: -each.importance)
-
-
 class _Terms:
     """Words, scales and views: effects on each side, and the groups of words over all classes."""
 
@@ -214,11 +204,8 @@ def _words_overall(table: WordTable) -> list[Importance]:
 
 
 def _overall(classes: list[ClassEffects], part: str) -> list[Importance]:
-    return _rms([getattr(each, part) for each in classes if getattr(each, part)])
-
-
-def _rms(lists: list[list[Effect]]) -> list[Importance]:
     """The root mean square of effects over the classes."""
+    lists = [getattr(each, part) for each in classes if getattr(each, part)]
     if not lists:
         return []
     sizes = [(sum(each.effect**2 for each in own) / len(own)) ** 0.5 for own in zip(*lists, strict=True)]

@@ -1,12 +1,10 @@
-"""What explanations are: contributions to a prediction, importances over many series, attributions over time."""
+"""What explanations are: contributions to a prediction, and importances over many series."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
-
-import numpy as np
 
 from siggpde.explain.effects import ClassEffects
 from siggpde.explain.neighbours import Neighbour
@@ -127,11 +125,11 @@ class SeriesExplanation:
 
 @dataclass(frozen=True)
 class Importance:
-    """The importance of a word or feature, a channel, a time region, a scale, a length of words or a view, and its
-    share of the sum over all.
+    """The importance of a word or feature, a channel, a time region, a scale or a view, and its share of the sum over
+    all.
 
-    `letters` are the names of the channels of a word; for a channel its own name alone, for a length or a view none. A
-    group of words is named by its largest one, and `others` are the rest.
+    `letters` are the names of the channels of a word; for a channel its own name alone, for a view none. A group of
+    words is named by its largest one, and `others` are the rest.
     """
 
     name: str
@@ -153,14 +151,11 @@ class Importances:
     - `views`: the importances of the views themselves, largest first; models that see words of one path have none.
     - `features`: the most important single features, largest first, over which iteration goes. Words of paths,
       statistics of words over windows, kernels without features; they are correlated, and often cancel. `all_features`
-      is their number; `letters` is what the importances of all of them are by the letters of their words, `lengths` by
-      the number of letters.
+      is their number.
     - `series` is the number of series used.
     """
 
     features: list[Importance]
-    letters: list[Importance]
-    lengths: list[Importance]
     series: int
     all_features: int
     views: list[Importance] = field(default_factory=list)
@@ -183,32 +178,8 @@ class Importances:
 
     def in_units(self, scale: float) -> Importances:
         """Those of the number scale * y, from these of y."""
-        lists = ("features", "letters", "lengths", "views", "channels", "regions", "scales", "words")
+        lists = ("features", "views", "channels", "regions", "scales", "words")
         scaled = {
             name: [replace(each, importance=scale * each.importance) for each in getattr(self, name)] for name in lists
         }
         return replace(self, **scaled, classes=[each.in_units(scale) for each in self.classes])
-
-
-@dataclass(frozen=True)
-class TimeAttribution:
-    """How the prediction depends on every point of a series, channel by channel.
-
-    `values` (n, length, channels), with `channels` the names of the channels. Positive: favours the predicted class
-    over the runner-up, or raises the predicted number. Zero after the end of a series. `pairs` (n, 2) are the indices
-    of the two classes; None for a regression.
-
-    For a committee of words these are sensitivities to steps: values[:, j] is the step from point j - 1 to point j;
-    values[:, 0] is the step from the base point to the first point, zero for paths without one; channels are those of
-    the paths. For a committee of views they are the effect of the points being as they are, and not as they are on
-    average; channels are those of the series.
-    """
-
-    channels: tuple[str, ...]
-    values: np.ndarray
-    pairs: np.ndarray | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
-        pairs = None if self.pairs is None else self.pairs.tolist()
-        return {"channels": list(self.channels), "values": self.values.tolist(), "pairs": pairs}

@@ -1,4 +1,4 @@
-r"""Importance for a committee of views: of its features, of the letters of words, of word lengths, and of the views.
+r"""Importance for a committee of views: of its features and of the views.
 
 With the terms of `view_terms` for each class c (the direction of its logit; for numbers there is one), the importance
 of feature j is the standard deviation over the series of what it contributes, summed over the classes,
@@ -86,14 +86,6 @@ class _Spreads:
 def _importances(
     total: list[float], views: Mapping[str, float], vocabulary: ViewVocabulary, top: int, series: int
 ) -> Importances:
-    channels: dict[str, float] = {}
-    lengths: dict[int, float] = {}
-    for index, value in enumerate(total):
-        own = vocabulary.channels_of(index)
-        if vocabulary.letters[index]:
-            lengths[len(own)] = lengths.get(len(own), 0.0) + value
-        for letter in own:
-            channels[letter] = channels.get(letter, 0.0) + value / len(own)
     whole = sum(total)
     order = sorted(range(len(total)), key=lambda index: -total[index])[:top]
     told: dict[str, float] = {}
@@ -105,10 +97,6 @@ def _importances(
 
     return Importances(
         features=[each(vocabulary.names[i], vocabulary.channels_of(i), total[i], whole) for i in order],
-        letters=[each(name, (name,), channels[name], whole) for name in sorted(channels, key=lambda c: -channels[c])],
-        lengths=[
-            each(f"{length} letter{'s' * (length > 1)}", (), lengths[length], whole) for length in sorted(lengths)
-        ],
         series=series,
         all_features=len(total),
         views=[each(name, (), told[name], sum(told.values())) for name in sorted(told, key=lambda v: -told[v])],

@@ -2,7 +2,6 @@
 
 from siggpde.plots.axes import require_matplotlib as require_matplotlib
 from siggpde.plots.calibration import plot_calibration as plot_calibration
-from siggpde.plots.channels import plot_channel_selection as plot_channel_selection
 from siggpde.plots.confusion import plot_confusion as plot_confusion
 from siggpde.plots.directions import kernel_directions as kernel_directions
 from siggpde.plots.effects import plot_effects as plot_effects

@@ -92,8 +92,8 @@ def word_importance(classifier: SigGPClassifier, x: np.ndarray, wet: np.ndarray,
 
 
 def channel_shares(classifier: SigGPClassifier, x: np.ndarray) -> dict[str, float]:
-    """The share of time and of every channel in the importance, largest first."""
-    return {each.name: each.share for each in classifier.importance(x).letters}
+    """The share of every channel in the effects of cutting channels out, largest first."""
+    return {each.name: each.share for each in classifier.importance(x).channels}
 
 
 def _log_ratio(probabilities: np.ndarray) -> np.ndarray:

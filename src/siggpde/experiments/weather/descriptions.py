@@ -80,7 +80,7 @@ def describe_features(config: dict[str, Any], results: Results, told: dict[str, 
             ]
         if "channels" in record:
             shares = list(record["channels"].items())[: config["figure"]["features"]]
-            panels.append(Bars(short, f"channels, share of {_OURS}", shares))
+            panels.append(Bars(short, "channels, share of the effects", shares))
         rows.append(panels)
     files = draw_features(rows, results.folder)
     return [*sections, f"![The most important words of the first run, by two readings]({files[0]})"]
