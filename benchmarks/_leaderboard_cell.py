@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from siggpde.comparison import METHODS, Run, Split, judge, ours, resample, warm_up
-from siggpde.comparison.series import join
 from siggpde.datasets import Dataset, load_dataset
 from siggpde.io.data import cut
+from siggpde_paper.compare import METHODS, Run, Split, judge, ours, resample, warm_up
+from siggpde_paper.compare.series import join
 
 _PACKAGES = ("siggpde", "numpy", "scipy", "scikit-learn", "torch", "aeon", "numba")
 

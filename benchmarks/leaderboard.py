@@ -7,7 +7,7 @@
 
 Every method on every split runs in a process of its own, on one thread, and its record is appended to the file. Splits
 are the archive's, and stratified resamples of train and test together with at most --max-train series to learn from.
-Methods, calibration and figures are those of `siggpde.comparison`.
+Methods, calibration and figures are those of `siggpde_paper.compare`.
 """
 
 from __future__ import annotations

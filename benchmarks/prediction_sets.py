@@ -25,10 +25,10 @@ from _leaderboard_tables import write_between_markers
 
 from siggpde import SigGPClassifier, SigGPRegressor
 from siggpde.committee.conformal_scores import adaptive_scores, training_shares
-from siggpde.comparison import resample
-from siggpde.comparison.series import join, take
 from siggpde.datasets import load_dataset
 from siggpde.io.data import cut
+from siggpde_paper.compare import resample
+from siggpde_paper.compare.series import join, take
 
 CLASSES = ("PenDigits", "Epilepsy", "UWaveGestureLibrary", "Crop", "FingerMovements")
 NUMBERS = ("Covid3Month", "Tecator")

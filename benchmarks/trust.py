@@ -33,9 +33,9 @@ from _trust_tables import draw, render
 from sklearn.metrics import roc_auc_score
 
 from siggpde import SigGPClassifier
-from siggpde.comparison.splits import resample
 from siggpde.datasets import load_dataset
 from siggpde.estimators.trusting import NoveltyWarning
+from siggpde_paper.compare.splits import resample
 
 CORRUPTED = ("PenDigits", "Epilepsy", "UWaveGestureLibrary", "BasicMotions", "SelfRegulationSCP1", "FingerMovements")
 CLASSES = ("UWaveGestureLibrary", "CharacterTrajectoriesHalf", "PenDigits")

@@ -13,8 +13,6 @@ ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "src" / "siggpde"
 GROUPS = {  # the last layer of each group, and its colour
     "cli": "#d9752b",
-    "experiments": "#8a4fa3",
-    "baselines": "#8a4fa3",
     "io": "#2f8f5b",
     "estimators": "#d9752b",
     "metrics": "#2f8f5b",

@@ -38,7 +38,7 @@ PUBLIC = {
     ),
     "siggpde.datasets": "Dataset data_folders find_dataset load_dataset load_pendigits read_dataset",
     "siggpde.training": "Exact History NaturalGradients PaperSchedule Record fit",
-    "siggpde.baselines": "InducingSequences InducingTensors TruncatedKernel gpsig",
+    "siggpde_paper.gpsig": "InducingSequences InducingTensors TruncatedKernel gpsig",
     "siggpde.windows": "Block WindowFeatures WindowScaler WindowSettings",
     "siggpde.numerics.words": "check_words count_up_to letter_counts parents prefix_closure word_names words words_up_to",
 }

@@ -1,4 +1,3 @@
-from . import baselines as baselines
 from . import datasets as datasets
 from . import explain as explain
 from . import io as io

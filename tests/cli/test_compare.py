@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from helpers.cli_data import LONG, long_table, run, write
-from siggpde.comparison import METHODS, ours
-from siggpde.comparison.methods import Method
+from siggpde_paper.compare import METHODS, ours
+from siggpde_paper.compare.methods import Method
 
 KINDS = ["--target", "kind", *LONG]
 

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from helpers.cli_data import FAST, loaded, long_table, run, write
-from siggpde.comparison import METHODS, ours
+from siggpde_paper.compare import METHODS, ours
 
 START = datetime(2024, 1, 2, tzinfo=UTC)  # spans of two days from 1970 begin there
 

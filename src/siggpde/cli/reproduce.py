@@ -59,8 +59,8 @@ def reproduce(
     Called again with the same folder it goes on where it was.
     """
     with one_line_errors():
-        from siggpde.experiments import folder_of, reproduce_all  # noqa: PLC0415 - torch takes long
-        from siggpde.experiments import reproduce as run  # noqa: PLC0415
+        from siggpde_paper.experiments import folder_of, reproduce_all  # noqa: PLC0415 - torch takes long
+        from siggpde_paper.experiments import reproduce as run  # noqa: PLC0415
 
         everything = name is Experiment.all
         if everything and (config is not None or only):

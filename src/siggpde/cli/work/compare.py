@@ -15,14 +15,14 @@ from siggpde.cli.console import WrongCall, column_table
 from siggpde.cli.data import options_to_remember, read_series
 from siggpde.cli.options import NOT_GIVEN, ReadOptions
 from siggpde.cli.work.fit import choose_task
-from siggpde.comparison import Method, Run, Split, choose_methods, cross_validation, judge, spread, warm_up
-from siggpde.comparison.methods import METHODS
-from siggpde.comparison.scoring import CLASS_FIGURES, COSTS, NUMBER_FIGURES
-from siggpde.comparison.series import join
-from siggpde.comparison.splits import at_most
 from siggpde.estimators.label_types import as_classes
 from siggpde.io import SeriesData
 from siggpde.progress import Progress
+from siggpde_paper.compare import Method, Run, Split, choose_methods, cross_validation, judge, spread, warm_up
+from siggpde_paper.compare.methods import METHODS
+from siggpde_paper.compare.scoring import CLASS_FIGURES, COSTS, NUMBER_FIGURES
+from siggpde_paper.compare.series import join
+from siggpde_paper.compare.splits import at_most
 
 log = logging.getLogger(__name__)
 

@@ -1,0 +1,186 @@
+"""The methods that are compared, each from prepared series to test figures.
+
+`siggpde` is the paper's model: the untruncated kernel, the first words by level and alphabet, the paper's schedule.
+Its scales can be frozen (`scales = "frozen"`) or learned by the authors' gradient (`scales = "finite differences"`).
+`screened` is ours with as many inducing variables: settings by closed-form leave-one-out, directions of many words,
+natural gradients. `classifier` is the estimator with its defaults. `gpsig` is the baseline, with the paper's schedule.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from siggpde.estimators import SigGPClassifier
+from siggpde.gp.inducing import OrthogonalSignatureFeatures
+from siggpde.gp.kernel import SignatureKernel
+from siggpde.gp.likelihoods import Bernoulli, RobustMax, Softmax
+from siggpde.gp.likelihoods.base import Classification
+from siggpde.gp.model import AnyGP, SignatureGP
+from siggpde.selection.screening import screen
+from siggpde.series import SeriesBatch
+from siggpde.training import NaturalGradients, PaperSchedule, fit
+from siggpde.training.history import History
+from siggpde.training.path_cache import PathStore
+from siggpde_paper.experiments.finite_differences import FiniteDifferenceKernel
+from siggpde_paper.experiments.preparation import Prepared, prepare
+from siggpde_paper.gpsig import gpsig
+from siggpde_paper.gpsig.starting_values import lengthscales
+
+_LIKELIHOODS = {"robustmax": RobustMax, "softmax": Softmax}
+_CHUNK = 1024
+BY_THE_PAPER = ("siggpde", "gpsig")
+"""Kinds of methods that are trained by the paper's schedule."""
+
+
+def fit_tasks(config: dict[str, Any], folder: Path, runs: int) -> dict[str, Callable[[], dict[str, Any]]]:
+    """Every method of the settings `runs` times, by the keys of their records; checkpoints are in the folder."""
+    return {
+        f"fit/{name}/{seed}": partial(run_method, config, method, seed, folder / "checkpoints" / f"{name}-{seed}.pt")
+        for seed in range(runs)
+        for name, method in config["methods"].items()
+    }
+
+
+def run_method(config: dict[str, Any], method: dict[str, Any], seed: int, checkpoint: Path | None) -> dict[str, Any]:
+    """One run of a method with M = config["inducing"] inducing variables; a record of plain numbers."""
+    data = prepare(config)
+    kinds = {"siggpde": _by_the_paper, "gpsig": _by_the_paper, "screened": _screened, "classifier": _classifier}
+    if method["kind"] not in kinds:
+        raise ValueError(f"a method is of kind {', '.join(kinds)}, not {method['kind']!r}")
+    return kinds[method["kind"]](config, method, data, seed, checkpoint)
+
+
+def build(config: dict[str, Any], method: dict[str, Any], data: Prepared, seed: int) -> AnyGP:
+    """The model of a `siggpde` or `gpsig` method before training, on the scales that GPSig starts with."""
+    likelihood, count = likelihood_of(config, data.classes), config["inducing"]
+    if method["kind"] == "gpsig":
+        return gpsig(
+            data.x_train, data.y_train, likelihood, kind=method["variables"], count=count, level=method["level"],
+            static=method["static"], method=method.get("method", "auto"), seed=seed,
+        )  # fmt: skip
+    channels = data.x_train.shape[2]
+    points = torch.full((len(data.x_train),), data.x_train.shape[1])
+    theta = 1 / lengthscales(data.x_train, points, torch.Generator().manual_seed(seed))
+    features = OrthogonalSignatureFeatures(channels, count, method["order"])
+    dtype = getattr(torch, config.get("dtype", "float64"))
+    return SignatureGP(_kernel(method, channels, theta), features, likelihood, dtype=dtype)
+
+
+def _kernel(method: dict[str, Any], channels: int, theta: Tensor) -> SignatureKernel:
+    """The untruncated kernel, its scales learned by the exact gradient unless `scales` says otherwise."""
+    scales, tol = method.get("scales", "exact"), method.get("tol", 1e-6)
+    if scales == "finite differences":
+        values = method.get("values", False)
+        return FiniteDifferenceKernel(channels, theta=theta, refine=method["refine"], values=values, tol=tol)
+    if scales not in ("exact", "frozen"):
+        raise ValueError(f"scales must be 'exact', 'frozen' or 'finite differences', got {scales!r}")
+    kernel = SignatureKernel(channels, theta=theta, tol=tol)
+    kernel.log_theta.requires_grad_(scales == "exact")
+    return kernel
+
+
+def likelihood_of(config: dict[str, Any], classes: int) -> Classification:
+    """One latent and a probit link for two classes, else the likelihood that the settings name."""
+    return Bernoulli() if classes == 2 else _LIKELIHOODS[config["likelihood"]](classes)
+
+
+def _by_the_paper(config: dict[str, Any], method: dict, data: Prepared, seed: int, checkpoint: Path | None) -> dict:
+    model = build(config, method, data, seed)
+    history = train(config, model, data, seed, checkpoint)
+    return judged(model, history, data) | {"elbo": full_elbo(model, data.x_train, data.y_train)}
+
+
+def train(config: dict[str, Any], model: AnyGP, data: Prepared, seed: int, checkpoint: Path | None) -> History:
+    """The paper's schedule by one rule for every model: whole, or until config["budget"] CPU seconds are spent.
+
+    Of these every phase has a third. A fit that was interrupted goes on from the checkpoint.
+    """
+    schedule = PaperSchedule(**config["schedule"], cpu_budget=config.get("budget"))
+    return fit(
+        model, (data.x_train, data.y_train), schedule, validation=config["validation"], seed=seed,
+        checkpoint=checkpoint, resume=checkpoint is not None,
+    )  # fmt: skip
+
+
+def judged(model: AnyGP, history: History, data: Prepared) -> dict[str, Any]:
+    """Test figures of a trained model, and what its training took and did: a record of plain numbers."""
+    return {
+        **test_figures(model, data.x_test, data.y_test),
+        "cpu_seconds": sum(history.step_seconds.values()),  # of all iterations, those before an interruption too
+        "wall_seconds": history.seconds,
+        "iterations": history.steps,
+        "stopped": history.stopped,
+        "seconds_per_iteration": {
+            name: history.step_seconds[name] / count for name, count in history.steps.items() if count
+        },
+        "theta_start": history.records[0].theta,  # of phase q, which leaves the kernel alone
+        "theta": model.kernel.theta.tolist(),
+        "amplitude": float(model.kernel.amplitude.detach()),
+        "rounded_tails": history.rounded_tails,
+        "validation": [[r.phase, r.iteration + 1, r.nlpp] for r in history.records if r.nlpp is not None],
+        "scales": [[r.phase, r.iteration + 1, r.theta] for r in history.records if r.phase == "hyperparameters"],
+    }
+
+
+@torch.no_grad()
+def test_figures(model: AnyGP, x: Tensor, y: Tensor) -> dict[str, float]:
+    """Accuracy in per cent and NLPP."""
+    mean, variance = model.predict_f(x, chunk=_CHUNK)
+    likelihood = model.likelihood
+    right = likelihood.predict(mean, variance).argmax(dim=1) == y
+    nlpp = -float(likelihood.log_predictive(mean, variance, y).double().mean())
+    return {"accuracy": 100 * float(right.double().mean()), "nlpp": nlpp}
+
+
+@torch.no_grad()
+def full_elbo(model: AnyGP, x: Tensor, y: Tensor) -> float:
+    """The ELBO of all the series over their number: no estimate from a minibatch."""
+    store, value = PathStore(model, SeriesBatch(x)), 0.0
+    for rows in torch.arange(len(y)).split(_CHUNK):
+        marginals = model.latent_marginals(store.project(model, rows))
+        value += float(model.likelihood.expected_log_prob(*marginals, y[rows]).double().sum())
+    return (value - float(model.variational.kl())) / len(y)
+
+
+def _screened(config: dict[str, Any], method: dict, data: Prepared, seed: int, checkpoint: Path | None) -> dict:
+    started = time.process_time()
+    screening = screen(
+        data.raw_train, data.y_train, seed=seed, max_words=method["words"], max_series=method["series"], progress=False
+    )
+    paths, _ = screening.transform(data.raw_train)
+    likelihood = Bernoulli() if data.classes == 2 else Softmax(data.classes)
+    model = screening.build(likelihood, rank=config["inducing"], dtype=torch.float32)
+    history = fit(
+        model, (paths, data.y_train), NaturalGradients(), validation=config["validation"], seed=seed,
+        screening=screening, checkpoint=checkpoint, resume=checkpoint is not None,
+    )  # fmt: skip
+    cpu = time.process_time() - started
+    tests, _ = screening.transform(data.raw_test)
+    return {
+        **test_figures(model, tests, data.y_test),
+        "cpu_seconds": cpu,
+        "iterations": {name: len(history.of(name)) for name in history.stopped},
+        "stopped": history.stopped,
+    }
+
+
+def _classifier(config: dict[str, Any], method: dict, data: Prepared, seed: int, checkpoint: Path | None) -> dict:
+    started = time.process_time()
+    classifier = SigGPClassifier(random_state=seed, verbose=0)
+    train, test = (np.swapaxes(series.numpy(), 1, 2) for series in (data.raw_train, data.raw_test))
+    classifier.fit(train, data.y_train.numpy())
+    cpu = time.process_time() - started
+    truth = data.y_test.numpy()
+    return {
+        "accuracy": 100 * float((classifier.predict(test) == truth).mean()),
+        "nlpp": -float(classifier.log_likelihood(test, truth).mean()),
+        "cpu_seconds": cpu,
+    }

@@ -1,0 +1,114 @@
+"""`reproduce`: runs an experiment and writes its results, tables and figures into a folder."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from siggpde.files import atomic_write
+from siggpde.plots import require_matplotlib
+from siggpde_paper.experiments.config import load_config
+from siggpde_paper.experiments.markdown import machine_line
+from siggpde_paper.experiments.results import Results
+
+log = logging.getLogger(__name__)
+
+# The module of every experiment: PenDigits, its channel scales, whale calls, satellite series (Crop), a synthetic
+# million of them, weather, and the complexity table.
+_MODULES = {
+    "pendigits": "comparison",
+    "scales": "scales",
+    "whales": "comparison",
+    "crops": "crops",
+    "million": "million",
+    "weather": "weather",
+    "complexity": "complexity",
+}
+NAMES = tuple(_MODULES)
+_NOT_IN_RESULTS = ("title", "notes")  # settings that no result depends on
+
+
+def reproduce(
+    name: str,
+    folder: str | Path,
+    *,
+    runs: int | None = None,
+    quick: bool = False,
+    budget: float | None = None,
+    jobs: int = 1,
+    config: Path | None = None,
+    only: Collection[str] = (),
+) -> str:
+    """Run the experiment `name`, without the runs that `folder` has already, and return its report in Markdown.
+
+    - `runs`: how often each method is run, each time with another seed; by default as the settings say.
+    - `quick`: the settings of a few minutes.
+    - `budget`: seconds of CPU time that one run of any method may take by the paper's schedule; by default all take
+      the whole schedule.
+    - `jobs`: how many runs are computed at the same time, each on one thread.
+    - `config`: a TOML file of settings in place of the experiment's own.
+    - `only`: names of methods, sizes or parts ("time") to compute now; the report has all that the folder has.
+
+    The folder gets results.json, report.md and the figures as PNG and SVG.
+    """
+    if name not in _MODULES:
+        raise ValueError(f"there is no experiment {name!r}; there are {', '.join(NAMES)}")
+    if jobs < 1:
+        raise ValueError(f"jobs must be at least 1, got {jobs}")
+    require_matplotlib("pyplot")  # before hours of work, for it may not be installed
+    settings = load_config(name, quick=quick, path=config)
+    if budget is not None:
+        settings["budget"] = float(budget)
+    wanted = settings.pop("runs", 3) if runs is None else runs
+    settings.pop("runs", None)  # more runs may be added to a folder
+    if wanted < 1:
+        raise ValueError(f"runs must be at least 1, got {wanted}")
+    results = Results(folder, {key: value for key, value in settings.items() if key not in _NOT_IN_RESULTS}, only)
+    module: Any = import_module(f"siggpde_paper.experiments.{_MODULES[name]}")
+    module.run(settings, results, wanted, jobs)
+    if unknown := sorted(results.only - results.asked):
+        known = sorted(part for part in results.asked if " " not in part)  # without the many sizes of complexity
+        raise ValueError(f"{name} has no part {', '.join(unknown)}; it has {', '.join(known)}")
+    text = _head(name, settings, results, quick, wanted) + module.report(settings, results)
+    results.folder.mkdir(parents=True, exist_ok=True)
+    with atomic_write(results.folder / "report.md") as file:
+        file.write(text.encode())
+    log.info("%s written", results.folder / "report.md")
+    return text
+
+
+def reproduce_all(
+    folder: str | Path,
+    *,
+    runs: int | None = None,
+    quick: bool = False,
+    budget: float | None = None,
+    jobs: int = 1,
+) -> str:
+    """Run all experiments one after the other, each into its own folder inside `folder`, and return all reports."""
+    return "\n".join(
+        reproduce(name, folder_of(name, folder, quick), runs=runs, quick=quick, budget=budget, jobs=jobs)
+        for name in NAMES
+    )
+
+
+def folder_of(name: str, folder: str | Path = "results", quick: bool = False) -> Path:
+    """Where the results of an experiment go inside a folder.
+
+    Examples:
+        >>> folder_of("whales", quick=True).as_posix()
+        'results/whales-quick'
+    """
+    return Path(folder) / (f"{name}-quick" if quick else name)
+
+
+def _head(name: str, settings: dict[str, Any], results: Results, quick: bool, runs: int) -> str:
+    quickly = ", quick settings: not comparable with the paper" if quick else ""
+    limit = f" --budget {settings['budget']:g}" if settings.get("budget") is not None else ""
+    return (
+        f"# {settings['title']}\n\n`siggpde reproduce {name} --runs {runs}{limit}{' --quick' if quick else ''}`"
+        f"{quickly}. {machine_line(results.installation, results.commits)}\n\n"
+    )

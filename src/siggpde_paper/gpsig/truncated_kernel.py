@@ -1,0 +1,227 @@
+"""The truncated signature kernel of GPSig (GPSig-IT and GPSig-IS)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from siggpde.gp.kernel import PathKernel
+from siggpde.numerics import inputs
+from siggpde.numerics.signature import signature
+from siggpde.numerics.signature_kernel import Lengths
+from siggpde.numerics.words import count_up_to, letter_counts, words_up_to
+from siggpde_paper.gpsig.compiled_sequences import cells_of_tile, compiled_paired_levels, core_serves, rbf_pair_levels
+from siggpde_paper.gpsig.linear_pairs import linear_pair_levels
+from siggpde_paper.gpsig.sequence_recursion import check_order, sequence_levels
+from siggpde_paper.gpsig.static_kernels import (
+    Static,
+    check_static,
+    checked_series,
+    increment_kernel,
+    paired_increment_kernel,
+    scaled_pair,
+)
+from siggpde_paper.gpsig.tiles import over_pairs, over_rows, tile_shape
+
+Method = Literal["auto", "explicit", "recursion", "core"]
+
+_MAX_WORDS = 2000
+_CELLS = 2**17  # numbers of a tile: larger ones do not fit the cache, smaller ones are mostly overhead
+
+
+class TruncatedKernel(PathKernel):
+    """sigma² sum_m v_m k_m(theta X, theta Y) over levels m = 0 .. `level`, with weights v_m that are learned too.
+
+    The covariance function of GPSig, the baseline of the paper.
+
+    Levels come from a static kernel on points, "linear" or "rbf", in which no time occurs more than `order` times
+    (`level` times by default, which makes them the levels of the signature kernel of the lifted series).
+    `normalized=True` divides every level by sqrt(k_m(X, X) k_m(Y, Y)); a level that is zero for a series stays zero.
+
+    With the linear static kernel and full order the kernel is an inner product of truncated signatures.
+    `method="explicit"` computes it so, `"recursion"` never does, and `"auto"` does for at most 2000 words. `"core"` is
+    the recursion too, with the native core for what it has (pairs of series for two to five levels of full order, and
+    inducing tensors of the linear static kernel) and torch for the rest; so is `"auto"` where it is not explicit.
+
+    Examples:
+        >>> kernel = TruncatedKernel(1, level=2)
+        >>> kernel(torch.tensor([[[0.0], [2.0]]]).double(), diag=True).detach()
+        tensor([9.], dtype=torch.float64)
+    """
+
+    letters: Tensor
+    lengths_of_words: Tensor
+    log_weights: nn.Parameter
+
+    def __init__(
+        self,
+        channels: int,
+        level: int = 4,
+        *,
+        order: int | None = None,
+        static: Static = "linear",
+        theta: float | Sequence[float] | Tensor = 1.0,
+        amplitude: float = 1.0,
+        normalized: bool = False,
+        method: Method = "auto",
+    ) -> None:
+        super().__init__(channels, theta, amplitude)
+        self.order = check_order(level, order)
+        self.level = level
+        self.static: Static = check_static(static)
+        self.normalized = bool(normalized)
+        if method not in ("auto", "explicit", "recursion", "core"):
+            raise ValueError(f"method must be 'auto', 'explicit', 'recursion' or 'core', got {method!r}")
+        self.method: Method = method
+        self.compiled = method in ("auto", "core")
+        possible = static == "linear" and self.order == level
+        if method == "explicit" and not possible:
+            raise ValueError(
+                f"method='explicit' needs the linear static kernel and full order, {level}; got static={static!r} and "
+                f"order={self.order}. Use method='recursion'"
+            )
+        count = count_up_to(channels, level)
+        self.explicit = method == "explicit" or (method == "auto" and possible and count <= _MAX_WORDS)
+        listed = words_up_to(channels, level) if self.explicit else []
+        self.register_buffer("letters", letter_counts(listed, channels).double(), persistent=False)
+        sizes = torch.tensor([len(word) for word in listed], dtype=torch.int64)
+        self.register_buffer("lengths_of_words", sizes, persistent=False)
+        self.log_weights = nn.Parameter(torch.zeros(level + 1, dtype=torch.float64))
+
+    @property
+    def weights(self) -> Tensor:
+        """v_0 .. v_level."""
+        return self.log_weights.exp()
+
+    def forward(
+        self,
+        x: inputs.Series,
+        y: inputs.Series | None = None,
+        diag: bool = False,
+        *,
+        lengths: Lengths = None,
+        y_lengths: Lengths = None,
+    ) -> Tensor:
+        """Covariances (n, m) of x (n, length, channels) with y (m, length', channels); (n,) with `diag=True`."""
+        return self.combine(self._levels(x, y, diag, lengths, y_lengths))
+
+    def levels(
+        self,
+        x: inputs.Series,
+        y: inputs.Series | None = None,
+        diag: bool = False,
+        *,
+        lengths: Lengths = None,
+        y_lengths: Lengths = None,
+    ) -> Tensor:
+        """k_0 = 1, k_1 .. k_level of theta X and theta Y, (level+1, n, m), or (level+1, n) with `diag=True`."""
+        values = self._levels(x, y, diag, lengths, y_lengths)
+        return torch.cat([torch.ones_like(values[:1]), values])
+
+    def _levels(
+        self, x: inputs.Series, y: inputs.Series | None, diag: bool, lengths: Lengths, y_lengths: Lengths
+    ) -> Tensor:
+        self.check_arguments(y, diag, y_lengths)
+        xs = self.padded_series(x, lengths)
+        ys = None if y is None else self.padded_series(y, y_lengths, "y")
+        if self.explicit:
+            left = self.scaled_signatures(xs)
+            right = left if ys is None else self.scaled_signatures(ys)
+            values = self._level_products(left, right, diag)
+        elif diag:
+            values = self.squared_norms(xs)
+        else:
+            values = self.pair_levels(xs, ys)
+        if not self.normalized:
+            return values
+        if diag:
+            return (values > 0).to(values)
+        unit = inverse_roots(self.squared_norms(xs))
+        other = unit if ys is None else inverse_roots(self.squared_norms(ys))
+        return values * unit[:, :, None] * other[:, None, :]
+
+    def combine(self, levels: Tensor, constant: Tensor | None = None) -> Tensor:
+        """sigma² sum_m v_m k_m of levels (level, ...), with `constant` for level 0, which is 1 by default."""
+        weights = self.amplitude * self.weights
+        first = weights[0] if constant is None else weights[0] * constant
+        return first + torch.tensordot(weights[1:], levels, dims=1)
+
+    def padded_series(self, x: inputs.Series, lengths: Lengths = None, name: str = "x") -> Tensor:
+        """x as a tensor in float64, checked to be finite, with padding set to the last point of every series."""
+        paths = self.as_paths(x, lengths, name)
+        return checked_series(paths.values, paths.lengths, name)
+
+    def squared_norms(self, xs: Tensor) -> Tensor:
+        """k_1 .. k_level of theta X with itself, before normalisation, (level, n)."""
+        if self.explicit:
+            scaled = self.scaled_signatures(xs)
+            return self._level_products(scaled, scaled, True)
+        rows, _ = tile_shape((xs.shape[1] - 1) ** 2, len(xs), 1, self._cells_of_tile(xs, xs))
+        return over_rows(self._paired_levels, xs * self.theta, rows)
+
+    def scaled_signatures(self, xs: Tensor) -> Tensor:
+        """S(theta X) (n, words), where the kernel is explicit; the signature itself needs no gradient in theta."""
+        fixed = self.log_theta.detach()
+        return signature(xs * fixed.exp(), depth=self.level) * self.word_scales(fixed)
+
+    def word_scales(self, reference: Tensor) -> Tensor:
+        """theta_a1 .. theta_aj over the same product of reference scales, for every word, (words,)."""
+        return (self.letters @ (self.log_theta - reference)).exp()
+
+    def weighted_words(self, scaled: Tensor, normalized: bool = False) -> Tensor:
+        """Rows (n, words) whose inner products are covariances, from S(theta X); `normalized` makes levels unit."""
+        factors = (0.5 * (self.log_amplitude + self.log_weights[self.lengths_of_words])).exp()
+        if normalized:
+            unit = inverse_roots(self._level_products(scaled, scaled, True))
+            unit = torch.cat([torch.ones_like(unit[:1]), unit])
+            scaled = scaled * unit[self.lengths_of_words].T
+        return scaled * factors
+
+    def _in_core(self, xs: Tensor, ys: Tensor) -> bool:
+        return self.compiled and core_serves(xs, ys, self.level, self.order)
+
+    def _cells_of_tile(self, xs: Tensor, ys: Tensor) -> int:
+        if self._in_core(xs, ys):
+            return cells_of_tile((xs.shape[1] - 1) * (ys.shape[1] - 1))
+        return max(1, _CELLS // max(1, min(self.level - 1, self.order)))
+
+    def pair_levels(self, xs: Tensor, ys: Tensor | None) -> Tensor:
+        """k_1 .. k_level of theta X and theta Y, before normalisation and by recursion, (level, n, m)."""
+        left, right = (xs * self.theta, None) if ys is None else scaled_pair(self.static, xs, ys, self.theta)
+        other = left if right is None else right
+        if self.static == "linear" and self._in_core(left, other):
+            return linear_pair_levels(left.diff(dim=1), None if right is None else right.diff(dim=1), self.level)
+        cells = (left.shape[1] - 1) * (other.shape[1] - 1)
+        return over_pairs(
+            self._pair_levels, left, right, tile_shape(cells, len(left), len(other), self._cells_of_tile(left, other))
+        )
+
+    def _pair_levels(self, x: Tensor, y: Tensor) -> Tensor:
+        if self._in_core(x, y):
+            return rbf_pair_levels(x, y, self.level)
+        return sequence_levels(increment_kernel(self.static, x, y), self.level, self.order)
+
+    def _paired_levels(self, x: Tensor) -> Tensor:
+        if self._in_core(x, x):
+            return compiled_paired_levels(self.static, x, self.level)
+        return sequence_levels(paired_increment_kernel(self.static, x, x), self.level, self.order)
+
+    def _level_products(self, left: Tensor, right: Tensor, paired: bool) -> Tensor:
+        sizes = [self.channels**m for m in range(self.level + 1)]
+        levels = list(zip(left.split(sizes, dim=1), right.split(sizes, dim=1), strict=True))[1:]
+        return torch.stack([(a * b).sum(dim=1) if paired else a @ b.T for a, b in levels])
+
+    def extra_repr(self) -> str:
+        return (
+            f"{self.channels} channels, level={self.level}, order={self.order}, static={self.static!r}, "
+            f"normalized={self.normalized}, method={self.method!r}"
+        )
+
+
+def inverse_roots(norms: Tensor) -> Tensor:
+    """1/sqrt(norms), and 0 where a norm is 0: the values to be normalised are 0 there too."""
+    positive = norms > 0
+    return torch.where(positive, torch.where(positive, norms, 1.0).rsqrt(), 0.0)

@@ -1,0 +1,107 @@
+"""Splits: disjoint, stratified, reproducible, and every class is learned from."""
+
+import numpy as np
+import pytest
+
+from siggpde_paper.compare.splits import Split, at_most, cross_validation, held_out, resample, shares
+
+LABELS = np.array(["a"] * 60 + ["b"] * 30 + ["c"] * 9 + ["d"])
+
+
+def test_resamples_are_disjoint_and_repeat_themselves():
+    first, again, other = (resample(LABELS, 20, 40, seed, stratify=True) for seed in (3, 3, 4))
+    assert np.array_equal(first.train, again.train) and np.array_equal(first.test, again.test)
+    assert not np.array_equal(first.train, other.train)
+    assert len(first.train) == 20 and len(first.test) == 40
+    assert len(np.unique(np.concatenate([first.train, first.test]))) == 60
+
+
+def test_resamples_have_the_shares_of_the_classes():
+    split = resample(LABELS, 20, 40, 0, stratify=True)
+    train = dict(zip(*np.unique(LABELS[split.train], return_counts=True), strict=True))
+    test = dict(zip(*np.unique(LABELS[split.test], return_counts=True), strict=True))
+    assert train == {"a": 12, "b": 6, "c": 1, "d": 1}  # exact shares are 12, 6, 1.8 and 0.2
+    assert abs(test["a"] - 24) <= 1 and abs(test["b"] - 12) <= 1 and "d" not in test
+
+
+def test_resamples_take_what_there_is_to_judge():
+    split = resample(LABELS, 90, 1000, 0, stratify=True)
+    assert len(split.test) == 10
+    split = resample(np.arange(30.0), 20, 1000, 0, stratify=False)
+    assert sorted([*split.train, *split.test]) == list(range(30))
+
+
+@pytest.mark.parametrize(
+    ("n_train", "words"), [(0, "cannot be drawn"), (100, "cannot be drawn"), (3, "cannot have all 4 classes")]
+)
+def test_impossible_resamples_are_refused(n_train: int, words: str):
+    with pytest.raises(ValueError, match=words):
+        resample(LABELS, n_train, 5, 0, stratify=True)
+
+
+@pytest.mark.parametrize("total", [4, 5, 17, 50, 99, 100])
+def test_shares_add_up_within_the_counts(total: int):
+    counts = np.array([60, 30, 9, 1])
+    found = shares(counts, total, least=1)
+    assert found.sum() == total and (found >= 1).all() and (found <= counts).all()
+
+
+def test_folds_judge_every_series_once_but_those_without_a_fellow():
+    splits = cross_validation(LABELS, 3, 0, stratify=True)
+    assert sorted(np.concatenate([split.test for split in splits])) == list(range(99))
+    for split in splits:
+        assert set(LABELS[split.train]) == {"a", "b", "c", "d"} and not set(split.train) & set(split.test)
+        counts = [int((LABELS[split.test] == label).sum()) for label in "abcd"]
+        assert counts == [20, 10, 3, 0]
+    again = cross_validation(LABELS, 3, 0, stratify=True)
+    assert all(np.array_equal(one.test, two.test) for one, two in zip(splits, again, strict=True))
+
+
+def test_folds_of_numbers_are_random_and_of_equal_size():
+    splits = cross_validation(np.arange(10.0), 5, 1, stratify=False)
+    assert [len(split.test) for split in splits] == [2] * 5
+    with pytest.raises(ValueError, match="2 to 10 folds; got 11"):
+        cross_validation(np.arange(10.0), 11, 1, stratify=False)
+
+
+def test_limits_keep_the_classes():
+    split = at_most(Split(np.arange(0, 100, 1), np.arange(50)), LABELS, 10, 7, 0, stratify=True)
+    assert len(split.train) == 10 and set(LABELS[split.train]) == set("abcd")
+    assert len(split.test) == 7 and set(split.test) <= set(range(50))
+    same = Split(np.arange(5), np.arange(5, 9))
+    kept = at_most(same, LABELS, None, 100, 0, stratify=True)
+    assert np.array_equal(kept.train, same.train) and np.array_equal(kept.test, same.test)
+
+
+def test_many_series_are_calibrated_on_one_fold():
+    assert len(held_out(LABELS, 0, stratify=True)) == 5
+    (only,) = held_out(LABELS, 0, stratify=True, many=50)
+    assert len(only.test) == 20
+    with pytest.raises(ValueError, match="one series only"):
+        held_out(np.array(["a", "b", "c"]), 0, stratify=True)
+
+
+@pytest.mark.parametrize("stratify", [True, False])
+def test_groups_are_judged_as_wholes(stratify: bool):
+    groups = np.arange(len(LABELS)) // 4
+    y = LABELS if stratify else np.arange(len(LABELS), dtype=float)
+    splits = cross_validation(y, 3, 0, stratify=stratify, groups=groups)
+    assert len(splits) == 3
+    for split in splits:
+        assert not set(groups[split.train]) & set(groups[split.test])
+        if stratify:
+            assert set(y[split.test]) <= set(y[split.train])
+    if not stratify:
+        assert sorted(np.concatenate([split.test for split in splits])) == list(range(len(y)))
+    other = cross_validation(y, 3, 1, stratify=stratify, groups=groups)
+    assert any(not np.array_equal(a.test, b.test) for a, b in zip(splits, other, strict=False))
+    assert all(not set(groups[s.train]) & set(groups[s.test]) for s in held_out(y, 0, stratify=stratify, groups=groups))
+
+
+def test_a_class_of_one_group_is_not_judged():
+    y = np.array(["a", "b"] * 6 + ["rare"] * 4)
+    groups = np.repeat([0, 1, 2, 3], 4)
+    judged = np.concatenate([split.test for split in cross_validation(y, 2, 0, stratify=True, groups=groups)])
+    assert sorted(judged) == list(range(12))
+    with pytest.raises(ValueError, match="4 groups can be cut into 2 to 4 folds; got 5"):
+        cross_validation(y, 5, 0, stratify=True, groups=groups)
