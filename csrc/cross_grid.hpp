@@ -6,11 +6,9 @@
 
 #include <cmath>
 
-#include "channel_products.hpp"
-#include "goursat_loops.hpp"
-#include "checkpoints.hpp"
-#include "lifted_rows.hpp"
-#include "scaled_cells.hpp"
+#include "cell.hpp"
+#include "grid_rows.hpp"
+#include "signature_kernel.hpp"
 
 namespace siggpde::SIGGPDE_ISA {
 

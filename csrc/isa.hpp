@@ -13,6 +13,16 @@ const char* isa_name(Isa isa);
 
 }  // namespace siggpde
 
+// Declares `name`, which is compiled once for each instruction set, in namespace siggpde.
+#if defined(SIGGPDE_X86)
+#define SIGGPDE_DECLARE(type, name)                     \
+    namespace baseline { extern const type name; }      \
+    namespace avx2 { extern const type name; }          \
+    namespace avx512 { extern const type name; }
+#else
+#define SIGGPDE_DECLARE(type, name) namespace baseline { extern const type name; }
+#endif
+
 // Returns `name` of the namespace of the instruction set picked at run time, from a function of namespace siggpde.
 #if defined(SIGGPDE_X86)
 #define SIGGPDE_PICK(name)                     \
@@ -24,3 +34,10 @@ const char* isa_name(Isa isa);
 #else
 #define SIGGPDE_PICK(name) return baseline::name;
 #endif
+
+namespace siggpde {
+
+// Rows that are padded to a multiple of this many fill all lanes, whatever the instruction set.
+constexpr long lane_step = 8;  // doubles of the widest one
+
+}  // namespace siggpde

@@ -7,8 +7,7 @@
 // where products are those of tensors, and A_k is needed up to words of D - k letters. The last product is the only
 // one with words of D letters, and of these it is computed for Lyndon words alone.
 #include "lanes.hpp"
-#include "logsignature_loops.hpp"
-#include "transpose.hpp"
+#include "logsignature.hpp"
 
 namespace siggpde::SIGGPDE_ISA {
 

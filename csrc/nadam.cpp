@@ -15,17 +15,7 @@ namespace nb = nanobind;
 
 namespace siggpde {
 
-namespace baseline {
-extern const NadamLoops nadam_loops;
-}
-#if defined(SIGGPDE_X86)
-namespace avx2 {
-extern const NadamLoops nadam_loops;
-}
-namespace avx512 {
-extern const NadamLoops nadam_loops;
-}
-#endif
+SIGGPDE_DECLARE(NadamLoops, nadam_loops)
 
 namespace {
 

@@ -6,11 +6,14 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <exception>
 #include <mutex>
 #include <system_error>
 #include <thread>
 #include <vector>
+
+#include "memory.hpp"
 
 namespace siggpde {
 
@@ -48,6 +51,21 @@ void parallel_for(int threads, long tasks, const Work& work) {
 // As many threads as are allowed and worth starting: each should have at least ~50 microseconds of work.
 inline int useful_threads(int allowed, double operations) {
     return int(std::clamp(operations / 4e5, 1.0, double(std::max(allowed, 1))));
+}
+
+// Blocks of series, as many as there are lanes, shared out to threads with a piece of memory each.
+
+// Runs work(block, memory) for every block of `width` of the n series; memory is `bytes` long, aligned to 64.
+template <class Work>
+void for_blocks(long n, int width, int threads, std::size_t bytes, const Work& work) {
+    const long blocks = (n + width - 1) / width;
+    threads = int(std::min<long>(threads, blocks));
+    std::atomic<long> next{0};
+    const std::size_t share = (bytes + 127) / 64 * 64;
+    Scratch<char> memory(share * threads);
+    parallel_for(threads, threads, [&](long thread) {
+        for (long block = next++; block < blocks; block = next++) work(block, memory.get() + share * thread);
+    });
 }
 
 }  // namespace siggpde

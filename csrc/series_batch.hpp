@@ -2,10 +2,13 @@
 // or, for paths that a static kernel lifts, the end points of their segments.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
-#include "failure.hpp"
+#include "arguments.hpp"
+#include "memory.hpp"
+#include "parallel.hpp"
 #include "plan.hpp"
 
 namespace siggpde {
@@ -163,5 +166,182 @@ void increments_to_knots(const In* increments, long segments, long points, int c
             knots[i * channels + c] = T(before - after);
         }
 }
+
+// Plans for all series of a batch, measured a vector's width at a time.
+
+// Plans of the series of one vector.
+template <class T>
+Failure plan_lanes(const SeriesBatch<T>& batch, const PlanRequest& request, const double* tighten, long first,
+                   T* increments, std::vector<Plan>& plans) {
+    const GoursatLoops& loops = goursat_loops();
+    const int width = loops.width<T>();
+    long members[max_lanes];
+    const int count = int(std::min<long>(width, batch.count - first));
+    for (int lane = 0; lane < count; ++lane) members[lane] = first + lane;
+    const LaneSeries<T> lanes = batch.lanes(members, count, width);
+    LaneSizes<T> sizes;
+    const bool finite = batch.kernel.lifts() ? loops.of<T>().load_points(lanes, batch.kernel, increments, &sizes)
+                                             : loops.of<T>().load_increments(lanes, increments, &sizes);
+    if (!finite)
+        for (int lane = 0; lane < count; ++lane)
+            if (const Failure failure = batch.find_not_finite(first + lane)) return failure;
+    for (int lane = 0; lane < count; ++lane) {
+        const long series = first + lane;
+        PlanRequest own = request;
+        if (tighten && tighten[series] > 1) own.tol /= tighten[series];
+        const PathSize size{lanes.points[lane] - 1, double(sizes.largest[lane]), double(sizes.sum[lane]),
+                            double(sizes.fourth[lane]), double(sizes.eighth[lane])};
+        const Verdict verdict = make_plan(size, own, plans[series]);
+        if (verdict == Verdict::too_large) return {Failure::overflow, series};
+        if (verdict == Verdict::cut) make_cuts(size, batch.squared_segments(series), own, plans[series]);
+    }
+    return {};
+}
+
+// `tighten` [series], or null: the tolerance of a series is divided by it where it exceeds 1. If several series
+// fail, the first one is returned.
+template <class T>
+Failure plan_all(const SeriesBatch<T>& batch, const PlanRequest& request, const double* tighten, int threads,
+                 std::vector<Plan>& plans) {
+    constexpr long vectors_per_task = 64;
+    const int width = goursat_loops().width<T>();
+    const long per_task = vectors_per_task * width, tasks = (batch.count + per_task - 1) / per_task;
+    const double size = double(batch.points) * batch.channels;
+    std::vector<Failure> failures(tasks);
+    parallel_for(useful_threads(threads, size * double(batch.count)), tasks, [&](long task) {
+        Scratch<T> increments(std::size_t(size) * width);
+        const long end = std::min(batch.count, (task + 1) * per_task);
+        for (long first = task * per_task; first < end && !failures[task]; first += width)
+            failures[task] = plan_lanes(batch, request, tighten, first, increments.get(), plans);
+    });
+    for (const Failure& failure : failures)
+        if (failure) return failure;
+    return {};
+}
+
+// The series of a block in the lanes, split as planned: what the rows of a grid read.
+template <class T>
+class PackedBlock {
+public:
+    // `members` of the batch, `count` of them, none with more than `steps` pieces. `extra` numbers are left free for the
+    // caller behind the packed ones.
+    PackedBlock(const SeriesBatch<T>& batch, const std::vector<Plan>& plans, const long* members, int count, long steps,
+                std::size_t extra)
+        : batch_(batch), plans_(plans), members_(members), count_(count), steps_(steps),
+          width_(goursat_loops().width<T>()),
+          separate_(batch.kernel.lifts() &&
+                    std::any_of(members, members + count, [&](long i) { return plans[i].splits(); })),
+          size_(std::size_t(steps + 1) * batch.channels * width_), memory_(packed_size() + extra) {}
+
+    // Memory behind the packed series.
+    T* extra() const { return memory_.get() + packed_size(); }
+    T* data() const { return memory_.get(); }
+
+    void pack() {
+        if (separate_) return pack_separately();
+        const GridFunctions<T>& functions = goursat_loops().of<T>();
+        const LaneSeries<T> lanes = batch_.lanes(members_, count_, width_);
+        const int channels = batch_.channels;
+        long taken = 0;
+        for (int lane = 0; lane < count_; ++lane) taken = std::max(taken, batch_.length(members_[lane]) - 1);
+        T* out = memory_.get();
+        if (batch_.kernel.lifts()) {
+            functions.load_points(lanes, batch_.kernel, out, nullptr);
+            return;
+        }
+        functions.load_increments(lanes, out, nullptr);
+        std::fill(out + taken * channels * width_, out + steps_ * channels * width_, T(0));
+        for (int lane = 0; lane < width_; ++lane) {
+            // Lanes without a series rest: what they compute must be finite, for their gradients are summed with the others.
+            const bool idle = lane >= count_;
+            if (!idle && !plans_[members_[lane]].splits()) continue;
+            const long pieces = idle ? 0 : batch_.pack(members_[lane], plans_[members_[lane]], out + lane, width_);
+            for (long i = pieces * channels; i < steps_ * channels; ++i) out[i * width_ + lane] = 0;
+        }
+    }
+
+    // Tells a grid where its rows are.
+    void attach(GridTask<T>& task) const {
+        task.kernel = batch_.kernel;
+        task.rows = steps_;
+        task.channels = batch_.channels;
+        if (!batch_.kernel.lifts()) {
+            task.x = memory_.get();
+            return;
+        }
+        const T* from = memory_.get();
+        task.lifted_x.from = from;
+        task.lifted_x.to = separate_ ? from + size_ : from + batch_.channels * width_;
+        if (!separate_) return;
+        task.lifted_x.factor = from + 2 * size_;
+        task.lifted_x.chained = chained_.data();
+    }
+
+private:
+    std::size_t packed_size() const { return separate_ ? 2 * size_ + std::size_t(steps_ + 1) * width_ : size_; }
+
+    void pack_separately() {
+        const int channels = batch_.channels;
+        T *from = memory_.get(), *to = from + size_, *factor = to + size_;
+        chained_.assign(steps_, 1);
+        for (int lane = 0; lane < width_; ++lane) {
+            const long series = members_[lane < count_ ? lane : 0];
+            const long pieces = lane < count_ ? batch_.pack_lifted(series, plans_[series], from + lane, to + lane,
+                                                                   factor + lane, chained_.data(), width_)
+                                              : 0;
+            for (long i = pieces; i < steps_; ++i) {  // stay at the last point
+                factor[i * width_ + lane] = 1;
+                for (int c = 0; c < channels; ++c) {
+                    const long index = (i * channels + c) * width_ + lane;
+                    from[index] = to[index] =
+                        i > 0 ? to[index - channels * width_] : batch_.packed(series, batch_.begin(series), c);
+                }
+            }
+        }
+    }
+
+    const SeriesBatch<T>& batch_;
+    const std::vector<Plan>& plans_;
+    const long* members_;
+    const int count_;
+    const long steps_;
+    const int width_;
+    const bool separate_;  // lifted, and a segment is split: its pieces share their end points
+    const std::size_t size_;
+    Scratch<T> memory_;
+    std::vector<unsigned char> chained_;
+};
+
+// The two calls of the signature kernel on whole batches.
+template <class T>
+struct DiagonalRequest {
+    PlanRequest plan;
+    bool log = false;
+    T* value = nullptr;     // [series]
+    T* gradient = nullptr;  // null; [series][point][channel]; or [series][channel] if `scales`
+    bool scales = false;    // gradient in the logarithms of the channel scales
+    T* parameters = nullptr;  // [series][2], with a gradient of lifted paths: in the logarithms of bandwidth and amplitude
+    double* inflation = nullptr;  // [series], or null: how much larger the error can be than planned
+    int threads = 1;
+};
+
+template <class T>
+Failure solve_diagonal(const SeriesBatch<T>& batch, const DiagonalRequest<T>& request);
+
+template <class T>
+struct GramRequest {
+    PlanRequest plan;
+    const double *log_norm_x = nullptr, *log_norm_y = nullptr;  // [x], [y], or null: k is divided by both exponentials
+    T* value = nullptr;          // [x][y]; not written if a gradient is wanted
+    const T* weight = nullptr;   // [x][y]: sensitivity of every value
+    T* gradient_x = nullptr;     // [x][point][channel]
+    T* gradient_y = nullptr;     // [y][point][channel]; null if y is x
+    double* parameters = nullptr;  // [2], with a gradient of lifted paths: in the logarithms of bandwidth and amplitude
+    int threads = 1;
+};
+
+// `y` null: the symmetric Gram matrix of x.
+template <class T>
+Failure solve_gram(const SeriesBatch<T>& x, const SeriesBatch<T>* y, const GramRequest<T>& request);
 
 }  // namespace siggpde

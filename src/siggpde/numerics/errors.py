@@ -2,7 +2,7 @@
 
 A failure is (code, series, index, channel, side): `index` is the time index of a number that is not finite, or the
 second series of a pair whose kernel overflows; `side` is 0 for series of x, 1 for those of y. The codes are those of
-`csrc/failure.hpp`.
+`csrc/arguments.hpp`.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from torch import Tensor
 Static = Literal["linear", "rbf", "matern12", "matern32", "matern52", "rational_quadratic"]
 Parameter = float | Tensor
 
-# In the order of the native core's enumeration, csrc/static_kernel.hpp.
+# In the order of the native core's enumeration, csrc/signature_kernel.hpp.
 KINDS: tuple[Static, ...] = get_args(Static)
 
 # sqrt(2 nu) r of the Matérn kernels: below the first their closed form cancels, beyond the other they are zero.

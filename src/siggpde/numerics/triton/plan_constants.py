@@ -1,4 +1,4 @@
-"""The constants that decide degree, splitting and warnings: those of the native core, `csrc/plan_constants.hpp`.
+"""The constants that decide degree, splitting and warnings: those of the native core, `csrc/signature_kernel.hpp`.
 
 They are written out here because Triton must work without the core; a test compares each with `_core.plan_constants`.
 """
