@@ -8,7 +8,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from siggpde.plots.palette import AMBER, BLUE, GREEN, ORANGE, PALE, PURPLE
+from siggpde.plots.style import AMBER, BLUE, GREEN, ORANGE, PALE, PURPLE
 
 PAGE = Path(__file__).parent / "accuracy.md"
 TARGET = Path(__file__).parent / "accuracy.png"

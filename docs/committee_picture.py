@@ -14,7 +14,7 @@ from PIL import Image
 
 from siggpde import SigGPClassifier
 from siggpde.datasets import load_dataset
-from siggpde.plots.palette import AMBER, BLUE, GREEN, GREY, INK, ORANGE, PURPLE, SKY
+from siggpde.plots.style import AMBER, BLUE, GREEN, GREY, INK, ORANGE, PURPLE, SKY
 from siggpde.views.base import rows_of
 from siggpde.views.saved import kinds_of_kernels
 

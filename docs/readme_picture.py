@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from siggpde import SigGPClassifier, plots
 from siggpde.datasets import load_dataset
-from siggpde.plots.palette import BLUE, GREY, ORANGE, PALE
+from siggpde.plots.style import BLUE, GREY, ORANGE, PALE
 
 TARGET = Path(__file__).parent / "readme.png"
 SERIES = 28  # of the test series

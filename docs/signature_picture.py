@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 import siggpde
-from siggpde.plots.palette import BLUE, GREY, INK, NUMBERS, ORANGE, PALE
+from siggpde.plots.style import BLUE, GREY, INK, NUMBERS, ORANGE, PALE
 
 TARGET = Path(__file__).parent / "signature.png"
 POINTS = 60

@@ -9,7 +9,7 @@ from scipy.stats import norm
 
 from siggpde.metrics import risk_coverage
 from siggpde.plots import plot_calibration, plot_risk_coverage
-from siggpde.plots.calibration import equal_count_bins, wilson_interval
+from siggpde.plots.classification import equal_count_bins, wilson_interval
 
 
 def honest(n=400):

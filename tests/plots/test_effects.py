@@ -6,7 +6,7 @@ import pytest
 
 from siggpde.explain import Effect, Importance, Importances, PaperReading, WordWeight
 from siggpde.plots import plot_effects, plot_paper_reading
-from siggpde.plots.palette import AGAINST, FOR, PALE
+from siggpde.plots.style import AGAINST, FOR, PALE
 
 EFFECTS = [
     Effect("points 0 to 9", (), 2.0, 0.5, 0.99),

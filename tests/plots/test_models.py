@@ -9,7 +9,7 @@ import pytest
 from helpers.small_committees import KINDS, batch_of, committee_of, labels_of
 from siggpde import SigGPClassifier
 from siggpde.plots import kernel_directions, plot_history, plot_map, plot_sizes, plot_trials, plot_weights
-from siggpde.plots.directions import principal_directions
+from siggpde.plots.map import principal_directions
 from siggpde.training import History, Record
 
 

@@ -14,8 +14,8 @@ from helpers.small_committees import KINDS, batch_of, committee_of, labels_of
 from siggpde.explain import Importance, global_importance
 from siggpde.metrics import classification_metrics
 from siggpde.plots import plot_calibration, plot_confusion, plot_importance, plot_intervals
-from siggpde.plots.axes import letters
-from siggpde.plots.names import fitted
+from siggpde.plots.importance import fitted
+from siggpde.plots.style import letters
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +136,7 @@ def test_without_matplotlib_the_error_says_what_to_install(monkeypatch, importan
     def missing(name, *args):
         raise ModuleNotFoundError(f"No module named {name!r}", name="matplotlib")
 
-    monkeypatch.setattr("siggpde.plots.axes.import_module", missing)
+    monkeypatch.setattr("siggpde.plots.style.import_module", missing)
     with pytest.raises(ImportError, match="pip install matplotlib"):
         plot_importance(importances)
 

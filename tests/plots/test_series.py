@@ -8,7 +8,7 @@ import pytest
 from matplotlib.colors import to_rgb
 
 from siggpde.plots import plot_series
-from siggpde.plots.palette import AGAINST, FOR
+from siggpde.plots.style import AGAINST, FOR
 
 POINTS = np.linspace(0, 6, 61)
 VALUES = np.stack([np.sin(POINTS), np.cos(POINTS), 0.1 * POINTS])

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from siggpde.plots.calibration import wilson_interval
+from siggpde.plots.classification import wilson_interval
 
 
 def test_the_share_is_inside_for_all_counts():

@@ -8,9 +8,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from siggpde.plots.axes import axes_or_new, finish, legend_above, letters, percent
 from siggpde.plots.inputs import vector
-from siggpde.plots.palette import AMBER, BLUE, GREEN, GREY, INK, ORANGE, PALE, PURPLE
+from siggpde.plots.style import (
+    AMBER,
+    BLUE,
+    GREEN,
+    GREY,
+    INK,
+    ORANGE,
+    PALE,
+    PURPLE,
+    axes_or_new,
+    finish,
+    legend_above,
+    letters,
+    percent,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

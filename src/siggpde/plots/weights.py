@@ -9,8 +9,23 @@ import numpy as np
 from siggpde.committee.committee import Committee
 from siggpde.committee.of_views import OfViews
 from siggpde.committee.recipes import Recipe
-from siggpde.plots.axes import axes_or_new, finish, legend_above, letters, percent, room, text_width
-from siggpde.plots.palette import AMBER, BLUE, GREEN, GREY, INK, ORANGE, PURPLE, SKY
+from siggpde.plots.style import (
+    AMBER,
+    BLUE,
+    GREEN,
+    GREY,
+    INK,
+    ORANGE,
+    PURPLE,
+    SKY,
+    axes_or_new,
+    finish,
+    legend_above,
+    letters,
+    percent,
+    room,
+    text_width,
+)
 from siggpde.views.saved import kinds_of_kernels
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ import numpy as np
 
 from siggpde.explain import Importance, Importances
 from siggpde.plots import plot_effects, plot_importance, require_matplotlib
-from siggpde.plots.axes import finish, letters
-from siggpde.plots.palette import signed_colours
+from siggpde.plots.style import finish, letters, signed_colours
 from siggpde.report.content import Content
 from siggpde.report.html import Markup, caption, join, paragraph
 from siggpde.report.pictures import Picture, figure, figures, on_axes, picture

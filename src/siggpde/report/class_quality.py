@@ -8,10 +8,9 @@ import numpy as np
 
 from siggpde.metrics import classification_metrics
 from siggpde.plots import plot_calibration, plot_confusion, plot_map, plot_risk_coverage
-from siggpde.plots.axes import finish
-from siggpde.plots.axes import percent as percent_ticks
-from siggpde.plots.calibration import wilson_interval
-from siggpde.plots.palette import BLUE, CLASSES, GREY, MARKERS
+from siggpde.plots.classification import wilson_interval
+from siggpde.plots.style import BLUE, CLASSES, GREY, MARKERS, finish
+from siggpde.plots.style import percent as percent_ticks
 from siggpde.report.content import ClassJudgement, Content
 from siggpde.report.html import Markup, caption, join, table
 from siggpde.report.pictures import figure, figures, on_axes, picture

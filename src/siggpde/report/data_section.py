@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from siggpde.plots.axes import finish
-from siggpde.plots.palette import BLUE, GREY, SKY
+from siggpde.plots.style import BLUE, GREY, SKY, finish
 from siggpde.report.content import Content, Data, Drawn
 from siggpde.report.html import Markup, caption, facts, join, paragraph
 from siggpde.report.pictures import Picture, figure, figures, on_axes, picture

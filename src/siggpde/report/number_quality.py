@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from siggpde.plots import plot_intervals, plot_pit
-from siggpde.plots.axes import finish
-from siggpde.plots.palette import BLUE, GREY, ORANGE
+from siggpde.plots.style import BLUE, GREY, ORANGE, finish
 from siggpde.report.content import Content, NumberJudgement
 from siggpde.report.html import Markup, caption, join, table
 from siggpde.report.pictures import figure, figures, on_axes, picture, thinned

@@ -1,7 +1,7 @@
-r"""The reliability diagram: how often the most probable class is right, by its probability.
+r"""Plots of class probabilities: reliability, confusion, and risk against coverage.
 
-Bins hold about as many series each, so that no point stands on a handful of them. Of a bin with k of n right, the error
-bar is Wilson's interval with z the normal quantile of its level,
+Bins of the reliability diagram hold about as many series each, so that no point stands on a handful of them. Of a bin
+with k of n right, the error bar is Wilson's interval with z the normal quantile of its level,
 
 .. math:: \frac{k + z^2 / 2 \pm z \sqrt{k (n - k) / n + z^2 / 4}}{n + z^2},
 
@@ -21,15 +21,31 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from siggpde.metrics import ClassificationMetrics, risk_coverage
 from siggpde.metrics.inputs import checked_classes
-from siggpde.plots.axes import axes_or_new, finish, legend_above, letters, require_matplotlib
 from siggpde.plots.inputs import check_level
-from siggpde.plots.palette import BLUE, GREY, SKY
+from siggpde.plots.style import (
+    BLUE,
+    GREY,
+    PALE,
+    SHARES,
+    SKY,
+    axes_or_new,
+    finish,
+    height,
+    legend_above,
+    letters,
+    percent,
+    require_matplotlib,
+    room,
+    shortened,
+    text_width,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -199,3 +215,92 @@ def _histogram(ax: Axes, top: np.ndarray, start: float, stretched: bool) -> None
     strip.set(xticks=[], yticks=[])
     strip.spines[["top", "right", "left"]].set_visible(False)
     strip.text(0.01, 0.97, f"{len(top)} series", transform=strip.transAxes, va="top", size=letters(ax) - 0.5)
+
+
+_FEW_CLASSES = 10  # zeros of more classes hide the rest
+_SMALLEST = 4.5  # points of letters that can be read
+_SLANTED = 1.4  # of the height of letters: columns that are narrower have no room for slanted names
+_LABELS = 3.5  # letters of width for the label of an axis and its ticks
+_NAMES = 0.25  # of the width, at most, for names of classes
+
+
+def plot_confusion(metrics: ClassificationMetrics, ax: Axes | None = None) -> Axes:
+    """The confusion matrix: rows are true classes, columns predicted ones, colours shares of the row.
+
+    `metrics` is what `classification_metrics` returns. Counts are written where there is room; long names of classes
+    are cut, and of very many classes some are named.
+    """
+    counts = np.array(metrics.confusion)
+    size = len(counts)
+    side = min(12.0, max(4.0, 0.55 * size + 2.0))
+    ax = axes_or_new(ax, width=side, height=side)
+    share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    ax.imshow(share, cmap=SHARES, vmin=0, vmax=1)
+    names = shortened(
+        [str(label) for label in metrics.classes], max(6, int(_NAMES * room(ax) * 72 / (0.55 * letters(ax))))
+    )
+    named = min(letters(ax) - 0.5, max(_SMALLEST, 0.63 * 72 * room(ax) / size))
+    widest = max(text_width(name, named) for name in names)
+    cell = (72 * room(ax) - _LABELS * letters(ax) - widest) / size  # points
+    if widest + 0.1 * named > cell:
+        cell = min(cell, (72 * height(ax) - 1.5 * _LABELS * letters(ax) - widest) / size)
+    digits = max(len(str(count)) for count in counts.flat)
+    written = min(letters(ax), cell / (0.7 * max(digits, 2)))
+    if written >= _SMALLEST:
+        for (row, column), count in np.ndenumerate(counts):
+            if not count and size > _FEW_CLASSES:
+                continue
+            colour = "white" if share[row, column] > 0.5 else "black"
+            ax.text(column, row, str(count), ha="center", va="center", size=written, color=colour if count else GREY)
+    named = max(_SMALLEST, min(named, 0.9 * cell))
+    every = max(1, math.ceil(1.1 * named / cell))  # of more classes than lines, some are named
+    turned: dict[str, Any] = {}
+    if widest + 0.1 * named > every * cell:
+        upright = cell < _SLANTED * named
+        turned = {"rotation": 90} if upright else {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
+    ax.set_xticks(range(0, size, every), names[::every], **turned)
+    ax.set_yticks(range(0, size, every), names[::every])
+    ax.set_xlabel("predicted")
+    ax.set_ylabel("true")
+    ax.set_title(f"accuracy {metrics.accuracy:.1%} of {metrics.n} series")
+    finish(ax, closed=True)
+    ax.tick_params(labelsize=named)
+    return ax
+
+
+_LEAST_AREA = 1e-3
+
+
+def plot_risk_coverage(
+    y: ArrayLike, probabilities: ArrayLike, classes: ArrayLike, ax: Axes | None = None, *, level: float = 0.95
+) -> Axes:
+    """The share of wrong predictions among the surest series, against the share of series that are predicted.
+
+    Arguments as for `risk_coverage`: labels y (n,), `probabilities` (n, C), columns in the order of `classes` (C,). The
+    band is Wilson's interval at `level`, of every point by itself. The dashed line is what one gets where being sure
+    means nothing, the dotted one what nobody can beat: all wrong predictions are the least sure ones.
+    """
+    check_level(level)
+    curve = risk_coverage(y, probabilities, classes)
+    n, wrong = len(np.asarray(y)), float(curve.risk[-1])
+    ax = axes_or_new(ax, width=4.8, height=3.6)
+    count = curve.coverage * n
+    low, high = wilson_interval(curve.risk, count, level)
+    best = np.linspace(1 - wrong, 1, 50)
+    ax.fill_between(
+        curve.coverage, low, high, color=PALE, alpha=0.5, linewidth=0, zorder=1, label=f"{level:.0%} interval"
+    )
+    ax.axhline(wrong, color=GREY, linestyle="--", linewidth=1, zorder=2, label="at random")
+    ax.plot(best, 1 - (1 - wrong) / best, color=GREY, linestyle=":", linewidth=1.2, zorder=2, label="best possible")
+    ax.plot(curve.coverage, curve.risk, color=BLUE, linewidth=1.5, zorder=3, label=f"model (area {_area(curve.area)})")
+    top = max(1.2 * float(curve.risk.max()), 1.2 * float(high[-1]), 0.05)
+    ax.set(xlim=(0, 1.005), ylim=(-0.02 * top, min(top, 1.02)))
+    ax.set(xlabel="share of series predicted, the surest first", ylabel="share that is wrong")
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_formatter(percent())
+    legend_above(ax)
+    return finish(ax)
+
+
+def _area(area: float) -> str:
+    return f"{area:.2g}" if area >= _LEAST_AREA or area == 0 else f"< {_LEAST_AREA:g}"

@@ -1,13 +1,30 @@
-"""Names at the left of bars: broken into lines and, as far as they must be, written smaller or cut."""
+"""Bars with long names at their left: importances, effects, and weights of words as the paper reads them."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from siggpde.plots.axes import finish, height, letters, room, shortened, text_width
+from siggpde.explain import Effect, Importance, Importances, PaperReading, WordWeight
+from siggpde.plots.style import (
+    AGAINST,
+    BLUE,
+    FOR,
+    GREY,
+    INK,
+    PALE,
+    axes_or_new,
+    finish,
+    height,
+    letters,
+    percent,
+    room,
+    shortened,
+    text_width,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -89,3 +106,67 @@ def _characters(width: float, size: float) -> int:
 def _fits(lines: list[str], size: float, each: float) -> bool:
     room_between = 1.0 if len(lines) == 1 else 0.93  # lines of one name are nearer than those of two
     return len(lines) * _LINE * size <= room_between * each
+
+
+_NAME_WIDTH = 48  # characters of a line
+
+
+def plot_importance(importances: Iterable[Importance] | Importances, ax: Axes | None = None) -> Axes:
+    """Bars of the shares of words, channels, time regions, window scales or views, the first at the top.
+
+    `importances` is what `global_importance` returns, of which the words are drawn, or its `channels`, `regions`,
+    `scales`, `views`, .. Long names are broken into lines.
+    """
+    shown = list(importances.words or importances if isinstance(importances, Importances) else importances)
+    if not shown:
+        raise ValueError("there are no importances to draw; give those of `global_importance`")
+    lines = sum(max(2, len(lines_of(each.name, _NAME_WIDTH))) for each in shown) / 2
+    ax = axes_or_new(ax, height=max(2.0, 0.32 * lines + 1.2))
+    ax.xaxis.set_major_formatter(percent())
+    colours = [FOR if each.share >= 0 else AGAINST for each in shown]
+    shares = [each.share for each in shown]
+    return named_bars(ax, [each.name for each in shown], shares, colours, "share of the importance")
+
+
+_SURE = 0.9  # the probability of a sign below which a bar is pale
+
+
+def plot_effects(effects: Iterable[Effect], ax: Axes | None = None, *, label: str = "effect on the logit") -> Axes:
+    """Bars of effects of channels, time regions, window scales, words or views, the first at the top: what a list of
+    `ClassEffects` holds. Lines are one standard deviation to both sides; bars of which the sign is not 90 % sure are
+    pale."""
+    shown = list(effects) if isinstance(effects, Iterable) else [effects]
+    if not all(isinstance(each, Effect) for each in shown):
+        raise ValueError(
+            "effects must be a list of `Effect`, such as importance(X).classes[0].channels; `plot_importance` draws "
+            "those of all classes together"
+        )
+    if not shown:
+        raise ValueError("there are no effects to draw; give those of a class of `global_importance`")
+    ax = axes_or_new(ax, height=max(2.0, 0.3 * len(shown) + 1.0))
+    colours = [(FOR if each.effect >= 0 else AGAINST) if each.probability >= _SURE else PALE for each in shown]
+    values = [each.effect for each in shown]
+    _spread(ax, values, [each.std for each in shown])
+    named_bars(ax, [each.name for each in shown], values, colours, label)
+    ax.axvline(0, color=INK, linewidth=0.8)
+    return ax
+
+
+def plot_paper_reading(reading: PaperReading | Iterable[WordWeight], ax: Axes | None = None) -> Axes:
+    """Bars of |m| of words, the largest at the top, with one standard deviation under q(u): the figure of the paper.
+
+    `reading` is what `paper_reading` of an estimator returns, or the words of one class of it.
+    """
+    shown = list(reading.words if isinstance(reading, PaperReading) else reading)
+    if not shown:
+        raise ValueError("there are no words to draw; give those of `paper_reading`")
+    ax = axes_or_new(ax, height=max(2.0, 0.3 * len(shown) + 1.0))
+    sizes = [each.size for each in shown]
+    _spread(ax, sizes, [each.std for each in shown])
+    ax.set_xlim(left=0)
+    return named_bars(ax, [each.name for each in shown], sizes, [BLUE] * len(shown), "|m|")
+
+
+def _spread(ax: Axes, values: list[float], std: list[float]) -> None:
+    """Lines of one standard deviation to both sides, above the bars."""
+    ax.errorbar(values, range(len(values)), xerr=std, fmt="none", ecolor=GREY, elinewidth=1.0, capsize=2, zorder=3)

@@ -1,4 +1,8 @@
-"""matplotlib, the axes that are drawn on, and letters that fit their width."""
+"""How all plots look: colours and markers, letters, ticks and legends that fit the width of a plot.
+
+The colours are those of Okabe and Ito (2008), the yellow one, which is hard to see on white, left out. Classes differ
+in their markers too, so that a plot survives a black-and-white printer; classes of one colour are full and hollow.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+BLUE, ORANGE, GREEN, PURPLE, SKY, AMBER = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00"
+INK, GREY, PALE = "#222222", "#767676", "#d9d9d9"
+FOR, AGAINST = BLUE, ORANGE  # what speaks for a prediction, and what against it
+CLASSES = (BLUE, ORANGE, GREEN, AMBER, PURPLE, SKY, INK)
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<")  # one more than colours: 56 classes differ
+SHARES = "Blues"  # matplotlib's colour map of shares
+NUMBERS = "cividis"  # and of numbers
 
 _NARROW, _WIDE = 2.5, 5.0  # inches of a plot
 _SMALLEST, _LARGEST = 7.0, 10.0  # points of its letters
@@ -188,3 +200,22 @@ def with_unit(name: str, unit: str | None) -> str:
         ('time (s)', 'time')
     """
     return f"{name} ({unit})" if unit else name
+
+
+def class_style(index: int) -> dict[str, Any]:
+    """Colour and marker of the class `index`."""
+    return {"color": CLASSES[index % len(CLASSES)], "marker": MARKERS[index % len(MARKERS)]}
+
+
+def class_dots(index: int) -> dict[str, Any]:
+    """What `scatter` draws of the class `index`: full markers of the first colours, then hollow ones of the same."""
+    style = class_style(index)
+    if index // len(CLASSES) % 2 == 0:
+        return style | {"linewidth": 0}
+    return {"facecolors": "none", "edgecolors": style["color"], "marker": style["marker"], "linewidth": 0.9}
+
+
+def signed_colours() -> Any:
+    """matplotlib's colour map from what speaks against, by grey, to what speaks for."""
+    colours = require_matplotlib("colors")
+    return colours.LinearSegmentedColormap.from_list("siggpde_signed", [AGAINST, "#c4c4c4", FOR])

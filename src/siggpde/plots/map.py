@@ -1,0 +1,185 @@
+r"""A map of the series: every series a point in the plane of the two directions in which they differ most.
+
+Of points (n, d) these are the principal directions. Of a fitted committee they are those of its kernel among the
+landmarks (kernel PCA): with :math:`K = H K_{ZZ} H` the centred Gram matrix of m landmarks, :math:`H = I - 1 1^T / m`,
+and its eigenvectors :math:`K v_j = \lambda_j v_j`, a series X has the coordinates
+
+.. math:: c_j(X) = \lambda_j^{-1/2} \, v_j^T H (k(Z, X) - K_{ZZ} 1 / m),
+
+the kernel being the mean of the members' kernels with the weights of the committee.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from siggpde.committee.recipes import Recipe
+from siggpde.metrics.inputs import as_list
+from siggpde.plots.inputs import matrix
+from siggpde.plots.style import (
+    CLASSES,
+    INK,
+    MARKERS,
+    NUMBERS,
+    axes_or_new,
+    class_dots,
+    finish,
+    height,
+    legend_above,
+    letters,
+    room,
+)
+from siggpde.series import SeriesBatch
+from siggpde.views.base import Rows, rows_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_MOST_CLASSES = len(CLASSES) * len(MARKERS)
+_COVERED = 0.07  # of the plot, by all markers together
+_SMALLEST, _LARGEST = 4.0, 22.0  # points² of a marker
+_LISTED = 20.0  # points² of a marker in the legend
+_RING = 3.2  # of the marker
+_MANY = 0.25  # of the series: more rings are thin
+
+
+def plot_map(
+    points: ArrayLike,
+    y: ArrayLike,
+    ax: Axes | None = None,
+    *,
+    uncertain: ArrayLike | None = None,
+    name: str = "class",
+) -> Axes:
+    """The series in the plane of the first two principal directions of `points` (n, d), d at least 2, with their shares
+    of the variance; points (n, 2) as they are.
+
+    `points` are what the model makes of the series: `kernel_directions(estimator, X)`, the plane of its kernel, or
+    `estimator.latent(X)[0]`, with more than two classes. y (n,) are labels, drawn as colours and markers, or floats,
+    drawn as colours with a bar. `uncertain` (n,), bools, has the series that get a ring. `name` is what y is called.
+    """
+    where = matrix("points", points, (None, None), "a row for each series")
+    if where.shape[1] < 2:
+        raise ValueError(f"points must have two columns or more to be a map, got shape {where.shape}")
+    labels = as_list(y)
+    if len(labels) != len(where):
+        raise ValueError(f"there are {len(labels)} labels in y but {len(where)} rows of points; they must be as many")
+    doubtful = _bools(uncertain, len(where))
+    plane, shares = (where, None) if where.shape[1] == 2 else principal_directions(where)
+    ax = axes_or_new(ax, width=5.6, height=4.2)
+    size = min(_LARGEST, max(_SMALLEST, _COVERED * 72**2 * room(ax) * height(ax) / len(where)))
+    if all(isinstance(label, float) for label in labels):
+        dots = ax.scatter(*plane.T, c=labels, cmap=NUMBERS, s=size, linewidth=0)
+        bar: Any = ax.figure.colorbar(dots, ax=ax, pad=0.02, aspect=30)
+        bar.set_label(name, size=letters(ax))
+        bar.ax.tick_params(labelsize=letters(ax) - 0.5)
+        bar.outline.set_visible(False)
+    else:
+        _classes(ax, plane, labels, size)
+    if doubtful.any():
+        label = f"uncertain ({doubtful.sum()})"
+        ring = {"facecolors": "none", "edgecolors": INK, "linewidths": 0.8 if doubtful.mean() < _MANY else 0.35}
+        ax.scatter(*plane[doubtful].T, s=_RING * size, label=label, **ring)
+    for number, axis in enumerate((ax.xaxis, ax.yaxis)):
+        share = "" if shares is None else f" ({shares[number]:.0%})"
+        axis.set_label_text(f"direction {number + 1}{share}")
+    ax.set(xticks=[], yticks=[])
+    if ax.get_legend_handles_labels()[1]:
+        title = None if isinstance(labels[0], float) else name
+        legend_above(ax, title=title, handle=1.3, markers=math.sqrt(_LISTED / size), whole=int(doubtful.any()))
+    return finish(ax)
+
+
+def _classes(ax: Axes, plane: np.ndarray, labels: list[Any], size: float) -> None:
+    classes = sorted(set(labels), key=_in_order)
+    if len(classes) > _MOST_CLASSES:
+        raise ValueError(f"at most {_MOST_CLASSES} classes can be told apart in one plot, got {len(classes)}")
+    for index, label in enumerate(classes):
+        rows = np.array([own == label for own in labels])
+        ax.scatter(*plane[rows].T, s=size, alpha=0.85, label=str(label), **class_dots(index))
+
+
+def _in_order(label: Any) -> tuple[str, float, Any]:
+    """By type; strings that are numbers by their size."""
+    number = float(label) if isinstance(label, str) and label.removeprefix("-").isdecimal() else math.inf
+    return str(type(label)), number, label
+
+
+def _bools(uncertain: ArrayLike | None, n: int) -> np.ndarray:
+    if uncertain is None:
+        return np.zeros(n, dtype=bool)
+    array = np.asarray(uncertain)
+    if array.dtype != bool or array.shape != (n,):
+        raise ValueError(f"uncertain must be bools of shape ({n},), one a series, got {array.dtype} {array.shape}")
+    return array
+
+
+_CHUNK = 256
+_LEAST = 1e-12  # of the largest eigenvalue
+
+
+def principal_directions(points: np.ndarray, count: int = 2) -> tuple[np.ndarray, np.ndarray]:
+    """Coordinates (n, count) of points (n, d) along their principal directions, and the directions' shares (count,) of
+    the variance; 0 where there are no more directions. The largest coordinate of each, in size, is positive."""
+    centred = points - points.mean(axis=0)
+    left, spread, _ = np.linalg.svd(centred, full_matrices=False)
+    coordinates = (left * spread)[:, :count]
+    missing = count - coordinates.shape[1]
+    coordinates, shares = np.pad(coordinates, ((0, 0), (0, missing))), np.pad(spread[:count] ** 2, (0, missing))
+    return _turned(coordinates), shares / max(float((spread**2).sum()), np.finfo(float).tiny)
+
+
+@torch.no_grad()
+def kernel_directions(estimator: Any, X: Any, count: int = 2) -> np.ndarray:
+    """Coordinates (n_cases, count) of the series X along the first directions of the estimator's kernel.
+
+    They are learned from its landmarks, training series, so that X may be other series; a fitted estimator whose model
+    has none (`keep_series=False`, `method="paper"`) is refused.
+    """
+    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        raise ValueError(f"count must be a whole number of at least 1, got {count!r}")
+    batch = estimator._batch(X)
+    committee = estimator.committee_
+    if not hasattr(committee, "landmarks") or not hasattr(committee, "blocks"):
+        raise ValueError(
+            "the model has no landmark series to take directions from; give `plot_map` its latents instead"
+        )
+    gram = _gram(committee, rows_of(committee.blocks, committee.landmarks))
+    if count > len(gram):
+        raise ValueError(f"count must be at most the number of landmark series, {len(gram)}, got {count}")
+    columns = gram.mean(0)
+    centred = gram - columns - gram.mean(1, keepdim=True) + gram.mean()
+    values, vectors = torch.linalg.eigh((centred + centred.T) / 2)
+    values, vectors = values.flip(0)[:count], vectors.flip(1)[:, :count]
+    real = values > _LEAST * values[0]
+    scale = torch.where(real, values.clamp_min(torch.finfo(values.dtype).tiny).rsqrt(), 0.0)
+    found = [_chunk(committee, part, columns) @ vectors * scale for part in batch.split(_CHUNK)]
+    signs = torch.where(vectors.sum(0) >= 0, 1.0, -1.0)  # of no meaning, but the same for all series
+    return (torch.cat(found) * signs).cpu().numpy()
+
+
+def _chunk(committee: Any, batch: SeriesBatch, columns: Tensor) -> Tensor:
+    """H (k(Z, X) - K_ZZ 1 / m) of the series of a batch, (n, m)."""
+    rows = _gram(committee, committee.rows(batch)) - columns
+    return rows - rows.mean(1, keepdim=True)
+
+
+def _gram(committee: Any, rows: dict[str, Rows]) -> Tensor:
+    """The mean of the members' kernels (n, m)."""
+    total: Any = 0.0
+    for weight, member in zip(committee.weights.tolist(), committee.members, strict=True):
+        recipe: Recipe = member.recipe
+        norms = Rows(torch.empty(0), torch.empty(0)) if member.norms is None else member.norms
+        total = total + weight * recipe.mix(rows, norms).gram
+    return total
+
+
+def _turned(coordinates: np.ndarray) -> np.ndarray:
+    largest = np.abs(coordinates).argmax(axis=0)
+    return coordinates * np.where(coordinates[largest, np.arange(coordinates.shape[1])] < 0, -1.0, 1.0)
