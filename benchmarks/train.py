@@ -1,9 +1,9 @@
 """Time of training: iterations of the paper's schedule, natural-gradient steps, and q(u) as it grows.
 
-    python benchmarks/train.py [--quick] [--only iteration,natural,state,accuracy] [--json FILE] [--markdown FILE]
+    python benchmarks/train.py [--quick] [--only iteration,natural,state] [--json FILE] [--markdown FILE]
 
 Everything runs on one core, on random series of the shape of the data sets named, and times are the minimum over
-rounds; but `accuracy` trains on the real data sets, on all cores.
+rounds.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import platform
 from collections.abc import Callable
 from pathlib import Path
 
-import _train_accuracy
 import _train_iteration
 import _train_natural
 import torch
@@ -23,14 +22,12 @@ from _train_cases import Grid
 
 from siggpde.numerics.core import core
 
-# Each takes (rounds, quick) and gives one table. Only accuracy needs data, and ten minutes: it runs when it is named.
+# Each takes (rounds, quick) and gives one table.
 GROUPS: dict[str, Callable[[int, bool], Grid]] = {
     "iteration": _train_iteration.iteration,
     "natural": _train_natural.natural,
     "state": _train_natural.state,
-    "accuracy": _train_accuracy.accuracy,
 }
-BY_DEFAULT = "iteration,natural,state"
 # What a table comes down to, a line each, for the groups that have a goal.
 SUMMARIES: dict[str, Callable[[Grid], list[str]]] = {"iteration": _train_iteration.summary}
 
@@ -38,7 +35,7 @@ SUMMARIES: dict[str, Callable[[Grid], list[str]]] = {"iteration": _train_iterati
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--quick", action="store_true", help="fewer rounds, no variants, no large sizes")
-    parser.add_argument("--only", default=BY_DEFAULT, metavar="NAME", help="groups to run, such as natural,accuracy")
+    parser.add_argument("--only", default=",".join(GROUPS), metavar="NAME", help="groups to run, such as natural,accuracy")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the tables as JSON")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables as Markdown")
     options = parser.parse_args()

@@ -2,8 +2,7 @@
 
 `siggpde` is the paper's model: the untruncated kernel, the first words by level and alphabet, the paper's schedule.
 Its scales can be frozen (`scales = "frozen"`) or learned by the authors' gradient (`scales = "finite differences"`).
-`screened` is ours with as many inducing variables: settings by closed-form leave-one-out, directions of many words,
-natural gradients. `classifier` is the estimator with its defaults. `gpsig` is the baseline, with the paper's schedule.
+`classifier` is the estimator with its defaults. `gpsig` is the baseline, with the paper's schedule.
 """
 
 from __future__ import annotations
@@ -24,9 +23,8 @@ from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.likelihoods import Bernoulli, RobustMax, Softmax
 from siggpde.gp.likelihoods.base import Classification
 from siggpde.gp.model import AnyGP, SignatureGP
-from siggpde.selection.screening import screen
 from siggpde.series import SeriesBatch
-from siggpde.training import NaturalGradients, PaperSchedule, fit
+from siggpde.training import PaperSchedule, fit
 from siggpde.training.history import History
 from siggpde.training.path_cache import PathStore
 from siggpde_paper.experiments.finite_differences import FiniteDifferenceKernel
@@ -52,7 +50,7 @@ def fit_tasks(config: dict[str, Any], folder: Path, runs: int) -> dict[str, Call
 def run_method(config: dict[str, Any], method: dict[str, Any], seed: int, checkpoint: Path | None) -> dict[str, Any]:
     """One run of a method with M = config["inducing"] inducing variables; a record of plain numbers."""
     data = prepare(config)
-    kinds = {"siggpde": _by_the_paper, "gpsig": _by_the_paper, "screened": _screened, "classifier": _classifier}
+    kinds = {"siggpde": _by_the_paper, "gpsig": _by_the_paper, "classifier": _classifier}
     if method["kind"] not in kinds:
         raise ValueError(f"a method is of kind {', '.join(kinds)}, not {method['kind']!r}")
     return kinds[method["kind"]](config, method, data, seed, checkpoint)
@@ -148,28 +146,6 @@ def full_elbo(model: AnyGP, x: Tensor, y: Tensor) -> float:
         marginals = model.latent_marginals(store.project(model, rows))
         value += float(model.likelihood.expected_log_prob(*marginals, y[rows]).double().sum())
     return (value - float(model.variational.kl())) / len(y)
-
-
-def _screened(config: dict[str, Any], method: dict, data: Prepared, seed: int, checkpoint: Path | None) -> dict:
-    started = time.process_time()
-    screening = screen(
-        data.raw_train, data.y_train, seed=seed, max_words=method["words"], max_series=method["series"], progress=False
-    )
-    paths, _ = screening.transform(data.raw_train)
-    likelihood = Bernoulli() if data.classes == 2 else Softmax(data.classes)
-    model = screening.build(likelihood, rank=config["inducing"], dtype=torch.float32)
-    history = fit(
-        model, (paths, data.y_train), NaturalGradients(), validation=config["validation"], seed=seed,
-        screening=screening, checkpoint=checkpoint, resume=checkpoint is not None,
-    )  # fmt: skip
-    cpu = time.process_time() - started
-    tests, _ = screening.transform(data.raw_test)
-    return {
-        **test_figures(model, tests, data.y_test),
-        "cpu_seconds": cpu,
-        "iterations": {name: len(history.of(name)) for name in history.stopped},
-        "stopped": history.stopped,
-    }
 
 
 def _classifier(config: dict[str, Any], method: dict, data: Prepared, seed: int, checkpoint: Path | None) -> dict:

@@ -23,7 +23,7 @@ def stop_rule(config: dict[str, Any]) -> str:
             f"a phase ends after its {count} iterations, or when a third of {duration(config['budget'])} of CPU time "
             "is spent."
         )
-    return rule + (" The other methods have a training of their own, which ends when it settles." if others else "")
+    return rule + (" SigGPClassifier is fitted in closed form." if others else "")
 
 
 def run_line(config: dict[str, Any]) -> str:
