@@ -2,6 +2,7 @@
 #pragma once
 
 #include "arguments.hpp"
+#include "isa.hpp"
 
 namespace siggpde {
 
@@ -41,16 +42,7 @@ struct LogLoops {
                      void* memory);
 };
 
-#define SIGGPDE_DECLARE_LOGSIGNATURE(isa)                 \
-    namespace isa {                                       \
-    extern const LogLoops<float> logsignature_float;      \
-    extern const LogLoops<double> logsignature_double;    \
-    }
-SIGGPDE_DECLARE_LOGSIGNATURE(baseline)
-#if defined(SIGGPDE_X86)
-SIGGPDE_DECLARE_LOGSIGNATURE(avx2)
-SIGGPDE_DECLARE_LOGSIGNATURE(avx512)
-#endif
-#undef SIGGPDE_DECLARE_LOGSIGNATURE
+SIGGPDE_DECLARE(LogLoops<float>, logsignature_float)
+SIGGPDE_DECLARE(LogLoops<double>, logsignature_double)
 
 }  // namespace siggpde

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "arguments.hpp"
+#include "isa.hpp"
 
 namespace siggpde {
 
@@ -114,16 +115,7 @@ struct SignatureLoops {
                      T* grad_start, void* memory);
 };
 
-#define SIGGPDE_DECLARE_SIGNATURE(isa)                       \
-    namespace isa {                                          \
-    extern const SignatureLoops<float> signature_float;      \
-    extern const SignatureLoops<double> signature_double;    \
-    }
-SIGGPDE_DECLARE_SIGNATURE(baseline)
-#if defined(SIGGPDE_X86)
-SIGGPDE_DECLARE_SIGNATURE(avx2)
-SIGGPDE_DECLARE_SIGNATURE(avx512)
-#endif
-#undef SIGGPDE_DECLARE_SIGNATURE
+SIGGPDE_DECLARE(SignatureLoops<float>, signature_float)
+SIGGPDE_DECLARE(SignatureLoops<double>, signature_double)
 
 }  // namespace siggpde

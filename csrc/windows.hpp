@@ -3,6 +3,7 @@
 #pragma once
 
 #include "arguments.hpp"
+#include "isa.hpp"
 
 namespace siggpde {
 
@@ -85,16 +86,7 @@ struct WindowLoops {
                          void* memory);
 };
 
-#define SIGGPDE_DECLARE_WINDOWS(isa)                   \
-    namespace isa {                                    \
-    extern const WindowLoops<float> window_float;      \
-    extern const WindowLoops<double> window_double;    \
-    }
-SIGGPDE_DECLARE_WINDOWS(baseline)
-#if defined(SIGGPDE_X86)
-SIGGPDE_DECLARE_WINDOWS(avx2)
-SIGGPDE_DECLARE_WINDOWS(avx512)
-#endif
-#undef SIGGPDE_DECLARE_WINDOWS
+SIGGPDE_DECLARE(WindowLoops<float>, window_float)
+SIGGPDE_DECLARE(WindowLoops<double>, window_double)
 
 }  // namespace siggpde
