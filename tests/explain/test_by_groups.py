@@ -11,7 +11,7 @@ from siggpde.explain.credit_sums import plans_of, sums_of
 from siggpde.explain.cuts import average_series
 from siggpde.explain.nodes import Nodes
 from siggpde.explain.posterior_spread import posterior_spread
-from siggpde.explain.stretches import Run
+from siggpde.explain.runs import Run
 from siggpde.explain.walks import Ends, member_logits, walk
 from siggpde.series import SeriesBatch
 

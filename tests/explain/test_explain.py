@@ -9,9 +9,8 @@ import torch
 from helpers.small_committees import KINDS, batch_of, committee_of, ends, labels_of, latents, one_member
 from siggpde.explain import explain_series
 from siggpde.explain.importance import feature_importance
-from siggpde.explain.results import Contribution
+from siggpde.explain.results import Contribution, read_terms
 from siggpde.explain.word_terms import word_features, word_weights
-from siggpde.explain.wording import read_terms
 from siggpde.gp.likelihoods import Bernoulli, Softmax
 from siggpde.series import PathOptions, SeriesBatch
 

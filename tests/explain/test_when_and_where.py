@@ -21,8 +21,8 @@ from siggpde.committee.of_views import mean_latents
 from siggpde.committee.weight_space import without_series
 from siggpde.explain import SeriesExplanation, Stretch, WalkSettings, explain_series
 from siggpde.explain.cuts import average_series
-from siggpde.explain.segments import when
-from siggpde.explain.stretches import Run, main_runs
+from siggpde.explain.runs import Run, main_runs
+from siggpde.explain.text import when
 from siggpde.series import SeriesBatch
 
 NAMES = ["a", "b"]

@@ -8,12 +8,22 @@ import numpy as np
 import torch
 
 from siggpde.committee.predictions import class_probabilities, numbers
-from siggpde.explain.changing import Search
-from siggpde.explain.counterfactual import Counterfactual
+from siggpde.explain.counterfactual import (
+    Canvas,
+    Change,
+    ClassGoal,
+    Donor,
+    NumberGoal,
+    Search,
+    class_goal,
+    donors_of,
+    kept_series,
+    nearest_first,
+    number_goal,
+    of_target,
+)
 from siggpde.explain.cuts import channel_spreads
-from siggpde.explain.donors import donors_of, kept_series, nearest_first, of_target
-from siggpde.explain.goals import ClassGoal, NumberGoal, class_goal, number_goal
-from siggpde.explain.replacing import Canvas, Change, Donor
+from siggpde.explain.results import Counterfactual
 from siggpde.series import SeriesBatch
 
 _CHUNK = 2**21  # numbers of the series judged at a time

@@ -101,7 +101,7 @@ class Insight:
         self, x: Any, target: Any = None, *, donors: Any = None, plausible: float = 0.05
     ) -> Counterfactual:
         """The smallest change of one stretch of the series x that turns the prediction into `target`
-        (`siggpde.explain.changing`).
+        (`siggpde.explain.counterfactual`).
 
         x is (n_channels, n_timepoints) or (1, n_channels, n_timepoints). `target` is a label, by default the runner-up;
         for numbers a pair (low, high), or one number that the prediction is to reach. New values come from training

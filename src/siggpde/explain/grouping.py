@@ -67,16 +67,6 @@ def grouped(terms: Tensor) -> list[list[int]]:
     return [sorted(groups[number], key=lambda term: -float(first[term])) for number in kept]
 
 
-def group_name(name: str, others: int) -> str:
-    """The name of a group: its largest term, and how many others there are.
-
-    Examples:
-        >>> group_name("x–y", 0), group_name("x–y", 12)
-        ('x–y', 'x–y and 12 like it')
-    """
-    return f"{name} and {others} like it" if others else name
-
-
 def _alike(correlations: Tensor) -> Tensor:
     """Their size where it makes two terms one, else 0."""
     return torch.where((correlations <= -OPPOSITE) | (correlations >= SAME), correlations.abs(), 0.0)

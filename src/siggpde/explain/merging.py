@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from siggpde.committee.committee import Committee
-from siggpde.explain.grouping import CANDIDATES, FEWEST, group_name, grouped
+from siggpde.explain.grouping import CANDIDATES, FEWEST, grouped
 from siggpde.explain.predictions import evenly_spaced
 from siggpde.explain.results import Contribution
+from siggpde.explain.text import group_name
 from siggpde.explain.vocabulary import Vocabulary
 from siggpde.explain.word_terms import explained_weights, word_features
 from siggpde.series import SeriesBatch

@@ -9,42 +9,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from siggpde.committee.view_committee import ViewCommittee
 from siggpde.explain.predictions import AnyCommittee
+from siggpde.explain.results import Neighbour
 from siggpde.series import SeriesBatch
 from siggpde.views.base import Block, FeatureBlock, Rows
 from siggpde.views.kernel import KernelBlock
 
 _CHUNK = 256
 _NEAREST = 2  # of numbers
-
-
-@dataclass(frozen=True, eq=False)
-class Neighbour:
-    """A training series: its `target`, the label or the number, its `distance`, and its `values` (channels, points), as
-    the model keeps them: gaps filled, and averaged if they were long. `times` (points,) or None."""
-
-    target: Any
-    distance: float
-    values: np.ndarray
-    times: np.ndarray | None
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Neighbour) and self.to_dict() == other.to_dict()
-
-    __hash__ = None  # pyright: ignore[reportAssignmentType] - arrays have no hash
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
-        times = None if self.times is None else self.times.tolist()
-        return {"target": self.target, "distance": self.distance, "values": self.values.tolist(), "times": times}
 
 
 @torch.no_grad()

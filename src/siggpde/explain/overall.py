@@ -18,7 +18,7 @@ standard deviation over the series of what it contributes, summed over the class
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -29,14 +29,14 @@ from siggpde.committee.committee import Committee
 from siggpde.explain.contrasts import contrasts_of, spread_over
 from siggpde.explain.cut_effects import cut_effects
 from siggpde.explain.cut_series import Cut, cut_channels, cut_regions
-from siggpde.explain.effects import ClassEffects, Effect, Letters, effects_of, largest_first
-from siggpde.explain.grouping import CANDIDATES, FEWEST, group_name, grouped
+from siggpde.explain.grouping import CANDIDATES, FEWEST, grouped
 from siggpde.explain.importance import feature_importance
-from siggpde.explain.posterior import Gaussian
+from siggpde.explain.posterior import Gaussian, probability_of_sign
 from siggpde.explain.predictions import AnyCommittee, check_inputs, checked_labels, classes_of
 from siggpde.explain.region_names import region_names
-from siggpde.explain.results import Importance, Importances
+from siggpde.explain.results import ClassEffects, Effect, Importance, Importances, Letters
 from siggpde.explain.term_effects import TermEffects, term_effects, word_effects
+from siggpde.explain.text import group_name
 from siggpde.explain.view_vocabulary import build_view_vocabulary, unique_names
 from siggpde.explain.vocabulary import build_vocabulary
 from siggpde.explain.word_table import Words, WordTable, plain_word_table, word_table
@@ -227,3 +227,20 @@ def _part(posterior: Gaussian, place: int, size: int) -> Gaussian:
 def _predicted(committee: AnyCommittee, batch: SeriesBatch, classes: int | None) -> Tensor:
     """The predicted class, or number, of every series, (n,)."""
     return committee.mean_and_variance(batch)[0] if classes is None else committee.probabilities(batch).argmax(1)
+
+
+def effects_of(
+    names: Iterable[str],
+    letters: Iterable[Letters],
+    posterior: Gaussian,
+    others: Sequence[Letters] | None = None,
+) -> list[Effect]:
+    """An effect for each of q names."""
+    chances = probability_of_sign(posterior).tolist()
+    more = [()] * len(chances) if others is None else others
+    numbers = zip(names, letters, posterior.mean.tolist(), posterior.std.tolist(), chances, more, strict=True)
+    return [Effect(*each) for each in numbers]
+
+
+def largest_first(effects: Iterable[Effect]) -> list[Effect]:
+    return sorted(effects, key=lambda each: -abs(each.effect))

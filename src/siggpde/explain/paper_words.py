@@ -9,7 +9,6 @@ of which :math:`q(u) = N(m, \Sigma)` is the posterior. The paper (Lemercier et a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
@@ -17,37 +16,9 @@ from torch import Tensor
 
 from siggpde.committee.committee import Committee
 from siggpde.explain.predictions import AnyCommittee, checked_labels
+from siggpde.explain.results import PaperReading, WordWeight
 from siggpde.explain.vocabulary import path_names
 from siggpde.gp.variational import VariationalGaussian
-
-
-@dataclass(frozen=True)
-class WordWeight:
-    """A word, such as "moisture–humidity–moisture", with |m| and the standard deviation of its weight under q(u).
-
-    `mean` (latents,) has the weights with their signs; of several latents |m| is the length of this vector and `std`
-    the root of the mean variance.
-    """
-
-    name: str
-    letters: tuple[str, ...]
-    size: float
-    std: float
-    mean: tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class PaperReading:
-    """The `words` with the largest |m|, and with several latents those of each class, by label; `all_words` is the
-    number of words, without the constant."""
-
-    words: list[WordWeight]
-    classes: dict[Any, list[WordWeight]]
-    all_words: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
-        return asdict(self)
 
 
 @torch.no_grad()

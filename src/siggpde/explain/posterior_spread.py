@@ -21,7 +21,7 @@ from siggpde.committee.committee import Committee
 from siggpde.explain.credit_variance import member_variances
 from siggpde.explain.logits import logits_of, logits_of_likelihood
 from siggpde.explain.predictions import AnyCommittee
-from siggpde.explain.stretches import Run
+from siggpde.explain.runs import Run
 from siggpde.explain.walks import Walked, add_up, averaged, pieces_of
 
 

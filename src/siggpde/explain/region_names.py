@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from siggpde.explain.cuts import segments_of
-from siggpde.explain.segments import when
+from siggpde.explain.text import when
 from siggpde.series import SeriesBatch
 from siggpde.series.statistics import OF_SERIES
 

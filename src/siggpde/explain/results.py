@@ -1,19 +1,21 @@
-"""What explanations are: contributions to a prediction, and importances over many series."""
+"""What explanations are: contributions to a prediction, importances over many series, effects, counterfactuals."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, replace
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from siggpde.explain.effects import ClassEffects
-from siggpde.explain.neighbours import Neighbour
-from siggpde.explain.segments import SegmentContributions
-from siggpde.explain.wording import read_terms
+import numpy as np
+
+from siggpde.explain.text import interval, moving_together, read_word, when
 
 Letters = tuple[str, ...]
 
-_VIEWS_TOLD = 5
+_SENTENCE_VIEWS = 5
+_SENTENCE_WORDS = 2
+_WORTH_TELLING = 0.25  # of the largest term: words of less are not in the sentence
 
 
 @dataclass(frozen=True)
@@ -21,8 +23,16 @@ class Contribution:
     """A term of the latent function: of a word or feature, of a group of them that move together, of all of those of a
     set of channels, or of a view.
 
-    `letters` name the channels it is made of; of a view there are none. A group is named by its largest term, and
-    `others` are the names of the rest.
+    Attributes
+    ----------
+    name
+        What it is; a group is named by its largest term.
+    letters
+        The names of the channels it is made of; () for a view.
+    value
+        What it adds to the latent function.
+    others
+        The names of the other terms of a group.
     """
 
     name: str
@@ -35,21 +45,214 @@ class Contribution:
 
 
 @dataclass(frozen=True)
+class Stretch:
+    """Neighbouring segments of one channel that speak for the same side.
+
+    Attributes
+    ----------
+    channel
+        The name of the channel.
+    start, end
+        The first and the last point, or their time stamps.
+    does
+        What the channel does there, such as "rises".
+    value
+        The sum of the contributions.
+    error
+        Its sampling error.
+    std
+        Its standard deviation under the posterior; None where that was not asked for.
+    """
+
+    channel: str
+    start: float
+    end: float
+    does: str
+    value: float
+    error: float
+    std: float | None
+
+    def __str__(self) -> str:
+        doubt = "" if self.std is None else f" ± {self.std:.2g}"
+        return f"{self.channel} {self.does}, {when(self.start, self.end)}: {self.value:+.3g}{doubt}"
+
+
+@dataclass(frozen=True, eq=False)
+class SegmentContributions:
+    """When and where the evidence is: what each segment of each channel of a series contributes to the latent of every
+    class, or to the number.
+
+    Attributes
+    ----------
+    channels
+        The names of the channels.
+    classes
+        The labels; None for a number.
+    starts, ends
+        The first and the last point of every segment (segments,), counted from 0, or their time stamps.
+    values
+        The contributions (segments, channels, classes); for a number (segments, channels, 1). Their sum over segments
+        and channels is `latents` - `baseline`.
+    sampling_error
+        Standard errors of the values, as far as more permutations would change them; how uncertain the posterior is
+        does not count in it.
+    std
+        The standard deviations of the values under the posterior: how far the model is unsure of them, and how far its
+        members disagree. More training series make them smaller, more permutations do not. None without `uncertainty`.
+    contrast, contrast_error, contrast_std
+        The same (segments, channels) of the predicted class minus the runner-up, or of the number.
+    latents, baseline
+        The latents (classes,) of the series (logits, where there is a link), and those with everything cut out or, with
+        a background, their mean over it.
+    permutations
+        How many were drawn.
+    timed
+        Whether `starts` and `ends` are time stamps.
+    main
+        The stretches that matter most to the contrast, largest first.
+    """
+
+    channels: tuple[str, ...]
+    classes: list[Any] | None
+    starts: np.ndarray
+    ends: np.ndarray
+    values: np.ndarray
+    sampling_error: np.ndarray
+    std: np.ndarray | None
+    contrast: np.ndarray
+    contrast_error: np.ndarray
+    contrast_std: np.ndarray | None
+    latents: np.ndarray
+    baseline: np.ndarray
+    permutations: int
+    timed: bool = False
+    main: list[Stretch] = field(default_factory=list)
+
+    @property
+    def sentence(self) -> str:
+        """What speaks for the prediction, in the order of time: "x rises, then y falls, 0.8 to 1.4".
+
+        Channels that do the same at the same time are told together: "x and y rise, points 10 to 29"; what goes on
+        after a pause is told once.
+        """
+        stretches = sorted((one for one in self.main if one.value > 0), key=lambda one: (one.start, one.end))
+        if not stretches:
+            return ""
+        groups: list[list[Stretch]] = []
+        for one in stretches:
+            same = [group for group in groups if group[0].does == one.does and one.start < _end(group)]
+            if same and one.channel not in [other.channel for other in same[0]]:
+                same[0].append(one)
+            else:
+                groups.append([one])
+        text = _read(groups[0])
+        groups = [b for a, b in itertools.pairwise([[], *groups]) if not a or _read(a) != _read(b)]
+        for before, group in itertools.pairwise(groups):
+            text += f"{' while' if group[0].start < _end(before) else ', then'} {_read(group)}"
+        start, end = stretches[0].start, _end(stretches)
+        points = "" if self.timed or end == start else "points "
+        return f"{text}, {points}{when(start, end)}"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SegmentContributions) and self.to_dict() == other.to_dict()
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType] - arrays have no hash
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns plain values."""
+        plain = {item.name: getattr(self, item.name) for item in fields(self)}
+        plain |= {name: value.tolist() for name, value in plain.items() if isinstance(value, np.ndarray)}
+        return plain | {"channels": list(self.channels), "main": [asdict(stretch) for stretch in self.main]}
+
+    def in_units(self, scale: float, shift: float) -> SegmentContributions:
+        """Returns those of the number shift + scale * y, from these of y."""
+        names = ("values", "sampling_error", "std", "contrast", "contrast_error", "contrast_std")
+        scaled = {name: scale * value for name in names if (value := getattr(self, name)) is not None}
+        main = [
+            replace(
+                stretch,
+                value=scale * stretch.value,
+                error=scale * stretch.error,
+                std=None if stretch.std is None else scale * stretch.std,
+            )
+            for stretch in self.main
+        ]
+        ends = {name: shift + scale * getattr(self, name) for name in ("latents", "baseline")}
+        return replace(self, **scaled, **ends, main=main)
+
+
+def _end(stretches: Sequence[Stretch]) -> float:
+    return max(stretch.end for stretch in stretches)
+
+
+def _read(stretches: Sequence[Stretch]) -> str:
+    return moving_together([stretch.channel for stretch in stretches], stretches[0].does)
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbour:
+    """A training series that is like the one that is explained.
+
+    Attributes
+    ----------
+    target
+        Its label or its number.
+    distance
+        How far it is, as the committee sees it.
+    values
+        Its values (channels, points), as the model keeps them: gaps filled, and averaged if they were long.
+    times
+        Its time stamps (points,), or None.
+    """
+
+    target: Any
+    distance: float
+    values: np.ndarray
+    times: np.ndarray | None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Neighbour) and self.to_dict() == other.to_dict()
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType] - arrays have no hash
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns plain values."""
+        times = None if self.times is None else self.times.tolist()
+        return {"target": self.target, "distance": self.distance, "values": self.values.tolist(), "times": times}
+
+
+@dataclass(frozen=True)
 class SeriesExplanation:
     """The prediction of one series, and what contributes to it (positive: for it, negative: against it).
 
-    - `series`: its index. For classes `label` and `runner_up` with their probabilities; for numbers `mean` and `std`.
-    - `latent`: what is explained: the latent function of `label` minus that of `runner_up` (their logits, where there
-      is a link), or that of the number, averaged over the members with their weights.
-    - `contributions`: the words and features with the largest effect, largest first; `rest`: the sum of all others;
-      `constant`: the part that is equal for all series. constant + contributions + rest = latent.
-    - `interactions`: contributions summed over all words of a set of channels: "time & x" is the sum of time–x, x–time,
-      time–x–x, .. Words are correlated and often cancel; these sums cancel less. The largest of them, largest first.
-    - `views`: contributions summed over everything that a view of the series sees, all of them, largest first:
-      constant + views = latent. Empty for models that see words of one path only.
-    - `segments`: when and where: contributions of the segments and channels of the series; None if not asked for.
-    - `neighbours`: with `segments`, the nearest training series of `label` and of `runner_up`, or for a number the two
-      nearest of all; none where the model does not keep all training series.
+    Attributes
+    ----------
+    series
+        Its index.
+    latent
+        What is explained: the latent function of `label` minus that of `runner_up` (their logits, where there is a
+        link), or that of the number, averaged over the members with their weights.
+    constant
+        The part that is equal for all series; constant + contributions + rest = latent.
+    rest
+        The sum of all contributions that are not listed.
+    contributions
+        The words and features with the largest effect, largest first.
+    interactions
+        Contributions summed over all words of a set of channels: "time & x" is the sum of time–x, x–time, time–x–x, ..
+        Words are correlated and often cancel; these sums cancel less. The largest of them, largest first.
+    label, probability, runner_up, runner_up_probability
+        The two most probable classes; None for a number.
+    mean, std
+        The predicted number; None for classes.
+    views
+        Contributions summed over everything that a view of the series sees, all of them, largest first:
+        constant + views = latent. Empty for models that see words of one path only.
+    segments
+        When and where: contributions of the segments and channels of the series; None if not asked for.
+    neighbours
+        With `segments`, the nearest training series of `label` and of `runner_up`, or for a number the two nearest of
+        all; none where the model does not keep all training series.
     """
 
     series: int
@@ -72,34 +275,34 @@ class SeriesExplanation:
     def sentence(self) -> str:
         """What speaks for the prediction, or raises the number: stretches of time, then the words and the view that
         weigh most: "x rises, 0.8 to 1.4; by its words, x moves, then y; above all from the words of the path"."""
-        there = [] if self.segments is None or not self.segments.sentence else [self.segments.sentence]
-        return "; ".join([*there, *read_terms(self.contributions, self.views)])
+        places = [] if self.segments is None or not self.segments.sentence else [self.segments.sentence]
+        return "; ".join([*places, *read_terms(self.contributions, self.views)])
 
     @property
     def sentences(self) -> list[str]:
         """The explanation in plain English: the prediction, what speaks for it in one sentence, then a line for every
         stretch of time that matters, every contribution and the main views."""
         reason = "raised by" if self.probability is None else f"for {self.label}"
-        told = [f"{reason}: {self.sentence}"] if self.sentence else []
-        views = [f"in all, {each}" for each in self.views[:_VIEWS_TOLD]]
+        sentence = [f"{reason}: {self.sentence}"] if self.sentence else []
+        views = [f"in all, {view}" for view in self.views[:_SENTENCE_VIEWS]]
         places = [] if self.segments is None else list(map(str, self.segments.main))
-        return [self._prediction(), *told, *places, *map(str, self.contributions), *views]
+        return [self._prediction(), *sentence, *places, *map(str, self.contributions), *views]
 
     def __str__(self) -> str:
         return "\n  ".join(self.sentences)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
+        """Returns plain values."""
         plain = asdict(replace(self, segments=None, neighbours=[]))
-        plain |= {"neighbours": [each.to_dict() for each in self.neighbours], "sentence": self.sentence}
+        plain |= {"neighbours": [neighbour.to_dict() for neighbour in self.neighbours], "sentence": self.sentence}
         return plain if self.segments is None else plain | {"segments": self.segments.to_dict()}
 
     def in_units(self, scale: float, shift: float) -> SeriesExplanation:
-        """The explanation of the number shift + scale * y, from this one of y."""
+        """Returns the explanation of the number shift + scale * y, from this one of y."""
         if self.mean is None or self.std is None:
             raise ValueError("classes have no units; only the explanation of a number can be shifted and scaled")
         scaled = {
-            name: [replace(each, value=scale * each.value) for each in getattr(self, name)]
+            name: [replace(term, value=scale * term.value) for term in getattr(self, name)]
             for name in ("contributions", "interactions", "views")
         }
         return replace(
@@ -110,7 +313,7 @@ class SeriesExplanation:
             mean=shift + scale * self.mean,
             std=scale * self.std,
             segments=None if self.segments is None else self.segments.in_units(scale, shift),
-            neighbours=[replace(each, target=shift + scale * each.target) for each in self.neighbours],
+            neighbours=[replace(one, target=shift + scale * one.target) for one in self.neighbours],
             **scaled,
         )
 
@@ -123,13 +326,106 @@ class SeriesExplanation:
         )
 
 
+def read_terms(contributions: Sequence[Contribution], views: Sequence[Contribution]) -> list[str]:
+    """Returns what a sentence says of words and views: the words that speak most for a prediction, and the view."""
+    words = [term for term in contributions if term.value > 0 and is_word(term)]
+    least = _WORTH_TELLING * max((term.value for term in words), default=0.0)
+    readings = list(dict.fromkeys(read_word(term.letters) for term in words if term.value >= least))[:_SENTENCE_WORDS]
+    parts = []
+    if readings:
+        quoted = readings if len(readings) == 1 else [f"“{reading}”" for reading in readings]
+        parts.append(f"by its words, {' and '.join(quoted)}")
+    best = max(views, key=lambda view: view.value, default=None)
+    return parts if best is None or best.value <= 0 else [*parts, f"above all from the {best.name}"]
+
+
+def is_word(term: Contribution) -> bool:
+    """Returns whether a term is named by a word, or by the largest word of a group."""
+    return bool(term.letters) and term.name.startswith("–".join(term.letters))
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What a channel, a time region, a window scale, a view or a group of words contributes to a class, in the mean
+    over its series less the mean over the others: positive speaks for the class. Of numbers, over the larger half of
+    them less the smaller half, in their units.
+
+    Attributes
+    ----------
+    name
+        What it is the effect of; a group is named by its largest word.
+    letters
+        The names of its channels.
+    effect
+        The difference of the two means.
+    std
+        Its standard deviation under the posterior.
+    probability
+        That the effect has the sign it is told to have.
+    others
+        The other words of a group.
+    """
+
+    name: str
+    letters: Letters
+    effect: float
+    std: float
+    probability: float
+    others: Letters = ()
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.effect:+.3g} ± {self.std:.2g} (probability of the sign {self.probability:.3g})"
+
+
+@dataclass(frozen=True)
+class ClassEffects:
+    """The effects on one class, or on the number.
+
+    Attributes
+    ----------
+    label
+        The class; None for numbers.
+    series
+        How many series there are of it.
+    channels, regions, scales
+        All channels in their order, all regions in the order of time, all scales from the shortest windows on.
+    words, views
+        Those with the largest effects first.
+    """
+
+    label: Any
+    series: int
+    channels: list[Effect]
+    regions: list[Effect]
+    scales: list[Effect]
+    words: list[Effect]
+    views: list[Effect]
+
+    def in_units(self, scale: float) -> ClassEffects:
+        """Returns those on the number scale * y, from these on y."""
+        scaled = {
+            part: [replace(one, effect=scale * one.effect, std=scale * one.std) for one in getattr(self, part)]
+            for part in ("channels", "regions", "scales", "words", "views")
+        }
+        return replace(self, **scaled)
+
+
 @dataclass(frozen=True)
 class Importance:
-    """The importance of a word or feature, a channel, a time region, a scale or a view, and its share of the sum over
-    all.
+    """The importance of a word or feature, a channel, a time region, a scale or a view.
 
-    `letters` are the names of the channels of a word; for a channel its own name alone, for a view none. A group of
-    words is named by its largest one, and `others` are the rest.
+    Attributes
+    ----------
+    name
+        What it is; a group of words is named by its largest one.
+    letters
+        The names of the channels of a word; for a channel its own name alone, for a view ().
+    importance
+        How much it matters.
+    share
+        Its share of the sum over all.
+    others
+        The other words of a group.
     """
 
     name: str
@@ -143,16 +439,27 @@ class Importance:
 class Importances:
     """What the predictions for some series rest on (`siggpde.explain.global_importance` has the definitions).
 
-    - `classes`: for every class, or for the number, the effects of channels, time regions, window scales, words and
-      views, with their standard deviations and the probabilities of their signs.
-    - `channels`, `regions`, `scales`: all of them, by the size of their effects in the mean over the classes; channels
-      are largest first, regions in the order of time, scales from the shortest windows on.
-    - `words`: the most important ones, largest first, those that move together being one; `all_words` is their number.
-    - `views`: the importances of the views themselves, largest first; models that see words of one path have none.
-    - `features`: the most important single features, largest first, over which iteration goes. Words of paths,
-      statistics of words over windows, kernels without features; they are correlated, and often cancel. `all_features`
-      is their number.
-    - `series` is the number of series used.
+    Attributes
+    ----------
+    features
+        The most important single features, largest first, over which iteration goes: words of paths, statistics of
+        words over windows, kernels without features. They are correlated, and often cancel.
+    series
+        The number of series used.
+    all_features
+        The number of all features.
+    views
+        The importances of the views themselves, largest first; models that see words of one path have none.
+    classes
+        For every class, or for the number, the effects of channels, time regions, window scales, words and views, with
+        their standard deviations and the probabilities of their signs.
+    channels, regions, scales
+        All of them, by the size of their effects in the mean over the classes; channels are largest first, regions in
+        the order of time, scales from the shortest windows on.
+    words
+        The most important ones, largest first, those that move together being one.
+    all_words
+        The number of all words.
     """
 
     features: list[Importance]
@@ -173,13 +480,143 @@ class Importances:
         return len(self.features)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
+        """Returns plain values."""
         return asdict(self)
 
     def in_units(self, scale: float) -> Importances:
-        """Those of the number scale * y, from these of y."""
-        lists = ("features", "views", "channels", "regions", "scales", "words")
+        """Returns those of the number scale * y, from these of y."""
         scaled = {
-            name: [replace(each, importance=scale * each.importance) for each in getattr(self, name)] for name in lists
+            name: [replace(one, importance=scale * one.importance) for one in getattr(self, name)]
+            for name in ("features", "views", "channels", "regions", "scales", "words")
         }
-        return replace(self, **scaled, classes=[each.in_units(scale) for each in self.classes])
+        return replace(self, **scaled, classes=[effects.in_units(scale) for effects in self.classes])
+
+
+@dataclass(frozen=True)
+class WordWeight:
+    """The weight of a word in the paper's model.
+
+    Attributes
+    ----------
+    name, letters
+        The word, such as "moisture–humidity–moisture", and the names of its channels.
+    size
+        |m|; of several latents the length of the vector of their means.
+    std
+        The standard deviation of its weight under q(u); of several latents the root of the mean variance.
+    mean
+        The weights (latents,) with their signs.
+    """
+
+    name: str
+    letters: Letters
+    size: float
+    std: float
+    mean: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class PaperReading:
+    """Words by the size of their weights, as the paper ranks them.
+
+    Attributes
+    ----------
+    words
+        Those with the largest |m|.
+    classes
+        With several latents those of each class, by label.
+    all_words
+        The number of words, without the constant.
+    """
+
+    words: list[WordWeight]
+    classes: dict[Any, list[WordWeight]]
+    all_words: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns plain values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, eq=False)
+class Counterfactual:
+    """One series, changed in one stretch so that the prediction becomes `target`.
+
+    Attributes
+    ----------
+    original, series
+        Before and after (channels, points), in the units of the data, with all channels handed in.
+    start, end
+        The first and the last point that is changed, counted from 0, or their time stamps.
+    channels
+        The names of the channels that are changed there.
+    label
+        The label predicted before; None for a number.
+    target
+        The label wanted, or the interval that the predicted number is to lie in.
+    probability_before, probability_after
+        Of the target; None for numbers.
+    mean_before, mean_after
+        The predicted numbers; None for classes.
+    p_value
+        The novelty of the changed series (`estimator.novelty`); None where the model does not know.
+    size
+        The mean over all points and channels of \\|change\\| / spread, the spread of a channel being its standard
+        deviation over the training series.
+    share
+        The share of all values that is changed. Time stamps and gaps are no values, and stay.
+    valid
+        Whether the changed series is predicted as the target. If not, `series` is the best of what was tried.
+    """
+
+    original: np.ndarray
+    series: np.ndarray
+    start: float
+    end: float
+    channels: tuple[str, ...]
+    label: Any
+    target: Any
+    probability_before: float | None
+    probability_after: float | None
+    mean_before: float | None
+    mean_after: float | None
+    p_value: float | None
+    size: float
+    share: float
+    valid: bool
+
+    def __str__(self) -> str:
+        where = f"{' and '.join(self.channels)}, {when(self.start, self.end)}"
+        much = f"{self.share:.0%} of the values, by {self.size:.2g} spreads on average over the series"
+        if self.probability_after is not None:
+            before = f"{self.label} becomes {self.target}"
+            after = (
+                f"probability of {self.target} {self.probability_before:.3g} before, {self.probability_after:.3g} after"
+            )
+        else:
+            before = f"{self.mean_before:.4g} becomes {self.mean_after:.4g}"
+            after = f"the target is {interval(*self.target)}"
+        novelty = "" if self.p_value is None else f"; novelty p = {self.p_value:.2g}"
+        if self.valid:
+            return f"{before} if {where} is changed ({much}); {after}{novelty}"
+        wanted = self.target if self.mean_after is None else interval(*self.target)
+        if not self.channels:
+            return f"no change of a stretch was found that makes it {wanted}, or nearer to it"
+        if self.mean_after is not None:
+            after = f"{self.mean_before:.4g} before, {self.mean_after:.4g} after"
+        return f"no change of a stretch was found that makes it {wanted}; the best tried is of {where}: {after}"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Counterfactual) and self.to_dict() == other.to_dict()
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType] - arrays have no hash
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns plain values; gaps are None, and so is an end of the target that is infinite."""
+        plain = {item.name: getattr(self, item.name) for item in fields(self)}
+        for name in ("original", "series"):
+            plain[name] = [[None if np.isnan(one) else one for one in row] for row in plain[name].tolist()]
+        target = self.target
+        if self.mean_after is not None:
+            target = [end if np.isfinite(end) else None for end in self.target]
+        return plain | {"channels": list(self.channels), "target": target}

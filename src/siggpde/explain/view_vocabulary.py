@@ -12,7 +12,7 @@ from torch import Tensor
 from siggpde.committee.of_views import OfViews
 from siggpde.committee.recipes import kernels_of
 from siggpde.explain.results import Letters
-from siggpde.explain.wording import CLOCKS
+from siggpde.explain.text import CLOCKS
 from siggpde.views import KernelView, PathView
 from siggpde.views.base import Block, FeatureBlock
 from siggpde.views.kernel import KernelBlock

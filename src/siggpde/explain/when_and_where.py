@@ -19,8 +19,9 @@ from siggpde.explain.cuts import average_series, channel_spreads, segments_of, s
 from siggpde.explain.nodes import beside
 from siggpde.explain.posterior_spread import posterior_spread
 from siggpde.explain.predictions import AnyCommittee, evenly_spaced
-from siggpde.explain.segments import SegmentContributions, Stretch
-from siggpde.explain.stretches import main_runs, movement
+from siggpde.explain.results import SegmentContributions, Stretch
+from siggpde.explain.runs import main_runs
+from siggpde.explain.text import movement
 from siggpde.explain.view_vocabulary import unique_names
 from siggpde.explain.walks import Ends, Walked, WalkSettings, averaged, member_logits, walk
 from siggpde.series import SeriesBatch

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from siggpde.explain import SeriesExplanation
-from siggpde.explain.segments import SegmentContributions, when
+from siggpde.explain.results import SegmentContributions
+from siggpde.explain.text import when
 from siggpde.plots import plot_novelty, plot_series
 from siggpde.report.content import Case, Content, Newness
 from siggpde.report.html import Markup, bullets, caption, join, paragraph, tag

@@ -16,8 +16,8 @@ from siggpde.cli.work.importance_tables import importance_tables
 from siggpde.cli.work.predict import open_model, series_for
 from siggpde.estimators.restoring import Predictor
 from siggpde.explain import Counterfactual, Importance, Importances, SeriesExplanation
-from siggpde.explain.donors import kept_series
-from siggpde.explain.segments import when
+from siggpde.explain.counterfactual import kept_series
+from siggpde.explain.text import when
 from siggpde.io import SeriesData
 from siggpde.plots import plot_explanation, plot_importance, require_matplotlib
 

@@ -1,20 +1,101 @@
-"""The search finds what trying everything finds, and says so where nothing turns the prediction."""
+"""Changes of stretches: they join without a jump, stay where they belong, and keep gaps and time stamps.
+
+The search finds what trying everything finds, and says so where nothing turns the prediction.
+"""
+
+from __future__ import annotations
 
 import itertools
 
 import numpy as np
 import pytest
 
-from siggpde.explain.changing import Search
-from siggpde.explain.goals import ClassGoal, NumberGoal, class_goal, number_goal
-from siggpde.explain.replacing import Canvas, Change, Donor
+from siggpde.explain.counterfactual import (
+    Canvas,
+    Change,
+    ClassGoal,
+    Donor,
+    NumberGoal,
+    Search,
+    class_goal,
+    number_goal,
+    stretched_onto,
+)
+
+RANDOM = np.random.default_rng(0)
+VALUES = RANDOM.normal(size=(2, 20))
+OTHER = RANDOM.normal(size=(20, 2))
+
+
+def canvas(raw=VALUES, seen=None, donor=OTHER, spread=(1.0, 2.0)):
+    seen = raw.T if seen is None else seen
+    return Canvas(raw, [0, 1], seen, None, [Donor(donor, None)], np.array(spread), raw.shape[1])
+
+
+def test_a_change_is_nothing_beside_the_stretch_and_the_donor_less_a_line_inside():
+    delta = canvas().delta(Change(0, 5, 12, (1,), 0.5))
+    assert (delta[0] == 0).all() and (delta[1, :5] == 0).all() and (delta[1, 12:] == 0).all()
+    gap = OTHER[:, 1] - VALUES[1]
+    line = np.interp(np.arange(5, 12), [4, 12], gap[[4, 12]])
+    assert delta[1, 5:12] == pytest.approx(0.5 * (gap[5:12] - line))
+
+
+def test_the_whole_series_becomes_the_donor():
+    (series,) = canvas().changed([Change(0, 0, 20, (0, 1))])
+    assert series == pytest.approx(OTHER.T)
+
+
+def test_ends_of_the_series_are_free():
+    delta = canvas().delta(Change(0, 0, 8, (0,)))
+    gap = OTHER[:, 0] - VALUES[0]
+    assert delta[0, 0] == pytest.approx(gap[0])
+    assert delta[0, 7] == pytest.approx(gap[7] - 7 / 8 * gap[8])
+    last = canvas().delta(Change(0, 12, 20, (0,)))
+    assert last[0, -1] == pytest.approx(gap[-1]) and last[0, 11] == 0
+
+
+def test_size_is_the_mean_change_in_spreads():
+    change = Change(0, 3, 9, (0, 1))
+    drawn = canvas()
+    delta = drawn.delta(change)
+    assert drawn.size(change) == pytest.approx((np.abs(delta[0]).sum() + np.abs(delta[1]).sum() / 2) / 40)
+    assert drawn.size(change.with_scale(0.25)) == pytest.approx(drawn.size(change) / 4)
+
+
+def test_gaps_stay_gaps():
+    raw = VALUES.copy()
+    raw[0, 6] = np.nan
+    found = canvas(raw, seen=VALUES.T)
+    (series,) = found.changed([Change(0, 5, 12, (0, 1))])
+    assert np.isnan(series).sum() == 1 and np.isnan(series[0, 6])
+    assert found.delta(Change(0, 5, 12, (0, 1)))[0, 6] == 0
+
+
+def test_long_series_are_changed_point_by_point_though_seen_averaged():
+    raw = RANDOM.normal(size=(2, 40))
+    seen = raw.reshape(2, 20, 2).mean(axis=2).T
+    found = canvas(raw, seen)
+    change = Change(0, 5, 12, (0, 1))
+    assert found.limits(change) == (10, 24)
+    delta = found.delta(change)
+    assert (delta[:, :10] == 0).all() and (delta[:, 24:] == 0).all() and (delta[:, 10:24] != 0).all()
+    averaged = delta.reshape(2, 20, 2).mean(axis=2)
+    own = canvas(seen.T).delta(change)  # as if the averaged series were the one handed in
+    assert np.corrcoef(averaged.ravel(), own.ravel())[0, 1] > 0.9
+
+
+def test_donors_are_stretched_by_time():
+    donor = Donor(np.array([[0.0], [1.0], [2.0]]), np.array([0.0, 1.0, 10.0]))
+    onto = np.array([5.0, 7.0, 15.0, 25.0])
+    assert stretched_onto(donor, 4, onto)[:, 0] == pytest.approx([0.0, 1.0, 1 + 4 / 9, 2.0])
+
 
 LENGTH = 8
 SCALES = np.arange(1, 65) / 64
 ANYTHING = np.ones
 
 
-def canvas(seed: int, channels: int = 1) -> Canvas:
+def line_canvas(seed: int, channels: int = 1) -> Canvas:
     random = np.random.default_rng(seed)
     raw, other = random.normal(size=(2, channels, LENGTH))
     return Canvas(raw, range(channels), raw.T, None, [Donor(other.T, None)], np.ones(channels), LENGTH)
@@ -28,7 +109,7 @@ def linear(seed: int, channels: int = 1):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_it_finds_what_trying_everything_finds(seed: int):
-    drawn, predict = canvas(seed), linear(seed)
+    drawn, predict = line_canvas(seed), linear(seed)
     now = predict(drawn.raw[None])[0]
     goal = NumberGoal(now + 0.3, np.inf, True, 0.0, 1.0)
     every = [
@@ -44,7 +125,7 @@ def test_it_finds_what_trying_everything_finds(seed: int):
 
 def test_implausible_changes_are_only_for_want_of_others():
     """A p-value that is large only near the donor."""
-    drawn, predict = canvas(0), linear(0)
+    drawn, predict = line_canvas(0), linear(0)
     donor = drawn.donors[0].values.T
     now, then = predict(np.stack([drawn.raw, donor]))
     goal = NumberGoal(now + 0.2 * (then - now), np.inf, True, 0, 1) if then > now else None
@@ -62,7 +143,7 @@ def test_implausible_changes_are_only_for_want_of_others():
 
 
 def test_channels_that_do_not_matter_are_left_alone():
-    drawn = canvas(3, channels=4)
+    drawn = line_canvas(3, channels=4)
     weights = np.random.default_rng(7).normal(size=LENGTH)
     now, then = ((X[2] * weights).sum() for X in (drawn.raw, drawn.donors[0].values.T))
     ends = (now + 0.5 * (then - now), np.inf) if then > now else (-np.inf, now + 0.5 * (then - now))
@@ -72,13 +153,13 @@ def test_channels_that_do_not_matter_are_left_alone():
 
 
 def test_what_nothing_turns_is_said_to_be_so():
-    drawn = canvas(1)
+    drawn = line_canvas(1)
     found = Search(drawn, ClassGoal(1), lambda X: np.tile([0.9, 0.1], (len(X), 1)), ANYTHING, 0.05).run()
     assert not found.reached and found.margin < 0
 
 
 def test_a_narrow_interval_is_hit():
-    drawn, predict = canvas(2), linear(2)
+    drawn, predict = line_canvas(2), linear(2)
     now, then = predict(np.stack([drawn.raw, drawn.donors[0].values.T]))
     near = now + 0.31 * (then - now)
     goal = number_goal(sorted([near, near + 1e-4 * (then - now)]), now, 0.0, 1.0)
