@@ -11,7 +11,7 @@ from siggpde.committee.variational_views import VariationalViewCommittee
 from siggpde.committee.weight_space import WeightCommittee
 from siggpde.committee.wording import in_words
 from siggpde.estimators.paper_method import PAPER_MODEL
-from siggpde.persistence import model_card
+from siggpde.report.card import model_card
 from siggpde.views.saved import kinds_of_kernels
 
 
