@@ -1,6 +1,6 @@
 """Time of pooled window signatures, ourselves against the same in torch, on one core.
 
-    python benchmarks/windows.py [--rounds N] [--float64]
+    python benchmarks/windows.py [--rounds N] [--float32]
 
 "torch" is the backend in plain torch, with `siggpde.signature` for the signatures of the windows: what is left is the
 cost of making, storing and pooling all windows. "reference" is that backend as it is, on 32 of the series, for it takes
@@ -69,10 +69,10 @@ def numbers(features: WindowFeatures, fitted, dtype: torch.dtype) -> tuple[Tenso
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--rounds", type=int, default=3, help="rounds in which all take turns")
-    parser.add_argument("--float64", action="store_true", help="in float64 instead of float32")
+    parser.add_argument("--float32", action="store_true", help="in float32 instead of float64")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    dtype = torch.float64 if options.float64 else torch.float32
+    dtype = torch.float32 if options.float32 else torch.float64
     print(f"torch {torch.__version__}, {dtype}; load average {os.getloadavg()[0]:.1f}")
     print("channels, points views features  fit s series  ours s theirs s ratio")
     for n, channels, length in SHAPES:
@@ -80,7 +80,7 @@ def main() -> None:
         walks = torch.randn(n, length, channels, generator=random, dtype=torch.float64).cumsum(1)
         batch = SeriesBatch((walks - walks.mean((0, 1))) / walks.std((0, 1)))
         started = time.perf_counter()
-        features = WindowFeatures.fit(batch, dtype=dtype)
+        features = WindowFeatures.fit(batch)
         fit = time.perf_counter() - started
         everything = batch.values.to(dtype)
         head = f"{f'{channels}, {length}':16} {len(features.views):5} {sum(features.widths()):8} {fit:6.2f}"

@@ -8,7 +8,7 @@
 //     diagonal_grid.hpp and cross_grid.hpp (all cells of k(X, X) and of k(X, y), and their reverse), signature_kernel_isa.cpp;
 //     signature_kernel_diagonal.cpp and signature_kernel_gram.cpp (whole batches), signature_kernel.cpp (the calls).
 // Windows: windows.* (a view of series, and the calls), window_signature.hpp (lifted series in lanes, signatures of their
-//     windows), windows_isa.cpp (statistics of the windows of a series); quantiles.cpp (of their words).
+//     windows), windows_isa.cpp (statistics of the windows of a series); quantiles.cpp (thresholds for their words).
 // Optimiser: nadam.*, nadam_isa.cpp.
 // Baselines: gpsig.*, gpsig_tensors_isa.cpp, gpsig_sequences_isa.cpp.
 // Files named *_isa.cpp are compiled once for each instruction set, with lanes.hpp; `best_isa` picks one at run time.

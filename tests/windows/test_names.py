@@ -25,7 +25,7 @@ def test_names_are_of_the_right_columns():
     x[-1] = 0.0
     batch = SeriesBatch(torch.stack([x, flat.double()])[:, :, None])
     settings = WindowSettings(lifts=("x",), max_dilations=1, thresholds=1)
-    features = WindowFeatures.fit(batch, settings, torch.float64)
+    features = WindowFeatures.fit(batch, settings)
     names = feature_names(features, ["level"])
     table = dict(zip(names, features.transform(batch, torch.float64)[0].tolist(), strict=True))
     head = "x dilation 1: "

@@ -128,7 +128,8 @@ def compact_parts(block: WindowsBlock, plans: list[GroupPlan], seen: SeriesBatch
             thresholds=plan.fitted.thresholds,
             lift_scale=plan.lift_scale,
         )
-        for columns, values in zip(plan.halves, (pooled.whole.flatten(1), pooled.thirds.flatten(1)), strict=True):
+        halves = (part.flatten(1).float() for part in pooled)
+        for columns, values in zip(plan.halves, halves, strict=True):
             mean, spread = columns.mean.to(values), columns.spread.to(values)
             scaled = ((values[:, columns.own] - mean) / spread).clamp_(-_LARGEST, _LARGEST) / columns.size
             yield Compact(names[columns.part], plan.channels, columns, scaled, state)
@@ -137,10 +138,10 @@ def compact_parts(block: WindowsBlock, plans: list[GroupPlan], seen: SeriesBatch
 def _prepared(
     block: WindowsBlock, seen: SeriesBatch, channels: tuple[int, ...], states: States
 ) -> tuple[Tensor, Tensor]:
-    """The channels of every state as the windows see them, float32, and the state of every node."""
+    """The channels of every state as the windows see them, float64, and the state of every node."""
     first, state = states.of(channels)
     some = SeriesBatch(seen.values[first][:, :, list(channels)])
     if block.view.bins is not None:
         some = log_spectrum(some, block.view.bins)
     mean, spread = (part[list(channels)].to(some.values) for part in (block.features.mean, block.features.spread))
-    return ((some.values - mean) / spread).float().contiguous(), state
+    return ((some.values - mean) / spread).contiguous(), state

@@ -13,7 +13,6 @@ No tensor is moved from one device to another, and Triton is imported only when 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Protocol
 
 from torch import Tensor
@@ -111,8 +110,10 @@ class Operations(Protocol):
         """The lengths (m, groups) of the paths of chosen windows, before they are scaled."""
         ...
 
-    def order_statistics(self, values: Tensor, ranks: Sequence[int], threads: int) -> Tensor:
-        """The values of ascending ranks (0 is the smallest) in every column: (m, M), finite -> (ranks, M)."""
+    def separating_thresholds(
+        self, values: Tensor, count: int, distinct: float, clearance: float, threads: int
+    ) -> Tensor:
+        """Thresholds near the quantiles of every column: (m, M), finite -> (count, M), float64."""
         ...
 
 

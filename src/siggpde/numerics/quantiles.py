@@ -1,32 +1,30 @@
-"""Quantiles of the columns of a table."""
+"""Thresholds near the quantiles of the columns of a table, which keep away from every value."""
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from siggpde.numerics import inputs
 from siggpde.numerics.backend import backend_for
 
 
-def column_quantiles(values: Tensor, count: int, *, n_jobs: int | None = None) -> Tensor:
-    """The quantiles 1 / (count + 1), .., count / (count + 1) of every column: (m, M), finite -> (count, M), float64.
+def separating_thresholds(
+    values: Tensor, count: int, *, distinct: float, clearance: float, n_jobs: int | None = None
+) -> Tensor:
+    """For every column thresholds next to the quantiles 1 / (count + 1), .., count / (count + 1): (m, M) -> (count, M).
 
-    With the values of a column sorted, v_0 <= .. <= v_(m-1), the quantile p is v at p (m - 1), interpolated linearly.
+    Values are finite, float64; thresholds ascend. With the values of a column sorted, v_0 <= .. <= v_(m-1), the
+    quantile p has the rank p (m - 1). Its threshold is (v_(k-1) + v_k) / 2 for the k with v_k - v_(k-1) > `distinct`
+    whose rank k - 1/2 is nearest, the larger k of two; v_(m-1) + `clearance` where there is no such k. So no value is
+    nearer to a threshold than the smaller of distinct / 2 and clearance.
 
     Examples:
-        >>> column_quantiles(torch.tensor([[4.0], [0.0], [2.0], [1.0], [3.0]]), 3).flatten().tolist()
-        [1.0, 2.0, 3.0]
+        >>> import torch
+        >>> values = torch.tensor([[4.0], [0.0], [2.0], [1.0], [3.0]]).double()
+        >>> separating_thresholds(values, 3, distinct=0.1, clearance=1.0).flatten().tolist()
+        [1.5, 2.5, 3.5]
     """
     if values.ndim != 2 or not len(values):
         raise ValueError(f"values must have shape (m, M) with m at least 1, got {tuple(values.shape)}")
-    last = len(values) - 1
-    # In whole numbers: rank j (m - 1) / (count + 1), its floor and what is left.
-    below = [j * last // (count + 1) for j in range(1, count + 1)]
-    rest = torch.tensor([j * last % (count + 1) / (count + 1) for j in range(1, count + 1)], dtype=torch.float64)
-    ranks = sorted({*below, *(min(rank + 1, last) for rank in below)})
-    found = backend_for(values).order_statistics(values.contiguous(), ranks, inputs.thread_count(n_jobs)).double()
-    place = {rank: i for i, rank in enumerate(ranks)}
-    low = found[[place[rank] for rank in below]]
-    high = found[[place[min(rank + 1, last)] for rank in below]]
-    return low + rest.to(values.device)[:, None] * (high - low)
+    values, threads = values.detach().double().contiguous(), inputs.thread_count(n_jobs)
+    return backend_for(values).separating_thresholds(values, count, distinct, clearance, threads)

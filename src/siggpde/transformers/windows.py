@@ -34,7 +34,7 @@ class WindowSignatureTransformer(SeriesTransformer, TransformerBase):
       series at each. `max_channels`: with more than three channels, at most so many, drawn at random, for a dilation.
     - `thresholds`: so many quantiles of the training series there are shares above.
     - `channel_names`: for the names of features. `random_state`: None is 0, so that runs repeat.
-    - `dtype`: of computation and features, "float32", "float64", or "auto" for that of X.
+    - `dtype`: of the features, "float32", "float64", or "auto" for that of X; computed they are in float64.
     - `n_jobs`: threads; -1 takes all cores, None torch's number.
 
     After `fit`: `features_`, the fitted `siggpde.windows.WindowFeatures`, which has the features by view and block;
@@ -94,8 +94,7 @@ class WindowSignatureTransformer(SeriesTransformer, TransformerBase):
             thresholds=at_least("thresholds", self.thresholds, 0),
             seed=seed_of(self.random_state),
         )
-        dtype = torch.float32 if self.dtype == "float32" else torch.float64
-        return {"features_": WindowFeatures.fit(batch, settings, dtype)}
+        return {"features_": WindowFeatures.fit(batch, settings)}
 
     def _features(self, batch: SeriesBatch, dtype: torch.dtype) -> Tensor:
         return self.features_.transform(batch, dtype)

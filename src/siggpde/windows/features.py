@@ -35,7 +35,9 @@ class WindowFeatures:
     """Statistics of window signatures of series, for many views (`siggpde.numerics.windows`).
 
     Made by `fit`. What comes of a series depends on it alone, and on what was learned: `mean` and `spread` of the
-    channels (d,), by which series are standardised, `lift_scales` (d,) of each lift, and the scales of each view.
+    channels (d,), by which series are standardised, `lift_scales` (d,) of each lift, and the scales of each view. All
+    is computed in float64: a share of windows above a threshold jumps where a word passes it, and rounding in float32
+    would move words past thresholds.
 
     Examples:
         >>> random = torch.Generator().manual_seed(0)
@@ -54,14 +56,12 @@ class WindowFeatures:
     views: tuple[FittedView, ...]
 
     @staticmethod
-    def fit(
-        batch: SeriesBatch, settings: WindowSettings | None = None, dtype: torch.dtype = torch.float32
-    ) -> WindowFeatures:
-        """Learns from training series without gaps, computing in `dtype`."""
+    def fit(batch: SeriesBatch, settings: WindowSettings | None = None) -> WindowFeatures:
+        """Learns from training series without gaps."""
         settings = WindowSettings() if settings is None else settings
         points = batch.values.flatten(0, 1) if batch.lengths is None else batch.values[batch.inside()]
         mean, spread = mean_and_spread(lambda: [points])
-        x, lengths = _standardised(batch, mean, spread, dtype), batch.counts()
+        x, lengths = _standardised(batch, mean, spread), batch.counts()
         scales = {lift: lift_scale(x, lengths, lift) for lift in settings.lifts}
         fitted = [
             fit_view(x, batch.lengths, view, scales[view.lift], settings.path_length, settings.thresholds)
@@ -70,12 +70,12 @@ class WindowFeatures:
         return WindowFeatures(settings, mean.cpu(), spread.cpu(), scales, tuple(fitted))
 
     def blocks(self, batch: SeriesBatch, dtype: torch.dtype = torch.float32) -> Iterator[Block]:
-        """The blocks of all views, two a view, one at a time: memory is that of one view."""
-        x = self._standardised(batch, dtype)
+        """The blocks of all views, two a view, one at a time: memory is that of one view. Features are of `dtype`."""
+        x = self._standardised(batch)
         for number, fitted in enumerate(self.views):
-            pooled = self._pooled(x, batch, fitted, None)
-            yield Block(f"{fitted.view.lift}1", number, pooled.whole.flatten(1))
-            yield Block(f"{fitted.view.lift}3", number, pooled.thirds.flatten(1))
+            pooled = self._pooled(x, batch, fitted)
+            yield Block(f"{fitted.view.lift}1", number, pooled.whole.flatten(1).to(dtype))
+            yield Block(f"{fitted.view.lift}3", number, pooled.thirds.flatten(1).to(dtype))
 
     def widths(self) -> list[int]:
         """The number of features of each block, in the order of `blocks`."""
@@ -85,17 +85,12 @@ class WindowFeatures:
 
     def transform(self, batch: SeriesBatch, dtype: torch.dtype = torch.float32) -> Tensor:
         """All features, (n, sum of `widths`), block beside block."""
-        x, q = self._standardised(batch, dtype), self.settings.thresholds
-        out = x.new_empty(len(batch), sum(self.widths()))
-        columns = iter(out.split(self.widths(), 1))  # views of the table, which is written to directly
-        for fitted in self.views:
-            words = fitted.view.columns
-            whole = next(columns).unflatten(1, (4 + q, words))
-            thirds = next(columns).unflatten(1, (1 + (q + 1) // 2, 3, words))
-            self._pooled(x, batch, fitted, PooledWindows(whole, thirds))
+        out = torch.empty(len(batch), sum(self.widths()), dtype=dtype, device=batch.values.device)
+        for columns, block in zip(out.split(self.widths(), 1), self.blocks(batch, torch.float64), strict=True):
+            columns.copy_(block.values)
         return out
 
-    def _pooled(self, x: Tensor, batch: SeriesBatch, fitted: FittedView, out: PooledWindows | None) -> PooledWindows:
+    def _pooled(self, x: Tensor, batch: SeriesBatch, fitted: FittedView) -> PooledWindows:
         return pool_windows(
             x,
             fitted.view,
@@ -103,13 +98,12 @@ class WindowFeatures:
             thresholds=fitted.thresholds,
             lift_scale=self.lift_scales[fitted.view.lift],
             lengths=batch.lengths,
-            out=out,
         )
 
-    def _standardised(self, batch: SeriesBatch, dtype: torch.dtype) -> Tensor:
+    def _standardised(self, batch: SeriesBatch) -> Tensor:
         if batch.channels != len(self.mean):
             raise ValueError(f"the series have {batch.channels} channels, but those of fit had {len(self.mean)}")
-        return _standardised(batch, self.mean, self.spread, dtype)
+        return _standardised(batch, self.mean, self.spread)
 
     def state(self) -> dict[str, Any]:
         """Everything learned as plain values and tensors; `from_state` is the way back."""
@@ -136,7 +130,7 @@ def _view(fields: dict[str, Any]) -> WindowView:
     return WindowView(**{**fields, "groups": tuple(tuple(group) for group in fields["groups"])})
 
 
-def _standardised(batch: SeriesBatch, mean: Tensor, spread: Tensor, dtype: torch.dtype) -> Tensor:
-    """(n, length, channels), contiguous: at mean 0 and spread 1 over the training series; padding holds the last."""
-    values = batch.hold_last().values
-    return ((values - mean.to(values.device)) / spread.to(values.device)).to(dtype).contiguous()
+def _standardised(batch: SeriesBatch, mean: Tensor, spread: Tensor) -> Tensor:
+    """(n, length, channels), float64: at mean 0 and spread 1 over the training series; padding holds the last."""
+    values = batch.hold_last().values.double()
+    return ((values - mean.to(values.device)) / spread.to(values.device)).contiguous()

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from siggpde.numerics import inputs
-from siggpde.numerics.quantiles import column_quantiles
+from siggpde.numerics.quantiles import separating_thresholds
 from siggpde.numerics.window_view import Lift, WindowView
 from siggpde.numerics.windows import window_path_lengths, window_signatures
 
@@ -16,9 +16,10 @@ from siggpde.numerics.windows import window_path_lengths, window_signatures
 _WINDOWS_FOR_SCALES = 3000
 _WINDOWS_FOR_THRESHOLDS = 2000
 _CHUNK = 2**22  # numbers lifted at a time
-# Thresholds stand so far above their quantiles. A quantile is often the word of a training window, or the zero of many
-# still ones, and then the last bit, which differs between machines, decides on which side that window lies.
-_CLEARANCE = 1e-6
+# Words are at most 1. Rounding in float64 moves them by 1e-16 to 1e-12, most where a short path is scaled up, so words
+# that are further apart than `_DISTINCT` are different on every machine, and so many windows are rarely as close.
+_DISTINCT = 1e-10
+_CLEARANCE = 1e-6  # of a threshold above a word that is the same in all windows
 _NO_SCALE = 1e-9  # lifted channels that are smaller are constant: they are left as they are
 
 
@@ -62,9 +63,9 @@ def fit_view(
 ) -> FittedView:
     """The scales and thresholds of a view, from windows of the training series.
 
-    A path is scaled to `path_length` in the median window; thresholds are the quantiles 1 / (q + 1), .., q / (q + 1)
-    of each word, interpolated, and a little more (`_CLEARANCE`). x (n, length, channels); lengths (n,), or None for
-    all; `scale` of the lift (channels,).
+    A path is scaled to `path_length` in the median window. Thresholds are next to the quantiles 1 / (q + 1), ..,
+    q / (q + 1) of each word, midway between two windows, so that no rounding moves a training window to the other side.
+    x (n, length, channels); lengths (n,), or None for all; `scale` of the lift (channels,).
     """
     n, length, _ = x.shape
     counts = view.window_counts(torch.full((n,), length) if lengths is None else lengths.cpu())
@@ -76,7 +77,9 @@ def fit_view(
         return FittedView(view, path_scales, torch.zeros(0, view.columns, dtype=torch.float64))
     chosen = spread_windows(counts, _WINDOWS_FOR_THRESHOLDS)
     words = window_signatures(x, view, *chosen, path_scales=path_scales, lift_scale=scale, lengths=lengths)
-    return FittedView(view, path_scales, column_quantiles(words, thresholds).cpu() + _CLEARANCE)
+    return FittedView(
+        view, path_scales, separating_thresholds(words, thresholds, distinct=_DISTINCT, clearance=_CLEARANCE).cpu()
+    )
 
 
 def spread_windows(counts: Tensor, most: int) -> tuple[Tensor, Tensor]:

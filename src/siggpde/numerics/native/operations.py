@@ -3,7 +3,7 @@
 from siggpde.numerics.native.diagonal import diagonal, diagonal_with_gradient, diagonal_with_scale_gradient
 from siggpde.numerics.native.gram import gram, normalized_gram
 from siggpde.numerics.native.logsignature import logsignature
-from siggpde.numerics.native.quantiles import order_statistics
+from siggpde.numerics.native.quantiles import separating_thresholds
 from siggpde.numerics.native.signature import extend, signature
 from siggpde.numerics.native.windows import pool_windows, window_path_lengths, window_signatures
 
@@ -15,8 +15,8 @@ __all__ = [
     "gram",
     "logsignature",
     "normalized_gram",
-    "order_statistics",
     "pool_windows",
+    "separating_thresholds",
     "signature",
     "window_path_lengths",
     "window_signatures",

@@ -1,19 +1,15 @@
-"""Order statistics by the native core."""
+"""Thresholds near quantiles by the native core."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import torch
 from torch import Tensor
 
 from siggpde.numerics.core import core
 
 
-def order_statistics(values: Tensor, ranks: Sequence[int], threads: int) -> Tensor:
-    """The values of ascending ranks (0 is the smallest) in every column: (m, M) -> (ranks, M)."""
-    count, columns = values.shape
-    out = values.new_empty(len(ranks), columns)
-    run = core.order_statistics_double if values.dtype == torch.float64 else core.order_statistics_float
-    run(values.data_ptr(), count, columns, list(ranks), out.data_ptr(), threads)
+def separating_thresholds(values: Tensor, count: int, distinct: float, clearance: float, threads: int) -> Tensor:
+    """Thresholds (count, M) near the quantiles of every column (m, M), float64."""
+    rows, columns = values.shape
+    out = values.new_empty(count, columns)
+    core.separating_thresholds(values.data_ptr(), rows, columns, count, distinct, clearance, out.data_ptr(), threads)
     return out

@@ -6,7 +6,7 @@ Logarithms are computed in float64 whatever the dtype of x, because k itself may
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -29,8 +29,8 @@ __all__ = [
     "gram_by",
     "logsignature",
     "normalized_gram",
-    "order_statistics",
     "pool_windows",
+    "separating_thresholds",
     "signature",
     "window_path_lengths",
     "window_signatures",
@@ -136,9 +136,23 @@ def diagonal_by(
     return check_range(kernel.solve_in_chunks(solve, pieces, pieces), True, log)
 
 
-def order_statistics(values: Tensor, ranks: Sequence[int], threads: int) -> Tensor:
-    """The values of ascending ranks (0 is the smallest) in every column: (m, M) -> (ranks, M)."""
-    return values.sort(dim=0).values[list(ranks)]
+def separating_thresholds(values: Tensor, count: int, distinct: float, clearance: float, threads: int) -> Tensor:
+    """Thresholds (count, M) near the quantiles of every column (m, M), float64."""
+    last = len(values) - 1
+    ordered = values.sort(dim=0).values
+    thresholds = (ordered[-1] + clearance).repeat(count, 1)
+    wide = ordered.diff(dim=0) > distinct
+    some = wide.any(0)
+    if not bool(some.any()):
+        return thresholds
+    for j in range(count):
+        # 2 (count + 1) times the distance of every gap from the quantile; the order is that of ranks, the larger first.
+        distance = (2 * torch.arange(last, device=values.device) + 1) * (count + 1) - 2 * (j + 1) * last
+        order = 2 * distance.abs() + (distance < 0)
+        nearest = torch.where(wide, order[:, None], torch.iinfo(torch.int64).max).argmin(dim=0)[None]
+        middle = (ordered.gather(0, nearest) + ordered.gather(0, nearest + 1))[0] / 2
+        thresholds[j] = torch.where(some, middle, thresholds[j])
+    return thresholds
 
 
 def gram_by(

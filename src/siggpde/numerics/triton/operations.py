@@ -1,10 +1,10 @@
 """The operations by Triton (`siggpde.numerics.backend.Operations`). Importing this module imports Triton.
 
-Log-signatures, windows and quantiles have no kernels: plain torch computes them.
+Log-signatures, windows and thresholds have no kernels: plain torch computes them.
 """
 
 from siggpde.numerics.reference import logsignature
-from siggpde.numerics.reference.operations import order_statistics
+from siggpde.numerics.reference.operations import separating_thresholds
 from siggpde.numerics.reference.windows import pool_windows, window_path_lengths, window_signatures
 from siggpde.numerics.triton.kernel import diagonal, diagonal_with_gradient, diagonal_with_scale_gradient
 from siggpde.numerics.triton.pairs import gram, normalized_gram
@@ -18,8 +18,8 @@ __all__ = [
     "gram",
     "logsignature",
     "normalized_gram",
-    "order_statistics",
     "pool_windows",
+    "separating_thresholds",
     "signature",
     "window_path_lengths",
     "window_signatures",
