@@ -9,8 +9,8 @@ import pytest
 
 from helpers.report_pages import SECTIONS, Page, parsed, turning
 from siggpde import SigGPClassifier, SigGPRegressor
-from siggpde.estimators.reporting import check_path
-from siggpde.report import GENERATOR
+from siggpde.report.gather import check_path
+from siggpde.report.page import GENERATOR
 
 FEWEST_FIGURES = 6
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from siggpde.metrics import classification_metrics, regression_metrics
-from siggpde.report import ClassJudgement, NumberJudgement
 from siggpde.report.class_quality import class_scores
+from siggpde.report.content import ClassJudgement, NumberJudgement
+from siggpde.report.judgement import class_figures, intervals, number_figures
 from siggpde.report.number_quality import ends, number_scores
-from siggpde.report.resampling import class_figures, intervals, number_figures
 
 LEVELS = np.array([0.025, 0.05, 0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.9, 0.95, 0.975])
 

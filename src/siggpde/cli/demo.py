@@ -104,7 +104,7 @@ def train_demo(data: Dataset, series: int | None = None, seed: int = 0) -> tuple
 
     from siggpde.committee.committee import Committee  # noqa: PLC0415 - torch takes long to import
     from siggpde.estimators import SigGPClassifier  # noqa: PLC0415
-    from siggpde.estimators.describing import members_of_views  # noqa: PLC0415
+    from siggpde.report.card import members_of_views  # noqa: PLC0415
 
     x_train, y_train = data.X_train[:series], data.y_train[:series]
     started = time.perf_counter()

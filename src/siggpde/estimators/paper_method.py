@@ -32,7 +32,6 @@ from siggpde.training import History, PaperSchedule, fit
 log = logging.getLogger(__name__)
 
 PAPER_PATH = PathOptions(base_point=False)
-PAPER_MODEL = "SigGPDE as published: all words by the PDE of the kernel, the first words as inducing variables, Nadam"
 
 _BATCH = 50
 _VALIDATION = 0.2

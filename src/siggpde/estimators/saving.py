@@ -16,9 +16,9 @@ import numpy as np
 import torch
 
 from siggpde.committee.committee import Committee
-from siggpde.estimators.describing import estimator_card
 from siggpde.estimators.settings import STORED_ATTRIBUTES
 from siggpde.persistence import flatten_state, model_state, view_committee_state, write_folder
+from siggpde.report.card import estimator_card
 from siggpde.series import PathOptions, Spectrogram
 
 

@@ -37,8 +37,10 @@ class Showing:
         `target` what y is. `random_state` decides what is drawn where there is too much; the page is the same for the
         same seed. An older report at `path` is replaced, another file only with `force`.
         """
-        from siggpde.estimators.reporting import write_report  # noqa: PLC0415 - predictions need none
+        from siggpde.estimators.settings import seed_of  # noqa: PLC0415 - predictions need none
+        from siggpde.report.gather import write_report  # noqa: PLC0415
 
+        self._check_fitted()
         return write_report(
             self,
             X,
@@ -49,7 +51,7 @@ class Showing:
             title=title,
             target=target,
             explained=explained,
-            random_state=random_state,
+            seed=seed_of(random_state),
             force=force,
         )
 
@@ -65,7 +67,7 @@ class Showing:
             return None if before is None else before()
         if _display() != "diagram":
             return None
-        from siggpde.estimators.notebook_card import notebook_card  # noqa: PLC0415 - for notebooks only
+        from siggpde.report.card import notebook_card  # noqa: PLC0415 - for notebooks only
 
         return notebook_card(self)
 

@@ -1,6 +1,3 @@
-from .card import CardContent as CardContent
-from .card import CardData as CardData
-from .card import model_card as model_card
 from .folder import read_folder as read_folder
 from .folder import write_folder as write_folder
 from .manifest import ModelFileError as ModelFileError

@@ -13,8 +13,8 @@ from siggpde.plots.style import BLUE, CLASSES, GREY, MARKERS, finish
 from siggpde.plots.style import percent as percent_ticks
 from siggpde.report.content import ClassJudgement, Content
 from siggpde.report.html import Markup, caption, join, table
+from siggpde.report.judgement import LEVEL, Interval, class_figures, intervals
 from siggpde.report.pictures import figure, figures, on_axes, picture
-from siggpde.report.resampling import LEVEL, Interval, class_figures, intervals
 from siggpde.report.wording import counted, interval, number, percent, short
 
 METRICS = {  # name, whether it is a share, and what it means

@@ -10,8 +10,8 @@ from siggpde.plots import plot_intervals, plot_pit
 from siggpde.plots.style import BLUE, GREY, ORANGE, finish
 from siggpde.report.content import Content, NumberJudgement
 from siggpde.report.html import Markup, caption, join, table
+from siggpde.report.judgement import Interval, intervals, number_figures
 from siggpde.report.pictures import figure, figures, on_axes, picture, thinned
-from siggpde.report.resampling import Interval, intervals, number_figures
 from siggpde.report.wording import interval, number, percent, short
 
 METRICS = {  # name, whether it is a share, and what it means

@@ -11,8 +11,8 @@ from siggpde.report.content import ClassJudgement, Content
 from siggpde.report.data_section import data_section
 from siggpde.report.fitted_section import fitted_section
 from siggpde.report.html import Markup, empty_tag, tag
+from siggpde.report.judgement import Interval
 from siggpde.report.quality_section import quality_section, scores
-from siggpde.report.resampling import Interval
 from siggpde.report.style import STYLE
 from siggpde.report.wording import counted, interval, number, percent
 

@@ -7,8 +7,8 @@ from typing import Any
 from siggpde.report.class_quality import class_quality, class_scores
 from siggpde.report.content import ClassJudgement, Content
 from siggpde.report.html import Markup, caption, join, paragraph
+from siggpde.report.judgement import Interval
 from siggpde.report.number_quality import number_quality, number_scores
-from siggpde.report.resampling import Interval
 from siggpde.report.wording import counted
 
 

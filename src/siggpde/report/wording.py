@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from siggpde.report.resampling import Interval
+from siggpde.report.judgement import Interval
 
 
 def percent(share: float, digits: int = 1) -> str:

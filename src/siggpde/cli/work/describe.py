@@ -11,10 +11,10 @@ from siggpde.cli.console import column_table, summary_table
 from siggpde.committee.committee import Committee, Member
 from siggpde.committee.of_views import OfViews
 from siggpde.estimators.classifier import SigGPClassifier
-from siggpde.estimators.describing import likelihood_name, members_of_views, series_within
 from siggpde.estimators.loading import Estimator, load
 from siggpde.persistence.folder import MANIFEST
 from siggpde.persistence.manifest import parse_manifest
+from siggpde.report.card import likelihood_name, members_of_views, series_within
 from siggpde.selection.candidates import candidate_from_settings, describe, describe_options
 from siggpde.series import PathOptions
 

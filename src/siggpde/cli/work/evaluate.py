@@ -14,7 +14,6 @@ from siggpde.cli.console import WrongCall, caution, column_table, fits_terminal,
 from siggpde.cli.options import ReadOptions
 from siggpde.cli.work.predict import open_model, series_for
 from siggpde.estimators.classifying import ClassifierMethods
-from siggpde.estimators.describing import left_out_in_words
 from siggpde.estimators.label_types import as_classes
 from siggpde.estimators.regressing import RegressorMethods
 from siggpde.estimators.trusting import Newness, NoveltyWarning, unlike_line
@@ -23,6 +22,7 @@ from siggpde.io.series_errors import errors_by_id
 from siggpde.metrics import risk_coverage, set_metrics
 from siggpde.metrics.classification import classifier_figures
 from siggpde.metrics.regression import regressor_figures
+from siggpde.report.card import left_out_in_words
 
 _MAX_MISTAKES = 10
 _SHARES = (0.5, 0.8, 0.9, 1.0)  # of series, the surest, at which the share of wrong predictions is shown

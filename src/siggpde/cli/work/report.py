@@ -13,9 +13,9 @@ from siggpde.cli.options import ReadOptions, join_names
 from siggpde.cli.work.predict import check_layout, open_model
 from siggpde.estimators.classifying import ClassifierMethods
 from siggpde.estimators.label_types import as_classes
-from siggpde.estimators.reporting import write_report
 from siggpde.io import SeriesData
 from siggpde.io.series_errors import errors_by_id
+from siggpde.report.gather import write_report
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def write_page(
             ids=ids,
             title=settings.title or f"{model.name} on {series.name}",
             explained=settings.explained,
-            random_state=settings.seed,
+            seed=settings.seed,
             force=True,  # the command has checked the file
             source=_source(data, series),
             commands=[("In a shell", _command(model, data, output, read_options, settings))],

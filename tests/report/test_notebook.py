@@ -8,7 +8,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from helpers.report_pages import Page, classifier, regressor
 from siggpde import SigGPClassifier
-from siggpde.estimators.report_facts import DEFAULTS
+from siggpde.report.gather import DEFAULTS
 
 
 @pytest.mark.parametrize("make", [classifier, regressor])

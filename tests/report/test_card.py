@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from siggpde.report.card import CardContent, CardData, model_card
 
 DATA: CardData = {
