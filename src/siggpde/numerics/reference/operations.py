@@ -12,9 +12,10 @@ import torch
 from torch import Tensor
 
 from siggpde.numerics import errors, inputs
-from siggpde.numerics.reference import kernel, lifted, logsignature
+from siggpde.numerics.reference import kernel, lifted
 from siggpde.numerics.reference import signature as chen
 from siggpde.numerics.reference.goursat import solve_scaled
+from siggpde.numerics.reference.logsignature import logsignature
 from siggpde.numerics.reference.windows import pool_windows, window_path_lengths, window_signatures
 from siggpde.numerics.requested_words import RequestedWords
 from siggpde.numerics.static_kernel import StaticKernel, squared_segments

@@ -3,7 +3,7 @@
 Log-signatures, windows and thresholds have no kernels: plain torch computes them.
 """
 
-from siggpde.numerics.reference import logsignature
+from siggpde.numerics.reference.logsignature import logsignature
 from siggpde.numerics.reference.operations import separating_thresholds
 from siggpde.numerics.reference.windows import pool_windows, window_path_lengths, window_signatures
 from siggpde.numerics.triton.kernel import diagonal, diagonal_with_gradient, diagonal_with_scale_gradient
