@@ -13,7 +13,7 @@ from helpers.random_paths import modest, paths
 from siggpde import logsignature, logsignature_basis, signature
 from siggpde.numerics.backend import backend_for
 from siggpde.numerics.core import core
-from siggpde.numerics.reference import logsignature as reference
+from siggpde.numerics.reference.logsignature import logsignature as reference
 from siggpde.numerics.reference import operations as reference_operations
 
 TOLERANCE = {torch.float64: 1e-11, torch.float32: 1e-3}
