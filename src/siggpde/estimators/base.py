@@ -27,7 +27,7 @@ from siggpde.series.batch import pad_to_longest
 if TYPE_CHECKING:
     from siggpde.committee.committee import Committee
     from siggpde.committee.of_views import OfViews
-    from siggpde.estimators.beside import Beside
+    from siggpde.estimators.targets import Beside
 
 
 class SeriesEstimator(Insight, Showing):

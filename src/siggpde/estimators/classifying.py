@@ -12,8 +12,13 @@ from siggpde.committee.predictions import class_probabilities, latents_of
 from siggpde.distributed.ranks import ALONE, Ranks
 from siggpde.distributed.shard import Shard, all_labels
 from siggpde.estimators.base import SeriesEstimator
-from siggpde.estimators.beside import check_beside, warn_of_confined_classes
-from siggpde.estimators.targets import check_labels, class_indices, class_weights
+from siggpde.estimators.targets import (
+    check_beside,
+    check_labels,
+    class_indices,
+    class_weights,
+    warn_of_confined_classes,
+)
 from siggpde.gp.likelihood_names import names_for
 
 if TYPE_CHECKING:
@@ -82,7 +87,7 @@ class ClassifierMethods(SeriesEstimator):
         chances = self.predict_proba(X)
         if costs is None and reject_cost is None:
             return self.classes_[chances.argmax(axis=1)]
-        from siggpde.estimators.deciding import least_cost  # noqa: PLC0415 - other predictions need none
+        from siggpde.estimators.decisions import least_cost  # noqa: PLC0415 - other predictions need none
 
         return least_cost(chances, self.classes_, costs, reject_cost)
 
@@ -129,7 +134,7 @@ class ClassifierMethods(SeriesEstimator):
         promise; with it coverage is as stated: chance decides at the border, always the same for the same series, and
         sets can be empty.
         """
-        from siggpde.estimators.deciding import check_level, sets_of  # noqa: PLC0415 - other predictions need none
+        from siggpde.estimators.decisions import check_level, sets_of  # noqa: PLC0415 - other predictions need none
 
         check_level(level)
         batch = self._batch(X)

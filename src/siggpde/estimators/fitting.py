@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from siggpde.distributed.shard import Shard
-from siggpde.estimators.beside import Beside
+from siggpde.estimators.targets import Beside
 from siggpde.series import PathOptions, SeriesBatch
 from siggpde.series.batch import fingerprint
 from siggpde.views import TransformerView, View

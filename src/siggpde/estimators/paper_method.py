@@ -18,8 +18,8 @@ from siggpde.committee.committee import Committee, Member
 from siggpde.committee.fit_checkpoint import FIT_FILES
 from siggpde.committee.novelty import Novelty
 from siggpde.distributed.shard import Shard
-from siggpde.estimators.beside import Beside
 from siggpde.estimators.fitting import FitSettings
+from siggpde.estimators.targets import Beside
 from siggpde.gp.inducing import OrthogonalSignatureFeatures
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson, RobustMax, Softmax, StudentT

@@ -13,8 +13,7 @@ from siggpde.committee.predictions import latents_of, numbers
 from siggpde.distributed.ranks import ALONE, Ranks
 from siggpde.distributed.shard import Shard
 from siggpde.estimators.base import SeriesEstimator
-from siggpde.estimators.beside import check_beside
-from siggpde.estimators.targets import check_numbers
+from siggpde.estimators.targets import check_beside, check_numbers
 from siggpde.gp.likelihood_names import names_for
 
 if TYPE_CHECKING:
@@ -75,7 +74,7 @@ class RegressorMethods(SeriesEstimator):
         `method="bayes"` has the quantiles of the predictive distribution; `"conformal"` is jackknife+ on left-out
         training series (`committee.conformal_intervals`), with infinite ends where these are too few for the level.
         """
-        from siggpde.estimators.deciding import check_level, intervals_of  # noqa: PLC0415 - others need none
+        from siggpde.estimators.decisions import check_level, intervals_of  # noqa: PLC0415 - others need none
 
         check_level(level)
         if method not in ("bayes", "conformal"):

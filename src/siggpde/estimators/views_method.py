@@ -21,8 +21,8 @@ from siggpde.committee.variational_views import VariationalViewCommittee
 from siggpde.committee.view_committee import ViewCommittee
 from siggpde.committee.weight_space import WeightCommittee
 from siggpde.distributed.shard import Shard
-from siggpde.estimators.beside import Beside
 from siggpde.estimators.fitting import FitSettings, data_fingerprint
+from siggpde.estimators.targets import Beside
 from siggpde.gp.likelihood_names import LikelihoodName
 from siggpde.series import SeriesBatch
 from siggpde.views import TransformerView, View

@@ -15,7 +15,7 @@ from siggpde.cli.console import WrongCall, column_table
 from siggpde.cli.data import options_to_remember, read_series
 from siggpde.cli.options import NOT_GIVEN, ReadOptions
 from siggpde.cli.work.fit import choose_task
-from siggpde.estimators.label_types import as_classes
+from siggpde.estimators.targets import as_classes
 from siggpde.io import SeriesData
 from siggpde.progress import Progress
 from siggpde_paper.compare import Method, Run, Split, choose_methods, cross_validation, judge, spread, warm_up

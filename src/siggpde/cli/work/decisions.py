@@ -16,7 +16,7 @@ import polars as pl
 
 from siggpde.cli.console import WrongCall
 from siggpde.estimators.classifying import ClassifierMethods
-from siggpde.estimators.deciding import least_cost
+from siggpde.estimators.decisions import least_cost
 from siggpde.estimators.restoring import Predictor
 
 

@@ -14,8 +14,8 @@ from siggpde.cli.console import WrongCall, caution, column_table, fits_terminal,
 from siggpde.cli.options import ReadOptions
 from siggpde.cli.work.predict import open_model, series_for
 from siggpde.estimators.classifying import ClassifierMethods
-from siggpde.estimators.label_types import as_classes
 from siggpde.estimators.regressing import RegressorMethods
+from siggpde.estimators.targets import as_classes
 from siggpde.estimators.trusting import Newness, NoveltyWarning, unlike_line
 from siggpde.io import SeriesData
 from siggpde.io.series_errors import errors_by_id

@@ -12,7 +12,7 @@ from siggpde.cli.data import has_test_part, read_series
 from siggpde.cli.options import ReadOptions, join_names
 from siggpde.cli.work.predict import check_layout, open_model
 from siggpde.estimators.classifying import ClassifierMethods
-from siggpde.estimators.label_types import as_classes
+from siggpde.estimators.targets import as_classes
 from siggpde.io import SeriesData
 from siggpde.io.series_errors import errors_by_id
 from siggpde.report.gather import write_report

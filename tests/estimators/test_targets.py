@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from helpers.small_estimators import classifier, rising
-from siggpde.estimators.label_types import as_classes
+from siggpde.estimators.targets import as_classes
 
 X, Y = rising(16)
 NUMBERS = [np.where(Y, 1, 0), np.where(Y, 1.0, 0.0), np.where(Y, "1", "0"), np.where(Y, "1.0", "0.0")]
