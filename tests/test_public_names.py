@@ -40,7 +40,9 @@ PUBLIC = {
     "siggpde.training": "Exact History NaturalGradients PaperSchedule Record fit",
     "siggpde_paper.gpsig": "InducingSequences InducingTensors TruncatedKernel gpsig",
     "siggpde.windows": "Block WindowFeatures WindowScaler WindowSettings",
-    "siggpde.numerics.words": "check_words count_up_to letter_counts parents prefix_closure word_names words words_up_to",
+    "siggpde.numerics.words": (
+        "check_words count_up_to letter_counts parents prefix_closure word_names words words_up_to"
+    ),
 }
 MODULES = {"likelihoods", "series"}
 

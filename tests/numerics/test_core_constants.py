@@ -7,7 +7,7 @@ from siggpde.numerics import errors
 from siggpde.numerics.core import core
 from siggpde.numerics.reference import kernel as reference
 from siggpde.numerics.static_kernel import KINDS
-from siggpde.numerics.triton import plan_constants
+from siggpde.numerics.triton import plan
 
 pytestmark = pytest.mark.skipif(core is None, reason="the native core is not there")
 
@@ -25,7 +25,7 @@ def test_failure_codes_are_those_of_the_core():
 
 
 def test_planning_constants_are_those_of_the_core():
-    assert constants_of(plan_constants) == core.plan_constants
+    assert constants_of(plan) == core.plan_constants
 
 
 def test_the_reference_refuses_what_the_core_refuses():

@@ -15,7 +15,8 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from siggpde.numerics.triton import chen, grid, launch, pull_back, pull_back_lifted
+from siggpde.numerics import triton as launch
+from siggpde.numerics.triton import grid, signature
 
 INDICES = ("x_rows", "y_rows", "starts", "counts", "prefix", "owned", "letter", "first", "last", "level")
 
@@ -41,12 +42,12 @@ def every_variant(scheme: int, depth: int) -> list[tuple[Any, dict[str, Any]]]:
             for lifted in (False, True)
         ),
         *((grid.reverse, {"SCHEME": scheme, **kind, **tile}) for kind in kinds),
-        *((pull_back.pull_back, {"ADD": add, **blocks}) for add in (False, True)),
-        (pull_back_lifted.pull_back_lifted, blocks),
-        *((pull_back.collect, {"MEAN": mean, "BLOCK": 128}) for mean in (False, True)),
-        *((chen.advance, {"STORE": store, **lanes}) for store in (False, True)),
-        (chen.retreat, lanes),
-        (chen.collect_words, {"SERIES": 16}),
+        *((grid.pull_back, {"ADD": add, **blocks}) for add in (False, True)),
+        (grid.pull_back_lifted, blocks),
+        *((grid.collect, {"MEAN": mean, "BLOCK": 128}) for mean in (False, True)),
+        *((signature.advance, {"STORE": store, **lanes}) for store in (False, True)),
+        (signature.retreat, lanes),
+        (signature.collect_words, {"SERIES": 16}),
     ]
 
 

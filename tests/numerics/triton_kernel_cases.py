@@ -21,11 +21,13 @@ from siggpde import (
     signature_kernel_diag_gradient,
     signature_kernel_diag_scales,
 )
+from siggpde.numerics import triton as launch
 from siggpde.numerics.native import operations as native_operations
 from siggpde.numerics.reference import kernel as reference
 from siggpde.numerics.reference.goursat import solve_goursat
-from siggpde.numerics.triton import kernel, launch, solve
-from siggpde.numerics.triton.plan_constants import SCHEME_DEGREE
+from siggpde.numerics.triton import operations as fast
+from siggpde.numerics.triton import solve
+from siggpde.numerics.triton.plan import SCHEME_DEGREE
 
 EPS = {torch.float64: 1e-13, torch.float32: 1e-5}
 dtypes = pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
@@ -190,7 +192,7 @@ OPERATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "diagonal": lambda x: signature_kernel_diag(x[:1, :2], tol=0.1),
     "gradient": lambda x: weighted(signature_kernel_diag(x, solver="fd", refine=1), x),
     "gram": lambda x: weighted(signature_kernel(x, solver="fd"), x),
-    "scales": lambda x: kernel.diagonal_with_scale_gradient(x.detach(), None, x.detach()[0, 1], None, 0, 0.1, False, 1)[
+    "scales": lambda x: fast.diagonal_with_scale_gradient(x.detach(), None, x.detach()[0, 1], None, 0, 0.1, False, 1)[
         1
     ],
 }

@@ -23,10 +23,11 @@ from siggpde import (
     signature_kernel_diag_gradient,
     signature_kernel_diag_scales,
 )
+from siggpde.numerics import triton as launch
 from siggpde.numerics.native import operations as native
 from siggpde.numerics.reference import operations as reference
 from siggpde.numerics.static_kernel import StaticKernel
-from siggpde.numerics.triton import coefficients, diagonal, grid, launch, lifted_batch, operations, solve
+from siggpde.numerics.triton import cell, grid, operations, solve
 
 EPS = {torch.float64: 1e-13, torch.float32: 1e-5}
 dtypes = pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
@@ -190,8 +191,8 @@ def test_public_functions_take_the_kernel(monkeypatch: pytest.MonkeyPatch):
 def test_splitting_is_planned_from_lifted_lengths():
     """At a loose tolerance another plan than the native core's would make another number, far beyond rounding."""
     x, static = make("heavy-tailed", 7, 2, 3, 2, 2.0), StaticKernel("rbf", leaf(0.7), leaf(3.0), 1.0)
-    batch = lifted_batch.LiftedBatch(x, None, static)
-    batch.plan(diagonal.plan_request(-1, 1e-2, True, False, x.dtype))
+    batch = solve.LiftedBatch(x, None, static)
+    batch.plan(operations.plan_request(-1, 1e-2, True, False, x.dtype))
     assert (batch.plans.counts > 1).any()
     value = operations.diagonal(x, None, static, -1, 1e-2, False, 1, False)
     torch.testing.assert_close(value, native.diagonal(x, None, static, -1, 1e-2, False, 1, False), rtol=1e-11, atol=0)
@@ -227,7 +228,7 @@ def test_grids_of_several_bands_and_segments(monkeypatch: pytest.MonkeyPatch, lo
 @triton.jit
 def less_one_of(z, out, SIZE: tl.constexpr):
     at = tl.arange(0, SIZE)
-    tl.store(out + at, coefficients.less_one(tl.load(z + at)))
+    tl.store(out + at, cell.less_one(tl.load(z + at)))
 
 
 @dtypes

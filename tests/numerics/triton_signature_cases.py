@@ -12,9 +12,9 @@ from torch import Tensor
 
 from helpers.random_paths import make
 from siggpde import extend, signature
+from siggpde.numerics import triton as launch
 from siggpde.numerics.inputs import row_mask
 from siggpde.numerics.reference import signature as reference
-from siggpde.numerics.triton import launch
 from siggpde.numerics.triton import signature as fast
 from siggpde.numerics.words import prefix_closure, words_up_to
 

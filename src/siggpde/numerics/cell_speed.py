@@ -11,8 +11,7 @@ from torch import Tensor
 
 from siggpde.numerics.backend import backend_for
 from siggpde.numerics.static_kernel import Static, StaticKernel, squared_segments
-from siggpde.numerics.triton.plan import error_constant
-from siggpde.numerics.triton.plan_constants import FINITE_DIFFERENCES, FIRST_LEGENDRE_SCHEME, SCHEME_DEGREE
+from siggpde.numerics.triton.plan import FINITE_DIFFERENCES, FIRST_LEGENDRE_SCHEME, SCHEME_DEGREE, error_constant
 
 Grid = Literal["pair", "diagonal"]
 

@@ -25,7 +25,7 @@ from siggpde.numerics.grid_counts import (
 from siggpde.numerics.kernel_settings import Solver, check_pair, check_settings, times_amplitude
 from siggpde.numerics.signature_kernel import Lengths
 from siggpde.numerics.static_kernel import Parameter, Static, check_static
-from siggpde.numerics.triton.plan_constants import FINITE_DIFFERENCES, FIRST_LEGENDRE_SCHEME, SCHEME_DEGREE
+from siggpde.numerics.triton.plan import FINITE_DIFFERENCES, FIRST_LEGENDRE_SCHEME, SCHEME_DEGREE
 from siggpde.numerics.words import as_integer
 
 MOST_POINTS = 4096  # that `points_within` ever answers

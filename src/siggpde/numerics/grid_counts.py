@@ -11,8 +11,7 @@ from torch import Tensor
 
 from siggpde.numerics import inputs
 from siggpde.numerics.static_kernel import StaticKernel, squared_segments
-from siggpde.numerics.triton.plan import PlanRequest, make_plans
-from siggpde.numerics.triton.plan_constants import ROUGH_TOL, SCHEME_DEGREE
+from siggpde.numerics.triton.plan import ROUGH_TOL, SCHEME_DEGREE, PlanRequest, make_plans
 
 Plan = tuple[int, int]  # scheme, number of pieces
 Plans = Counter[Plan]  # how many series have each plan

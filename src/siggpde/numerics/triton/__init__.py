@@ -1,15 +1,19 @@
-"""The operations by Triton, for tensors on a GPU. This module says whether Triton can be used, without importing it.
+"""The operations by Triton, for tensors on a GPU: whether Triton can be used, and how its kernels are launched.
 
-Which tensors it computes for is decided in `siggpde.numerics.backend`.
+Importing this module does not import Triton. Which tensors Triton computes for is decided in
+`siggpde.numerics.backend`.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import os
+from contextlib import nullcontext
 from functools import cache
+from typing import Any
 
 import torch
+from torch import Tensor
 
 
 def interpreted() -> bool:
@@ -35,3 +39,40 @@ def why_not() -> str | None:
     if reason is None and not torch.cuda.is_available() and not interpreted():
         reason = "torch sees no CUDA device"
     return reason
+
+
+# Lanes of a program, and the largest number of rows of one grid among them.
+LANES = 64
+MAX_ROWS = 32
+# Scratch memory of one launch; batches that need more are computed in chunks.
+SCRATCH_BYTES = 1 << 29
+
+
+def run(kernel: Any, programs: int, like: Tensor, *args: Any, **constants: Any) -> None:
+    """kernel[(programs,)](*args) on the device and the current stream of `like`.
+
+    Multiply-adds are fused whatever TRITON_DEFAULT_FP_FUSION says, so that results do not depend on it. Loads are not
+    moved from one iteration of a loop to another (num_stages=1), because an iteration reads what the last one stored.
+    """
+    if programs == 0:
+        return
+    with torch.cuda.device(like.device) if like.is_cuda else nullcontext():
+        kernel[(programs,)](*args, **constants, num_warps=LANES // 32, num_stages=1, enable_fp_fusion=True)
+
+
+def tile(rows: int) -> tuple[int, int]:
+    """(SERIES, ROWS) of a program for grids of so many rows: the fewer rows, the more series."""
+    own = 4
+    while own < min(rows, MAX_ROWS):
+        own *= 2
+    return LANES // own, own
+
+
+def cdiv(a: int, b: int) -> int:
+    """a / b, rounded up."""
+    return -(-a // b)
+
+
+def at_once(bytes_each: int) -> int:
+    """The number of items of this size that fit the scratch memory, at least one."""
+    return max(1, SCRATCH_BYTES // max(1, bytes_each))

@@ -1,7 +1,17 @@
-"""One cell of the Goursat problem for a tile of grids: the step and its exact adjoint.
+r"""One cell of the Goursat problem for a tile of grids: its coefficient, the step and the exact adjoint of the step.
 
-Edges are tuples of tiles, one for each Legendre coefficient; loops over them are unrolled by the compiler. The
-coefficients of the cell are constants of the compiled code, in the precision of rho.
+*The step.* In orthonormal shifted Legendre polynomials it is :math:`a' = E a + F b + g c`, :math:`b' = E b + F a + g
+c`, with the exact power series of `siggpde.numerics.reference.cell`, :math:`\rho^n` for :math:`n` from 1 (E less the
+identity). Two identities save work: the means of both edges grow alike, so that row 0 of E is row 0 of F, and
+:math:`E_{kj} = (-1)^{j+k} E_{jk}`. Powers that do not matter beside the error of the degree at :math:`|\rho| \le 1` are
+left out, as in the native core. The remaining coefficients are constants of the compiled code, in the precision of rho.
+
+*Edges* are tuples of tiles, one for each Legendre coefficient; the compiler unrolls loops over them.
+
+*The coefficient rho* of a cell is the inner product of two increments, of a path or of one that a static kernel lifts.
+A piece of a path is a column of fields [field][step]. Of a path itself these are the channels of its increment. Of a
+path lifted by the RBF kernel :math:`a^2 \exp(-|x-y|^2/2h^2)` they are the start and the end of its segment, x/h, both
+(`channels` fields each); a over the number of equal pieces of that segment; and whether it is the last of them.
 """
 
 # Triton's language is not quite Python, and Triton need not be installed to check the types of the rest.
@@ -10,16 +20,179 @@ coefficients of the cell are constants of the compiled code, in the precision of
 
 from __future__ import annotations
 
+from functools import cache
+from math import factorial, sqrt
+from typing import NamedTuple
+
 import triton
 import triton.language as tl
 
-from siggpde.numerics.triton import cell_polynomials
-from siggpde.numerics.triton.plan_constants import SCHEME_DEGREE
+from siggpde.numerics.reference.cell import cell_tables
+from siggpde.numerics.triton.plan import FINITE_DIFFERENCES, SCHEME_DEGREE
 
-KEEP = tl.constexpr(cell_polynomials.KEEP)
-SWAP = tl.constexpr(cell_polynomials.SWAP)
-LIFT = tl.constexpr(cell_polynomials.LIFT)
-ENTRIES = cell_polynomials.ENTRIES
+# The families of entries: E less the identity, F and g.
+_KEEP, _SWAP, _LIFT = 0, 1, 2
+
+
+class Polynomial(NamedTuple):
+    """coefficients[i] belongs to rho^(low + i); none: the entry is zero."""
+
+    low: int
+    coefficients: tuple[float, ...]
+
+
+@cache
+def entry(scheme: int, family: int, j: int, k: int) -> Polynomial:
+    """Row j, column k of a matrix of the cell (k = 0 for g)."""
+    if family == _KEEP and j == 0:
+        return entry(scheme, _SWAP, 0, k)
+    if family == _KEEP and j > k:
+        mirrored = entry(scheme, _KEEP, k, j)
+        sign = (-1) ** (j + k)
+        return Polynomial(mirrored.low, tuple(sign * value for value in mirrored.coefficients))
+    return _trimmed(scheme, family, j, k)
+
+
+def _trimmed(scheme: int, family: int, j: int, k: int) -> Polynomial:
+    numbers = _coefficients(scheme, family, j, k)
+    low = next((n for n in range(1, len(numbers)) if numbers[n]), len(numbers))
+    high = _high(scheme, family, j, k)
+    if family == _KEEP:  # an entry and its mirror image keep the same powers
+        high = max(high, _high(scheme, family, k, j))
+    return Polynomial(low, tuple(numbers[low : high + 1]))
+
+
+def _coefficients(scheme: int, family: int, j: int, k: int) -> list[float]:
+    degree = SCHEME_DEGREE[scheme]
+    keep, swap, lift = cell_tables(degree, 2 * degree + 4)
+    if family == _LIFT:
+        return [value / sqrt(2 * j + 1) for value in lift[:, j].tolist()]
+    table = keep if family == _KEEP else swap
+    return [value * sqrt(2 * k + 1) / sqrt(2 * j + 1) for value in table[:, j, k].tolist()]
+
+
+def _high(scheme: int, family: int, j: int, k: int) -> int:
+    """The last power that matters."""
+    degree = SCHEME_DEGREE[scheme]
+    if scheme == FINITE_DIFFERENCES:
+        return 2
+    threshold = 0.1 * _edge_size(degree - 1) * _edge_size(degree) / (2 * (2 * degree - 1))
+    size = _edge_size(j) * (1 if family == _LIFT else _edge_size(k))
+    order = j if family == _LIFT else j + k + 1
+    numbers = _coefficients(scheme, family, j, k)
+    kept = [
+        n
+        for n in range(1, len(numbers))
+        if numbers[n] and (abs(numbers[n]) * size >= threshold or 2 * n + order <= 2 * degree + 1)
+    ]
+    return max(kept, default=0)
+
+
+def _edge_size(k: int) -> float:
+    """Of the k-th coefficient of an edge at unit segments; its weight in the final value is as large."""
+    return factorial(k) / factorial(2 * k) / sqrt(2 * k + 1)
+
+
+# [scheme][family][row][column], all of them: what compiled code is made from.
+ENTRIES = tuple(
+    tuple(
+        tuple(
+            tuple(entry(scheme, family, j, k) for k in range(degree if family != _LIFT else 1)) for j in range(degree)
+        )
+        for family in (_KEEP, _SWAP, _LIFT)
+    )
+    for scheme, degree in enumerate(SCHEME_DEGREE)
+)
+
+
+@triton.jit
+def load_edge(memory, at, stride, active, M: tl.constexpr):
+    edge = ()
+    for k in tl.static_range(M):
+        edge = edge + (tl.load(memory + at + k * stride, mask=active, other=0.0),)  # noqa: RUF005
+    return edge
+
+
+@triton.jit
+def store_edge(memory, at, stride, active, edge, M: tl.constexpr):
+    for k in tl.static_range(M):
+        tl.store(memory + at + k * stride, edge[k], mask=active)
+
+
+@triton.jit
+def scaled(edge, factor, M: tl.constexpr):
+    out = ()
+    for k in tl.static_range(M):
+        out = out + (edge[k] * factor,)  # noqa: RUF005
+    return out
+
+
+@triton.jit
+def chosen(condition, edge, other, M: tl.constexpr):
+    out = ()
+    for k in tl.static_range(M):
+        out = out + (tl.where(condition, edge[k], other[k]),)  # noqa: RUF005
+    return out
+
+
+@triton.jit
+def zero_edge(like, M: tl.constexpr):
+    out = ()
+    for _ in tl.static_range(M):
+        out = out + (tl.zeros(like.shape, like.dtype),)  # noqa: RUF005
+    return out
+
+
+@triton.jit
+def power_of_two(exponent):
+    """2^exponent for whole numbers: exact, and zero far below the range."""
+    return tl.exp2(exponent.to(tl.float64)).to(exponent.dtype)
+
+
+# Powers of the series of e^x - 1 for x in [-1/2, 0] that rounding leaves.
+TERMS_F64, TERMS_F32 = tl.constexpr(15), tl.constexpr(9)
+INVERSE_FACTORIALS = tuple(1 / factorial(k) for k in range(TERMS_F64.value + 1))
+
+
+@triton.constexpr_function
+def inverse_factorial(k):
+    return INVERSE_FACTORIALS[k]
+
+
+@triton.jit
+def inner_product(x, y, x_at, y_at, x_steps, y_steps, channels, active):
+    """rho of the cells: x_at and y_at are the offsets of channel 0."""
+    total = tl.load(x + x_at, mask=active, other=0.0) * tl.load(y + y_at, mask=active, other=0.0)
+    for channel in range(1, channels):
+        of_x = tl.load(x + x_at + channel * x_steps, mask=active, other=0.0)
+        total += of_x * tl.load(y + y_at + channel * y_steps, mask=active, other=0.0)
+    return total
+
+
+@triton.jit
+def less_one(z):
+    """exp(-z/2) - 1 for z >= 0, to about two roundings of the result: near points keep their digits."""
+    x = -0.5 * z
+    terms: tl.constexpr = TERMS_F64 if z.dtype == tl.float64 else TERMS_F32
+    total = tl.full(z.shape, inverse_factorial(terms), z.dtype)
+    for k in tl.static_range(1, terms):
+        total = total * x + inverse_factorial(terms - k)
+    return tl.where(x > -0.5, total * x, tl.exp(x) - 1.0)
+
+
+@triton.jit
+def kappa_less_one(x, y, x_at, y_at, x_steps, y_steps, channels, active):
+    """The RBF kernel of two points, less one: x_at and y_at are the offsets of their channel 0."""
+    apart = tl.load(x + x_at, mask=active, other=0.0) - tl.load(y + y_at, mask=active, other=0.0)
+    z = apart * apart
+    for channel in range(1, channels):
+        of_x = tl.load(x + x_at + channel * x_steps, mask=active, other=0.0)
+        apart = of_x - tl.load(y + y_at + channel * y_steps, mask=active, other=0.0)
+        z += apart * apart
+    return less_one(z)
+
+
+KEEP, SWAP, LIFT = tl.constexpr(_KEEP), tl.constexpr(_SWAP), tl.constexpr(_LIFT)
 
 
 @triton.constexpr_function

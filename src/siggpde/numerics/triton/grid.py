@@ -1,4 +1,4 @@
-"""Compiled kernels of the Goursat problem for many pairs of paths: the sweep over the grid and its reverse.
+r"""Compiled kernels of the Goursat problem for many pairs of paths: the sweep over the grid, its reverse, gradients.
 
 A program advances SERIES pairs, and of each ROWS rows of the grid at a time: a band. Row r of a band is at column t - r
 in turn t, so that the cells of an anti-diagonal advance together, as in the parallel solver of the paper. A row stores
@@ -10,9 +10,14 @@ start of the next column are kept from turn to turn, so that a cell takes two ne
 With LOG a cell has its own power of two, E: its numbers are the true ones divided by 2^E. It is stored with the
 edges and used again by the reverse sweep, so that no number overflows as long as log k is finite.
 
-Layouts, the last index being contiguous: pieces x and y [series][field][step], see `coefficients`; `bottom`
-[pair][M (+ E)][column]; `corner` [pair][U (and E)][row]; `value` [U (and E)][pair]; of some rows: `store`, the inputs
-of all cells, [pair][row][2 M + 1 (+ E)][column], and `coefficients` [pair][row][column].
+Layouts, the last index being contiguous: pieces x and y [series][field][step], see `siggpde.numerics.triton.cell`;
+`bottom` [pair][M (+ E)][column]; `corner` [pair][U (and E)][row]; `value` [U (and E)][pair]; of some rows: `store`, the
+inputs of all cells, [pair][row][2 M + 1 (+ E)][column], and `coefficients` [pair][row][column].
+
+`pull_back` and `pull_back_lifted` turn sensitivities of the coefficients into gradients of pieces, and `collect` these
+into gradients of segments: sums in a fixed order, without atomics. With m(u, v) = exp(-|u - v|^2/2) - 1 the coefficient
+of a lifted piece from u to u' with factor f and one from v to v' with factor g is rho = f g (m(u', v') - m(u, v') -
+m(u', v) + m(u, v)), and dm/du = -(u - v)(1 + m).
 """
 
 # Triton's language is not quite Python, and Triton need not be installed to check the types of the rest.
@@ -24,12 +29,27 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from siggpde.numerics.triton.cell import adjoint, degree, step
-from siggpde.numerics.triton.coefficients import inner_product, kappa_less_one
-from siggpde.numerics.triton.edges import chosen, load_edge, power_of_two, scaled, store_edge, zero_edge
+from siggpde.numerics.triton.cell import (
+    adjoint,
+    chosen,
+    degree,
+    inner_product,
+    kappa_less_one,
+    load_edge,
+    power_of_two,
+    scaled,
+    step,
+    store_edge,
+    zero_edge,
+)
 
 # Sizes change from batch to batch: code is not compiled anew for each.
 SIZES = ("pairs", "others", "x_steps", "y_steps", "begin", "end", "channels")
+PULL_BACK_SIZES = (
+    "channels", "own_steps", "other_steps", "others", "out_steps", "partner_steps", "own_stride", "other_stride",
+    "row_stride", "column_stride", "partner_own_stride", "partner_other_stride",
+)  # fmt: skip
+PIECES = ("size", "segments", "channels", "steps", "max_count")
 # Numbers of a cell above 2^GROWN are divided by it.
 GROWN = tl.constexpr(300.0)
 # The exponent of a sensitivity that nothing has contributed to: any factor from there is zero.
@@ -230,3 +250,125 @@ def reverse(
                 if LOG:
                     tl.store(corner_bar + corner_at + x_steps + 1 + i, e, mask=starts)
             tl.debug_barrier()
+
+
+@triton.jit(do_not_specialize=PULL_BACK_SIZES)
+def pull_back(
+    rho_bar, partner, out,
+    channels, own_steps, other_steps, others, out_steps, partner_steps,
+    own_stride, other_stride, row_stride, column_stride, partner_own_stride, partner_other_stride,
+    ADD: tl.constexpr, OWN: tl.constexpr, OTHER: tl.constexpr,
+):  # fmt: skip
+    """out[s][c][i] (+)= sum over series o and steps j of rho_bar[s, o, i, j] partner[s, o][c][j].
+
+    Serves rows (own series x, partner y) and columns (own y, partner x) alike: strides say which.
+    """
+    blocks = tl.cdiv(own_steps, OWN)
+    program = tl.program_id(0).to(tl.int64)
+    series = program // (blocks * channels)
+    channel = (program // blocks) % channels
+    i = (program % blocks) * OWN + tl.arange(0, OWN)[:, None]
+    total = tl.zeros([OWN, OTHER], out.dtype.element_ty)
+    for other in range(others):
+        bar_at = series * own_stride + other * other_stride + i * row_stride
+        partner_at = series * partner_own_stride + other * partner_other_stride + channel * partner_steps
+        for start in range(0, other_steps, OTHER):
+            j = start + tl.arange(0, OTHER)[None, :]
+            inside = (i < own_steps) & (j < other_steps)
+            bar = tl.load(rho_bar + bar_at + j * column_stride, mask=inside, other=0.0)
+            total += bar * tl.load(partner + partner_at + j, mask=j < other_steps, other=0.0)
+    row_total = tl.sum(total, 1)
+    step = (program % blocks) * OWN + tl.arange(0, OWN)
+    address = out + (series * channels + channel) * out_steps + step
+    if ADD:
+        row_total += tl.load(address, mask=step < own_steps, other=0.0)
+    tl.store(address, row_total, mask=step < own_steps)
+
+
+@triton.jit(do_not_specialize=PIECES)
+def collect(
+    pieces, starts, counts, out, size, segments, channels, steps, max_count, MEAN: tl.constexpr, BLOCK: tl.constexpr
+):
+    """out[s][i][c]: the sum of pieces[s][c] over the pieces of segment i, divided by their number if MEAN."""
+    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    here = at < size
+    channel = at % channels
+    segment = at // channels
+    series = segment // segments
+    start = tl.load(starts + segment, mask=here, other=0)
+    count = tl.load(counts + segment, mask=here, other=1)
+    first = (series * channels + channel) * steps + start
+    total = tl.zeros([BLOCK], out.dtype.element_ty)
+    for piece in range(max_count):
+        total += tl.load(pieces + first + piece, mask=here & (piece < count), other=0.0)
+    if MEAN:
+        total = total / count.to(out.dtype.element_ty)
+    tl.store(out + at, total, mask=here)
+
+
+@triton.jit
+def load_two(memory, at, steps, channels, inside):
+    """A channel of the start and of the end of pieces."""
+    start = tl.load(memory + at, mask=inside, other=0.0)
+    return start, tl.load(memory + at + channels * steps, mask=inside, other=0.0)
+
+
+@triton.jit
+def add_rows(out, at, tile, inside):
+    """Adds the rows' sums of a tile to memory."""
+    total = tl.load(out + at, mask=inside, other=0.0) + tl.sum(tile, 1)
+    tl.store(out + at, total, mask=inside)
+
+
+@triton.jit(do_not_specialize=PULL_BACK_SIZES)
+def pull_back_lifted(
+    rho_bar, own, partner, out,
+    channels, own_steps, other_steps, others, out_steps, partner_steps,
+    own_stride, other_stride, row_stride, column_stride, partner_own_stride, partner_other_stride,
+    OWN: tl.constexpr, OTHER: tl.constexpr,
+):  # fmt: skip
+    """out[s][field][i] += sum over series o and steps j of rho_bar[s, o, i, j] drho/down[s][field][i].
+
+    Fields are those of `cell`; the last has no gradient. Strides are those of `pull_back`. One program has all
+    fields of some steps, because the kernels of a tile serve every channel.
+    """
+    blocks = tl.cdiv(own_steps, OWN)
+    program = tl.program_id(0).to(tl.int64)
+    series = program // blocks
+    step = (program % blocks) * OWN + tl.arange(0, OWN)
+    i = step[:, None]
+    here = i < own_steps
+    own_first = series * (2 * channels + 2) * out_steps
+    factor = tl.load(own + own_first + 2 * channels * out_steps + i, mask=here, other=0.0)
+    for other in range(others):
+        bar_at = series * own_stride + other * other_stride + i * row_stride
+        partner_first = series * partner_own_stride + other * partner_other_stride
+        for begin in range(0, other_steps, OTHER):
+            j = begin + tl.arange(0, OTHER)[None, :]
+            there = j < other_steps
+            inside = here & there
+            bar = tl.load(rho_bar + bar_at + j * column_stride, mask=inside, other=0.0)
+            bar = bar * tl.load(partner + partner_first + 2 * channels * partner_steps + j, mask=there, other=0.0)
+            u = own_first + i
+            v = partner_first + j
+            u_end = u + channels * out_steps
+            v_end = v + channels * partner_steps
+            from_from = kappa_less_one(own, partner, u, v, out_steps, partner_steps, channels, inside)
+            from_to = kappa_less_one(own, partner, u, v_end, out_steps, partner_steps, channels, inside)
+            to_from = kappa_less_one(own, partner, u_end, v, out_steps, partner_steps, channels, inside)
+            to_to = kappa_less_one(own, partner, u_end, v_end, out_steps, partner_steps, channels, inside)
+            difference = (to_to - to_from) - (from_to - from_from)
+            out_at = own_first + step
+            add_rows(out, out_at + 2 * channels * out_steps, bar * difference, step < own_steps)
+            pull = bar * factor
+            from_from = pull * (1.0 + from_from)
+            from_to = pull * (1.0 + from_to)
+            to_from = pull * (1.0 + to_from)
+            to_to = pull * (1.0 + to_to)
+            for channel in range(channels):
+                u0, u1 = load_two(own, u + channel * out_steps, out_steps, channels, here)
+                v0, v1 = load_two(partner, v + channel * partner_steps, partner_steps, channels, there)
+                at = out_at + channel * out_steps
+                add_rows(out, at, from_to * (u0 - v1) - from_from * (u0 - v0), step < own_steps)
+                add_rows(out, at + channels * out_steps, to_from * (u1 - v0) - to_to * (u1 - v1), step < own_steps)
+            tl.debug_barrier()  # what a thread has added, another one may load

@@ -1,14 +1,422 @@
 """The operations by Triton (`siggpde.numerics.backend.Operations`). Importing this module imports Triton.
 
-Log-signatures, windows and thresholds have no kernels: plain torch computes them.
+k(X, X) is solved for parts of a batch that share a scheme, k(X, Y) in rectangles of pairs that do. Logarithms are
+computed in float64 whatever the dtype of x; `threads` is part of the common interface and not used. Log-signatures,
+windows and thresholds have no kernels: plain torch computes them.
 """
 
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from siggpde.numerics import gram_autograd
+from siggpde.numerics.autograd import once_differentiable
+from siggpde.numerics.errors import INACCURATE, LOST, MEMORY, NOT_FINITE, OVERFLOW, raise_or_warn
+from siggpde.numerics.gram_autograd import Norms
 from siggpde.numerics.reference.logsignature import logsignature
 from siggpde.numerics.reference.operations import separating_thresholds
 from siggpde.numerics.reference.windows import pool_windows, window_path_lengths, window_signatures
-from siggpde.numerics.triton.kernel import diagonal, diagonal_with_gradient, diagonal_with_scale_gradient
-from siggpde.numerics.triton.pairs import gram, normalized_gram
+from siggpde.numerics.static_kernel import StaticKernel, per_parameter
+from siggpde.numerics.triton import cdiv, plan
+from siggpde.numerics.triton.plan import MAX_INFLATION, ROUGH_TOL, PlanRequest
 from siggpde.numerics.triton.signature import extend, signature
+from siggpde.numerics.triton.solve import Batch, Failure, Grids, LiftedBatch, Part, failure, make_batch, pairs_at_once
+
+Wanted = Literal["value", "segments", "scales"]
+
+
+class Solved(NamedTuple):
+    """k or log k (n,), its gradient if wanted, by how much errors may exceed the plan (n,), and the failure if any."""
+
+    value: Tensor
+    gradient: Tensor | None
+    inflation: Tensor
+    failure: Failure | None
+
+
+def plan_request(refine: int, tol: float, diagonal_only: bool, log: bool, dtype: torch.dtype) -> PlanRequest:
+    """The request as the native core makes it; a segment longer than `too_long` overflows for certain."""
+    if log:
+        too_long = plan.OVERFLOWING_SEGMENT_LOG
+    elif dtype == torch.float64:
+        too_long = plan.OVERFLOWING_SEGMENT_F64
+    else:
+        too_long = plan.OVERFLOWING_SEGMENT_F32
+    return PlanRequest(refine, tol, diagonal_only, too_long)
+
+
+def solve_diagonal(batch: Batch, request: PlanRequest, log: bool, wanted: Wanted) -> Solved:
+    """k of every series; the gradient `wanted` is none, that of the segments' values, for the gradients of points, or
+    for increments that of log scales (n, d)."""
+    n, _, channels = batch.shape
+    value = torch.ones(n, dtype=batch.dtype, device=batch.device)
+    inflation = torch.ones(n, dtype=torch.float64, device=batch.device)
+    shape = {"value": (), "segments": batch.values.shape, "scales": (n, channels)}[wanted]
+    gradient = torch.zeros(shape, dtype=batch.dtype, device=batch.device) if shape else None
+    bad = batch.check(request)
+    if bad is not None:
+        return Solved(value, gradient, inflation, bad)
+    batch.plan(request)
+    members = torch.arange(n, device=batch.device)
+    allowed = torch.ones_like(inflation)
+    # An inaccurate pass underestimates the fall, so passes are repeated until the plans allow for all of it.
+    for _ in range(plan.MAX_PASSES + 1):
+        for part in _chunks(batch, members, wanted != "value"):
+            _solve_part(batch, part, log, wanted, value, inflation, gradient)
+        ratio = inflation.clamp(max=plan.MAX_INFLATION)
+        again = (ratio > 1) & (batch.plans.estimate * ratio > request.tol) & (ratio > allowed)
+        members = again.nonzero()[:, 0]
+        if request.refine >= 0 or len(members) == 0:
+            break
+        allowed[members] = ratio[members]
+        batch.plan_again(members, request, ratio[members])
+    return Solved(value, gradient, inflation, _failure_of(value, inflation, request.tol))
+
+
+def _chunks(batch: Batch, members: Tensor, gradient: bool):
+    element = torch.finfo(batch.dtype).bits // 8
+    for group, scheme, steps in batch.groups(members):
+        end = len(group)
+        while end > 0:  # the longest first: they decide how many fit
+            size = pairs_at_once(steps[end - 1], steps[end - 1], scheme, element, gradient)
+            begin = max(0, end - size)
+            yield batch.part(group[begin:end], scheme, steps[end - 1])
+            end = begin
+
+
+def _solve_part(
+    batch: Batch, part: Part, log: bool, wanted: Wanted, value: Tensor, inflation: Tensor, gradient: Tensor | None
+) -> None:
+    grids = Grids(part.steps, None, part.scheme, log)
+    if gradient is None:
+        value[part.members] = grids.solve()
+    else:
+        value[part.members], of_rows, of_columns = grids.differentiate(None, wanted == "segments")
+        if of_columns is not None:
+            gradient[part.members] = batch.of_segments(part, of_rows + of_columns)
+        else:
+            gradient[part.members] = 2 * (of_rows * part.steps.values).sum(2)
+    inflation[part.members] = _fall(grids.diagonal(), part.steps.rows, log) ** 2 / plan.ORDINARY_FALL
+
+
+def _fall(diagonal: Tensor, rows: Tensor, log: bool) -> Tensor:
+    """The largest ratio of an earlier U(i, i) to a later one, at least 1, float64."""
+    inside = torch.arange(diagonal.shape[1], device=diagonal.device) <= rows[:, None]
+    if log:  # logarithms to base 2; those of numbers below zero, which are not, count for nothing
+        known = inside & ~diagonal.isnan()
+        highest = torch.where(known, diagonal, -torch.inf).cummax(1).values
+        ratio = torch.where(known, highest - diagonal, 0.0).amax(1).double().exp2()
+    else:
+        highest = torch.where(inside, diagonal, 0.0).cummax(1).values
+        ratio = torch.where(inside, highest / diagonal, 1.0).nan_to_num(nan=1.0).amax(1).double()
+    return ratio.clamp(min=1)
+
+
+def _failure_of(value: Tensor, inflation: Tensor, tol: float) -> Failure | None:
+    wrong = ~torch.isfinite(value)
+    if bool(wrong.any()):
+        return failure(OVERFLOW, int(wrong.nonzero()[0]))
+    error = plan.ROUNDINGS * plan.ORDINARY_FALL * torch.finfo(value.dtype).eps * inflation
+    double = value.dtype == torch.float64
+    worst = plan.INACCURATE_ABOVE_F64 if double else plan.INACCURATE_ABOVE_F32
+    lost = error > max(worst, tol)
+    if not bool(lost.any()):
+        return None
+    first = int(lost.nonzero()[0])
+    return failure(LOST if float(error[first]) > 1 else INACCURATE, first)
+
+
+_LOWEST_BLOCK = 16
+
+
+class Side(NamedTuple):
+    """One side of the matrix, planned; `rounding`: the first series that loses its digits, if any."""
+
+    batch: Batch
+    rounding: Failure | None
+
+
+def prepare(batch: Batch, refine: int, tol: float, log: bool) -> Side | Failure:
+    """Plans a side, tightened where paths come back on themselves: a rough solution of k(X, X) tells.
+
+    `log`: grids are to be rescaled, so that k(X, X) may be out of range.
+    """
+    request = plan_request(refine, tol, False, log, batch.dtype)
+    inflation, rounding = None, None
+    if refine < 0:
+        coarse = PlanRequest(refine, max(tol, ROUGH_TOL), True, request.too_long)
+        rough = solve_diagonal(batch, coarse, log, "value")
+        if rough.failure is not None:
+            if rough.failure[0] in (NOT_FINITE, MEMORY):
+                return rough.failure
+            if rough.failure[0] in (INACCURATE, LOST):
+                rounding = rough.failure
+        inflation = rough.inflation.clamp(max=MAX_INFLATION)
+    bad = batch.check(request)
+    if bad is not None:
+        return bad
+    batch.plan(request, inflation)
+    return Side(batch, rounding)
+
+
+def solve_gram(x: Side, y: Side | None, norms: Norms | None) -> tuple[Tensor, Failure | None]:
+    """k (n, m), symmetric if y is None; with `norms`, logarithms (n,) and (m,), divided by their exponentials."""
+    other = x if y is None else y
+    value = torch.ones(x.batch.shape[0], other.batch.shape[0], dtype=x.batch.dtype, device=x.batch.device)
+    for rows, columns, scheme in _rectangles(x.batch, other.batch, y is None, False):
+        values = _grids(rows, columns, scheme, norms).solve()
+        value[rows.members[:, None], columns.members] = values.reshape(len(rows.members), -1)
+    if y is None:
+        # Each pair was solved at least once, by the later of the two in the common order; pairs solved twice, inside a
+        # block, agree to rounding: one of them is taken for both.
+        value = torch.where(_owned(x.batch), value, value.T)
+    wrong = ~torch.isfinite(value)
+    if bool(wrong.any()):
+        i, j = wrong.nonzero()[0].tolist()
+        return value, failure(OVERFLOW, i, j)
+    return value, x.rounding or (None if y is None or y.rounding is None else (*y.rounding[:4], 1))
+
+
+def differentiate_gram(x: Side, y: Side | None, weight: Tensor, norms: Norms | None) -> tuple[Tensor, Tensor | None]:
+    """Gradients of the weighted sum of k in the segments' values of x and, if there is a y, of y."""
+    other = x if y is None else y
+    if y is None:
+        owned = _owned(x.batch)
+        weight = torch.where(
+            owned, weight + torch.where(torch.eye(len(owned), device=owned.device) > 0, 0, weight.T), 0
+        )
+    of_x = torch.zeros_like(x.batch.values)
+    of_y = of_x if y is None else torch.zeros_like(other.batch.values)
+    for rows, columns, scheme in _rectangles(x.batch, other.batch, y is None, True):
+        share = weight[rows.members[:, None], columns.members].flatten().contiguous()
+        _, of_rows, of_columns = _grids(rows, columns, scheme, norms).differentiate(share, True)
+        # Members of a part are all different: no index occurs twice, so that += adds every number.
+        of_x[rows.members] += x.batch.of_segments(rows, of_rows)
+        if of_columns is not None:
+            of_y[columns.members] += other.batch.of_segments(columns, of_columns)
+    return of_x, None if y is None else of_y
+
+
+def _grids(rows: Part, columns: Part, scheme: int, norms: Norms | None) -> Grids:
+    if norms is None:
+        return Grids(rows.steps, columns.steps, scheme, False)
+    log_norm = norms[0][rows.members][:, None] + norms[1][columns.members]
+    return Grids(rows.steps, columns.steps, scheme, True, log_norm.flatten())
+
+
+def _positions(batch: Batch) -> Tensor:
+    """The position (n,) of every series in the common order: by scheme, then by number of pieces."""
+    groups = [members for members, _, _ in batch.groups(torch.arange(batch.shape[0], device=batch.device))]
+    order = torch.cat(groups) if groups else torch.zeros(0, dtype=torch.int64, device=batch.device)
+    return torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=batch.device))
+
+
+def _owned(batch: Batch) -> Tensor:
+    """Which pairs (i, j) of a symmetric matrix are solved: i is not before j in the common order."""
+    position = _positions(batch)
+    return position[:, None] >= position
+
+
+def _rectangles(x: Batch, y: Batch, symmetric: bool, gradient: bool) -> Iterator[tuple[Part, Part, int]]:
+    """Blocks of rows and columns, each of one scheme, that fit the memory.
+
+    In the symmetric case columns after the last row of a block are left out.
+    """
+    element = torch.finfo(x.dtype).bits // 8
+    x_groups = list(x.groups(torch.arange(x.shape[0], device=x.device)))
+    y_groups = x_groups if symmetric else list(y.groups(torch.arange(y.shape[0], device=y.device)))
+    for g, (x_members, x_scheme, x_steps) in enumerate(x_groups):
+        for h, (y_members, y_scheme, y_steps) in enumerate(y_groups):
+            if symmetric and h > g:
+                continue
+            scheme = max(x_scheme, y_scheme)
+            capacity = pairs_at_once(max(1, x_steps[-1]), max(1, y_steps[-1]), scheme, element, gradient)
+            tall = max(1, min(len(x_members), int(capacity**0.5)))
+            if symmetric and g == h:  # the lower the blocks, the less is solved twice
+                tall = min(tall, max(_LOWEST_BLOCK, cdiv(len(x_members), 8)))
+            for top in range(0, len(x_members), tall):
+                bottom = min(top + tall, len(x_members))
+                rows = x.part(x_members[top:bottom], x_scheme, x_steps[bottom - 1])
+                last = bottom if symmetric and g == h else len(y_members)
+                wide = max(1, capacity // (bottom - top))
+                for left in range(0, last, wide):
+                    right = min(left + wide, last)
+                    yield rows, y.part(y_members[left:right], y_scheme, y_steps[right - 1]), scheme
+
+
+Settings = tuple[int, float, bool]
+
+
+class _Result(NamedTuple):
+    """k or log k (n,); the gradient asked for, if any; that in log bandwidth and log amplitude (n, 2), if lifted."""
+
+    value: Tensor
+    gradient: Tensor | None
+    parameters: Tensor | None
+
+
+def diagonal(
+    x: Tensor, lengths: Tensor | None, static: StaticKernel | None, refine: int, tol: float, log: bool, threads: int,
+    differentiable: bool,
+) -> Tensor:  # fmt: skip
+    """k(X_i, X_i) (n,), or its logarithm; refine < 0 means polynomial edges accurate to `tol`."""
+    wide = x.double() if log else x
+    if differentiable:
+        value: Any = _Diagonal.apply(wide, lengths, *(static or (None,) * 4), (refine, tol, log))
+    else:
+        value = _run_diagonal(wide, lengths, None, static, (refine, tol, log), "value").value
+    return value.to(x.dtype) if log else value
+
+
+def diagonal_with_scale_gradient(
+    x: Tensor, lengths: Tensor | None, theta: Tensor, static: StaticKernel | None, refine: int, tol: float, log: bool,
+    threads: int,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """k of the paths scaled by theta (d,), and its gradient in log theta (n, d), in one pass."""
+    wide, scales = (x.double(), theta.double()) if log else (x, theta)
+    value, gradient, _ = _run_diagonal(wide, lengths, scales, static, (refine, tol, log), "scales")
+    assert gradient is not None
+    return value.to(x.dtype), gradient.to(x.dtype)
+
+
+def diagonal_with_gradient(
+    x: Tensor, lengths: Tensor | None, static: StaticKernel | None, refine: int, tol: float, log: bool, threads: int
+) -> tuple[Tensor, Tensor]:
+    """k and its gradient in the points (n, length, channels), in one pass."""
+    wide = (x.double() if log else x).detach()
+    value, gradient, _ = _run_diagonal(wide, lengths, None, static, (refine, tol, log), "points")
+    assert gradient is not None
+    return value.to(x.dtype), gradient.to(x.dtype)
+
+
+def _run_diagonal(
+    x: Tensor, lengths: Tensor | None, theta: Tensor | None, static: StaticKernel | None, settings: Settings,
+    wanted: Literal["value", "points", "scales"],
+) -> _Result:  # fmt: skip
+    refine, tol, log = settings
+    batch = make_batch(x, lengths, static, theta)
+    inside: Wanted = "segments" if wanted == "points" or (wanted == "scales" and static is not None) else wanted
+    solved = solve_diagonal(batch, plan_request(refine, tol, True, log, x.dtype), log, inside)
+    if solved.failure is not None:
+        raise_or_warn(solved.failure, x, lengths, None, None, log)
+    if solved.gradient is None or inside == "scales":
+        return _Result(solved.value, solved.gradient, None)
+    if not isinstance(batch, LiftedBatch):
+        return _Result(solved.value, batch.of_points(solved.gradient), None)
+    centre = batch.points[:, :1].double()
+    if wanted == "scales":
+        return _Result(solved.value, batch.of_log_scales(solved.gradient, centre), None)
+    parameters = batch.of_log_parameters(solved.gradient, centre)
+    return _Result(solved.value, batch.of_points(solved.gradient), parameters)
+
+
+class _Diagonal(torch.autograd.Function):
+    """One pass computes value and gradient, so the forward pass keeps the gradient for the first backward pass."""
+
+    @staticmethod
+    def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
+        ctx: Any, x: Tensor, lengths: Tensor | None, name: Any, bandwidth: Any, amplitude: Any, alpha: Any,
+        settings: Settings,
+    ) -> Tensor:  # fmt: skip
+        static = None if name is None else StaticKernel(name, bandwidth, amplitude, alpha)
+        value, gradient, parameters = _run_diagonal(x, lengths, None, static, settings, "points")
+        tensors = (None, None) if static is None else static.tensors
+        ctx.save_for_backward(x, lengths, *tensors)
+        ctx.call = static, settings
+        ctx.kept = [(gradient, parameters)]
+        return value
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        x, lengths, *tensors = ctx.saved_tensors
+        if ctx.kept:
+            gradient, parameters = ctx.kept.pop()
+        else:  # an earlier backward pass has used it: compute it again
+            static, settings = ctx.call
+            with warnings.catch_warnings():  # the forward pass has warned already
+                warnings.simplefilter("ignore")
+                _, gradient, parameters = _run_diagonal(x, lengths, None, static, settings, "points")
+        of_x, of_bandwidth, of_amplitude = once_differentiable(_pull_back, grad, x, *tensors, gradient, parameters)
+        return of_x, None, None, of_bandwidth, of_amplitude, None, None
+
+
+def _pull_back(
+    grad: Tensor, _x: Tensor, bandwidth: Any, amplitude: Any, gradient: Tensor, parameters: Tensor | None
+) -> tuple[Tensor | None, ...]:
+    """The gradients for sensitivities grad (n,); `_x` tells `once_differentiable` that they depend on x."""
+    of_x = gradient * grad[:, None, None]
+    if parameters is None:
+        return of_x, None, None
+    return of_x, *per_parameter(grad.double() @ parameters, bandwidth, amplitude)
+
+
+def gram(
+    x: Tensor, x_lengths: Tensor | None, y: Tensor | None, y_lengths: Tensor | None, static: StaticKernel | None,
+    refine: int, tol: float, threads: int, differentiable: bool,
+) -> Tensor:  # fmt: skip
+    """k(X_i, Y_j) (n, m); y None means x."""
+    return gram_autograd.gram(_Call(x_lengths, y_lengths, static, refine, tol), x, y, None, differentiable)
+
+
+def normalized_gram(
+    x: Tensor, x_lengths: Tensor | None, y: Tensor | None, y_lengths: Tensor | None, log_norm_x: Tensor,
+    log_norm_y: Tensor, static: StaticKernel | None, refine: int, tol: float, threads: int, differentiable: bool,
+) -> Tensor:  # fmt: skip
+    """k(X_i, Y_j) exp(-log_norm_x_i - log_norm_y_j) (n, m), float64, where k itself may be out of range."""
+    call = _Call(x_lengths, y_lengths, static, refine, tol)
+    return gram_autograd.gram(call, x, y, (log_norm_x, log_norm_y), differentiable)
+
+
+class _Call(NamedTuple):
+    """`siggpde.numerics.gram_autograd.GramCall` of Triton."""
+
+    x_lengths: Tensor | None
+    y_lengths: Tensor | None
+    static: StaticKernel | None
+    refine: int
+    tol: float
+
+    def sides(self, x: Tensor, y: Tensor | None, log: bool) -> tuple[Side, Side | None]:
+        """Both sides, planned; raises if one of them cannot be."""
+        rows = prepare(make_batch(x, self.x_lengths, self.static), self.refine, self.tol, log)
+        columns = None
+        if y is not None:
+            columns = prepare(make_batch(y, self.y_lengths, self.static), self.refine, self.tol, log)
+        for result, side in ((rows, 0), (columns, 1)):
+            if isinstance(result, tuple) and not isinstance(result, Side):
+                raise_or_warn((*result[:4], side), x, self.x_lengths, y, self.y_lengths, log)
+        return rows, columns  # pyright: ignore[reportReturnType]
+
+    def run(self, x: Tensor, y: Tensor | None, norms: Norms | None) -> Tensor:
+        value, bad = solve_gram(*self.sides(x, y, norms is not None), norms)
+        if bad is not None:
+            raise_or_warn(bad, x, self.x_lengths, y, self.y_lengths, norms is not None)
+        return value
+
+    def gradients(
+        self, grad: Tensor, x: Tensor, y: Tensor | None, norms: Norms | None
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """The gradients of the weighted sum of the values."""
+        with warnings.catch_warnings():  # the forward pass has warned already
+            warnings.simplefilter("ignore")
+            rows, columns = self.sides(x, y, norms is not None)
+        of_rows, of_columns = differentiate_gram(rows, columns, grad, norms)
+        of_x = rows.batch.of_points(of_rows)
+        of_y = None if columns is None or of_columns is None else columns.batch.of_points(of_columns)
+        if not isinstance(rows.batch, LiftedBatch):
+            return of_x, of_y, None
+        centre = rows.batch.points.flatten(0, 1)[:1].double().sum(0)
+        of_logarithms = rows.batch.of_log_parameters(of_rows, centre).sum(0)
+        if columns is not None and of_columns is not None:
+            assert isinstance(columns.batch, LiftedBatch)
+            of_logarithms = of_logarithms + columns.batch.of_log_parameters(of_columns, centre).sum(0)
+        return of_x, of_y, of_logarithms
+
 
 __all__ = [
     "diagonal",
