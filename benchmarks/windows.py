@@ -21,10 +21,9 @@ from _table import OURS, by_turns
 from torch import Tensor
 
 from siggpde import signature
+from siggpde.numerics import native, reference
 from siggpde.numerics.backend import Operations
-from siggpde.numerics.native import operations as native
-from siggpde.numerics.reference import operations as reference
-from siggpde.numerics.reference.windows import equally_long, normalised_words, statistics, windows_of
+from siggpde.numerics.reference import equally_long, normalised_words, statistics, windows_of
 from siggpde.numerics.windows import empty_pooled
 from siggpde.series import SeriesBatch
 from siggpde.windows import WindowFeatures

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from siggpde.numerics import errors
+from siggpde.numerics import goursat as reference
 from siggpde.numerics.core import core
-from siggpde.numerics.reference import kernel as reference
 from siggpde.numerics.static_kernel import KINDS
 from siggpde.numerics.triton import plan
 

@@ -7,11 +7,10 @@ import torch
 
 from helpers.random_paths import make
 from siggpde import signature_kernel, signature_kernel_diag
+from siggpde.numerics.goursat import LEGENDRE, boundary, solve_pairs
 from siggpde.numerics.gradients import augmented, variation
 from siggpde.numerics.gradients.augmented import directional_derivatives, gradient, localised_impulses
 from siggpde.numerics.gradients.variation import kernel_variation, solution, time_reversed_solution
-from siggpde.numerics.reference.goursat import boundary
-from siggpde.numerics.reference.kernel import LEGENDRE, solve_pairs
 
 
 def increments(seed: int, length: int) -> torch.Tensor:

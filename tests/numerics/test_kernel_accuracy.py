@@ -6,9 +6,8 @@ from torch import Tensor
 
 from helpers.random_paths import FAMILIES, make
 from siggpde import signature_kernel, signature_kernel_diag
-from siggpde.numerics.reference import kernel as reference
-from siggpde.numerics.reference.goursat import empty_cells, solve_goursat
-from siggpde.numerics.reference.kernel import LEGENDRE, scheme_of
+from siggpde.numerics import goursat as reference
+from siggpde.numerics.goursat import LEGENDRE, empty_cells, scheme_of, solve_goursat
 
 # Family and size: from hardly any movement to kernels of about a thousand, or falls of U(i, i) of as much.
 CASES = [

@@ -18,7 +18,7 @@ from siggpde import (
     signature_kernel_diag_gradient,
     signature_kernel_diag_scales,
 )
-from siggpde.numerics.native import calls as native_calls
+from siggpde.numerics import native as native_calls
 
 SETTINGS: list[dict[str, Any]] = [{}, {"solver": "fd", "refine": 1}, {"tol": 1e-12}]
 each_setting = pytest.mark.parametrize("settings", SETTINGS, ids=["series", "fd", "precise"])

@@ -14,8 +14,8 @@ from siggpde import (
     signature_kernel_diag_gradient,
     signature_kernel_diag_scales,
 )
-from siggpde.numerics.reference import kernel as reference
-from siggpde.numerics.reference.kernel import scheme_of
+from siggpde.numerics import goursat as reference
+from siggpde.numerics.goursat import scheme_of
 
 SOLVERS: list[dict[str, Any]] = [{"solver": "series", "tol": 1e-11}, {"solver": "fd"}, {"solver": "fd", "refine": 2}]
 EXACT: dict[str, Any] = {"tol": 1e-13}

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from helpers.random_paths import make
 from siggpde import signature_kernel, signature_kernel_diag, signature_kernel_diag_scales
-from siggpde.numerics.reference import kernel as reference
+from siggpde.numerics import goursat as reference
 
 DTYPES = pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 

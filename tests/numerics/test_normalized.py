@@ -11,7 +11,7 @@ from torch import Tensor
 from helpers.lifted_paths import as_reference, paths, seeds
 from helpers.random_paths import generator, make, modest
 from siggpde import signature_kernel, signature_kernel_diag
-from siggpde.numerics.reference import operations as reference
+from siggpde.numerics import reference
 
 STATIC: list[dict[str, Any]] = [{}, {"static": "rbf", "bandwidth": 0.8, "amplitude": 1.5}, {"static": "matern12"}]
 

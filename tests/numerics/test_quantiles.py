@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.random_paths import modest
+from siggpde.numerics import reference
 from siggpde.numerics.quantiles import separating_thresholds
-from siggpde.numerics.reference import operations as reference
 
 
 def plain_thresholds(column: list[float], count: int, distinct: float, clearance: float) -> list[float]:

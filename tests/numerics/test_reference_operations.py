@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from helpers.random_paths import make
-from siggpde.numerics.native import operations as native
-from siggpde.numerics.reference import operations as reference
+from siggpde.numerics import native, reference
 
 refinements = pytest.mark.parametrize("refine", [-1, 0, 2])
 backends: Any = pytest.mark.parametrize("backend", [reference, native], ids=["reference", "native"])

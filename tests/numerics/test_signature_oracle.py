@@ -10,9 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from helpers.random_paths import paths
-from siggpde.numerics import inputs
+from siggpde.numerics import inputs, reference
 from siggpde.numerics.core import core
-from siggpde.numerics.reference import signature as reference
 from siggpde.numerics.signature import extend, signature
 from siggpde.numerics.words import prefix_closure, words, words_up_to
 
@@ -25,7 +24,7 @@ def oracle(x, listed, lengths=None):
     """The reference on the prefix closure, in float64."""
     closure = prefix_closure(listed)
     mask = inputs.row_mask(x, None if lengths is None else torch.as_tensor(lengths))
-    out = reference.signature(torch.where(mask[:, :, None], x.double(), 0.0), mask, closure)
+    out = reference.chen_signature(torch.where(mask[:, :, None], x.double(), 0.0), mask, closure)
     return out[:, [closure.index(word) for word in listed]]
 
 
@@ -115,7 +114,7 @@ def test_gradcheck_of_extend_in_both_arguments():
     start, increments = torch.randn(2, len(big), dtype=torch.float64), torch.randn(2, 3, 3, dtype=torch.float64)
     for leaf in (start, increments):
         leaf.requires_grad_()
-    ours, theirs = extend(start, increments, big), reference.extend(start, increments, big)
+    ours, theirs = extend(start, increments, big), reference.apply_chen(start, increments, big)
     torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9)
     weights = torch.randn_like(ours)
     for a, b in zip(

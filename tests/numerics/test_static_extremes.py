@@ -7,7 +7,7 @@ import torch
 
 from helpers.lifted_paths import LIFTS, paths
 from siggpde import signature_kernel, signature_kernel_diag, signature_kernel_diag_scales
-from siggpde.numerics.reference import operations as reference
+from siggpde.numerics import reference
 from siggpde.numerics.static_kernel import check_static
 
 

@@ -16,7 +16,7 @@ from siggpde import (
     signature_kernel_diag_gradient,
     signature_kernel_diag_scales,
 )
-from siggpde.numerics.reference import operations as reference
+from siggpde.numerics import reference
 from siggpde.numerics.static_kernel import check_static
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from helpers.lifted_paths import LIFTS, as_reference, lifts, paths, seeds
 from helpers.random_paths import generator, modest
 from siggpde import signature_kernel, signature_kernel_diag
-from siggpde.numerics.reference import operations as reference
+from siggpde.numerics import reference
 
 
 def kappa(name: str, x: Tensor, y: Tensor, bandwidth: float, amplitude: float, alpha: float = 1.0) -> Tensor:

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from helpers.strange_calls import Call, Outcome, outcome, raised_on_purpose, strange_call
 from siggpde import signature, signature_kernel_diag
+from siggpde.numerics import reference
 from siggpde.numerics.core import core
 from siggpde.numerics.inputs import as_batch
-from siggpde.numerics.reference import operations as reference
 
 pytestmark = pytest.mark.skipif(core is None, reason="without the core there is nothing to compare")
 

@@ -8,9 +8,8 @@ from torch import Tensor
 
 from helpers import window_oracle
 from helpers.random_paths import few, make, modest, numbers_from
+from siggpde.numerics import native, reference
 from siggpde.numerics.core import core
-from siggpde.numerics.native import operations as native
-from siggpde.numerics.reference import operations as reference
 from siggpde.numerics.window_view import LIFTS, WindowView
 from siggpde.numerics.windows import PooledWindows, empty_pooled, pool_windows, window_path_lengths, window_signatures
 

@@ -21,10 +21,10 @@ from siggpde import (
     signature_kernel_diag_gradient,
     signature_kernel_diag_scales,
 )
+from siggpde.numerics import goursat as reference
+from siggpde.numerics import native as native_operations
 from siggpde.numerics import triton as launch
-from siggpde.numerics.native import operations as native_operations
-from siggpde.numerics.reference import kernel as reference
-from siggpde.numerics.reference.goursat import solve_goursat
+from siggpde.numerics.goursat import solve_goursat
 from siggpde.numerics.triton import operations as fast
 from siggpde.numerics.triton import solve
 from siggpde.numerics.triton.plan import SCHEME_DEGREE

@@ -23,9 +23,8 @@ from siggpde import (
     signature_kernel_diag_gradient,
     signature_kernel_diag_scales,
 )
+from siggpde.numerics import native, reference
 from siggpde.numerics import triton as launch
-from siggpde.numerics.native import operations as native
-from siggpde.numerics.reference import operations as reference
 from siggpde.numerics.static_kernel import StaticKernel
 from siggpde.numerics.triton import cell, grid, operations, solve
 

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from helpers.random_paths import make
 from siggpde import extend, signature
+from siggpde.numerics import reference
 from siggpde.numerics import triton as launch
 from siggpde.numerics.inputs import row_mask
-from siggpde.numerics.reference import signature as reference
 from siggpde.numerics.triton import signature as fast
 from siggpde.numerics.words import prefix_closure, words_up_to
 
@@ -34,7 +34,7 @@ def close(got: Tensor, wanted: Tensor) -> bool:
 
 def by_reference(x: Tensor, lengths: Tensor, listed: list[tuple[int, ...]]) -> Tensor:
     closure = prefix_closure(listed)
-    return reference.signature(x, row_mask(x, lengths), closure)[:, [closure.index(word) for word in listed]]
+    return reference.chen_signature(x, row_mask(x, lengths), closure)[:, [closure.index(word) for word in listed]]
 
 
 @dtypes
@@ -64,7 +64,7 @@ def test_extensions_and_their_gradients(dtype: torch.dtype):
     start = torch.randn(2, 5, generator=random).to(dtype).requires_grad_()
     steps = torch.randn(2, 4, 2, generator=random).to(dtype).requires_grad_()
     a, b = start.detach().double().requires_grad_(), steps.detach().double().requires_grad_()
-    got, wanted = extend(start, steps, listed), reference.extend(a, b, listed)
+    got, wanted = extend(start, steps, listed), reference.apply_chen(a, b, listed)
     assert close(got, wanted)
     for mine, other in zip(gradients(got, start, steps), gradients(wanted, a, b), strict=True):
         assert close(mine, other)

@@ -17,12 +17,10 @@ from typing import Protocol
 
 from torch import Tensor
 
-from siggpde.numerics import triton
+from siggpde.numerics import native, reference, triton
 from siggpde.numerics.autograd import refuse_transforms
 from siggpde.numerics.core import core, requested_backend
 from siggpde.numerics.lie_basis import Basis
-from siggpde.numerics.native import operations as native
-from siggpde.numerics.reference import operations as reference
 from siggpde.numerics.requested_words import RequestedWords
 from siggpde.numerics.static_kernel import StaticKernel
 from siggpde.numerics.window_view import WindowView

@@ -20,8 +20,8 @@ from torch import Tensor
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.numerics import inputs
 from siggpde.numerics.autograd import once_differentiable
+from siggpde.numerics.goursat import scheme_of, split_increments
 from siggpde.numerics.gradients.variation import edges
-from siggpde.numerics.reference.kernel import scheme_of, split_increments
 from siggpde.numerics.signature_kernel import Lengths, signature_kernel_diag
 
 

@@ -14,8 +14,7 @@ has it, and as an oracle of the other gradients.
 import torch
 from torch import Tensor
 
-from siggpde.numerics.reference.cell import cell_matrices, cell_matrix_slopes
-from siggpde.numerics.reference.kernel import Scheme
+from siggpde.numerics.goursat import Scheme, cell_matrices, cell_matrix_slopes
 
 _DIRECTIONS_AT_ONCE = 1000
 

@@ -8,9 +8,9 @@ from torch import Tensor
 from torch.autograd import Function
 
 from siggpde.numerics.autograd import once_differentiable, refuse_transforms
+from siggpde.numerics.goursat import Scheme, scheme_of, solve_pairs
 from siggpde.numerics.gradients import augmented, variation
-from siggpde.numerics.reference.kernel import Scheme, scheme_of, solve_pairs
-from siggpde.numerics.reference.operations import PairSolver, check_range, diagonal_by, gram_by
+from siggpde.numerics.reference import PairSolver, check_range, diagonal_by, gram_by
 
 Algorithm = Literal["variation", "augmented"]
 

@@ -16,8 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from siggpde.numerics.reference.goursat import Cells, empty_cells, solve_goursat
-from siggpde.numerics.reference.kernel import Scheme
+from siggpde.numerics.goursat import Cells, Scheme, empty_cells, solve_goursat
 
 # A cell has 200 bytes of edges, and 1600 inside.
 _CELLS_AT_ONCE = 250_000

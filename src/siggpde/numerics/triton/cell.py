@@ -1,7 +1,7 @@
 r"""One cell of the Goursat problem for a tile of grids: its coefficient, the step and the exact adjoint of the step.
 
 *The step.* In orthonormal shifted Legendre polynomials it is :math:`a' = E a + F b + g c`, :math:`b' = E b + F a + g
-c`, with the exact power series of `siggpde.numerics.reference.cell`, :math:`\rho^n` for :math:`n` from 1 (E less the
+c`, with the exact power series of `siggpde.numerics.goursat`, :math:`\rho^n` for :math:`n` from 1 (E less the
 identity). Two identities save work: the means of both edges grow alike, so that row 0 of E is row 0 of F, and
 :math:`E_{kj} = (-1)^{j+k} E_{jk}`. Powers that do not matter beside the error of the degree at :math:`|\rho| \le 1` are
 left out, as in the native core. The remaining coefficients are constants of the compiled code, in the precision of rho.
@@ -27,7 +27,7 @@ from typing import NamedTuple
 import triton
 import triton.language as tl
 
-from siggpde.numerics.reference.cell import cell_tables
+from siggpde.numerics.goursat import cell_tables
 from siggpde.numerics.triton.plan import FINITE_DIFFERENCES, SCHEME_DEGREE
 
 # The families of entries: E less the identity, F and g.

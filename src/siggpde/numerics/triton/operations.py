@@ -18,9 +18,13 @@ from siggpde.numerics import gram_autograd
 from siggpde.numerics.autograd import once_differentiable
 from siggpde.numerics.errors import INACCURATE, LOST, MEMORY, NOT_FINITE, OVERFLOW, raise_or_warn
 from siggpde.numerics.gram_autograd import Norms
-from siggpde.numerics.reference.logsignature import logsignature
-from siggpde.numerics.reference.operations import separating_thresholds
-from siggpde.numerics.reference.windows import pool_windows, window_path_lengths, window_signatures
+from siggpde.numerics.reference import (
+    logsignature,
+    pool_windows,
+    separating_thresholds,
+    window_path_lengths,
+    window_signatures,
+)
 from siggpde.numerics.static_kernel import StaticKernel, per_parameter
 from siggpde.numerics.triton import cdiv, plan
 from siggpde.numerics.triton.plan import MAX_INFLATION, ROUGH_TOL, PlanRequest

@@ -27,8 +27,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from siggpde.numerics import reference
 from siggpde.numerics.autograd import once_differentiable
-from siggpde.numerics.reference import signature as reference
 from siggpde.numerics.requested_words import RequestedWords
 from siggpde.numerics.triton import LANES, at_once, cdiv, run
 from siggpde.numerics.words import Word
@@ -228,7 +228,7 @@ def extend(start: Tensor, increments: Tensor, words: RequestedWords, threads: in
 def apply_chen(start: Tensor, increments: Tensor, words: Sequence[Word]) -> Tensor:
     """Chen's identity for each increment: start (n, M) over prefix-closed words, () first -> (n, M)."""
     if max(map(len, words)) > MAX_LETTERS:
-        return reference.extend(start, increments, words)
+        return reference.apply_chen(start, increments, words)
     table = chains(tuple(words), increments.device)
     return _Extend.apply(start, increments, table)  # pyright: ignore[reportReturnType]
 

@@ -1,0 +1,330 @@
+r"""The Goursat problem of the signature kernel in plain torch: slow, on any device, differentiable by autograd.
+
+k(X, Y) is the far corner of the solution of :math:`U_{st} = \rho U` with :math:`U(0, \cdot) = U(\cdot, 0) = 1` and
+:math:`\rho` constant on each cell of a grid. A cell needs its left and its lower neighbour only, so that all cells
+(i, j) of an anti-diagonal i + j = t can be advanced together: the parallel solver of Lemercier et al. (2021) for GPUs.
+
+*One cell.* On the unit cell the solution is fixed by the corner value :math:`c = U(0,0)` and the derivatives along two
+edges, carried in shifted Legendre polynomials of degree below m: bottom :math:`\partial_s U(s,0) = \sum_k b_k P_k(s)`,
+left :math:`\partial_t U(0,t) = \sum_k a_k P_k(t)`. By Riemann's formula, with J the integration from 0,
+
+.. math:: U(s,t) = c \sum_n \frac{(\rho s t)^n}{n!^2} + \sum_n \frac{\rho^n t^n}{n!} J^{n+1} b(s)
+          + \sum_n \frac{\rho^n s^n}{n!} J^{n+1} a(t),
+
+so that the top edge, projected on the same polynomials, is :math:`b' = E(\rho) b + F(\rho) a + g(\rho) c`, and the
+right edge the same with a and b exchanged, where
+
+.. math:: E_{jk} = \sum_n \frac{\rho^n}{n!} (J^n)_{jk}, \quad
+          F_{jk} = (-1)^k (2j+1) \sum_n \frac{\rho^n\, n\, (n-1)!^2}{(n-k)!\,(n+k+1)!\,(n-1-j)!\,(n+j)!}, \quad
+          g_j = (2j+1) \sum_n \frac{\rho^n}{n\,(n-1-j)!\,(n+j)!}.
+
+J is tridiagonal: :math:`J P_0 = (P_0 + P_1)/2` and :math:`J P_k = (P_{k+1} - P_{k-1}) / (2(2k+1))`. The mean of the
+edge is carried exactly (the projection keeps it), so corner values stay consistent. Finite differences are the case
+m = 1 with the powers of :math:`\rho` cut after the second.
+
+*Pieces.* Segments are split into short pieces, which changes no kernel, and solved at a degree whose error is below
+rounding, so that no tolerance is needed. A path that a static kernel kappa lifts is one between kappa(x_i, .) in the
+Hilbert space of kappa, where q pieces are equal parts of the increment kappa(x_(i+1), .) - kappa(x_i, .).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from functools import lru_cache
+from math import factorial
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from siggpde.numerics.inputs import row_mask
+from siggpde.numerics.static_kernel import StaticKernel, less_one, squared_segments
+
+
+def _integrate(coefficients: list[Fraction]) -> list[Fraction]:
+    """Legendre coefficients of the integral from 0 of a polynomial given by its own."""
+    out = [Fraction(0)] * (len(coefficients) + 1)
+    for k, value in enumerate(coefficients):
+        out[k + 1] += value / (2 * (2 * k + 1))
+        if k == 0:
+            out[0] += value / 2
+        else:
+            out[k - 1] -= value / (2 * (2 * k + 1))
+    return out
+
+
+@lru_cache(maxsize=64)
+def cell_tables(degree: int, powers: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Coefficients of rho^0..rho^powers in E, F (powers+1, m, m) and g (powers+1, m), float64, exactly rounded."""
+    size = (powers + 1, degree, degree)
+    keep, swap, lift = (
+        torch.zeros(size).double(),
+        torch.zeros(size).double(),
+        torch.zeros(size[:2]).double(),
+    )
+    for k in range(degree):
+        power_of_j = [Fraction(int(i == k)) for i in range(k + 1)]
+        for n in range(powers + 1):
+            for j, value in enumerate(power_of_j[:degree]):
+                keep[n, j, k] = float(value / factorial(n))
+            power_of_j = _integrate(power_of_j)
+    for n in range(1, powers + 1):
+        for j in range(min(degree, n)):
+            row = Fraction(2 * j + 1, factorial(n - 1 - j) * factorial(n + j))
+            lift[n, j] = float(row / n)
+            for k in range(min(degree, n + 1)):
+                value = row * n * factorial(n - 1) ** 2 / (factorial(n - k) * factorial(n + k + 1))
+                swap[n, j, k] = float((-1) ** k * value)
+    return keep, swap, lift
+
+
+def cell_matrices(rho: Tensor, degree: int, powers: int) -> tuple[Tensor, Tensor, Tensor]:
+    """E (..., m, m), F (..., m, m) and g (..., m) at every rho (...)."""
+    exponents = torch.arange(powers + 1, device=rho.device)
+    return _combine(rho.unsqueeze(-1) ** exponents, degree, powers)
+
+
+def cell_matrix_slopes(rho: Tensor, degree: int, powers: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The derivatives of E, F and g in rho, in the same shapes."""
+    exponents = torch.arange(powers + 1, device=rho.device)
+    return _combine(exponents * rho.unsqueeze(-1) ** (exponents - 1).clamp(min=0), degree, powers)
+
+
+def _combine(monomials: Tensor, degree: int, powers: int) -> tuple[Tensor, Tensor, Tensor]:
+    keep, swap, lift = (table.to(monomials) for table in cell_tables(degree, powers))
+    return (
+        torch.einsum("...n,njk->...jk", monomials, keep),
+        torch.einsum("...n,njk->...jk", monomials, swap),
+        torch.einsum("...n,nj->...j", monomials, lift),
+    )
+
+
+RESCALE_ABOVE = 1e150
+
+
+class Cells(NamedTuple):
+    """The inputs of every cell: left (n, I, J, m) and bottom (n, I, J, m) edges, corner value (n, I, J)."""
+
+    left: Tensor
+    bottom: Tensor
+    corner: Tensor
+
+
+class Front(NamedTuple):
+    """The inputs of the cells to come: left edge (n, I, m) and corner value (n, I) of the next cell of each row,
+    bottom edge (n, J, m) of the next cell of each column."""
+
+    left: Tensor
+    bottom: Tensor
+    corner: Tensor
+
+
+def solve_goursat(
+    rho: Tensor,
+    degree: int,
+    powers: int,
+    *,
+    log: bool = False,
+    cells: Cells | None = None,
+) -> Tensor:
+    """U at the far corner, (n,), or its logarithm; rho (n, I, J). `cells`, if given, is filled.
+
+    This is the PDE of the paper, of which k(X, Y) is the solution at the far corner.
+    """
+    end, shift = solve_scaled(rho, degree, powers, rescale=log, cells=cells)
+    return end.log() + shift if log else end
+
+
+def solve_scaled(
+    rho: Tensor, degree: int, powers: int, *, rescale: bool = True, cells: Cells | None = None
+) -> tuple[Tensor, Tensor]:
+    """(u, shift), both (n,), with U = u exp(shift) at the far corner; without `rescale` shift is zero.
+
+    The problem is linear in the boundary values: a series may be rescaled as a whole at any time.
+    """
+    n, rows, columns = rho.shape
+    shift = rho.new_zeros(n)
+    if rows == 0 or columns == 0:  # a point: k = 1, in the graph as every other result
+        return rho.sum((1, 2)) + 1, shift
+    front = boundary(rho, degree)
+    for t in range(rows + columns - 1):
+        front = advance_antidiagonal(front, rho, t, degree, powers, cells)
+        if rescale:
+            grown = front.corner.detach().abs().amax(1) > RESCALE_ABOVE
+            factor = torch.where(grown, rho.new_tensor(1 / RESCALE_ABOVE), 1.0)
+            shift = shift - factor.log()
+            front = Front(
+                front.left * factor[:, None, None],
+                front.bottom * factor[:, None, None],
+                front.corner * factor[:, None],
+            )
+    return front.corner[:, -1] + front.left[:, -1, 0], shift
+
+
+def boundary(rho: Tensor, degree: int) -> Front:
+    """The boundary condition U(0, .) = U(., 0) = 1: corner values on the axes are 1, derivatives along them 0.
+
+    They are the boundary conditions of the paper's PDE.
+    """
+    n, rows, columns = rho.shape
+    return Front(rho.new_zeros(n, rows, degree), rho.new_zeros(n, columns, degree), rho.new_ones(n, rows))
+
+
+def advance_antidiagonal(
+    front: Front, rho: Tensor, t: int, degree: int, powers: int, cells: Cells | None = None
+) -> Front:
+    """Solves all cells (i, t - i) of anti-diagonal t at once; `cells`, if given, gets their inputs.
+
+    The paper's GPU solver advances the cells of an anti-diagonal in parallel in the same way.
+    """
+    left, bottom, corner = front
+    _, rows, columns = rho.shape
+    lo, hi = max(0, t - columns + 1), min(rows - 1, t)
+    i = torch.arange(lo, hi + 1, device=rho.device)
+    a, b, c = left[:, lo : hi + 1], bottom[:, t - hi : t - lo + 1].flip(1), corner[:, lo : hi + 1]
+    if cells is not None:
+        cells.left[:, i, t - i], cells.bottom[:, i, t - i], cells.corner[:, i, t - i] = a, b, c
+    keep, swap, lift = cell_matrices(rho[:, i, t - i], degree, powers)
+    source = lift * c.unsqueeze(-1)
+    top = _apply(keep, b) + _apply(swap, a) + source
+    right = _apply(keep, a) + _apply(swap, b) + source
+    return Front(
+        torch.cat([left[:, :lo], right, left[:, hi + 1 :]], 1),
+        torch.cat([bottom[:, : t - hi], top.flip(1), bottom[:, t - lo + 1 :]], 1),
+        torch.cat([corner[:, :lo], c + b[..., 0], corner[:, hi + 1 :]], 1),
+    )
+
+
+def empty_cells(rho: Tensor, degree: int) -> Cells:
+    """Uninitialised memory for the inputs of every cell of rho (n, I, J)."""
+    edges = rho.new_empty(*rho.shape, degree)
+    return Cells(edges, edges.clone(), rho.new_empty(rho.shape))
+
+
+def _apply(matrix: Tensor, edge: Tensor) -> Tensor:
+    return torch.einsum("nijk,nik->nij", matrix, edge)
+
+
+MAX_PIECE_LENGTH = 1.0
+MAX_PIECES = 20_000  # of a segment: with more the kernel overflows anyway
+CELLS_AT_ONCE = 2_000_000
+
+# A segment longer than this makes k of a part of the path exceed the range of the type, or of log k. The core has the
+# same limits, so that it and the reference refuse the same series, before any work.
+LONGEST_SEGMENT = {torch.float64: 700.0, torch.float32: 87.0}
+LONGEST_SEGMENT_OF_LOG = 1e4
+
+
+class Scheme(NamedTuple):
+    """Degree of the edges, powers of rho kept, and pieces of every segment (0: as many as make them short)."""
+
+    degree: int
+    powers: int
+    pieces: int
+
+
+LEGENDRE = Scheme(12, 18, 0)
+
+
+def scheme_of(refine: int) -> Scheme:
+    """Finite differences with 2^refine pieces a segment; the Legendre scheme for refine = -1.
+
+    Finite differences with dyadic refinement are the paper's solver.
+    """
+    return LEGENDRE if refine < 0 else Scheme(1, 2, 2**refine)
+
+
+def split_increments(x: Tensor, lengths: Tensor | None, scheme: Scheme) -> Tensor:
+    """Increments (n, pieces, channels) of the paths x (n, length, channels), split; short series end in zeros."""
+    inside = row_mask(x, lengths)[:, 1:, None]
+    # Masked on both sides, so that padding may hold anything and still gets no gradient.
+    start, end = torch.where(inside, x[:, :-1], 0.0), torch.where(inside, x[:, 1:], 0.0)
+    increments = end - start
+    if scheme.pieces:
+        return increments.repeat_interleave(scheme.pieces, 1) / scheme.pieces
+    counts = piece_counts(increments.detach().norm(dim=2))
+    if bool((counts == 1).all()):
+        return increments
+    split = [
+        (series / count[:, None]).repeat_interleave(count, 0) for series, count in zip(increments, counts, strict=True)
+    ]
+    return torch.nn.utils.rnn.pad_sequence(split, batch_first=True)
+
+
+def piece_counts(lengths: Tensor) -> Tensor:
+    """How many pieces make segments of these lengths short."""
+    counts = (lengths / MAX_PIECE_LENGTH).ceil().nan_to_num(nan=1.0, posinf=MAX_PIECES)
+    return counts.clamp(1, MAX_PIECES).long()
+
+
+def diagonal(x: Tensor, lengths: Tensor | None, scheme: Scheme, log: bool = False) -> Tensor:
+    """k(X_i, X_i), (n,)."""
+    dx = split_increments(x, lengths, scheme)
+    return solve_in_chunks(lambda a, b: solve_pairs(a, b, scheme, log), dx, dx)
+
+
+def gram(
+    x: Tensor,
+    x_lengths: Tensor | None,
+    y: Tensor,
+    y_lengths: Tensor | None,
+    scheme: Scheme,
+) -> Tensor:
+    """k(X_i, Y_j), (n, m)."""
+    return solve_all_pairs(
+        lambda a, b: solve_pairs(a, b, scheme, False),
+        split_increments(x, x_lengths, scheme),
+        split_increments(y, y_lengths, scheme),
+    )
+
+
+def solve_all_pairs(solve: Callable[[Tensor, Tensor], Tensor], dx: Tensor, dy: Tensor) -> Tensor:
+    """solve(dx_i, dy_j) for all pairs, (n, m, ...); dx (n, I, d), dy (m, J, d); solve takes paired increments."""
+    n, m = len(dx), len(dy)
+    left = dx.repeat_interleave(m, 0)
+    right = dy.repeat(n, 1, 1)
+    values = solve_in_chunks(solve, left, right)
+    return values.reshape(n, m, *values.shape[1:])
+
+
+def solve_in_chunks(solve: Callable[[Tensor, Tensor], Tensor], dx: Tensor, dy: Tensor) -> Tensor:
+    """solve(dx, dy) -> (n, ...), a bounded number of grid cells at a time."""
+    size = max(1, CELLS_AT_ONCE // max(1, dx.shape[1] * dy.shape[1]))
+    values = [solve(a, b) for a, b in zip(dx.split(size), dy.split(size), strict=True)]
+    return torch.cat(values) if values else dx.new_zeros(0)
+
+
+def solve_pairs(dx: Tensor, dy: Tensor, scheme: Scheme, log: bool) -> Tensor:
+    """k of paired increments, (n,), or its logarithm; dx (n, I, d), dy (n, J, d)."""
+    return solve_goursat(dx @ dy.transpose(1, 2), scheme.degree, scheme.powers, log=log)
+
+
+def split_lifted(x: Tensor, lengths: Tensor | None, scheme: Scheme, static: StaticKernel) -> Tensor:
+    """The pieces of paths x (n, length, channels) that a static kernel lifts, (n, pieces, 2 channels + 1).
+
+    Of each piece: start and end point of its segment, and one over the pieces of that segment; zeros after the last.
+    """
+    inside = row_mask(x, lengths)[:, 1:, None]
+    start, end = torch.where(inside, x[:, :-1], 0.0), torch.where(inside, x[:, 1:], 0.0)
+    points = torch.where(row_mask(x, lengths)[:, :, None], x, 0.0)
+    if scheme.pieces:
+        counts = torch.full(start.shape[:2], scheme.pieces, device=x.device)
+    else:
+        counts = piece_counts(squared_segments(static, points.detach()).sqrt() * inside[:, :, 0])
+    segments = torch.cat([start, end, inside / counts[:, :, None].to(x)], 2)
+    if bool((counts == 1).all()):
+        return segments
+    split = [series.repeat_interleave(count, 0) for series, count in zip(segments, counts, strict=True)]
+    return torch.nn.utils.rnn.pad_sequence(split, batch_first=True)
+
+
+def lifted_coefficients(pieces_x: Tensor, pieces_y: Tensor, static: StaticKernel) -> Tensor:
+    """p_ij (n, I, J) of all pairs of pieces of paired paths, as `split_lifted` gives them."""
+    channels = pieces_x.shape[2] // 2
+    x, to_x, factor_x = pieces_x.split([channels, channels, 1], 2)
+    y, to_y, factor_y = pieces_y.split([channels, channels, 1], 2)
+    corners = (
+        less_one(static, to_x, to_y) - less_one(static, x, to_y) - less_one(static, to_x, y) + less_one(static, x, y)
+    )
+    return corners * (factor_x * factor_y.transpose(1, 2)) * static.parameters(corners)[1] ** 2

@@ -1,0 +1,464 @@
+"""The operations by the native core `siggpde._core`, compiled from csrc/ (`siggpde.numerics.backend.Operations`).
+
+Tensors are passed by address. The core returns failures, of which errors are raised here. Gradients go through
+autograd: a pass of the core that computes k(X, X) computes its gradient too. Logarithms of kernels are computed in
+float64 whatever the dtype of x, because k itself may be out of the range of float32.
+"""
+
+from __future__ import annotations
+
+import warnings
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from siggpde.numerics import gram_autograd, inputs
+from siggpde.numerics.autograd import once_differentiable
+from siggpde.numerics.checked_once import checked_once
+from siggpde.numerics.core import core
+from siggpde.numerics.errors import NOT_FINITE, OVERFLOW, raise_or_warn
+from siggpde.numerics.gram_autograd import Norms
+from siggpde.numerics.lie_basis import Basis, log_basis
+from siggpde.numerics.reference import word_column
+from siggpde.numerics.requested_words import RequestedWords
+from siggpde.numerics.static_kernel import Static, StaticKernel, per_parameter
+from siggpde.numerics.window_view import LIFTS, OVERFLOWING, WindowView
+from siggpde.numerics.words import check_depth, check_words, count_up_to, parents, prefix_closure
+
+_LINEAR = 0, 1.0, 1.0, 1.0
+
+
+def address(tensor: Tensor | None) -> int:
+    """Where the numbers of a tensor are; 0 for none."""
+    return 0 if tensor is None else tensor.data_ptr()
+
+
+def run_diagonal(
+    x: Tensor,
+    lengths: Tensor | None,
+    theta: Tensor | None,
+    static: StaticKernel | None,
+    refine: int,
+    tol: float,
+    log: bool,
+    gradient: Tensor | None,
+    scales: bool,
+    threads: int,
+    parameters: Tensor | None = None,
+) -> Tensor:
+    """k(X_i, X_i) (n,); gradients are written where tensors for them are given."""
+    n, length, channels = x.shape
+    value = x.new_empty(n)
+    run = core.diagonal_f64 if x.dtype == torch.float64 else core.diagonal_f32
+    numbers = _LINEAR if static is None else static.numbers
+    failure = run(
+        x.data_ptr(), n, length, channels, address(lengths), address(theta), refine, tol, log, value.data_ptr(),
+        address(gradient), scales, threads, *numbers, address(parameters),
+    )  # fmt: skip
+    if failure is not None:
+        raise_or_warn(failure, x, lengths, None, None, log)
+    return value
+
+
+def run_gram(
+    x: Tensor,
+    x_lengths: Tensor | None,
+    y: Tensor | None,
+    y_lengths: Tensor | None,
+    norms: tuple[Tensor, Tensor] | None,
+    static: StaticKernel | None,
+    refine: int,
+    tol: float,
+    threads: int,
+    weight: Tensor | None = None,
+    gradient_x: Tensor | None = None,
+    gradient_y: Tensor | None = None,
+    parameters: Tensor | None = None,
+) -> Tensor:
+    """k(X_i, Y_j) (n, m), or with `weight` (n, m) the gradients of the weighted sum, written to what is given.
+
+    `norms` are logarithms (n,) and (m,): k is divided by the exponentials of both.
+    """
+    other = x if y is None else y
+    value = x.new_empty((len(x), len(other)) if weight is None else 0)
+    if len(x) == 0 or len(other) == 0:  # the address of an empty tensor is 0, which would mean y None
+        for gradient in (gradient_x, gradient_y, parameters):
+            if gradient is not None:
+                gradient.zero_()
+        return value
+    run = core.gram_f64 if x.dtype == torch.float64 else core.gram_f32
+    numbers = _LINEAR if static is None else static.numbers
+    norm_x, norm_y = (None, None) if norms is None else norms
+    failure = run(
+        x.data_ptr(), x.shape[0], x.shape[1], address(x_lengths),
+        address(y), other.shape[0], other.shape[1], address(y_lengths),
+        x.shape[2], refine, tol, value.data_ptr(), address(weight), address(gradient_x),
+        address(gradient_y), threads, *numbers, address(parameters), address(norm_x), address(norm_y),
+    )  # fmt: skip
+    if failure is not None:
+        raise_or_warn(failure, x, x_lengths, y, y_lengths, norms is not None)
+    return value
+
+
+def diagonal(
+    x: Tensor, lengths: Tensor | None, static: StaticKernel | None, refine: int, tol: float, log: bool, threads: int,
+    differentiable: bool,
+) -> Tensor:  # fmt: skip
+    """k(X_i, X_i) (n,), or its logarithm; refine < 0 means polynomial edges accurate to `tol`."""
+    wide = x.double() if log else x
+    if static is not None and differentiable:
+        value = LiftedDiagonal.apply(wide, lengths, *static, (refine, tol, log, threads))
+    elif differentiable:
+        apply = _Diagonal.apply if _transforms_active() else _apply_diagonal
+        value = apply(wide, lengths, (refine, tol, log, threads))
+    else:
+        value = run_diagonal(wide, lengths, None, static, refine, tol, log, None, False, threads)
+    return value.to(x.dtype) if log else value  # pyright: ignore[reportReturnType, reportAttributeAccessIssue]
+
+
+def diagonal_with_scale_gradient(
+    x: Tensor, lengths: Tensor | None, theta: Tensor, static: StaticKernel | None, refine: int, tol: float, log: bool,
+    threads: int,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """k of the paths scaled by theta (d,), and its gradient in log theta (n, d), in one pass."""
+    wide, scales = (x.double(), theta.double()) if log else (x, theta)
+    gradient = wide.new_empty(x.shape[0], x.shape[2])
+    value = run_diagonal(wide, lengths, scales, static, refine, tol, log, gradient, True, threads)
+    return value.to(x.dtype), gradient.to(x.dtype)
+
+
+def diagonal_with_gradient(
+    x: Tensor, lengths: Tensor | None, static: StaticKernel | None, refine: int, tol: float, log: bool, threads: int
+) -> tuple[Tensor, Tensor]:
+    """k and its gradient in the points (n, length, channels), in one pass."""
+    wide = x.double() if log else x
+    gradient = torch.empty_like(wide)
+    value = run_diagonal(wide, lengths, None, static, refine, tol, log, gradient, False, threads)
+    return (value.to(x.dtype), gradient.to(x.dtype)) if log else (value, gradient)
+
+
+class _Diagonal(torch.autograd.Function):
+    """One pass computes value and gradient, so the forward pass keeps the gradient for the first backward pass."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, lengths: Tensor | None, settings: tuple[int, float, bool, int]) -> Tensor:
+        value, gradient = diagonal_with_gradient(x, lengths, None, *settings)
+        ctx.save_for_backward(x, lengths)
+        ctx.settings = settings
+        ctx.kept = [gradient]
+        return value
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        try:
+            gradient = ctx.kept.pop()
+        except IndexError:  # an earlier backward pass has used it: compute it again
+            gradient = _diagonal_gradient(ctx.saved_tensors, ctx.settings)
+        if torch.is_grad_enabled():  # a second derivative may be asked for
+            return once_differentiable(_scaled, ctx.saved_tensors[0], gradient, grad), None, None
+        try:
+            address = grad.data_ptr()
+        except RuntimeError:  # many gradients at once (is_grads_batched) have no address
+            return _scaled(None, gradient, grad), None, None
+        scale = core.scale_rows_f64 if gradient.dtype == torch.float64 else core.scale_rows_f32
+        n, length, channels = gradient.shape
+        scale(gradient.data_ptr(), n, length * channels, address, grad.stride(0))
+        return gradient, None, None
+
+
+def _diagonal_gradient(saved: tuple[Any, ...], settings: tuple[int, float, bool, int]) -> Tensor:
+    with warnings.catch_warnings():  # the forward pass has warned already
+        warnings.simplefilter("ignore")
+        x, lengths = saved
+        return diagonal_with_gradient(x, lengths, None, *settings)[1]
+
+
+def _scaled(_x: Tensor | None, gradient: Tensor, grad: Tensor) -> Tensor:
+    """gradient * grad; `_x` tells `once_differentiable` that the gradient depends on x."""
+    return gradient.mul(grad.view(-1, 1, 1))
+
+
+# `_Diagonal.apply` without the checks that only functorch transforms need, which take a twentieth of a small call.
+_apply_diagonal: Any = super(torch.autograd.Function, _Diagonal).apply  # pyright: ignore[reportAttributeAccessIssue]
+_transforms_active: Any = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
+
+
+class LiftedDiagonal(torch.autograd.Function):
+    """One pass computes the value and all gradients, which the backward pass multiplies."""
+
+    @staticmethod
+    def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
+        ctx: Any, x: Tensor, lengths: Tensor | None, name: Static, bandwidth: Any, amplitude: Any, alpha: float,
+        settings: tuple[int, float, bool, int],
+    ) -> Tensor:  # fmt: skip
+        static = StaticKernel(name, bandwidth, amplitude, alpha)
+        gradient, parameters = torch.empty_like(x), x.new_empty(len(x), 2)
+        refine, tol, log, threads = settings
+        value = run_diagonal(x, lengths, None, static, refine, tol, log, gradient, False, threads, parameters)
+        ctx.save_for_backward(x, *static.tensors, gradient, parameters)
+        return value
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        of_x, of_bandwidth, of_amplitude = once_differentiable(_pull_back, grad, *ctx.saved_tensors)
+        return of_x, None, None, of_bandwidth, of_amplitude, None, None
+
+
+def _pull_back(
+    grad: Tensor, _x: Tensor, bandwidth: Any, amplitude: Any, gradient: Tensor, parameters: Tensor
+) -> tuple[Tensor | None, ...]:
+    """The gradients for sensitivities grad (n,); `_x` tells `once_differentiable` that they depend on x."""
+    of_logarithms = grad.double() @ parameters.double()
+    return gradient * grad[:, None, None], *per_parameter(of_logarithms, bandwidth, amplitude)
+
+
+def gram(
+    x: Tensor, x_lengths: Tensor | None, y: Tensor | None, y_lengths: Tensor | None, static: StaticKernel | None,
+    refine: int, tol: float, threads: int, differentiable: bool,
+) -> Tensor:  # fmt: skip
+    """k(X_i, Y_j) (n, m); y None means x."""
+    call = _Call(x_lengths, y_lengths, static, refine, tol, threads)
+    return gram_autograd.gram(call, x, y, None, differentiable)
+
+
+def normalized_gram(
+    x: Tensor, x_lengths: Tensor | None, y: Tensor | None, y_lengths: Tensor | None, log_norm_x: Tensor,
+    log_norm_y: Tensor, static: StaticKernel | None, refine: int, tol: float, threads: int, differentiable: bool,
+) -> Tensor:  # fmt: skip
+    """k(X_i, Y_j) exp(-log_norm_x_i - log_norm_y_j) (n, m), float64, where k itself may be out of range."""
+    call = _Call(x_lengths, y_lengths, static, refine, tol, threads)
+    norms = log_norm_x.contiguous(), log_norm_y.contiguous()
+    return gram_autograd.gram(call, x, y, norms, differentiable)
+
+
+class _Call(NamedTuple):
+    """`siggpde.numerics.gram_autograd.GramCall` of the native core."""
+
+    x_lengths: Tensor | None
+    y_lengths: Tensor | None
+    static: StaticKernel | None
+    refine: int
+    tol: float
+    threads: int
+
+    def run(self, x: Tensor, y: Tensor | None, norms: Norms | None, *gradients: Tensor | None) -> Tensor:
+        """The values; with `gradients`, as `run_gram` takes them, those are written instead."""
+        settings = self.static, self.refine, self.tol, self.threads
+        return run_gram(x, self.x_lengths, y, self.y_lengths, norms, *settings, *gradients)
+
+    def gradients(
+        self, grad: Tensor, x: Tensor, y: Tensor | None, norms: Norms | None
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """The gradients of the weighted sum of the values."""
+        of_x, of_y = torch.empty_like(x), None if y is None else torch.empty_like(y)
+        of_logarithms = None if self.static is None else torch.zeros(2, dtype=torch.float64)
+        self.run(x, y, norms, grad.contiguous(), of_x, of_y, of_logarithms)
+        return of_x, of_y, of_logarithms
+
+
+def signature(x: Tensor, lengths: Tensor | None, words: RequestedWords, threads: int) -> Tensor:
+    """S(X_i) (n, M), with a graph if x requires a gradient."""
+    tree = word_tree(x.shape[2], words)
+    if x.requires_grad and torch.is_grad_enabled():
+        return _Signature.apply(x, None, lengths, tree, threads)  # pyright: ignore[reportReturnType]
+    return _signature(x, None, lengths, tree, threads)
+
+
+def extend(start: Tensor, increments: Tensor, words: RequestedWords, threads: int) -> Tensor:
+    """The signature after increments (n, steps, channels): start (n, M) over prefix-closed words -> (n, M)."""
+    tree = word_tree(increments.shape[2], words)
+    start = start.contiguous()
+    if (start.requires_grad or increments.requires_grad) and torch.is_grad_enabled():
+        return _Signature.apply(increments, start, None, tree, threads)  # pyright: ignore[reportReturnType]
+    return _signature(increments, start, None, tree, threads)
+
+
+@checked_once(64)
+def word_tree(channels: int, words: RequestedWords) -> Any:
+    """The core's `SignatureTree` for all words up to a depth, or for a tuple of words; one column for each word."""
+    if not isinstance(words, tuple):
+        check_depth(channels, words)
+        return core.SignatureTree(channels, words)
+    checked = check_words(words, channels)
+    closure = prefix_closure(checked)
+    column = {word: index for index, word in enumerate(checked)}
+    letters = [word[-1] if word else -1 for word in closure]
+    columns = [column.get(word, -1) for word in closure]
+    return core.SignatureTree(channels, parents(closure).tolist(), letters, columns)
+
+
+def _signature(x: Tensor, start: Tensor | None, lengths: Tensor | None, tree: Any, threads: int) -> Tensor:
+    n, length, _ = x.shape
+    out = x.new_empty((n, tree.columns))
+    run = tree.forward_double if x.dtype == torch.float64 else tree.forward_float
+    lengths_at = 0 if lengths is None else lengths.data_ptr()
+    start_at = 0 if start is None else start.data_ptr()
+    failure = run(x.data_ptr(), lengths_at, n, length, start is not None, start_at, out.data_ptr(), threads)
+    if failure == NOT_FINITE:
+        inputs.raise_not_finite(x, lengths, "x" if start is None else "increments")
+    if failure == OVERFLOW:
+        inputs.raise_overflow(out, "the signature")
+    return out
+
+
+def _signature_gradients(
+    x: Tensor, start: Tensor | None, lengths: Tensor | None, grad: Tensor, tree: Any, threads: int
+) -> tuple[Tensor, Tensor | None]:
+    n, length, _ = x.shape
+    grad = grad.contiguous()
+    grad_x = torch.empty_like(x)
+    grad_start = None if start is None else torch.zeros_like(start)
+    run = tree.backward_double if x.dtype == torch.float64 else tree.backward_float
+    lengths_at = 0 if lengths is None else lengths.data_ptr()
+    start_at = 0 if start is None else start.data_ptr()
+    grad_start_at = 0 if grad_start is None else grad_start.data_ptr()
+    addresses = (start_at, grad.data_ptr(), grad_x.data_ptr(), grad_start_at)
+    run(x.data_ptr(), lengths_at, n, length, start is not None, *addresses, threads)
+    return grad_x, grad_start
+
+
+class _Signature(torch.autograd.Function):
+    """The native signature of x or, with a start, its extension by the increments x."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, start: Any, lengths: Any, tree: Any, threads: int) -> Tensor:
+        ctx.save_for_backward(x, start, lengths)
+        ctx.tree, ctx.threads = tree, threads
+        return _signature(x, start, lengths, tree, threads)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        x, start, lengths = ctx.saved_tensors
+        return (
+            *once_differentiable(_signature_gradients, x, start, lengths, grad, ctx.tree, ctx.threads),
+            None,
+            None,
+            None,
+        )
+
+
+def logsignature(signature: Tensor, channels: int, depth: int, basis: Basis, threads: int) -> Tensor:
+    """Coordinates (n, L) of the logarithm of signatures (n, M) of all words up to a depth, with a graph."""
+    prepared = coordinates(channels, depth, basis)
+    if signature.requires_grad and torch.is_grad_enabled():
+        return _Logarithm.apply(signature, prepared, threads)  # pyright: ignore[reportReturnType]
+    return _logarithm(signature, prepared, threads)
+
+
+@lru_cache(maxsize=64)
+def coordinates(channels: int, depth: int, basis: Basis) -> Any:
+    """The core's `LogCoordinates` of a basis."""
+    prepared = log_basis(channels, depth, basis)
+    lengths = [len(word) for word in prepared.words]
+    columns = [word_column(word, channels) for word in prepared.words]
+    ranks = [column - count_up_to(channels, m - 1) for column, m in zip(columns, lengths, strict=True)]
+    change: tuple[list, list, list] = ([], [], [])
+    if basis != "words":
+        change = (prepared.rows.tolist(), prepared.columns.tolist(), prepared.values.tolist())
+    return core.LogCoordinates(channels, depth, count_up_to(channels, depth), lengths, ranks, columns, *change)
+
+
+def _logarithm(signature: Tensor, prepared: Any, threads: int) -> Tensor:
+    out = signature.new_empty((len(signature), prepared.coordinates))
+    run = prepared.forward_double if signature.dtype == torch.float64 else prepared.forward_float
+    if run(signature.data_ptr(), len(signature), out.data_ptr(), threads) == OVERFLOW:
+        inputs.raise_overflow(out, "the log-signature")
+    return out
+
+
+def _logarithm_gradient(signature: Tensor, grad: Tensor, prepared: Any, threads: int) -> Tensor:
+    grad, result = grad.contiguous(), torch.empty_like(signature)
+    run = prepared.backward_double if signature.dtype == torch.float64 else prepared.backward_float
+    run(signature.data_ptr(), len(signature), grad.data_ptr(), result.data_ptr(), threads)
+    return result
+
+
+class _Logarithm(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, signature: Tensor, prepared: Any, threads: int) -> Tensor:
+        ctx.save_for_backward(signature)
+        ctx.prepared, ctx.threads = prepared, threads
+        return _logarithm(signature, prepared, threads)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        (signature,) = ctx.saved_tensors
+        return once_differentiable(_logarithm_gradient, signature, grad, ctx.prepared, ctx.threads), None, None
+
+
+def pool_windows(
+    x: Tensor, lengths: Tensor | None, view: WindowView, lift_scale: Tensor, path_scales: Tensor, thresholds: Tensor,
+    whole: Tensor, thirds: Tensor, threads: int,
+) -> None:  # fmt: skip
+    """Writes statistics over all windows to `whole` (n, 4 + q, M), over thirds to (n, 1 + ceil(q / 2), 3, M)."""
+    factors = (1 / lift_scale)[list(view.used)]
+    by_column = thresholds.T.contiguous()
+    numbers = (factors.data_ptr(), path_scales.data_ptr(), by_column.data_ptr(), len(thresholds))
+    run = _window_function("pool", x, view)
+    results = (whole.data_ptr(), whole.stride(0), thirds.data_ptr(), thirds.stride(0))
+    _raise(run(*_batch_arguments(x, lengths), *numbers, *results, threads), x, lengths, whole)
+
+
+def window_signatures(
+    x: Tensor, lengths: Tensor | None, view: WindowView, lift_scale: Tensor, path_scales: Tensor, series: Tensor,
+    windows: Tensor, threads: int,
+) -> Tensor:  # fmt: skip
+    """The normalised words (m, M) of chosen windows."""
+    out = x.new_empty(len(series), view.columns)
+    factors = (1 / lift_scale)[list(view.used)]
+    chosen = (series.data_ptr(), windows.data_ptr(), len(series))
+    run = _window_function("signatures", x, view)
+    failure = run(
+        *_batch_arguments(x, lengths), factors.data_ptr(), path_scales.data_ptr(), *chosen, out.data_ptr(), threads
+    )
+    _raise(failure, x, lengths, out)
+    return out
+
+
+def window_path_lengths(
+    x: Tensor, lengths: Tensor | None, view: WindowView, lift_scale: Tensor, series: Tensor, windows: Tensor,
+    threads: int,
+) -> Tensor:  # fmt: skip
+    """The lengths (m, groups) of the paths of chosen windows, before they are scaled."""
+    out = x.new_empty(len(series), len(view.groups))
+    factors = (1 / lift_scale)[list(view.used)]
+    chosen = (series.data_ptr(), windows.data_ptr(), len(series))
+    run = _window_function("path_lengths", x, view)
+    failure = run(*_batch_arguments(x, lengths), factors.data_ptr(), 0, *chosen, out.data_ptr(), threads)
+    _raise(failure, x, lengths, out)
+    return out
+
+
+@lru_cache(maxsize=256)
+def _windows(view: WindowView) -> Any:
+    used = list(view.used)
+    groups = [[used.index(channel) for channel in group] for group in view.groups]
+    return core.Windows(
+        LIFTS.index(view.lift), view.points, view.dilation, view.smoothing, view.max_windows, view.base_point,
+        view.depth, view.channels, used, groups,
+    )  # fmt: skip
+
+
+def _window_function(name: str, x: Tensor, view: WindowView) -> Any:
+    return getattr(_windows(view), f"{name}_{'double' if x.dtype == torch.float64 else 'float'}")
+
+
+def _batch_arguments(x: Tensor, lengths: Tensor | None) -> tuple[int, int, int, int]:
+    return x.data_ptr(), 0 if lengths is None else lengths.data_ptr(), len(x), x.shape[1]
+
+
+def _raise(failure: int, x: Tensor, lengths: Tensor | None, result: Tensor) -> None:
+    if failure == NOT_FINITE:
+        inputs.raise_not_finite(x, lengths)
+    if failure == OVERFLOW:
+        inputs.raise_overflow(result, OVERFLOWING)
+
+
+def separating_thresholds(values: Tensor, count: int, distinct: float, clearance: float, threads: int) -> Tensor:
+    """Thresholds (count, M) near the quantiles of every column (m, M), float64."""
+    rows, columns = values.shape
+    out = values.new_empty(count, columns)
+    core.separating_thresholds(values.data_ptr(), rows, columns, count, distinct, clearance, out.data_ptr(), threads)
+    return out

@@ -1,1 +1,0 @@
-"""The operations by the native core `siggpde._core`, compiled from csrc/."""
