@@ -16,7 +16,7 @@ GROUPS = {  # the last layer of each group, and its colour
     "io": "#2f8f5b",
     "estimators": "#d9752b",
     "metrics": "#2f8f5b",
-    "selection": "#3b6fb6",
+    "committee": "#3b6fb6",
     "series": "#3b6fb6",
     "numerics": "#6ba3d6",
     "progress": "#8a8a8a",

@@ -14,12 +14,10 @@ PUBLIC = {
         "Drift Exact History KernelCost LandmarkFeatures NaturalGradients NewtonBasis OrthogonalSignatureFeatures "
         "PaperSchedule SigGPClassifier SigGPRegressor SignatureGP SignatureKernel SignatureTransformer SparseGP "
         "WindowSignatureTransformer average_points connect drift extend fit kernel_cost kernel_cost_of_sizes "
-        "likelihoods load logsignature logsignature_basis points_within predict_stream screen series signature "
+        "likelihoods load logsignature logsignature_basis points_within predict_stream series signature "
         "signature_kernel signature_kernel_diag signature_kernel_diag_gradient signature_kernel_diag_scales words"
     ),
-    "siggpde.likelihoods": (
-        "Bernoulli Gaussian LeastSquares Likelihood Poisson RobustMax Softmax StudentT from_gpytorch"
-    ),
+    "siggpde.likelihoods": ("Bernoulli Gaussian Likelihood Poisson RobustMax Softmax StudentT from_gpytorch"),
     "siggpde.series": "PathOptions PathTransform Preparation SeriesBatch Spectrogram collect fill_gaps pool",
     "siggpde.io": "NotStreamable SeriesData SeriesStream from_frame groups_by_time read stream write",
     "siggpde.explain": (

@@ -33,7 +33,6 @@ from .numerics.signature_kernel import signature_kernel_diag as signature_kernel
 from .numerics.signature_kernel import signature_kernel_diag_gradient as signature_kernel_diag_gradient
 from .numerics.signature_kernel import signature_kernel_diag_scales as signature_kernel_diag_scales
 from .numerics.words import words as words
-from .selection.screening import screen as screen
 from .streaming import predict_stream as predict_stream
 from .training import Exact as Exact
 from .training import History as History

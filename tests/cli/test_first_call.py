@@ -13,7 +13,6 @@ SLOW = ("sklearn", "scipy", "pandas", "aeon", "numba", "matplotlib", "gpytorch",
 OURS = (
     "siggpde.training",
     "siggpde.explain",
-    "siggpde.selection",
     "siggpde.gp.likelihoods",
     "siggpde.committee.fitting",
 )

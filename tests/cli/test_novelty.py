@@ -114,11 +114,10 @@ def test_warnings_of_python_are_lines(models: Path, strange: Path, tmp_path: Pat
     assert "unlike all training series" in compared.stderr and "NoveltyWarning" not in compared.stderr
 
 
-@pytest.mark.parametrize("old", ["model-format-1", "model-format-2"])
 @pytest.mark.parametrize("kind", ["classifier", "regressor"])
-def test_models_of_earlier_versions_have_none(old: str, kind: str, tmp_path: Path):
-    model = FIXTURES / old / kind
-    X = np.load(FIXTURES / old / f"{kind}.npz")["X"]
+def test_models_of_earlier_versions_have_none(kind: str, tmp_path: Path):
+    model = FIXTURES / "model-format-2" / kind
+    X = np.load(FIXTURES / "model-format-2" / f"{kind}.npz")["X"]
     columns = {"who": np.repeat(np.arange(len(X)), X.shape[2])}
     columns |= {f"c{channel}": X[:, channel].ravel() for channel in range(X.shape[1])}
     time = load(model).time_channel

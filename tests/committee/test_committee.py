@@ -11,9 +11,9 @@ from helpers.small_committees import batch_of, committee_of, labels_of
 from helpers.small_models import QUIET, labels, series, small_gp, targets
 from siggpde.committee import committee as module
 from siggpde.committee.committee import Committee, Member
-from siggpde.gp.likelihoods import Gaussian, LeastSquares, StudentT
+from siggpde.gp.likelihoods import Gaussian, Softmax, StudentT
 from siggpde.series import PathOptions, PathTransform, SeriesBatch
-from siggpde.training import Exact, fit
+from siggpde.training import Exact, NaturalGradients, fit
 
 X = series(30, seed=3)
 OPTIONS = [PathOptions(time=False), PathOptions(time=False, base_point=False), PathOptions(append="arc")]
@@ -24,13 +24,13 @@ def member(options: PathOptions, likelihood: Any, y: Tensor) -> Member:
     transform = PathTransform(options).fit(X)
     paths, _ = transform(X)
     model = small_gp(likelihood, 7, channels=options.channels(2), theta=0.4, covariance="shared")
-    fit(model, (paths, y), Exact(), **QUIET)
+    fit(model, (paths, y), Exact() if y.is_floating_point() else NaturalGradients(learn=False), **QUIET)
     return Member(transform, model, {}, None)
 
 
 @pytest.fixture(scope="module")
 def classifier() -> Committee:
-    return Committee([member(options, LeastSquares(3), labels(X, 3)) for options in OPTIONS], WEIGHTS)
+    return Committee([member(options, Softmax(3), labels(X, 3)) for options in OPTIONS], WEIGHTS)
 
 
 @pytest.fixture(scope="module")

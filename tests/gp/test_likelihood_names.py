@@ -10,7 +10,7 @@ from siggpde.gp.likelihoods.base import Classification, Likelihood
 def test_names_tasks_and_closed_forms_are_those_of_the_classes():
     classes = Likelihood.registered().items()
     registered = {name: kind for name, kind in classes if kind.__module__.startswith("siggpde.")}
-    assert {name.value for name in LikelihoodName} == {"auto", *registered}
+    assert {name.value for name in LikelihoodName} == {"auto", "least_squares", *registered}
     for name, kind in registered.items():
         assert LikelihoodName(name).closed_form == kind.is_gaussian
         classifies = issubclass(kind, Classification)

@@ -23,7 +23,7 @@ from siggpde.committee.targets import Targets
 from siggpde.committee.view_committee import ViewCommittee
 from siggpde.distributed.ranks import Ranks
 from siggpde.distributed.shard import Shard, all_labels
-from siggpde.gp.likelihoods import Bernoulli, Gaussian, LeastSquares, Likelihood, Softmax, StudentT
+from siggpde.gp.likelihoods import Bernoulli, Gaussian, Likelihood, Softmax, StudentT
 from siggpde.gp.model import SignatureGP
 from siggpde.series import SeriesBatch
 from siggpde.training import Exact, NaturalGradients, PaperSchedule, fit
@@ -78,14 +78,14 @@ STOCHASTIC = NaturalGradients(max_iter=50, inner=2, batch=4, patience=20, max_jo
 FITS: dict[str, Callable[..., dict[str, Any]]] = {
     "paper": lambda r, **s: fitted(r, "classes", Softmax(3), PAPER, **s),
     "natural": lambda r, **s: fitted(r, "classes", Softmax(3), FAST, order="energy", **s),
-    "exact": lambda r: fitted(r, "classes", LeastSquares(3), Exact(), covariance="shared", normalized=True),
-    "exact numbers": lambda r: fitted(r, "numbers", Gaussian(0.1), Exact(max_tuned=40), depth=3, count=15),
+    "exact": lambda r: fitted(r, "numbers", Gaussian(0.1), Exact(), normalized=True),
+    "exact of some": lambda r: fitted(r, "numbers", Gaussian(0.1), Exact(max_tuned=40), depth=3, count=15),
 }
 MORE: dict[str, Callable[..., dict[str, Any]]] = {
     "paper diagonal": lambda r: fitted(r, "numbers", Gaussian(0.1), FEW, covariance="diagonal"),
     "natural stochastic": lambda r: fitted(r, "two", Bernoulli(), STOCHASTIC),
     "natural not concave": lambda r: fitted(r, "numbers", StudentT(), FAST, covariance="diagonal", validation=0.0),
-    "natural shared": lambda r: fitted(r, "classes", LeastSquares(3), FAST, covariance="shared", normalized=True),
+    "natural shared": lambda r: fitted(r, "classes", Softmax(3), FAST, covariance="shared", normalized=True),
     "lengths": lambda r: fitted(r, "numbers", Gaussian(0.1), FAST, lengths=LENGTHS, order="energy", validation=0.0),
 }
 LENGTHS = torch.arange(N) % 4 + 4

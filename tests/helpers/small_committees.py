@@ -1,4 +1,4 @@
-"""Small committees as the estimators build them: every member has its own way to make paths and is fitted exactly."""
+"""Small committees of word models: every member has its own way to make paths."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from helpers.small_models import disturb
 from siggpde.committee.committee import Committee, Member
 from siggpde.gp.inducing import OrthogonalSignatureFeatures
 from siggpde.gp.kernel import SignatureKernel
-from siggpde.gp.likelihoods import LeastSquares, Likelihood
+from siggpde.gp.likelihoods import Gaussian, Likelihood, Softmax
 from siggpde.gp.model import SignatureGP
+from siggpde.gp.word_choice import grow_pool
 from siggpde.numerics.words import Word, words_up_to
-from siggpde.selection.screening import Candidate
 from siggpde.series import PathOptions, PathTransform, SeriesBatch
-from siggpde.training import Exact
+from siggpde.training import Exact, NaturalGradients
+from siggpde.views.scaling import channel_scales
 
 KINDS = [
     PathOptions(),
@@ -61,12 +62,19 @@ def committee_of(
     """A member for each kind of path, with unequal weights."""
     members = []
     for options in kinds or KINDS:
-        screening = siggpde.screen(batch, y, candidates=[Candidate(options, 3.0, 1.0, words)], max_words=words)
-        model = screening.build(rank=rank, dtype=dtype)
-        member = Member(screening.transform, model, {}, screening.result.score)
-        paths = member.paths(batch)
-        siggpde.fit(model, (paths.values, y), Exact(), lengths=paths.lengths, progress=False)
-        members.append(member)
+        transform = PathTransform(options).fit(batch)
+        paths = transform.paths(batch)
+        theta = channel_scales(paths, 1.0, 3.0)
+        chosen = grow_pool(SignatureKernel(paths.channels, theta=theta), paths, words)
+        numbers = y.is_floating_point()
+        kernel = SignatureKernel(
+            paths.channels, theta=theta, amplitude=1.0 if numbers else 20.0, normalized=True, words=chosen
+        )
+        features = OrthogonalSignatureFeatures(paths.channels, len(chosen), "lexicographic", rank, chosen=chosen)
+        model = SignatureGP(kernel, features, Gaussian() if numbers else Softmax(int(y.max()) + 1), dtype=dtype)
+        schedule = Exact() if numbers else NaturalGradients(learn=False)
+        history = siggpde.fit(model, (paths.values, y), schedule, lengths=paths.lengths, validation=0.0, progress=False)
+        members.append(Member(transform, model, {}, history.records[-1].nlpp))
     weights = torch.arange(1.0, len(members) + 1, dtype=torch.float64)
     return Committee(members, weights / weights.sum())
 
@@ -91,12 +99,5 @@ def one_member(
 
 
 def latents(committee: Committee, batch: SeriesBatch) -> list[Tensor]:
-    """Means of the latents of every member, a list of (n, latents); for least squares the logits made of them."""
-    means = []
-    for member in committee.members:
-        paths, likelihood = member.paths(batch), member.model.likelihood
-        mean = member.model.predict_f(paths.values, lengths=paths.lengths)[0].double()
-        if isinstance(likelihood, LeastSquares):
-            mean = likelihood.temperature * mean @ likelihood.mixing.T + likelihood.offset
-        means.append(mean)
-    return means
+    """Means of the latents of every member, a list of (n, latents)."""
+    return list(committee.member_latents(batch)[0])

@@ -25,8 +25,7 @@ from helpers.small_estimators import classifier, regressor, rising, walks
 from siggpde.persistence import ModelFileError
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
-OLD = [f"model-format-{number}/{kind}" for number in (1, 2) for kind in ("classifier", "regressor")]
-SAVED = [*OLD, "model-format-2/weights"]
+SAVED = [f"model-format-2/{kind}" for kind in ("classifier", "regressor", "weights", "paper", "paper-numbers")]
 X, Y = rising(24, noise=3.0)
 TIMED = np.concatenate([np.random.default_rng(1).exponential(size=(24, 1, 12)).cumsum(axis=2), X], axis=1)
 WORDS = classifier(views=["path"], transforms={"lead_lag": True})
@@ -64,20 +63,20 @@ def change_tensor(folder: Path, name: str, value: Callable[[torch.Tensor], torch
 @pytest.mark.parametrize(
     ("model", "path", "value", "said"),
     [
-        ("1/classifier", "sharpness", 1e308, r"model\.sharpness must be a number from 0\.001 to 1000, got 1e\+308"),
-        ("1/classifier", "sharpness", 10**400, r"got an integer of 1329 bits"),
-        ("1/classifier", "classes.dtype", "<U100000000", r"classes\.dtype must be a type"),
-        ("1/classifier", "classes.dtype", "<U99999999", r"at most 10000000 characters in all labels"),
-        ("1/classifier", "classes.values", ["a", "a", "b"], r"a label is there twice"),
-        ("1/classifier", "members.0.transform.spread", None, r"members\[0\]\.transform\.spread must be a list"),
-        ("1/classifier", "members.0.model.kernel.channels", 10, r"has a kernel of 10 channels, but paths of 9"),
-        ("1/classifier", "members.0.model.likelihood.predict_points", 10**9, r"predict_points must be an integer"),
-        ("1/classifier", "members.1.model.likelihood.classes", 4, r"classes has 4 for 3 classes"),
-        ("1/regressor", "recalibration.degrees", 2, r"recalibration\.degrees must be a number from 2\.01"),
-        ("1/regressor", "facts.target_scale_", 0, r"target_scale_ must be a number above 0"),
-        ("1/regressor", "facts.n_series_", True, r"n_series_ must be an integer from 1 .*, got True"),
-        ("1/regressor", "preparation.fill", [0.0], r"preparation has 1 means"),
-        ("1/regressor", "members.0.surprise", 1, r"members\[0\] has the field 'surprise', which is not known here"),
+        ("2/paper", "sharpness", 1e308, r"model\.sharpness must be a number from 0\.001 to 1000, got 1e\+308"),
+        ("2/paper", "sharpness", 10**400, r"got an integer of 1329 bits"),
+        ("2/paper", "classes.dtype", "<U100000000", r"classes\.dtype must be a type"),
+        ("2/paper", "classes.dtype", "<U99999999", r"at most 10000000 characters in all labels"),
+        ("2/paper", "classes.values", ["a", "a", "b"], r"a label is there twice"),
+        ("2/paper", "members.0.transform.spread", None, r"members\[0\]\.transform\.spread must be a list"),
+        ("2/paper", "members.0.model.kernel.channels", 10, r"has a kernel of 10 channels, but paths of 3"),
+        ("2/paper", "members.0.model.likelihood.predict_points", 10**9, r"predict_points must be an integer"),
+        ("2/paper", "members.0.model.likelihood.classes", 4, r"classes has 4 for 3 classes"),
+        ("2/regressor", "committee.recalibration.degrees", 2, r"recalibration\.degrees must be a number from 2\.01"),
+        ("2/paper-numbers", "facts.target_scale_", 0, r"target_scale_ must be a number above 0"),
+        ("2/paper-numbers", "facts.n_series_", True, r"n_series_ must be an integer from 1 .*, got True"),
+        ("2/paper-numbers", "preparation.fill", [0.0], r"preparation has 1 means"),
+        ("2/paper-numbers", "members.0.surprise", 1, r"members\[0\] has the field 'surprise', which is not known here"),
         ("2/classifier", "committee.kind", "trees", r"committee\.kind must be one of views, weights, variational, or"),
         ("2/classifier", "committee.members.0.noise", -1.0, r"members\[0\]\.noise must be a number from 0"),
         ("2/classifier", "committee.members.0.recipe.weights.0.0", "Q", r"member of the kernel 'Q', which none of its"),
@@ -105,12 +104,12 @@ def test_values_that_cannot_be_right_are_named(
 @pytest.mark.parametrize(
     ("model", "name", "value", "said"),
     [
-        ("1/classifier", "weights", lambda w: w * torch.nan, r"weights must have finite numbers from 0 to 1, got nan"),
-        ("1/classifier", "weights", torch.zeros_like, r"has weights of members that sum to 0, not to 1"),
-        ("1/classifier", "weights", lambda w: 1 - 2 * w, r"weights"),
-        ("1/classifier", "weights", torch.neg, r"weights must have finite numbers from 0 to 1"),
-        ("1/classifier", "weights", lambda w: w[:1] / w[0], r"weights has 1 for 2 members"),
-        ("1/regressor", "member0.kernel.log_amplitude", lambda a: a + 800, r"log_amplitude must .* to 100, got 80"),
+        ("2/paper", "weights", lambda w: w * torch.nan, r"weights must have finite numbers from 0 to 1, got nan"),
+        ("2/paper", "weights", torch.zeros_like, r"has weights of members that sum to 0, not to 1"),
+        ("2/paper", "weights", lambda w: 1 - 2 * w, r"weights"),
+        ("2/paper", "weights", torch.neg, r"weights must have finite numbers from 0 to 1"),
+        ("2/paper", "weights", lambda w: w.repeat(2) / 2, r"weights has 2 for 1 members"),
+        ("2/paper-numbers", "member0.kernel.log_amplitude", lambda a: a + 800, r"log_amplitude must .* to 100, got 799"),
         ("2/classifier", "committee.weights", torch.zeros_like, r"sum to 0, not to 1"),
         ("2/classifier", "committee.members.0.alpha", lambda a: a[:, :1], r"alpha has 3 for 1 outputs"),
         ("2/classifier", "committee.standard.spread", torch.zeros_like, r"spread must have finite numbers above 0"),
@@ -129,7 +128,7 @@ def test_tensors_that_cannot_be_right_are_named(
 
 @pytest.mark.parametrize("lengths", [[20_000], list(range(1, 1500))], ids=["one long", "nested"])
 def test_words_without_end_are_refused_before_they_are_made(lengths: list[int], copied: Callable[[str], Path]):
-    folder = copied("model-format-1/classifier")
+    folder = copied("model-format-2/paper")
     change_tensor(folder, "member0.features.words.lengths", lambda _: torch.tensor([0, *lengths]))
     change_tensor(folder, "member0.features.words.letters", lambda _: torch.zeros(sum(lengths), dtype=torch.int64))
     with pytest.raises(ModelFileError, match=r"words\.lengths must have finite numbers from 0 to 1000, got 0 to"):

@@ -89,7 +89,16 @@ def test_spaces_in_the_manifest_may_change(saved: Path):
         ('"old"', "[" * 100000, "is nested too deeply|is not readable JSON"),
         ('"which": "old"', '"which": "old", "which": "old"', "a key comes twice"),
         ('"format": "siggpde"', '"format": "other"', "is not the manifest of a siggpde model; give the folder of a"),
-        ('"format_version": 2', '"format_version": 3', r"written by a newer siggpde \(format 3; .* up to 2\): upgrade"),
+        (
+            '"format_version": 2',
+            '"format_version": 3',
+            r"written by a newer siggpde \(format 3; .* format 2\): upgrade",
+        ),
+        (
+            '"format_version": 2',
+            '"format_version": 1',
+            r"from before its first release \(format 1; .*\): fit the model again",
+        ),
         ('"format_version": 2', '"format_version": 0', "has no valid format_version, but 0"),
         ('"format_version": 2', '"format_version": "1"', "has no valid format_version, but '1'"),
         ('"format_version": 2', '"format_version": true', "has no valid format_version, but True"),

@@ -1,4 +1,4 @@
-"""What the exact schedule tunes: noise, amplitude and temperature are the best of what is tried."""
+"""What the exact schedule tunes: noise and amplitude are the best of what is tried."""
 
 from typing import Any
 
@@ -6,29 +6,22 @@ import pytest
 import torch
 from torch import Tensor
 
-from helpers.small_models import QUIET, exact_gp, labels, same_state, series, small_gp, targets, whole_gp
+from helpers.small_models import QUIET, exact_gp, same_state, series, small_gp, targets, whole_gp
 from siggpde.gp.leave_one_out import NOISES
-from siggpde.gp.likelihoods import Gaussian, LeastSquares
+from siggpde.gp.likelihoods import Gaussian
 from siggpde.gp.model import SignatureGP
 from siggpde.training import Exact, fit
-from siggpde.training.left_out import left_out_latents
 
 X, NEW = series(40), series(9, seed=7)
 
 
-def log_left_out(model: SignatureGP, x: Tensor, y: Tensor) -> Tensor:
-    """log p(y_n | all other series)."""
-    return model.likelihood.log_predictive(*left_out_latents(model, x, y), y)
-
-
-def left_out_score(kind: str, model: SignatureGP, y: Tensor, noise: float) -> float:
+def left_out_score(model: SignatureGP, y: Tensor, noise: float) -> float:
     """What tuning wants the least of, at a noise relative to features of mean square 1, by refitting."""
     with torch.no_grad():
         features = model.project(X).features
     features = features / features.square().sum(dim=1).mean().sqrt()
     gram = features @ features.T + noise * torch.eye(40).double()
-    wanted = y[:, None] / y.std(correction=0) if kind == "numbers" else 2 * torch.nn.functional.one_hot(y, 3) - 1.0
-    wanted = wanted.double()
+    wanted = y[:, None].double() / y.std(correction=0)
     amplitude = float((wanted * torch.linalg.solve(gram, wanted)).mean())
     predicted, variance = torch.empty_like(wanted), torch.empty(40).double()
     for i in range(40):
@@ -36,23 +29,15 @@ def left_out_score(kind: str, model: SignatureGP, y: Tensor, noise: float) -> fl
         solved = torch.linalg.solve(gram[rest][:, rest], torch.cat([wanted[rest], gram[rest, i : i + 1]], dim=1))
         predicted[i] = gram[i, rest] @ solved[:, :-1]
         variance[i] = amplitude * (gram[i, i] - gram[i, rest] @ solved[:, -1])
-    if kind == "numbers":
-        density = torch.distributions.Normal(predicted[:, 0], variance.sqrt()).log_prob(wanted[:, 0])
-        return -float(density.mean())
-    losses = []
-    for factor in (2.0 ** (k / 2) for k in range(9)):
-        own = torch.softmax(factor * predicted, dim=1).gather(1, y[:, None])
-        losses.append(-float(((1 - 1 / 42) * own + 1 / 42 / 3).log().mean()))
-    return min(losses)
+    density = torch.distributions.Normal(predicted[:, 0], variance.sqrt()).log_prob(wanted[:, 0])
+    return -float(density.mean())
 
 
-@pytest.mark.parametrize("kind", ["numbers", "classes"])
 @pytest.mark.parametrize("kernel", [{"normalized": True}, {"theta": 1.5}, {"theta": 0.7, "amplitude": 40.0}])
-def test_the_noise_is_the_best_of_those_tried(kind: str, kernel: dict[str, Any]):
-    y = targets(X) if kind == "numbers" else labels(X, 3)
-    likelihood: Any = Gaussian() if kind == "numbers" else LeastSquares(3)
+def test_the_noise_is_the_best_of_those_tried(kernel: dict[str, Any]):
+    y, likelihood = targets(X), Gaussian()
     model = small_gp(likelihood, 15, depth=3, covariance="shared", **kernel)
-    scores = {noise: left_out_score(kind, model, y, noise) for noise in NOISES}
+    scores = {noise: left_out_score(model, y, noise) for noise in NOISES}
     best = min(scores, key=scores.__getitem__)
     with torch.no_grad():
         size = float(model.project(X).variance.mean() / model.kernel.amplitude)
@@ -67,28 +52,6 @@ def test_targets_of_any_size_are_fitted_alike(size: float):
     fit(other, (X, size * targets(X)), Exact(), **QUIET)
     for left, right, power in zip(one.predict(NEW), other.predict(NEW), (1, 2), strict=True):
         assert torch.allclose(size**power * left, right, rtol=1e-6)
-
-
-@pytest.mark.parametrize("seed", [0, 1])
-def test_the_link_suits_the_series_left_out(seed: int):
-    x = series(80, seed=seed)
-    y = labels(x, 3)
-    model = small_gp(LeastSquares(3), 15, theta=0.7, covariance="shared")
-    history = fit(model, (x, y), Exact(), **QUIET)
-    likelihood: Any = model.likelihood
-    assert likelihood.lapse == 1 / 82
-    found, mixing = likelihood.temperature, likelihood.mixing.clone()
-    at = -float(log_left_out(model, x, y).mean())
-    record = history.records[-1]
-    assert record.nlpp == pytest.approx(at, rel=1e-9)
-    assert record.accuracy is not None and record.accuracy > 0.5
-    for factor in (0.5, 2.0):
-        likelihood.calibration[0] = factor * found
-        assert -float(log_left_out(model, x, y).mean()) > at
-    likelihood.calibration[0] = found
-    likelihood.mixing, likelihood.offset = torch.eye(3).double(), torch.zeros(3).double()
-    assert -float(log_left_out(model, x, y).mean()) >= at - 1e-3
-    assert not torch.equal(mixing, likelihood.mixing)
 
 
 def test_some_series_tune_and_all_decide():

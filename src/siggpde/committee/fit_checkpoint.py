@@ -21,7 +21,7 @@ from siggpde.training.checkpoint import read_checkpoint, write_whole
 EVERY = 30.0
 """Seconds between two states of the same part of a fit."""
 
-FIT_FILES = ("sums-*.pt", "member-*.pt", "views.pt", "screening.pt")
+FIT_FILES = ("sums-*.pt", "member-*.pt", "views.pt")
 """Patterns of the files that fits of this and earlier versions keep."""
 
 _FORMAT = 2

@@ -127,7 +127,7 @@ def _views(
 
 
 def _words(tensors: dict[str, torch.Tensor], manifest: Mapping[str, Any], place: Place) -> Committee:
-    """A committee of words: all models of format 1, and those of other methods and likelihoods since."""
+    """The committee of one model of `method="paper"`."""
     from siggpde.committee.committee import Committee, Member  # noqa: PLC0415 - most models have no such members
     from siggpde.persistence import model_from_state  # noqa: PLC0415
 

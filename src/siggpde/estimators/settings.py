@@ -95,7 +95,7 @@ def method_of(value: Any) -> str:
 
 
 def path_options(transforms: PathOptions | Mapping[str, Any] | str) -> PathOptions | None:
-    """The setting `transforms` as PathOptions; None for "auto", where the screening chooses."""
+    """The setting `transforms` as PathOptions; None for "auto", the choice of the method."""
     if isinstance(transforms, PathOptions):
         return transforms
     if isinstance(transforms, Mapping):

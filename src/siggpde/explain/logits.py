@@ -17,7 +17,7 @@ from torch import Tensor
 
 from siggpde.committee.of_views import OfViews
 from siggpde.committee.variational_views import VariationalViewCommittee
-from siggpde.gp.likelihoods import Bernoulli, LeastSquares, Likelihood, Poisson
+from siggpde.gp.likelihoods import Bernoulli, Likelihood, Poisson
 from siggpde.gp.likelihoods.base import Classification
 
 
@@ -45,8 +45,6 @@ def logits_of(committee: OfViews) -> Logits:
 
 def logits_of_likelihood(likelihood: Likelihood, device: torch.device) -> Logits:
     """Those of a model with this likelihood."""
-    if isinstance(likelihood, LeastSquares):
-        return Logits(likelihood.temperature * likelihood.mixing, likelihood.offset)
     if not isinstance(likelihood, Classification):
         return _number(likelihood.offset if isinstance(likelihood, Poisson) else 0.0, device)
     mixing = torch.eye(likelihood.classes, dtype=torch.float64, device=device)

@@ -1,61 +1,59 @@
-"""Exact leave-one-out errors of a Gaussian-process regression, for many noise levels, from one eigendecomposition.
+"""Exact leave-one-out predictions of a Gaussian-process regression.
 
-With K = F F^T, targets Y and noise s, leaving row i out predicts Y_i - [A Y]_i / A_ii where A = (K + s I)^-1. One
-eigendecomposition of the smaller of F F^T and F^T F serves every noise level.
+Before a fit, `best_noise` compares many noise levels by one eigendecomposition: with K = F F^T, targets y and noise s,
+leaving row i out predicts y_i - [A y]_i / A_ii where A = (K + s I)^-1.
+
+After it, `left_out` leaves series out of the exact posterior. With features s_n, targets t_n and Sigma^-1 =
+I + sum s_n s_n^T / noise, v_n = s_n^T Sigma s_n and h_n = v_n / noise, the latent of series n is left with
+
+    mean (mu_n - h_n t_n) / (1 - h_n)    and    variance v_n / (1 - h_n).
+
+Where the noise is small h_n is almost 1. All of it is computed in float64, whatever the model's dtype, and 1 - h_n is
+never below its value for a series that no other is like, noise / (noise + |s_n|²).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from siggpde.gp.inducing import Projection
+from siggpde.gp.likelihoods import Gaussian
+from siggpde.gp.triangular import times_lower
+
 NOISES = tuple(10.0 ** (-k / 2) for k in range(-4, 17))
-TIE = 1e-6
-TEMPERATURES = tuple(2.0 ** (k / 2) for k in range(9))
+_TIE = 1e-6
+_SMALLEST_AMPLITUDE = 1e-12
 
 
-@dataclass
-class LeaveOneOut:
-    """The best noise level: its score (nats a series, lower is better), the share of wrong labels (classes only), the
-    factor that makes predictions the logits of a softmax (classes only), and weights (M, outputs) of the features."""
+class BestNoise(NamedTuple):
+    """The noise level of the least score, minus the mean log density of left-out targets, and the amplitude there."""
 
     score: float
     noise: float
-    error: float | None
-    temperature: float
-    weights: Tensor
     amplitude: float
 
-    def amplitude_and_noise(self, spread: float, smallest: float) -> tuple[float, float]:
-        """Amplitude of the kernel and noise variance for targets with this spread; features have mean square 1 here.
+    def amplitude_and_noise(self, spread: float) -> tuple[float, float]:
+        """Returns amplitude and noise variance for targets with this spread; features have mean square 1 here.
 
-        The amplitude, at unit spread, is `smallest` at least: constant targets would have none.
+        The amplitude, at unit spread, is 1e-12 at least: constant targets would have none.
         """
-        amplitude = max(self.amplitude, smallest) * spread**2
+        amplitude = max(self.amplitude, _SMALLEST_AMPLITUDE) * spread**2
         return amplitude, amplitude * self.noise
 
-    def to(self, device: torch.device) -> LeaveOneOut:
-        """The same with its weights on a device."""
-        return replace(self, weights=self.weights.to(device))
 
+def best_noise(features: Tensor, y: Tensor) -> BestNoise:
+    """Returns the best of `NOISES` for features (n, M) and targets y (n,), judged by left-out targets.
 
-def leave_one_out(features: Tensor, y: Tensor, classes: int | None) -> LeaveOneOut:
-    """Judge features (n, M) for targets y (n,): labels 0..classes-1, or numbers when `classes` is None.
-
-    Classes are predicted as ±1 by regression and scored by the log loss of a softmax of the predictions times the best
-    of a few factors, where one label in n + 2 is assumed to be unpredictable: a few series all predicted right are no
-    proof of certainty. Numbers are scored by the log density under the leave-one-out mean and variance.
+    The score is the log density under the leave-one-out mean and variance, at the amplitude that explains y best.
     """
     n, count = features.shape
     if not bool(torch.isfinite(features).all()):
         raise ArithmeticError("leave-one-out needs finite features")
-    if classes is None:
-        targets = y[:, None].to(features)
-    else:
-        targets = 2.0 * torch.nn.functional.one_hot(y.long(), classes).to(features) - 1.0
+    targets = y[:, None].to(features)
     dual = n <= count
     share, vectors = torch.linalg.eigh(features @ features.T if dual else features.T @ features)
     share = share.clamp_min(0.0)
@@ -65,40 +63,36 @@ def leave_one_out(features: Tensor, y: Tensor, classes: int | None) -> LeaveOneO
         share, left = share[kept], left[:, kept]
     turned = left.T @ targets
     outside = targets - left @ turned if not dual else torch.zeros_like(targets)
-    best: LeaveOneOut | None = None
-    chosen = None
+    best: BestNoise | None = None
     for noise in NOISES:
         gain = 1.0 / (share + noise)
         solved = left @ (gain[:, None] * turned) + outside / noise
         squares = left.square()
         inverse = squares @ gain + (0.0 if dual else (1 - squares.sum(dim=1)).clamp_min(0.0) / noise)
-        predicted = targets - solved / inverse[:, None]
-        score, error, factor = _judge(predicted, y, inverse, solved, targets, classes)
+        amplitude = (targets * solved).mean().clamp_min(1e-300)
+        variance = amplitude / inverse
+        squared = (solved / inverse[:, None])[:, 0].square()
+        score = float((0.5 * (squared / variance + variance.log() + math.log(2 * math.pi))).mean())
         # Where all series are predicted exactly, scores differ by rounding alone: then the most noise is the safest.
-        if math.isfinite(score) and (best is None or score < best.score - TIE):
-            amplitude = float((targets * solved).sum() / targets.numel())
-            best = LeaveOneOut(score, noise, error, factor, features[:0], amplitude)
-            chosen = solved
-    if best is None or chosen is None:
+        if math.isfinite(score) and (best is None or score < best.score - _TIE):
+            best = BestNoise(score, noise, float(amplitude))
+    if best is None:
         raise ArithmeticError("no noise level gave finite leave-one-out errors")
-    best.weights = features.T @ chosen
     return best
 
 
-def _judge(
-    predicted: Tensor, y: Tensor, inverse: Tensor, solved: Tensor, targets: Tensor, classes: int | None
-) -> tuple[float, float | None, float]:
-    if classes is None:
-        scale = (targets * solved).mean().clamp_min(1e-300)  # the amplitude that explains the targets best
-        variance = scale / inverse
-        squared = (targets - predicted)[:, 0].square()
-        density = 0.5 * (squared / variance + variance.log() + math.log(2 * math.pi))
-        return float(density.mean()), None, 1.0
-    lapse = 1.0 / (len(y) + 2)
-    losses = []
-    for factor in TEMPERATURES:
-        own = torch.softmax(factor * predicted, dim=1).gather(1, y.long()[:, None])[:, 0]
-        losses.append(-float(((1 - lapse) * own + lapse / classes).log().mean()))
-    loss = min(losses)
-    wrong = float((predicted.argmax(dim=1) != y).double().mean())
-    return loss, wrong, TEMPERATURES[losses.index(loss)]
+def left_out(
+    likelihood: Gaussian, root: Tensor, mean: Tensor, projection: Projection, y: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Returns mean and variance, two (n, 1), of the latent of every series from all the other series.
+
+    `root` (M, M), lower triangular, and `mean` (1, M) are those of the exact q(u), which the n series with targets y
+    were part of. The tail, which no inducing variable explains, is added as it is.
+    """
+    features, targets = projection.features.double(), y.double()[:, None]
+    latent_mean = features @ mean.double().T
+    variance = times_lower(features, root.double()).square().sum(dim=1, keepdim=True)
+    precision = 1 / likelihood.noise.detach()
+    alone = 1 / (1 + precision * (projection.variance - projection.tail).detach()[:, None])
+    rest = torch.maximum(1 - variance * precision, alone)
+    return targets + (latent_mean - targets) / rest, variance / rest + projection.tail.detach()[:, None]

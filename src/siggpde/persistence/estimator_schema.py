@@ -1,6 +1,6 @@
 """The schema of a saved estimator: settings, what it knows of its series, their preparation, and its committee.
 
-Committees of words, in all models of format 1 and in those of `method="paper"`, are described here; those of views in
+Models of `method="paper"` are described here; those of views in
 `persistence.committee_schema`.
 """
 

@@ -6,8 +6,6 @@ are few.
 
 from __future__ import annotations
 
-from typing import Any
-
 from siggpde.persistence.schema import (
     Absent,
     ByKind,
@@ -18,7 +16,6 @@ from siggpde.persistence.schema import (
     Maybe,
     Number,
     OneOf,
-    Place,
     Schema,
     Size,
     Text,
@@ -42,20 +39,6 @@ def _named(entries: dict[str, Schema]) -> Fields:
 LIKELIHOOD = ByKind(
     "name",
     {
-        "least_squares": _named(
-            {
-                "classes": Size("classes"),
-                "noise": _POSITIVE,
-                "temperature": _POSITIVE,
-                "lapse": Number(0, 0.999),
-                "mixing": Absent(Maybe(ListOf(ListOf(Number(), size="classes"), size="classes"))),
-                "offset": Absent(Maybe(ListOf(Number(), size="classes"))),
-                "predict_points": Absent(_POINTS),
-                "class_weight": _CLASS_WEIGHT,
-                "seed": _SEED,
-                "opposite": Absent(Flag()),
-            }
-        ),
         "softmax": _named(
             {
                 "classes": Size("classes"),
@@ -74,22 +57,10 @@ LIKELIHOOD = ByKind(
 )
 
 
-class _Calibration:
-    """The tensor [temperature, lapse] of `least_squares`."""
-
-    def check(self, value: Any, at: Place) -> None:
-        Array(2, low=0, high=_LARGEST).check(value, at)
-        Number(_SMALLEST, _LARGEST).check(float(value[0]), at.at(0))
-        Number(0, 0.999).check(float(value[1]), at.at(1))
-
-
 _LOGARITHM = Absent(Array(low=-LOGARITHM, high=LOGARITHM))
 PARAMETERS: dict[str, Schema] = {
     "likelihood.log_noise": _LOGARITHM,
     "likelihood.log_scale": _LOGARITHM,
     "likelihood.log_df": _LOGARITHM,
-    "likelihood.calibration": Absent(_Calibration()),
-    "likelihood.mixing": Absent(Array("classes", "classes")),
-    "likelihood.offset": Absent(Array("classes")),
 }
 """The tensors of likelihoods in the state of a model."""

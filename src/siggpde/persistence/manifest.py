@@ -20,7 +20,7 @@ import numpy as np
 from siggpde.installation import installation
 
 FORMAT = "siggpde"
-FORMAT_VERSION = 2  # 1 has committees of words alone
+FORMAT_VERSION = 2
 DATA_NAME = re.compile(r"weights-[0-9a-f]{16}\.safetensors")
 
 MAX_BYTES = 2**26
@@ -95,9 +95,14 @@ def parse_manifest(raw: bytes, path: Path) -> Manifest:
     version = content.get("format_version")
     if type(version) is not int or version < 1:
         raise damaged(path, f"has no valid format_version, but {version!r}")
+    if version < FORMAT_VERSION:
+        raise ModelFileError(
+            f"{path} was written by a siggpde from before its first release (format {version}; this version reads "
+            f"format {FORMAT_VERSION}): fit the model again"
+        )
     if version > FORMAT_VERSION:
         raise ModelFileError(
-            f"{path} was written by a newer siggpde (format {version}; this version reads up to {FORMAT_VERSION}): "
+            f"{path} was written by a newer siggpde (format {version}; this version reads format {FORMAT_VERSION}): "
             "upgrade with `pip install --upgrade siggpde`"
         )
     try:

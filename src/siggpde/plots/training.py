@@ -74,7 +74,7 @@ def plot_trials(losses: ArrayLike, ax: Axes | None = None, *, label: str = "leav
     """The loss (n,) of every setting that was tried, in order, and the best so far; on a logarithmic axis where losses
     are positive and some more than ten times the smallest.
 
-    Of a screening these are `[entry["score"] for entry in screening.report]`; NaN for what could not be scored.
+    NaN stands for what could not be scored.
     """
     values = np.asarray(losses, dtype=float)
     if values.ndim != 1 or not np.isfinite(values).any():

@@ -21,7 +21,7 @@ from siggpde.gp.variational import VariationalGaussian
 from siggpde.training.history import History
 from siggpde.training.trainer import Trainer
 
-_FORMAT = 4
+_FORMAT = 5
 _MAGIC = b"siggpde checkpoint, SHA-256 of what follows:\n"
 _DIGEST = 64
 _CHUNK = 2**20

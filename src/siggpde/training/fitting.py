@@ -8,14 +8,12 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
-from torch import Tensor
 
 from siggpde.distributed.ranks import ALONE, Ranks
 from siggpde.distributed.shard import Shard
-from siggpde.gp.likelihoods import LeastSquares
 from siggpde.gp.likelihoods.base import Classification
 from siggpde.gp.model import AnyGP, SignatureGP
 from siggpde.numerics import inputs
@@ -37,18 +35,6 @@ from siggpde.training.trainer import Trainer
 _LOWEST_ELBO = -1e6
 
 
-class StartingPoint(Protocol):
-    """What chose the settings of a model, as `siggpde.screen` does."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for `History.screening`."""
-        ...
-
-    def starting_mean(self, model: SignatureGP) -> Tensor | None:
-        """A mean of q(u), (latents, M), to start from; None where there is none for this model."""
-        ...
-
-
 def fit(
     model: AnyGP,
     data: tuple[inputs.Series, Any],
@@ -64,13 +50,11 @@ def fit(
     resume: bool = False,
     memory_budget: int = 2**31,
     cache_dir: str | os.PathLike[str] | None = None,
-    screening: StartingPoint | None = None,
     ranks: Ranks = ALONE,
 ) -> History:
     """Trains `model` in place on data = (x, y), x (n, length, channels) or a list of series, and returns the History.
 
-    - `schedule`: `NaturalGradients()`, `PaperSchedule()`, or for regressions `Exact()`. By default the first, and the
-      last for `LeastSquares`.
+    - `schedule`: `NaturalGradients()`, the default, `PaperSchedule()`, or for the Gaussian likelihood `Exact()`.
     - `validation`: the share of series, drawn evenly from the classes, on which hyperparameters are compared, or the
       row numbers (train, validation); below 50 series there is none, and the ELBO is compared. The last phase trains on
       all of them.
@@ -81,13 +65,11 @@ def fit(
       on from it, with the same steps as if nothing had happened.
     - `memory_budget`: bytes of signatures kept in memory; above, they are kept in a temporary file.
     - `cache_dir`: a folder where signatures are kept, to be read by the next fit of the same series and words.
-    - `screening`: what chose the model's settings, such as a `Screening`: its weights start q(u), its report goes into
-      the History.
     - `ranks`: what `siggpde.connect` gave, where several processes train one model: each hands in the same model and
       settings and its own part of the series. Rows are numbered through all parts; rank 0 keeps the checkpoint.
     """
     if schedule is None:
-        schedule = Exact() if isinstance(model.likelihood, LeastSquares) else NaturalGradients()
+        schedule = NaturalGradients()
     phases = _phases(schedule, model)
     path = None if checkpoint is None else Path(checkpoint)
     if resume and path is None:
@@ -136,12 +118,6 @@ def fit(
     trainer = Trainer(model, cache, y, train, valid, history, generator, shard, span_series=span_series)
     if state is None:
         trainer.choose_features(wanted)
-        if screening is not None and isinstance(model, SignatureGP):
-            history.screening = screening.to_dict()
-            start = screening.starting_mean(model)
-            if start is not None:
-                with torch.no_grad():
-                    model.variational.mean.copy_(start)
         history.phase_seconds["set-up"] = time.perf_counter() - started
         trainer.earlier_seconds = made
     else:
@@ -182,7 +158,7 @@ def _phases(schedule: Schedule, model: AnyGP) -> list[Phase]:
     if isinstance(schedule, Exact):
         if not model.likelihood.is_gaussian:
             name = type(model.likelihood).__name__
-            raise ValueError(f"Exact() is for Gaussian and LeastSquares, not {name}; take NaturalGradients()")
+            raise ValueError(f"Exact() is for the Gaussian likelihood, not {name}; take NaturalGradients()")
         if not model.variational.full:
             raise ValueError("Exact() has no covariance='diagonal'; take 'shared' or 'full'")
         return [ExactPosterior(schedule)]

@@ -41,7 +41,6 @@ class History:
     steps: dict[str, int] = field(default_factory=dict)
     step_seconds: dict[str, float] = field(default_factory=dict)
     rounded_tails: int = 0
-    screening: dict[str, Any] | None = None
     seed: int = 0
     schedule: str = ""
 

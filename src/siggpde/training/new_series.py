@@ -1,7 +1,7 @@
 """New series for a trained model: its q(u) becomes the prior of what comes, and nothing old is needed.
 
 With q_0(u) = N(m_0, Sigma_0) from before, the new q(u) maximises sum_n E_q[log p(y_n | f_n)] - KL[q || q_0] over the
-new series. For `Gaussian` and `LeastSquares` the maximum is known in closed form: the posterior of old and new series
+new series. For `Gaussian` the maximum is known in closed form: the posterior of old and new series
 together, in the features and with the noise of before. For other likelihoods, and for diagonal covariances, steps of
 q(u) are repeated until they settle; none lowers the bound.
 """

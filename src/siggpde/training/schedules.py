@@ -63,13 +63,13 @@ class PaperSchedule:
 
 @dataclass(frozen=True)
 class Exact:
-    """The optimum in closed form, for `Gaussian` and `LeastSquares`: no steps, nothing to tune.
+    """The optimum in closed form, for the `Gaussian` likelihood: no steps, nothing to tune.
 
     Noise and amplitude are those with the best leave-one-out predictions, known for every level of noise from one
-    eigendecomposition; q(u) follows exactly. For classes the temperature is set by leave-one-out as well. Scales stay.
+    eigendecomposition; q(u) follows exactly. Scales stay.
 
-    - `tune`: False leaves noise, amplitude and temperature as they are.
-    - `max_tuned`: at most so many series, drawn at random, decide noise and temperature; all decide q(u).
+    - `tune`: False leaves noise and amplitude as they are.
+    - `max_tuned`: at most so many series, drawn at random, decide noise and amplitude; all decide q(u).
     """
 
     tune: bool = True

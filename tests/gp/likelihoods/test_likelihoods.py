@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from siggpde.gp.likelihoods import Bernoulli, Gaussian, LeastSquares, Likelihood, Poisson, RobustMax, Softmax, StudentT
+from siggpde.gp.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson, RobustMax, Softmax, StudentT
 
 MAKERS = {
     "gaussian": lambda: Gaussian(noise=0.3),
@@ -18,11 +18,10 @@ MAKERS = {
     "softmax": lambda: Softmax(classes=4),
     "softmax_weighted": lambda: Softmax(classes=3, class_weight=[0.5, 1.0, 3.0]),
     "robustmax": lambda: RobustMax(classes=4, class_weight=(1.0, 2.0, 0.5, 1.5)),
-    "least_squares": lambda: LeastSquares(classes=4, noise=0.3, lapse=0.02, class_weight=(1.0, 2.0, 0.5, 1.5)),
 }
-CLASSIFIERS = ["probit", "logit", "softmax", "robustmax", "least_squares"]
+CLASSIFIERS = ["probit", "logit", "softmax", "robustmax"]
 # The predictive density is not that of training: of a weighted, or of another p(y | f).
-APART = ["softmax_weighted", "robustmax", "least_squares"]
+APART = ["softmax_weighted", "robustmax"]
 REGRESSORS = ["gaussian", "student_t", "poisson"]
 every = pytest.mark.parametrize("kind", MAKERS)
 
@@ -139,8 +138,7 @@ def test_settings_rebuild_the_likelihood(kind):
     assert type(again) is type(likelihood) and again.settings().keys() == likelihood.settings().keys()
     for one, other in zip(again.statistics(*inputs), likelihood.statistics(*inputs), strict=True):
         torch.testing.assert_close(one, other)
-    kept = ["calibration", "mixing", "offset"] if kind == "least_squares" else []
-    assert list(again.state_dict()) == [*(name for name, _ in likelihood.named_parameters()), *kept]
+    assert list(again.state_dict()) == [name for name, _ in likelihood.named_parameters()]
     assert type(likelihood).__name__ in repr(likelihood)
 
 
@@ -160,7 +158,6 @@ def test_probabilities_sum_to_one_and_agree_with_the_density(kind):
     [
         ("softmax", {"classes": 3}),
         ("robustmax", {"classes": 3}),
-        ("least_squares", {"classes": 3}),
         ("bernoulli", {}),
     ],
 )
@@ -199,7 +196,7 @@ def test_jensen_holds_and_concave_ones_have_no_negative_a(kind, seed, log_spread
         assert bool((a >= 0).all())
 
 
-@pytest.mark.parametrize("kind", ["softmax", "probit", "gaussian", "least_squares"])
+@pytest.mark.parametrize("kind", ["softmax", "probit", "gaussian"])
 def test_an_empty_batch_gives_empty_results(kind):
     likelihood = MAKERS[kind]()
     mean, variance, y = (part[:0] for part in problem(likelihood))

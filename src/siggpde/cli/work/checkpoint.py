@@ -15,8 +15,8 @@ from siggpde.cli.console import WrongCall
 from siggpde.files import PART_SUFFIX, locked
 
 _SUFFIX = ".checkpoint"
-_FIRST = ("views.pt", "screening.pt")
-_OURS = re.compile(rf"(views|screening|(sums|member)-\d+)\.pt({PART_SUFFIX})?")
+_FIRST = "views.pt"
+_OURS = re.compile(rf"(views|(sums|member)-\d+)\.pt({PART_SUFFIX})?")
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Checkpoint:
 
         What was chosen first is removed last: a later --resume is told by it what the other files belong to.
         """
-        for path in sorted(self._files(), key=lambda path: path.name in _FIRST):
+        for path in sorted(self._files(), key=lambda path: path.name == _FIRST):
             path.unlink(missing_ok=True)
 
     def _files(self) -> list[Path]:

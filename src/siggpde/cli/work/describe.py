@@ -15,7 +15,6 @@ from siggpde.estimators.loading import Estimator, load
 from siggpde.persistence.folder import MANIFEST
 from siggpde.persistence.manifest import parse_manifest
 from siggpde.report.card import likelihood_name, members_of_views, series_within
-from siggpde.selection.candidates import candidate_from_settings, describe, describe_options
 from siggpde.series import PathOptions
 
 _MAX_NAMES = 20
@@ -116,9 +115,7 @@ def member_table(summary: dict[str, Any]) -> Table:
     for member in members:
         row = [member["paths"], member["words"], f"{member['weight']:.2f}", _number(member["nlpp"])]
         rows.append([*row, *([_percent(member["accuracy"])] * with_accuracy)])
-    exact = summary["method"] == "views" and summary["likelihood"] in ("LeastSquares", "Gaussian")
-    judged = "leave-one-out" if exact else "validation"
-    return column_table(f"{_models(len(members))}, with {judged} scores, by which settings were chosen", header, rows)
+    return column_table(f"{_models(len(members))}, with validation scores, by which settings were chosen", header, rows)
 
 
 def _in_groups(summary: dict[str, Any]) -> str:
@@ -138,7 +135,7 @@ def _member_summary(member: Member) -> dict[str, Any]:
     records = [] if member.history is None else member.history.records
     scored = (one.accuracy for one in reversed(records) if one.accuracy is not None and one.nlpp == member.score)
     return {
-        "paths": _paths(member.settings),
+        "paths": _options_in_words(member.transform.options),
         "words": len(member.model.features.words),
         "directions": member.model.features.size,
         "nlpp": member.score,
@@ -146,10 +143,14 @@ def _member_summary(member: Member) -> dict[str, Any]:
     }
 
 
-def _paths(settings: dict[str, Any]) -> str:
-    if "path_length" not in settings:
-        return describe_options(PathOptions(**settings["options"]))
-    return describe(candidate_from_settings(settings))
+def _options_in_words(options: PathOptions) -> str:
+    """Returns how a series becomes a path, in plain English."""
+    parts = ["base point" if options.base_point else "no base point"]
+    parts += [f"{options.append} channels"] if options.append == "variation" else []
+    parts += ["arc-length channel"] if options.append == "arc" else []
+    parts += ["lead-lag"] if options.lead_lag else []
+    parts += [f"difference {options.difference}"] if options.difference else []
+    return ", ".join(parts)
 
 
 def _plain(value: Any) -> Any:

@@ -3,7 +3,6 @@
 from siggpde.gp.likelihoods.base import Likelihood as Likelihood
 from siggpde.gp.likelihoods.bernoulli import Bernoulli as Bernoulli
 from siggpde.gp.likelihoods.gaussian import Gaussian as Gaussian
-from siggpde.gp.likelihoods.least_squares import LeastSquares as LeastSquares
 from siggpde.gp.likelihoods.poisson import Poisson as Poisson
 from siggpde.gp.likelihoods.robustmax import RobustMax as RobustMax
 from siggpde.gp.likelihoods.softmax import Softmax as Softmax

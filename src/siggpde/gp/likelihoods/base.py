@@ -28,8 +28,6 @@ class Likelihood(nn.Module):
     """Targets are whole numbers, of which `cdf` and `quantile` know."""
     calibrated: ClassVar[tuple[str, ...]] = ()
     """Settings that a schedule may set, besides the trained parameters."""
-    absent: ClassVar[dict[str, Any]] = {}
-    """What settings meant before they existed, in models that were saved without them."""
     _named: ClassVar[dict[str, type[Likelihood]]] = {}
 
     latents: int = 1
@@ -91,8 +89,7 @@ class Likelihood(nn.Module):
         name = arguments.pop("name", None)
         if name not in Likelihood._named:
             raise ValueError(f"no likelihood is named {name!r}; the names are {', '.join(sorted(Likelihood._named))}")
-        kind = Likelihood._named[name]
-        return kind(**{**kind.absent, **arguments})
+        return Likelihood._named[name](**arguments)
 
     @staticmethod
     def registered() -> dict[str, type[Likelihood]]:

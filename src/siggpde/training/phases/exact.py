@@ -1,4 +1,4 @@
-"""The closed form of `Exact`: noise and amplitude by leave-one-out, the posterior, the link of classes.
+"""The closed form of `Exact`: noise and amplitude by leave-one-out, the posterior, and what it says of left-out series.
 
 Three steps, each done once. A checkpoint may come between them; a time limit does not cut them short, for the
 posterior is worth its time.
@@ -13,24 +13,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from siggpde.gp.leave_one_out import leave_one_out
-from siggpde.gp.likelihoods import Gaussian, LeastSquares
+from siggpde.gp.leave_one_out import best_noise, left_out
+from siggpde.gp.likelihoods import Gaussian
 from siggpde.gp.variational import VariationalGaussian
-from siggpde.training.class_link import best_temperature, fit_class_mixing
-from siggpde.training.left_out import left_out
 from siggpde.training.phases.base import Control, PhaseState
 from siggpde.training.posterior_update import solve_gaussian
 from siggpde.training.schedules import Exact
 from siggpde.training.trainer import Trainer
 
 _CHUNK = 4096
-_ROWS_FOR_LINK = 4000
-_SMALLEST_AMPLITUDE = 1e-12
+_SCORED_ROWS = 4000
 
 
 @dataclass
 class ExactState(PhaseState):
-    """Which steps are done: whether noise and amplitude are tuned, and the posterior, mean (latents, M) and root (M, M)
+    """Which steps are done: whether noise and amplitude are tuned, and the posterior, mean (1, M) and root (M, M)
     in float64, once it is solved."""
 
     tuned: bool = False
@@ -39,7 +36,7 @@ class ExactState(PhaseState):
 
 
 class ExactPosterior:
-    """The one phase of `Exact`: tune, solve, calibrate."""
+    """The one phase of `Exact`: tune, solve, score."""
 
     name = "exact"
     max_steps = 3
@@ -68,7 +65,7 @@ class ExactPosterior:
         if self.state.root is None:
             self._solve(trainer)
             control.after_step()
-        self._calibrate(trainer)
+        self._score(trainer)
         control.after_step(last=True)
         return "exact"
 
@@ -79,16 +76,13 @@ class ExactPosterior:
         # Noise is tried relative to features of mean square 1, also where the kernel is not normalised.
         size = float(features.square().sum(dim=1).mean())
         features = features / math.sqrt(size)
-        y, likelihood = trainer.y[rows], model.likelihood
-        classes = likelihood.classes if isinstance(likelihood, LeastSquares) else None
-        spread = 1.0 if classes is not None else float(y.double().std(correction=0)) or 1.0
-        targets = y if classes is not None else y.double() / spread
-        amplitude, noise, temperature = trainer.ranks.broadcast(lambda: _tuned(features, targets, classes, spread))
+        y, likelihood = trainer.y[rows].double(), model.likelihood
+        spread = float(y.std(correction=0)) or 1.0
+        best = trainer.ranks.broadcast(lambda: best_noise(features, y / spread).amplitude_and_noise(spread))
+        amplitude, noise = best
         model.kernel.log_amplitude.add_(math.log(amplitude / size))
-        assert isinstance(likelihood, Gaussian | LeastSquares)
+        assert isinstance(likelihood, Gaussian)
         likelihood.log_noise.fill_(math.log(noise))
-        if isinstance(likelihood, LeastSquares):
-            likelihood.calibration[0] = temperature
 
     def _solve(self, trainer: Trainer) -> None:
         """The posterior q(u) of all the series."""
@@ -106,26 +100,18 @@ class ExactPosterior:
         q.mean.copy_(exact.mean)
         self.state.mean, self.state.root = exact.mean.detach(), exact.root.detach()[0]
 
-    def _calibrate(self, trainer: Trainer) -> None:
-        """The link of classes that suits left-out series best; records their NLPP and accuracy, and the ELBO."""
+    def _score(self, trainer: Trainer) -> None:
+        """Records the NLPP of left-out series and the ELBO."""
         likelihood = trainer.model.likelihood
-        assert isinstance(likelihood, Gaussian | LeastSquares)
+        assert isinstance(likelihood, Gaussian)
         assert self.state.root is not None and self.state.mean is not None
-        rows = _subsample(trainer, _ROWS_FOR_LINK)
+        rows = _subsample(trainer, _SCORED_ROWS)
         y, projection = trainer.y[trainer.shard.select(rows)], trainer.project(rows)
         root, mean = (part.to(projection.features.device) for part in (self.state.root, self.state.mean))
         latents = left_out(likelihood, root, mean, projection, y)
-        y, (mean, variance) = trainer.y[rows], (trainer.shard.all_gather(rows, part) for part in latents)
-        if self.schedule.tune and isinstance(likelihood, LeastSquares):
-            lapse = 1.0 / (len(trainer.rows("all")) + 2)
-            link = trainer.ranks.broadcast(lambda: _fit_link(likelihood, lapse, mean, variance, y))
-            likelihood.calibration, likelihood.mixing, likelihood.offset = (part.to(mean.device) for part in link)
-        nlpp = -float(likelihood.log_predictive(mean, variance, y).mean())
-        accuracy = None
-        if isinstance(likelihood, LeastSquares):
-            accuracy = float((likelihood.predict(mean, variance).argmax(dim=1) == y).double().mean())
-        elbo = _elbo(trainer) / len(trainer.rows("all"))
-        trainer.record(self.name, elbo=elbo, nlpp=nlpp, accuracy=accuracy)
+        mean, variance = (trainer.shard.all_gather(rows, part) for part in latents)
+        nlpp = -float(likelihood.log_predictive(mean, variance, trainer.y[rows]).mean())
+        trainer.record(self.name, elbo=_elbo(trainer) / len(trainer.rows("all")), nlpp=nlpp)
 
 
 def _subsample(trainer: Trainer, size: int) -> Tensor:
@@ -144,19 +130,3 @@ def _elbo(trainer: Trainer) -> float:
         total += float(model.likelihood.expected_log_prob(mean, variance, trainer.y[rows]).double().sum())
     (total_of_ranks,) = trainer.ranks.all_reduce_sum(torch.tensor(total, dtype=torch.float64))
     return float(total_of_ranks) - float(model.variational.kl())
-
-
-def _tuned(features: Tensor, targets: Tensor, classes: int | None, spread: float) -> tuple[float, float, float]:
-    """Amplitude, noise variance and temperature with the best leave-one-out predictions of targets / spread."""
-    best = leave_one_out(features, targets, classes)
-    return *best.amplitude_and_noise(spread, _SMALLEST_AMPLITUDE), best.temperature
-
-
-def _fit_link(
-    likelihood: LeastSquares, lapse: float, mean: Tensor, variance: Tensor, y: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Temperature and lapse, mixing and offset that make the left-out series most probable."""
-    likelihood.calibration[1] = lapse
-    likelihood.calibration[0] = best_temperature(likelihood, mean, variance, y)
-    fit_class_mixing(likelihood, mean, variance, y)
-    return likelihood.calibration, likelihood.mixing, likelihood.offset
