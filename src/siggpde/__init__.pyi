@@ -7,7 +7,7 @@ from . import plots as plots
 from . import series as series
 from . import training as training
 from . import windows as windows
-from .distributed.connecting import connect as connect
+from .distributed.ranks import connect as connect
 from .drifting import Drift as Drift
 from .drifting import drift as drift
 from .estimators import SigGPClassifier as SigGPClassifier

@@ -13,8 +13,7 @@ from torch._C._distributed_c10d import HashStore
 
 from helpers import rank_jobs
 from helpers.rank_jobs import BROKEN, BY_TWO, FITS
-from siggpde.distributed.connecting import connect
-from siggpde.distributed.ranks import ALONE, RankLost, Ranks
+from siggpde.distributed.ranks import ALONE, RankLost, Ranks, connect
 from siggpde.distributed.shard import Shard
 from siggpde.series import SeriesBatch
 from siggpde.series.batch import fingerprint

@@ -107,7 +107,7 @@ class Novelty:
         """Of at most so many training series, evenly of those of all ranks. Of the series of this rank: `variances`
         makes those (K, m) of m series from their indices (m,), and there are facts (n, F) and y (n,), those of
         classes."""
-        rows = shard.every(most)
+        rows = shard.evenly_spaced(most)
         own = shard.local_index(shard.select(rows))
         known = shard.all_gather(rows, variances(own).T).T
         labels = None if y is None else shard.all_gather(rows, y[own])

@@ -118,7 +118,7 @@ def _ascend(
 ) -> History:
     history = History(schedule="natural gradients", steps={"learning": 0, "q": 0}, phase_seconds={})
     local = _some(_JOINT, shard, y)
-    learned_from = len(shard.every(_JOINT))
+    learned_from = len(shard.evenly_spaced(_JOINT))
     begun = time.perf_counter()
     kept = checkpoint.read(name)
     if kept is not None:
@@ -154,7 +154,7 @@ def _ascend(
 
 def _some(most: int, shard: Shard, y: Tensor) -> Tensor:
     """At most so many of the series of all ranks: those of this rank, as places among its own targets y."""
-    return shard.local_index(shard.select(shard.every(most))).to(y.device)
+    return shard.local_index(shard.select(shard.evenly_spaced(most))).to(y.device)
 
 
 def _late(settings: AscentSettings, shard: Shard) -> bool:

@@ -1,13 +1,16 @@
 """Several processes that train one model: each holds a part of the series, and sums over all of them are exchanged.
 
 A process is a *rank*. Everything that ranks send each other goes through `Ranks`; a process alone is `Ranks()`, which
-sends nothing, so that there is one code for one process and for a thousand. `distributed.connecting` makes them.
+sends nothing, so that one process and a thousand run the same code. Every process that `torchrun` starts calls
+`connect`, which finds the others.
 """
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import io
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn, TypeVar
@@ -28,22 +31,36 @@ class StoppedElsewhere(RuntimeError):
 
 
 class Ranks:
-    """The processes of a run, seen from one of them: its number `rank` of `count`. `Ranks()` is a process `alone`.
+    """The processes of a run, seen from one of them.
 
-    Rank 0 `leads`: it prints and writes.
+    All ranks must call the same methods in the same order; results are bitwise the same on all of them.
 
-    All ranks must call the same methods in the same order. What comes back is bitwise the same for all of them.
+    Parameters
+    ----------
+    group : torch.distributed.ProcessGroup, optional
+        A group that can send tensors of the CPU; None for a process alone.
+    owner : bool
+        Whether `close` destroys the group.
 
-    Examples:
-        >>> alone = Ranks()
-        >>> alone.all_reduce_sum(torch.tensor([1.5, 2.0]))
-        [tensor([1.5000, 2.0000])]
-        >>> alone.broadcast(lambda: {"noise": 0.1})
-        {'noise': 0.1}
+    Attributes
+    ----------
+    rank, count : int
+        The number of this process, and how many there are.
+    alone : bool
+        Whether there is one process only.
+    leads : bool
+        Whether this is rank 0, which prints and writes.
+
+    Examples
+    --------
+    >>> alone = Ranks()
+    >>> alone.all_reduce_sum(torch.tensor([1.5, 2.0]))
+    [tensor([1.5000, 2.0000])]
+    >>> alone.broadcast(lambda: {"noise": 0.1})
+    {'noise': 0.1}
     """
 
     def __init__(self, group: dist.ProcessGroup | None = None, *, owner: bool = False) -> None:
-        """`group` is one of torch.distributed that can send tensors of the CPU; `owner` closes it at the end."""
         self._group, self._owner = group, owner
         self.rank = 0 if group is None else dist.get_rank(group)
         self.count = 1 if group is None else dist.get_world_size(group)
@@ -57,10 +74,10 @@ class Ranks:
         self.close()
 
     def close(self) -> None:
-        """Leaves the group, if `connect` made it. Ranks that still wait for this one are told.
+        """Leaves the group, if `connect` made it; ranks that still wait for this one raise RankLost.
 
-        No reference to the group is kept, so that its threads end here. A thread that lets go of a tensor while the
-        interpreter shuts down would abort the process.
+        No reference to the group is kept, so that its threads end here: a thread that frees a tensor while the
+        interpreter shuts down aborts the process.
         """
         group, self._group = self._group, None
         if self._owner and dist.is_initialized():
@@ -68,7 +85,7 @@ class Ranks:
         self._owner = False
 
     def all_reduce_sum(self, *tensors: Tensor) -> list[Tensor]:
-        """Each of the tensors summed over the ranks, in one message and in float64; their dtypes come back."""
+        """Returns every tensor summed over the ranks, by one message in float64, in its own dtype."""
         if self.alone:
             return list(tensors)
         packed = torch.cat([tensor.detach().reshape(-1).double() for tensor in tensors])
@@ -80,12 +97,12 @@ class Ranks:
         """Replaces the `.grad` of every parameter by its sum over the ranks; a missing one counts as zero."""
         if self.alone or not parameters:
             return
-        own = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
-        for parameter, total in zip(parameters, self.all_reduce_sum(*own), strict=True):
+        gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
+        for parameter, total in zip(parameters, self.all_reduce_sum(*gradients), strict=True):
             parameter.grad = total
 
     def all_reduce_max(self, values: Tensor) -> Tensor:
-        """The largest value among the ranks, element by element."""
+        """Returns the largest value among the ranks, element by element."""
         if self.alone:
             return values
         largest = values.detach().clone()
@@ -93,7 +110,7 @@ class Ranks:
         return largest
 
     def all_gather_rows(self, values: Tensor, indices: Tensor | None = None, total: int | None = None) -> Tensor:
-        """The rows of all ranks, (total, ...), on every rank; those of this rank at `indices`, or in rank order."""
+        """Returns the rows of all ranks (total, ...), in rank order or at the `indices` of their ranks."""
         if self.alone and indices is None:
             return values
         if indices is None:
@@ -102,12 +119,12 @@ class Ranks:
         assert total is not None
         whole = torch.zeros(total, *values.shape[1:], dtype=values.dtype, device=values.device)
         whole[indices] = values.detach()
-        if not self.alone:  # every row is of one rank and zero elsewhere, so that the sum is exact
+        if not self.alone:  # the sum is exact: a row is zero on all ranks but one
             self._reduce(whole)
         return whole
 
     def gather_rows(self, values: Tensor) -> list[Tensor]:
-        """On rank 0 a list of the rows of every rank, in rank order; an empty list on the others."""
+        """Returns on rank 0 a list of the rows of every rank, in rank order, and an empty list elsewhere."""
         sizes = self.all_gather_sizes(len(values))
         if not self.leads:
             with self._contact():
@@ -122,7 +139,7 @@ class Ranks:
         return values_of_ranks
 
     def all_gather_sizes(self, size: int) -> list[int]:
-        """The `size` of every rank."""
+        """Returns the `size` of every rank."""
         counts = torch.zeros(self.count, dtype=torch.int64)
         counts[self.rank] = size
         if not self.alone:
@@ -130,9 +147,9 @@ class Ranks:
         return counts.tolist()
 
     def broadcast(self, make: Callable[[], Plain]) -> Plain:
-        """The result of `make()` of rank 0 on all ranks; only rank 0 calls it, and if it raises, all ranks raise.
+        """Returns the result of `make()`, which only rank 0 calls, on all ranks; if it raises, all ranks raise.
 
-        It may hold tensors, numbers, strings, lists and dictionaries.
+        The result may hold tensors, numbers, strings, lists and dictionaries.
         """
         if self.alone:
             return make()
@@ -147,7 +164,7 @@ class Ranks:
         return _from_bytes(content)
 
     def broadcast_value(self, value: float) -> float:
-        """The number of rank 0 on all ranks, for decisions that a rounding or a clock could make differ."""
+        """Returns the number of rank 0 on all ranks, for decisions that rounding or a clock could make differ."""
         if self.alone:
             return value
         sent = torch.tensor([value], dtype=torch.float64)
@@ -155,7 +172,7 @@ class Ranks:
         return float(sent)
 
     def all_gather(self, value: Plain) -> list[Plain]:
-        """The values of all ranks, in rank order, on every rank; of the same types as for `broadcast`."""
+        """Returns the values of all ranks, in rank order; types are those of `broadcast`."""
         if self.alone:
             return [value]
         content = _bytes_of(value)
@@ -177,14 +194,14 @@ class Ranks:
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Work that each rank does by itself, without messages: if it fails on one rank, all ranks raise."""
+        """Runs a block without messages on every rank: if it fails on one of them, all ranks raise."""
         if self.alone:
             yield
             return
         trouble: Exception | None = None
         try:
             yield
-        except Exception as error:  # handed on below, to all
+        except Exception as error:  # raised below, on all ranks
             trouble = error
         messages = self.all_gather("" if trouble is None else str(trouble) or type(trouble).__name__)
         if trouble is not None:
@@ -223,5 +240,45 @@ def _bytes_of(value: Any) -> Tensor:
 
 
 def _from_bytes(content: Tensor) -> Any:
-    """Tensors come to the CPU: the device they were on is that of another rank."""
+    """Returns the value with its tensors on the CPU, since the sender's device may not exist here."""
     return torch.load(io.BytesIO(content.numpy().tobytes()), weights_only=True, map_location="cpu")
+
+
+def connect(*, timeout: float = 600.0) -> Ranks:
+    """Returns the ranks of this run: an existing process group, the processes of `torchrun`, or this process alone.
+
+    Parameters
+    ----------
+    timeout : float
+        Seconds after which a rank that does not answer counts as lost; one that dies is noticed at once.
+
+    Examples
+    --------
+    As a context manager it leaves the group at the end:
+
+        with connect() as ranks:
+            siggpde.fit(model, (x, y), ranks=ranks)
+    """
+    limit = datetime.timedelta(seconds=timeout)
+    backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() and dist.is_nccl_available() else "gloo"
+    if dist.is_available() and dist.is_initialized():
+        if dist.get_world_size() == 1:
+            return Ranks()
+        group: Any = dist.new_group(timeout=limit, backend=backend)
+        return Ranks(group, owner=True)
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        return Ranks()
+    missing = [name for name in ("RANK", "MASTER_ADDR", "MASTER_PORT") if not os.environ.get(name)]
+    if missing:
+        raise ValueError(
+            f"WORLD_SIZE is {os.environ['WORLD_SIZE']}, but {', '.join(missing)} is not set: start with torchrun, or "
+            "unset WORLD_SIZE for a process alone"
+        )
+    try:
+        dist.init_process_group(backend, timeout=limit)
+    except (RuntimeError, ValueError) as error:
+        where = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
+        raise RankLost(
+            f"rank {os.environ['RANK']} of {os.environ['WORLD_SIZE']} could not meet the others at {where}: {error}"
+        ) from error
+    return Ranks(dist.group.WORLD, owner=True)

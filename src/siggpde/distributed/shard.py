@@ -1,4 +1,4 @@
-"""Which rows of a training set this rank holds. Rows are numbered through all ranks, rank 0 having the first."""
+"""The rows of a training set that a rank holds; rows are numbered across ranks, those of rank 0 first."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from siggpde.distributed.ranks import Ranks
 class Shard:
     """The rows of this rank: `first` up to `first + size` of `total`, also as the slice `rows`.
 
-    Examples:
-        >>> shard = Shard(Ranks(), 5)
-        >>> shard.select(torch.tensor([4, 0]))
-        tensor([4, 0])
+    Examples
+    --------
+    >>> shard = Shard(Ranks(), 5)
+    >>> shard.select(torch.tensor([4, 0]))
+    tensor([4, 0])
     """
 
     def __init__(self, ranks: Ranks, size: int) -> None:
@@ -29,42 +30,43 @@ class Shard:
         self.first = sum(sizes[: ranks.rank])
         self.rows = slice(self.first, self.first + size)
 
-    def every(self, most: int) -> Tensor:
-        """At most so many of the rows of all ranks, evenly.
+    def evenly_spaced(self, most: int) -> Tensor:
+        """Returns at most `most` of the rows of all ranks, evenly spaced.
 
-        Examples:
-            >>> Shard(Ranks(), 5).every(3)
-            tensor([0, 2, 4])
+        Examples
+        --------
+        >>> Shard(Ranks(), 5).evenly_spaced(3)
+        tensor([0, 2, 4])
         """
         return torch.arange(0, self.total, max(1, -(-self.total // most)))
 
     def mask(self, rows: Tensor) -> Tensor:
-        """Which of the rows belong to this rank, bool."""
+        """Returns for each of the rows whether it belongs to this rank."""
         return (rows >= self.first) & (rows < self.first + self.size)
 
     def select(self, rows: Tensor) -> Tensor:
-        """Those of the rows that belong to this rank, in their order."""
+        """Returns the rows that belong to this rank, in their order."""
         return rows if self.ranks.alone else rows[self.mask(rows)]
 
     def local_index(self, rows: Tensor) -> Tensor:
-        """The indices within this shard of rows that belong to it."""
+        """Returns the indices within this shard of rows that belong to it."""
         return rows if self.ranks.alone else rows - self.first
 
     def all_gather(self, rows: Tensor, values: Tensor) -> Tensor:
-        """The values (n, ...) of the n rows on all ranks; each rank passes the values of the rows that it has."""
+        """Returns the values (n, ...) of the n rows on all ranks; a rank passes the values of its rows."""
         if self.ranks.alone:
             return values
         return self.ranks.all_gather_rows(values, self.mask(rows).nonzero()[:, 0], len(rows))
 
 
 def all_labels(labels: np.ndarray, ranks: Ranks) -> tuple[np.ndarray, np.ndarray]:
-    """The classes (C,) of the labels of all ranks, sorted, and for each series of all ranks which it is, int64."""
+    """Returns the sorted classes (C,) of the labels of all ranks, and the class index (int64) of every series."""
     classes, indices = np.unique(labels, return_inverse=True)
     indices = indices.astype(np.int64)
     if ranks.alone:
         return classes, indices
-    own = classes
-    parts = [np.array(values, dtype=kind) for kind, values in ranks.all_gather((own.dtype.str, own.tolist()))]
+    local = classes
+    parts = [np.array(values, dtype=kind) for kind, values in ranks.all_gather((local.dtype.str, local.tolist()))]
     kinds = ["number" if part.dtype.kind in "iuf" else part.dtype.kind for part in parts]
     other = next((rank for rank, kind in enumerate(kinds) if kind != kinds[0]), None)
     if other is not None:
@@ -72,5 +74,5 @@ def all_labels(labels: np.ndarray, ranks: Ranks) -> tuple[np.ndarray, np.ndarray
             f"labels are {parts[0].dtype} on rank 0 but {parts[other].dtype} on rank {other}; all need the same type"
         )
     classes = np.unique(np.concatenate(parts))
-    local = np.searchsorted(classes, own)[indices]
-    return classes, ranks.all_gather_rows(torch.from_numpy(local)).numpy()
+    indices = np.searchsorted(classes, local)[indices]
+    return classes, ranks.all_gather_rows(torch.from_numpy(indices)).numpy()
