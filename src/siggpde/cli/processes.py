@@ -15,8 +15,7 @@ import polars as pl
 import torch
 import typer
 
-from siggpde.distributed.connecting import connect
-from siggpde.distributed.ranks import Ranks, StoppedElsewhere
+from siggpde.distributed.ranks import Ranks, StoppedElsewhere, connect
 from siggpde.io import SeriesData, from_frame, read
 from siggpde.io.formats import FOR_TRAINING
 from siggpde.io.parquet_file import damage_reported

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import mean_absolute_error, root_mean_squared_error
 
-from siggpde.metrics.inputs import interval_ends, numbers, refuse, without_nan
+from siggpde.metrics.classification import numbers, refuse, without_nan
 
 _COVERAGES = (0.5, 0.9, 0.95)  # of the intervals that `regressor_figures` judges
 
@@ -19,9 +19,20 @@ _COVERAGES = (0.5, 0.9, 0.95)  # of the intervals that `regressor_figures` judge
 class RegressionMetrics:
     """How well predictive distributions fit n numbers.
 
-    - `r2`: 1 - mean squared error / variance of y; NaN where y does not vary.
-    - `nlpd`: the mean of -log p(y); `mean_std`: the mean standard deviation of the predictions.
-    - `coverage`: for each level the share of y inside its interval, ends included; `width`: their mean widths.
+    Attributes
+    ----------
+    n : int
+        Number of series.
+    rmse, mae : float
+        Root mean squared error and mean absolute error of the means.
+    r2 : float
+        1 - mean squared error / variance of y; NaN where y does not vary.
+    nlpd : float
+        Mean of -log p(y).
+    mean_std : float
+        Mean standard deviation of the predictions.
+    coverage, width : dict of float
+        By level: the share of y inside the intervals, ends included, and the mean width of the intervals.
     """
 
     n: int
@@ -34,21 +45,29 @@ class RegressionMetrics:
     width: dict[float, float]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, levels as text ("0.9"); None where a number is not defined."""
+        """Returns the attributes as plain values, levels as text ("0.9"); None where a number is not defined."""
         return without_nan(asdict(self))
 
 
 def regression_metrics(
     y: Any, mean: Any, std: Any, log_density: Any, quantiles_by_level: Mapping[float, tuple[Any, Any]] | None = None
 ) -> RegressionMetrics:
-    """Metrics of predictions for y (n,): their `mean`, `std` and log p(y), each (n,).
+    """Returns the metrics of predictive distributions.
 
-    `quantiles_by_level` has for levels such as 0.9 the ends (lower, upper), each (n,), of central intervals.
+    Parameters
+    ----------
+    y : array-like (n,)
+        True numbers.
+    mean, std, log_density : array-like (n,)
+        Means and standard deviations of the predictions, and log p(y).
+    quantiles_by_level : dict, optional
+        For levels such as 0.9 the ends (lower, upper), each (n,), of central intervals.
 
-    Examples:
-        >>> metrics = regression_metrics([1, 3], [1, 2], [1, 1], [-0.9, -1.4], {0.5: ([0.3, 1.3], [1.7, 2.7])})
-        >>> metrics.mae, metrics.coverage
-        (0.5, {0.5: 0.5})
+    Examples
+    --------
+    >>> metrics = regression_metrics([1, 3], [1, 2], [1, 1], [-0.9, -1.4], {0.5: ([0.3, 1.3], [1.7, 2.7])})
+    >>> metrics.mae, metrics.coverage
+    (0.5, {0.5: 0.5})
     """
     target = numbers("y", y, finite=True)
     if len(target) == 0:
@@ -62,9 +81,12 @@ def regression_metrics(
     for level, ends in (quantiles_by_level or {}).items():
         if not 0 < level < 1:
             raise ValueError(f"the level of an interval must be between 0 and 1, such as 0.9, got {level!r}")
-        low, high = (
-            numbers(f"the {end} ends at {level:g}", given, target) for end, given in interval_ends(level, ends)
-        )
+        try:
+            lower, upper = ends
+        except (TypeError, ValueError):
+            raise ValueError(f"the interval at {level:g} must be a pair of arrays (lower, upper)") from None
+        low = numbers(f"the lower ends at {level:g}", lower, target)
+        high = numbers(f"the upper ends at {level:g}", upper, target)
         refuse(low > high, f"the lower end at {level:g}", low, "it is above the upper one; give (lower, upper)")
         coverage[float(level)] = float(((low <= target) & (target <= high)).mean())
         width[float(level)] = float((high - low).mean())
@@ -81,7 +103,7 @@ def regression_metrics(
 
 
 def regressor_figures(estimator: Any, X: Any, y: np.ndarray, mean: np.ndarray, std: np.ndarray) -> dict[str, Any]:
-    """Plain values of `RegressionMetrics`, for targets y (n,) and the means and standard deviations of a regressor."""
+    """Returns `RegressionMetrics` as plain values, for targets y (n,) and the mean and std (n,) of a regressor."""
     density = estimator.log_likelihood(X, y)
     ends = [end for coverage in _COVERAGES for end in ((1 - coverage) / 2, (1 + coverage) / 2)]
     quantiles = estimator.predict_quantiles(X, ends)

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from siggpde.metrics import ClassificationMetrics, risk_coverage
-from siggpde.metrics.inputs import checked_classes
+from siggpde.metrics.classification import checked_classes
 from siggpde.plots.inputs import check_level
 from siggpde.plots.style import (
     BLUE,

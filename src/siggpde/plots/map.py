@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from siggpde.committee.recipes import Recipe
-from siggpde.metrics.inputs import as_list
+from siggpde.metrics.classification import as_list
 from siggpde.plots.inputs import matrix
 from siggpde.plots.style import (
     CLASSES,
