@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from helpers.random_paths import modest
 from siggpde.series import SeriesBatch
-from siggpde.transformers.intervals import Interval, intervals
+from siggpde.transformers.signature import Interval, intervals
 
 Settings = tuple[Any, Any, Any, Any]
 

@@ -1,1 +1,1 @@
-"""Series to tables of features, with the conventions of scikit-learn and, where it is installed, of aeon."""
+"""Transformers from series to tables of features, for scikit-learn and, where it is installed, aeon."""

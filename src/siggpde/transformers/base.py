@@ -1,11 +1,12 @@
-"""The shell of all transformers: X in any layout to a batch, a table of features with names, conventions of others.
+"""The base of all transformers: X in any layout becomes a batch, and features a table with names.
 
 A transformer is a class with this head, where the mixin comes first so that its `fit` and `transform` are taken:
 
     class MyTransformer(SeriesTransformer, TransformerBase):
         _tags: ClassVar[dict[str, Any]] = TAGS
 
-and three methods: `_learn` returns what is learned, `_features` computes the table, `_feature_names` names its columns.
+and three methods: `_learn` returns the fitted attributes, `_features` computes the table, and `_feature_names` names
+its columns.
 """
 
 from __future__ import annotations
@@ -42,13 +43,9 @@ TAGS: dict[str, Any] = {
 
 
 class SeriesTransformer(TransformerMixin):
-    """What all transformers share. Their constructors only store the settings; `fit` checks them.
+    """`fit`, `transform` and `get_feature_names_out` of every transformer; constructors only store the settings.
 
-    Settings that every transformer has: `channel_names`, for the names of features; `dtype` of the features,
-    "float64", "float32", or "auto" for that of X; and `n_jobs`. What comes of a series does not depend on the others
-    that it is handed in with.
-
-    It is a `TransformerMixin` itself, so that scikit-learn's `set_output` reaches `transform` and `fit_transform`.
+    It is a `TransformerMixin` itself, so that scikit-learn's `set_output` wraps its `transform` and `fit_transform`.
     """
 
     channel_names: Any
@@ -64,15 +61,15 @@ class SeriesTransformer(TransformerMixin):
         raise NotImplementedError
 
     def _features(self, batch: SeriesBatch, dtype: torch.dtype) -> Tensor:
-        """The features of prepared series, (n, features), of the dtype asked for."""
+        """Returns the features (n, features) of prepared series in a dtype."""
         raise NotImplementedError
 
     def _feature_names(self, channels: tuple[str, ...]) -> Sequence[str]:
-        """The names of the features, given those of the prepared channels."""
+        """Returns the names of the features, given those of the prepared channels."""
         raise NotImplementedError
 
     def _preparation(self) -> Preparation:
-        """How X becomes a batch: gaps are filled, nothing is averaged, unless a transformer says otherwise."""
+        """Returns how X becomes a batch: by default gaps are filled and no points are averaged."""
         return Preparation(max_points=None)
 
     def fit(self, X: Any, y: Any = None) -> Any:
@@ -81,7 +78,7 @@ class SeriesTransformer(TransformerMixin):
         return self
 
     def transform(self, X: Any, y: Any = None) -> np.ndarray:
-        """The features of the series X, (n_cases, n_features); y is ignored."""
+        """Returns the features (n_cases, n_features) of the series X; y is ignored."""
         if not hasattr(self, "preparation_"):
             raise NotFittedError(f"this {type(self).__name__} has not been fitted yet; call fit first")
         with threads(self.n_jobs, series_in(X)):
@@ -90,11 +87,11 @@ class SeriesTransformer(TransformerMixin):
         return self._table(X, batch)
 
     def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The same as `fit(X).transform(X)`, but X is read once."""
+        """Returns `fit(X).transform(X)`; X is read once."""
         return self._table(X, self._fitted_batch(X))
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """The names of the columns of `transform`, (n_features,).
+        """Returns the names (n_features,) of the columns of `transform`.
 
         `input_features`, if given, are names of the channels instead of the setting `channel_names`.
         """
@@ -133,7 +130,7 @@ class SeriesTransformer(TransformerMixin):
             return self._features(batch, dtype).cpu().numpy()
 
     def _dtype_of(self, X: Any) -> torch.dtype:
-        """The dtype of the features of X."""
+        """Returns the dtype of the features of X."""
         if not isinstance(self.dtype, str) or self.dtype not in DTYPES:
             raise ValueError(f"dtype must be 'auto', 'float32' or 'float64', got {self.dtype!r}")
         chosen = DTYPES[self.dtype]
@@ -144,11 +141,11 @@ class SeriesTransformer(TransformerMixin):
         return torch.float32 if single else torch.float64
 
     def _fit(self, X: Any, y: Any = None) -> Any:
-        """What the `fit` of aeon's base class calls."""
+        """`fit`, by the name that the base class of aeon calls."""
         return self.fit(X, y)
 
     def _transform(self, X: Any, y: Any = None) -> np.ndarray:
-        """What the `transform` of aeon's base class calls."""
+        """`transform`, by the name that the base class of aeon calls."""
         return self.transform(X, y)
 
     def __sklearn_is_fitted__(self) -> bool:

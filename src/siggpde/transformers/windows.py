@@ -17,38 +17,57 @@ from siggpde.windows.names import feature_names
 
 
 class WindowSignatureTransformer(SeriesTransformer, TransformerBase):
-    """Thousands of features of every series: statistics, over its windows, of the signatures of the windows.
+    """Thousands of features of every series: statistics of the signatures of its windows.
 
-    A series is looked at as it is, by its increments, by its cumulated deviations from the mean and as a z-score;
-    through windows of a few points that are 1, 2, 4, .. apart; with and without the position of the window. Of the
-    words of the signatures of all windows, each signature divided by its norm, the features are mean, standard
-    deviation, largest, smallest and the shares above quantiles of the training series, over the whole series and over
-    its thirds. A linear model behind it makes a strong baseline; for uncertainty take `SigGPClassifier`.
+    Windows of a few points, 1, 2, 4, .. apart, are cut from the series, its increments, its cumulated deviations from
+    the mean and its z-score. The signature of each window, with and without the position of the window, is divided by
+    its norm. The features are mean, standard deviation, maximum, minimum of its words, and shares above quantiles of
+    the training series, over the whole series and over its thirds. A linear model on them is a strong baseline; for
+    uncertainty take `SigGPClassifier`.
 
     X is (n_cases, n_channels, n_timepoints), 2-D for one channel, or a list of (n_channels, n_timepoints_i) arrays for
-    series of unequal lengths; NaN are gaps. What comes of a series depends on it and on the training series alone.
+    series of unequal lengths; NaN are gaps. The features of a series depend on it and on the training series alone.
 
-    - `lifts`: some of "x", "dx", "cum", "zn": the series, its increments, its cumulated deviations, its z-score.
-    - `window`: points of a window; series with a median length below twice as many have shorter ones.
-    - `max_dilations`: at most so many dilations, which are powers of two. `max_windows`: at most so many windows of a
-      series at each. `max_channels`: with more than three channels, at most so many, drawn at random, for a dilation.
-    - `thresholds`: so many quantiles of the training series there are shares above.
-    - `channel_names`: for the names of features. `random_state`: None is 0, so that runs repeat.
-    - `dtype`: of the features, "float32", "float64", or "auto" for that of X; computed they are in float64.
-    - `n_jobs`: threads; -1 takes all cores, None torch's number.
+    Parameters
+    ----------
+    lifts : list of {"x", "dx", "cum", "zn"}
+        The series, its increments, its cumulated deviations, its z-score.
+    window : int
+        Points of a window; fewer where the median length of the training series is below twice as many.
+    max_dilations : int
+        Largest number of dilations, which are powers of two.
+    max_windows : int
+        Largest number of windows of a series at a dilation.
+    max_channels : int
+        Largest number of channels at a dilation, drawn at random, where there are more than three channels.
+    thresholds : int
+        Number of quantiles of the training series.
+    channel_names : list of str, optional
+        Names of the channels, for names of features.
+    random_state : int or RandomState, optional
+        Seed of random channels; None is 0.
+    dtype : {"float32", "float64", "auto"}
+        Of the features, which are computed in float64; "auto" is that of X.
+    n_jobs : int, optional
+        Threads: -1 takes all cores, None torch's number.
 
-    After `fit`: `features_`, the fitted `siggpde.windows.WindowFeatures`, which has the features by view and block;
-    `n_channels_` and `channel_names_`.
+    Attributes
+    ----------
+    features_ : siggpde.windows.WindowFeatures
+        The fitted features, by view and block.
+    n_channels_ : int
+    channel_names_ : tuple of str
 
-    Examples:
-        >>> import numpy as np
-        >>> from siggpde import WindowSignatureTransformer
-        >>> X = np.random.default_rng(0).normal(size=(12, 1, 40)).cumsum(axis=2)
-        >>> transformer = WindowSignatureTransformer(lifts=("x", "dx"), max_dilations=2)
-        >>> transformer.fit_transform(X).shape
-        (12, 4368)
-        >>> transformer.get_feature_names_out()[0]
-        'x dilation 1: mean of channel 0'
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from siggpde import WindowSignatureTransformer
+    >>> X = np.random.default_rng(0).normal(size=(12, 1, 40)).cumsum(axis=2)
+    >>> transformer = WindowSignatureTransformer(lifts=("x", "dx"), max_dilations=2)
+    >>> transformer.fit_transform(X).shape
+    (12, 4368)
+    >>> transformer.get_feature_names_out()[0]
+    'x dilation 1: mean of channel 0'
     """
 
     _tags: ClassVar[dict[str, Any]] = TAGS
