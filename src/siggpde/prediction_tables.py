@@ -13,7 +13,7 @@ from siggpde.estimators.regressing import RegressorMethods
 from siggpde.estimators.restoring import Predictor
 from siggpde.estimators.trusting import unlike_line
 from siggpde.io import SeriesData
-from siggpde.io.series_errors import errors_by_id, named
+from siggpde.io.data import errors_by_id, named
 
 OnError = Literal["fail", "skip"]
 

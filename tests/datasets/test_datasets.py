@@ -112,7 +112,7 @@ def test_integer_series_become_float32(tmp_path: Path):
         ({"X_train": np.zeros((3, 4))}, r"X_train must have shape \(n_cases, n_channels, n_timepoints\); got \(3, 4\)"),
         ({"y_test": np.zeros(5)}, r"y_test must have shape \(2,\)"),
         ({"X_test": np.zeros((2, 1, 5))}, "X_train has 2 channels but X_test has 1"),
-        ({"lengths_train": np.zeros(1, np.int32)}, r"lengths_train must have shape \(3,\)"),
+        ({"lengths_train": np.zeros(1, np.int32)}, r"lengths_train must be 3 integers"),
     ],
 )
 def test_malformed_files_are_explained(tmp_path: Path, members: dict[str, np.ndarray], message: str):

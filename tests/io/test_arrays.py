@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from siggpde.datasets import load_pendigits
-from siggpde.datasets.folders import PACKAGE_DATA
+from siggpde.datasets.loading import PACKAGE_DATA
 from siggpde.io import read
 
 X = np.arange(24, dtype=np.float32).reshape(3, 2, 4)

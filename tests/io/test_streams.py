@@ -99,7 +99,7 @@ def test_rows_that_are_points(
     ids = [f"w{9 - i}" if words else 100 - i for i in range(len(lengths))]
     long(lengths, ids).write_parquet(path, row_group_size=group)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("siggpde.io.table_streams._SLAB", slab)
+        patch.setattr("siggpde.io.streams._SLAB", slab)
         same(path, size, series="who", time=time)
         same(path, size, series="who", time=time, channels=["y", "x"])
 
@@ -114,7 +114,7 @@ def test_dates_and_categories(tmp_path: Path):
 
 @pytest.mark.parametrize("slab", [1, 3, 100])
 def test_scattered_series_are_refused(tmp_path: Path, slab: int, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("siggpde.io.table_streams._SLAB", slab)
+    monkeypatch.setattr("siggpde.io.streams._SLAB", slab)
     long([2, 1, 2, 3], ["a", "b", "c", "b"]).write_parquet(tmp_path / "long.parquet")
     with pytest.raises(
         NotStreamable, match=r"series 'b' do not stand together; sort the file by 'who', or read it as a"
@@ -163,7 +163,7 @@ def test_files_that_cannot_be_streamed(tmp_path: Path):
         ({"series": "who", "time": "never"}, "there is no column 'never' for time="),
         ({"series": "who", "channels": ["z"]}, "there is no column 'z' for channels="),
         ({"ignore": ["z"]}, "there is no column 'z' for ignore="),
-        ({"time": "when"}, "name the column of series with series="),
+        ({"time": "when"}, "tells series apart with series="),
         ({"channels": ["z"]}, "there are no columns z_0, z_1"),
         ({"series": "who", "channels": "xy"}, "channels must be a list of names"),
         ({"ignore": ["who", "when", "x", "y"]}, "there are no columns of numbers"),

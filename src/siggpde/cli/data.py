@@ -16,20 +16,19 @@ from siggpde.cli.processes import read_shard, shard_of
 from siggpde.datasets import Dataset, data_folders, find_dataset, load_dataset
 from siggpde.distributed.ranks import ALONE, Ranks
 from siggpde.io import NotStreamable, SeriesData, SeriesStream, stream
-from siggpde.io.data import cut
+from siggpde.io.arrays import is_split, open_members
+from siggpde.io.data import cut, groups_by_time
 from siggpde.io.formats import (
     FOR_TRAINING,
     FORMATS,
     READ_OPTIONS,
     STREAM_OPTIONS,
     TABLE_OPTIONS,
+    ColumnRoles,
     check_file,
     check_options,
     suffix_of,
 )
-from siggpde.io.npz_file import open_members
-from siggpde.io.reading import read_table
-from siggpde.io.time_spans import groups_by_time
 
 log = logging.getLogger(__name__)
 
@@ -116,14 +115,14 @@ def _read_csv(
     path: Path, read_options: ReadOptions, remembered: dict[str, Any], labels: bool, training: bool
 ) -> SeriesData:
     """Reads a ``.csv`` file, which is opened once: options depend on its columns, which come with it."""
-    from siggpde.io.table_file import open_table  # noqa: PLC0415 - polars takes long to import
+    from siggpde.io.frames import open_csv  # noqa: PLC0415 - polars takes long to import
 
     check_options("csv", {key: value for key, value in read_options.given().items() if key != "format"})
     check_file(path)
     separator = remembered.get("separator") if read_options.separator is None else read_options.separator
-    with open_table(path, "csv", separator) as table:
+    with open_csv(path, separator) as table:
         options = _table_options("csv", table.columns, read_options, remembered, labels, training)
-        return read_table(table, **{key: options.get(key) for key in TABLE_OPTIONS})
+        return table.series(ColumnRoles(**{key: options.get(key) for key in TABLE_OPTIONS}))
 
 
 def _file_options(
@@ -195,7 +194,7 @@ def _format(path: Path, read_options: ReadOptions, remembered: dict[str, Any]) -
 
 def _parquet_columns(path: Path) -> list[str]:
     """The names of its columns; none where it cannot be read, for reading it then raises an error that says why."""
-    from siggpde.io.parquet_file import schema_of  # noqa: PLC0415 - polars takes long to import
+    from siggpde.io.frames import schema_of  # noqa: PLC0415 - polars takes long to import
 
     try:
         return list(schema_of(path))
@@ -207,7 +206,7 @@ def _has_parts(path: Path) -> bool:
     """Whether an ``.npz`` file has train and test series; false where it cannot be read, for reading it says why."""
     try:
         with open_members(path) as members:
-            return "X_train" in members and "X" not in members
+            return is_split(members)
     except ValueError:
         return False
 

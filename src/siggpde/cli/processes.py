@@ -18,7 +18,7 @@ import typer
 from siggpde.distributed.ranks import Ranks, StoppedElsewhere, connect
 from siggpde.io import SeriesData, from_frame, read
 from siggpde.io.formats import FOR_TRAINING
-from siggpde.io.parquet_file import damage_reported
+from siggpde.io.frames import damage_reported
 
 
 @contextmanager

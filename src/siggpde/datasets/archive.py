@@ -1,8 +1,13 @@
-"""Data sets of the UEA and UCR archives: from a zip file on the archive's server to one ``.npz`` file in the cache."""
+"""Downloads of the UEA and UCR archives: from a zip file on the server to one ``.npz`` file in the cache.
+
+The SHA-256 of every file of the cache is recorded in `checksums.json` at its first use and checked at every later one.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import http.client
+import json
 import logging
 import os
 import re
@@ -17,12 +22,58 @@ from typing import IO, Any
 
 import numpy as np
 
-from siggpde.datasets.checksums import record, sha256
 from siggpde.files import atomic_write, locked
 from siggpde.io.data import SeriesData, pad
 from siggpde.io.ts import parse_ts
 
 log = logging.getLogger(__name__)
+
+
+def sha256(path: Path) -> str:
+    """Returns the SHA-256 of a file, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def verify(path: Path) -> None:
+    """Checks a file of the cache against its recorded SHA-256, or records it if there is none."""
+    digest = sha256(path)
+    recorded = _recorded(path.parent).get(path.name)
+    if recorded is None:
+        try:
+            record(path, digest)
+        except PermissionError:
+            log.info("%s cannot be written to, so the SHA-256 of %s is not recorded", path.parent, path.name)
+    elif recorded != digest:
+        raise ValueError(
+            f"{path} has changed: its SHA-256 is {digest}, but {recorded} is recorded in {_file(path.parent)}. It may "
+            "be damaged: delete it and load the data set again. If you changed it yourself, remove its line there"
+        )
+
+
+def record(path: Path, digest: str) -> None:
+    """Adds the SHA-256 of a file of the cache to `checksums.json`; processes may do so at the same time."""
+    with locked(path.with_name(".checksums.lock")):
+        known = _recorded(path.parent) | {path.name: digest}
+        with atomic_write(_file(path.parent)) as file:
+            file.write(json.dumps(known, indent=1, sort_keys=True).encode())
+
+
+def _file(folder: Path) -> Path:
+    return folder / "checksums.json"
+
+
+def _recorded(folder: Path) -> dict[str, str]:
+    try:
+        known = json.loads(_file(folder).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except ValueError as error:
+        known = error
+    if not isinstance(known, dict) or not all(isinstance(value, str) for value in known.values()):
+        raise ValueError(f"{_file(folder)} is damaged; delete it, and it is made anew from the files as they are now")
+    return known
+
 
 SERVER = "https://www.timeseriesclassification.com/aeon-toolkit"
 _TIMEOUT = 30.0  # seconds without an answer
@@ -37,11 +88,11 @@ _CHUNK = 2**20
 
 
 class DownloadError(FileNotFoundError, ConnectionError):
-    """A data set that is not here and could not be downloaded."""
+    """A data set that is in no folder and could not be downloaded."""
 
 
 def address(name: str) -> str:
-    """The address of a data set: ``<SIGGPDE_ARCHIVE>/<name>.zip``, by default at timeseriesclassification.com."""
+    """Returns the address of a data set: ``<SIGGPDE_ARCHIVE>/<name>.zip``."""
     base = os.environ.get("SIGGPDE_ARCHIVE") or SERVER
     if not base.startswith(("http://", "https://")):
         raise ValueError(f"SIGGPDE_ARCHIVE must be an address that starts with http:// or https://; got {base!r}")
@@ -51,7 +102,7 @@ def address(name: str) -> str:
 
 
 def download(name: str, cache: Path) -> Path:
-    """Download a data set into the cache, and return its file. Processes that want the same one wait for the first.
+    """Downloads a data set into the cache and returns its file; processes that want the same one wait for the first.
 
     Raises DownloadError, with the reason, when there is no answer, no such data set, or only a part of it.
     """
@@ -77,7 +128,7 @@ def download(name: str, cache: Path) -> Path:
 
 
 def read_zip(path: Path, name: str, source: str) -> tuple[SeriesData, SeriesData]:
-    """Train and test series of a zip file, whose members are read in place, never unpacked to files."""
+    """Returns train and test series of a zip file, whose members are read in place, never unpacked to files."""
     splits = []
     with zipfile.ZipFile(path) as archive:
         for part in ("TRAIN", "TEST"):
@@ -97,7 +148,7 @@ def read_zip(path: Path, name: str, source: str) -> tuple[SeriesData, SeriesData
 
 
 def _fetch(url: str, part: IO[bytes]) -> None:
-    """Write what is at an address to a file; DownloadError if it is too large or not complete."""
+    """Writes the content of an address to a file; DownloadError if it is too large or not complete."""
     log.info("downloading %s", url)
     request = urllib.request.Request(url, headers={"User-Agent": "siggpde"})
     received, logged = 0, time.monotonic()

@@ -15,7 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from siggpde.io.data import SeriesData, stack
-from siggpde.io.ts import numbered_lines, parse_numbers
+from siggpde.io.ts import _numbered_lines as numbered_lines
+from siggpde.io.ts import _parse_numbers as parse_numbers
 
 _NUMERIC = ("numeric", "real", "integer")
 _LABEL_NAMES = ("class", "target", "label", "classlabel", "targetlabel", "y")

@@ -1,26 +1,31 @@
 """Arrays of numpy: ``.npy`` with the series alone, ``.npz`` with series and labels, and files of labels.
 
-An ``.npz`` file is either a train/test data set (see `siggpde.io.train_test`) or has the member ``X`` and, if wanted,
-``y``, ``lengths`` (series shorter than the longest are padded), ``channel_names``, ``ids``, ``time_channel``, ``name``,
-``groups``, ``sample_weight``.
+An ``.npz`` file has ``X`` and, if wanted, ``y``, ``lengths`` (of series that are padded to the longest),
+``channel_names``, ``ids``, ``time_channel``, ``name``, ``groups`` and ``sample_weight``; or it is split into train and
+test, see `siggpde.datasets.read_dataset`.
+
+numpy trusts the header of a file: a damaged one makes it allocate what it says, or raises errors of its parser. So
+headers are checked against the size of the file before anything is read, and nothing is unpickled.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from siggpde.io.csv_layout import decoded, encoding_of
-from siggpde.io.data import Series, SeriesData, cut, default_names, parse_labels
-from siggpde.io.npy_file import load_npy
-from siggpde.io.npz_file import Members, open_members, texts, whole_number
-from siggpde.io.train_test import check_complete, names_of, read_part
+from siggpde.io.data import Series, SeriesData, cut, default_names, pad, parse_labels, without_objects
+from siggpde.io.formats import check_expansion, decode, encoding_of
 
 _TEXT_SUFFIXES = (".csv", ".txt")
+_PER_SERIES = ("y", "ids", "groups", "sample_weight")
+_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 
 def read_npz(
@@ -31,39 +36,36 @@ def read_npz(
     groups: str | None = None,
     sample_weight: str | None = None,
 ) -> SeriesData:
-    """Read an ``.npz`` file; `part` is "train" or "test" of such a data set, `target` the labels' member or file.
+    """Reads an ``.npz`` file; `part` is "train" or "test" of a split one.
 
-    `groups` and `sample_weight` are members or files too.
+    `target`, `groups` and `sample_weight` name members or files.
     """
-    named = {"groups": groups, "sample_weight": sample_weight}
     with open_members(path) as members:
-        if "X_train" in members and "X" not in members:
-            return _read_part(members, part, target, named)
-        if part is not None:
+        if is_split(members):
+            if part not in ("train", "test"):
+                got = "it was left out" if part is None else f"got {part!r}"
+                raise ValueError(f"{path} holds train and test series; choose with part='train' or part='test' ({got})")
+            x, y, lengths, names = read_part(members, part)
+            content: dict[str, Any] = {"X": _cut(x, lengths, path), "y": y, "channel_names": names}
+        elif part is not None:
             raise ValueError(f"{path} is not a train/test data set, so part={part!r} has no meaning; leave it out")
-        if "X" not in members:
-            held = ", ".join(members) or "nothing"
-            raise ValueError(f"{path} has neither X nor X_train, y_train, X_test, y_test; it holds {held}")
-        x = as_series(members["X"], f"{path}: X")
-        lengths = members.get("lengths")
-        time = whole_number(members["time_channel"], f"{path}: time_channel") if "time_channel" in members else None
-        names = texts(members["channel_names"], f"{path}: channel_names") if "channel_names" in members else None
-        labels = members.labels("y") if target is None else _labels(path, target, members)
-        beside = {key: members.labels(key) for key in named} | _beside(path, named, members)
-        ids = members.labels("ids")
-        name = str(members["name"]) if "name" in members else path.stem
-    try:
-        return SeriesData(
-            X=x.astype(np.float64, copy=False) if lengths is None else _cut(x, lengths, path),
-            y=labels,
-            ids=ids,
-            channel_names=default_names(x.shape[1], time) if names is None else names,
-            time_channel=time,
-            name=name,
-            **beside,
-        )
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
+        elif "X" not in members:
+            listed = ", ".join(members) or "nothing"
+            raise ValueError(f"{path} has neither X nor X_train, y_train, X_test, y_test; it holds {listed}")
+        else:
+            x, lengths = as_series(members["X"], f"{path}: X"), members.get("lengths")
+            time = (
+                _whole_number(members["time_channel"], f"{path}: time_channel") if "time_channel" in members else None
+            )
+            unread = "y" if target is not None else None
+            content = {key: members.labels(key) for key in _PER_SERIES if key != unread} | {
+                "X": x.astype(np.float64, copy=False) if lengths is None else _cut(x, lengths, path),
+                "time_channel": time,
+                "channel_names": _channel_names(members, x.shape[1], time),
+            }
+            if "name" in members:
+                content["name"] = str(members["name"])
+        return _series_data(path, content, {"y": target, "groups": groups, "sample_weight": sample_weight}, members)
 
 
 def read_npy(
@@ -74,22 +76,58 @@ def read_npy(
     sample_weight: str | None = None,
     mmap: bool = False,
 ) -> SeriesData:
-    """Read an ``.npy`` file, (n_cases, n_timepoints) or (n_cases, n_channels, n_timepoints); `target` names labels.
+    """Reads an ``.npy`` file, (n_cases, n_timepoints) or (n_cases, n_channels, n_timepoints).
 
-    `groups` and `sample_weight` name files too. With `mmap` the series stay on disk until they are used, in the number
-    type of the file.
+    `target`, `groups` and `sample_weight` name files. With `mmap` the series stay on disk, in the dtype of the file.
     """
     x = as_series(load_npy(path, mmap=mmap), str(path))
-    labels = None if target is None else _labels(path, target, {})
-    beside = _beside(path, {"groups": groups, "sample_weight": sample_weight}, {})
-    try:
-        return SeriesData(X=x if mmap else x.astype(np.float64, copy=False), y=labels, name=path.stem, **beside)
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
+    content = {"X": x if mmap else x.astype(np.float64, copy=False)}
+    return _series_data(path, content, {"y": target, "groups": groups, "sample_weight": sample_weight}, {})
+
+
+def write_npz(file: BinaryIO, data: SeriesData) -> None:
+    """Writes an ``.npz`` file with all that `data` has."""
+    members: dict[str, Any] = {"channel_names": np.array(data.channel_names), "name": np.array(data.name)}
+    if isinstance(data.X, list):
+        members["X"], members["lengths"] = pad(data.X)
+    else:
+        members["X"] = data.X
+    if data.time_channel is not None:
+        members["time_channel"] = np.array(data.time_channel)
+    for key in _PER_SERIES:
+        values = getattr(data, key)
+        if values is not None:
+            members[key] = without_objects(values, key)
+    np.savez_compressed(file, **members)
+
+
+def is_split(members: Members) -> bool:
+    """Returns whether an archive is split into train and test."""
+    return "X_train" in members and "X" not in members
+
+
+def read_part(members: Members, part: str) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int32], tuple[str, ...]]:
+    """Returns series (n_cases, n_channels, n_timepoints), labels, lengths and channel names of "train" or "test"."""
+    path, key = members.path, f"X_{part}"
+    missing = [name for name in ("X_train", "y_train", "X_test", "y_test") if name not in members]
+    if missing:
+        raise ValueError(f"{path} is not a train/test data set: it lacks {', '.join(missing)}")
+    x, labels, lengths = members[key], members.labels(f"y_{part}"), members.get(f"lengths_{part}")
+    if x.ndim != 3 or 0 in x.shape:
+        raise ValueError(f"{path}: {key} must have shape (n_cases, n_channels, n_timepoints); got {x.shape}")
+    if x.dtype.kind not in "fiub":
+        raise ValueError(f"{path}: {key} must hold numbers; got {x.dtype}")
+    if labels is None or labels.shape != (len(x),):
+        shape = None if labels is None else labels.shape
+        raise ValueError(f"{path}: y_{part} must have shape ({len(x)},), one label a series; got {shape}")
+    if lengths is None:  # up to the last number before the NaN at the end
+        lengths = np.where(np.isnan(x), 0, np.arange(1, x.shape[2] + 1)).max(axis=(1, 2), initial=0)
+    _check_lengths(lengths, len(x), f"{path}: lengths_{part}")
+    return x, labels, lengths.astype(np.int32, copy=False), _channel_names(members, x.shape[1], None)
 
 
 def as_series(x: NDArray[Any], source: str) -> NDArray[Any]:
-    """Numbers (n_cases, n_channels, n_timepoints), from two axes or three."""
+    """Returns numbers (n_cases, n_channels, n_timepoints), from two axes or three."""
     if x.dtype.kind not in "fiub":
         raise ValueError(f"{source} must hold numbers; got {x.dtype}")
     if x.ndim == 2:
@@ -102,29 +140,33 @@ def as_series(x: NDArray[Any], source: str) -> NDArray[Any]:
     return x
 
 
-def _read_part(members: Members, part: str | None, target: str | None, named: Mapping[str, str | None]) -> SeriesData:
-    path = members.path
-    if part not in ("train", "test"):
-        got = "it was left out" if part is None else f"got {part!r}"
-        raise ValueError(f"{path} holds train and test series; choose with part='train' or part='test' ({got})")
-    check_complete(members)
-    x, y, lengths = read_part(members, part)
-    if target is not None:
-        y = _labels(path, target, members)
-    beside = _beside(path, named, members)
-    try:
-        names = names_of(members, x.shape[1])
-        return SeriesData(X=_cut(x, lengths, path), y=y, channel_names=names, name=path.stem, **beside)
-    except ValueError as error:
-        message = str(error)
-        raise ValueError(message if str(path) in message else f"{path}: {message}") from error
+def _channel_names(members: Members, channels: int, time_channel: int | None) -> tuple[str, ...]:
+    if "channel_names" not in members:
+        return default_names(channels, time_channel)
+    values = members["channel_names"]
+    if values.ndim != 1 or values.dtype.kind not in "US":
+        raise ValueError(
+            f"{members.path}: channel_names must be a list of names; got {values.dtype} of shape {values.shape}"
+        )
+    return tuple(str(name, "utf-8", "replace") if isinstance(name, bytes) else str(name) for name in values.tolist())
+
+
+def _whole_number(values: NDArray[Any], source: str) -> int:
+    """Returns the number of an array of one integer."""
+    if values.size != 1 or values.dtype.kind not in "iu":
+        raise ValueError(f"{source} must be a whole number; got {values.dtype} of shape {np.shape(values)}")
+    return int(values.reshape(-1)[0])
+
+
+def _check_lengths(lengths: NDArray[Any], count: int, source: str) -> None:
+    if lengths.shape != (count,) or lengths.dtype.kind not in "iu":
+        raise ValueError(
+            f"{source} must be {count} integers, one a series; got {lengths.dtype} of shape {lengths.shape}"
+        )
 
 
 def _cut(x: NDArray[Any], lengths: NDArray[Any], path: Path) -> Series:
-    if lengths.shape != (len(x),) or lengths.dtype.kind not in "iu":
-        raise ValueError(
-            f"lengths must be {len(x)} integers, one a series; got {lengths.dtype} of shape {lengths.shape}"
-        )
+    _check_lengths(lengths, len(x), f"{path}: lengths")
     bad = np.flatnonzero((lengths < 1) | (lengths > x.shape[2]))
     if len(bad):
         raise ValueError(
@@ -133,13 +175,21 @@ def _cut(x: NDArray[Any], lengths: NDArray[Any], path: Path) -> Series:
     return cut(x, lengths)
 
 
-def _beside(path: Path, named: Mapping[str, str | None], arrays: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
-    """Groups and weights, as far as they are named."""
-    return {option: _labels(path, name, arrays, option) for option, name in named.items() if name is not None}
+def _series_data(
+    path: Path, content: dict[str, Any], named: Mapping[str, str | None], arrays: Mapping[str, NDArray[Any]]
+) -> SeriesData:
+    """Returns `SeriesData` with the labels, groups and weights that are `named`; errors name the file."""
+    for key, name in named.items():
+        if name is not None:
+            content[key] = _labels(path, name, arrays, "labels" if key == "y" else key)
+    try:
+        return SeriesData(**{"name": path.stem, **content})
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
 
 
-def _labels(path: Path, target: str, arrays: Mapping[str, NDArray[Any]], what: str = "labels") -> NDArray[Any]:
-    """Labels, groups or weights: a member of the archive, or a file by its path or by its name next to the series."""
+def _labels(path: Path, target: str, arrays: Mapping[str, NDArray[Any]], what: str) -> NDArray[Any]:
+    """Returns labels, groups or weights from a member, or from a file by its path or its name next to the series."""
     if target in arrays:
         return arrays[target]
     candidates = [Path(target), path.parent / target]
@@ -154,8 +204,7 @@ def _labels(path: Path, target: str, arrays: Mapping[str, NDArray[Any]], what: s
     if suffix not in _TEXT_SUFFIXES:
         raise ValueError(f"{what} are read from .npy, or from .csv or .txt with one of them a line; got {file}")
     content = file.read_bytes()
-    text = decoded(content, encoding_of(content), str(file)).decode()
-    lines = [line.strip() for line in text.splitlines()]
+    lines = [line.strip() for line in decode(content, encoding_of(content), str(file)).splitlines()]
     while lines and not lines[-1]:
         lines.pop()
     texts = [line[1:-1] if len(line) > 1 and line[0] == line[-1] == '"' else line for line in lines]
@@ -163,3 +212,132 @@ def _labels(path: Path, target: str, arrays: Mapping[str, NDArray[Any]], what: s
         where = f"line {texts.index('') + 1} of {file} is" if texts else f"{file} is"
         raise ValueError(f"{where} empty; expected one label a line")
     return parse_labels(texts)
+
+
+class Damaged(ValueError):
+    """The content of a file is not an array; the message is the reason, without the name of the file."""
+
+
+class HoldsObjects(Damaged):
+    """An array of Python objects, which only pickle could read."""
+
+
+def load_npy(path: Path, *, mmap: bool = False) -> NDArray[Any]:
+    """Returns the array of an ``.npy`` file, with `mmap` on disk; a ValueError names the file and the damage."""
+    try:
+        with path.open("rb") as file:
+            size = path.stat().st_size
+            if not mmap:
+                return read_array(file, size)
+            shape, fortran, dtype, offset = _checked_header(file, size)
+        if 0 in shape:
+            return np.empty(shape, dtype)
+        return np.memmap(path, dtype, mode="r", offset=offset, shape=shape, order="F" if fortran else "C")
+    except HoldsObjects as error:
+        raise ValueError(
+            f"{path} is an object array, which only pickle could read, and pickle can run any code; save numbers, or "
+            "labels as strings (y.astype(str))"
+        ) from error
+    except Damaged as error:
+        raise ValueError(f"{path} is not a whole .npy file ({error}); copy or make it again") from error
+
+
+def read_array(file: IO[bytes], size: int) -> NDArray[Any]:
+    """Returns the array of a stream of `size` bytes, from its beginning; raises `Damaged` where it is none."""
+    shape, fortran, dtype, _ = _checked_header(file, size)
+    if 0 in shape:
+        return np.empty(shape, dtype)
+    content = np.empty(math.prod(shape) * dtype.itemsize, dtype=np.uint8)
+    view, position = content.data, 0
+    while position < len(view):
+        count = file.readinto(view[position : position + 2**24])  # type: ignore[attr-defined]
+        if not count:
+            raise Damaged(f"it ends after {position} of {len(view)} bytes")
+        position += count
+    if dtype.kind == "U":
+        codes = content.view(np.dtype("u4").newbyteorder(dtype.byteorder))
+        if ((codes > 0x10FFFF) | ((codes >= 0xD800) & (codes <= 0xDFFF))).any():
+            raise Damaged("its text is not Unicode")
+    return content.view(dtype).reshape(shape, order="F" if fortran else "C")
+
+
+def _checked_header(file: IO[bytes], size: int) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
+    """Returns shape, whether the order is Fortran's, dtype, and the position of the values."""
+    try:
+        version = np.lib.format.read_magic(file)
+        if version not in _HEADERS:
+            raise Damaged(f"version {version} of the format is for tables, not arrays")
+        shape, fortran, dtype = _HEADERS[version](file)
+    except Damaged:
+        raise
+    except Exception as error:  # of the parser: errors of tokens, of syntax, of types, of memory, ...
+        raise Damaged(f"its header cannot be read: {' '.join(str(error).split())[:200]}") from error
+    if dtype.hasobject:
+        raise HoldsObjects("Object arrays cannot be loaded")
+    if any(number < 0 for number in shape) or dtype.itemsize == 0 or dtype.subdtype is not None:
+        raise Damaged(f"its header says shape {shape} of {dtype}")
+    offset, wanted = file.tell(), math.prod(shape) * dtype.itemsize
+    if wanted > size - offset:
+        raise Damaged(f"its header says {wanted} bytes of shape {shape}, but there are {size - offset}")
+    try:
+        np.empty((0, *shape), dtype)
+    except ValueError as error:  # more axes, or more numbers, than numpy has
+        raise Damaged(f"its header says shape {shape}: {error}") from error
+    return shape, fortran, dtype, offset
+
+
+class Members(Mapping[str, NDArray[Any]]):
+    """The arrays of an open archive by name, each read when it is asked for: unused ones are never unpacked.
+
+    A ValueError names the file and the member that cannot be read.
+    """
+
+    def __init__(self, path: Path, archive: zipfile.ZipFile) -> None:
+        self.path, self._archive = path, archive
+        self._entries = {entry.filename.removesuffix(".npy"): entry for entry in archive.infolist()}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._entries
+
+    def __getitem__(self, key: str) -> NDArray[Any]:
+        entry = self._entries[key]
+        check_expansion(f"{self.path}: {key}", entry.compress_size, entry.file_size)
+        try:
+            with self._archive.open(entry) as file:
+                array = read_array(file, entry.file_size)
+                file.read()  # to the end, where zipfile compares the checksum
+                return array
+        except HoldsObjects as error:
+            raise ValueError(
+                f"{self.path}: {key} is an object array, which only pickle could read, and pickle can run any code; "
+                "save labels as strings (y.astype(str)) and ragged series padded with NaN, with `lengths`"
+            ) from error
+        except Exception as error:  # zipfile, and what it unpacks with, raise many kinds
+            raise ValueError(f"{self.path} is not a whole .npz file ({key}: {error}); copy or make it again") from error
+
+    def labels(self, key: str) -> NDArray[Any] | None:
+        """Returns the member of that name, which must hold labels or ids; None where there is none."""
+        if key not in self:
+            return None
+        values = self[key]
+        if values.dtype.kind not in "biufUS":
+            raise ValueError(f"{self.path}: {key} must hold numbers or strings; got {values.dtype}")
+        return values
+
+
+@contextmanager
+def open_members(path: Path) -> Iterator[Members]:
+    """Opens an ``.npz`` file; only the list of its members is read."""
+    with path.open("rb") as file:
+        try:
+            archive = zipfile.ZipFile(file)
+        except Exception as error:  # damaged lists of members make zipfile raise many kinds
+            raise ValueError(f"{path} is not a whole .npz file ({error}); copy or make it again") from error
+        with archive:
+            yield Members(path, archive)

@@ -1,8 +1,10 @@
-"""`SeriesData`, which reading returns and writing takes, and helpers for arrays of series and labels."""
+"""`SeriesData`, which reading returns and writing takes, with helpers for padding, labels, groups and errors."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 Series = NDArray[Any] | list[NDArray[np.float64]]
+
+_SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+_MONDAY = 3 * 86400.0  # 1970 began on a Thursday
+_SPAN = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([a-z]*)")
+_NUMBERED = re.compile(r"\bseries (\d+)(?: of X)?\b")
+_RENAMED = (ValueError, OverflowError, FloatingPointError, ArithmeticError)
 
 
 class NotStreamable(ValueError):
@@ -20,19 +28,28 @@ class NotStreamable(ValueError):
 class SeriesData:
     """Series of one file, with their labels.
 
-    - X: (n_cases, n_channels, n_timepoints), float64, where all series are equally long; otherwise a list of arrays
-      (n_channels, n_timepoints_i). NaN is a gap. (A memory-mapped X keeps the number type of its file.)
-    - y: (n_cases,), labels or targets as the file has them: strings, integers, bools or floats; None without.
-    - ids: (n_cases,), what the file calls its series; None without.
-    - groups: (n_cases,), what each series is part of, such as a person; None without.
-    - sample_weight: (n_cases,), what each series counts; None without.
-    - channel_names: one a channel; a time channel comes first.
-    - time_channel: 0 where the file has time stamps: channel 0 of X then holds them, dates as seconds since 1970 (UTC
-      where no zone is given), numbers as they are. None without.
+    Attributes
+    ----------
+    X : array (n_cases, n_channels, n_timepoints), or list of arrays (n_channels, n_timepoints_i)
+        float64, an array where all series are equally long; NaN is a gap. A memory-mapped X keeps its dtype.
+    y : array (n_cases,), optional
+        Labels or targets as the file has them: strings, integers, bools or floats.
+    ids : array (n_cases,), optional
+        Names of the series in the file.
+    channel_names : tuple of str
+        One name a channel; a time channel comes first.
+    time_channel : {0, None}
+        0 where channel 0 of X has time stamps: numbers, or dates in seconds since 1970 (UTC where no zone is given).
+    name : str
+    groups : array (n_cases,), optional
+        The group of each series, such as a person.
+    sample_weight : array (n_cases,), optional
+        The weight of each series.
 
-    Examples:
-        >>> SeriesData(np.zeros((3, 2, 5)), y=np.array(["a", "b", "a"]), channel_names=("x", "y"), name="small")
-        SeriesData('small': 3 series, 2 channels, length 5, labels)
+    Examples
+    --------
+    >>> SeriesData(np.zeros((3, 2, 5)), y=np.array(["a", "b", "a"]), channel_names=("x", "y"), name="small")
+    SeriesData('small': 3 series, 2 channels, length 5, labels)
     """
 
     X: Series
@@ -78,34 +95,34 @@ class SeriesData:
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """(n_cases,), the number of points of every series."""
+        """The number of points of every series, (n_cases,)."""
         if isinstance(self.X, np.ndarray):
             return np.full(len(self.X), self.X.shape[2], dtype=np.int64)
         return np.array([series.shape[1] for series in self.X], dtype=np.int64)
 
 
 def default_names(channels: int, time_channel: int | None = None) -> tuple[str, ...]:
-    """Names for channels that have none: ``channel 0``, ...; with a time channel ``time`` comes first."""
+    """Returns names for channels without names: ``channel 0``, ...; with a time channel ``time`` comes first."""
     front = () if time_channel is None else ("time",)
     return front + tuple(f"channel {i}" for i in range(channels - len(front)))
 
 
 def stack(series: Sequence[NDArray[np.float64]]) -> Series:
-    """One array (n_cases, n_channels, n_timepoints) where all series are equally long, otherwise a list."""
+    """Returns one array (n_cases, n_channels, n_timepoints) where all series are equally long, otherwise a list."""
     if len({one.shape for one in series}) == 1:
         return np.stack(series)
     return [np.ascontiguousarray(one) for one in series]
 
 
 def cut(x: NDArray[Any], lengths: NDArray[Any]) -> Series:
-    """Removes the padding at the end of an array (n_cases, n_channels, longest): a series i keeps lengths[i] points."""
+    """Returns an array (n_cases, n_channels, longest) without its padding: series i keeps lengths[i] points."""
     if len(x) and (lengths == lengths[0]).all():
         return np.ascontiguousarray(x[:, :, : lengths[0]], dtype=np.float64)
     return [np.ascontiguousarray(one[:, :length], dtype=np.float64) for one, length in zip(x, lengths, strict=True)]
 
 
 def pad(series: Series) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """The inverse of `cut`: (n_cases, n_channels, longest) with NaN after the end of short series, and the lengths."""
+    """Returns (n_cases, n_channels, longest) with NaN after the end of short series, and the lengths (n_cases,)."""
     lengths = np.array([one.shape[1] for one in series], dtype=np.int64)
     padded = np.full((len(series), series[0].shape[0], lengths.max()), np.nan)
     for row, one, length in zip(padded, series, lengths, strict=True):
@@ -114,13 +131,14 @@ def pad(series: Series) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
 
 
 def parse_labels(texts: Sequence[str]) -> NDArray[Any]:
-    """Labels from text: bools, integers or floats where every label is written as one, otherwise strings.
+    """Returns labels from text: bools, integers or floats where every label is written as one, otherwise strings.
 
-    Integers must be written plainly: ``007`` is a name, for as a number it would lose its zeros.
+    Integers must be written plainly: ``007`` is a name, which would lose its zeros as a number.
 
-    Examples:
-        >>> parse_labels(["1", "-2"]), parse_labels(["007", "008"]), parse_labels(["True", "false"])
-        (array([ 1, -2]), array(['007', '008'], dtype='<U3'), array([ True, False]))
+    Examples
+    --------
+    >>> parse_labels(["1", "-2"]), parse_labels(["007", "008"]), parse_labels(["True", "false"])
+    (array([ 1, -2]), array(['007', '008'], dtype='<U3'), array([ True, False]))
     """
     if {text.lower() for text in texts} <= {"true", "false"}:
         return np.array([text.lower() == "true" for text in texts])
@@ -131,13 +149,25 @@ def parse_labels(texts: Sequence[str]) -> NDArray[Any]:
         return np.array(texts, dtype=str)
     except (ValueError, OverflowError):
         pass
-    # Underscores are Python's own way to write numbers; a word such as 1_2 is a name.
+    # Only Python takes 1_2 for a number; here it is a name.
     if any("_" in text or text.lstrip("+-")[:1] not in "0123456789.nNiI" for text in texts):
         return np.array(texts, dtype=str)
     try:
         return np.array([float(text) for text in texts])
     except ValueError:
         return np.array(texts, dtype=str)
+
+
+def without_objects(values: np.ndarray, key: str) -> np.ndarray:
+    """Returns labels or ids as strings where they are objects, which only pickle could save."""
+    values = np.asarray(values)
+    if values.dtype.kind == "O":
+        if not all(isinstance(value, str) for value in values):
+            raise ValueError(
+                f"{key} holds objects that are not strings; convert it, for example with {key}.astype(str)"
+            )
+        return values.astype(str)
+    return values
 
 
 def _check_series(x: Any) -> int:
@@ -156,3 +186,80 @@ def _check_series(x: Any) -> int:
         if one.shape[0] != x[0].shape[0]:
             raise ValueError(f"X[{index}] has {one.shape[0]} channels, but X[0] has {x[0].shape[0]}")
     return x[0].shape[0]
+
+
+def span_of(text: str) -> tuple[float, str]:
+    """Returns the length of a span such as "1d" or "30 min" and its unit; the unit is "" for a number alone.
+
+    Examples
+    --------
+    >>> span_of("36h"), span_of("250")
+    ((129600.0, 'h'), (250.0, ''))
+    """
+    match = _SPAN.fullmatch(text.strip().lower())
+    if not match or (match[2] and match[2] not in _SECONDS) or not float(match[1]) > 0:
+        raise ValueError(
+            f"a span of time is a number with one of the units {', '.join(_SECONDS)}, such as 1d, or a number alone, "
+            f"in the unit of the time column; got {text!r}"
+        )
+    return float(match[1]) * _SECONDS.get(match[2], 1.0), match[2]
+
+
+def groups_by_time(data: SeriesData, span: str) -> NDArray[np.int64]:
+    """Returns for every series the number of the span of time in which it begins: groups of windows of a recording.
+
+    Parameters
+    ----------
+    data : SeriesData
+        With time stamps.
+    span : str
+        A number with a unit, s, min, h, d or w, such as "1d"; or a number in the unit of the time channel. Spans
+        follow each other from 1970 in UTC, weeks from a Monday; for times that are numbers from 0, with numbers taken
+        as seconds where `span` has a unit.
+
+    Returns
+    -------
+    array (n_cases,) of int
+
+    Examples
+    --------
+    >>> x = np.array([[[0.0, 40.0], [1, 2]], [[50.0, 90.0], [1, 2]], [[60.0, 99.0], [1, 2]]])
+    >>> groups_by_time(SeriesData(x, time_channel=0), "1min")
+    array([0, 0, 1])
+    """
+    length, unit = span_of(span)
+    if data.time_channel is None:
+        raise ValueError("groups by time need time stamps; name the column of times with time= (--time)")
+    first = np.array([float(series[0, 0]) for series in data.X])
+    if not np.isfinite(first).all():
+        number = int(np.argmin(np.isfinite(first)))
+        raise ValueError(f"series {number} has no time at its first point, which its span of time needs; drop it")
+    return np.floor((first + (_MONDAY if unit == "w" else 0.0)) / length).astype(np.int64)
+
+
+def named(message: str, ids: Sequence[Any]) -> str:
+    """Returns a message with ids for the numbers of series.
+
+    Examples
+    --------
+    >>> named("series 1 of X is NaN everywhere; drop it", ["ann", "bob"])
+    'series bob is NaN everywhere; drop it'
+    """
+
+    def name(match: re.Match[str]) -> str:
+        number = int(match[1])
+        return f"series {ids[number]}" if number < len(ids) else match[0]
+
+    return _NUMBERED.sub(name, message)
+
+
+@contextmanager
+def errors_by_id(ids: Sequence[Any] | None) -> Iterator[None]:
+    """Raises errors of the block with ids for the numbers of series, unless `ids` is None."""
+    try:
+        yield
+    except _RENAMED as error:
+        message = str(error)
+        if ids is None or type(error) not in _RENAMED or named(message, ids) == message:
+            raise
+        raise type(error)(named(message, ids)) from error

@@ -1,20 +1,21 @@
-"""The file formats, and the options that each one takes: the one list that reading, streaming and the CLI go by.
+"""The file formats, their options, and the checks before a file is read.
 
-Imports nothing heavy, so that the command line can list formats and options without numpy.
+Importing this module imports neither numpy nor polars, so that the command line lists formats and options at once.
 """
 
 from __future__ import annotations
 
+import codecs
+import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 TABLE_OPTIONS = ("target", "series", "id", "time", "channels", "ignore", "groups", "sample_weight")
 
 FOR_TRAINING = ("groups", "sample_weight")
-"""Options that say what a fit has to know of every series; who predicts or evaluates does without."""
-
-TWICE_IDENTIFIED = "series= names the column of ids already; id= is for tables with one row a series: leave it out"
+"""Options of values that only a fit needs."""
 
 READ_OPTIONS: dict[str, tuple[str, ...]] = {
     "ts": ("reader",),
@@ -26,16 +27,69 @@ READ_OPTIONS: dict[str, tuple[str, ...]] = {
 }
 """Options of `siggpde.io.read` besides `format`, by format."""
 
-STREAM_OPTIONS: dict[str, tuple[str, ...]] = {
-    "npy": (),
-    "parquet": tuple(
-        option for option in TABLE_OPTIONS if option not in ("target", *FOR_TRAINING)
-    ),  # only series are streamed
-}
+STREAM_OPTIONS: dict[str, tuple[str, ...]] = {"npy": (), "parquet": ("series", "id", "time", "channels", "ignore")}
 """Options of `siggpde.io.stream` besides `format`, by format."""
 
 FORMATS = tuple(READ_OPTIONS)
 WRITE_FORMATS = ("npz", "csv", "parquet", "ts")
+
+LATIN = "cp1252"
+"""The encoding of text that is not UTF-8: Latin-1 in the variant of Windows."""
+
+MAX_GB = "SIGGPDE_MAX_GB"
+
+_GIGABYTE = 2**30
+_USUAL_EXPANSION = 100  # most compressed series become 1 to 10 times larger when they are unpacked
+_BYTE_ORDER_MARKS = (  # the longest first: the mark of UTF-16 is the beginning of that of UTF-32
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnRoles:
+    """The columns of a table by their role, named as the options of `read`; ValueError for impossible combinations."""
+
+    target: str | None = None
+    series: str | None = None
+    id: str | None = None
+    time: str | None = None
+    channels: Sequence[str] | None = None
+    ignore: Sequence[str] | None = None
+    groups: str | None = None
+    sample_weight: str | None = None
+
+    def __post_init__(self) -> None:
+        for option in ("channels", "ignore"):
+            names = getattr(self, option)
+            if names is not None and (isinstance(names, str) or not all(isinstance(name, str) for name in names)):
+                raise ValueError(f"{option} must be a list of names; got {names!r}")
+        if self.channels is not None and not self.channels:
+            raise ValueError("channels must name at least one column; leave it out for all columns of numbers")
+        if self.series is not None and self.id is not None:
+            raise ValueError(
+                "series= names the column of ids already; id= is for tables with one row a series: leave it out"
+            )
+        if self.time is not None and self.series is None:
+            raise ValueError(
+                f"time={self.time!r} is for tables with one row a point; name the column that tells series apart with "
+                "series="
+            )
+
+    @property
+    def values(self) -> dict[str, str]:
+        """The columns with one value a series, besides its id, by option."""
+        columns = {"target": self.target, "groups": self.groups, "sample_weight": self.sample_weight}
+        return {option: column for option, column in columns.items() if column is not None}
+
+    @property
+    def taken(self) -> list[str]:
+        """The columns that are not channels."""
+        keys = [column for column in (self.series, self.time, self.id) if column is not None]
+        return [*keys, *self.values.values(), *(self.ignore or ())]
 
 
 def suffix_of(path: Path) -> str:
@@ -72,12 +126,58 @@ def check_file(path: Path) -> None:
         raise ValueError(f"{path} is empty; expected series")
 
 
-def check_column_names(given: Sequence[str] | None, option: str) -> list[str] | None:
-    """Returns the column names given for `option` as a list; ValueError for anything but a list of strings."""
-    if given is None:
-        return None
-    if isinstance(given, str) or not all(isinstance(name, str) for name in given):
-        raise ValueError(f"{option} must be a list of names; got {given!r}")
-    if option == "channels" and not given:
-        raise ValueError("channels must name at least one column; leave it out for all columns of numbers")
-    return list(given)
+def check_expansion(source: str, stored: int, expanded: int) -> None:
+    """Raises ValueError for `stored` bytes that become `expanded` bytes: over 1 GB, and over 100 times as many.
+
+    So a small file that would fill the memory is refused before it is unpacked. The environment variable
+    SIGGPDE_MAX_GB sets another number of GB.
+
+    Examples
+    --------
+    >>> check_expansion("a.npz", 3_000_000, 3_000_000_000)
+    Traceback (most recent call last):
+    ...
+    ValueError: a.npz: 2.9 MB in the file expand to 2.8 GB in memory, 1000 times as much, which whole files of \
+series hardly do. If it is right, set the environment variable SIGGPDE_MAX_GB=3
+    """
+    text = os.environ.get(MAX_GB, "1")
+    try:
+        gigabytes = float(text)
+    except ValueError:
+        gigabytes = -1.0
+    if not gigabytes >= 0:
+        raise ValueError(f"the environment variable {MAX_GB} must be a number of GB, such as 8; got {text!r}")
+    if expanded <= gigabytes * _GIGABYTE or expanded <= _USUAL_EXPANSION * max(1, stored):
+        return
+    raise ValueError(
+        f"{source}: {stored / 2**20:.1f} MB in the file expand to {expanded / _GIGABYTE:.1f} GB in memory, "
+        f"{expanded // max(1, stored)} times as much, which whole files of series hardly do. If it is right, set the "
+        f"environment variable {MAX_GB}={-(-expanded // _GIGABYTE)}"
+    )
+
+
+def encoding_of(head: bytes) -> str:
+    """Returns the encoding of a text file, by Python's name for it, from its first bytes."""
+    for mark, encoding in _BYTE_ORDER_MARKS:
+        if head.startswith(mark):
+            return encoding
+    even, odd = head[0::2].count(0), head[1::2].count(0)
+    if max(even, odd) > len(head) // 8:  # letters of most languages in UTF-16 have a byte 0
+        return "utf-16-be" if even > odd else "utf-16-le"
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head)  # the last letter may be cut off
+    except UnicodeDecodeError:
+        return LATIN
+    return "utf-8"
+
+
+def decode(content: bytes, encoding: str, source: str) -> str:
+    """Returns the text of a file without its byte order mark; ValueError, with the file's name, where it is none."""
+    try:
+        return content.decode(encoding).removeprefix("\ufeff")
+    except UnicodeError as error:
+        if encoding == LATIN:  # which has five undefined bytes; Latin-1 proper has none
+            return content.decode("latin-1")
+        raise ValueError(
+            f"{source} looks like text in {encoding.upper()}, but is none ({error}); save it as UTF-8"
+        ) from error

@@ -1,17 +1,245 @@
-"""Tables of pandas and lazy tables of polars as polars tables in memory."""
+"""Files of tables, and tables in memory, as polars tables: ``.csv``, ``.parquet``, pandas and lazy frames of polars.
+
+A file is opened once: first the names of its columns are read, by which a caller may choose options, then its rows.
+Encoding and separator of a ``.csv`` file, and whether decimals have a comma, are told by its first 64 KB.
+"""
 
 from __future__ import annotations
 
+import csv
+import io
+import logging
+import re
 import sys
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, BinaryIO
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from siggpde.io.data import SeriesData, parse_labels
+from siggpde.io.formats import LATIN, ColumnRoles, check_expansion, decode, encoding_of
+from siggpde.io.tables import from_table
+
+log = logging.getLogger(__name__)
+
+_HEAD = 2**16
+_LINES = 200
+_SEPARATORS = ",;\t|"
+_ROWS_TO_INFER_TYPES = 1000
+_OTHER_FILES = (
+    (b"\x1f\x8b", "compressed by gzip; unpack it first (gunzip)"),
+    (b"\x28\xb5\x2f\xfd", "compressed by zstd; unpack it first (unzstd)"),
+    (b"PK\x03\x04", "a zip archive or a workbook of a spreadsheet; unpack it, or save the sheet as CSV"),
+    (b"\xd0\xcf\x11\xe0", "a workbook of a spreadsheet; save the sheet as CSV"),
+    (b"PAR1", "a Parquet file; say format='parquet'"),
+)
+_COMMA = re.compile(r"\s*[+-]?\d*,\d+(?:[eE][+-]?\d+)?\s*")
+_POINT = re.compile(r"\s*[+-]?\d*\.\d+(?:[eE][+-]?\d+)?\s*")
+_WITH_COMMA = r"^\s*[+-]?\d*(,\d+)?([eE][+-]?\d+)?\s*$"
+
+
+class _NotUtf8(ValueError):
+    """A file that is not UTF-8."""
+
+
+@contextmanager
+def open_csv(path: Path, separator: str | None = None) -> Iterator[CsvFile]:
+    """Opens a ``.csv`` file; without a `separator` it is told by the first lines."""
+    with path.open("rb") as file:
+        layout = layout_of(file, str(path), separator)
+        if separator is None and layout.separator != ",":
+            comma = ", decimals have a comma" if layout.decimal_comma else ""
+            log.info("%s: %r stands between cells%s", path, layout.separator, comma)
+        yield CsvFile(path, file, layout)
+
+
+class CsvFile:
+    """An open ``.csv`` file: the names of its columns, and its series."""
+
+    def __init__(self, path: Path, file: BinaryIO, layout: CsvLayout) -> None:
+        self.path, self._file, self._layout = path, file, layout
+        if layout.encoding != "utf-8":
+            self._decode(layout.encoding)
+        self.columns = self._parse(n_rows=0).columns
+        repeated = [column for column in self.columns if column.endswith("_duplicated_0")]
+        if repeated:
+            name = repeated[0].removesuffix("_duplicated_0")
+            raise ValueError(f"{path}: two columns are called {name!r}; rename one")
+
+    def series(self, roles: ColumnRoles) -> SeriesData:
+        """Returns the series of the file; ids and labels keep their leading zeros."""
+        texts = (roles.series, roles.target, roles.id, roles.groups)
+        overrides = {column: pl.String for column in texts if column in self.columns}
+        try:
+            frame = self._parse(infer_schema_length=_ROWS_TO_INFER_TYPES, schema_overrides=overrides)
+        except ValueError:  # later rows do not fit: types from all rows, which is far slower
+            frame = self._parse(infer_schema_length=None, schema_overrides=overrides)
+        if not len(frame):
+            raise ValueError(f"{self.path} has a header but no rows, so there are no series")
+        other = next((mark for mark in ",;\t| " if mark in self.columns[0]), None)
+        if len(self.columns) == 1 and other is not None:
+            raise ValueError(
+                f"{self.path} has one column, {self.columns[0][:60]!r}; is its separator {other!r}? Say "
+                f"separator={other!r}"
+            )
+        if self._layout.decimal_comma:
+            frame = frame.with_columns(_with_points(frame[column]) for column in overrides)
+        frame = frame.with_columns(_parse_text_column(frame[column]) for column in overrides)
+        return from_table(frame, roles, self.path.stem, str(self.path))
+
+    def _decode(self, encoding: str) -> None:
+        shown = "Latin-1 (Windows-1252)" if encoding == LATIN else encoding.upper()
+        log.info("%s is not UTF-8; it is read as %s", self.path, shown)
+        self._file.seek(0)
+        self._file = io.BytesIO(decode(self._file.read(), encoding, str(self.path)).encode())
+
+    def _parse(self, **options: Any) -> pl.DataFrame:
+        try:
+            return self._parse_once(**options)
+        except _NotUtf8:  # only after the beginning, by which the layout was told
+            self._decode(LATIN)
+            return self._parse_once(**options)
+
+    def _parse_once(self, **options: Any) -> pl.DataFrame:
+        self._file.seek(0)
+        options |= {"separator": self._layout.separator, "decimal_comma": self._layout.decimal_comma}
+        try:
+            return pl.read_csv(self._file, **options)
+        except pl.exceptions.NoDataError as error:
+            raise ValueError(f"{self.path} is empty; expected a header and rows") from error
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+            kind = _NotUtf8 if "utf-8" in reason.lower() and isinstance(self._file, io.BufferedReader) else ValueError
+            raise kind(f"{self.path} is not a readable .csv file with a header ({reason})") from error
+
+
+def _parse_text_column(column: pl.Series) -> pl.Series:
+    """Returns a column of text as bools, integers or floats if all its cells are written as such."""
+    texts = column.drop_nulls().unique().to_list()
+    if not texts:
+        return column
+    kind = parse_labels(texts).dtype.kind
+    if kind == "b":
+        return column.str.to_lowercase() == "true"
+    return column.cast({"i": pl.Int64, "f": pl.Float64}[kind]) if kind in "if" else column
+
+
+def _with_points(column: pl.Series) -> pl.Series:
+    """Returns a column of text with decimal points for commas, if all its cells are numbers with at most a comma."""
+    if column.str.contains(_WITH_COMMA).all():
+        return column.str.replace(",", ".", literal=True)
+    return column
+
+
+@dataclass(frozen=True)
+class CsvLayout:
+    """How a ``.csv`` file is written; `encoding` is Python's name, "utf-8" also with a byte order mark."""
+
+    encoding: str
+    separator: str
+    decimal_comma: bool
+
+
+def layout_of(file: BinaryIO, source: str, separator: str | None = None) -> CsvLayout:
+    """Returns the layout of an open file; `separator`, if given, is taken as it is.
+
+    Examples
+    --------
+    >>> import io
+    >>> layout_of(io.BytesIO("größe;art\\n1,5;a\\n".encode("latin-1")), "a.csv")
+    CsvLayout(encoding='cp1252', separator=';', decimal_comma=True)
+    """
+    file.seek(0)
+    head = file.read(_HEAD)
+    for mark, what in _OTHER_FILES:
+        if head.startswith(mark):
+            raise ValueError(f"{source} is no readable .csv file but {what}")
+    encoding = encoding_of(head)
+    text = head.decode(encoding, errors="replace").removeprefix("\ufeff")
+    lines = text.splitlines()[:_LINES]
+    if len(head) == _HEAD and len(lines) > 1 and len(lines) < _LINES:
+        lines.pop()  # it may be cut off
+    lines = [line for line in lines if line.strip()]
+    chosen = separator if separator is not None else _separator(lines)
+    if len(chosen.encode()) != 1:
+        raise ValueError(f"separator must be one mark, such as ';'; got {chosen!r}")
+    rows = _rows(lines, chosen)
+    if rows:
+        _check_header(rows[0], source)
+    cells = [cell for row in rows[1:] for cell in row]
+    comma = chosen != "," and any(map(_COMMA.fullmatch, cells)) and not any(map(_POINT.fullmatch, cells))
+    return CsvLayout(encoding, chosen, comma)
+
+
+def _rows(lines: list[str], separator: str) -> list[list[str]]:
+    try:
+        return list(csv.reader(lines, delimiter=separator))
+    except (csv.Error, TypeError, ValueError):
+        return []
+
+
+def _separator(lines: list[str]) -> str:
+    """Returns the mark with the most columns of which nine rows in ten have as many as the header; else a comma."""
+    best, most = ",", 1
+    for mark in _SEPARATORS:
+        widths = [len(row) for row in _rows(lines, mark)]
+        if widths and widths[0] > most and sum(width == widths[0] for width in widths) >= 0.9 * len(widths):
+            best, most = mark, widths[0]
+    return best
+
+
+def _check_header(header: list[str], source: str) -> None:
+    """Raises ValueError for a first line of values, which would be lost; names that are numbers, 0.0, 0.5, .., grow."""
+    numbers = [float(name.replace(",", ".")) for name in header if _POINT.fullmatch(name) or _COMMA.fullmatch(name)]
+    if len(numbers) > 1 and any(after <= before for before, after in pairwise(numbers)):
+        shown = next(name for name in header if _POINT.fullmatch(name) or _COMMA.fullmatch(name))
+        raise ValueError(
+            f"{source}: the first line has values such as {shown.strip()!r} where the names of columns belong; put a "
+            "line of names before it"
+        )
+
+
+@contextmanager
+def damage_reported(path: Path) -> Iterator[None]:
+    """Turns errors and panics of polars for a damaged ``.parquet`` file into a ValueError that names the file."""
+    try:
+        yield
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, OverflowError) as error:
+        if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
+            raise
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        if isinstance(error, pl.exceptions.PanicException):
+            reason = "its pages are damaged"
+        raise ValueError(f"{path} is not a whole .parquet file ({reason[:200]}); copy or make it again") from error
+
+
+def read_parquet(path: Path, roles: ColumnRoles) -> SeriesData:
+    """Returns the series of a ``.parquet`` file."""
+    with damage_reported(path):
+        scan = pl.scan_parquet(path)
+        rows, columns = int(scan.select(pl.len()).collect().item()), len(scan.collect_schema())
+    if not rows:
+        raise ValueError(f"{path} has no rows, so there are no series")
+    check_expansion(str(path), path.stat().st_size, 8 * rows * columns)  # equal cells are stored in a few bytes
+    with damage_reported(path):
+        frame = pl.read_parquet(path)
+    return from_table(frame, roles, path.stem, str(path))
+
+
+def schema_of(path: Path) -> dict[str, pl.DataType]:
+    """Returns the columns of a ``.parquet`` file and their types."""
+    with damage_reported(path):
+        return dict(pl.read_parquet_schema(path))
+
 
 def as_polars(frame: Any) -> pl.DataFrame:
-    """The table itself, or a polars table with the columns (not the index) of a pandas one."""
+    """Returns a table of polars itself, or one with the columns (not the index) of a table of pandas."""
     if isinstance(frame, pl.LazyFrame):
         frame = frame.collect()
     pandas = sys.modules.get("pandas")  # whoever has a table of pandas has imported it
@@ -28,7 +256,7 @@ def as_polars(frame: Any) -> pl.DataFrame:
 
 
 def _from_pandas(name: str, column: Any) -> pl.Series:
-    """By way of numpy, so that pyarrow is not needed."""
+    """Returns a column of pandas by way of numpy, which needs no pyarrow."""
     if getattr(column.dtype, "tz", None) is not None:
         column = column.dt.tz_convert("UTC").dt.tz_localize(None)
     dtype = column.dtype
@@ -43,7 +271,7 @@ def _from_pandas(name: str, column: Any) -> pl.Series:
 
 
 def _in_known_unit(values: NDArray[Any]) -> NDArray[Any]:
-    """Dates and durations in a unit that polars has: seconds and longer ones become milliseconds."""
+    """Returns dates and durations in a unit that polars has: seconds and longer ones become milliseconds."""
     if values.dtype.kind in "Mm" and np.datetime_data(values.dtype)[0] not in ("ms", "us", "ns"):
         return values.astype(f"{values.dtype.kind}8[ms]")
     return values

@@ -13,30 +13,45 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from siggpde.io.arrays import read_npy
 from siggpde.io.data import NotStreamable, SeriesData
-from siggpde.io.formats import (
-    STREAM_OPTIONS,
-    TWICE_IDENTIFIED,
-    check_column_names,
-    check_file,
-    check_options,
-    format_of,
+from siggpde.io.formats import STREAM_OPTIONS, ColumnRoles, check_file, check_options, format_of
+from siggpde.io.frames import damage_reported
+from siggpde.io.tables import (
+    channel_grid,
+    check_present,
+    from_grid,
+    from_long,
+    holds_numbers,
+    listed,
+    wide_columns,
+    without_counters,
 )
 
 _BLOCK_NUMBERS = 2**22  # float64 values in a block: 32 MB
 _MULTIPLE = 1024
+_SAMPLE = 1000  # rows by which the layout of a wide table is told
+_SLAB = 2**20  # rows read at a time to find where series begin and end
 
 
 @dataclass(frozen=True)
 class SeriesStream:
-    """The series of a file; `blocks` reads them.
+    """The series of a file, read block by block.
 
-    - `total`: how many there are; `channel_names`, `time_channel` and `name` as in `SeriesData`.
-    - `points`: how many points the longest has.
-    - `identity`: name, size and time of change of the file, and the options it is read with.
+    Attributes
+    ----------
+    name : str
+    total : int
+        Number of series.
+    points : int
+        Number of points of the longest series.
+    channel_names : tuple of str
+    time_channel : int or None
+    identity : dict
+        Name, size and time of change of the file, and the options it is read with.
     """
 
     name: str
@@ -51,17 +66,17 @@ class SeriesStream:
         return self.total
 
     def block_size(self) -> int:
-        """How many series make a block of some 32 MB: a multiple of 1024."""
+        """Returns how many series make a block of some 32 MB: a multiple of 1024."""
         fitting = _BLOCK_NUMBERS // (self.points * len(self.channel_names))
         return _MULTIPLE * max(1, fitting // _MULTIPLE)
 
     def block(self, start: int, stop: int) -> SeriesData:
-        """Series start to stop - 1; ids are those of the file, or the positions of the series in the file."""
+        """Returns series start to stop - 1; ids are those of the file, or positions in the file."""
         data = self._load(start, min(stop, self.total))
         return data if data.ids is not None else replace(data, ids=np.arange(start, start + len(data)))
 
     def blocks(self, size: int | None = None) -> Iterator[SeriesData]:
-        """All series in order, `size` at a time."""
+        """Returns all series in order, `size` at a time."""
         size = self.block_size() if size is None else size
         for start in range(0, self.total, size):
             yield self.block(start, start + size)
@@ -77,16 +92,20 @@ def stream(
     ignore: Sequence[str] | None = None,
     format: str | None = None,
 ) -> SeriesStream:
-    """The series of a ``.npy`` or ``.parquet`` file, block by block; options as for `read`. Labels are not read.
+    """Opens a ``.npy`` or ``.parquet`` file to be read block by block, with the options of `read`, without labels.
 
-    Raises `NotStreamable`, a ValueError, for other formats and for tables in long form whose rows are not in order.
+    Raises
+    ------
+    NotStreamable
+        A ValueError: the file has another format, or the rows of a series do not stand together.
 
-    Examples:
-        >>> import tempfile, pathlib
-        >>> file = pathlib.Path(tempfile.mkdtemp()) / "walks.npy"
-        >>> np.save(file, np.arange(10.0).reshape(5, 2))
-        >>> [block.ids.tolist() for block in stream(file).blocks(size=2)]
-        [[0, 1], [2, 3], [4]]
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "walks.npy"
+    >>> np.save(file, np.arange(10.0).reshape(5, 2))
+    >>> [block.ids.tolist() for block in stream(file).blocks(size=2)]
+    [[0, 1], [2, 3], [4]]
     """
     path = Path(path)
     kind = format_of(path, format)
@@ -99,17 +118,8 @@ def stream(
     identity = {"file": path.name, "bytes": status.st_size, "changed": status.st_mtime_ns, **options}
     if kind == "npy":
         return _array_stream(path, identity)
-    from siggpde.io.table_streams import LongTableStream, WideTableStream  # noqa: PLC0415 - polars takes long to import
-
-    channel_list, ignored = check_column_names(channels, "channels"), check_column_names(ignore, "ignore") or []
-    if series is not None and id is not None:
-        raise ValueError(TWICE_IDENTIFIED)
-    if series is not None:
-        table = LongTableStream(path, series, time, channel_list, ignored)
-    elif time is None:
-        table = WideTableStream(path, channel_list, ignored, id)
-    else:
-        raise ValueError(f"time={time!r} is for tables with one row a point; name the column of series with series=")
+    roles = ColumnRoles(series=series, id=id, time=time, channels=channels, ignore=ignore)
+    table = (_WideTable if series is None else _LongTable)(path, roles)
     first = table.load(0, 1)
     return SeriesStream(
         path.stem, table.total, table.points, first.channel_names, first.time_channel, identity, table.load
@@ -125,3 +135,121 @@ def _array_stream(path: Path, identity: dict[str, Any]) -> SeriesStream:
         return SeriesData(X=np.array(x[start:stop], dtype=np.float64), channel_names=data.channel_names, name=data.name)
 
     return SeriesStream(data.name, len(x), x.shape[2], data.channel_names, None, identity, load)
+
+
+class _Table:
+    """A ``.parquet`` file: its schema, its number of rows, and any range of its rows."""
+
+    def __init__(self, path: Path, roles: ColumnRoles) -> None:
+        self.path, self.source, self.roles = path, str(path), roles
+        self.scan = pl.scan_parquet(path)
+        with damage_reported(path):
+            self.schema = dict(self.scan.collect_schema())
+            self.rows = int(self.scan.select(pl.len()).collect().item())
+        if self.rows == 0:
+            raise ValueError(f"{path} has no rows, so there are no series")
+        nothing = pl.DataFrame(schema=self.schema)
+        for option in ("series", "id", "time"):
+            column = getattr(roles, option)
+            check_present(nothing, [] if column is None else [column], f"{option}=", self.source)
+        check_present(nothing, list(roles.ignore or ()), "ignore=", self.source)
+
+    def number_columns(self) -> list[str]:
+        """Returns the columns that hold numbers in all rows, as `read` chooses them; texts are read to decide."""
+        numbers = []
+        for column, dtype in self.schema.items():
+            if column in self.roles.taken:
+                continue
+            cells = pl.Series(column, [], dtype)
+            if dtype == pl.String:
+                with damage_reported(self.path):
+                    cells = pl.read_parquet(self.path, columns=[column])[column]
+            if holds_numbers(cells, self.source):
+                numbers.append(column)
+        if not numbers:
+            raise ValueError(f"{self.source}: there are no columns of numbers; {listed(list(self.schema))}")
+        return numbers
+
+    def frame(self, columns: list[str], start: int, stop: int) -> pl.DataFrame:
+        with damage_reported(self.path):
+            return self.scan.select(columns).slice(start, stop - start).collect()
+
+    def sample(self) -> pl.DataFrame:
+        """Returns the first rows, by which ids and counters are recognised."""
+        return self.frame(list(self.schema), 0, min(self.rows, _SAMPLE))
+
+
+class _WideTable(_Table):
+    """One row a series; the role of a column is told by its first rows."""
+
+    def __init__(self, path: Path, roles: ColumnRoles) -> None:
+        super().__init__(path, roles)
+        self.total = self.rows
+        if roles.channels is None:
+            self.grid, self.names = channel_grid(self.sample(), self.number_columns(), roles.taken, self.source)
+        else:
+            nothing = pl.DataFrame(schema=self.schema)
+            self.grid = wide_columns(nothing, roles.channels, roles.taken, self.source)
+            self.names = tuple(roles.channels)
+        self.columns = [*([] if roles.id is None else [roles.id]), *(column for row in self.grid for column in row)]
+        self.points = len(self.grid[0])
+
+    def load(self, start: int, stop: int) -> SeriesData:
+        frame, source = self.frame(self.columns, start, stop), f"{self.source}, from row {start} on"
+        return from_grid(frame, self.grid, self.names, self.roles, self.path.stem, source)
+
+
+class _LongTable(_Table):
+    """One row a point. Rows of a series are adjacent, so that a block of series is a range of rows."""
+
+    def __init__(self, path: Path, roles: ColumnRoles) -> None:
+        super().__init__(path, roles)
+        assert roles.series is not None
+        if roles.time is not None and self.schema[roles.time] == pl.String:
+            raise NotStreamable(
+                f"{path}: column {roles.time!r} is text; only times that are numbers or dates can be streamed"
+            )
+        channels = list(roles.channels or without_counters(self.sample(), self.number_columns(), self.source))
+        check_present(pl.DataFrame(schema=self.schema), channels, "channels=", self.source)
+        keys = [roles.series] if roles.time is None else [roles.series, roles.time]
+        self.columns = list(dict.fromkeys([*keys, *channels]))
+        self.roles = replace(roles, channels=channels, ignore=None)
+        counts = self._counts(roles.series)
+        self.total, self.points = len(counts), int(counts.max())
+        self.ends = np.concatenate([[0], np.cumsum(counts)])
+
+    def load(self, start: int, stop: int) -> SeriesData:
+        first, end = int(self.ends[start]), int(self.ends[stop])
+        source = f"{self.source}, from row {first} on"
+        return from_long(self.frame(self.columns, first, end), self.roles, self.path.stem, source)
+
+    def _counts(self, series: str) -> NDArray[np.int64]:
+        """Returns (total,): the number of rows of every series; by hashes of ids no series may come twice."""
+        counts, hashes = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.uint64)]
+        for start in range(0, self.rows, _SLAB):
+            column = self.frame([series], start, min(self.rows, start + _SLAB))[series]
+            if column.null_count():
+                row = start + int(column.is_null().arg_max() or 0)
+                raise ValueError(
+                    f"{self.source}: row {row} does not say which series it belongs to (column {series!r} is empty)"
+                )
+            runs = column.rle().struct.unnest()
+            lengths, names = runs["len"].to_numpy().astype(np.int64), runs["value"]
+            names = (names if names.dtype.is_numeric() else names.cast(pl.String)).hash().to_numpy()
+            if len(hashes[-1]) and hashes[-1][-1] == names[0]:  # a series that goes on from the slab before
+                counts[-1][-1] += lengths[0]
+                lengths, names = lengths[1:], names[1:]
+            if len(names):
+                counts.append(lengths.copy())
+                hashes.append(names)
+        all_hashes = np.concatenate(hashes)
+        if len(np.unique(all_hashes)) < len(all_hashes):
+            _, first, occurrences = np.unique(all_hashes, return_index=True, return_counts=True)
+            code = int(first[occurrences > 1].min())
+            row = int(np.concatenate(counts)[:code].sum())
+            name = self.frame([series], row, row + 1)[series][0]
+            raise NotStreamable(
+                f"{self.source}: the rows of series {name!r} do not stand together; sort the file by "
+                f"{series!r}, or read it as a whole"
+            )
+        return np.concatenate(counts)

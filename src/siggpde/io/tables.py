@@ -1,48 +1,98 @@
-"""Series from tables in long form: one row for every point."""
+"""Series from tables of polars: in long form a row is a point, in wide form a row is a series.
+
+Columns of a wide table called ``x_0, x_1, ..., y_0, y_1, ...`` are points of the channels x and y. Other names are
+points of one channel in the order of the table. A table that is hardly meant so is refused with the options to give
+instead: one with a column of ids among the points, and one whose rows are points.
+
+Errors name the file, the column and the row.
+"""
 
 from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from siggpde.io import columns as _columns
-from siggpde.io.data import SeriesData
-from siggpde.io.wide_layout import without_counters
+from siggpde.io.data import SeriesData, cut, without_objects
+from siggpde.io.formats import ColumnRoles
 
 log = logging.getLogger(__name__)
 
-_MEANINGS = {"target": "label", "groups": "group", "sample_weight": "weight"}
+_MISSING_TEXTS = ("", "na", "n/a", "nan", "null", "none", "?", "-")
+_KEYS = {"target": "y", "groups": "groups", "sample_weight": "sample_weight"}  # options, and fields of `SeriesData`
+_VALUE_NAMES = {"target": "label", "groups": "group", "sample_weight": "weight"}
 _TIME_NAMES = re.compile(r"(?:.*[_ ])?(?:time|times|timestamp|date|datetime|day|hour|minute|second|t|ts|s|ms)", re.I)
 
+_CELLS = 2**22  # of a wide table converted at a time
+_POINT = re.compile(
+    r"(?P<channel>[^\W\d](?:.*\w)?)_(?P<point>\d{1,9})|(?P<dotted>[^\W\d](?:.*[^\W\d])?)\.(?P<dot>\d{1,9})"
+)
+_PLAIN = re.compile(r"(?P<channel>(?:[^\W\d](?:.*[^\W\d])?)?)(?P<point>\d{1,9})")
+_TURNED = re.compile(r"(?P<point>\d{1,9})[_.](?P<channel>[^\W\d].*)")
+_UNNAMED = re.compile(r"|Unnamed: \d+|_duplicated_\d+|column_\d+|index|level_0")
+_ID_NAMES = re.compile(r"(?:.*[_ .])?(?:id|ids|index|idx|key|nr|no|number|row|case|sample|uid|uuid)|.*Id|.*ID")
+_MOST_TO_CHECK = 50
+_FEWEST_IDS = 5
 
-def from_long(
-    frame: pl.DataFrame,
-    *,
-    series: str,
-    time: str | None,
-    channels: list[str] | None,
-    beside: dict[str, str],
-    ignore: list[str],
-    name: str,
-    source: str,
-) -> SeriesData:
-    """Series from a table in long form (one row for every point), in the order in which they first occur.
 
-    `beside` are the columns of `target`, `groups` and `sample_weight`, by these names.
-    """
-    _columns.check_present(frame, [series], "series=", source)
-    _columns.check_present(frame, [time] if time is not None else [], "time=", source)
-    _columns.check_beside(frame, beside, source)
-    taken = [*(column for column in (series, time) if column is not None), *beside.values()]
-    if channels is None:
-        channels = without_counters(frame, _columns.number_columns(frame, taken + ignore, source), source)
-    _columns.check_present(frame, channels, "channels=", source)
-    doubled = sorted({column for column in channels + taken if (channels + taken).count(column) > 1})
+def from_table(frame: pl.DataFrame, roles: ColumnRoles, name: str, source: str) -> SeriesData:
+    """Returns the series of a table, in long form where `roles` has a column of series; errors call it `source`."""
+    check_present(frame, list(roles.ignore or ()), "ignore=", source)
+    if roles.series is not None:
+        return from_long(frame, roles, name, source)
+    for option, column in roles.values.items():
+        _check_value_column(frame, roles, option, column, source)
+    check_present(frame, [] if roles.id is None else [roles.id], "id=", source)
+    if roles.channels is None:
+        grid, names = channel_grid(frame, number_columns(frame, roles.taken, source), roles.taken, source)
+    else:
+        grid, names = wide_columns(frame, roles.channels, roles.taken, source), tuple(roles.channels)
+    return from_grid(frame, grid, names, roles, name, source)
+
+
+def as_table(data: SeriesData, series: str, named: dict[str, str]) -> pl.DataFrame:
+    """Returns series as a table in long form, with ids in the column `series` and values in the columns `named`."""
+    columns = {_KEYS[option]: column for option, column in named.items() if getattr(data, _KEYS[option]) is not None}
+    names = [series, *data.channel_names, *columns.values()]
+    repeated = {name for name in names if names.count(name) > 1}
+    if repeated:
+        raise ValueError(
+            f"two columns would be called {repeated.pop()!r}; give others with series=, target=, groups= or "
+            "sample_weight="
+        )
+    lengths = data.lengths
+    ids = np.arange(len(data)) if data.ids is None else without_objects(data.ids, "ids")
+    if len(set(ids.tolist())) < len(ids):
+        raise ValueError("ids must all be different, for rows are put together by them")
+    table: dict[str, Any] = {series: np.repeat(ids, lengths)}
+    for index, name in enumerate(data.channel_names):
+        table[name] = np.concatenate([np.asarray(one[index], dtype=np.float64) for one in data.X])
+    for key, column in columns.items():
+        table[column] = np.repeat(without_objects(getattr(data, key), key), lengths)
+    frame = pl.DataFrame({name: pl.Series(values) for name, values in table.items()}, nan_to_null=False)
+    return frame.with_columns(pl.col(list(data.channel_names)).fill_nan(None))
+
+
+def from_long(frame: pl.DataFrame, roles: ColumnRoles, name: str, source: str) -> SeriesData:
+    """Returns the series of a table with one row a point, in the order in which they first occur."""
+    series, time = roles.series, roles.time
+    assert series is not None
+    check_present(frame, [series], "series=", source)
+    check_present(frame, [] if time is None else [time], "time=", source)
+    for option, column in roles.values.items():
+        _check_value_column(frame, roles, option, column, source)
+    keys = [*(column for column in (series, time) if column is not None), *roles.values.values()]
+    if roles.channels is None:
+        channels = without_counters(frame, number_columns(frame, roles.taken, source), source)
+    else:
+        channels = list(roles.channels)
+    check_present(frame, channels, "channels=", source)
+    doubled = sorted({column for column in channels + keys if (channels + keys).count(column) > 1})
     if doubled:
         raise ValueError(f"{source}: column {doubled[0]!r} is asked for twice; a column has one part to play")
     if frame[series].null_count():
@@ -51,45 +101,43 @@ def from_long(
 
     ids = frame[series].unique(maintain_order=True)
     codes = _codes(frame[series], ids)
-    values = [_columns.as_numbers(frame[channel], source) for channel in channels]
-    found = {
-        option: _value_of_each_series(frame[column], codes, ids, _MEANINGS[option], source)
-        for option, column in beside.items()
+    points = [as_numbers(frame[channel], source) for channel in channels]
+    values: dict[str, Any] = {
+        _KEYS[option]: _values_by_series(frame[column], codes, ids, _VALUE_NAMES[option], source)
+        for option, column in roles.values.items()
     }
     if time is None:
         order = np.argsort(codes, kind="stable")
-        _point_out_times(channels, values, codes, order, source)
+        _log_times(channels, points, codes, order, source)
     else:
-        times = _columns.as_times(frame[time], source)
+        times = as_times(frame[time], source)
         order = np.lexsort((times, codes))
         _check_times(frame[time], times, codes, order, ids, source)
-        values.insert(0, times)
-    matrix = np.stack(values, axis=1)[order]
+        points.insert(0, times)
+    matrix = np.stack(points, axis=1)[order]
     counts = np.bincount(codes)
-    pieces = np.split(matrix, np.cumsum(counts)[:-1])  # each (n_timepoints, n_channels)
+    pieces = np.split(matrix, np.cumsum(counts)[:-1])  # (n_timepoints, n_channels) a series
     x = np.stack(pieces).transpose(0, 2, 1).copy() if len(set(counts)) == 1 else [piece.T.copy() for piece in pieces]
     return SeriesData(
         X=x,
-        y=found.get("target"),
-        ids=_columns.as_labels(ids, source),
+        ids=as_labels(ids, source),
         channel_names=(*([] if time is None else [time]), *channels),
         time_channel=None if time is None else 0,
         name=name,
-        groups=found.get("groups"),
-        sample_weight=found.get("sample_weight"),
+        **values,
     )
 
 
-def _point_out_times(
+def _log_times(
     channels: list[str],
-    values: list[NDArray[np.float64]],
+    points: list[NDArray[np.float64]],
     codes: NDArray[np.int64],
     order: NDArray[np.int64],
     source: str,
 ) -> None:
-    """Logs which channel may be the time of the points: one called so that grows in every series."""
+    """Logs a channel that may be the time: its name says so, and it grows in every series."""
     same = np.diff(codes[order]) == 0
-    for channel, numbers in zip(channels, values, strict=True):
+    for channel, numbers in zip(channels, points, strict=True):
         if _TIME_NAMES.fullmatch(channel) and same.any() and (np.diff(numbers[order])[same] > 0).all():
             log.info(
                 "%s: %r grows in every series but is read as a channel; is it the time (time=, --time)?",
@@ -99,17 +147,17 @@ def _point_out_times(
 
 
 def _codes(column: pl.Series, ids: pl.Series) -> NDArray[np.int64]:
-    """(n_rows,): the index in `ids` of the series of every row."""
+    """Returns (n_rows,): the index in `ids` of the series of every row."""
     rows = pl.DataFrame({"id": column}).with_row_index("row")
     codes = pl.DataFrame({"id": ids}).with_row_index("code")
     joined = rows.join(codes, on="id", how="inner").sort("row")
     return joined["code"].to_numpy().astype(np.int64)
 
 
-def _value_of_each_series(
+def _values_by_series(
     column: pl.Series, codes: NDArray[np.int64], ids: pl.Series, meaning: str, source: str
 ) -> NDArray[Any]:
-    """(n_series,): the label, group or weight of every series; cells may be empty, but the others must agree."""
+    """Returns (n_series,) labels, groups or weights; cells of a series may be empty, but the others must agree."""
     if column.dtype.is_float():
         column = column.fill_nan(None)
     pairs = pl.DataFrame({"code": codes, "label": column}).drop_nulls().unique(maintain_order=True)
@@ -123,7 +171,7 @@ def _value_of_each_series(
         )
     if (counts == 0).any():
         raise ValueError(f"{source}: series {ids[int(np.argmin(counts))]!r} has no {meaning} in column {column.name!r}")
-    return _columns.as_labels(pairs.sort("code")["label"], source)
+    return as_labels(pairs.sort("code")["label"], source)
 
 
 def _check_times(
@@ -140,3 +188,328 @@ def _check_times(
         raise ValueError(
             f"{source}: series {ids[int(codes[row])]!r} has time {column[row]} twice; keep one of the rows, or average"
         )
+
+
+def from_grid(
+    frame: pl.DataFrame,
+    grid: list[list[str]],
+    channel_names: tuple[str, ...],
+    roles: ColumnRoles,
+    name: str,
+    source: str,
+) -> SeriesData:
+    """Returns the series of a table with one row a series, given the columns of every channel in the order of time.
+
+    Empty cells at the end make a series shorter.
+    """
+    x = np.empty((len(frame), len(grid), len(grid[0])))
+    lengths = np.zeros(len(frame), dtype=np.int64)
+    step = max(4096, _CELLS // len(frame))
+    for channel, names in enumerate(grid):
+        for start in range(0, len(names), step):  # some at a time: no second copy of the whole table in memory
+            points = as_matrix(frame, names[start : start + step], source)
+            x[:, channel, start : start + step] = points
+            ends = np.where(np.isnan(points), 0, np.arange(start + 1, start + points.shape[1] + 1))
+            np.maximum(lengths, ends.max(axis=1), out=lengths)
+    values: dict[str, Any] = {
+        _KEYS[option]: as_labels(frame[column], source) for option, column in roles.values.items()
+    }
+    return SeriesData(
+        X=cut(x, np.maximum(lengths, 1)),  # a row without values is a series of one point, which is missing
+        ids=None if roles.id is None else as_labels(frame[roles.id], source),
+        channel_names=channel_names,
+        name=name,
+        **values,
+    )
+
+
+def wide_columns(frame: pl.DataFrame, channels: Sequence[str], taken: list[str], source: str) -> list[list[str]]:
+    """Returns for every channel the names of the columns with its points, in their order."""
+    grid = [_point_columns(channel, [c for c in frame.columns if c not in taken], source) for channel in channels]
+    for channel, names in zip(channels, grid, strict=True):
+        if len(names) != len(grid[0]):
+            raise ValueError(
+                f"{source}: channel {channel!r} has {len(names)} columns ({names[0]} to {names[-1]}), but "
+                f"{channels[0]!r} has {len(grid[0])}; every channel needs as many"
+            )
+    return grid
+
+
+def _point_columns(channel: str, present: list[str], source: str) -> list[str]:
+    """Returns the columns channel_0, channel_1, ... (or channel.0, channel0, 0_channel), from 0 or 1, no holes."""
+    by_number: dict[int, str] = {}
+    escaped = re.escape(channel)
+    for pattern in (rf"{escaped}[_.](\d{{1,9}})", rf"{escaped}(\d{{1,9}})", rf"(\d{{1,9}})[_.]{escaped}"):
+        for column in present:
+            if match := re.fullmatch(pattern, column):
+                number = int(match[1])
+                if number in by_number:
+                    raise ValueError(f"{source}: columns {by_number[number]!r} and {column!r} are both point {number}")
+                by_number[number] = column
+        if by_number:
+            break
+    if not by_number:
+        raise ValueError(
+            f"{source}: there are no columns {channel}_0, {channel}_1, ... for channel {channel!r}; "
+            f"{listed(present)}. If every row is a point, not a series, name the series' column with series="
+        )
+    start = min(by_number)
+    holes = set(range(start, start + len(by_number))) - set(by_number)
+    if start > 1 or holes:
+        missing = min(holes) if holes else 0
+        raise ValueError(f"{source}: channel {channel!r} has no column for point {missing}; {listed(present)}")
+    return [by_number[number] for number in sorted(by_number)]
+
+
+def channel_grid(
+    frame: pl.DataFrame, numbers: list[str], taken: Sequence[str], source: str
+) -> tuple[list[list[str]], tuple[str, ...]]:
+    """Returns the columns of every channel, in the order of time, and the channels' names (none for one channel).
+
+    - `numbers`: the columns of numbers, which may be points.
+    - `taken`: columns with another role, or ignored.
+    - `frame`: the rows, or the first of them, by which ids and times are recognised.
+    """
+    numbers = without_counters(frame, numbers, source)
+    groups = _groups(numbers)
+    inside = {column for columns in groups.values() for column in columns}
+    rest = [column for column in numbers if column not in inside]
+    if len(inside) < 3 or len(rest) > len(inside):
+        _check_rows_are_series(frame, numbers, taken, source)
+        for column in dict.fromkeys([*numbers[:2], numbers[-1]] if len(numbers) > 1 else []):
+            if _looks_like_ids(frame[column]):
+                raise ValueError(
+                    f"{source}: column {column!r} looks like ids of the series, not like a point of them. Name it with "
+                    "id=, which puts it next to the predictions, or leave it out with ignore=. If it is a point, call "
+                    "the columns t_0, t_1, ...; if rows are points, name the column that tells series apart with "
+                    "series="
+                )
+        return [numbers], ()
+    if rest:
+        first = next(iter(groups.values()))
+        what = "looks like ids of the series" if _looks_like_ids(frame[rest[0]]) else "is none of them"
+        raise ValueError(
+            f"{source}: points are in columns such as {first[0]!r} to {first[-1]!r}, but column {rest[0]!r} {what}. "
+            "Leave it out with ignore=, or name it with id= if it identifies the series, or with target= if it is the "
+            "label"
+        )
+    if len(groups) == 1:
+        return list(groups.values()), ()
+    lengths = {channel: len(columns) for channel, columns in groups.items()}
+    if len(set(lengths.values())) > 1:
+        shown = ", ".join(f"{channel} has {length}" for channel, length in list(lengths.items())[:5])
+        raise ValueError(
+            f"{source}: the columns look like channels with unequal numbers of points: {shown}. Name the channels to "
+            "read with channels=, or leave columns out with ignore="
+        )
+    return list(groups.values()), tuple(groups)
+
+
+def without_counters(frame: pl.DataFrame, numbers: list[str], source: str) -> list[str]:
+    """Returns the columns without a nameless first one that counts rows, such as pandas writes its index."""
+    if len(numbers) > 1 and numbers[0] == frame.columns[0] and _UNNAMED.fullmatch(numbers[0]) and _counts(frame, 0):
+        log.info("%s: the first column, %r, counts the rows and is left out", source, numbers[0])
+        return numbers[1:]
+    return numbers
+
+
+def _groups(names: list[str]) -> dict[str, list[str]]:
+    """Returns the names channel_0, channel_1, ... (also channel.0, channel0, 0_channel) by channel, in order.
+
+    Channels have two points or more, numbered from 0 or 1 without holes.
+    """
+    for pattern in (_POINT, _PLAIN, _TURNED):
+        matches: dict[str, dict[int, str]] = {}
+        for name in names:
+            if match := pattern.fullmatch(name):
+                parts = match.groupdict()
+                channel = parts["channel"] if parts["channel"] is not None else parts["dotted"]
+                point = int(parts["point"] if parts["point"] is not None else parts["dot"])
+                matches.setdefault(channel, {}).setdefault(point, name)
+        groups = {
+            channel: [points[number] for number in sorted(points)]
+            for channel, points in matches.items()
+            if len(points) > 1 and min(points) < 2 and max(points) - min(points) == len(points) - 1
+        }
+        if groups:
+            return groups
+    return {}
+
+
+def _counts(frame: pl.DataFrame, index: int) -> bool:
+    """Returns whether a column counts upwards by 1."""
+    column = frame.to_series(index)
+    return bool(
+        column.dtype.is_integer() and len(column) and not column.null_count() and (column.diff(1, "drop") == 1).all()
+    )
+
+
+def _looks_like_ids(column: pl.Series) -> bool:
+    """Returns whether a column of whole numbers counts series, or is called an id and has no number twice."""
+    if len(column) < _FEWEST_IDS or column.null_count():
+        return False
+    if column.dtype.is_float():
+        if not (column.is_finite().all() and (column == column.round()).all()):
+            return False
+    elif not column.dtype.is_integer():
+        return False
+    steps = column.cast(pl.Float64).diff(1, "drop")
+    if (steps == 1).all():
+        return True
+    named = _ID_NAMES.fullmatch(column.name) is not None or _ID_NAMES.fullmatch(column.name.lower()) is not None
+    return column.n_unique() == len(column) and (named or (column.dtype.is_integer() and bool((steps > 0).all())))
+
+
+def _check_rows_are_series(frame: pl.DataFrame, numbers: list[str], taken: Sequence[str], source: str) -> None:
+    """Raises ValueError for a table of few columns in which one grows again and again while another stays the same."""
+    if len(numbers) > _MOST_TO_CHECK or len(frame) < 2 * _FEWEST_IDS:
+        return
+    left = set(taken)
+    for series in [column for column in frame.columns if column not in left][:_MOST_TO_CHECK]:
+        kind = frame.schema[series]
+        if not (kind.is_integer() or kind in (pl.String, pl.Categorical) or isinstance(kind, pl.Enum)):
+            continue
+        different = frame[series].n_unique()
+        if frame[series].null_count() or different < 2 or 2 * different > len(frame):
+            continue
+        for time in (column for column in numbers if column != series and frame.schema[column].is_numeric()):
+            grows = frame.select(pl.col(time).diff().over(series).alias("step"))["step"].drop_nulls()
+            if len(grows) == len(frame) - different and bool((grows > 0).all()):
+                raise ValueError(
+                    f"{source}: rows look like points, not like series: {time!r} grows while {series!r} stays the "
+                    f"same. Say series={series!r}, time={time!r}; if every row is a series, leave {series!r} out with "
+                    "ignore="
+                )
+
+
+def check_present(frame: pl.DataFrame, names: list[str], option: str, source: str) -> None:
+    """Raises ValueError, listing the columns of the table, for a column of `option` that is missing."""
+    for name in names:
+        if name not in frame.columns:
+            raise ValueError(f"{source}: there is no column {name!r} for {option}; {listed(frame.columns)}")
+
+
+def _check_value_column(frame: pl.DataFrame, roles: ColumnRoles, option: str, column: str, source: str) -> None:
+    check_present(frame, [column], f"{option}=", source)
+    for other, same in roles.values.items():
+        if other != option and same == column:
+            raise ValueError(f"{source}: column {column!r} is both {option}= and {other}=; name another for one")
+
+
+def listed(columns: list[str]) -> str:
+    """Returns the names of columns, shortened for an error message."""
+    shown = ", ".join(columns[:30]) + (", ..." if len(columns) > 30 else "")
+    return f"the {len(columns)} columns are {shown}"
+
+
+def holds_numbers(column: pl.Series, source: str) -> bool:
+    """Returns whether a column is a channel: true for numbers, false for words; ValueError for a mixture of both."""
+    if column.dtype.is_numeric() or column.dtype in (pl.Boolean, pl.Null):
+        return True
+    if column.dtype == pl.String:
+        numbers = _parse_numbers(column)
+        if numbers.null_count() == _missing_as_null(column).null_count():
+            return True
+        with_comma = column.str.contains(r"^\s*[+-]?\d+,\d+\s*$").fill_null(False)
+        if numbers.null_count() < len(column) or with_comma.any():
+            as_numbers(column, source)  # raises, naming the row
+    log.info("%s: column %r holds no numbers and is left out", source, column.name)
+    return False
+
+
+def number_columns(frame: pl.DataFrame, taken: list[str], source: str) -> list[str]:
+    """Returns the columns of numbers that are not in `taken`."""
+    left_out = set(taken)
+    names = [
+        column
+        for column, dtype in frame.schema.items()
+        if column not in left_out and (dtype.is_numeric() or holds_numbers(frame[column], source))
+    ]
+    if not names:
+        raise ValueError(f"{source}: there are no columns of numbers for channels; {listed(frame.columns)}")
+    return names
+
+
+def as_numbers(column: pl.Series, source: str) -> NDArray[np.float64]:
+    """Returns (n_rows,), float64, NaN for nulls and words for missing values; ValueError for other text."""
+    dtype = column.dtype
+    if dtype.is_numeric() or dtype in (pl.Boolean, pl.Null):
+        return column.cast(pl.Float64).fill_null(np.nan).to_numpy().astype(np.float64)
+    if dtype != pl.String:
+        raise ValueError(f"{source}: column {column.name!r} is {dtype}, not numbers; leave it out with ignore=")
+    values = _parse_numbers(column)
+    bad = (values.is_null() & _missing_as_null(column).is_not_null()).arg_max()
+    if bad is not None and values[bad] is None and _missing_as_null(column)[bad] is not None:
+        comma = " (is its comma a decimal point?)" if "," in column[bad] else ""
+        raise ValueError(
+            f"{source}: column {column.name!r}, row {bad}: expected a number; got {column[bad]!r}{comma}. Correct it, "
+            "or leave the column out with ignore="
+        )
+    return values.fill_null(np.nan).to_numpy().astype(np.float64)
+
+
+def as_matrix(frame: pl.DataFrame, names: list[str], source: str) -> NDArray[np.float64]:
+    """Returns (n_rows, n_names), float64: `as_numbers` of several columns, at once where all are numbers."""
+    chosen = frame.select(names)
+    if all(dtype.is_numeric() for dtype in chosen.dtypes):
+        return chosen.cast(pl.Float64).to_numpy().astype(np.float64, copy=False)
+    return np.stack([as_numbers(chosen[name], source) for name in names], axis=1)
+
+
+def as_times(column: pl.Series, source: str) -> NDArray[np.float64]:
+    """Returns (n_rows,), float64: numbers, or dates and times in seconds since 1970 in UTC or since midnight."""
+    times = _seconds(column, source)
+    missing = times.is_null() | ~times.is_finite().fill_null(False)
+    if missing.any():
+        row = missing.arg_max()
+        raise ValueError(f"{source}: column {column.name!r}, row {row}: expected a time; got {column[row or 0]!r}")
+    return times.to_numpy().astype(np.float64)
+
+
+def as_labels(column: pl.Series, source: str) -> NDArray[Any]:
+    """Returns (n_rows,): bools, integers and floats as they are, all else as strings; ValueError for nulls."""
+    missing = column.is_null() | (column.is_nan() if column.dtype.is_float() else False)
+    if missing.any():
+        raise ValueError(
+            f"{source}: column {column.name!r}, row {missing.arg_max()} has no value; every series needs one"
+        )
+    if column.dtype == pl.Boolean or column.dtype.is_integer() or column.dtype.is_float():
+        return column.to_numpy().copy()
+    if column.dtype.is_decimal():
+        return column.cast(pl.Float64).to_numpy().copy()
+    return np.array(column.cast(pl.String).to_list(), dtype=str)
+
+
+def _missing_as_null(column: pl.Series) -> pl.Series:
+    text = column.str.strip_chars()
+    return text.set(text.str.to_lowercase().is_in(_MISSING_TEXTS).fill_null(False), None)
+
+
+def _parse_numbers(column: pl.Series) -> pl.Series:
+    return _missing_as_null(column).cast(pl.Float64, strict=False)
+
+
+def _seconds(column: pl.Series, source: str) -> pl.Series:
+    dtype = column.dtype
+    if dtype.is_numeric():
+        return column.cast(pl.Float64)
+    if dtype == pl.String:
+        values = _parse_numbers(column)
+        if values.null_count() == column.null_count():
+            return values
+        try:
+            column = column.str.strip_chars().str.to_datetime(strict=True)
+        except pl.exceptions.PolarsError as error:
+            first = column.drop_nulls()[0]
+            raise ValueError(
+                f"{source}: column {column.name!r} is neither numbers nor dates such as 2020-01-31 or "
+                f"2020-01-31 12:00:00; it starts with {first!r}"
+            ) from error
+        dtype = column.dtype
+    if dtype == pl.Date:
+        return column.cast(pl.Int32).cast(pl.Float64) * 86400.0
+    if isinstance(dtype, pl.Datetime | pl.Duration):
+        return column.to_physical().cast(pl.Float64) / {"ms": 1e3, "us": 1e6, "ns": 1e9}[dtype.time_unit]
+    if dtype == pl.Time:
+        return column.to_physical().cast(pl.Float64) / 1e9
+    raise ValueError(f"{source}: column {column.name!r} is {dtype}; a time must be a number or a date")

@@ -1,19 +1,24 @@
-"""The ``.ts`` text files of the UEA and UCR archives: one series a line, channels separated by colons, the label last.
+"""The text files of the UEA and UCR archives: ``.ts``, and ``.arff`` by scipy's reader.
 
-The header gives what the lines cannot: the name, whether there are time stamps and labels, and whether labels are
-classes or targets. Headers of the archives are not reliable about the rest (``@dimension`` or ``@dimensions``,
-capitals, blank lines, comments, wrong ``@missing``), so the numbers of channels and points are counted in the lines.
+A ``.ts`` file has one series a line, channels separated by colons, the label last. Its header gives the name, whether
+there are time stamps and labels, and whether labels are classes or targets. Headers of the archives are unreliable
+about the rest (``@dimension`` or ``@dimensions``, capitals, blank lines, comments, wrong ``@missing``), so channels and
+points are counted in the lines. aeon's reader is not the default because it turns labels into lower case and drops
+time stamps together with signs and exponents.
 
-This reader is the default even where aeon is installed, because aeon's loses information: it turns labels into lower
-case, and drops time stamps together with signs and exponents.
+With time stamps a channel is ``(2007-01-01 00:00:00,2.5),(2007-01-01 00:01:00,?)``. Channels of a series with different
+time stamps get the union of them, with NaN where a channel has no value.
 """
 
 from __future__ import annotations
 
+import io
+import math
 import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -21,9 +26,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siggpde.io.data import SeriesData, default_names, stack
-from siggpde.io.timestamps import read_stamped
 
 _YES = {"true": True, "false": False}
+_FLAGS = {"timestamps": "timestamps", "equallength": "equal_length", "classlabel": "classes", "targetlabel": "targets"}
+_POINT = re.compile(r"\(([^(),]*),([^(),]*)\)\s*")  # no two parts take the same spaces: time grows with the line only
+_NEXT_CHANNEL = re.compile(r"\s*(?=\()")
+_ARFF_LABELS = ("class", "target", "label", "classlabel", "targetlabel", "y")
 
 
 @dataclass
@@ -39,7 +47,7 @@ class Header:
     dimension: int | None = None
 
     def labelled(self, first: str) -> bool:
-        """Whether lines end in a label: by the header or, where it is silent, by the first line."""
+        """Returns whether lines end in a label: by the header or, where it is silent, by the first line."""
         if self.classes is not None or self.targets is not None:
             return bool(self.classes or self.targets)
         if self.timestamps:
@@ -48,14 +56,14 @@ class Header:
 
 
 def read_ts(path: str | os.PathLike[str]) -> SeriesData:
-    """Read a ``.ts`` file: labels as strings, or floats where the header says ``@targetLabel true``."""
+    """Reads a ``.ts`` file: labels as strings, or floats where the header says ``@targetLabel true``."""
     with open(path, "rb") as file:
         return parse_ts(file, str(path), Path(path).stem)
 
 
 def parse_ts(file: BinaryIO | Iterable[bytes], source: str, stem: str) -> SeriesData:
-    """Parse the lines of a ``.ts`` file; `source` is what errors call it, `stem` its name if the header gives none."""
-    lines = numbered_lines(file)
+    """Parses the lines of a ``.ts`` file; errors call it `source`, and `stem` is its name if the header has none."""
+    lines = _numbered_lines(file)
     header = _header(lines, source)
     rows: list[tuple[int, NDArray[np.float64]]] = []
     labels: list[str] = []
@@ -64,7 +72,7 @@ def parse_ts(file: BinaryIO | Iterable[bytes], source: str, stem: str) -> Series
         where = f"{source}, line {number}"
         if labelled is None:
             labelled = header.labelled(line)
-        series, label = (read_stamped if header.timestamps else _read_plain)(line, labelled, where)
+        series, label = (_read_stamped if header.timestamps else _read_plain)(line, labelled, where)
         rows.append((number, series))
         if label is not None:
             _check_label(label, header, where)
@@ -83,8 +91,8 @@ def parse_ts(file: BinaryIO | Iterable[bytes], source: str, stem: str) -> Series
     )
 
 
-def numbered_lines(file: Iterable[bytes]) -> Iterator[tuple[int, str]]:
-    """Line numbers (from 1) and stripped lines, without blank lines and comments."""
+def _numbered_lines(file: Iterable[bytes]) -> Iterator[tuple[int, str]]:
+    """Returns line numbers (from 1) and stripped lines, without blank lines and comments."""
     for number, raw in enumerate(file, start=1):
         try:
             line = raw.decode("utf-8-sig" if number == 1 else "utf-8").strip()
@@ -108,28 +116,19 @@ def _header(lines: Iterator[tuple[int, str]], source: str) -> Header:
         first = values[0].lower() if values else ""
         if key == "problemname":
             header.name = " ".join(values) or None
-        elif key in ("timestamps", "equallength", "classlabel", "targetlabel"):
+        elif key in _FLAGS:
             if first not in _YES:
                 raise ValueError(f"{source}, line {number}: {line.split()[0]} must be true or false; got {line[:60]!r}")
-            _set(header, key, _YES[first], values[1:])
+            setattr(header, _FLAGS[key], _YES[first])
+            if key == "classlabel":
+                header.class_values = values[1:] if header.classes else []
         elif key in ("dimension", "dimensions") and re.fullmatch("[0-9]{1,9}", first):
             header.dimension = int(first)
     raise ValueError(f"{source}: there is no @data line, so this is not a .ts file, or it is cut off")
 
 
-def _set(header: Header, key: str, value: bool, rest: list[str]) -> None:
-    if key == "timestamps":
-        header.timestamps = value
-    elif key == "equallength":
-        header.equal_length = value
-    elif key == "targetlabel":
-        header.targets = value
-    else:
-        header.classes, header.class_values = value, rest if value else []
-
-
 def _read_plain(line: str, labelled: bool, where: str) -> tuple[NDArray[np.float64], str | None]:
-    """A series (n_channels, n_timepoints) and its label."""
+    """Returns a series (n_channels, n_timepoints) and its label."""
     tokens, label = line.split(":"), None
     if labelled:
         label = tokens.pop().strip()
@@ -137,23 +136,18 @@ def _read_plain(line: str, labelled: bool, where: str) -> tuple[NDArray[np.float
             raise ValueError(f"{where}: there is no label after the series; is the file cut off?")
     elif len(tokens) > 1 and not tokens[-1].strip():  # so aeon ends lines without labels
         tokens.pop()
-    return _channels(tokens, where), label
-
-
-def _channels(tokens: list[str], where: str) -> NDArray[np.float64]:
-    """(n_channels, n_timepoints), from one text of numbers a channel."""
-    channels = [parse_numbers(token, f"{where}, channel {index}") for index, token in enumerate(tokens)]
+    channels = [_parse_numbers(token, f"{where}, channel {index}") for index, token in enumerate(tokens)]
     for index, channel in enumerate(channels):
         if len(channel) != len(channels[0]):
             raise ValueError(
                 f"{where}: channel {index} has {len(channel)} points, but channel 0 has {len(channels[0])}; "
                 "the channels of a series must be equally long"
             )
-    return np.array(channels)
+    return np.array(channels), label
 
 
-def parse_numbers(text: str, where: str) -> NDArray[np.float64]:
-    """(n,) from n numbers separated by commas; ``?`` and ``NaN`` are missing values."""
+def _parse_numbers(text: str, where: str) -> NDArray[np.float64]:
+    """Returns (n,) from n numbers separated by commas; ``?`` and ``NaN`` are missing values."""
     if "?" in text:
         text = text.replace("?", "nan")
     fields = text.split(",")
@@ -214,3 +208,136 @@ def _targets(labels: list[str], header: Header, source: str) -> NDArray[Any]:
         if _number(label.replace("?", "nan")) is None:
             raise ValueError(f"{source}: the target of series {index} must be a number (@targetLabel); got {label!r}")
     return np.array([float(label.replace("?", "nan")) for label in labels])
+
+
+def _read_stamped(line: str, labelled: bool, where: str) -> tuple[NDArray[np.float64], str | None]:
+    """Returns a series (1 + n_channels, n_timepoints), sorted by the times in channel 0, and its label."""
+    channels: list[dict[float, float]] = [{}]
+    position, label = 0, None
+    while True:
+        point = _POINT.match(line, position)
+        if point is None:
+            raise ValueError(f"{where}: expected a point (time,value) at {line[position : position + 40]!r}")
+        time, value = _time(point[1].strip(), where), _value(point[2].strip(), where)
+        if time in channels[-1]:
+            raise ValueError(f"{where}: time {point[1].strip()} occurs twice in channel {len(channels) - 1}")
+        channels[-1][time] = value
+        position = point.end()
+        after, position = line[position : position + 1], position + 1
+        if after == ",":
+            continue
+        if after == ":" and (start := _NEXT_CHANNEL.match(line, position)):
+            channels.append({})
+            position = start.end()
+            continue
+        rest = line[position:].strip()
+        if after == ":" and rest and labelled:
+            label = rest
+        elif labelled:
+            raise ValueError(f"{where}: there is no label after the series; is the file cut off?")
+        elif rest or after not in ("", ":"):
+            raise ValueError(f"{where}: expected the end of the line; got {line[position - 1 :][:40]!r}")
+        break
+    times = sorted(set().union(*channels))
+    values = [[channel.get(time, np.nan) for time in times] for channel in channels]
+    return np.array([times, *values]), label
+
+
+def _time(text: str, where: str) -> float:
+    """Returns a number as it is, and a date as seconds since 1970, in UTC where it names no zone."""
+    try:
+        time = float(text)
+    except ValueError:
+        try:
+            date = datetime.fromisoformat(text)
+            return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
+        except (ValueError, OverflowError):
+            raise ValueError(
+                f"{where}: a time must be a number or a date such as 2007-01-01 00:00:00; got {text[:40]!r}"
+            ) from None
+    if not np.isfinite(time):
+        raise ValueError(f"{where}: a time must be finite; got {text[:40]!r}")
+    return time
+
+
+def _value(text: str, where: str) -> float:
+    try:
+        return np.nan if text == "?" else float(text)
+    except ValueError:
+        raise ValueError(f"{where}: expected a number, ? or NaN; got {text[:40]!r}") from None
+
+
+def read_by_aeon(path: Path, kind: str) -> SeriesData:
+    """Reads a ``.ts`` or ``.arff`` file by aeon."""
+    try:
+        from aeon.datasets import load_from_arff_file, load_from_ts_file  # noqa: PLC0415
+    except ImportError as error:
+        raise ImportError('reader="aeon" needs aeon: pip install aeon, or choose reader="own"') from error
+    try:
+        loaded = load_from_ts_file(str(path)) if kind == "ts" else load_from_arff_file(str(path))
+    except Exception as error:  # aeon raises many kinds for a damaged file
+        raise ValueError(f'{path}: aeon cannot read it ({error}); try reader="own"') from error
+    x, y = loaded[0], loaded[1]
+    if not len(x):
+        raise ValueError(f"{path}: there are no series after @data")
+    series = [np.asarray(one, dtype=np.float64) for one in x]
+    return SeriesData(X=stack(series), y=np.asarray(y) if len(y) else None, name=path.stem)
+
+
+def write_ts(file: BinaryIO, data: SeriesData) -> None:
+    """Writes a ``.ts`` file: series, time stamps, labels and the name."""
+    stamped = data.time_channel is not None
+    channels = data.n_channels - stamped
+    if channels == 0:
+        raise ValueError("a .ts file needs at least one channel besides time")
+    lengths, equal = data.lengths, len(set(data.lengths.tolist())) == 1
+    missing = any(np.isnan(np.asarray(one, dtype=np.float64)).any() for one in data.X)
+    labels = None if data.y is None else [_label_text(label, index) for index, label in enumerate(data.y.tolist())]
+    text = io.TextIOWrapper(file, encoding="utf-8", newline="\n", write_through=True)
+    head = [f"@problemName {' '.join(data.name.split()) or 'series'}", f"@timeStamps {_yes(stamped)}"]
+    head += [f"@missing {_yes(missing)}", f"@univariate {_yes(channels == 1)}"]
+    head += [f"@dimension {channels}"] * (channels > 1)
+    head += [f"@equalLength {_yes(equal)}"] + [f"@seriesLength {lengths[0]}"] * equal
+    if labels is None:
+        head.append("@classLabel false")
+    elif data.y is not None and data.y.dtype.kind == "f":
+        head.append("@targetLabel true")
+    else:
+        head.append(f"@classLabel true {' '.join(sorted(set(labels)))}")
+    text.write("\n".join([*head, "@data"]) + "\n")
+    for index, one in enumerate(data.X):
+        rows = np.asarray(one, dtype=np.float64).tolist()
+        if stamped:
+            _check_times(rows[0], index)
+            pieces = [
+                ",".join(f"({time!r},{_number_text(value)})" for time, value in zip(rows[0], row, strict=True))
+                for row in rows[1:]
+            ]
+        else:
+            pieces = [",".join(map(_number_text, row)) for row in rows]
+        text.write(":".join(pieces + ([] if labels is None else [labels[index]])) + "\n")
+    text.detach()
+
+
+def _yes(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _number_text(value: float) -> str:
+    return "NaN" if math.isnan(value) else repr(value)
+
+
+def _check_times(times: list[float], index: int) -> None:
+    steps = np.diff(times)
+    if not np.isfinite(times).all() or (steps <= 0).any():
+        raise ValueError(f"the times of series {index} must be finite and grow")
+
+
+def _label_text(label: Any, index: int) -> str:
+    text = str(label)
+    if not text or ":" in text or text[0] in "#%@(" or len(text.split()) != 1 or text.strip() != text:
+        raise ValueError(
+            f"label {text!r} of series {index} cannot be written to a .ts file, where labels are words without spaces "
+            "and colons; write .npz, .csv or .parquet, or rename it"
+        )
+    return text

@@ -8,7 +8,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from helpers.cli_data import run
-from siggpde.datasets.folders import find_dataset
+from siggpde.datasets.loading import find_dataset
 from siggpde_paper.experiments import NAMES, folder_of
 from siggpde_paper.experiments.config import load_config
 from siggpde_paper.experiments.markdown import named

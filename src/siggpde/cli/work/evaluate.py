@@ -18,7 +18,7 @@ from siggpde.estimators.regressing import RegressorMethods
 from siggpde.estimators.targets import as_classes
 from siggpde.estimators.trusting import Newness, NoveltyWarning, unlike_line
 from siggpde.io import SeriesData
-from siggpde.io.series_errors import errors_by_id
+from siggpde.io.data import errors_by_id
 from siggpde.metrics import risk_coverage, set_metrics
 from siggpde.metrics.classification import classifier_figures
 from siggpde.metrics.regression import regressor_figures

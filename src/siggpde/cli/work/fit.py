@@ -22,7 +22,7 @@ from siggpde.distributed.shard import all_labels
 from siggpde.estimators import SigGPClassifier, SigGPRegressor
 from siggpde.gp.likelihood_names import names_for
 from siggpde.io import SeriesData
-from siggpde.io.series_errors import errors_by_id
+from siggpde.io.data import errors_by_id
 from siggpde.persistence.folder import MANIFEST, check_writable
 
 log = logging.getLogger(__name__)

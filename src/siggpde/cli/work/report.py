@@ -14,7 +14,7 @@ from siggpde.cli.work.predict import check_layout, open_model
 from siggpde.estimators.classifying import ClassifierMethods
 from siggpde.estimators.targets import as_classes
 from siggpde.io import SeriesData
-from siggpde.io.series_errors import errors_by_id
+from siggpde.io.data import errors_by_id
 from siggpde.report.gather import write_report
 
 
