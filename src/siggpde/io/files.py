@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from siggpde.files import atomic_write
-from siggpde.io.arff import read_arff
 from siggpde.io.arrays import read_npy, read_npz, write_npz
 from siggpde.io.data import SeriesData
 from siggpde.io.formats import WRITE_FORMATS, ColumnRoles, check_file, check_options, format_of
-from siggpde.io.ts import read_by_aeon, read_ts, write_ts
+from siggpde.io.ts import read_arff, read_by_aeon, read_ts, write_ts
 
 if TYPE_CHECKING:
     import pandas

@@ -23,9 +23,11 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
+from numpy.lib.recfunctions import structured_to_unstructured
 from numpy.typing import NDArray
 
 from siggpde.io.data import SeriesData, default_names, stack
+from siggpde.io.formats import decode, encoding_of
 
 _YES = {"true": True, "false": False}
 _FLAGS = {"timestamps": "timestamps", "equallength": "equal_length", "classlabel": "classes", "targetlabel": "targets"}
@@ -265,6 +267,45 @@ def _value(text: str, where: str) -> float:
         return np.nan if text == "?" else float(text)
     except ValueError:
         raise ValueError(f"{where}: expected a number, ? or NaN; got {text[:40]!r}") from None
+
+
+def read_arff(path: str | os.PathLike[str], target: str | None = None) -> SeriesData:
+    """Reads an ``.arff`` file by scipy: numeric attributes are points, or one relational attribute holds the channels.
+
+    The label is the attribute `target`, by default the last one if it is nominal or called class, target or label.
+    Nominal labels are strings, numeric ones floats.
+    """
+    from scipy.io.arff import loadarff  # noqa: PLC0415 - takes a while to import
+
+    content = Path(path).read_bytes()
+    try:
+        table, meta = loadarff(io.StringIO(decode(content, encoding_of(content), str(path))))
+        kinds = dict(zip(meta.names(), meta.types(), strict=True))
+    except Exception as error:  # scipy raises many kinds for a damaged file, also StopIteration
+        why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        raise ValueError(f"{path} is no .arff file of series that scipy can read ({why}); is it cut off?") from error
+    if target is not None and target not in kinds:
+        listed = ", ".join(list(kinds)[:20]) + (", ..." if len(kinds) > 20 else "")
+        raise ValueError(f"{path}: there is no attribute {target!r} for the labels; the file has {listed}")
+    last = next(reversed(kinds), None)
+    if target is None and last is not None and (kinds[last] == "nominal" or last.lower() in _ARFF_LABELS):
+        target = last
+    points = [name for name in kinds if name != target]
+    if not points or not len(table):
+        raise ValueError(f"{path}: there are no series after @data, or no attributes besides the label")
+    if [kinds[name] for name in points] == ["relational"]:
+        series = [structured_to_unstructured(channels, np.float64) for channels in table[points[0]]]
+    elif wrong := [name for name in points if kinds[name] != "numeric"]:
+        raise ValueError(f"{path}: attribute {wrong[0]!r} is {kinds[wrong[0]]}, not numeric; time points must be")
+    else:
+        series = list(structured_to_unstructured(table[points], np.float64)[:, None, :])
+    y = None if target is None else table[target]
+    if y is not None and y.dtype.kind == "S":
+        y = np.char.decode(y, "utf-8")
+    try:
+        return SeriesData(X=stack(series), y=y, name=meta.name or Path(path).stem)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
 
 
 def read_by_aeon(path: Path, kind: str) -> SeriesData:
