@@ -196,10 +196,8 @@ def test_baselines_train_on_a_device(kind: Any):
 PATHS = {"views": ["linear", "path"], "members": 2}  # in float64 throughout
 ESTIMATORS = [
     ("classifier", PATHS),
-    pytest.param("classifier", {"likelihood": "softmax", **PATHS}, marks=pytest.mark.slow),
     pytest.param("classifier", {"method": "paper"}, marks=pytest.mark.slow),
     ("regressor", PATHS),
-    pytest.param("regressor", {"likelihood": "student_t", **PATHS, "members": 1}, marks=pytest.mark.slow),
 ]
 
 

@@ -110,6 +110,7 @@ def test_a_model_without_training_series(table: Path, tmp_path: Path):
         (["--target", "kind", "--method", "papers"], 2, "--method"),
         (["--target", "kind", "--method", "paper", "--members", "2"], 1, "method='paper' trains one model"),
         (["--target", "kind", "--method", "paper", "--likelihood", "least_squares"], 1, "takes 'auto', 'robustmax'"),
+        (["--target", "kind", "--likelihood", "softmax"], 1, "take method='paper'"),
         (["--target", "kind", "--n-features", "1"], 2, "--n-features"),
         (["--target", "kind", "--device", "cuda"], 1, "--device 'cuda' cannot be used"),
         (["--target", "kind", "--jobs", "0"], 1, "n_jobs"),
@@ -130,7 +131,8 @@ def test_options_that_cannot_work(more: list[str], code: int, said: str, table: 
 def test_a_likelihood_for_numbers_makes_integers_numbers(tmp_path: Path):
     path = write(long_table(30, labels=("0", "1", "3")), tmp_path / "counts.csv")
     for likelihood, task in (("auto", "classification"), ("poisson", "regression"), ("softmax", "classification")):
-        result = fit(path, tmp_path / likelihood, "--target", "kind", "--likelihood", likelihood, "--json")
+        method = [] if likelihood == "auto" else ["--method", "paper", "--max-iter", "3"]
+        result = fit(path, tmp_path / likelihood, "--target", "kind", "--likelihood", likelihood, *method, "--json")
         assert result.exit_code == 0, result.output
         assert json.loads(result.stdout)["task"] == task
 

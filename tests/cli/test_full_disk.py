@@ -19,22 +19,22 @@ def no_large_files() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT, LIMIT))
 
 
-@pytest.mark.parametrize("likelihood", ["auto", "softmax"])
-def test_the_path_and_the_space_are_named_and_the_fit_goes_on_with_more_space(likelihood: str, tmp_path: Path):
-    """The default fails when it saves the model, and softmax at the checkpoint of its member."""
+@pytest.mark.parametrize("method", ["views", "paper"])
+def test_the_path_and_the_space_are_named_and_the_fit_goes_on_with_more_space(method: str, tmp_path: Path):
+    """The default fails when it saves the model, and the method of the paper at its checkpoint."""
     data, model = write(long_table(60), tmp_path / "data.csv"), tmp_path / "model"
-    arguments = ["fit", data, "--output", model, *SETTINGS, "--likelihood", likelihood]
+    settings = [*SETTINGS, *([] if method == "views" else ["--method", "paper", "--max-iter", "20"])]
+    arguments = ["fit", data, "--output", model, *settings]
     failed = subprocess.run(
         command(*arguments), capture_output=True, text=True, preexec_fn=no_large_files, check=False, timeout=300
     )
     assert failed.returncode == 1, failed.stderr
     last = failed.stderr.splitlines()[-1]
-    where = "model/model.json" if likelihood == "auto" else "model.checkpoint/member-1.pt"
+    where = "model/model.json" if method == "views" else "model.checkpoint/member-1.pt"
     assert last.startswith(f"Error: [Errno 27] File too large: {tmp_path / where}")
     assert " MB, and its disk has " in last and "make room there" in last
     assert not list(tmp_path.rglob("*.part")) and not (model / "model.json").exists()
-    assert (tmp_path / "model.checkpoint" / "views.pt").exists()
     assert run(*arguments, "--resume").exit_code == 0
     whole = tmp_path / "whole"
-    assert run("fit", data, "--output", whole, *SETTINGS, "--likelihood", likelihood).exit_code == 0
+    assert run("fit", data, "--output", whole, *settings).exit_code == 0
     assert weights(model) == weights(whole)

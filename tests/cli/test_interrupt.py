@@ -15,7 +15,7 @@ import pytest
 from helpers.cli_data import LONG, command, loaded, long_table, run, weights, write
 
 SETTINGS = [*LONG, "--target", "kind", "--members", "1", "--n-features", "20", "--jobs", "1"]
-SOFTMAX = [*SETTINGS, "--likelihood", "softmax"]
+PAPER = [*SETTINGS, "--method", "paper", "--max-iter", "100"]
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("interrupted")
     write(long_table(80), folder / "data.csv")
     write(long_table(80, seed=9), folder / "other.csv")
-    result = run("fit", folder / "data.csv", "--output", folder / "whole", *SOFTMAX)
+    result = run("fit", folder / "data.csv", "--output", folder / "whole", *PAPER)
     assert result.exit_code == 0, result.output
     return folder
 
@@ -32,8 +32,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def stopped(folder: Path) -> str:
     """What was said on stderr when Ctrl-C stopped the fit of folder / "part"."""
-    arguments = command("fit", folder / "data.csv", "--output", folder / "part", *SOFTMAX)
-    checkpoint = folder / "part.checkpoint" / "views.pt"
+    arguments = command("fit", folder / "data.csv", "--output", folder / "part", *PAPER)
+    checkpoint = folder / "part.checkpoint" / "member-1.pt"
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         while not checkpoint.exists() and process.poll() is None:
             time.sleep(0.01)
@@ -59,9 +59,8 @@ def test_an_interrupted_fit_says_how_to_go_on(folder: Path, stopped: str):
 
 
 def test_a_resumed_fit_ends_with_the_same_model(folder: Path, part: Path):
-    result = run("fit", folder / "data.csv", "--output", part, *SOFTMAX, "--resume")
+    result = run("fit", folder / "data.csv", "--output", part, *PAPER, "--resume")
     assert result.exit_code == 0, result.output
-    assert "members compared" not in result.stderr
     assert weights(part) == weights(folder / "whole")
     assert list(part.parent.iterdir()) == [part]
 
@@ -69,7 +68,7 @@ def test_a_resumed_fit_ends_with_the_same_model(folder: Path, part: Path):
 def test_other_data_and_other_settings_do_not_go_on(folder: Path, part: Path):
     before = sorted(path.name for path in (part.parent / "part.checkpoint").iterdir())
     for data, more in (("other.csv", []), ("data.csv", ["--seed", "4"])):
-        result = run("fit", folder / data, "--output", part, *SOFTMAX, *more, "--resume")
+        result = run("fit", folder / data, "--output", part, *PAPER, *more, "--resume")
         assert result.exit_code == 1 and "made with other series, targets or settings" in result.stderr
     assert sorted(path.name for path in (part.parent / "part.checkpoint").iterdir()) == before
 
@@ -77,23 +76,33 @@ def test_other_data_and_other_settings_do_not_go_on(folder: Path, part: Path):
 def test_a_checkpoint_is_not_thrown_away_unasked(folder: Path, part: Path):
     result = run("fit", folder / "other.csv", "--output", part, *SETTINGS)
     assert result.exit_code == 2
-    assert "--resume goes on, --force starts anew" in result.stderr
+    assert "--resume with that method goes on, --force starts anew" in result.stderr
+    assert run("fit", folder / "other.csv", "--output", part, *SETTINGS, "--resume").exit_code == 2
     result = run("fit", folder / "other.csv", "--output", part, *SETTINGS, "--time-limit", "0.4", "--force")
     assert result.exit_code == 0, result.output
     assert list(part.parent.iterdir()) == [part]
 
 
 def test_a_damaged_checkpoint_is_said_to_be_one(folder: Path, part: Path):
-    (part.parent / "part.checkpoint" / "views.pt").write_bytes(b"nonsense")
-    result = run("fit", folder / "data.csv", "--output", part, *SOFTMAX, "--resume")
+    (part.parent / "part.checkpoint" / "member-1.pt").write_bytes(b"nonsense")
+    result = run("fit", folder / "data.csv", "--output", part, *PAPER, "--resume")
     assert result.exit_code == 1 and "not a readable checkpoint" in result.stderr
 
 
 def test_resume_without_a_checkpoint_just_starts(folder: Path, tmp_path: Path):
     model = tmp_path / "model"
-    result = run("fit", folder / "data.csv", "--output", model, *SETTINGS, "--time-limit", "0.4", "--resume")
+    result = run("fit", folder / "data.csv", "--output", model, *PAPER, "--resume")
     assert result.exit_code == 0, result.output
     assert "the fit starts from the beginning" in result.stderr
+    assert weights(model) == weights(folder / "whole")
+    assert list(tmp_path.iterdir()) == [model]
+
+
+def test_views_say_that_there_is_nothing_to_go_on_from(folder: Path, tmp_path: Path):
+    model = tmp_path / "model"
+    result = run("fit", folder / "data.csv", "--output", model, *SETTINGS, "--time-limit", "0.4", "--resume")
+    assert result.exit_code == 0, result.output
+    assert result.stderr.count("there is nothing to go on from") == 1
     assert list(tmp_path.iterdir()) == [model]
 
 
@@ -102,7 +111,7 @@ def killed(arguments: Sequence[str], delay: float) -> bool:
     with subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         first = process.stderr.readline()
-        if first.startswith("there is no checkpoint"):  # killed before there was one
+        if first.startswith("there is no"):  # checkpoint: killed before there was one
             first = process.stderr.readline()
         assert first.startswith("read 80 series, 2 channels x, y, time day, 8 points, label kind")
         try:
@@ -119,9 +128,9 @@ def contents(folder: Path) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::siggpde.estimators.trusting.NoveltyWarning")  # other walks are predicted
-@pytest.mark.parametrize("likelihood", ["least_squares", "softmax"])
-def test_killed_at_fifty_moments_and_resumed(likelihood: str, folder: Path, tmp_path: Path):
-    settings = [*SETTINGS, "--likelihood", likelihood, "--members", "2"]
+@pytest.mark.parametrize("method", ["views", "paper"])
+def test_killed_at_fifty_moments_and_resumed(method: str, folder: Path, tmp_path: Path):
+    settings = [*SETTINGS, "--members", "2"] if method == "views" else PAPER
     whole = tmp_path / "whole"
     assert run("fit", folder / "data.csv", "--output", whole, *settings).exit_code == 0
     began = time.perf_counter()

@@ -12,13 +12,14 @@ import pytest
 
 from helpers.cli_data import LONG, command, loaded, long_table, run, weights, write
 
-SETTINGS = [*LONG, "--target", "kind", "--members", "1", "--n-features", "20", "--jobs", "1", "--likelihood", "softmax"]
+SETTINGS = [*LONG, "--target", "kind", "--members", "1", "--n-features", "20", "--jobs", "1"]
+SETTINGS += ["--method", "paper", "--max-iter", "100"]
 
 
 @contextmanager
 def stopped_fit(data: Path, model: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A fit in a process of its own, which is made to stand still as soon as it has kept something."""
-    kept = model.with_name(f"{model.name}.checkpoint") / "views.pt"
+    kept = model.with_name(f"{model.name}.checkpoint") / "member-1.pt"
     arguments = command("fit", data, "--output", model, *SETTINGS)
     with subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:

@@ -107,7 +107,18 @@ def test_torchrun_makes_the_model_of_one_process(tmp_path: Path):
 @pytest.mark.slow
 def test_a_rank_that_is_killed_stops_the_others_and_any_number_go_on(tmp_path: Path):
     write(long_table(80), tmp_path / "data.csv")
-    settings = ["fit", tmp_path / "data.csv", *LONG, "--target", "kind", *SETTINGS, "--likelihood", "softmax"]
+    settings = [
+        "fit",
+        tmp_path / "data.csv",
+        *LONG,
+        "--target",
+        "kind",
+        *SETTINGS,
+        "--method",
+        "paper",
+        "--max-iter",
+        "300",
+    ]
     assert run(*settings, "--output", tmp_path / "whole").exit_code == 0
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -23,13 +23,11 @@ def test_the_second_fit_reads_what_the_first_computed(kind: str, tmp_path: Path,
         assert [expected in record.getMessage() for record in caplog.records].count(True) == 1
 
 
-@pytest.mark.parametrize("likelihood", ["auto", "softmax"])
-def test_views_keep_nothing_and_say_so(likelihood: str, tmp_path: Path, caplog: pytest.LogCaptureFixture):
+def test_views_keep_nothing_and_say_so(tmp_path: Path, caplog: pytest.LogCaptureFixture):
     caplog.set_level(logging.INFO)
     X, labels = rising(30)
     found = [
-        outputs(estimator("classifier", likelihood=likelihood, cache_dir=folder).fit(X, labels), X)
-        for folder in (tmp_path / "cache", None)
+        outputs(estimator("classifier", cache_dir=folder).fit(X, labels), X) for folder in (tmp_path / "cache", None)
     ]
     np.testing.assert_array_equal(*found)
     assert caplog.messages.count("cache_dir is not used: method='views' keeps no signatures") == 1

@@ -108,14 +108,6 @@ def test_models_without_series_need_donors():
         check(model, found, X[0])
 
 
-def test_other_likelihoods_have_landmarks_without_labels():
-    X, y = rising(24, noise=0.2)
-    model = classifier(likelihood="softmax").fit(X, y)
-    found = model.counterfactual(X[0])
-    check(model, found, X[0])
-    assert found.valid
-
-
 def test_what_cannot_be_turned_is_not_claimed():
     X, y = rising(24, noise=0.2)
     model = classifier().fit(X, y)

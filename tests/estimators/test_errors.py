@@ -165,10 +165,10 @@ def test_bad_class_weights(weight: Any, match: str):
 
 def test_likelihoods_for_other_targets():
     with pytest.raises(ValueError, match="'bernoulli' is for two classes, y has 4; take 'softmax'"):
-        classifier(likelihood="bernoulli").fit(X, np.arange(16) % 4)
+        classifier(likelihood="bernoulli", method="paper").fit(X, np.arange(16) % 4)
     for wrong, place in ((np.where(Y, -1.0, 2.0), 1), (np.where(Y, 2.0, 0.5), 0)):
         with pytest.raises(ValueError, match=f"'poisson' is for counts.*for series {place}; take 'gaussian'"):
-            regressor(likelihood="poisson").fit(X, wrong)
+            regressor(likelihood="poisson", method="paper").fit(X, wrong)
 
 
 def test_a_device_that_is_not_there():

@@ -31,15 +31,6 @@ def test_errors(kind: str, weights: Any, message: str):
         estimator(kind).fit(X, y, sample_weight=weights)
 
 
-@pytest.mark.parametrize("likelihood", ["softmax", "bernoulli"])
-def test_only_in_closed_form(likelihood: str):
-    X, y = rising(24)
-    with pytest.raises(ValueError, match=f"sample_weight is for the closed form, not for likelihood='{likelihood}'"):
-        classifier(likelihood=likelihood).fit(X, y, sample_weight=np.ones(24))
-    with pytest.raises(ValueError, match="sample_weight"):
-        classifier(method="paper").fit(X, y, sample_weight=np.ones(24))
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_only_proportions_matter(kind: str):
     X, y = rising(24, noise=4.0)
@@ -91,3 +82,9 @@ def test_a_series_that_counts_for_much_is_followed():
     light = regressor().fit(X, numbers, sample_weight=np.where(np.arange(30) == 7, 0.01, 1.0))
     heavy = regressor().fit(X, numbers, sample_weight=np.where(np.arange(30) == 7, 100.0, 1.0))
     assert heavy.predict(X)[7] > light.predict(X)[7] + 1
+
+
+def test_the_paper_has_none_yet():
+    X, y = rising(24)
+    with pytest.raises(ValueError, match="sample_weight"):
+        classifier(method="paper").fit(X, y, sample_weight=np.ones(24))

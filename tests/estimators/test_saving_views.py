@@ -113,10 +113,9 @@ def test_the_card_names_members_and_training_series(tmp_path: Path):
     ("settings", "contains"),
     [
         ({}, "This model contains 40 training series (landmarks), all of them"),
-        ({"likelihood": "softmax", "max_iter": 2}, "This model contains 40 training series (landmarks), all of them"),
         ({"keep_series": False}, "This model contains no training series, only weights of features."),
     ],
-    ids=["default", "softmax", "no series"],
+    ids=["default", "no series"],
 )
 def test_the_card_is_right_about_training_series(settings: dict[str, Any], contains: str, tmp_path: Path):
     """What it says is what is in the folder: all points of the training series, or none of them."""

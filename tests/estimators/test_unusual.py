@@ -56,19 +56,10 @@ def test_units_do_not_matter(kind: str, factor: float):
     assert scaled == pytest.approx(plain, rel=1e-6, abs=1e-8)
 
 
-@pytest.mark.parametrize(
-    ("likelihood", "shift", "scale"),
-    [
-        ("auto", 0.0, 1e100),
-        ("auto", 0.0, 1e-100),
-        ("auto", 1e6, 1.0),
-        ("auto", -40.0, 1e-3),
-        ("student_t", 0.0, 2.0**99),
-    ],
-)
-def test_units_of_targets_do_not_matter(likelihood: str, shift: float, scale: float):
+@pytest.mark.parametrize(("shift", "scale"), [(0.0, 1e100), (0.0, 1e-100), (1e6, 1.0), (-40.0, 1e-3)])
+def test_units_of_targets_do_not_matter(shift: float, scale: float):
     y = X[:, 0, -1]
-    plain, other = (regressor(likelihood=likelihood).fit(X, t) for t in (y, shift + scale * y))
+    plain, other = (regressor().fit(X, t) for t in (y, shift + scale * y))
     expected = outputs(plain, X) * scale + np.array([shift, 0.0, shift, shift])
     assert outputs(other, X) == pytest.approx(expected, rel=1e-5, abs=1e-4 * scale)
     density = plain.log_likelihood(X, y) - np.log(scale)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from helpers.small_committees import batch_of, ends, labels_of, one_member
-from helpers.small_view_committees import finite_committee_of, variational_committee_of, view_committee_of
+from helpers.small_view_committees import finite_committee_of, view_committee_of
 from siggpde.committee.recipes import Recipe
 from siggpde.committee.weight_space import without_series
 from siggpde.explain.between import powers_of
@@ -132,16 +132,6 @@ def test_without_landmarks_it_is_the_same(batch, new):
             for mine, its in zip(getattr(ours, part), getattr(theirs, part), strict=True):
                 assert its.effect == pytest.approx(mine.effect, rel=1e-4, abs=1e-5)
                 assert its.std == pytest.approx(mine.std, rel=1e-3, abs=1e-4)
-
-
-def test_variational_members_have_the_variances_of_their_predictions(batch, new):
-    committee = variational_committee_of(batch, labels_of(batch, 2), "bernoulli", 2, [LINEAR])
-    apart = torch.tensor([[1.0, -1.0, 0, 0, 0, 0, 0, 0, 0]]).double()
-    found = whole_sums(committee, new, apart, torch.ones(1, 1).double())
-    mean, variance = committee.member_latents(new)
-    assert float(found.mean[0]) == pytest.approx(float(mean[0, 0, 0] - mean[0, 1, 0]), rel=1e-8)
-    spread = variance[0, :2, 0].sqrt()
-    assert abs(float(spread[0] - spread[1])) < float(found.std[0]) < float(spread.sum())  # by the triangle inequality
 
 
 def test_words_of_the_paper_have_the_spread_of_samples(new):

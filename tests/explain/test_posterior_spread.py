@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 
 from helpers.small_committees import batch_of, committee_of, ends, labels_of
-from helpers.small_view_committees import finite_committee_of, variational_committee_of, view_committee_of
+from helpers.small_view_committees import finite_committee_of, view_committee_of
 from siggpde.committee.committee import Committee
-from siggpde.committee.variational_views import VariationalMember
 from siggpde.committee.weight_space import without_series
 from siggpde.explain import SegmentContributions, WalkSettings
 from siggpde.explain.logits import logits_of, logits_of_likelihood
@@ -93,13 +92,8 @@ def joint_covariances(committee, batch: SeriesBatch) -> list[Tensor]:
     for member in committee.members:
         prior = member.recipe.mix(joint, joint).gram
         cross = member.recipe.mix(rows, Rows(torch.empty(0), torch.empty(0)) if member.norms is None else member.norms)
-        if isinstance(member, VariationalMember):
-            features, amplitude = cross.gram @ member.whitening, float(member.gp.log_amplitude.detach().exp())
-            inside = member.gp.variational.covariances(amplitude**0.5 * features)
-            found.append(member.scale.variance * (amplitude * (prior - features @ features.T) + inside).detach())
-        else:
-            told = cross.gram @ member.regression.root.double()
-            found.append(member.regression.amplitude * (prior - told @ told.T)[None])
+        told = cross.gram @ member.regression.root.double()
+        found.append(member.regression.amplitude * (prior - told @ told.T)[None])
     return found
 
 
@@ -146,18 +140,13 @@ def oracle(committee, walked, each: SegmentContributions) -> tuple[np.ndarray, n
 
 @pytest.mark.parametrize(
     ("kind", "background"),
-    [("classes", False), ("number", True), ("softmax", False), ("poisson", False), ("words", False), ("words", True)],
+    [("classes", False), ("number", True), ("words", False), ("words", True)],
 )
 def test_the_spread_is_that_of_the_joint_covariance(kind: str, background: bool, monkeypatch: pytest.MonkeyPatch):
     batch = batch_of(24, 12)
-    classes = 3 if kind in ("classes", "softmax", "words") else None
-    y = labels_of(batch, 3) if classes else (ends(batch) / 4).exp().round() if kind == "poisson" else ends(batch)
-    if kind == "words":
-        committee = committee_of(batch, y)
-    elif kind in ("softmax", "poisson"):
-        committee = variational_committee_of(batch, y, kind, classes)
-    else:
-        committee = view_committee_of(batch, y, classes)
+    classes = 3 if kind in ("classes", "words") else None
+    y = labels_of(batch, 3) if classes else ends(batch)
+    committee = committee_of(batch, y) if kind == "words" else view_committee_of(batch, y, classes)
     walks = walks_of(monkeypatch)
     (each,) = contributions(committee, batch_of(1, 12, seed=3), classes, batch[:5] if background else None)
     std, contrast, stretches = oracle(committee, walks[0], each)

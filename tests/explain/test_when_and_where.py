@@ -14,7 +14,6 @@ from helpers.small_committees import batch_of, committee_of, ends, labels_of, la
 from helpers.small_view_committees import (
     explained,
     finite_committee_of,
-    variational_committee_of,
     view_committee_of,
 )
 from siggpde.committee.of_views import mean_latents
@@ -26,24 +25,17 @@ from siggpde.explain.text import when
 from siggpde.series import SeriesBatch
 
 NAMES = ["a", "b"]
-KINDS = ["closed form", "number", "softmax", "bernoulli", "poisson", "without series", "words", "words of numbers"]
+KINDS = ["closed form", "number", "without series", "words", "words of numbers"]
 EXACT = {"rel": 1e-8, "abs": 1e-8}
 
 
 def model(kind: str, batch: SeriesBatch):
     """A committee of this kind, and its number of classes."""
-    if kind in ("softmax", "closed form", "without series", "words"):
-        y, classes = labels_of(batch, 3), 3
-    elif kind == "bernoulli":
-        y, classes = labels_of(batch, 2), 2
-    else:
-        y, classes = (ends(batch) / 4).exp().round() if kind == "poisson" else ends(batch) / 4, None
+    y, classes = (ends(batch) / 4, None) if "number" in kind else (labels_of(batch, 3), 3)
     if kind.startswith("words"):
         return committee_of(batch, y), classes
     if kind == "without series":
         return without_series(finite_committee_of(batch, y, classes), complete=True)[0], classes
-    if kind in ("softmax", "bernoulli", "poisson"):
-        return variational_committee_of(batch, y, kind, classes), classes
     return view_committee_of(batch, y, classes), classes
 
 
@@ -54,8 +46,7 @@ def wanted(kind: str, committee, batch: SeriesBatch) -> Tensor:
     if kind in ("closed form", "without series"):
         mean = mean_latents(committee, batch)
         return mean.double() @ committee.link.mixing.T + committee.link.offset
-    mean = mean_latents(committee, batch)
-    return torch.cat([0 * mean, mean], dim=1) if kind == "bernoulli" else mean + (0.7 if kind == "poisson" else 0.0)
+    return mean_latents(committee, batch)
 
 
 def explain(committee, batch, classes, background=None, **settings) -> list[SeriesExplanation]:

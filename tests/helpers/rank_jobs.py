@@ -122,7 +122,7 @@ def interrupted(name: str, ranks: Ranks, state: Path) -> None:
 def estimated(ranks: Ranks, *kinds: tuple[str, str]) -> dict[str, Any]:
     """What estimators fitted with parts of the series predict, and what they know of all.
 
-    Kinds are an estimator and its likelihood, or "paper" for the method of that name.
+    Kinds are an estimator and its likelihood; all but "auto" are those of method="paper".
     """
     X, y = rising(40, classes=4)
     names = np.array(["north", "east", "south", "west"])[np.sort(y)]  # no rank has all the classes
@@ -130,11 +130,10 @@ def estimated(ranks: Ranks, *kinds: tuple[str, str]) -> dict[str, Any]:
     numbers = [one[0, -1] + number % 2 for number, one in enumerate(ragged)]
     mine = slice(40 * ranks.rank // ranks.count, 40 * (ranks.rank + 1) // ranks.count)
     found: dict[str, Any] = {}
-    for kind, likelihood in kinds or (("classifier", "auto"), ("classifier", "paper")):
+    for kind, likelihood in kinds or (("classifier", "auto"), ("classifier", "robustmax")):
         weighted = {"class_weight": "balanced"} if kind == "classifier" else {}
-        members = 1 if likelihood in ("student_t", "paper") else 2  # several have no quantiles with that likelihood
-        named = {"method": "paper"} if likelihood == "paper" else {"likelihood": likelihood}
-        chosen = estimator(kind, members=members, **named, **weighted)
+        named = {"members": 2} if likelihood == "auto" else {"method": "paper", "likelihood": likelihood}
+        chosen = estimator(kind, **named, **weighted)
         trained = chosen.fit(ragged[mine], (names if weighted else numbers)[mine], ranks=ranks)
         facts = [trained.fingerprint_, trained.n_series_, list(trained.length_range_)]
         classes = getattr(trained, "classes_", np.empty(0)).tolist()

@@ -9,13 +9,8 @@ from siggpde.committee.averaging import average_latents
 from siggpde.committee.link import fit_link
 from siggpde.committee.recipes import Recipe
 from siggpde.committee.regression import fit_exact
-from siggpde.committee.starting import Start
 from siggpde.committee.targets import Targets
-from siggpde.committee.variational_fitting import AscentSettings, fit_variational
-from siggpde.committee.variational_views import VariationalViewCommittee
 from siggpde.committee.view_committee import ViewCommittee, ViewMember
-from siggpde.distributed.ranks import ALONE
-from siggpde.distributed.shard import Shard
 from siggpde.series import PathOptions, SeriesBatch
 from siggpde.views import KernelView, PathView, Rows, TransformerView, View, WindowsView
 from siggpde.views.base import Block
@@ -95,15 +90,6 @@ def explained(committee: ViewCommittee, batch: SeriesBatch) -> Tensor:
     """Numbers (n, 1), or logits (n, classes): what the explanations of a committee add up to, or differences of it."""
     mean = committee.latents(batch).mean
     return mean if committee.link is None else mean @ committee.link.mixing.T + committee.link.offset
-
-
-def variational_committee_of(
-    batch: SeriesBatch, y: Tensor, name: str, classes: int | None = None, recipes: list[Recipe] | None = None
-) -> VariationalViewCommittee:
-    """The members of `view_committee_of` with the likelihood of this name, after a few natural-gradient steps."""
-    chosen = view_committee_of(batch, y, classes, recipes)
-    start = Start(name, classes, chosen.link, offset=0.7 if name == "poisson" else 0.0)
-    return fit_variational(chosen, batch, y, start, AscentSettings(max_iter=4), Shard(ALONE, len(batch)))
 
 
 def finite_committee_of(batch: SeriesBatch, y: Tensor, classes: int | None = None) -> ViewCommittee:

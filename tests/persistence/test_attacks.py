@@ -188,10 +188,10 @@ def test_a_few_mutations(model: str, tmp_path: Path):
 
 
 KINDS: dict[str, Callable[[], Any]] = {
-    "softmax": lambda: classifier(likelihood="softmax", **SEVERAL).fit(X, Y),
-    "bernoulli": lambda: classifier(likelihood="bernoulli").fit(X, Y),
-    "student": lambda: regressor(likelihood="student_t", **SEVERAL).fit(X, X[:, 0, -1]),
-    "poisson": lambda: regressor(likelihood="poisson").fit(X, Y),
+    "several": lambda: classifier(**SEVERAL).fit(X, Y),
+    "softmax": lambda: classifier(method="paper", likelihood="softmax").fit(X, Y),
+    "student": lambda: regressor(method="paper", likelihood="student_t").fit(X, X[:, 0, -1]),
+    "poisson": lambda: regressor(method="paper", likelihood="poisson").fit(X, Y),
     "paper": lambda: classifier(method="paper").fit(X, Y),
     "paper numbers": lambda: regressor(method="paper").fit(X, X[:, 0, -1]),
     "timed": lambda: classifier(time_channel=0, mask=True, **SEVERAL).fit(TIMED, Y),

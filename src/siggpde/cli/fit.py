@@ -66,8 +66,8 @@ def fit(
         LikelihoodName,
         typer.Option(
             metavar="NAME",
-            help="Classes: least_squares, softmax, bernoulli, robustmax; numbers: gaussian, student_t, poisson. "
-            "auto: the first of these, in closed form; for paper: robustmax, for two classes bernoulli; gaussian.",
+            help="auto: in closed form; for --method paper robustmax, for two classes bernoulli, or gaussian. With "
+            "--method paper also softmax for classes, student_t and poisson for numbers.",
             rich_help_panel=_MODEL,
         ),
     ] = LikelihoodName.auto,
@@ -98,7 +98,7 @@ def fit(
         str,
         typer.Option(
             metavar="N|auto",
-            help="Iterations of a variational phase; auto: 60, for paper 5000.",
+            help="Iterations of a phase with --method paper; auto: 5000.",
             rich_help_panel=_MODEL,
         ),
     ] = "auto",
@@ -117,7 +117,8 @@ def fit(
     ] = "auto",
     jobs: Annotated[int, typer.Option(metavar="N", help="Threads; -1 is one a core.", rich_help_panel=_RUN)] = -1,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with a fit that was interrupted.", rich_help_panel=_RUN)
+        bool,
+        typer.Option("--resume", help="Go on with a fit of --method paper that was interrupted.", rich_help_panel=_RUN),
     ] = False,
     keep_series: Annotated[
         bool,
@@ -160,7 +161,7 @@ def fit(
 ) -> None:
     """Learn from labelled series, and save the model.
 
-    Until the model is saved, MODEL.checkpoint has what was reached; after an interruption --resume goes on from there.
+    With --method paper MODEL.checkpoint has what was reached until the model is saved, and --resume goes on from there.
     """
     with one_line_errors():
         read_options = read_options.beside(groups, groups_by_time, sample_weight)

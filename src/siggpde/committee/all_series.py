@@ -6,12 +6,10 @@ import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from siggpde.committee.fit_checkpoint import FitCheckpoint
 from siggpde.committee.in_order import in_order
 from siggpde.committee.recipes import Recipe
 from siggpde.committee.regression import LeftOut, Normal, Regression
@@ -26,7 +24,6 @@ log = logging.getLogger(__name__)
 
 _CHUNK = 1024
 _LOG_EVERY = 30.0  # seconds
-_NAME = "sums"
 
 
 @dataclass
@@ -64,9 +61,6 @@ class _Sums:
         """Adds what `of_chunk` gave."""
         self.normal.precision += normal.precision
         self.normal.shift += normal.shift
-        self.keep(tuned)
-
-    def keep(self, tuned: Rows) -> None:
         part = slice(self.filled, self.filled + len(tuned.variance))
         self.tuned.gram[part], self.tuned.variance[part] = tuned
         self.filled = part.stop
@@ -88,7 +82,7 @@ class AllSeries:
     threads: int | None = None
 
     def fit(
-        self, chosen: Sequence[Recipe], spared: Tensor, checkpoint: FitCheckpoint, bar: Progress
+        self, chosen: Sequence[Recipe], spared: Tensor, bar: Progress
     ) -> tuple[list[tuple[Regression, LeftOut]], Targets]:
         """The regressions of recipes on whitened features of all series, with the noise that is best for those at
         `spared`, predicted as if left out; also the targets of these."""
@@ -97,7 +91,7 @@ class AllSeries:
         wanted[shard.local_index(shard.select(tuned))] = True
         outputs = self.targets[:2].signs().shape[1]
         members = [_Sums.of(recipe, self.landmarks, outputs, int(wanted.sum())) for recipe in chosen]
-        self._sum(members, wanted, checkpoint, bar)
+        self._sum(members, wanted, bar)
         fits = []
         for member in members:
             normal = member.normal
@@ -107,10 +101,9 @@ class AllSeries:
             fits.append(normal.solve(gathered, self.targets[tuned]))
         return fits, self.targets[tuned]
 
-    def _sum(self, members: Sequence[_Sums], wanted: Tensor, checkpoint: FitCheckpoint, bar: Progress) -> None:
-        done = self._restored(members, checkpoint.read_own(_NAME))
+    def _sum(self, members: Sequence[_Sums], wanted: Tensor, bar: Progress) -> None:
         total = len(self.batch)
-        bar.start("all series", total - done)
+        bar.start("all series", total)
         mine = self.targets[self.shard.rows]
 
         def sums_of(part: slice) -> list[tuple[Normal, Rows]]:
@@ -118,39 +111,15 @@ class AllSeries:
             return [member.of_chunk(rows, self.landmarks, mine[part], wanted[part]) for member in members]
 
         started = logged = time.perf_counter()
-        parts = [slice(start, min(start + _CHUNK, total)) for start in range(done, total, _CHUNK)]
+        parts = [slice(start, min(start + _CHUNK, total)) for start in range(0, total, _CHUNK)]
         # The transformers of users and other devices are for one thread at a time.
         alone = self.batch.values.device.type != "cpu" or any(block.kind == "features" for block in self.blocks)
         for part, sums in zip(parts, in_order(sums_of, parts, 1 if alone else self.threads), strict=True):
             for member, (normal, tuned) in zip(members, sums, strict=True):
                 member.add(normal, tuned)
-            checkpoint.write_own(self._state(members, part.stop), _NAME)
             bar.step(by=part.stop - part.start)
             now = time.perf_counter()
             if not bar.shown and now - logged > _LOG_EVERY:
-                left = (now - started) * (total - part.stop) / (part.stop - done)
+                left = (now - started) * (total - part.stop) / part.stop
                 log.info("%d of %d series seen, about %.0f s left", part.stop, total, left)
                 logged = now
-
-    def _state(self, members: Sequence[_Sums], done: int) -> dict[str, Any]:
-        """What `_restored` needs, of the first `done` series of this rank."""
-        return {
-            "of": [self.shard.first, self.shard.size, self.shard.ranks.count],
-            "done": done,
-            "sums": [(member.normal.precision, member.normal.shift) for member in members],
-            "tuned": [[tuple(part[: member.filled] for part in member.tuned)] for member in members],
-        }
-
-    def _restored(self, members: Sequence[_Sums], state: dict[str, Any] | None) -> int:
-        """Goes on from the sums of an interrupted fit; returns how many series of this rank are in them.
-
-        Sums of other parts of the series, as other numbers of ranks have, are made anew.
-        """
-        if state is None or state["of"] != [self.shard.first, self.shard.size, self.shard.ranks.count]:
-            return 0
-        for member, (precision, shift), tuned in zip(members, state["sums"], state["tuned"], strict=True):
-            normal = member.normal
-            normal.precision, normal.shift = precision.to(normal.precision), shift.to(normal.shift)
-            for rows in tuned:
-                member.keep(Rows(*(part.to(normal.shift) for part in rows)))
-        return state["done"]

@@ -15,10 +15,9 @@ from siggpde.committee.all_series import AllSeries
 from siggpde.committee.budget import affordable
 from siggpde.committee.calibration import as_one_fold, calibrated
 from siggpde.committee.estimate import announce
-from siggpde.committee.fit_checkpoint import FitCheckpoint
 from siggpde.committee.landmarks import COMPARED, choose_landmarks
 from siggpde.committee.left_out_record import LeftOutRecord
-from siggpde.committee.nesting import Fold, nested_folds
+from siggpde.committee.nesting import nested_folds
 from siggpde.committee.novelty import Novelty
 from siggpde.committee.recipes import Recipe, kernels_of, recipes
 from siggpde.committee.regression import LeftOut, Regression, fit_exact
@@ -65,12 +64,9 @@ def fit_view_committee(
     targets: Targets,
     settings: ViewSettings,
     shard: Shard,
-    checkpoint: FitCheckpoint | None = None,
 ) -> ViewCommittee | WeightCommittee:
     """The committee for the series of all ranks; `batch` are those of this rank, `targets` those of all."""
     started = time.perf_counter()
-    checkpoint = checkpoint or FitCheckpoint(None)
-    earlier = checkpoint.read()
     standard = Standard.fit(batch, shard.ranks)
     members = settings.members or most_members(batch, shard.total, settings.max_landmarks)
     settings = replace(settings, members=members)
@@ -85,44 +81,27 @@ def fit_view_committee(
             *default_views(landmarks, shard.total, settings.kinds, settings.options, settings.words, settings.seed),
             *settings.own,
         ]
-        if earlier is not None:
-            views, settings = [views[index] for index in earlier["views"]], replace(settings, time_limit=None)
         announce(bar, views, landmarks, shard.total)
         bar.start("views", len(views))
         blocks, rows, measured = _fitted(views, landmarks, settings, started, bar)
-        if earlier is None:
-            found = recipes(_kinds(blocks)) or recipes(_kinds(blocks, constant=True))[:1]
-            found = [recipe for recipe in found if settings.keep_series or recipe.power == 1]
-        else:
-            found = [Recipe.from_state(state) for state in earlier["recipes"]]
+        found = recipes(_kinds(blocks)) or recipes(_kinds(blocks, constant=True))[:1]
+        found = [recipe for recipe in found if settings.keep_series or recipe.power == 1]
         bar.start("comparing members", len(found))
         compared = min(count, COMPARED)
         results = _compare(found, rows, own_targets, compared, bar)
-        tried: list[tuple[str, float, float]] = []
-        if earlier is None:
-            seconds = row_seconds(blocks, landmarks, shard.ranks.broadcast(lambda: measured))
-            weigh = partial(_weights, found, seconds=seconds, settings=settings, total=shard.total, landmarks=count)
-            weights = weigh(torch.stack([left_out.log_density for _, left_out in results]), own_targets[:compared])
-            folds = None
-            if compared == shard.total:
-                folds = nested_folds([left_out for _, left_out in results], own_targets, weigh)
-            _report(found, results, weights)
-            scores = (left_out.score for _, left_out in results)
-            names = (recipe.name for recipe in found)
-            tried = list(zip(names, scores, weights.tolist(), strict=True))
-        else:
-            weights = earlier["weights"].to(batch.values.device)
-            folds = None if earlier["folds"] is None else [Fold(**state) for state in earlier["folds"]]
+        seconds = row_seconds(blocks, landmarks, shard.ranks.broadcast(lambda: measured))
+        weigh = partial(_weights, found, seconds=seconds, settings=settings, total=shard.total, landmarks=count)
+        weights = weigh(torch.stack([left_out.log_density for _, left_out in results]), own_targets[:compared])
+        folds = None
+        if compared == shard.total:
+            folds = nested_folds([left_out for _, left_out in results], own_targets, weigh)
+        _report(found, results, weights)
+        scores = (left_out.score for _, left_out in results)
+        names = (recipe.name for recipe in found)
+        tried = list(zip(names, scores, weights.tolist(), strict=True))
         chosen = weights.nonzero()[:, 0].tolist()
         kept = [block.keep(kernels_of(found[index] for index in chosen)) for block in blocks]
         blocks = [block for block in kept if block is not None]
-        if earlier is None:
-            numbers = [index for index, block in enumerate(kept) if block is not None]
-            recipe_states = [found[index].state() for index in chosen]
-            fold_states = None if folds is None else [vars(fold) for fold in folds]
-            checkpoint.write(
-                {"views": numbers, "recipes": recipe_states, "weights": weights[chosen], "folds": fold_states}
-            )
         bar.start("members", len(chosen))
         if shard.total <= count:
             fits = [
@@ -132,7 +111,7 @@ def fit_view_committee(
             tuned = own_targets
         else:
             seen = AllSeries(batch, targets, standard, blocks, rows, shard)
-            fits, tuned = seen.fit([found[index] for index in chosen], taken.tuned, checkpoint, bar)
+            fits, tuned = seen.fit([found[index] for index in chosen], taken.tuned, bar)
     members = [
         ViewMember(found[index], fit, found[index].norms(rows), left_out.score)
         for index, (fit, left_out) in zip(chosen, fits, strict=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
@@ -11,11 +11,8 @@ from siggpde.committee.view_committee import ViewCommittee
 from siggpde.committee.weight_space import WeightCommittee
 from siggpde.series import SeriesBatch
 
-if TYPE_CHECKING:
-    from siggpde.committee.variational_views import VariationalViewCommittee  # which takes long to import
-
-OfViews: TypeAlias = "ViewCommittee | WeightCommittee | VariationalViewCommittee"
-"""In closed form, the same without landmark series, and of likelihoods without closed form."""
+OfViews: TypeAlias = "ViewCommittee | WeightCommittee"
+"""With landmark series, and the same without."""
 
 
 @torch.no_grad()

@@ -26,8 +26,7 @@ def class_probabilities(
             raise ValueError(
                 "return_std=True is for likelihood='auto' and method='views'; latent(X) has the spread of the latents"
             )
-        shared = _shared(committee, batch)
-        chances, scores = committee.probabilities(batch, **shared), _scores(committee, batch, **shared)
+        chances, scores = committee.probabilities(batch), _scores(committee, batch)
         if scores is not None:
             chances = committee.novelty.mixed(chances, scores, committee.novelty.frequencies)
         return chances.cpu().numpy(), None, scores
@@ -62,9 +61,8 @@ def numbers(committee: Any, batch: SeriesBatch, *asked: tuple[Any, ...]) -> tupl
         judged = committee.judged(batch)
         found = [getattr(committee, what)(batch, *arguments, judged=judged) for what, *arguments in asked]
         return found, judged.scores
-    shared = _shared(committee, batch)
-    found = [getattr(committee, what)(batch, *arguments, **shared) for what, *arguments in asked]
-    return found, _scores(committee, batch, **shared)
+    found = [getattr(committee, what)(batch, *arguments) for what, *arguments in asked]
+    return found, _scores(committee, batch)
 
 
 @torch.no_grad()
@@ -81,21 +79,13 @@ def latents_of(committee: Any, batch: SeriesBatch) -> tuple[np.ndarray, np.ndarr
     return mean.cpu().numpy(), variance.sqrt().cpu().numpy()
 
 
-def _shared(committee: Any, batch: SeriesBatch) -> dict[str, Any]:
-    """What predictions and scores of a committee without closed form have in common: the latents of views. Models of
-    words make both on their own."""
-    from siggpde.committee.variational_views import VariationalViewCommittee  # noqa: PLC0415 - others need none
-
-    return {"latents": committee.member_latents(batch)} if isinstance(committee, VariationalViewCommittee) else {}
-
-
-def _scores(committee: Any, batch: SeriesBatch, latents: tuple[Tensor, Tensor] | None = None) -> Scores | None:
+def _scores(committee: Any, batch: SeriesBatch) -> Scores | None:
     """Of committees without closed form."""
     if committee.novelty is None or batch.facts is None:
         return None
-    return committee.novelty.scores(spread_of(committee, batch, latents), batch.facts)
+    return committee.novelty.scores(spread_of(committee, batch), batch.facts)
 
 
-def spread_of(committee: Any, batch: SeriesBatch, latents: tuple[Tensor, Tensor] | None = None) -> Tensor:
+def spread_of(committee: Any, batch: SeriesBatch) -> Tensor:
     """The variance (K, n) of the members' latents, the mean over latents."""
-    return (committee.member_latents(batch) if latents is None else latents)[1].mean(2)
+    return committee.member_latents(batch)[1].mean(2)

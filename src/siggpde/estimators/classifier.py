@@ -21,13 +21,13 @@ class SigGPClassifier(ClassifierMethods, ClassifierBase):
     - `method`: "views" for the above; "paper" for SigGPDE as published: one model with the untruncated kernel, which is
       solved by its PDE, the first `n_features` words as inducing variables, and three phases of Nadam. It inverts and
       factorises nothing, and takes minutes rather than seconds.
-    - `likelihood`: "auto" or "least_squares", in closed form; "softmax", "bernoulli" (two classes) or "robustmax", by
-      variational inference. With method="paper" "auto" is "robustmax", or "bernoulli" for two classes.
+    - `likelihood`: "auto" or "least_squares", in closed form. With method="paper" "softmax", "robustmax" or, for two
+      classes, "bernoulli"; "auto" is then "robustmax", or "bernoulli" for two classes.
     - `views`: "auto" for all ways of looking at series, or a list of some of "linear", "path", "kernel", "lifted",
       "windows" and "spectrum", and of pairs (name, transformer): a transformer of your own with `fit` and `transform`,
       from series (n_cases, n_channels, n_timepoints) to features (n_cases, n_features). "auto" may be in the list too.
     - `members`: how many models are averaged at most; "auto" is eight, or five where all series then fit a small model,
-      and one for other likelihoods and with method="paper".
+      and one with method="paper".
     - `n_features`: at most so many signature features a model; "auto" is 2000, or 500 with method="paper", which takes
       just so many.
     - `transforms`: "auto", or `siggpde.series.PathOptions` (or a dictionary of its fields) to fix how paths are made.
@@ -37,19 +37,20 @@ class SigGPClassifier(ClassifierMethods, ClassifierBase):
       averaged down to so many points (None: never); `spectrogram`: a `siggpde.series.Spectrogram` (or a dictionary) for
       audio; `channel_names`: for explanations.
     - `class_weight`: None, "balanced", or a dictionary from label to weight.
-    - `max_iter`: iterations of a variational phase; "auto" is 60, or 5000 with method="paper". `time_limit`: seconds,
-      about, after which the best so far is taken.
+    - `max_iter`: iterations of a phase of method="paper"; "auto" is 5000. `time_limit`: seconds, about, after which the
+      best so far is taken.
     - `random_state`: None is 0, so that runs repeat. `n_jobs`: threads; -1 takes all cores, None torch's number.
     - `verbose`: 0 is silent; 1 tells how long a long fit takes and shows progress, in lines where there is no terminal.
     - `device`: where to compute, such as "cuda"; "auto" is the device of X where it is a tensor, else the CPU. `dtype`:
       of method="paper", "float64", "float32", or "auto": "float32" for very many series only.
-    - `checkpoint`: a folder where the state of the fit is kept; with `resume=True` a fit goes on from there.
+    - `checkpoint`: with method="paper", a folder where the state of the fit is kept; with `resume=True` a fit goes on
+      from there. Fits of method="views", which take seconds to minutes, keep none and start anew.
     - `cache_dir`: with method="paper", a folder where signatures are kept, so that the next fit of the same series
       need not compute them; method="views" keeps none.
     - `keep_series`: whether the fitted model may contain training series, the landmarks that its kernels compare with.
       False fits views with finite features only and keeps weights of these; where directions of the variance are too
       many for a model of 50 MB, those that tell least are left out, and variances are a little larger. Models of
-      method="paper" never contain series; those of likelihoods without closed form always do.
+      method="paper" never contain series.
 
     After `fit`: `classes_`, `n_classes_`, `n_channels_`, `channel_names_`, `length_range_`, `committee_` and
     `preparation_`.

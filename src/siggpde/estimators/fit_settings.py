@@ -23,6 +23,7 @@ from siggpde.estimators.settings import (
     time_limit,
 )
 from siggpde.estimators.views_method import chosen_views
+from siggpde.gp.likelihood_names import LikelihoodName
 from siggpde.series import Preparation, Spectrogram
 
 
@@ -44,13 +45,18 @@ def fit_settings(estimator: Any, classes: int | None, class_weight: tuple[float,
     method = method_of(estimator.method)
     if method == "paper":
         check_paper_settings(likelihood, members)
+    elif not LikelihoodName(likelihood).closed_form:
+        raise ValueError(
+            f"likelihood={likelihood!r} has no closed form, which method='views' needs: take method='paper', which "
+            "trains it (as siggpde.SignatureGP with siggpde.fit does), or likelihood='auto'"
+        )
     return FitSettings(
         likelihood=likelihood,
         members=None if isinstance(members, str) and members == "auto" else at_least("members", members, 1),
         n_features=auto_or_at_least("n_features", estimator.n_features, 2, DEFAULT_FEATURES[method]),
         options=path_options(estimator.transforms),
         class_weight=class_weight,
-        max_iter=auto_or_at_least("max_iter", estimator.max_iter, 1, DEFAULT_ITERATIONS[method]),
+        max_iter=auto_or_at_least("max_iter", estimator.max_iter, 1, DEFAULT_ITERATIONS),
         time_limit=time_limit(estimator.time_limit),
         seed=seed_of(estimator.random_state),
         dtype=DTYPES[dtype],

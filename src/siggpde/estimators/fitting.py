@@ -1,22 +1,18 @@
-"""The checked settings of a fit, and a hash of its data and settings."""
+"""The checked settings of a fit, and a hash of its data."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from siggpde.distributed.shard import Shard
-from siggpde.estimators.targets import Beside
 from siggpde.series import PathOptions, SeriesBatch
 from siggpde.series.batch import fingerprint
-from siggpde.views import TransformerView, View
+from siggpde.views import View
 from siggpde.views.defaults import KINDS
-
-_NOT_IN_FINGERPRINT = ("progress", "checkpoint", "resume", "cache_dir")
 
 
 @dataclass(frozen=True)
@@ -40,24 +36,6 @@ class FitSettings:
     keep_series: bool = True
 
 
-def data_fingerprint(
-    batch: SeriesBatch, y: Tensor, shard: Shard, settings: FitSettings | None = None, beside: Beside | None = None
-) -> str:
-    """A hash of the training data, and of the settings that affect the result; the same for any number of ranks."""
-    relevant = None
-    if settings is not None:
-        names = [field.name for field in fields(settings) if field.name not in _NOT_IN_FINGERPRINT]
-        relevant = {name: getattr(settings, name) for name in names}
-        kinds, own = settings.views
-        relevant["views"] = kinds, tuple(map(_described, own))
-    more = [part for part in (beside.groups, beside.weights) if part is not None] if beside is not None else []
-    return fingerprint(shard, batch, y, relevant, *more)
-
-
-def _described(view: View) -> Any:
-    """A view without what differs from run to run, as the address of a transformer in memory does."""
-    if not isinstance(view, TransformerView):
-        return view
-    kind = type(view.transformer)
-    parameters = getattr(view.transformer, "get_params", dict)()
-    return view.name, f"{kind.__module__}.{kind.__qualname__}", sorted((key, repr(v)) for key, v in parameters.items())
+def data_fingerprint(batch: SeriesBatch, y: Tensor, shard: Shard) -> str:
+    """A hash of the training data, the same for any number of ranks."""
+    return fingerprint(shard, batch, y, None)

@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 
 from siggpde.committee.committee import Committee, Member
-from siggpde.committee.fit_checkpoint import FIT_FILES
 from siggpde.committee.novelty import Novelty
 from siggpde.distributed.shard import Shard
 from siggpde.estimators.fitting import FitSettings
@@ -74,9 +73,7 @@ def fit_by_the_paper(
     model = paper_model(paths, paper_likelihood(settings, classes), settings, shard)
     checkpoint = None if settings.checkpoint is None else settings.checkpoint / "member-1.pt"
     if checkpoint is not None and not settings.resume and shard.ranks.leads:
-        for pattern in FIT_FILES:
-            for old in checkpoint.parent.glob(pattern):
-                old.unlink(missing_ok=True)
+        checkpoint.unlink(missing_ok=True)
     history = fit(
         model,
         (paths.values, y[shard.rows]),

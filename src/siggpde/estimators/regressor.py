@@ -16,8 +16,8 @@ class SigGPRegressor(RegressorMethods, RegressorBase):
 
     X and all settings as for `SigGPClassifier`; there is no `class_weight`, and
 
-    - `likelihood`: "auto" or "gaussian", in closed form; "student_t" for outliers, "poisson" for counts. With
-      method="paper" all of them are trained by Nadam.
+    - `likelihood`: "auto" or "gaussian", in closed form. With method="paper", which trains all of them by Nadam, also
+      "student_t" for outliers and "poisson" for counts.
 
     `predict(X, return_std=True)`, `predict_interval` and `predict_quantiles` say how sure it is.
 

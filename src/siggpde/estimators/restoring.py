@@ -59,6 +59,11 @@ def restored(
 ) -> T:
     """The estimator in a folder, on a device; `kinds` makes one of its settings, by the name of its class."""
     tensors, manifest = read_folder(path)
+    if isinstance(views := manifest.get("committee"), dict) and views.get("kind") == "variational":
+        raise ModelFileError(
+            f"{os.fspath(path)} holds a model of method='views' with a likelihood without closed form, which this "
+            "version does not have; fit it anew with method='paper', or with likelihood='auto'"
+        )
     try:
         estimator = _restored(tensors, manifest, transformers, kinds)
     except ModelFileError:

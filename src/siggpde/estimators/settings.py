@@ -16,7 +16,7 @@ from siggpde.series import PathOptions
 Kind = TypeVar("Kind")
 METHODS = ("views", "paper")
 DEFAULT_FEATURES = {"views": 2000, "paper": 500}
-DEFAULT_ITERATIONS = {"views": 60, "paper": 5000}
+DEFAULT_ITERATIONS = 5000
 STORED_ATTRIBUTES = (
     "channel_names_",
     "n_channels_",

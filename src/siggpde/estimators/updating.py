@@ -7,7 +7,6 @@ from torch import Tensor
 from siggpde.committee.committee import Committee, Member
 from siggpde.committee.of_views import OfViews
 from siggpde.committee.updating import update_views
-from siggpde.committee.variational_fitting import update_variational
 from siggpde.committee.view_committee import ViewCommittee
 from siggpde.committee.weight_space import WeightCommittee
 from siggpde.series import SeriesBatch
@@ -24,10 +23,8 @@ def update_committee(committee: Committee | OfViews, batch: SeriesBatch, y: Tens
             "partial_fit learns from more series by the landmarks, which keep_series=False left out of the model; fit "
             "one with keep_series=True"
         )
-    elif isinstance(committee, Committee):
-        _update_models(committee.members, batch, y)
     else:
-        update_variational(committee, batch, y)
+        _update_models(committee.members, batch, y)
 
 
 def _update_models(members: list[Member], batch: SeriesBatch, y: Tensor) -> None:

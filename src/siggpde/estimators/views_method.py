@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import logging
-import math
-import time
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from siggpde.committee.fit_checkpoint import FitCheckpoint
 from siggpde.committee.fitting import ViewSettings, fit_view_committee
-from siggpde.committee.starting import Start
 from siggpde.committee.targets import Targets
-from siggpde.committee.variational_fitting import AscentSettings, fit_variational
-from siggpde.committee.variational_views import VariationalViewCommittee
 from siggpde.committee.view_committee import ViewCommittee
 from siggpde.committee.weight_space import WeightCommittee
 from siggpde.distributed.shard import Shard
-from siggpde.estimators.fitting import FitSettings, data_fingerprint
-from siggpde.estimators.targets import Beside
-from siggpde.gp.likelihood_names import LikelihoodName
+from siggpde.estimators.beside import Beside
+from siggpde.estimators.fitting import FitSettings
 from siggpde.series import SeriesBatch
 from siggpde.views import TransformerView, View
 from siggpde.views.defaults import KINDS
@@ -33,84 +25,23 @@ log = logging.getLogger(__name__)
 NEED_SERIES = ("kernel", "lifted")
 """The kinds of views that have no finite features, and need the landmark series to predict."""
 
-_SMALLEST_RATE = 1e-3
-
 
 def fit_by_views(
     batch: SeriesBatch, y: Tensor, classes: int | None, settings: FitSettings, beside: Beside, shard: Shard
-) -> ViewCommittee | WeightCommittee | VariationalViewCommittee:
+) -> ViewCommittee | WeightCommittee:
     """The committee of views, in weight space where no series may be kept. y: labels 0..classes-1, or numbers for None.
 
-    `batch` are the series of this rank's `shard`, padded as those of all; y are the targets of all. Likelihoods without
-    closed form take the best of the members in closed form, or as many as `settings.members` says, to go on from.
+    `batch` are the series of this rank's `shard`, padded as those of all; y are the targets of all.
     """
-    started = time.perf_counter()
-    checkpoint = _checkpoint(batch, y, settings, beside, shard)
-    by_class = _class_weights(y, settings)
-    if LikelihoodName(settings.likelihood).closed_form:
-        return _regressions(batch, y, classes, settings, by_class, beside, shard, checkpoint)
-    if beside.weights is not None:
-        raise ValueError(f"sample_weight is for the closed form, not for likelihood={settings.likelihood!r}")
-    if not settings.keep_series:
-        raise ValueError(
-            f"likelihood={settings.likelihood!r} needs the landmark series to predict; take likelihood='auto' with "
-            "keep_series=False"
-        )
-    counts, offset = settings.likelihood == "poisson", 0.0
-    if counts:
-        offset = math.log(max(float(y.double().mean()), _SMALLEST_RATE))
-    # The latent of counts is the logarithm of their rate: members are compared on that scale.
-    compared = (y + 0.5).log() - offset if counts else y
-    limit = settings.time_limit
-    closed = replace(settings, members=settings.members or 1, time_limit=None if limit is None else limit / 2)
-    chosen = _regressions(batch, compared, classes, closed, by_class, beside, shard, checkpoint)
-    assert isinstance(chosen, ViewCommittee)
-    return fit_variational(
-        chosen,
-        batch,
-        y[shard.rows],
-        Start(settings.likelihood, classes, chosen.link, by_class, offset),
-        AscentSettings(settings.max_iter, None if limit is None else started + limit, settings.progress),
-        shard,
-        checkpoint,
-    )
-
-
-def _checkpoint(batch: SeriesBatch, y: Tensor, settings: FitSettings, beside: Beside, shard: Shard) -> FitCheckpoint:
     if settings.cache_dir is not None:
         log.info("cache_dir is not used: method='views' keeps no signatures")
-    if settings.checkpoint is None:
-        return FitCheckpoint(None)
-    run = data_fingerprint(batch, y, shard, settings, beside)
-    return FitCheckpoint(settings.checkpoint, run, settings.resume, shard.ranks)
-
-
-def _class_weights(y: Tensor, settings: FitSettings) -> Tensor | None:
-    """What a series of each class counts, (classes,), 1 on average over the training series."""
-    if settings.class_weight is None:
-        return None
-    by_class = torch.tensor(settings.class_weight, dtype=torch.float64, device=y.device)
-    return by_class / by_class[y.long()].mean()
-
-
-def _weights(y: Tensor, by_class: Tensor | None, beside: Beside) -> Tensor | None:
-    """What every series counts, (n,), 1 on average."""
-    if by_class is None or beside.weights is None:
-        return beside.weights if by_class is None else by_class[y.long()]
-    weights = by_class[y.long()] * beside.weights
-    return weights / weights.mean()
-
-
-def _regressions(
-    batch: SeriesBatch,
-    y: Tensor,
-    classes: int | None,
-    settings: FitSettings,
-    by_class: Tensor | None,
-    beside: Beside,
-    shard: Shard,
-    checkpoint: FitCheckpoint,
-) -> ViewCommittee | WeightCommittee:
+    if settings.checkpoint is not None:
+        log.info("checkpoint is not used: method='views' keeps no state of a fit")
+    if settings.resume:
+        log.warning(
+            "there is nothing to go on from, method='views' keeps no state of a fit: it starts from the beginning"
+        )
+    by_class = _class_weights(y, settings)
     kinds, own = settings.views
     if not settings.keep_series:
         kinds = tuple(kind for kind in kinds if kind not in NEED_SERIES)
@@ -129,11 +60,26 @@ def _regressions(
             progress=settings.progress,
         ),
         shard,
-        checkpoint,
     )
     if isinstance(committee, ViewCommittee):
         committee.class_weights = by_class
     return committee
+
+
+def _class_weights(y: Tensor, settings: FitSettings) -> Tensor | None:
+    """What a series of each class counts, (classes,), 1 on average over the training series."""
+    if settings.class_weight is None:
+        return None
+    by_class = torch.tensor(settings.class_weight, dtype=torch.float64, device=y.device)
+    return by_class / by_class[y.long()].mean()
+
+
+def _weights(y: Tensor, by_class: Tensor | None, beside: Beside) -> Tensor | None:
+    """What every series counts, (n,), 1 on average."""
+    if by_class is None or beside.weights is None:
+        return beside.weights if by_class is None else by_class[y.long()]
+    weights = by_class[y.long()] * beside.weights
+    return weights / weights.mean()
 
 
 def chosen_views(views: Any, keep_series: bool = True) -> tuple[tuple[str, ...], tuple[View, ...]]:

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from siggpde.committee.recipes import sizes
-from siggpde.committee.variational_views import VariationalMember, VariationalViewCommittee
 from siggpde.committee.view_committee import ViewCommittee, ViewMember
 from siggpde.series import SeriesBatch
 from siggpde.views.base import Block, FeatureBlock, Rows
@@ -32,7 +31,7 @@ def kernel_between(block: KernelBlock, seen: SeriesBatch) -> Between:
     return Between(among, centring(raw).gram)
 
 
-def slopes_of(committee: ViewCommittee | VariationalViewCommittee, seen: SeriesBatch) -> dict[int, Between]:
+def slopes_of(committee: ViewCommittee, seen: SeriesBatch) -> dict[int, Between]:
     """h(c) / (|X| |Y|) of every member of a power above 1, by number, among n series and with the landmarks."""
     found = {}
     for k, plain in powers_of(committee, seen).items():
@@ -45,7 +44,7 @@ def slopes_of(committee: ViewCommittee | VariationalViewCommittee, seen: SeriesB
     return found
 
 
-def powers_of(committee: ViewCommittee | VariationalViewCommittee, seen: SeriesBatch) -> dict[int, Between]:
+def powers_of(committee: ViewCommittee, seen: SeriesBatch) -> dict[int, Between]:
     """The kernels of the members of a power above 1, by number, before the power."""
     bent = {k: shares_of(member) for k, member in enumerate(committee.members) if member.recipe.power > 1}
     wanted = {name for shares in bent.values() for name in shares}
@@ -87,7 +86,7 @@ def _slope(gram: Tensor, size: Tensor, power: int) -> Tensor:
     return total / (2**power * size)
 
 
-def shares_of(member: ViewMember | VariationalMember) -> dict[str, float]:
+def shares_of(member: ViewMember) -> dict[str, float]:
     """The kernels of a member and their shares, which sum to 1."""
     total = sum(weight for _, weight in member.recipe.weights)
     return {name: weight / total for name, weight in member.recipe.weights}

@@ -22,7 +22,6 @@ from torch import Tensor
 
 from siggpde.committee.committee import Committee
 from siggpde.committee.of_views import OfViews
-from siggpde.committee.variational_views import VariationalViewCommittee
 from siggpde.committee.view_committee import ViewCommittee
 from siggpde.committee.weight_space import WeightCommittee
 from siggpde.explain.by_groups import Compact, GroupPlan, States, compact_parts, plan_of
@@ -34,7 +33,7 @@ from siggpde.views.windows import WindowsBlock
 Plans: TypeAlias = dict[int, list[GroupPlan]]
 """Of blocks of windows, by their number."""
 
-WithLandmarks: TypeAlias = ViewCommittee | VariationalViewCommittee
+WithLandmarks: TypeAlias = ViewCommittee
 _LARGEST_PLAN = 2**25  # numbers of the landmarks' features, of which a plan has a copy
 _PIECES = 16  # of which inner products are taken at a time
 

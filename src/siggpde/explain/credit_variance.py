@@ -7,8 +7,7 @@ what the training series tell,
 
 .. math:: v = \sigma^2 \big( c^T k c - |c^T k_Z B|^2 \big),
 
-with :math:`c^T k_Z` the same sum of rows and the root B of `committee.regression`; a member with a variational
-posterior has :math:`\sigma^2 (c^T k c - |\phi|^2 + \phi^T \Sigma \phi)` with the same sum :math:`\phi` of its features.
+with :math:`c^T k_Z` the same sum of rows and the root B of `committee.regression`.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ from torch import Tensor
 
 from siggpde.committee.committee import Member
 from siggpde.committee.recipes import Recipe
-from siggpde.committee.view_committee import ViewMember
 from siggpde.explain.credit_sums import AnySums, LandmarkSums, WeightSums, WithLandmarks, WordSums
 from siggpde.explain.nodes import Nodes, Weighted
 from siggpde.series import SeriesBatch
@@ -107,14 +105,8 @@ def _of_landmarks(
         else:
             prior = _power_forms(sums, member.recipe, nodes, chosen, over)
         rows = _total(sums.rows[index], chosen)
-        if isinstance(member, ViewMember):
-            told = (rows @ member.regression.root.double()).square().sum(1)
-            found.append(member.regression.amplitude * (prior - told)[:, None])
-        else:
-            features, amplitude = rows @ member.whitening, float(member.gp.log_amplitude.detach().exp())
-            _, spread = member.gp.variational(amplitude**0.5 * features)
-            left = amplitude * (prior - features.square().sum(1))
-            found.append(member.scale.variance * (left[:, None] + spread))
+        told = (rows @ member.regression.root.double()).square().sum(1)
+        found.append(member.regression.amplitude * (prior - told)[:, None])
     return torch.stack(found)
 
 

@@ -4,8 +4,9 @@ Logits are :math:`A \mu + b` of the mean latents :math:`\mu` (outputs,), and the
 :math:`d^T \mu + b_1 - b_2` with the *direction* d, the difference of two rows of A. A number is the only row.
 
 - In closed form A and b are those of the link; a number has A = 1 and b = 0.
-- Other likelihoods of classes have their latents as logits, A = I; that of two classes with one latent f has f for
-  class 1 and 0 for class 0. The latent of counts is the logarithm of the rate, but for its constant b.
+- Other likelihoods of classes, those of models of words, have their latents as logits, A = I; that of two classes with
+  one latent f has f for class 1 and 0 for class 0. The latent of counts is the logarithm of the rate, but for its
+  constant b.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ import torch
 from torch import Tensor
 
 from siggpde.committee.of_views import OfViews
-from siggpde.committee.variational_views import VariationalViewCommittee
 from siggpde.gp.likelihoods import Bernoulli, Likelihood, Poisson
 from siggpde.gp.likelihoods.base import Classification
 
@@ -37,8 +37,6 @@ class Logits(NamedTuple):
 
 def logits_of(committee: OfViews) -> Logits:
     """Those of a committee of views."""
-    if isinstance(committee, VariationalViewCommittee):
-        return logits_of_likelihood(committee.likelihood, committee.device)
     link = committee.link
     return _number(0.0, committee.device) if link is None else Logits(link.mixing, link.offset)
 

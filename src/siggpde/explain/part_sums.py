@@ -16,7 +16,6 @@ from torch import Tensor
 
 from siggpde.committee.of_views import OfViews
 from siggpde.committee.recipes import kernels_of
-from siggpde.committee.variational_views import VariationalViewCommittee
 from siggpde.committee.view_committee import ViewCommittee
 from siggpde.committee.weight_space import WeightCommittee
 from siggpde.explain.between import Between, kernel_between, shares_of, slopes_of
@@ -80,7 +79,7 @@ class LandmarkSums(PartSums):
 
     def __init__(
         self,
-        committee: ViewCommittee | VariationalViewCommittee,
+        committee: ViewCommittee,
         weights: Tensor,
         slopes: Mapping[int, Between | None],
     ) -> None:

@@ -10,8 +10,7 @@ whole. Given the training series, with the landmarks Z, :math:`\alpha`, the root
 
 :math:`k_J(v, Z) = \sum_i v_i k_J(X_i, Z)` and :math:`k_J(v, v) = \sum_{ii'} v_i v_{i'} k_J(X_i, X_{i'})`. A member of
 power p has :math:`((1 + c) / 2)^p = 2^{-p} + \sum_J c_J h(c)` with the cosine c (`explain.view_terms`): the part J has
-the kernel :math:`c_J h(c)`, a product of two positive ones. A variational member has, with :math:`\phi = k_J(v, Z) R`
-and :math:`q(u) = N(m, \Sigma)`, the variance :math:`\sigma^2 (k_J(v, v) - |\phi|^2 + \phi^T \Sigma \phi)`.
+the kernel :math:`c_J h(c)`, a product of two positive ones.
 
 A committee averages its members. Its mean is the average of theirs, and so is its standard deviation: the most that the
 average can vary, whatever the members have in common; of one member it is exact.
@@ -26,7 +25,6 @@ import torch
 from torch import Tensor
 
 from siggpde.committee.of_views import OfViews
-from siggpde.committee.variational_views import VariationalMember, VariationalViewCommittee
 from siggpde.committee.view_committee import ViewMember
 from siggpde.explain.logits import Logits
 
@@ -48,41 +46,30 @@ class Gaussian(NamedTuple):
         return Gaussian(self.mean[rows], self.std[rows])
 
 
-def moments(member: ViewMember | VariationalMember, cross: Tensor, own: Tensor) -> Moments:
+def moments(member: ViewMember, cross: Tensor, own: Tensor) -> Moments:
     """Of sums with k_J(v, Z) (q, m) and k_J(v, v) (q,)."""
     mean = cross @ member.alpha
-    if isinstance(member, ViewMember):
-        regression = member.regression
-        told = (cross @ regression.root.to(cross)).square().sum(1)
-        variance = regression.amplitude * (own - told).clamp_min(0.0)  # what is negative is rounding
-        return Moments(mean, variance[:, None].expand_as(mean))
-    features = cross @ member.whitening
-    with torch.no_grad():
-        _, spread = member.gp.variational(features)
-        amplitude = member.scale.variance * member.gp.log_amplitude.exp()
-    tail = (own - features.square().sum(1)).clamp_min(0.0)
-    return Moments(mean, amplitude * (tail[:, None] + spread))
+    regression = member.regression
+    told = (cross @ regression.root.to(cross)).square().sum(1)
+    variance = regression.amplitude * (own - told).clamp_min(0.0)  # what is negative is rounding
+    return Moments(mean, variance[:, None].expand_as(mean))
 
 
 def averaged(committee: OfViews, members: Sequence[Moments], directions: Tensor) -> Gaussian:
     """Of the committee, in directions (q, outputs) in the space of the outputs.
 
-    Latents of classes in closed form have the correlations of `committee.link`, other latents none.
+    Latents of classes have the correlations of `committee.link`.
     """
     outputs = directions.shape[1]
-    variational = isinstance(committee, VariationalViewCommittee)
     mean = torch.zeros_like(directions[:, 0])
     std = torch.zeros_like(mean)
     joint = torch.eye(outputs, dtype=directions.dtype, device=directions.device)
-    if not variational and outputs > 1:
+    if outputs > 1:
         joint = (outputs * joint - 1) / (outputs - 1)
     gain = ((directions @ joint) * directions).sum(1).clamp_min(0.0)
     for weight, each in zip(committee.weights.tolist(), members, strict=True):
         mean += weight * (each.mean * directions).sum(1)
-        if variational:
-            std += weight * (each.variance * directions.square()).sum(1).sqrt()
-        else:
-            std += weight * (each.variance[:, 0] * gain).sqrt()
+        std += weight * (each.variance[:, 0] * gain).sqrt()
     return Gaussian(mean, std)
 
 

@@ -11,7 +11,6 @@ from torch import Tensor
 
 from siggpde.committee.committee import Committee
 from siggpde.committee.of_views import OfViews
-from siggpde.committee.variational_views import VariationalViewCommittee
 from siggpde.gp.likelihoods.base import Classification
 from siggpde.series import SeriesBatch
 
@@ -22,8 +21,6 @@ def classes_of(committee: AnyCommittee) -> int | None:
     """How many classes the committee predicts; None where it predicts numbers."""
     if isinstance(committee, Committee):
         likelihood = committee.members[0].model.likelihood
-    elif isinstance(committee, VariationalViewCommittee):
-        likelihood = committee.likelihood
     else:
         return None if committee.link is None else len(committee.link.offset)
     return likelihood.classes if isinstance(likelihood, Classification) else None

@@ -7,7 +7,7 @@ plus a constant. The mean latents are a constant and a sum over features and ove
 
 with the mean m of a feature over the landmarks Z. Every term is exact. A committee without landmarks has W as it is
 (`committee.weight_space`). One with landmarks has weights :math:`\alpha` (m, outputs) of the landmarks for each member,
-in closed form or :math:`\sigma R m` of a variational posterior, and a feature of a kernel b of q parts, at scale s, has
+and a feature of a kernel b of q parts, at scale s, has
 
 .. math:: W_{pj}(X) = \frac{s}{q} \sum_Z a_b(X, Z) \, (\phi_{pj}(Z) - m_{pj}).
 
@@ -34,7 +34,6 @@ from torch import Tensor
 
 from siggpde.committee.of_views import OfViews
 from siggpde.committee.recipes import CONSTANT, kernels_of, sizes
-from siggpde.committee.variational_views import VariationalMember, VariationalViewCommittee
 from siggpde.committee.view_committee import ViewCommittee, ViewMember
 from siggpde.committee.weight_space import WeightCommittee
 from siggpde.series import SeriesBatch
@@ -104,7 +103,7 @@ class _WithoutLandmarks(ViewTerms):
 
 
 class _OfLandmarks(ViewTerms):
-    def __init__(self, committee: ViewCommittee | VariationalViewCommittee) -> None:
+    def __init__(self, committee: ViewCommittee) -> None:
         blocks: list[Block] = list(committee.blocks)
         self.features = [
             (block, part) for block in blocks if isinstance(block, FeatureBlock) for part in block.landmarks
@@ -148,17 +147,17 @@ class _OfLandmarks(ViewTerms):
                     yield Bend(name, share * slopes, alpha)
 
 
-def _kernels(members: Sequence[ViewMember | VariationalMember]) -> set[str]:
+def _kernels(members: Sequence[ViewMember]) -> set[str]:
     return kernels_of(member.recipe for member in members)
 
 
-def _shares(member: ViewMember | VariationalMember) -> list[tuple[str, float]]:
+def _shares(member: ViewMember) -> list[tuple[str, float]]:
     """The kernels of a member and their shares, which sum to 1."""
     total = sum(weight for _, weight in member.recipe.weights)
     return [(name, weight / total) for name, weight in member.recipe.weights]
 
 
-def _slopes(member: ViewMember | VariationalMember, rows: Mapping[str, Rows]) -> Tensor:
+def _slopes(member: ViewMember, rows: Mapping[str, Rows]) -> Tensor:
     """h(c) / (|X| |Z|) of a member of a power above 1, (n, m)."""
     assert member.norms is not None
     plain, power = member.recipe.average(rows), member.recipe.power

@@ -1,4 +1,4 @@
-"""The schemas of committees of views: in closed form ("views"), without series ("weights"), and "variational"."""
+"""The schemas of committees of views: with series ("views") and without ("weights")."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 
-from siggpde.persistence.likelihood_schema import LIKELIHOOD, LOGARITHM, PARAMETERS
 from siggpde.persistence.novelty_schema import NOVELTY
 from siggpde.persistence.schema import (
     RAW,
@@ -120,25 +119,6 @@ _WEIGHT_MEMBER = Fields(
     },
     own=("rank",),
 )
-_VARIATIONAL_MEMBER = Fields(
-    {
-        "recipe": _RECIPE,
-        "whitening": Array("landmarks", "rank"),
-        "norms": _NORMS,
-        "likelihood": LIKELIHOOD,
-        "model": Fields(
-            {
-                "log_amplitude": Array(low=-LOGARITHM, high=LOGARITHM),
-                "variational.mean": Array("latents", "rank"),
-                "variational.root": Array(None, "rank", "rank"),
-                **PARAMETERS,
-            }
-        ),
-        "score": Number(),
-        "scale": Absent(Fields({"mean": Number(0, 1e9), "variance": Number(0, 1e9)})),
-    },
-    own=("rank",),
-)
 
 
 def weights_sum(weights: Any) -> str | None:
@@ -222,18 +202,6 @@ COMMITTEE = ByKind(
                 **_ENDS,
             },
             also=lambda state, at: _recipes(state, at) or _parts(state, at) or _outputs(state, at),
-        ),
-        "variational": Fields(
-            {
-                "kind": Text(),
-                "standard": _STANDARD,
-                "landmarks": _LANDMARKS,
-                "blocks": blocks(centred=True),
-                "members": ListOf(_VARIATIONAL_MEMBER, size="members", least=1, most=10**4),
-                "weights": WEIGHTS,
-                "novelty": Absent(Maybe(NOVELTY)),
-            },
-            also=_with_landmarks,
         ),
     },
 )

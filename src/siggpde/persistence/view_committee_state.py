@@ -30,8 +30,6 @@ from siggpde.views.saved import SavedBlocks, check_transformers, states_of
 from siggpde.views.standard import Standard
 from siggpde.views.windows import WindowsBlock
 
-_CLOSED_FORM = (ViewCommittee, WeightCommittee)
-
 
 def view_committee_state(committee: OfViews) -> dict[str, Any]:
     """Everything that predictions and updates depend on, but transformers of the user's own."""
@@ -40,12 +38,11 @@ def view_committee_state(committee: OfViews) -> dict[str, Any]:
         "blocks": states_of(committee.blocks),
         "weights": committee.weights,
     }
-    if isinstance(committee, _CLOSED_FORM):
-        recalibration = committee.recalibration
-        state["link"] = None if committee.link is None else committee.link.state()
-        state["recalibration"] = None if recalibration is None else asdict(recalibration)
-        state["left_out"] = None if committee.left_out is None else committee.left_out.state()
-        state["novelty"] = None if committee.novelty is None else committee.novelty.state()
+    recalibration = committee.recalibration
+    state["link"] = None if committee.link is None else committee.link.state()
+    state["recalibration"] = None if recalibration is None else asdict(recalibration)
+    state["left_out"] = None if committee.left_out is None else committee.left_out.state()
+    state["novelty"] = None if committee.novelty is None else committee.novelty.state()
     if isinstance(committee, WeightCommittee):
         members = [_weight_member_state(member) for member in committee.members]
         return {"kind": "weights", **state, "centres": committee.centres, "members": members}
@@ -53,9 +50,6 @@ def view_committee_state(committee: OfViews) -> dict[str, Any]:
     state["landmarks"] = {
         "values": landmarks.values.float(), "lengths": landmarks.lengths, "times": landmarks.times
     }  # fmt: skip
-    if not isinstance(committee, _CLOSED_FORM):
-        state["novelty"] = None if committee.novelty is None else committee.novelty.state()
-        return {"kind": "variational", **state, "members": [member.state() for member in committee.members]}
     state["class_weights"] = committee.class_weights
     return {"kind": "views", **state, "members": [_member_state(member) for member in committee.members]}
 
@@ -81,16 +75,11 @@ def view_committee_from_state(state: Mapping[str, Any], transformers: Mapping[st
             _left_out(state),
             _novelty(state),
         )
-    if kind not in ("views", "variational"):
+    if kind != "views":
         raise ModelFileError(f"the model is a committee of {kind!r}, which is not known here; upgrade siggpde")
     series = state["landmarks"]
     landmarks = SeriesBatch(series["values"].double(), series["lengths"], series["times"])
     blocks = SavedBlocks(state["blocks"], landmarks, transformers)
-    if kind == "variational":
-        from siggpde.committee.variational_views import VariationalMember, VariationalViewCommittee  # noqa: PLC0415
-
-        variational = [VariationalMember.from_state(member) for member in members]
-        return VariationalViewCommittee(standard, landmarks, blocks, variational, weights, _novelty(state))
     exact = [_member(member) for member in members]
     committee = ViewCommittee(standard, landmarks, blocks, exact, weights, *_ends(state), state["class_weights"])
     committee.left_out, committee.novelty = _left_out(state), _novelty(state)
@@ -113,8 +102,6 @@ def _check_widths(blocks: SavedBlocks, centres: list[int]) -> None:
 
 def classes_of(committee: OfViews) -> set[int | None]:
     """The numbers of classes that the parts of a committee know; None for one of numbers."""
-    if not isinstance(committee, _CLOSED_FORM):
-        return {getattr(member.gp.likelihood, "classes", None) for member in committee.members}
     if committee.link is None:
         return {None}
     if isinstance(committee, WeightCommittee):

@@ -15,7 +15,6 @@ from typing import Any, Literal, NamedTuple, TypedDict
 
 from siggpde.committee.committee import Committee
 from siggpde.committee.of_views import OfViews
-from siggpde.committee.variational_views import VariationalViewCommittee
 from siggpde.committee.weight_space import WeightCommittee
 from siggpde.committee.wording import in_words
 from siggpde.report.html import Markup, join, table, tag
@@ -308,8 +307,6 @@ def likelihood_name(committee: Committee | OfViews, classifies: bool) -> str:
     """The class of the likelihood."""
     if isinstance(committee, Committee):
         return type(committee.members[0].model.likelihood).__name__
-    if isinstance(committee, VariationalViewCommittee):
-        return type(committee.likelihood).__name__
     return "LeastSquares" if classifies else "Gaussian"
 
 

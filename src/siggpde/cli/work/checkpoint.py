@@ -15,8 +15,7 @@ from siggpde.cli.console import WrongCall
 from siggpde.files import PART_SUFFIX, locked
 
 _SUFFIX = ".checkpoint"
-_FIRST = "views.pt"
-_OURS = re.compile(rf"(views|(sums|member)-\d+)\.pt({PART_SUFFIX})?")
+_OURS = re.compile(rf"member-\d+\.pt({PART_SUFFIX})?")
 
 
 @dataclass(frozen=True)
@@ -58,11 +57,8 @@ class Checkpoint:
                     self.folder.rmdir()
 
     def remove(self) -> None:
-        """Removes the files of the checkpoint and no others, for the one who holds it.
-
-        What was chosen first is removed last: a later --resume is told by it what the other files belong to.
-        """
-        for path in sorted(self._files(), key=lambda path: path.name == _FIRST):
+        """Removes the files of the checkpoint and no others, for the one who holds it."""
+        for path in self._files():
             path.unlink(missing_ok=True)
 
     def _files(self) -> list[Path]:

@@ -53,7 +53,7 @@ def run_fit(
                 check_model_folder(output, force)
                 held.enter_context(checkpoint.held())
                 check_model_folder(output, force)  # a fit that ended meanwhile may have written it
-                _check_start(checkpoint, resume, force)
+                _check_start(checkpoint, resume, force, settings["method"])
             series = read_series(data, read_options, "train", training=True, ranks=ranks)
             if series.y is None:
                 raise WrongCall(f"{data} says no labels; name where they are with --target")
@@ -66,7 +66,8 @@ def run_fit(
             checkpoint.remove()
         try:
             threads = threads_per_rank(settings["n_jobs"], ranks)
-            estimator.set_params(checkpoint=str(checkpoint.folder), resume=resume, verbose=1, n_jobs=threads)
+            kept = {"checkpoint": str(checkpoint.folder), "resume": resume} if settings["method"] == "paper" else {}
+            estimator.set_params(**kept, verbose=1, n_jobs=threads)
             with errors_by_id(None if series.ids is None else series.ids.tolist()):
                 estimator.fit(series.X, series.y, groups=series.groups, sample_weight=series.sample_weight, ranks=ranks)
             # Settings of this run, not of the model.
@@ -99,10 +100,15 @@ def fit_tables(summary: dict[str, Any]) -> list[Table]:
     return [summary_table("siggpde fit", rows), member_table(summary)]
 
 
-def _check_start(checkpoint: Checkpoint, resume: bool, force: bool) -> None:
-    if checkpoint.exists() and not resume and not force:
-        raise WrongCall(f"{checkpoint.folder} holds a fit that was interrupted; --resume goes on, --force starts anew")
-    if resume and not checkpoint.exists():
+def _check_start(checkpoint: Checkpoint, resume: bool, force: bool, method: str) -> None:
+    if checkpoint.exists() and not force and not (resume and method == "paper"):
+        raise WrongCall(
+            f"{checkpoint.folder} holds a fit of --method paper that was interrupted; --resume with that method goes "
+            "on, --force starts anew"
+        )
+    if resume and method != "paper":
+        log.info("there is nothing to go on from, --method %s keeps no checkpoint: the fit starts anew", method)
+    elif resume and not checkpoint.exists():
         log.info("there is no checkpoint %s, so the fit starts from the beginning", checkpoint.folder)
 
 
@@ -153,7 +159,7 @@ def make_estimator(task: str, data: SeriesData, settings: dict[str, Any]) -> Sig
 
 def _interruption_message(checkpoint: Checkpoint, ranks: Ranks) -> str:
     if not checkpoint.exists():
-        return "interrupted before there was anything to keep"
+        return "interrupted before there was anything to keep; to fit again, give the same command"
     if not ranks.alone:
         return f"interrupted; what was reached is in {checkpoint.folder}. To go on: the same command with --resume"
     return f"interrupted; what was reached is in {checkpoint.folder}. To go on: {resume_command()}"
