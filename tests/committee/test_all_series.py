@@ -10,7 +10,6 @@ from helpers import rank_jobs
 from helpers.small_view_committees import Extremes, small_views
 from helpers.view_data import standardised, walks
 from siggpde.committee.all_series import AllSeries
-from siggpde.committee.fit_checkpoint import FitCheckpoint
 from siggpde.committee.in_order import in_order
 from siggpde.committee.recipes import Recipe
 from siggpde.committee.targets import Targets
@@ -41,7 +40,7 @@ def test_threads_change_no_bit():
     fits = []
     for threads in (1, 2):
         seen = AllSeries(batch, targets, Standard.fit(batch), blocks, rows, Shard(ALONE, 2300), threads)
-        fits.append(seen.fit(recipes, torch.arange(60, 200), FitCheckpoint(None), Progress(False))[0])
+        fits.append(seen.fit(recipes, torch.arange(60, 200), Progress(False))[0])
     for (one, one_left_out), (two, two_left_out) in zip(*fits, strict=True):
         assert torch.equal(one.alpha, two.alpha) and torch.equal(one.root, two.root)
         assert torch.equal(one_left_out.mean, two_left_out.mean)
