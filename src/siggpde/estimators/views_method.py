@@ -14,8 +14,8 @@ from siggpde.committee.targets import Targets
 from siggpde.committee.view_committee import ViewCommittee
 from siggpde.committee.weight_space import WeightCommittee
 from siggpde.distributed.shard import Shard
-from siggpde.estimators.beside import Beside
 from siggpde.estimators.fitting import FitSettings
+from siggpde.estimators.targets import Beside
 from siggpde.series import SeriesBatch
 from siggpde.views import TransformerView, View
 from siggpde.views.defaults import KINDS
