@@ -35,7 +35,9 @@ SUMMARIES: dict[str, Callable[[Grid], list[str]]] = {"iteration": _train_iterati
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--quick", action="store_true", help="fewer rounds, no variants, no large sizes")
-    parser.add_argument("--only", default=",".join(GROUPS), metavar="NAME", help="groups to run, such as natural,state")
+    parser.add_argument(
+        "--only", default=",".join(GROUPS), metavar="NAME", help="groups to run, such as iteration,natural"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the tables as JSON")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables as Markdown")
     options = parser.parse_args()

@@ -18,7 +18,7 @@ from siggpde.series import SeriesBatch
 from siggpde.training.signature_cache import SignatureCache
 from siggpde_paper.experiments.torch_siggpde import TorchFeatures, TorchKernel, word_signatures
 from siggpde_paper.gpsig import InducingSequences, InducingTensors, TruncatedKernel
-from siggpde_paper.gpsig.whitening import whiten
+from siggpde_paper.gpsig.models import whiten
 
 METHODS = {
     "siggpde": "SigGPDE",

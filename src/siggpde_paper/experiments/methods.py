@@ -30,7 +30,7 @@ from siggpde.training.path_cache import PathStore
 from siggpde_paper.experiments.finite_differences import FiniteDifferenceKernel
 from siggpde_paper.experiments.preparation import Prepared, prepare
 from siggpde_paper.gpsig import gpsig
-from siggpde_paper.gpsig.starting_values import lengthscales
+from siggpde_paper.gpsig.models import lengthscales
 
 _LIKELIHOODS = {"robustmax": RobustMax, "softmax": Softmax}
 _CHUNK = 1024

@@ -20,7 +20,7 @@ from typing import TypeVar
 import torch
 
 from siggpde_paper.experiments.iteration_parts import Size, inducing_features, parts_of
-from siggpde_paper.gpsig import inducing_tensors, truncated_kernel
+from siggpde_paper.gpsig import kernel, models
 
 STORED = "inducing parameters"
 _SPACE_PARTS = ("C_uu", "C_fu", "signatures", "diag C_ff")
@@ -59,7 +59,7 @@ def _start() -> None:
 
 def _measure(method: str, size: Size, tiled: bool) -> dict[str, float]:
     if not tiled:
-        for module in (inducing_tensors, truncated_kernel):  # of this process, which ends with the measurement
+        for module in (kernel, models):  # of this process, which ends with the measurement
             vars(module)["_CELLS"] = sys.maxsize
     for call in parts_of(method, Size(**{**vars(size), **_TINY})).values():
         call()

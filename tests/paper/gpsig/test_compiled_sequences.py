@@ -11,11 +11,16 @@ from helpers.random_paths import numbers_from
 from helpers.small_models import series
 from siggpde.numerics.core import core
 from siggpde_paper.gpsig import InducingSequences, TruncatedKernel
-from siggpde_paper.gpsig.compiled_sequences import compiled_paired_levels, core_serves, rbf_pair_levels
-from siggpde_paper.gpsig.linear_pairs import linear_pair_levels
-from siggpde_paper.gpsig.sequence_recursion import sequence_levels
-from siggpde_paper.gpsig.static_kernels import increment_kernel, paired_increment_kernel
-from siggpde_paper.gpsig.truncated_kernel import Method
+from siggpde_paper.gpsig.kernel import Method
+from siggpde_paper.gpsig.series_levels import (
+    compiled_paired_levels,
+    core_has_pairs,
+    increment_kernel,
+    linear_pair_levels,
+    paired_increment_kernel,
+    rbf_pair_levels,
+    sequence_levels,
+)
 
 pytestmark = pytest.mark.skipif(core is None, reason="the native core is not there")
 
@@ -76,8 +81,7 @@ def test_threads_change_no_bit(monkeypatch: pytest.MonkeyPatch):
     x, y = random_series(20, 12, 2), random_series(40, 15, 2)
     found = []
     for threads in (1, 2, 3):
-        for module in ("compiled_sequences", "linear_pairs"):
-            monkeypatch.setattr(f"siggpde_paper.gpsig.{module}.usual_threads", lambda count=threads: count)
+        monkeypatch.setattr("siggpde_paper.gpsig.series_levels.usual_threads", lambda count=threads: count)
         of_pairs = [rbf_pair_levels(x, y, 4), linear_pair_levels(x, y, 4), linear_pair_levels(x, None, 4)]
         total = torch.stack([levels.square().sum() for levels in of_pairs]).sum()
         found.append([*(levels.detach() for levels in of_pairs), *torch.autograd.grad(total, (x, y))])
@@ -106,12 +110,12 @@ ABSENT: dict[Method, tuple[str, ...]] = {
 @pytest.mark.parametrize("static", ["linear", "rbf"])
 @pytest.mark.parametrize("normalized", [False, True])
 def test_features_of_a_model_are_the_same_either_way(static: Static, normalized: bool, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("siggpde_paper.gpsig.compiled_sequences._TILE_CELLS", 200)  # a few pairs
+    monkeypatch.setattr("siggpde_paper.gpsig.series_levels._TILE_CELLS", 200)  # a few pairs
     x, found = series(6, length=7), []
     for method, absent in ABSENT.items():
         with monkeypatch.context() as patch:
             for name in absent:
-                patch.setattr(f"siggpde_paper.gpsig.truncated_kernel.{name}", None)
+                patch.setattr(f"siggpde_paper.gpsig.kernel.{name}", None)
             kernel = TruncatedKernel(x.shape[2], 4, theta=0.7, static=static, normalized=normalized, method=method)
             features = InducingSequences(x.shape[2], 11)
             projection = features(kernel, x)
@@ -123,13 +127,13 @@ def test_features_of_a_model_are_the_same_either_way(static: Static, normalized:
 
 def test_what_the_core_does_not_serve_goes_to_torch():
     x, y = random_series(2, 5, 2), random_series(3, 6, 2)
-    assert core_serves(x, y, 4, 4)
-    assert not core_serves(x, y, 4, 3)
-    assert not core_serves(x, y, 1, 1)
-    assert not core_serves(x, y, core.largest_pair_level + 1, core.largest_pair_level + 1)
-    assert not core_serves(x.float(), y.float(), 4, 4)
+    assert core_has_pairs(x, y, 4, 4)
+    assert not core_has_pairs(x, y, 4, 3)
+    assert not core_has_pairs(x, y, 1, 1)
+    assert not core_has_pairs(x, y, core.largest_pair_level + 1, core.largest_pair_level + 1)
+    assert not core_has_pairs(x.float(), y.float(), 4, 4)
     long = x[:, :1].expand(2, 3000, 2)
-    assert not core_serves(long, long, 4, 4)
+    assert not core_has_pairs(long, long, 4, 4)
     kernels = [TruncatedKernel(2, 6, order=2, method=method) for method in ("core", "recursion")]
     torch.testing.assert_close(kernels[0](x, y), kernels[1](x, y))
 
@@ -152,8 +156,8 @@ def test_channels_must_agree():
 
 CODE = """
 import json, torch
-from siggpde_paper.gpsig.compiled_sequences import compiled_paired_levels
-from siggpde_paper.gpsig.linear_pairs import linear_pair_levels
+from siggpde_paper.gpsig.series_levels import compiled_paired_levels
+from siggpde_paper.gpsig.series_levels import linear_pair_levels
 x = torch.sin(torch.arange(11 * 6 * 2.0).double() ** 1.5).reshape(11, 6, 2).requires_grad_()
 out = []
 for level in (2, 3, 4, 5):

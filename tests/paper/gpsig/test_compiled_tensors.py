@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from helpers.small_models import series
 from siggpde.numerics.core import core
 from siggpde_paper.gpsig import InducingTensors, TruncatedKernel
-from siggpde_paper.gpsig.compiled_tensors import compiled_levels, core_serves
-from siggpde_paper.gpsig.tensor_recursion import slot_count, tensor_levels
+from siggpde_paper.gpsig.tensor_levels import compiled_levels, core_has_tensors, slot_count, tensor_levels
 
 pytestmark = pytest.mark.skipif(core is None, reason="the native core is not there")
 
@@ -40,7 +39,7 @@ def test_tiles_make_no_difference(monkeypatch: pytest.MonkeyPatch):
     slots, increments = random_case(37, 3, 5, 2, 4)
     whole = compiled_levels(slots, increments, 4, 4)
     (slope,) = torch.autograd.grad(whole.square().sum(), slots)
-    monkeypatch.setattr("siggpde_paper.gpsig.compiled_tensors._CELLS", 1)
+    monkeypatch.setattr("siggpde_paper.gpsig.tensor_levels._CELLS", 1)
     tiled = compiled_levels(slots, increments, 4, 4)
     torch.testing.assert_close(tiled, whole)
     torch.testing.assert_close(torch.autograd.grad(tiled.square().sum(), slots)[0], slope)
@@ -70,10 +69,10 @@ def test_features_of_a_model_are_the_same_either_way(normalized: bool):
 
 def test_what_the_core_does_not_serve_goes_to_torch():
     slots, increments = random_case(3, 2, 4, 2, 3)
-    assert core_serves(slots, increments, 3)
-    assert not core_serves(slots, increments.clone().requires_grad_(), 3)
-    assert not core_serves(slots.float(), increments.float(), 3)
-    assert not core_serves(slots, increments, core.tensor_largest_level + 1)
+    assert core_has_tensors(slots, increments, 3)
+    assert not core_has_tensors(slots, increments.clone().requires_grad_(), 3)
+    assert not core_has_tensors(slots.float(), increments.float(), 3)
+    assert not core_has_tensors(slots, increments, core.tensor_largest_level + 1)
     kernel, x = TruncatedKernel(2, 3, method="core"), series(2, length=5)
     features = InducingTensors(2, 4, 3)
     x.requires_grad_()

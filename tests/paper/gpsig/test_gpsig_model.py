@@ -11,8 +11,8 @@ from siggpde.gp.likelihoods import Bernoulli, Gaussian, RobustMax
 from siggpde.gp.model import SparseGP
 from siggpde.training import PaperSchedule
 from siggpde_paper.gpsig import InducingSequences, InducingTensors, TruncatedKernel, gpsig
-from siggpde_paper.gpsig.starting_values import chosen_series, lengthscales, starting_sequences, starting_tensors
-from siggpde_paper.gpsig.tensor_recursion import slot_index
+from siggpde_paper.gpsig.models import chosen_series, lengthscales, starting_sequences, starting_tensors
+from siggpde_paper.gpsig.tensor_levels import slot_index
 
 KINDS = ("tensors", "sequences")
 
@@ -71,7 +71,7 @@ def test_classes_have_quotas():
 
 
 def test_tensors_are_steps_at_sorted_times(monkeypatch):
-    monkeypatch.setattr("siggpde_paper.gpsig.starting_values._NOISE", 0.0)
+    monkeypatch.setattr("siggpde_paper.gpsig.models._NOISE", 0.0)
     time = torch.arange(8).double()[None, :, None].expand(200, -1, 1)
     values = starting_tensors(time, torch.full((200,), 6), 4, torch.Generator().manual_seed(0))
     for m in range(1, 5):
@@ -85,7 +85,7 @@ def test_tensors_are_steps_at_sorted_times(monkeypatch):
 
 
 def test_sequences_are_windows(monkeypatch):
-    monkeypatch.setattr("siggpde_paper.gpsig.starting_values._NOISE", 0.0)
+    monkeypatch.setattr("siggpde_paper.gpsig.models._NOISE", 0.0)
     time = torch.arange(9).double()[None, :, None].expand(200, -1, 1)
     values = starting_sequences(time, torch.full((200,), 7), 5, torch.Generator().manual_seed(0))[:, :, 0]
     assert (values.diff(dim=1) == 1).all()

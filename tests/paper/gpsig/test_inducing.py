@@ -13,8 +13,8 @@ from siggpde import signature
 from siggpde.numerics.words import count_up_to, words_up_to
 from siggpde.series import SeriesBatch
 from siggpde_paper.gpsig import InducingSequences, InducingTensors, TruncatedKernel
-from siggpde_paper.gpsig.tensor_recursion import slot_index
-from siggpde_paper.gpsig.whitening import whiten
+from siggpde_paper.gpsig.models import whiten
+from siggpde_paper.gpsig.tensor_levels import slot_index
 
 METHODS = ("explicit", "recursion")
 

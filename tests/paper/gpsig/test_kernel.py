@@ -13,10 +13,17 @@ from helpers.small_models import series
 from helpers.time_tuples import tuples
 from siggpde import signature
 from siggpde_paper.gpsig import TruncatedKernel
-from siggpde_paper.gpsig.exclusive_sums import earlier, earlier_rows, later, later_rows
-from siggpde_paper.gpsig.sequence_recursion import sequence_levels
-from siggpde_paper.gpsig.static_kernels import increment_kernel, paired_increment_kernel, point_kernel
-from siggpde_paper.gpsig.tensor_recursion import product_levels, slot_count, slot_index, tensor_levels
+from siggpde_paper.gpsig.series_levels import (
+    earlier,
+    earlier_rows,
+    increment_kernel,
+    later,
+    later_rows,
+    paired_increment_kernel,
+    point_kernel,
+    sequence_levels,
+)
+from siggpde_paper.gpsig.tensor_levels import product_levels, slot_count, slot_index, tensor_levels
 
 ORDERS = [(level, order) for level in (1, 2, 3, 4) for order in range(1, level + 1)]
 every_order = pytest.mark.parametrize(("level", "order"), ORDERS)
@@ -85,7 +92,7 @@ def test_long_and_short_axes_are_summed_alike(monkeypatch):
     values = torch.randn(3, 5, 2, 7, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     found = []
     for short in (64, 1):
-        monkeypatch.setattr("siggpde_paper.gpsig.exclusive_sums._SHORT", short)
+        monkeypatch.setattr("siggpde_paper.gpsig.series_levels._SHORT", short)
         found.append([f(values) for f in (earlier, later, earlier_rows, later_rows)])
     assert all(torch.allclose(a, b, atol=1e-13) for a, b in zip(*found, strict=True))
     assert torch.allclose(found[0][1][..., 2], values[..., 3:].sum(dim=-1), atol=1e-13)
@@ -155,7 +162,7 @@ def test_tiles_change_nothing(monkeypatch):
     kernel = TruncatedKernel(2, 3, order=2)
     found = []
     for cells in (1, 40, 2**17):
-        monkeypatch.setattr("siggpde_paper.gpsig.truncated_kernel._CELLS", cells)
+        monkeypatch.setattr("siggpde_paper.gpsig.kernel._CELLS", cells)
         values = [kernel(x, y), kernel(x), kernel(x, diag=True)]
         total = sum((value.sin().sum() for value in values), torch.zeros(()))
         found.append([*values, *torch.autograd.grad(total, [x, y, kernel.log_theta])])

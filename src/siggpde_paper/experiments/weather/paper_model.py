@@ -35,7 +35,7 @@ from siggpde.training import History, PaperSchedule, fit
 from siggpde_paper.experiments.preparation import each_standardised, standardised, with_time
 from siggpde_paper.experiments.results import Record
 from siggpde_paper.experiments.weather.features import before_rain
-from siggpde_paper.gpsig.starting_values import lengthscales
+from siggpde_paper.gpsig.models import lengthscales
 
 _CHUNK = 1024
 _TOL = 1e-6  # of the kernel, as in the other experiments

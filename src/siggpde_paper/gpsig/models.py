@@ -1,0 +1,495 @@
+"""The GPSig models of the paper: inducing tensors (GPSig-IT) and inducing sequences (GPSig-IS), whitened, and `gpsig`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.autograd import Function
+from torch.linalg import solve_triangular
+
+from siggpde.gp.inducing import InducingFeatures, Projection, positive_tail
+from siggpde.gp.kernel import PathKernel
+from siggpde.gp.likelihoods import Likelihood
+from siggpde.gp.likelihoods.base import Classification
+from siggpde.gp.model import SparseGP
+from siggpde.numerics import inputs
+from siggpde.numerics.autograd import once_differentiable
+from siggpde.numerics.signature import signature
+from siggpde.numerics.signature_kernel import Lengths
+from siggpde.numerics.words import check_words
+from siggpde.series import SeriesBatch
+from siggpde_paper.gpsig.kernel import Method, TruncatedKernel, inverse_roots, over_pairs, tile_shape
+from siggpde_paper.gpsig.series_levels import Static, checked_series, point_kernel
+from siggpde_paper.gpsig.tensor_levels import (
+    compiled_levels,
+    core_has_tensors,
+    product_levels,
+    slot_count,
+    slot_gram_levels,
+    slot_index,
+    tensor_levels,
+)
+
+_MAX_BYTES = 2**31
+
+
+class WhitenedFeatures(InducingFeatures):
+    """Inducing variables of a `TruncatedKernel`: features L^-1 Kuf with L L^T = Kuu + jitter I.
+
+    Subclasses say what Kuu and Kuf are, by recursion or by words.
+    """
+
+    def __init__(self, channels: int, count: int, jitter: float = 1e-6) -> None:
+        super().__init__()
+        if not isinstance(count, int) or count < 1:
+            raise ValueError(f"count must be an integer, at least 1, got {count!r}")
+        if not 0 < jitter < 1:
+            raise ValueError(f"jitter must be between 0 and 1, got {jitter!r}")
+        self.channels, self.count, self.jitter = channels, count, jitter
+
+    @property
+    def size(self) -> int:
+        return self.count
+
+    def word_rows(self, kernel: TruncatedKernel) -> Tensor:
+        """Rows (M, words) whose inner products with those of series are Kuf, for explicit kernels."""
+        raise NotImplementedError
+
+    def gram(self, kernel: TruncatedKernel) -> Tensor:
+        """Kuu (M, M) by recursion."""
+        raise NotImplementedError
+
+    def cross(self, kernel: TruncatedKernel, xs: Tensor, norms: Tensor) -> Tensor:
+        """Kuf (M, n) by recursion, for xs of `TruncatedKernel.padded_series`; norms (level, n) are k_m(X, X)."""
+        raise NotImplementedError
+
+    def check(self, kernel: PathKernel) -> None:
+        super().check(kernel)
+        if not isinstance(kernel, TruncatedKernel):
+            raise ValueError(f"{type(self).__name__} are for a TruncatedKernel, not for a {type(kernel).__name__}")
+
+    def explicit(self, kernel: TruncatedKernel) -> bool:
+        """Whether everything is a product of signatures, so that those of series are computed once."""
+        return kernel.explicit
+
+    def inducing_covariance(self, kernel: TruncatedKernel | None = None) -> Tensor:
+        """E[u u^T] (M, M) without jitter; it depends on the kernel, which has to be given."""
+        if kernel is None:
+            raise ValueError(
+                f"the covariance of {type(self).__name__} depends on the kernel; give inducing_covariance(kernel)"
+            )
+        self.check(kernel)
+        if not self.explicit(kernel):
+            return self.gram(kernel)
+        rows = self.word_rows(kernel)
+        return rows @ rows.T
+
+    def cross_covariance(self, kernel: TruncatedKernel, x: inputs.Series, *, lengths: Lengths = None) -> Tensor:
+        """E[u f(X)] (M, n) for x (n, length, channels)."""
+        self.check(kernel)
+        xs = kernel.padded_series(x, lengths)
+        if self.explicit(kernel):
+            scaled = kernel.scaled_signatures(xs)
+            return self.word_rows(kernel) @ kernel.weighted_words(scaled, kernel.normalized).T
+        return self.cross(kernel, xs, kernel.squared_norms(xs))
+
+    def forward(self, kernel: TruncatedKernel, x: inputs.Series, *, lengths: Lengths = None) -> Projection:
+        """The projection of x (n, length, channels), differentiable in kernel and inducing variables."""
+        xs = kernel.padded_series(x, lengths)
+        if self.explicit(kernel):
+            return self._from_words(kernel, kernel.scaled_signatures(xs))
+        norms = kernel.squared_norms(xs)
+        shares = (norms > 0).to(norms) if kernel.normalized else norms
+        return self._whitened(self.gram(kernel), self.cross(kernel, xs, norms), kernel.combine(shares))
+
+    def signatures(self, kernel: TruncatedKernel, paths: SeriesBatch) -> Tensor | None:
+        """S(theta X) (n, words), where the kernel is explicit and they take less than 2 GiB."""
+        if not self.explicit(kernel) or 8 * len(paths) * len(kernel.letters) > _MAX_BYTES:
+            return None
+        with torch.no_grad():
+            paths = kernel.as_paths(paths.values, paths.lengths)
+            return signature(paths.values * kernel.theta, depth=kernel.level, lengths=paths.lengths)
+
+    def project_signatures(self, kernel: TruncatedKernel, plain: Tensor, reference: Tensor) -> Projection:
+        """The projection from S(X) (n, words) of series that were scaled by exp(reference)."""
+        if not self.explicit(kernel):
+            raise ValueError("this kernel is not a product of signatures; call the features with the series instead")
+        return self._from_words(kernel, plain * kernel.word_scales(reference))
+
+    def _from_words(self, kernel: TruncatedKernel, scaled: Tensor) -> Projection:
+        rows = self.word_rows(kernel)
+        series = kernel.weighted_words(scaled, kernel.normalized)
+        return self._whitened(rows @ rows.T, rows @ series.T, series.square().sum(dim=1))
+
+    def _whitened(self, gram: Tensor, cross: Tensor, variance: Tensor) -> Projection:
+        features = whiten(gram, cross, self.jitter).T
+        return Projection(features, variance, *positive_tail(variance, features, self.jitter, None))
+
+
+def at_unit_levels(kernel: TruncatedKernel, levels: Tensor, norms: Tensor) -> Tensor:
+    """Levels (level, M, n) over sqrt(k_m(X, X)) (level, n) where the kernel is normalised."""
+    return levels * inverse_roots(norms)[:, None, :] if kernel.normalized else levels
+
+
+def whiten(gram: Tensor, cross: Tensor, jitter: float) -> Tensor:
+    """L^-1 cross (M, n), where L L^T = gram + jitter I."""
+    return _Whiten.apply(gram, cross, jitter)  # pyright: ignore[reportReturnType]
+
+
+class _Whiten(Function):
+    """With A = L^-1 C and its gradient a, that in C is L^-T a, and that in L L^T is -sym(L^-T T L^-1).
+
+    T is the lower triangle of a A^T with half its diagonal. This takes two triangular solves with M right-hand sides;
+    differentiating the factorisation and the solve one after the other takes twice as many, and more products.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, gram: Tensor, cross: Tensor, jitter: float) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
+        shifted = gram.clone()
+        shifted.diagonal().add_(jitter)
+        factor, info = torch.linalg.cholesky_ex(shifted)
+        if int(info) != 0 or not bool(torch.isfinite(factor.diagonal()).all()):
+            raise ArithmeticError(
+                f"the covariance of the inducing variables, with {jitter:.0e} on its diagonal, is not positive "
+                "definite: its values are too large for rounding; scale the series down or give a larger jitter"
+            )
+        result = solve_triangular(factor, cross, upper=False)
+        ctx.save_for_backward(factor, result)
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        gradients = once_differentiable(_pull_back_whitening, *ctx.saved_tensors, grad, ctx.needs_input_grad[0])
+        return *gradients, None
+
+
+def _pull_back_whitening(factor: Tensor, result: Tensor, grad: Tensor, with_gram: bool) -> tuple[Tensor | None, Tensor]:
+    cross = solve_triangular(factor.T, grad, upper=True)
+    if not with_gram:
+        return None, cross
+    triangle = (grad @ result.T).tril_()
+    triangle.diagonal().mul_(0.5)
+    half = solve_triangular(factor.T, triangle, upper=True)
+    whole = solve_triangular(factor, half, upper=False, left=False)
+    return (whole + whole.T).mul_(-0.5), cross
+
+
+_CELLS = 2**15  # pairs and times of a tile, for every slot
+
+
+class InducingTensors(WhitenedFeatures):
+    """GPSig-IT: `count` tensors, each with a rank-one tensor z_1 x .. x z_m in every level m = 1 .. `level`.
+
+    A slot is one of the vectors z_k. `values` (count, slots, 2, channels) has two points for every slot, which is their
+    difference; without `increments` it has the slots themselves, (count, slots, channels). Slots are ordered by their
+    position k and then by level (`slot_index`). `constants` (count,) are the tensors' levels 0, 1 by
+    default; they are not learned. Slots are vectors of the space of the series, and theta scales them likewise.
+
+    Examples:
+        >>> InducingTensors(channels=2, count=5, level=3).values.shape
+        torch.Size([5, 6, 2, 2])
+    """
+
+    constants: Tensor
+
+    def __init__(
+        self,
+        channels: int,
+        count: int,
+        level: int = 4,
+        *,
+        increments: bool = True,
+        values: Tensor | None = None,
+        constants: Tensor | None = None,
+        jitter: float = 1e-6,
+    ) -> None:
+        super().__init__(channels, count, jitter)
+        self.level, self.increments = level, bool(increments)
+        shape = (count, slot_count(level), 2, channels) if increments else (count, slot_count(level), channels)
+        if values is None:
+            values = torch.randn(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+        _check("values", values, shape)
+        constants = torch.ones(count, dtype=torch.float64) if constants is None else constants
+        _check("constants", constants, (count,))
+        self.values = nn.Parameter(values.detach().to(torch.float64, copy=True))
+        self.register_buffer("constants", constants.detach().to(torch.float64, copy=True))
+
+    @classmethod
+    def from_words(cls, words: Iterable[Sequence[int]], channels: int, level: int) -> InducingTensors:
+        """One tensor for every word, whose slots are the unit vectors of its letters: then Kuf are signatures.
+
+        All slots of other levels are zero, and so is level 0 but for the empty word.
+
+        Examples:
+            >>> tensors = InducingTensors.from_words([(), (0,), (1, 0)], channels=2, level=2)
+            >>> tensors.inducing_covariance(TruncatedKernel(2, 2)).detach()
+            tensor([[1., 0., 0.],
+                    [0., 1., 0.],
+                    [0., 0., 1.]], dtype=torch.float64)
+        """
+        listed = check_words(words, channels)
+        values = torch.zeros(len(listed), slot_count(level), channels, dtype=torch.float64)
+        for row, word in enumerate(listed):
+            if len(word) > level:
+                raise ValueError(f"word {word} has {len(word)} letters, but the tensors have {level} levels")
+            for position, letter in enumerate(word, 1):
+                values[row, slot_index(position, len(word), level), letter] = 1.0
+        constants = torch.tensor([float(not word) for word in listed], dtype=torch.float64)
+        return cls(channels, len(listed), level, increments=False, values=values, constants=constants)
+
+    @property
+    def slots(self) -> Tensor:
+        """The slots (M, slots, channels) of linear static kernels."""
+        return self.values[:, :, 1] - self.values[:, :, 0] if self.increments else self.values
+
+    def check(self, kernel: PathKernel) -> None:
+        super().check(kernel)
+        if isinstance(kernel, TruncatedKernel) and kernel.level != self.level:
+            raise ValueError(f"the kernel has {kernel.level} levels and the inducing tensors {self.level}")
+
+    def word_rows(self, kernel: TruncatedKernel) -> Tensor:
+        slots = self.slots
+        levels = [self.constants[:, None]]
+        for of_level in range(1, self.level + 1):
+            product = slots[:, slot_index(1, of_level, self.level)]
+            for position in range(2, of_level + 1):
+                following = slots[:, slot_index(position, of_level, self.level)]
+                product = (product[:, :, None] * following[:, None, :]).flatten(1)
+            levels.append(product)
+        zero = torch.zeros_like(kernel.log_theta)
+        return kernel.weighted_words(torch.cat(levels, dim=1) * kernel.word_scales(zero))
+
+    def gram(self, kernel: TruncatedKernel) -> Tensor:
+        scaled = self._points(kernel.static) * kernel.theta
+        constants = self.constants[:, None] * self.constants
+        if kernel.static == "linear" and kernel.compiled:
+            return kernel.combine(slot_gram_levels(scaled[:, :, 0], self.level), constants)
+
+        def levels(left: Tensor, right: Tensor) -> Tensor:
+            return product_levels(_slot_grams(kernel.static, left, right), self.level)
+
+        tile = tile_shape(1, self.count, self.count, _CELLS)
+        values = over_pairs(levels, scaled, None, tile)
+        return kernel.combine(values, constants)
+
+    def cross(self, kernel: TruncatedKernel, xs: Tensor, norms: Tensor) -> Tensor:
+        theta, points = kernel.theta, self._points(kernel.static)
+        if kernel.static == "linear":
+            left, right = points * theta.square(), xs.diff(dim=1)
+        else:
+            left, right = points * theta, xs * theta
+
+        def levels(tensors: Tensor, series: Tensor) -> Tensor:
+            return tensor_levels(_slot_products(kernel.static, tensors, series), self.level, kernel.order)
+
+        if kernel.static == "linear" and kernel.compiled and core_has_tensors(left, right, self.level):
+            values = compiled_levels(left[:, :, 0], right, self.level, kernel.order)
+        else:
+            values = over_pairs(levels, left, right, tile_shape(xs.shape[1] - 1, self.count, len(xs), _CELLS))
+        return kernel.combine(at_unit_levels(kernel, values, norms), self.constants[:, None])
+
+    def _points(self, static: Static) -> Tensor:
+        """The points of every slot, (M, slots, points, channels): the slot for "linear", else two points or one."""
+        if static == "linear":
+            return self.slots[:, :, None]
+        return self.values if self.increments else self.values[:, :, None]
+
+    def extra_repr(self) -> str:
+        return (
+            f"{self.count} tensors of {self.channels} channels, level={self.level}, increments={self.increments}, "
+            f"jitter={self.jitter}"
+        )
+
+
+def _slot_grams(static: Static, left: Tensor, right: Tensor) -> Tensor:
+    """Inner products of slots (slots, M, M') of points (M, slots, points, channels)."""
+    (rows, slots, points, channels), columns = left.shape, len(right)
+    left, right = (tensors.transpose(0, 1).reshape(slots, -1, channels) for tensors in (left, right))
+    values = point_kernel(static, left, right).view(slots, rows, points, columns, points)
+    if points == 1:
+        return values[:, :, 0, :, 0]
+    return values.diff(dim=2).diff(dim=4)[:, :, 0, :, 0]
+
+
+def _slot_products(static: Static, tensors: Tensor, series: Tensor) -> Tensor:
+    """G(t) (slots, M, n, t) of slots with increments; series are increments already for the linear static kernel."""
+    (rows, slots, points, channels), (n, length, _) = tensors.shape, series.shape
+    left = tensors.transpose(0, 1).reshape(-1, channels)
+    values = point_kernel(static, left, series.reshape(-1, channels)).view(slots, rows, points, n, length)
+    if static == "linear":
+        return values[:, :, 0]
+    values = values.diff(dim=4)
+    return (values.diff(dim=2) if points == 2 else values)[:, :, 0]
+
+
+def _check(name: str, values: Tensor, shape: tuple[int, ...]) -> None:
+    if tuple(values.shape) != shape:
+        raise ValueError(f"{name} must have shape {shape}, got {tuple(values.shape)}")
+    if not bool(torch.isfinite(values.detach()).all()):
+        raise ValueError(f"{name} must be finite, got NaN or infinity")
+
+
+class InducingSequences(WhitenedFeatures):
+    """GPSig-IS: `count` learned series Z (count, length, channels), whose values f(Z) are the inducing variables.
+
+    `values` are the initial Z; theta scales them as it scales the series.
+
+    Examples:
+        >>> InducingSequences(channels=2, count=3).values.shape
+        torch.Size([3, 5, 2])
+    """
+
+    def __init__(
+        self, channels: int, count: int, length: int = 5, *, values: Tensor | None = None, jitter: float = 1e-6
+    ) -> None:
+        super().__init__(channels, count, jitter)
+        if not isinstance(length, int) or length < 2:
+            raise ValueError(f"length must be an integer, at least 2, got {length!r}")
+        self.length = length
+        shape = (count, length, channels)
+        if values is None:
+            values = torch.randn(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+        if tuple(values.shape) != shape:
+            raise ValueError(f"values must have shape {shape}, got {tuple(values.shape)}")
+        if not bool(torch.isfinite(values.detach()).all()):
+            raise ValueError("values must be finite, got NaN or infinity")
+        self.values = nn.Parameter(values.detach().to(torch.float64, copy=True))
+
+    def word_rows(self, kernel: TruncatedKernel) -> Tensor:
+        return kernel.weighted_words(kernel.scaled_signatures(self.values), kernel.normalized)
+
+    def gram(self, kernel: TruncatedKernel) -> Tensor:
+        return kernel(self.values)
+
+    def cross(self, kernel: TruncatedKernel, xs: Tensor, norms: Tensor) -> Tensor:
+        levels = kernel.pair_levels(self.values, xs)
+        if kernel.normalized:
+            unit = inverse_roots(kernel.squared_norms(self.values))
+            levels = levels * unit[:, :, None] * inverse_roots(norms)[:, None, :]
+        return kernel.combine(levels)
+
+    def extra_repr(self) -> str:
+        return f"{self.count} sequences of {self.length} points and {self.channels} channels, jitter={self.jitter}"
+
+
+_NOISE = 0.4
+_SPREAD_POINTS = 1000
+
+
+def lengthscales(x: Tensor, lengths: Tensor, random: torch.Generator) -> Tensor:
+    """max(1, sqrt(d E|x_i - x'_i|²)) of every channel i of d, over pairs of 1000 points drawn from all series."""
+    points = x[inputs.row_mask(x, lengths)]
+    drawn = points[torch.randperm(len(points), generator=random)[:_SPREAD_POINTS]]
+    spread = 2 * drawn.var(dim=0, correction=0)
+    return (x.shape[2] * spread).sqrt().clamp_min(1.0)
+
+
+def chosen_series(y: Tensor, count: int, classes: int, random: torch.Generator) -> Tensor:
+    """Indices (count,) of series: count // classes of every class, where it has as many, and the rest from all."""
+    chosen: list[Tensor] = []
+    for label in range(classes):
+        members = (y == label).nonzero()[:, 0]
+        chosen.append(members[torch.randperm(len(members), generator=random)[: count // classes]])
+    missing = count - sum(len(indices) for indices in chosen)
+    while missing > 0:
+        chosen.append(torch.randperm(len(y), generator=random)[:missing])
+        missing -= len(chosen[-1])
+    return torch.cat(chosen)
+
+
+def starting_tensors(x: Tensor, lengths: Tensor, level: int, random: torch.Generator) -> Tensor:
+    """Inducing tensors as pairs of points (n, slots, 2, channels), one tensor for each series x, with noise added.
+
+    The slots of level m are m steps of the series, at random times in order. A series with fewer than m steps is
+    continued by its last point.
+    """
+    series = _at_least(x, level + 1)
+    n, steps = len(series), series.shape[1] - 1
+    values = series.new_empty(n, slot_count(level), 2, series.shape[2])
+    rows = torch.arange(n)[:, None]
+    for m in range(1, level + 1):
+        keys = torch.rand(n, steps, dtype=torch.float64, generator=random)
+        keys[torch.arange(steps) >= (lengths[:, None] - 1).clamp_min(m)] = 2.0  # after its end
+        times = keys.argsort(dim=1)[:, :m].sort(dim=1).values
+        for position in range(1, m + 1):
+            time = times[:, position - 1 : position]
+            values[:, slot_index(position, m, level)] = torch.cat([series[rows, time], series[rows, time + 1]], dim=1)
+    return _noisy(values, random)
+
+
+def starting_sequences(x: Tensor, lengths: Tensor, points: int, random: torch.Generator) -> Tensor:
+    """Windows (n, points, channels) of consecutive points at a random start, one of every series, with noise added."""
+    series = _at_least(x, points)
+    starts = (lengths - points).clamp_min(0) + 1
+    start = (torch.rand(len(series), dtype=torch.float64, generator=random) * starts).long()
+    times = start[:, None] + torch.arange(points)
+    return _noisy(series[torch.arange(len(series))[:, None], times], random)
+
+
+def _at_least(x: Tensor, points: int) -> Tensor:
+    """Series x continued by their last points where they have fewer than `points`."""
+    missing = points - x.shape[1]
+    return x if missing <= 0 else torch.cat([x, x[:, -1:].expand(-1, missing, -1)], dim=1)
+
+
+def _noisy(values: Tensor, random: torch.Generator) -> Tensor:
+    return values + _NOISE * torch.randn(values.shape, dtype=values.dtype, generator=random)
+
+
+Kind = Literal["tensors", "sequences"]
+
+
+def gpsig(
+    x: inputs.Series,
+    y: Any,
+    likelihood: Likelihood,
+    *,
+    kind: Kind = "tensors",
+    count: int,
+    level: int = 4,
+    static: Static = "linear",
+    order: int | None = None,
+    normalized: bool = False,
+    classes: int | None = None,
+    seed: int = 0,
+    lengths: Lengths = None,
+    method: Method = "auto",
+) -> SparseGP[TruncatedKernel, InducingTensors | InducingSequences]:
+    """A GPSig model of standardised series x (n, length, channels) with targets y (n,), ready to be trained.
+
+    `kind="tensors"` is GPSig-IT and `kind="sequences"` GPSig-IS, with `count` inducing variables. These start from
+    series of the training set: count // classes of every class, where it has as many, and the rest from all classes;
+    `classes=0` draws from all, as for regression. Everything random comes from `seed`.
+    """
+    if kind not in ("tensors", "sequences"):
+        raise ValueError(f"kind must be 'tensors' or 'sequences', got {kind!r}")
+    batch, counts = inputs.as_batch(x, lengths)
+    device = batch.device
+    batch, counts = inputs.to_device(batch, counts, torch.device("cpu"))  # the device of the random generator
+    series = checked_series(batch.to(torch.float64), counts)
+    points = torch.full((len(series),), batch.shape[1]) if counts is None else counts
+    targets = likelihood.check_targets(y).cpu()
+    if len(targets) != len(series) or len(series) == 0:
+        raise ValueError(f"there are {len(series)} series and {len(targets)} targets; give one each, at least one")
+    if not isinstance(count, int) or count < 1:
+        raise ValueError(f"count must be an integer, at least 1, got {count!r}")
+    random = torch.Generator().manual_seed(seed)
+    if classes is None:
+        classes = likelihood.classes if isinstance(likelihood, Classification) else 0
+    channels = series.shape[2]
+    theta = 1 / lengthscales(series, points, random)
+    kernel = TruncatedKernel(
+        channels, level, order=order, static=static, theta=theta, normalized=normalized, method=method
+    )
+    rows = chosen_series(targets, count, classes, random)
+    features: InducingTensors | InducingSequences
+    if kind == "tensors":
+        values = starting_tensors(series[rows], points[rows], level, random)
+        features = InducingTensors(channels, count, level, values=values)
+    else:
+        values = starting_sequences(series[rows], points[rows], level + 1, random)
+        features = InducingSequences(channels, count, level + 1, values=values)
+    return SparseGP(kernel, features, likelihood).to(device)

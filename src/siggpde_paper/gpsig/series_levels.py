@@ -1,0 +1,434 @@
+"""Levels of truncated signature kernels of pairs of series, in torch and by the native core.
+
+A static kernel kap on points gives, for the increments of two series, the numbers
+
+    D_ij = kap(x_{i+1}, y_{j+1}) + kap(x_i, y_j) - kap(x_i, y_{j+1}) - kap(x_{i+1}, y_j),
+
+which for the linear kernel <x, y> are the inner products <dx_i, dy_j> of increments. Level m sums products of m factors
+D over times i_1 <= .. <= i_m of one series and j_1 <= .. <= j_m of the other. A time that occurs p times in a row
+divides the product by p!, on either side; no time occurs more than `order` times. Order 1 keeps strictly increasing
+times only; with the linear static kernel and order m, level m is the inner product of the levels m of the two
+signatures.
+
+In torch the recursion runs over levels, for all times at once (`sequence_levels`). The core gives the same numbers for
+full order: from D, with one lane per pair of series (`rbf_pair_levels`, `compiled_paired_levels`), or for the linear
+kernel eight pairs at a time from increments to levels and back, with nothing of a pair stored (`linear_pair_levels`).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import factorial
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+from torch.nn.functional import pad
+
+from siggpde.numerics import inputs
+from siggpde.numerics.autograd import once_differentiable
+from siggpde.numerics.core import core
+from siggpde.numerics.threads import usual_threads
+from siggpde.series import SeriesBatch
+
+Static = Literal["linear", "rbf"]
+
+
+def check_static(static: Static) -> Static:
+    """The name of a static kernel, after checking that there is one of that name."""
+    if static not in ("linear", "rbf"):
+        raise ValueError(f"static must be 'linear' or 'rbf', got {static!r}")
+    return static
+
+
+def point_kernel(static: Static, x: Tensor, y: Tensor) -> Tensor:
+    """kap of all pairs of points of x (..., k, channels) and y (..., l, channels): (..., k, l).
+
+    <x, y> for "linear" and exp(-|x - y|²/2) for "rbf".
+    """
+    products = x @ y.mT
+    if static == "linear":
+        return products
+    # one exponential of -|x|²/2 + <x, y> - |y|²/2; what rounding makes positive of it changes kap by a rounding too
+    halves = 0.5 * x.square().sum(dim=-1)[..., :, None], 0.5 * y.square().sum(dim=-1)[..., None, :]
+    return (products - halves[0] - halves[1]).exp()
+
+
+def scaled_pair(static: Static, x: Tensor, y: Tensor, theta: Tensor) -> tuple[Tensor, Tensor]:
+    """x and y such that kap of them is kap(theta x, theta y).
+
+    A linear kernel takes both scales on x, so that no gradient has to go through y.
+    """
+    return (x * theta.square(), y) if static == "linear" else (x * theta, y * theta)
+
+
+def increment_kernel(static: Static, x: Tensor, y: Tensor) -> Tensor:
+    """D of all pairs of series of x (n, l, channels) and y (m, l', channels): (n, m, l-1, l'-1).
+
+    Examples:
+        >>> import torch
+        >>> increment_kernel("linear", torch.tensor([[[0.0], [2.0]]]), torch.tensor([[[1.0], [2.0], [5.0]]]))
+        tensor([[[[2., 6.]]]])
+    """
+    if static == "linear":
+        x, y = x.diff(dim=1), y.diff(dim=1)
+    (n, rows, channels), (m, columns, _) = x.shape, y.shape
+    values = point_kernel(static, x.reshape(n * rows, channels), y.reshape(m * columns, channels))
+    values = values.view(n, rows, m, columns).transpose(1, 2)
+    return values if static == "linear" else second_differences(values)
+
+
+def paired_increment_kernel(static: Static, x: Tensor, y: Tensor) -> Tensor:
+    """D of every series of x (n, l, channels) with the same of y (n, l', channels): (n, l-1, l'-1)."""
+    if static == "linear":
+        return x.diff(dim=1) @ y.diff(dim=1).mT
+    return second_differences(point_kernel(static, x, y))
+
+
+def second_differences(values: Tensor) -> Tensor:
+    """Differences along both of the last two axes, (..., k, l) to (..., k-1, l-1)."""
+    return values.diff(dim=-1).diff(dim=-2)
+
+
+def checked_series(x: Tensor, lengths: Tensor | None, name: str = "x") -> Tensor:
+    """Series x (n, length, channels) of two points or more, checked to be finite, padded by their last points."""
+    inputs.check_finite(x, lengths, name)
+    series = SeriesBatch(x, lengths).hold_last().values
+    return series if series.shape[1] > 1 else series.expand(-1, 2, -1)
+
+
+# A product with a triangle of ones is faster than a cumulative sum along axes up to about this long, and exact
+# where the difference of a total and a cumulative sum would round.
+_SHORT = 64
+
+
+def earlier(values: Tensor) -> Tensor:
+    """At every time, along the last axis, the sum of all values before.
+
+    Examples:
+        >>> earlier(torch.tensor([[1.0, 2.0, 3.0]]))
+        tensor([[0., 1., 3.]])
+    """
+    if values.shape[-1] <= _SHORT:
+        return values @ _triangle(values.shape[-1], values.dtype, values.device).T
+    return values.cumsum(dim=-1).sub_(values)
+
+
+def later(values: Tensor) -> Tensor:
+    """At every time, along the last axis, the sum of all values after."""
+    if values.shape[-1] <= _SHORT:
+        return values @ _triangle(values.shape[-1], values.dtype, values.device)
+    return values.sum(dim=-1, keepdim=True) - values.cumsum(dim=-1)
+
+
+def earlier_rows(values: Tensor) -> Tensor:
+    """Sums of earlier values along the last axis but two, of contiguous values (..., s, m, t)."""
+    if values.shape[-3] <= _SHORT:
+        triangle = _triangle(values.shape[-3], values.dtype, values.device)
+        return (triangle @ values.flatten(-2)).view(values.shape)
+    return values.cumsum(dim=-3).sub_(values)
+
+
+def later_rows(values: Tensor) -> Tensor:
+    """Sums of later values along the last axis but two, of contiguous values (..., s, m, t)."""
+    if values.shape[-3] <= _SHORT:
+        triangle = _triangle(values.shape[-3], values.dtype, values.device)
+        return (triangle.T @ values.flatten(-2)).view(values.shape)
+    return values.sum(dim=-3, keepdim=True) - values.cumsum(dim=-3)
+
+
+@lru_cache(maxsize=64)
+def _triangle(size: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    with torch.inference_mode(False):
+        return torch.ones(size, size, dtype=dtype, device=device).tril_(-1)
+
+
+def check_order(level: int, order: int | None) -> int:
+    """The order as a number, `level` by default."""
+    if not isinstance(level, int) or level < 1:
+        raise ValueError(f"level must be an integer, at least 1, got {level!r}")
+    if order is None:
+        return level
+    if not isinstance(order, int) or not 1 <= order <= level:
+        raise ValueError(f"order must be an integer from 1 to the level, {level}, got {order!r}")
+    return order
+
+
+def sequence_levels(increments: Tensor, level: int, order: int) -> Tensor:
+    """Levels k_1 .. k_level (level, ...) of pairs of series with D `increments` (..., s, t), where ... is n or (n, m).
+
+    With R_pq(i, j) the sum of products that end with time i, p times, and time j, q times, multiplied by p! q!, and
+    exclusive cumulative sums C_s and C_t along the two times, one level gives the next by
+
+        R'_11 = D C_s C_t sum_pq R_pq/(p! q!),  R'_1q = D C_s sum_p R_p,q-1/p!,  R'_p1 = D C_t sum_q R_p-1,q/q!,
+        R'_pq = D R_p-1,q-1.
+
+    Of the last level only the sum is needed, so that sums are taken before cumulative sums and R' is never formed.
+    """
+    cells = increments[:, None] if increments.ndim == 3 else increments
+    levels: Tensor = _SequenceLevels.apply(cells.transpose(1, 2).contiguous(), level, order)  # pyright: ignore[reportAssignmentType]
+    return levels[:, :, 0] if increments.ndim == 3 else levels
+
+
+class _SequenceLevels(Function):
+    """Of D (n, s, m, t), in this order because a matrix product of increments gives it so.
+
+    All R are kept for the reverse pass: callers give tiles of pairs, for which they stay in the cache.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, d: Tensor, level: int, order: int) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
+        values = d.new_empty(level, d.shape[0], d.shape[2])
+        ends, steps = d[None, None], []
+        for m in range(1, level - 1):
+            step = _Step(d, ends, min(m + 1, order))
+            torch.sum(step.plain, dim=(1, 3), out=values[m - 1])
+            ends = step.ends
+            if ctx.needs_input_grad[0]:
+                steps.append(step)
+        last = _LastStep(d, ends, level, order)
+        torch.sum(last.plain, dim=(1, 3), out=values[max(level - 2, 0)])
+        if level > 1:
+            torch.sum(d * last.factor, dim=(1, 3), out=values[-1])
+        if ctx.needs_input_grad[0]:
+            ctx.save_for_backward(d)
+            ctx.steps, ctx.last = steps, last
+        return values
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return once_differentiable(_pull_back_recursion, *ctx.saved_tensors, grad, ctx.steps, ctx.last), None, None
+
+
+def _pull_back_recursion(d: Tensor, grad: Tensor, steps: list[_Step], last: _LastStep) -> Tensor:
+    if len(grad) == 1:
+        return grad[0][:, None, :, None].expand_as(d)
+    each = grad.repeat_interleave(d.shape[3], dim=2).view(len(grad), len(d), 1, *d.shape[2:])
+    slope = last.factor * each[-1]
+    down = last.pull_back(each[-1], each[-2])
+    for m in range(len(steps), 0, -1):
+        down = steps[m - 1].pull_back(down, each[m - 1], slope)
+    return slope.add_(down[0, 0])
+
+
+class _Step:
+    """R of the next level, `ends` (then, then, n, s, m, t), from R (now, now, ...) of this one; and the reverse."""
+
+    def __init__(self, d: Tensor, before: Tensor, then: int) -> None:
+        now, cells = len(before), d.shape
+        self.d, self.before, self.then, self.weights = d, before, then, _inverse_factorials(now, d)
+        columns = (self.weights @ before.reshape(now, -1)).view(now, *cells)
+        self.plain = (self.weights @ columns.view(now, -1)).view(cells)
+        self.top = d.new_empty(then, *cells)
+        self.top[0] = earlier(self.plain)
+        self.top[1:] = columns[: then - 1]
+        self.top = earlier_rows(self.top)
+        self.ends = d.new_empty(then, then, *cells)
+        torch.mul(self.top, d, out=self.ends[0])
+        if then > 1:
+            rows = torch.matmul(self.weights, before[: then - 1].reshape(then - 1, now, -1)).view(then - 1, *cells)
+            self.side = earlier(rows)
+            torch.mul(self.side, d, out=self.ends[1:, 0])
+            torch.mul(before[: then - 1, : then - 1], d, out=self.ends[1:, 1:])
+
+    def pull_back(self, grad: Tensor, each: Tensor, slope: Tensor) -> Tensor:
+        """The gradient in R, from those in `ends` and in the sum of this level, `each`; adds that in D to `slope`."""
+        d, then, now = self.d, self.then, len(self.before)
+        slope += (grad[0] * self.top).sum(dim=0)
+        if then > 1:
+            slope += (grad[1:, 0] * self.side).sum(dim=0)
+            slope += (grad[1:, 1:] * self.before[: then - 1, : then - 1]).sum(dim=(0, 1))
+        top = later_rows(grad[0] * d)
+        plain = later(top[0]) + each
+        columns = self.weights.view(-1, 1, 1, 1, 1) * plain
+        if then > 1:
+            columns[: then - 1] += top[1:]
+        result = self.weights.view(-1, 1, 1, 1, 1, 1) * columns
+        if then > 1:
+            rows = later(grad[1:, 0] * d)
+            result[: then - 1].addcmul_(self.weights.view(1, now, 1, 1, 1, 1), rows[:, None])
+            result[: then - 1, : then - 1].addcmul_(grad[1:, 1:], d)
+        return result
+
+
+class _LastStep:
+    """The last level is sum D F, with `factor` F (n, s, m, t) from R of the level before."""
+
+    def __init__(self, d: Tensor, before: Tensor, level: int, order: int) -> None:
+        now = len(before)
+        self.d, self.shape, self.repeats = d, before.shape, order > 1
+        weights = _inverse_factorials(now, d)
+        following = weights / torch.arange(2, now + 2, dtype=d.dtype, device=d.device)
+        if now == order:
+            following[-1] = 0.0  # no time occurs more than `order` times
+        sides = (weights, following) if self.repeats else (weights,)
+        pairs = [(p, q) for p in sides for q in sides]
+        self.weights = torch.stack([torch.outer(p, q).flatten() for p, q in pairs])
+        sums = (self.weights @ before.reshape(now * now, -1)).view(-1, *d.shape)
+        self.plain = sums[0]
+        if level > 1:
+            self.factor = earlier(self.plain)
+            if self.repeats:
+                self.factor += sums[1]
+            self.factor = earlier_rows(self.factor)
+            if self.repeats:
+                self.factor += earlier(sums[2])
+                self.factor += sums[3]
+
+    def pull_back(self, last: Tensor, each: Tensor) -> Tensor:
+        """The gradient in R, from those in the last level, `last`, and in the sum of the level before, `each`."""
+        both = self.d * last
+        columns = later_rows(both)
+        sums = [later(columns) + each]
+        if self.repeats:
+            sums += [columns, later(both), both]
+        return (self.weights.T @ torch.stack(sums).view(len(sums), -1)).view(self.shape)
+
+
+def _inverse_factorials(count: int, like: Tensor) -> Tensor:
+    """1/1!, 1/2!, .., 1/count!."""
+    return like.new_tensor([1 / factorial(p) for p in range(1, count + 1)])
+
+
+def in_lanes(rows: Tensor) -> Tensor:
+    """Rows (n, k, channels) as (blocks, k, channels, lanes), with zeros in the last block where rows lack."""
+    padded = pad(rows, (0, 0, 0, 0, 0, lacking(len(rows))))
+    return padded.unflatten(0, (len(padded) // core.lane_step, core.lane_step)).movedim(1, 3).contiguous()
+
+
+def lacking(rows: int) -> int:
+    """How many rows are missing to fill all lanes."""
+    return -rows % core.lane_step
+
+
+def from_lanes(parts: Tensor, count: int) -> Tensor:
+    """The first `count` rows (count, k, channels) of the sum of all parts."""
+    return parts.sum(dim=0).movedim(3, 1).flatten(0, 1)[:count]
+
+
+_TILE_CELLS = 2**19  # more leave the cache, fewer are mostly overhead
+_MAX_BYTES = 2**28  # working memory of a thread in the reverse pass
+
+
+def core_has_pairs(x: Tensor, y: Tensor, level: int, order: int) -> bool:
+    """Whether the core computes the levels of series x (n, l, channels) and y (m, l', channels).
+
+    It has a few levels of full order, in float64 on the CPU, for series whose grid of cells it can hold.
+    """
+    if core is None or order != level or not core.least_pair_level <= level <= core.largest_pair_level:
+        return False
+    if core.sequence_levels_reverse_bytes(x.shape[1] - 1, y.shape[1] - 1, level) > _MAX_BYTES:
+        return False
+    return all(series.device.type == "cpu" and series.dtype == torch.float64 for series in (x, y))
+
+
+def cells_of_tile(cells: int) -> int:
+    """How many numbers D a tile of pairs with `cells` each has: at least those of one pair in every lane."""
+    return max(_TILE_CELLS, core.lane_step * cells)
+
+
+def rbf_pair_levels(x: Tensor, y: Tensor, level: int) -> Tensor:
+    """k_1 .. k_level (level, n, m) of all pairs of series of x (n, l, channels) and y (m, l', channels).
+
+    Of the static kernel "rbf"; `linear_pairs` has the linear one.
+    """
+    (n, rows, _), (m, columns, _) = x.shape, y.shape
+    lanes = pad(y, (0, 0, 0, 0, 0, lacking(m))).transpose(0, 1)  # (l', m, channels), D of a series of zeros being zero
+    values = point_kernel("rbf", x.flatten(0, 1), lanes.flatten(0, 1)).view(n, rows, columns, lanes.shape[1])
+    levels: Tensor = _IncrementLevels.apply(values.diff(dim=1).diff(dim=2), level)  # pyright: ignore[reportAssignmentType]
+    return levels[:, :, :m]
+
+
+def compiled_paired_levels(static: Static, x: Tensor, level: int) -> Tensor:
+    """k_1 .. k_level (level, n) of every series of x (n, l, channels) with itself."""
+    values = paired_increment_kernel(static, x, x).permute(1, 2, 0)[None]
+    levels: Tensor = _IncrementLevels.apply(pad(values, (0, lacking(len(x)))), level)  # pyright: ignore[reportAssignmentType]
+    return levels[:, 0, : len(x)]
+
+
+class _IncrementLevels(Function):
+    """Levels (level, n, m) from D (n, s, t, m), with m a multiple of the core's step."""
+
+    @staticmethod
+    def forward(ctx: Any, d: Tensor, level: int) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
+        d = d.contiguous()
+        ctx.save_for_backward(d)
+        ctx.level = level
+        values = d.new_empty(level, len(d), d.shape[3])
+        core.sequence_levels(d.data_ptr(), *d.shape, level, values.data_ptr(), usual_threads())
+        return values
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return once_differentiable(_pull_back_increments, *ctx.saved_tensors, grad, ctx.level), None
+
+
+def _pull_back_increments(d: Tensor, grad: Tensor, level: int) -> Tensor:
+    grad, result = grad.contiguous(), torch.empty_like(d)
+    core.sequence_levels_reverse(d.data_ptr(), *d.shape, level, grad.data_ptr(), result.data_ptr(), usual_threads())
+    return result
+
+
+_PARTS, _MAX_GRADIENT_BYTES = (
+    16,
+    2**26,
+)  # of the rows, for threads; and what their gradients in the other series may take
+
+
+def linear_pair_levels(x: Tensor, y: Tensor | None, level: int) -> Tensor:
+    """k_1 .. k_level (level, n, m) of series with increments x (n, s, channels) and y (m, t, channels), or x again.
+
+    Of full order, for what `core_has_pairs`.
+    """
+    if y is not None and x.shape[2] != y.shape[2]:
+        raise ValueError(f"x has {x.shape[2]} channels and y {y.shape[2]}; they must have the same")
+    return _LinearPairs.apply(x, y, level)  # pyright: ignore[reportReturnType]
+
+
+class _LinearPairs(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: Tensor | None, level: int) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
+        ctx.save_for_backward(x, y)
+        ctx.level = level
+        others = x if y is None else y
+        x, lanes = x.contiguous(), in_lanes(others)
+        values = x.new_empty(level, len(x), len(others))
+        core.linear_pair_levels(
+            *_pair_arguments(x, lanes, others, level, y is None), values.data_ptr(), usual_threads()
+        )
+        return values
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        x, y = ctx.saved_tensors
+        return *once_differentiable(_pull_back_pairs, x, y, grad, ctx.level, ctx.needs_input_grad[1]), None
+
+
+def _pull_back_pairs(
+    x: Tensor, y: Tensor | None, grad: Tensor, level: int, with_y: bool
+) -> tuple[Tensor, Tensor | None]:
+    others, same = x if y is None else y, y is None
+    x, lanes, grad = x.contiguous(), in_lanes(others), grad.contiguous()
+    of_x = torch.empty_like(x)
+    of_lanes = lanes.new_zeros(_parts(x, lanes), *lanes.shape) if same or with_y else None
+    core.linear_pair_levels_reverse(
+        *_pair_arguments(x, lanes, others, level, same),
+        grad.data_ptr(),
+        of_x.data_ptr(),
+        0 if of_lanes is None else of_lanes.data_ptr(),
+        usual_threads(),
+    )
+    if of_lanes is None:
+        return of_x, None
+    of_others = from_lanes(of_lanes, len(others))
+    return (of_x + of_others, None) if same else (of_x, of_others)
+
+
+def _pair_arguments(x: Tensor, lanes: Tensor, others: Tensor, level: int, same: bool) -> tuple[int | bool, ...]:
+    return x.data_ptr(), lanes.data_ptr(), len(x), x.shape[1], *others.shape, level, same, _parts(x, lanes)
+
+
+def _parts(x: Tensor, lanes: Tensor) -> int:
+    """In how many parts the rows of x are shared out, whatever the threads, for sums of gradients depend on it."""
+    return max(1, min(_PARTS, len(x), _MAX_GRADIENT_BYTES // max(1, 8 * lanes.numel())))
