@@ -17,7 +17,7 @@ import numpy as np
 from siggpde.datasets import Dataset, load_dataset
 from siggpde.io.data import cut
 from siggpde_paper.compare import METHODS, Run, Split, judge, ours, resample, warm_up
-from siggpde_paper.compare.series import join
+from siggpde_paper.compare.splits import join
 
 _PACKAGES = ("siggpde", "numpy", "scipy", "scikit-learn", "torch", "aeon", "numba")
 

@@ -28,7 +28,7 @@ from siggpde.committee.conformal_scores import adaptive_scores, training_shares
 from siggpde.datasets import load_dataset
 from siggpde.io.data import cut
 from siggpde_paper.compare import resample
-from siggpde_paper.compare.series import join, take
+from siggpde_paper.compare.splits import join, take
 
 CLASSES = ("PenDigits", "Epilepsy", "UWaveGestureLibrary", "Crop", "FingerMovements")
 NUMBERS = ("Covid3Month", "Tecator")

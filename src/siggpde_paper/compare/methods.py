@@ -1,25 +1,40 @@
-"""The methods of a comparison by name: ours, those of aeon, and one that does not look at the series."""
+"""The methods of a comparison by name, and how good each is on a split: figures of predictions and CPU seconds."""
 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Sequence
+import math
+import statistics
+import warnings
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
+from threadpoolctl import threadpool_limits
+
 from siggpde.estimators.classifier import SigGPClassifier
+from siggpde.estimators.conventions import threads
 from siggpde.estimators.regressor import SigGPRegressor
-from siggpde_paper.compare import features
-from siggpde_paper.compare.classifiers import (
+from siggpde.metrics.classification import classifier_figures
+from siggpde.metrics.regression import regressor_figures
+from siggpde_paper.compare.estimators import (
     FeatureClassifier,
+    FeatureRegressor,
+    Features,
     FrequencyClassifier,
     Head,
     LogisticHead,
+    MeanRegressor,
     RidgeHead,
     TreesHead,
+    minirocket,
+    multirocket,
+    multirocket_hydra,
+    quant,
 )
-from siggpde_paper.compare.regressors import FeatureRegressor, MeanRegressor
+from siggpde_paper.compare.splits import Split, cpu_seconds, take
 
 
 @dataclass(frozen=True)
@@ -73,11 +88,11 @@ def ours(name: str = "siggpde", title: str = "siggpde", **settings: Any) -> Meth
     return Method(name, title, classifier, regressor)
 
 
-def _classifier(make: Callable[[int, int], features.Features], head: type[Head], run: Run) -> FeatureClassifier:
+def _classifier(make: Callable[[int, int], Features], head: type[Head], run: Run) -> FeatureClassifier:
     return FeatureClassifier(make(run.seed, run.jobs), head, run.seed, run.time_channel)
 
 
-def _regressor(make: Callable[[int, int], features.Features], run: Run) -> FeatureRegressor:
+def _regressor(make: Callable[[int, int], Features], run: Run) -> FeatureRegressor:
     return FeatureRegressor(make(run.seed, run.jobs), run.seed, run.time_channel)
 
 
@@ -85,22 +100,22 @@ PEERS = (
     Method(
         "minirocket",
         "MiniRocket, ridge regression",
-        partial(_classifier, features.minirocket, RidgeHead),
-        partial(_regressor, features.minirocket),
+        partial(_classifier, minirocket, RidgeHead),
+        partial(_regressor, minirocket),
         "aeon",
     ),
     Method(
         "mr-hydra",
         "MultiRocket-Hydra, ridge regression",
-        partial(_classifier, features.multirocket_hydra, RidgeHead),
-        partial(_regressor, features.multirocket_hydra),
+        partial(_classifier, multirocket_hydra, RidgeHead),
+        partial(_regressor, multirocket_hydra),
         "aeon",
     ),
-    Method("quant", "QUANT, extra trees", partial(_classifier, features.quant, TreesHead), None, "aeon"),
+    Method("quant", "QUANT, extra trees", partial(_classifier, quant, TreesHead), None, "aeon"),
     Method(
         "multirocket",
         "MultiRocket, logistic regression",
-        partial(_classifier, features.multirocket, LogisticHead),
+        partial(_classifier, multirocket, LogisticHead),
         None,
         "aeon",
     ),
@@ -122,3 +137,62 @@ def choose_methods(names: Sequence[str] | None, task: str) -> tuple[list[Method]
     chosen = [METHODS[name] for name in names or METHODS if METHODS[name].is_for(task)]
     ready = [method for method in chosen if method.is_installed()]
     return ready, [method for method in chosen if not method.is_installed()]
+
+
+CLASS_FIGURES = ("accuracy", "nlpp", "brier", "ece")
+NUMBER_FIGURES = ("rmse", "mae", "nlpd", "coverage")
+COSTS = ("cpu_fit", "cpu_predict")
+
+
+def judge(
+    method: Method, task: str, X: Any, y: np.ndarray, split: Split, run: Run, groups: np.ndarray | None = None
+) -> dict[str, float]:
+    """Fits on the series of `split.train`, of these `groups` (n,), and judges on those of `split.test`.
+
+    Figures are accuracy, nlpp, brier and ece of a classification, rmse, mae, nlpd and the coverage of 90 % intervals
+    of a regression. CPU seconds: `cpu_fit`, of which `cpu_calibration` is the peers' search for probabilities, and
+    `cpu_predict`, of the probabilities, or of means and standard deviations.
+    """
+    train, test = take(X, split.train), take(X, split.test)
+    estimator = method.make(task, run)
+    with threads(run.jobs), threadpool_limits(None if run.jobs < 1 else run.jobs):
+        started = cpu_seconds()
+        estimator.fit(train, y[split.train], **({} if groups is None else {"groups": groups[split.train]}))
+        fitted = cpu_seconds()
+        if task == "classification":
+            predicted = estimator.predict_proba(test)
+        else:
+            predicted = estimator.predict(test, return_std=True)
+        costs = {"cpu_fit": fitted - started, "cpu_predict": cpu_seconds() - fitted}
+        costs["cpu_calibration"] = float(getattr(estimator, "calibration_seconds_", 0.0))
+        if task == "classification":
+            values = classifier_figures(estimator, test, y[split.test], predicted)
+        else:
+            values = regressor_figures(estimator, test, y[split.test], *predicted)
+            values["coverage"] = values["coverage"]["0.9"]
+    names = CLASS_FIGURES if task == "classification" else NUMBER_FIGURES
+    return {name: float(values[name]) for name in names} | costs
+
+
+def warm_up(method: Method, task: str, channels: int, run: Run) -> None:
+    """Fits a few short series, so that imports and compilation are not counted in what follows."""
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(20, channels, 24)).cumsum(axis=2)
+    y = np.arange(20) % 2 if task == "classification" else X[:, 0, -1] + generator.normal(size=20)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of these series, which are nobody's
+        judge(method, task, X, y, Split(np.arange(16), np.arange(16, 20)), Run(run.seed, run.jobs))
+
+
+def spread(values: Iterable[float]) -> tuple[float, float | None]:
+    """Mean and standard error of the mean; None for the error of a single value, or where the mean is infinite.
+
+    Examples:
+        >>> spread([1.0, 2.0, 3.0])
+        (2.0, 0.5773502691896258)
+    """
+    given = list(values)
+    mean = statistics.fmean(given)
+    if len(given) < 2 or not math.isfinite(mean):
+        return mean, None
+    return mean, statistics.stdev(given) / math.sqrt(len(given))

@@ -7,19 +7,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from siggpde_paper.experiments.markdown import (
+from siggpde_paper.experiments.methods import fit_tasks
+from siggpde_paper.experiments.report import (
     duration,
+    ended_cell,
+    iterations_cell,
     legend_below,
     log_ticks,
     markdown_table,
     named,
     notes_of,
+    run_line,
     save_figure,
     spread,
+    stop_rule,
 )
-from siggpde_paper.experiments.methods import fit_tasks
 from siggpde_paper.experiments.results import Results
-from siggpde_paper.experiments.stopping import ended_cell, iterations_cell, run_line, stop_rule
 from siggpde_paper.experiments.timing import times_section, timing_tasks
 
 _COLOURS = ("#3b6fb6", "#6ba3d6", "#2f8f5b", "#d9752b", "#8a4fa3", "#8a8a8a")

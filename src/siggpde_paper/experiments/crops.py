@@ -6,18 +6,21 @@ from functools import partial
 from statistics import mean
 from typing import Any
 
-from siggpde_paper.experiments.markdown import (
+from siggpde_paper.experiments.methods import run_method
+from siggpde_paper.experiments.report import (
     duration,
+    ended_cell,
+    iterations_cell,
     legend_below,
     log_ticks,
     markdown_table,
     notes_of,
+    run_line,
     save_figure,
     spread,
+    stop_rule,
 )
-from siggpde_paper.experiments.methods import run_method
 from siggpde_paper.experiments.results import Results
-from siggpde_paper.experiments.stopping import ended_cell, iterations_cell, run_line, stop_rule
 from siggpde_paper.experiments.timing import times_section, timing_tasks
 
 _STYLES = {"siggpde": ("#3b6fb6", "o"), "gpsig-it": ("#d9752b", "s"), "gpsig-it-explicit": ("#8a4fa3", "^")}

@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from siggpde_paper.experiments.iteration_parts import Size
-from siggpde_paper.experiments.markdown import markdown_table
-from siggpde_paper.experiments.passes import least
-from siggpde_paper.experiments.results import Results
+from siggpde_paper.experiments.measurements import Size
+from siggpde_paper.experiments.report import markdown_table
+from siggpde_paper.experiments.results import Results, least
 
 COLOURS = {"siggpde": "#3b6fb6", "siggpde-torch": "#3f9c6b", "gpsig-it": "#d9752b", "gpsig-is": "#8a4fa3"}
 _SYMBOLS = {"M": "M", "length": "l", "d": "d", "batch": "B", "n": "n"}  # of the sizes in orders

@@ -21,14 +21,18 @@ from siggpde.gp.model import AnyGP, SparseGP
 from siggpde.series import SeriesBatch
 from siggpde.training.path_cache import PathStore
 from siggpde.training.signature_cache import SignatureCache
-from siggpde_paper.experiments.iteration_parts import Size, series
-from siggpde_paper.experiments.iteration_time import iteration_times
-from siggpde_paper.experiments.markdown import duration, markdown_table
-from siggpde_paper.experiments.passes import least, pass_key
-from siggpde_paper.experiments.peak_memory import in_fresh_process, measurable, peak_growth
-from siggpde_paper.experiments.results import Record, Results
+from siggpde_paper.experiments.measurements import (
+    Size,
+    in_fresh_process,
+    iteration_times,
+    measurable,
+    peak_growth,
+    series,
+)
+from siggpde_paper.experiments.report import duration, markdown_table
+from siggpde_paper.experiments.results import Record, Results, least, pass_key
 from siggpde_paper.experiments.time_table import load_average, spoken_load
-from siggpde_paper.experiments.torch_siggpde import TorchFeatures, TorchKernel
+from siggpde_paper.experiments.variants import TorchFeatures, TorchKernel
 from siggpde_paper.gpsig import gpsig
 
 _TOL = 1e-6  # of the core, as in the paper's experiments

@@ -17,11 +17,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from siggpde_paper.experiments.markdown import duration, markdown_table, notes_of, spread
-from siggpde_paper.experiments.methods import build, judged, train
-from siggpde_paper.experiments.preparation import Prepared, prepare, standardised, with_time
+from siggpde_paper.experiments.methods import Prepared, build, judged, prepare, standardised, train, with_time
+from siggpde_paper.experiments.report import (
+    duration,
+    ended_cell,
+    iterations_cell,
+    markdown_table,
+    notes_of,
+    run_line,
+    spread,
+    stop_rule,
+)
 from siggpde_paper.experiments.results import Results
-from siggpde_paper.experiments.stopping import ended_cell, iterations_cell, run_line, stop_rule
 
 _METHOD = {"kind": "siggpde", "order": "lexicographic"}
 

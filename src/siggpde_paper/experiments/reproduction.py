@@ -10,9 +10,8 @@ from typing import Any
 
 from siggpde.files import atomic_write
 from siggpde.plots import require_matplotlib
-from siggpde_paper.experiments.config import load_config
-from siggpde_paper.experiments.markdown import machine_line
-from siggpde_paper.experiments.results import Results
+from siggpde_paper.experiments.report import machine_line
+from siggpde_paper.experiments.results import Results, load_config
 
 log = logging.getLogger(__name__)
 

@@ -1,10 +1,16 @@
-"""Results of an experiment in one JSON file, written after every record, so that an interrupted run goes on."""
+"""Settings of the experiments, and their results in one JSON file, written after every record.
+
+Settings are TOML files beside this module, or the user's own. An interrupted run goes on where the results end.
+Measurements are repeated in passes over all of them, of which the least counts: calls of one measurement follow one
+another within seconds, while other programs disturb a machine for minutes, so that passes meet it in other states.
+"""
 
 from __future__ import annotations
 
 import json
 import logging
 import subprocess
+import tomllib
 from collections.abc import Callable, Collection
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
@@ -15,6 +21,43 @@ import torch
 
 from siggpde.files import atomic_write
 from siggpde.installation import installation
+
+_FOLDER = Path(__file__).parent / "configs"
+
+
+def load_config(name: str, *, quick: bool = False, path: Path | None = None) -> dict[str, Any]:
+    """The settings of an experiment, from its own file or from `path`; with `quick` those of its table [quick] on top.
+
+    Examples:
+        >>> load_config("pendigits")["inducing"]
+        500
+    """
+    source = _FOLDER / f"{name}.toml" if path is None else path
+    try:
+        config = tomllib.loads(source.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise FileNotFoundError(f"{source} cannot be read ({error.strerror})") from error
+    except ValueError as error:
+        raise ValueError(f"{source} is no TOML file: {error}") from error
+    changes = config.pop("quick", {})
+    if not isinstance(changes, dict):
+        raise ValueError(f"{source}: quick must be a table, [quick], got {changes!r}")
+    return merged(config, changes) if quick else config
+
+
+def merged(config: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """The settings with some changed, table by table.
+
+    Examples:
+        >>> merged({"a": 1, "b": {"c": 2, "d": 3}}, {"b": {"c": 5}})
+        {'a': 1, 'b': {'c': 5, 'd': 3}}
+    """
+    result = dict(config)
+    for key, value in changes.items():
+        inner = result.get(key)
+        result[key] = merged(inner, value) if isinstance(inner, dict) and isinstance(value, dict) else value
+    return result
+
 
 log = logging.getLogger(__name__)
 
@@ -120,3 +163,23 @@ class Results:
             except BaseException:
                 executor.shutdown(wait=False, cancel_futures=True)
                 raise
+
+
+def pass_key(key: str, number: int) -> str:
+    """The key of what a pass measures; passes are numbered from 0.
+
+    Examples:
+        >>> pass_key("time/siggpde", 0), pass_key("time/siggpde", 1)
+        ('time/siggpde', 'time/siggpde/again 1')
+    """
+    return key if number == 0 else f"{key}/again {number}"
+
+
+def least(results: Results, key: str) -> Record | None:
+    """Of every number the least of all passes; None where there was none."""
+    records: list[Record] = []
+    while (record := results.get(pass_key(key, len(records)))) is not None:
+        records.append(record)
+    if not records:
+        return None
+    return {name: min(record[name] for record in records) for name in records[0]}

@@ -13,12 +13,21 @@ from typing import Any
 import torch
 
 from siggpde.numerics.signature_kernel import signature_kernel_diag_scales
-from siggpde_paper.experiments.finite_differences import scale_gradient
-from siggpde_paper.experiments.markdown import duration, legend_below, markdown_table, notes_of, save_figure, spread
-from siggpde_paper.experiments.methods import build, fit_tasks
-from siggpde_paper.experiments.preparation import prepare
+from siggpde_paper.experiments.methods import build, fit_tasks, prepare
+from siggpde_paper.experiments.report import (
+    duration,
+    ended_cell,
+    iterations_cell,
+    legend_below,
+    markdown_table,
+    notes_of,
+    run_line,
+    save_figure,
+    spread,
+    stop_rule,
+)
 from siggpde_paper.experiments.results import Results
-from siggpde_paper.experiments.stopping import ended_cell, iterations_cell, run_line, stop_rule
+from siggpde_paper.experiments.variants import scale_gradient
 
 # The last two nearly coincide: the one below is wider.
 _STYLES = (("-", 1.5, "#3b6fb6"), ("--", 1.5, "#d9752b"), ("-", 4.0, "#a8d5ba"), ("-.", 1.5, "#8a4fa3"))

@@ -11,9 +11,8 @@ from functools import partial
 from typing import Any
 
 from siggpde_paper.experiments.growth import Plan, Row, growth_panels, growth_table
-from siggpde_paper.experiments.iteration_parts import METHODS
-from siggpde_paper.experiments.markdown import save_figure
-from siggpde_paper.experiments.peak_memory import STORED, kept_by, measurable, space_of
+from siggpde_paper.experiments.measurements import METHODS, STORED, kept_by, measurable, space_of
+from siggpde_paper.experiments.report import save_figure
 from siggpde_paper.experiments.results import Record, Results
 
 _NOISE = 0.5  # MiB: two measurements of the same differ by less

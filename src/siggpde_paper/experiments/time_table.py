@@ -10,10 +10,9 @@ from typing import Any
 import torch
 
 from siggpde_paper.experiments.growth import Plan, Row, growth_panels, growth_table
-from siggpde_paper.experiments.iteration_parts import FEWEST_CALLS, LONG_CALL, METHODS, Size, cpu_seconds, parts_of
-from siggpde_paper.experiments.markdown import duration, save_figure
-from siggpde_paper.experiments.passes import pass_key
-from siggpde_paper.experiments.results import Record, Results
+from siggpde_paper.experiments.measurements import FEWEST_CALLS, LONG_CALL, METHODS, Size, cpu_seconds, parts_of
+from siggpde_paper.experiments.report import duration, save_figure
+from siggpde_paper.experiments.results import Record, Results, pass_key
 
 LOAD = "load"  # of the machine when a record was made, beside the parts
 _WITH = ", signatures computed"

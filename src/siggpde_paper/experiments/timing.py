@@ -12,10 +12,9 @@ from siggpde.gp.model import SignatureGP
 from siggpde.series import SeriesBatch
 from siggpde.training.path_cache import PathStore
 from siggpde.training.signature_cache import SignatureCache
-from siggpde_paper.experiments.iteration_time import iteration_seconds
-from siggpde_paper.experiments.markdown import duration, markdown_table
-from siggpde_paper.experiments.methods import build
-from siggpde_paper.experiments.preparation import prepare
+from siggpde_paper.experiments.measurements import iteration_seconds
+from siggpde_paper.experiments.methods import build, prepare
+from siggpde_paper.experiments.report import duration, markdown_table
 from siggpde_paper.experiments.results import Results
 from siggpde_paper.experiments.time_table import load_average, spoken_load
 

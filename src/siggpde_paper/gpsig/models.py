@@ -1,4 +1,4 @@
-"""The GPSig models of the paper: inducing tensors (GPSig-IT) and inducing sequences (GPSig-IS), whitened, and `gpsig`."""
+"""The GPSig models of the paper, GPSig-IT (inducing tensors) and GPSig-IS (inducing sequences), whitened; `gpsig`."""
 
 from __future__ import annotations
 

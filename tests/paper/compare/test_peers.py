@@ -6,9 +6,14 @@ import numpy as np
 import pytest
 
 from siggpde_paper.compare import METHODS, Run, Split, judge
-from siggpde_paper.compare.classifiers import FeatureClassifier, LogisticHead, RidgeHead, TreesHead
-from siggpde_paper.compare.features import Features
-from siggpde_paper.compare.regressors import FeatureRegressor
+from siggpde_paper.compare.estimators import (
+    FeatureClassifier,
+    FeatureRegressor,
+    Features,
+    LogisticHead,
+    RidgeHead,
+    TreesHead,
+)
 
 RUN = Run(seed=0)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from siggpde_paper.compare import METHODS, Method, Run, Split, choose_methods, judge, ours, spread
-from siggpde_paper.compare.clock import cpu_seconds
+from siggpde_paper.compare.splits import cpu_seconds
 
 HALVES = Split(np.arange(4), np.arange(4, 8))
 

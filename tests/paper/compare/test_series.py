@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from siggpde_paper.compare.series import LEAST_POINTS, common_length, equal_lengths, join, take
+from siggpde_paper.compare.splits import LEAST_POINTS, common_length, equal_lengths, join, take
 
 
 def test_straight_lines_stay_straight():

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from siggpde_paper.compare.temperature import RIDGE_CENTRE, Link, fit_link, lapse_of, loss
+from siggpde_paper.compare.estimators import RIDGE_CENTRE, Link, fit_link, lapse_of, temperature_loss
 
 
 def noisy_scores(n: int, classes: int, noise: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -26,7 +26,7 @@ def test_the_temperature_is_the_best_of_a_fine_grid(n: int, classes: int, noise:
         chances = (1 - 1 / (n + 2)) * powers / powers.sum(axis=1, keepdims=True) + 1 / (n + 2) / classes
         prior = 0.5 * (math.log(temperature) - centre) ** 2
         best.append(prior - np.log(chances[np.arange(n), y]).sum())
-    assert loss(math.log(link.temperature), scores, y, lapse_of(n), centre) <= min(best) + 1e-9
+    assert temperature_loss(math.log(link.temperature), scores, y, lapse_of(n), centre) <= min(best) + 1e-9
     assert link.temperature == pytest.approx(grid[int(np.argmin(best))], rel=5e-3)
 
 

@@ -9,12 +9,23 @@ import pytest
 import torch
 
 from siggpde_paper.experiments import complexity, space_table, time_table
-from siggpde_paper.experiments.config import load_config
 from siggpde_paper.experiments.growth import Plan, Row, exponent, exponent_cell, growth_table
-from siggpde_paper.experiments.iteration_parts import FEWEST_CALLS, METHODS, PARTS, Size, cpu_seconds, parts_of, series
-from siggpde_paper.experiments.passes import least, pass_key
-from siggpde_paper.experiments.peak_memory import STORED, in_fresh_process, kept_by, measurable, peak_growth, space_of
-from siggpde_paper.experiments.results import Results
+from siggpde_paper.experiments.measurements import (
+    FEWEST_CALLS,
+    METHODS,
+    PARTS,
+    STORED,
+    Size,
+    cpu_seconds,
+    in_fresh_process,
+    kept_by,
+    measurable,
+    parts_of,
+    peak_growth,
+    series,
+    space_of,
+)
+from siggpde_paper.experiments.results import Results, least, load_config, pass_key
 
 linux = pytest.mark.skipif(not measurable(), reason="peak memory is measured on Linux only")
 

@@ -9,12 +9,10 @@ import torch
 
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.numerics.signature_kernel import signature_kernel_diag, signature_kernel_diag_scales
-from siggpde_paper.experiments.config import load_config, merged
-from siggpde_paper.experiments.finite_differences import FiniteDifferenceKernel, scale_gradient
-from siggpde_paper.experiments.methods import build
-from siggpde_paper.experiments.preparation import prepare
-from siggpde_paper.experiments.results import Results
+from siggpde_paper.experiments.methods import build, prepare
+from siggpde_paper.experiments.results import Results, load_config, merged
 from siggpde_paper.experiments.scales import report, run
+from siggpde_paper.experiments.variants import FiniteDifferenceKernel, scale_gradient
 
 THETA = torch.tensor([0.4, 0.6, 0.5]).double()
 

@@ -10,7 +10,7 @@ from siggpde.gp.kernel import SignatureKernel
 from siggpde.numerics.signature import signature
 from siggpde.numerics.signature_kernel import signature_kernel_diag
 from siggpde.numerics.words import words
-from siggpde_paper.experiments.torch_siggpde import TorchFeatures, TorchKernel, kernel_diagonal, word_signatures
+from siggpde_paper.experiments.variants import TorchFeatures, TorchKernel, kernel_diagonal, word_signatures
 
 
 def walks(n: int, length: int, channels: int) -> torch.Tensor:

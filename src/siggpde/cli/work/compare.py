@@ -19,10 +19,8 @@ from siggpde.estimators.targets import as_classes
 from siggpde.io import SeriesData
 from siggpde.progress import Progress
 from siggpde_paper.compare import Method, Run, Split, choose_methods, cross_validation, judge, spread, warm_up
-from siggpde_paper.compare.methods import METHODS
-from siggpde_paper.compare.scoring import CLASS_FIGURES, COSTS, NUMBER_FIGURES
-from siggpde_paper.compare.series import join
-from siggpde_paper.compare.splits import at_most
+from siggpde_paper.compare.methods import CLASS_FIGURES, COSTS, METHODS, NUMBER_FIGURES
+from siggpde_paper.compare.splits import at_most, join
 
 log = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from siggpde_paper.experiments.markdown import markdown_table
+from siggpde_paper.experiments.report import markdown_table
 from siggpde_paper.experiments.results import Record, Results
 from siggpde_paper.experiments.weather.figures import Bars, Curve, Stretch, draw_features, draw_stretch
 from siggpde_paper.experiments.weather.scores import to_natural

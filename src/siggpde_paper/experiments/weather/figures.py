@@ -12,7 +12,7 @@ from scipy.special import expit
 
 from siggpde.explain import Importance
 from siggpde.plots import plot_importance
-from siggpde_paper.experiments.markdown import save_figure
+from siggpde_paper.experiments.report import save_figure
 
 _BLUE, _GREY, _RAIN, _WET = "#3b6fb6", "#8a8a8a", "#9db8d9", "#d9752b"
 _CHANNELS = ("#3b6fb6", "#d9752b", "#2f8f5b", "#8a4fa3", "#b5a21b", "#5bb5c9", "#8a8a8a")

@@ -32,7 +32,7 @@ from siggpde.gp.likelihoods import Bernoulli
 from siggpde.gp.model import SignatureGP
 from siggpde.series import SeriesBatch
 from siggpde.training import History, PaperSchedule, fit
-from siggpde_paper.experiments.preparation import each_standardised, standardised, with_time
+from siggpde_paper.experiments.methods import each_standardised, standardised, with_time
 from siggpde_paper.experiments.results import Record
 from siggpde_paper.experiments.weather.features import before_rain
 from siggpde_paper.gpsig.models import lengthscales

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from siggpde_paper.experiments.markdown import duration, markdown_table
+from siggpde_paper.experiments.report import duration, markdown_table
 from siggpde_paper.experiments.results import Record, Results
 from siggpde_paper.experiments.weather.descriptions import describe_features, describe_stretch
 from siggpde_paper.experiments.weather.scores import MEASURES, Estimate, Forecasts, bootstrap, to_natural

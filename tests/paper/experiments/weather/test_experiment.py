@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from helpers.weather_station import write_station
-from siggpde_paper.experiments.config import load_config, merged
-from siggpde_paper.experiments.results import Results
+from siggpde_paper.experiments.results import Results, load_config, merged
 from siggpde_paper.experiments.weather.experiment import rainiest, report, run, run_method
 from siggpde_paper.experiments.weather.windows import Windows
 
