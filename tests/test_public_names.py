@@ -11,10 +11,10 @@ import siggpde
 
 PUBLIC = {
     "siggpde": (
-        "Drift Exact History KernelCost LandmarkFeatures NaturalGradients NewtonBasis OrthogonalSignatureFeatures "
+        "Drift Exact History LandmarkFeatures NaturalGradients NewtonBasis OrthogonalSignatureFeatures "
         "PaperSchedule SigGPClassifier SigGPRegressor SignatureGP SignatureKernel SignatureTransformer SparseGP "
-        "WindowSignatureTransformer average_points connect drift extend fit kernel_cost kernel_cost_of_sizes "
-        "likelihoods load logsignature logsignature_basis points_within predict_stream series signature "
+        "WindowSignatureTransformer average_points connect drift extend fit "
+        "likelihoods load logsignature logsignature_basis predict_stream series signature "
         "signature_kernel signature_kernel_diag signature_kernel_diag_gradient signature_kernel_diag_scales words"
     ),
     "siggpde.likelihoods": ("Bernoulli Gaussian Likelihood Poisson RobustMax Softmax StudentT from_gpytorch"),

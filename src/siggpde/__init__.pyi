@@ -20,10 +20,6 @@ from .gp.model import SignatureGP as SignatureGP
 from .gp.model import SparseGP as SparseGP
 from .gp.newton_basis import NewtonBasis as NewtonBasis
 from .numerics.averaging import average_points as average_points
-from .numerics.cost import KernelCost as KernelCost
-from .numerics.cost import kernel_cost as kernel_cost
-from .numerics.cost import kernel_cost_of_sizes as kernel_cost_of_sizes
-from .numerics.cost import points_within as points_within
 from .numerics.logsignature import logsignature as logsignature
 from .numerics.logsignature import logsignature_basis as logsignature_basis
 from .numerics.signature import extend as extend

@@ -13,7 +13,7 @@ _WAVES = """
 import json, logging, resource, sys
 import numpy as np
 from siggpde import SigGPClassifier, load, predict_stream
-from siggpde.committee import budget
+from siggpde.committee import cost as budget
 
 def waves(n, seed):
     random = np.random.default_rng(seed)

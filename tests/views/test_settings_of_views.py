@@ -9,7 +9,7 @@ from helpers.view_data import ragged, standardised, walks
 from siggpde.numerics.words import words_of_degree
 from siggpde.series import PathOptions, PathTransform, SeriesBatch
 from siggpde.views import KernelView, PathView, View, WindowsView
-from siggpde.views.defaults import KINDS, default_views, kernel_seconds
+from siggpde.views.defaults import KINDS, default_views
 from siggpde.views.scaling import channel_scales
 from siggpde.views.standard import Standard
 
@@ -53,7 +53,7 @@ def test_kernels_are_paid_for(channels: int):
     landmarks, cost = batch_of(300, 64, channels), []
     for series in (300, 3000, 100_000, 10_000_000):
         found = kernels(default_views(landmarks, series))
-        seconds = sum(kernel_seconds(view, landmarks, series) for view in found)
+        seconds = sum(view.seconds(landmarks, series) for view in found)
         assert seconds <= 2 * (1.0 + 2e-3 * series)
         cost.append([(view.max_points, view.max_pivots) for view in found])
     assert all(later <= earlier for earlier, later in itertools.pairwise(cost))
@@ -61,11 +61,11 @@ def test_kernels_are_paid_for(channels: int):
 
 def test_seconds_grow_with_points_pivots_and_series():
     landmarks = batch_of(300, 64, 3)
-    plain = kernel_seconds(KernelView("P"), landmarks, 1000)
-    assert kernel_seconds(KernelView("P", max_points=16), landmarks, 1000) < plain / 2
-    assert kernel_seconds(KernelView("P", max_pivots=75), landmarks, 1000) < plain / 2
-    assert kernel_seconds(KernelView("P"), landmarks, 4000) > 3 * plain
-    assert kernel_seconds(KernelView("R", bandwidth=1.0), landmarks, 1000) > plain
+    plain = KernelView("P").seconds(landmarks, 1000)
+    assert KernelView("P", max_points=16).seconds(landmarks, 1000) < plain / 2
+    assert KernelView("P", max_pivots=75).seconds(landmarks, 1000) < plain / 2
+    assert KernelView("P").seconds(landmarks, 4000) > 3 * plain
+    assert KernelView("R", bandwidth=1.0).seconds(landmarks, 1000) > plain
 
 
 @pytest.mark.parametrize(("channels", "degree", "count"), [(2, 1, 60), (3, 2, 200), (4, 1, 30), (1, 3, 100), (5, 2, 1)])

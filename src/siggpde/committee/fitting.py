@@ -12,17 +12,22 @@ import torch
 from torch import Tensor
 
 from siggpde.committee.all_series import AllSeries
-from siggpde.committee.budget import affordable
 from siggpde.committee.calibration import as_one_fold, calibrated
-from siggpde.committee.estimate import announce
+from siggpde.committee.cost import (
+    MAX_LANDMARKS,
+    MEMBERS,
+    affordable,
+    announce,
+    landmark_count,
+    most_members,
+    row_seconds,
+)
 from siggpde.committee.landmarks import COMPARED, choose_landmarks
 from siggpde.committee.left_out_record import LeftOutRecord
 from siggpde.committee.nesting import nested_folds
 from siggpde.committee.novelty import Novelty
 from siggpde.committee.recipes import Recipe, kernels_of, recipes
 from siggpde.committee.regression import LeftOut, Regression, fit_exact
-from siggpde.committee.row_costs import row_seconds
-from siggpde.committee.sizes import MAX_LANDMARKS, MEMBERS, landmark_count, most_members
 from siggpde.committee.targets import Targets
 from siggpde.committee.view_committee import ViewCommittee, ViewMember
 from siggpde.committee.weight_space import WeightCommittee, without_series

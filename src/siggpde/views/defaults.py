@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import torch
-
-from siggpde.numerics.cost import kernel_cost_of_sizes
 from siggpde.series import PathOptions, SeriesBatch
 from siggpde.series.transform import Append
 from siggpde.views.base import View
-from siggpde.views.kernel import TOLERANCE, KernelView
+from siggpde.views.kernel import KernelView
 from siggpde.views.path import PathView
 from siggpde.views.windows import WindowsView, spectrum_bins
 from siggpde.windows import WindowSettings
@@ -21,7 +18,6 @@ KINDS = ("linear", "path", "kernel", "lifted", "windows", "spectrum")
 _MAX_VARIATION_CHANNELS = 8
 _POINTS = (32, 24, 16)
 _PIVOTS = (300, 150, 75)
-_CELLS_PER_SECOND, _LIFTED_CELLS_PER_SECOND = 1.2e9, 0.4e9  # of one core with AVX-512, float32
 
 
 def default_views(
@@ -75,22 +71,6 @@ def _affordable(views: list[KernelView], landmarks: SeriesBatch, series: int) ->
     for points in _POINTS:
         for pivots in (max(len(landmarks), 1), *_PIVOTS):
             tried = [replace(view, max_points=points, max_pivots=pivots) for view in views]
-            if sum(kernel_seconds(view, landmarks, series) for view in tried) <= budget:
+            if sum(view.seconds(landmarks, series) for view in tried) <= budget:
                 return tried
     return []
-
-
-def kernel_seconds(view: KernelView, landmarks: SeriesBatch, series: int) -> float:
-    """Seconds of one core, about, for the rows of so many series: the cells of the kernel's cost model over a speed
-    that is fixed, so that the same series have the same views on every machine."""
-    cost = kernel_cost_of_sizes(
-        series,
-        min(len(landmarks), view.max_pivots),
-        points=max(2, min(landmarks.values.shape[1], view.max_points) + int(view.base_point)),
-        channels=landmarks.channels + 1,
-        path_length=view.path_length,
-        static="linear" if view.bandwidth is None else "rbf",
-        tol=TOLERANCE,
-        dtype=torch.float32,
-    )
-    return cost.total / (_CELLS_PER_SECOND if view.bandwidth is None else _LIFTED_CELLS_PER_SECOND)

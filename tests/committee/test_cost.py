@@ -1,16 +1,38 @@
-"""What very many series can afford: pure functions of sizes, losses and a model of costs."""
+"""What a fit costs: as it is said before it starts, and what very many series can afford."""
+
+from __future__ import annotations
 
 import logging
+import math
 
+import numpy as np
 import pytest
 import torch
 
+from helpers import small_estimators
 from helpers.small_view_committees import small_views
 from helpers.view_data import standardised, walks
-from siggpde.committee.budget import BUDGET, LARGE, affordable, landmarks_for
+from siggpde import SigGPClassifier
+from siggpde.committee.cost import (
+    BUDGET,
+    LARGE,
+    MAX_LANDMARKS,
+    WORTH_SAYING,
+    affordable,
+    announce,
+    duration,
+    fit_bytes,
+    fit_seconds,
+    landmarks_for,
+    landmarks_within,
+    member_seconds,
+    row_seconds,
+)
 from siggpde.committee.recipes import Recipe
-from siggpde.committee.row_costs import landmarks_within, member_seconds, row_seconds
+from siggpde.progress import Progress
 from siggpde.series import SeriesBatch
+from siggpde.views.defaults import default_views
+from siggpde.views.kernel import KernelView
 
 N, M = 10**6, 100
 OWN = N * member_seconds(M)  # seconds of the regression of a member
@@ -106,3 +128,102 @@ def test_costs_are_a_function_of_the_series_and_those_of_the_users_views_are_mea
     half = batch[:12]
     cheaper = row_seconds([view.fit(half)[0] for view in small_views()], half, {"extremes": 3.0})
     assert all(cheaper[name] < found[name] for name in found if name != "extremes")
+
+
+def sizes(series: int, points: int = 50, channels: int = 2):
+    """The default views of so many series, and landmarks, of which only the sizes matter."""
+    landmarks = SeriesBatch(torch.zeros(min(series, MAX_LANDMARKS), points, channels, dtype=torch.float64))
+    return default_views(landmarks, series), landmarks, series
+
+
+def seconds(*given: int) -> float:
+    return sum(fit_seconds(*sizes(*given)))
+
+
+def test_more_and_longer_series_take_longer():
+    by_series = [seconds(n) for n in (20, 100, 500, 1500, 3000, 10_000, 20_000)]
+    assert by_series == sorted(by_series) and by_series[0] < 1 and by_series[-1] > 60
+    by_points = [seconds(200, points) for points in (10, 20, 50, 100, 300, 1000)]
+    assert by_points == sorted(by_points) and by_points[0] < by_points[-1]
+
+
+def test_seconds_are_of_the_core_and_of_torch():
+    core, other = fit_seconds(*sizes(2000))
+    assert core > 0 and other > 0
+
+
+def test_more_landmarks_and_views_take_more_memory():
+    views, landmarks, series = sizes(1000)
+    assert fit_bytes(views[:1], landmarks, series) < fit_bytes(views, landmarks, series) < 1e9
+    assert fit_bytes(*sizes(500)) < fit_bytes(*sizes(1000))
+
+
+def test_words_are_short_and_right_to_a_third():
+    for exact in np.geomspace(5, 1e5, 500).tolist():
+        number, unit = duration(exact).split()[1:]
+        assert len(number) <= 3
+        assert float(number) * {"s": 1, "min": 60, "h": 3600}[unit] == pytest.approx(exact, rel=0.34)
+
+
+def test_fewer_views_take_less_time_and_are_compared_in_fewer_members():
+    views, landmarks, series = sizes(1000)
+    linear = [view for view in views if view.kind == "linear"]
+    assert fit_seconds(linear, landmarks, series)[1] < fit_seconds(views, landmarks, series)[1] / 5
+
+
+@pytest.fixture(autouse=True)
+def as_without_commands():
+    """Commands that were called in this process before have set up the log, which then has the line instead."""
+    log = logging.getLogger("siggpde")
+    handlers, level = log.handlers, log.level
+    log.handlers = []
+    log.setLevel(logging.NOTSET)
+    yield
+    log.handlers = handlers
+    log.setLevel(level)
+
+
+def test_a_long_fit_is_announced_once_where_it_is_wanted(capfd):
+    for shown in (None, False):
+        with Progress(shown) as bar:
+            announce(bar, *sizes(7494, 8))
+    said = capfd.readouterr().err.splitlines()
+    assert len(said) == 1
+    views = len(sizes(7494, 8)[0])
+    assert said[0].startswith("about ")
+    assert said[0].endswith(f": 7494 series of 8 points, 1500 landmarks, {views} views")
+
+
+def test_a_log_that_shows_it_has_it_instead(capfd, caplog):
+    with caplog.at_level(logging.INFO, "siggpde"), Progress(None) as bar:
+        announce(bar, *sizes(7494, 8))
+    assert len(caplog.messages) == 1 and caplog.messages[0].startswith("about ")
+    assert capfd.readouterr().err.count("about ") <= 1  # of the log's own handler at the most
+
+
+def test_a_short_fit_says_nothing(capfd):
+    assert seconds(24, 10) < WORTH_SAYING
+    SigGPClassifier(verbose=1).fit(small_estimators.walks(), np.arange(24) % 2)
+    assert "about" not in capfd.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_fit_of_many_series_says_how_long_it_takes_and_another_is_silent(capfd):
+    X, y = small_estimators.walks(1200, 1, 20), np.arange(1200) % 2
+    assert seconds(1200, 20, 1) > WORTH_SAYING
+    SigGPClassifier(verbose=1).fit(X, y)
+    said = capfd.readouterr().err
+    assert said.count("about ") == 1 and "1200 series of 20 points, 1200 landmarks" in said
+    SigGPClassifier(verbose=0).fit(X, y)
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("view", [KernelView("P"), KernelView("R", bandwidth=0.5, base_point=True, path_length=12.0)])
+def test_seconds_of_a_kernel_are_those_of_its_cells(view: KernelView):
+    landmarks = SeriesBatch(torch.zeros(40, 6, 2, dtype=torch.float64))
+    segments = 5 + int(view.base_point)
+    cuts = math.ceil(view.path_length / segments / 1.5)  # no piece is longer than 1.5
+    speed = 1.2e9 if view.bandwidth is None else 0.4e9
+    pieces = cuts * segments
+    exact = 100 * 40 * pieces**2 / speed
+    assert view.seconds(landmarks, 100) == pytest.approx(exact, rel=0.1)
