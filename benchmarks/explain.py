@@ -19,20 +19,17 @@ import argparse
 import time
 import warnings
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import torch
 
 from siggpde import SigGPClassifier
 from siggpde.datasets import load_dataset
-from siggpde.explain import WalkSettings
-from siggpde.explain.credit_sums import plans_of
-from siggpde.explain.cuts import average_series, segments_of, stretched
-from siggpde.explain.deletion import deletion_curve
-from siggpde.explain.predictions import top_two_classes
-from siggpde.explain.walks import Ends, averaged, logit_means, member_logits, walk
-from siggpde.explain.when_and_where import segment_contributions
+from siggpde.explain import WalkSettings, deletion_curve
+from siggpde.explain.contributions import top_two_classes
+from siggpde.explain.posterior import over_members
+from siggpde.explain.shapley import Ends, member_logits, plans_of, segment_contributions, segments_of, walk
+from siggpde.explain.terms import Terms, stretched, terms_of
 from siggpde.series import SeriesBatch
 
 SEGMENTS = 10
@@ -43,17 +40,17 @@ SAMPLES = (125, 250, 500, 1000, 2168, 4000)  # evaluations of KernelSHAP; 2 * 60
 class Case:
     """One series: the function of masks (n, segments * channels) that is explained, and its deletion score."""
 
-    def __init__(self, committee: Any, one: SeriesBatch, pair: torch.Tensor) -> None:
-        self.committee, self.one, self.pair = committee, one, pair
+    def __init__(self, terms: Terms, one: SeriesBatch, pair: torch.Tensor) -> None:
+        self.terms, self.one, self.pair = terms, one, pair
         length, self.channels = one.values.shape[1:]
         self.of_point = segments_of(length, SEGMENTS, one.values.device)
         self.segments = int(self.of_point[-1]) + 1
-        self.reference = stretched(average_series(committee), length)
+        self.reference = stretched(terms.average(), length)
 
     def __call__(self, masks: np.ndarray) -> np.ndarray:
         kept = torch.from_numpy(np.asarray(masks)).bool().view(len(masks), self.segments, self.channels)
         cut = torch.where(kept[:, self.of_point], self.one.values, self.reference)
-        logits = logit_means(self.committee, SeriesBatch(cut))
+        logits = over_members(self.terms, member_logits(self.terms, SeriesBatch(cut)))
         return (logits[:, self.pair[0]] - logits[:, self.pair[1]]).numpy()
 
     def score(self, contributions: np.ndarray) -> float:
@@ -70,25 +67,25 @@ class Case:
 
 def contributions(cases: list[Case], batch: SeriesBatch, permutations: int) -> list[np.ndarray]:
     """Contributions alone, as `explain` computes them, without their uncertainty, which KernelSHAP has not."""
-    committee, reference = cases[0].committee, cases[0].reference[None]
-    plans = plans_of(committee)
-    latents, begins = member_logits(committee, batch), member_logits(committee, SeriesBatch(reference))
+    terms, reference = cases[0].terms, cases[0].reference[None]
+    plans = plans_of(terms)
+    latents, begins = member_logits(terms, batch), member_logits(terms, SeriesBatch(reference))
     found = []
     for row, case in enumerate(cases):
         ends = Ends(latents[:, row], reference, begins, torch.zeros(1, dtype=torch.int64))
         settings = WalkSettings(SEGMENTS, permutations, uncertainty=False)
-        walked = walk(committee, case.one, ends, settings, plans)
-        credits = averaged(committee, walked.credits).mean(0)
+        walked = walk(terms, case.one, ends, settings, plans)
+        credits = over_members(terms, walked.credits).mean(0)
         found.append((credits[..., case.pair[0]] - credits[..., case.pair[1]]).numpy())
     return found
 
 
 def with_uncertainty(cases: list[Case], batch: SeriesBatch, permutations: int) -> list[np.ndarray]:
     """The same with standard deviations, sampling errors and the main stretches."""
-    committee, names = cases[0].committee, [f"channel {c}" for c in range(batch.channels)]
-    pairs, classes = torch.stack([case.pair for case in cases]), len(committee.link.offset)
+    terms, names = cases[0].terms, [f"channel {c}" for c in range(batch.channels)]
+    pairs, classes = torch.stack([case.pair for case in cases]), len(terms.logits.offset)
     settings = WalkSettings(SEGMENTS, permutations)
-    found = segment_contributions(committee, batch, names, list(range(classes)), pairs, settings)
+    found = segment_contributions(terms, batch, names, list(range(classes)), pairs, settings)
     return [each.contrast for each in found]
 
 
@@ -131,7 +128,7 @@ def main() -> None:
     chosen = random.permutation(len(data.X_test))[: arguments.series]
     batch = model.preparation_([data.X_test[row] for row in chosen])
     pairs = top_two_classes(model.committee_.probabilities(batch))
-    cases = [Case(model.committee_, batch[row : row + 1], pairs[row]) for row in range(len(batch))]
+    cases = [Case(terms_of(model.committee_), batch[row : row + 1], pairs[row]) for row in range(len(batch))]
     contributions(cases[:1], batch[:1], PERMUTATIONS)  # the first call of everything
     ours = measured_together(cases, batch, contributions)
     with_std = measured_together(cases, batch, with_uncertainty)

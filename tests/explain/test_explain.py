@@ -6,13 +6,13 @@ import json
 import pytest
 import torch
 
-from helpers.small_committees import KINDS, batch_of, committee_of, ends, labels_of, latents, one_member
-from siggpde.explain import explain_series
+from helpers.small_committees import batch_of, latents, one_member
+from siggpde.explain import explain_series, global_importance
 from siggpde.explain.importance import feature_importance
 from siggpde.explain.results import Contribution, read_terms
-from siggpde.explain.word_terms import word_features, word_weights
-from siggpde.gp.likelihoods import Bernoulli, Softmax
-from siggpde.series import PathOptions, SeriesBatch
+from siggpde.explain.terms import terms_of
+from siggpde.gp.likelihoods import Bernoulli, Gaussian, Softmax
+from siggpde.series import SeriesBatch
 
 NAMES = ["x", "y"]
 CLASSES = ["low", "middle", "high"]
@@ -25,12 +25,19 @@ def batch(request):
 
 @pytest.fixture(scope="module")
 def classifier(batch):
-    return committee_of(batch, labels_of(batch, 3))
+    return one_member(batch, Softmax(3))
 
 
 @pytest.fixture(scope="module")
 def regressor(batch):
-    return committee_of(batch, 10 + ends(batch), KINDS[:2])
+    return one_member(batch, Gaussian())
+
+
+def features_and_weights(committee, batch) -> tuple[torch.Tensor, torch.Tensor]:
+    """Of all words but the empty one, (n, words) and (classes, words)."""
+    terms = terms_of(committee)
+    (part,) = terms.parts(terms.prepare(batch))
+    return part.values.detach(), terms.logits.mixing @ terms.part(0).weights.T
 
 
 @pytest.mark.parametrize("rank", [None, 5])
@@ -38,23 +45,21 @@ def regressor(batch):
 @pytest.mark.parametrize("depth", [None, 2, 3])
 def test_features_times_weights_are_the_latents(batch, rank, normalized, depth):
     committee = one_member(batch, Softmax(3), rank=rank, normalized=normalized, depth=depth, amplitude=2.5)
-    (member,) = committee.members
-    with torch.no_grad():
-        found = word_features(member.model, member.paths(batch)) @ word_weights(member.model).T
-    assert torch.allclose(found, latents(committee, batch)[0], rtol=1e-12, atol=1e-12)
+    features, weights = features_and_weights(committee, batch)
+    found = terms_of(committee).constant + features @ weights.T
+    for mean in (latents(committee, batch)[0], terms_of(committee).latents(batch)[0]):
+        assert torch.allclose(found, mean, rtol=1e-12, atol=1e-12)
 
 
 def test_features_of_a_float32_model_are_its_latents_to_float32(batch):
     committee = one_member(batch, Softmax(3), dtype=torch.float32, normalized=True)
-    (member,) = committee.members
-    found = word_features(member.model, member.paths(batch)) @ word_weights(member.model).T
-    assert torch.allclose(found, latents(committee, batch)[0], atol=1e-5)
+    assert torch.allclose(terms_of(committee).latents(batch)[0], latents(committee, batch)[0], atol=1e-5)
 
 
 @pytest.mark.parametrize("rank", [None, 12])
 @pytest.mark.parametrize("background", [False, True])
 def test_contributions_to_classes_add_up(batch, rank, background):
-    committee = committee_of(batch, labels_of(batch, 3), rank=rank)
+    committee = one_member(batch, Softmax(3), rank=rank)
     base = batch_of(20, seed=5) if background else None
     found = explain_series(committee, batch, NAMES, CLASSES, background=base, top=5)
     chances = committee.probabilities(batch)
@@ -142,63 +147,35 @@ def test_series_in_chunks_keep_their_numbers(classifier):
 
 def test_importance_is_the_spread_of_contributions(batch, classifier):
     found = feature_importance(classifier, batch, NAMES, top=10**6)
-    expected: dict[tuple[str, ...], float] = {}
-    for weight, member in zip(classifier.weights.tolist(), classifier.members, strict=True):
-        names = member.transform.names(NAMES)
-        features = word_features(member.model, member.paths(batch)).detach()
-        each = features[:, None, :] * word_weights(member.model)
-        spread = each.std(dim=0, correction=0).sum(dim=0)
-        for word, value in zip(member.model.features.words, spread.tolist(), strict=True):
-            letters = tuple(names[letter] for letter in word)
-            expected[letters] = expected.get(letters, 0.0) + weight * value
-    del expected[()]
+    features, weights = features_and_weights(classifier, batch)
+    spread = (features[:, None] * weights).std(dim=0, correction=0).sum(dim=0)
+    expected = dict(zip(terms_of(classifier).vocabulary(NAMES).letters, spread.tolist(), strict=True))
     assert {each.letters: each.importance for each in found.features} == pytest.approx(expected)
     assert found.all_features == len(expected) == len(found) and found.series == len(batch)
     values = [each.importance for each in found]
     assert values == sorted(values, reverse=True)
-    whole = sum(expected.values())
     assert sum(each.share for each in found.features) == pytest.approx(1.0)
-    assert sum(each.importance for each in found.features) == pytest.approx(whole)
+    assert sum(each.importance for each in found.features) == pytest.approx(float(spread.sum()))
     assert json.loads(json.dumps(found.to_dict()))["features"][0]["name"] == found.features[0].name
-
-
-def test_members_join_words_by_their_names(batch, classifier):
-    found = feature_importance(classifier, batch, NAMES, top=10**6)
-    names = [each.name for each in found]
-    assert len(set(names)) == len(names)
-    assert "time–x" in names  # in the first and second member
-    channels = {letter for each in found for letter in each.letters}
-    assert {"time", "x", "y", "path length", "x before", "change of x", "variation of change of y"} <= channels
-
-
-def test_the_channel_that_decides_is_found():
-    batch = batch_of(60, seed=3)
-    committee = committee_of(batch, labels_of(batch, 2), [PathOptions(base_point=False)])
-    found = feature_importance(committee, batch, NAMES)
-    assert "x" in found.features[0].letters and "y" not in found.features[0].letters
+    assert "time–x" in {each.name for each in found}
 
 
 def test_importance_looks_at_evenly_spaced_series(classifier):
     many = batch_of(610, seed=4)
-    found = feature_importance(classifier, many, NAMES, max_series=61)
+    found = global_importance(classifier, many, NAMES, max_series=61)
     same = feature_importance(classifier, SeriesBatch(many.values[::10]), NAMES)
-    assert found == same
-    assert found.series == 61
-    assert feature_importance(classifier, many, NAMES).series == 500  # in two chunks
+    assert found.features == same.features and found.series == 61
+    assert global_importance(classifier, many, NAMES).series == 500  # in two chunks
 
 
 def test_importance_of_many_series_is_that_of_all_at_once(batch, regressor):
     """In chunks whose means differ."""
     values = batch_of(600, seed=4).values
     values[300:] *= 3
-    found = feature_importance(regressor, SeriesBatch(values), NAMES, top=10**6, max_series=600)
-    total = 0.0
-    for weight, member in zip(regressor.weights.tolist(), regressor.members, strict=True):
-        spread = word_features(member.model, member.paths(SeriesBatch(values))).detach().std(dim=0, correction=0)
-        constant = member.model.features.words.index(())
-        each = spread * word_weights(member.model)[0].abs()
-        total += weight * float(each.sum() - each[constant])
+    found = feature_importance(regressor, SeriesBatch(values), NAMES, top=10**6)
+    features, weights = features_and_weights(regressor, SeriesBatch(values))
     assert found.series == 600
+    total = float((features.std(dim=0, correction=0) * weights[0].abs()).sum())
     assert sum(each.importance for each in found) == pytest.approx(total, rel=1e-10)
 
 
@@ -217,11 +194,10 @@ def test_time_stamps_are_used():
     plain = batch_of(24)
     stamps = torch.rand(24, 7, generator=torch.Generator().manual_seed(1), dtype=torch.float64).cumsum(dim=1)
     batch = SeriesBatch(plain.values, times=stamps)
-    committee = committee_of(batch, ends(batch), [PathOptions()])
+    committee = one_member(batch, Gaussian())
     found = explain_series(committee, batch, NAMES, top=1000)
     mean, _ = committee.mean_and_variance(batch)
     assert [each.latent for each in found] == pytest.approx(mean.tolist())
-    assert feature_importance(committee, batch, NAMES, max_series=10).series == 10
 
 
 def test_inputs_and_models_are_left_alone(batch, classifier):
@@ -257,9 +233,9 @@ def test_wrong_settings_are_refused(batch, classifier, regressor):
     with pytest.raises(ValueError, match="top must be at least 1, got 0"):
         explain_series(classifier, batch, NAMES, CLASSES, top=0)
     with pytest.raises(ValueError, match="at least 1 and max_series at least 2, got 0 and 500"):
-        feature_importance(classifier, batch, NAMES, top=0)
+        global_importance(classifier, batch, NAMES, top=0)
     with pytest.raises(ValueError, match="got 10 and 1"):
-        feature_importance(classifier, batch, NAMES, max_series=1)
+        global_importance(classifier, batch, NAMES, max_series=1)
     with pytest.raises(ValueError, match="1 series do not show what varies; give at least 2"):
         feature_importance(classifier, batch_of(1), NAMES)
 

@@ -9,7 +9,7 @@ import torch
 from helpers.small_committees import batch_of, one_member
 from siggpde import SigGPRegressor
 from siggpde.explain import explain_series
-from siggpde.explain.grouping import grouped
+from siggpde.explain.contributions import grouped
 from siggpde.gp.likelihoods import Bernoulli
 
 

@@ -1,4 +1,4 @@
-"""Explanations of committees without landmarks: they add up, and agree with those of committees with landmarks."""
+"""Explanations of committees without landmarks: they add up, and agree with the others."""
 
 import numpy as np
 import pytest
@@ -7,9 +7,7 @@ from torch import Tensor
 
 from helpers.small_committees import batch_of, ends, labels_of
 from helpers.small_view_committees import (
-    SUMS,
     finite_committee_of,
-    view_committee_of,
 )
 from siggpde.committee.weight_space import WeightCommittee, without_series
 from siggpde.explain import Importances, SeriesExplanation, explain_series
@@ -92,13 +90,9 @@ def test_weights_in_single_precision_are_explained_as_they_are(batch: SeriesBatc
         assert whole == pytest.approx(other.latent - other.constant, **SUM)
 
 
-@pytest.mark.parametrize("kind", ["sums", "weights"])
-def test_importance_is_the_spread_of_contributions(batch: SeriesBatch, kind: str):
+def test_importance_is_the_spread_of_contributions(batch: SeriesBatch):
     """Of numbers, of members of power 1: of every view, and of every feature that one view alone has."""
-    if kind == "weights":
-        committee, _ = without_series(finite_committee_of(batch, ends(batch)), complete=True)
-    else:
-        committee = view_committee_of(batch, ends(batch), None, SUMS)
+    committee, _ = without_series(finite_committee_of(batch, ends(batch)), complete=True)
     found = feature_importance(committee, batch, NAMES, EVERYTHING)
     explained = explain_series(committee, batch, NAMES, top=EVERYTHING)
     views = {
@@ -117,17 +111,13 @@ def test_importance_is_the_spread_of_contributions(batch: SeriesBatch, kind: str
         assert each.importance == pytest.approx(np.std(terms[each.name]), rel=1e-8, abs=1e-9 * whole)
 
 
-@pytest.mark.parametrize("kind", ["landmarks", "weights"])
-def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch, kind: str):
+def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch):
     batch = batch_of(24, 18)
     labels = labels_of(batch, 3)
-    if kind == "weights":
-        committee, _ = without_series(finite_committee_of(batch, labels, 3), complete=True)
-    else:
-        committee = view_committee_of(batch, labels, 3)
+    committee, _ = without_series(finite_committee_of(batch, labels, 3), complete=True)
     one = explain_series(committee, batch, NAMES, [0, 1, 2], EVERYTHING, background=batch)
     importances = feature_importance(committee, batch, NAMES, EVERYTHING)
-    monkeypatch.setattr("siggpde.explain.view_series._CHUNK", 7)
+    monkeypatch.setattr("siggpde.explain.terms.CHUNK", 7)
     for each, other in zip(
         one, explain_series(committee, batch, NAMES, [0, 1, 2], EVERYTHING, background=batch), strict=True
     ):

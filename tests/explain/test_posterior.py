@@ -1,26 +1,40 @@
-"""The posterior of effects is that of the dense formulas, of samples, and the same with and without landmarks."""
+"""The posterior of effects is that of the dense formulas, of samples, and the same with and without landmarks.
 
+The posterior's uncertainty of contributions_of, against the joint covariance of the latents at all cut series.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 from helpers.small_committees import batch_of, ends, labels_of, one_member
 from helpers.small_view_committees import finite_committee_of, view_committee_of
+from siggpde.committee.committee import Committee
 from siggpde.committee.recipes import Recipe
 from siggpde.committee.weight_space import without_series
-from siggpde.explain.between import powers_of
-from siggpde.explain.contrasts import contrasts_of, spread_over
-from siggpde.explain.cut_effects import cut_effects, whole_sums
-from siggpde.explain.cut_series import cut_channels, cut_regions
-from siggpde.explain.logits import logits_of
-from siggpde.explain.overall import global_importance
-from siggpde.explain.posterior import Gaussian, class_directions, probability_of_sign
-from siggpde.explain.term_effects import term_effects, word_effects
-from siggpde.explain.view_vocabulary import build_view_vocabulary
-from siggpde.explain.vocabulary import build_vocabulary
-from siggpde.explain.word_table import Words, word_table
-from siggpde.explain.word_terms import model_logits, word_features
-from siggpde.gp.likelihoods import Bernoulli
+from siggpde.explain import SegmentContributions, WalkSettings
+from siggpde.explain.importance import (
+    contrasts_of,
+    cut_channels,
+    cut_effects,
+    cut_regions,
+    global_importance,
+    spread_over,
+    term_effects,
+    whole_sums,
+)
+from siggpde.explain.posterior import Gaussian
+from siggpde.explain.shapley import segment_contributions
+from siggpde.explain.terms import terms_of
+from siggpde.explain.vocabulary import Words
+from siggpde.gp.likelihoods import Bernoulli, Softmax
 from siggpde.series import SeriesBatch
+from siggpde.views import Rows
 from siggpde.views.base import FeatureBlock
 
 NAMES = ["a", "b"]
@@ -64,12 +78,12 @@ def test_words_have_the_posterior_of_dense_weights(batch, new):
     gram = there @ there.T + 10.0 + noise * torch.eye(len(batch), dtype=torch.float64)
     mean = there.T @ torch.linalg.solve(gram, ends(batch).double())
     covariance = scale * (torch.eye(there.shape[1]).double() - there.T @ torch.linalg.solve(gram, there))
-    contrasts = contrasts_of(torch.arange(9.0), None)
-    vocabulary = build_view_vocabulary(committee, NAMES)
-    words = Words.of(vocabulary, committee.device)
-    names = [word_table(committee, new, words).names.index(name) for name in ("a", "time–a", "b–a")]
+    terms, contrasts = terms_of(committee), contrasts_of(torch.arange(9.0), None)
+    vocabulary = terms.vocabulary(NAMES)
+    words = Words.of(vocabulary)
+    names = [words.names.index(name) for name in ("a", "time–a", "b–a")]
     groups = [[[names[0]], names[1:]]]
-    found = term_effects(committee, new, contrasts, vocabulary, words, groups)
+    found = term_effects(terms, new, contrasts, vocabulary, words, groups)
     widths = [
         part.values.shape[1]
         for block in committee.blocks
@@ -81,15 +95,14 @@ def test_words_have_the_posterior_of_dense_weights(batch, new):
     of_column = torch.cat(each)
     for place, group in enumerate(groups[0]):
         direction = (contrasts.weights[0] @ here) * sum((of_column == word).double() for word in group)
-        assert float(found.words.mean[place]) == pytest.approx(float(direction @ mean), rel=1e-6)
-        assert float(found.words.std[place]) == pytest.approx(
-            float(direction @ covariance @ direction) ** 0.5, rel=1e-5
-        )
-    whole = whole_sums(committee, new, contrasts.weights, torch.ones(1, 1).double())
+        effect = found.words[0][place]
+        assert effect.effect == pytest.approx(float(direction @ mean), rel=1e-6)
+        assert effect.std == pytest.approx(float(direction @ covariance @ direction) ** 0.5, rel=1e-5)
+    whole = whole_sums(terms, new, contrasts.weights, torch.ones(1, 1).double())
     both = contrasts.weights[0] @ here
     assert float(whole.std[0]) == pytest.approx(float(both @ covariance @ both) ** 0.5, rel=1e-5)
-    for part in (found.scales, found.views):
-        assert float(part.mean.sum()) == pytest.approx(float(whole.mean[0]), rel=1e-6)
+    for (effects,) in (found.scales, found.views):
+        assert sum(effect.effect for effect in effects) == pytest.approx(float(whole.mean[0]), rel=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -102,10 +115,12 @@ def test_powers_of_kernels_have_the_joint_posterior(batch, new, recipe):
     rows = committee.rows(new)
     mixed = member.mixed(rows)
     weights = torch.tensor([[1.0, -1.0, 0, 0, 0, 0, 0, 0, 0], [0.5, 0.5, 0, 0, -1.0, 0, 0, 0, 0]]).double()
-    found = whole_sums(committee, new, weights, torch.ones(2, 1).double())
+    terms = terms_of(committee)
+    found = whole_sums(terms, new, weights, torch.ones(2, 1).double())
     latents = committee.latents(new).mean[:, 0]
     assert found.mean.tolist() == pytest.approx((weights @ latents).tolist(), rel=1e-8)
-    plain = powers_of(committee, committee.standard(new))[0].own
+    plain = recipe.average(joint_kernels(committee, committee.standard(new))).gram
+    plain.diagonal().copy_(recipe.average(rows).variance)
     norms = plain.diagonal().sqrt()
     prior = ((1 + plain / norms / norms[:, None]) / 2) ** recipe.power
     told = mixed.gram @ member.regression.root
@@ -114,13 +129,13 @@ def test_powers_of_kernels_have_the_joint_posterior(batch, new, recipe):
     wanted = ((weights @ covariance) * weights).sum(1).sqrt()
     assert found.std.tolist() == pytest.approx(wanted.tolist(), rel=1e-5)
     contrasts = contrasts_of(torch.arange(9.0), None)
-    vocabulary = build_view_vocabulary(committee, NAMES)
-    words = Words.of(vocabulary, committee.device)
-    parts = term_effects(committee, new, contrasts, vocabulary, words, [[list(range(len(words.names)))]])
-    whole = whole_sums(committee, new, contrasts.weights, torch.ones(1, 1).double())
-    for part in (parts.words, parts.scales, parts.views):
-        assert float(part.mean.sum()) == pytest.approx(float(whole.mean[0]), rel=1e-6)
-    assert float(parts.words.std[0]) == pytest.approx(float(whole.std[0]), rel=1e-5)  # all words are the whole
+    vocabulary = terms.vocabulary(NAMES)
+    words = Words.of(vocabulary)
+    parts = term_effects(terms, new, contrasts, vocabulary, words, [[list(range(len(words.names)))]])
+    whole = whole_sums(terms, new, contrasts.weights, torch.ones(1, 1).double())
+    for (effects,) in parts:
+        assert sum(effect.effect for effect in effects) == pytest.approx(float(whole.mean[0]), rel=1e-6)
+    assert parts.words[0][0].std == pytest.approx(float(whole.std[0]), rel=1e-5)  # all words are the whole
 
 
 def test_without_landmarks_it_is_the_same(batch, new):
@@ -136,17 +151,21 @@ def test_without_landmarks_it_is_the_same(batch, new):
 
 def test_words_of_the_paper_have_the_spread_of_samples(new):
     committee = one_member(batch_of(20, 18), Bernoulli())
-    model, vocabulary = committee.members[0].model, build_vocabulary(committee, NAMES)
-    contrasts, group = contrasts_of(torch.arange(9) % 2, 2), [1, 2, 5]
-    found = word_effects(committee, new, contrasts, vocabulary, [[group], [group]])
+    model, terms = committee.members[0].model, terms_of(committee)
+    vocabulary = terms.vocabulary(NAMES)
+    contrasts, group = contrasts_of(torch.arange(9) % 2, 2), [0, 1, 4]
+    found = term_effects(terms, new, contrasts, vocabulary, Words.of(vocabulary), [[group], [group]])
+    (first,), (second,) = found.words
     q, random = model.variational.requires_grad_(False), torch.Generator().manual_seed(0)
     draws = q.mean[0] + torch.randn(20000, q.size, generator=random).double() @ q.root[0].tril().T
-    features = word_features(model, committee.members[0].paths(new))
-    direction = class_directions(model_logits(model))[1, 0]
-    samples = direction * (draws[:, group] @ (contrasts.weights[1] @ features)[group])
-    assert float(found.mean[1]) == pytest.approx(float(samples.mean()), abs=4 * float(samples.std()) / 20000**0.5)
-    assert float(found.std[1]) == pytest.approx(float(samples.std()), rel=0.03)
-    assert float(found.mean[0]) == pytest.approx(float(found.mean[1]))  # of two classes both sides are the same
+    paths = committee.members[0].paths(new)
+    features = model.project(paths.values, lengths=paths.lengths).features.detach()[:, 1:]  # without the empty word
+    direction = terms.logits.class_directions()[1, 0]
+    samples = direction * (draws[:, 1:][:, group] @ (contrasts.weights[1] @ features)[group])
+    assert second.effect == pytest.approx(float(samples.mean()), abs=4 * float(samples.std()) / 20000**0.5)
+    assert second.std == pytest.approx(float(samples.std()), rel=0.03)
+    assert first.effect == pytest.approx(second.effect)  # of two classes both sides are the same
+    assert found.scales == found.views == [[], []]
 
 
 @pytest.mark.parametrize("ragged", [False, True])
@@ -154,18 +173,20 @@ def test_channels_and_regions_sum_to_the_whole_effect(batch, ragged):
     committee = view_committee_of(batch, labels_of(batch, 3), 3)
     new = batch_of(8, 18, seed=9, ragged=ragged)
     targets = torch.arange(8) % 3
+    terms = terms_of(committee)
     found = [
-        cut_effects(committee, new, targets, 3, 2, lambda own: cut_channels(committee, own)),
-        cut_effects(committee, new, targets, 3, 4, lambda own: cut_regions(committee, own, 4)),
+        cut_effects(terms, new, targets, NAMES, [()] * 2, lambda some: cut_channels(terms, some)),
+        cut_effects(terms, new, targets, list("1234"), [()] * 4, lambda some: cut_regions(terms, some, 4)),
     ]
-    sums = [posterior.mean.view(len(sides), -1).sum(1).tolist() for sides, posterior in found]
-    assert sums[0] == pytest.approx(sums[1], abs=1e-6)
-    cut = cut_channels(committee, new)
+    sums = [[sum(effect.effect for effect in effects) for effects in by_class.values()] for by_class in found]
+    assert len(sums[0]) == 3 and sums[0] == pytest.approx(sums[1], abs=1e-6)
+    cut = cut_channels(terms, new)
     series = SeriesBatch(
         cut.batch.values[2::4], cut.batch.lengths if cut.batch.lengths is None else cut.batch.lengths[2::4]
     )
-    logits = committee.latents(series).mean @ class_directions(logits_of(committee)).T  # B_P, the series themselves
-    plain = committee.latents(new).mean @ class_directions(logits_of(committee)).T
+    directions = terms.logits.class_directions()
+    logits = committee.latents(series).mean @ directions.T  # B_P, the series themselves
+    plain = committee.latents(new).mean @ directions.T
     assert logits.flatten().tolist() == pytest.approx(plain.flatten().tolist(), abs=1e-8)
 
 
@@ -177,5 +198,182 @@ def test_contrasts_and_probabilities():
     assert contrasts_of(torch.tensor([3.0, 1.0, 2.0]), None).weights[0].tolist() == pytest.approx([1.0, -0.5, -0.5])
     assert contrasts_of(torch.tensor([1, 1]), 3).weights.tolist() == [[0.5, 0.5]]
     assert spread_over(torch.tensor([0] * 10 + [1, 1]), 2, 6).tolist()[-2:] == [10, 11]
-    found = probability_of_sign(Gaussian(torch.tensor([-1.96, 0.0, 2.0]), torch.tensor([1.0, 1.0, 0.0])))
+    found = Gaussian(torch.tensor([-1.96, 0.0, 2.0]), torch.tensor([1.0, 1.0, 0.0])).probability_of_sign()
     assert found.tolist() == pytest.approx([0.975, 0.5, 1.0], abs=1e-3)
+
+
+SETTINGS = WalkSettings(segments=3, permutations=4, seed=1)
+
+
+def contributions_of(committee, batch: SeriesBatch, classes: int | None, background=None, settings=SETTINGS):
+    labels = None if classes is None else list(range(classes))
+    pairs = None if classes is None else torch.tensor([[1, 0]] * len(batch))
+    return segment_contributions(terms_of(committee), batch, NAMES, labels, pairs, settings, background)
+
+
+def walks_of(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What `walk` returns, as it is called."""
+    import siggpde.explain.shapley as module  # noqa: PLC0415
+
+    seen: list[Any] = []
+    plain = module.walk
+
+    def kept(*arguments: Any) -> Any:
+        seen.append(plain(*arguments))
+        return seen[-1]
+
+    monkeypatch.setattr(module, "walk", kept)
+    return seen
+
+
+def cut_series(walked) -> tuple[SeriesBatch, Tensor]:
+    """All cut series of all walks, made piece by piece, and the coefficients (pieces, cut series) of the credits."""
+    nodes = walked.nodes
+    walks, pieces = nodes.ranks.shape
+    series, rows = [], []
+    for number in range(walks):
+        values = nodes.references[nodes.used[number]].clone()
+        series.append(values.clone())
+        rows.append(torch.zeros(pieces, dtype=torch.float64))
+        for piece in nodes.ranks[number].argsort().tolist():
+            rows[-1][piece] -= 1 / walks
+            segment, channel = divmod(piece, nodes.one.channels)
+            inside = nodes.of_point == segment
+            values[inside, channel] = nodes.one.values[0, inside, channel]
+            series.append(values.clone())
+            rows.append(torch.zeros(pieces, dtype=torch.float64))
+            rows[-1][piece] += 1 / walks
+    return SeriesBatch(torch.stack(series)), torch.stack(rows, dim=1)
+
+
+def joint_kernels(committee, seen: SeriesBatch) -> dict[str, Rows]:
+    """All kernels among the series, centred and scaled, from features and from all pairs of the PDE."""
+    found: dict[str, Rows] = {}
+    for block in committee.blocks:
+        raw, sums = block.raw(seen), {}
+        if isinstance(block, FeatureBlock):
+            for part in block.parts(seen):
+                sums.setdefault(part.name, []).append(part.values.double() @ part.values.double().T)
+        else:
+            sums[block.view.name] = [block.gram(seen)]
+        for name, grams in sums.items():
+            mean, centring = raw[name].gram.mean(1), block.centring[name]
+            gram = centring.scale * (torch.stack(grams).mean(0) - mean[:, None] - mean + centring.mean)
+            found[name] = Rows(gram, gram.diagonal().clone())
+    return found
+
+
+def joint_covariances(committee, batch: SeriesBatch) -> list[Tensor]:
+    """Cov (latents or 1, n, n) of the latents of every member."""
+    if isinstance(committee, Committee):
+        return [
+            member.model.predict_f(member.paths(batch).values, full_cov=True)[1].double()
+            for member in committee.members
+        ]
+    seen = committee.standard(batch)
+    joint, rows, found = joint_kernels(committee, seen), committee.rows(batch), []
+    for member in committee.members:
+        prior = member.recipe.mix(joint, joint).gram
+        cross = member.recipe.mix(rows, Rows(torch.empty(0), torch.empty(0)) if member.norms is None else member.norms)
+        told = cross.gram @ member.regression.root.double()
+        found.append(member.regression.amplitude * (prior - told @ told.T)[None])
+    return found
+
+
+def oracle(committee, walked, each: SegmentContributions) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """std, contrast_std and the std of the stretches, by the joint covariance of everything."""
+    series, rows = cut_series(walked)
+    latents = joint_covariances(committee, series)
+    segments, channels, classes = each.values.shape
+    means = walked.credits.mean(1).flatten(1, 2)  # (K, pieces, classes)
+    sums = [[index] for index in range(segments * channels)]
+    for stretch in each.main:
+        inside = (each.starts >= stretch.start) & (each.ends <= stretch.end)
+        channel = each.channels.index(stretch.channel)
+        sums.append([segment * channels + channel for segment in np.flatnonzero(inside)])
+    turns = [torch.eye(classes)[[c]].double() for c in range(classes)]
+    turns.append(torch.tensor([[1.0]] if classes == 1 else [[-1.0, 1.0, *[0.0] * (classes - 2)]]).double())
+    found = np.zeros((len(sums), len(turns)))
+    for row, pieces in enumerate(sums):
+        weights = rows[pieces].sum(0)
+        for column, turn in enumerate(turns):
+            own, values = [], []
+            for k, covariance in enumerate(latents):
+                direction = (turn @ terms_of(committee).logits.mixing)[0]
+                each_latent = torch.einsum("lij,i,j->l", covariance, weights, weights)
+                if len(each_latent) == len(direction):
+                    own.append(float(each_latent @ direction.square()))
+                else:  # the latents sum to a number that is known
+                    others = len(direction) - 1
+                    apart = (1 + 1 / others) * direction.square().sum() - direction.sum().square() / others
+                    own.append(float(each_latent[0] * apart))
+                values.append(float((means[k, pieces].sum(0) * turn[0]).sum()))
+            share = committee.weights.double()
+            inside, centre = torch.tensor(own).double(), torch.tensor(values).double()
+            total = share @ (inside + (centre - share @ centre).square())
+            found[row, column] = float(total.clamp_min(0).sqrt())
+    whole = found[: segments * channels].reshape(segments, channels, -1)
+    return whole[..., :-1], whole[..., -1], found[segments * channels :, -1]
+
+
+@pytest.mark.parametrize(
+    ("kind", "background"),
+    [("classes", False), ("number", True), ("words", False), ("words", True)],
+)
+def test_the_spread_is_that_of_the_joint_covariance(kind: str, background: bool, monkeypatch: pytest.MonkeyPatch):
+    batch = batch_of(24, 12)
+    classes = None if kind == "number" else 3
+    if kind == "words":
+        committee = one_member(batch, Softmax(3))
+    else:
+        committee = view_committee_of(batch, ends(batch) if classes is None else labels_of(batch, 3), classes)
+    walks = walks_of(monkeypatch)
+    (each,) = contributions_of(committee, batch_of(1, 12, seed=3), classes, batch[:5] if background else None)
+    std, contrast, stretches = oracle(committee, walks[0], each)
+    size = float(np.abs(std).max())
+    assert each.std.shape == each.values.shape and size > 0
+    # Kernels by the PDE are solved to 1e-3, and each batch rounds in its own way.
+    assert each.std == pytest.approx(std, rel=0.01, abs=0.005 * size)
+    assert each.contrast_std == pytest.approx(contrast, rel=0.01, abs=0.005 * size)
+    assert [stretch.std for stretch in each.main] == pytest.approx(stretches, rel=0.01, abs=0.005 * size)
+
+
+def test_without_series_it_is_that_with_series():
+    batch = batch_of(24, 12)
+    with_series = finite_committee_of(batch, labels_of(batch, 3), 3)
+    bare, _ = without_series(with_series, complete=True)
+    (a,), (b,) = (contributions_of(each, batch_of(1, 12, seed=3), 3, batch[:5]) for each in (with_series, bare))
+    assert b.std == pytest.approx(a.std, rel=1e-3, abs=1e-3 * a.std.max())
+    assert b.contrast_std == pytest.approx(a.contrast_std, rel=1e-3, abs=1e-3 * a.contrast_std.max())
+
+
+def test_more_series_make_it_smaller():
+    batch, new = batch_of(120, 12), batch_of(1, 12, seed=3)
+    found = [contributions_of(finite_committee_of(batch[:n], ends(batch)[:n]), new, None)[0] for n in (12, 120)]
+    assert found[1].std.mean() < 0.8 * found[0].std.mean()
+
+
+def test_memory_is_bounded_by_channels_at_a_time(monkeypatch: pytest.MonkeyPatch):
+    import siggpde.explain.shapley as module  # noqa: PLC0415
+
+    batch = batch_of(24, 12)
+    committee = view_committee_of(batch, labels_of(batch, 3), 3)
+    (whole,) = contributions_of(committee, batch[:1], 3)
+    monkeypatch.setattr(module, "_LARGEST_SUMS", 1)  # one channel
+    monkeypatch.setattr(module, "_LARGEST_CHUNK", 5)
+    (parts,) = contributions_of(committee, batch[:1], 3)
+    assert parts.std == pytest.approx(whole.std, rel=1e-3)
+    assert [each.std for each in parts.main] == pytest.approx([each.std for each in whole.main], rel=1e-3)
+
+
+def test_without_uncertainty_contributions_are_the_same():
+    batch = batch_of(12, 20)
+    committee = view_committee_of(batch, ends(batch))
+    (whole,), (fast,) = (
+        contributions_of(committee, batch[:1], None, settings=WalkSettings(4, 4, uncertainty=known))
+        for known in (True, False)
+    )
+    assert whole.std is not None and fast.std is None and fast.contrast_std is None
+    assert np.array_equal(whole.values, fast.values) and np.array_equal(whole.sampling_error, fast.sampling_error)
+    assert fast.main and all(each.std is None and "±" not in str(each) for each in fast.main)
+    assert fast.in_units(2.0, 1.0).main[0].value == 2 * fast.main[0].value and "std" in fast.to_dict()

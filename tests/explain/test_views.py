@@ -14,7 +14,7 @@ from helpers.small_view_committees import SQUARES, SUMS, explained, small_views,
 from siggpde.committee.recipes import Recipe
 from siggpde.explain import explain_series
 from siggpde.explain.importance import feature_importance
-from siggpde.explain.view_vocabulary import build_view_vocabulary
+from siggpde.explain.terms import terms_of
 from siggpde.series import SeriesBatch
 from siggpde.views.base import FeatureBlock
 from siggpde.views.features import TransformerBlock
@@ -132,7 +132,7 @@ def test_every_feature_has_a_name_and_letters_of_its_channels(batch, classifier)
             for name, word in zip(own_names, own_letters, strict=True):
                 plain = name.replace("variation of ", "")
                 assert not word or "–".join(word) in plain, (name, word)
-    vocabulary = build_view_vocabulary(classifier, NAMES)
+    vocabulary = terms_of(classifier).vocabulary(NAMES)
     assert len(set(vocabulary.names)) == len(vocabulary.names)  # words of several views are one
     assert len(vocabulary.names) == len(vocabulary.letters) == len(vocabulary.set_indices)
     used = {int(i) for part in vocabulary.parts if part is not None for i in part}
@@ -205,7 +205,7 @@ def test_importance_and_explanations_do_not_depend_on_chunks(monkeypatch, batch,
     found, told = feature_importance(classifier, batch, NAMES), explain_series(classifier, batch, NAMES, CLASSES)
     assert feature_importance(classifier, batch, NAMES) == found
     assert explain_series(classifier, batch, NAMES, CLASSES) == told
-    monkeypatch.setattr("siggpde.explain.view_series._CHUNK", 7)
+    monkeypatch.setattr("siggpde.explain.terms.CHUNK", 7)
     again = feature_importance(classifier, batch, NAMES)
     assert [each.importance for each in again] == pytest.approx([each.importance for each in found], rel=1e-5)
     for one, other in zip(explain_series(classifier, batch, NAMES, CLASSES), told, strict=True):

@@ -22,8 +22,8 @@ from siggpde.explain.counterfactual import (
     number_goal,
     of_target,
 )
-from siggpde.explain.cuts import channel_spreads
 from siggpde.explain.results import Counterfactual
+from siggpde.explain.terms import terms_of
 from siggpde.series import SeriesBatch
 
 _CHUNK = 2**21  # numbers of the series judged at a time
@@ -135,7 +135,7 @@ def _canvas(estimator: Any, raw: np.ndarray, one: SeriesBatch, donors: list[Dono
     seen = one.values[0, : int(one.counts()[0]), : len(rows)].cpu().numpy()
     times = None if one.times is None else one.times[0, : len(seen)].cpu().numpy()
     cut = [Donor(donor.values[:, : len(rows)], donor.times) for donor in donors]  # without the mask
-    spread = channel_spreads(estimator.committee_)[: len(rows)].cpu().numpy()
+    spread = terms_of(estimator.committee_).spread[: len(rows)].cpu().numpy()
     return Canvas(raw, rows, seen, times, cut, spread, int(finite[-1]) + 1)
 
 

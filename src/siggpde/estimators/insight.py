@@ -56,7 +56,7 @@ class Insight:
 
     def paper_reading(self, top: int = 10) -> PaperReading:
         """The weights of words as the paper reads them, of a model fitted with `method="paper"`
-        (`siggpde.explain.paper_words`)."""
+        (`siggpde.explain.paper_reading`)."""
         from siggpde.explain import paper_reading  # noqa: PLC0415 - predictions need none
 
         self._check_fitted()
@@ -80,7 +80,7 @@ class Insight:
         `background`, some training series, words and segments contribute by their difference from the mean over these.
         `segments` is the number of segments in time; 0 leaves them out, which is much faster for many series:
         contributions of segments and channels take about 500 predictions for every series. They are averages over
-        `permutations` (`siggpde.explain.walks`), drawn with `random_state`. Without `uncertainty` their standard
+        `permutations` (`siggpde.explain.shapley`), drawn with `random_state`. Without `uncertainty` their standard
         deviations under the posterior are left out, which take most of the time where permutations are few.
         """
         from siggpde.explain import WalkSettings, explain_series  # noqa: PLC0415 - predictions need none

@@ -1,7 +1,8 @@
 """Explanations of predictions: by words and other features, by channels, by views and by the steps of a series."""
 
-from siggpde.explain.overall import global_importance as global_importance
-from siggpde.explain.paper_words import paper_reading as paper_reading
+from siggpde.explain.contributions import explain_series as explain_series
+from siggpde.explain.importance import global_importance as global_importance
+from siggpde.explain.importance import paper_reading as paper_reading
 from siggpde.explain.results import ClassEffects as ClassEffects
 from siggpde.explain.results import Contribution as Contribution
 from siggpde.explain.results import Counterfactual as Counterfactual
@@ -14,5 +15,5 @@ from siggpde.explain.results import SegmentContributions as SegmentContributions
 from siggpde.explain.results import SeriesExplanation as SeriesExplanation
 from siggpde.explain.results import Stretch as Stretch
 from siggpde.explain.results import WordWeight as WordWeight
-from siggpde.explain.series_explanation import explain_series as explain_series
-from siggpde.explain.walks import WalkSettings as WalkSettings
+from siggpde.explain.shapley import WalkSettings as WalkSettings
+from siggpde.explain.shapley import deletion_curve as deletion_curve

@@ -30,10 +30,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from siggpde.committee.committee import Committee
-from siggpde.committee.view_committee import ViewCommittee
-from siggpde.committee.weight_space import WeightCommittee
-from siggpde.explain.predictions import AnyCommittee
 from siggpde.series import SeriesBatch
 
 
@@ -247,14 +243,14 @@ def _shares(times: np.ndarray | None, count: int) -> np.ndarray:
     return (times - times[0]) / (times[-1] - times[0])
 
 
-def kept_series(committee: AnyCommittee) -> tuple[list[Donor], Tensor | None]:
-    """The training series that the committee keeps, in the units of the data, and their targets (n,) in the units of
-    the committee; None where it does not keep those. Empty for models without landmark series."""
-    if isinstance(committee, Committee | WeightCommittee):
+def kept_series(committee: Any) -> tuple[list[Donor], Tensor | None]:
+    """Returns the training series that the committee keeps, in the units of the data, and their targets (n,) in the
+    units of the committee; None where it does not keep those. Empty for models without landmark series."""
+    landmarks = getattr(committee, "landmarks", None)
+    if landmarks is None:
         return [], None
-    standard, landmarks = committee.standard, committee.landmarks
+    standard, record = committee.standard, committee.left_out
     values = landmarks.values * standard.spread + standard.mean
-    record = committee.left_out if isinstance(committee, ViewCommittee) else None
     known = None if record is None or not record.exact else record.y.cpu()
     return donors_of(SeriesBatch(values, landmarks.lengths, landmarks.times)), known
 

@@ -1,73 +1,670 @@
-"""The importance of single features: which words, other features and views predictions rest on."""
+r"""What the predictions of a committee rest on: channels, time regions, window scales and words, class by class.
+
+Every effect is a mean over the series of a class less the mean over all others (`Contrasts`), of what something
+contributes to the logit of that class less the mean of all logits, or to the number:
+
+- a channel or a time region, its credit where pieces of series are replaced by what is ordinary (`Cut`); the effects of
+  all channels, and of all regions, sum to the effect of the whole series;
+- a window scale, the terms of all features of windows of one span; the whole series is a scale too, that of words of
+  paths and of kernels without features;
+- a word, the terms of all features made of it, whatever the window. Words that move together are one
+  (`explain.contributions`);
+- a view, all of its terms.
+
+All of these are linear in the latents and so have a Gaussian posterior (`explain.posterior`). Over the classes the
+importance of a channel, region or scale is the root mean square of its effects; that of a group of words is the
+standard deviation over the series of what it contributes, summed over the classes.
+
+With the terms of `explain.terms` for each class c (the direction of its logit; for numbers there is one), the
+importance of a single feature j is the standard deviation over the series of what it contributes, summed over the
+classes,
+
+.. math:: \sum_c |W_{cj}| \, \mathrm{std}(\phi_j),
+
+where members of a power above 1, whose W differ from series to series, have their mean over the series. That of a view,
+or of a kernel without features, is the sum over the classes of the standard deviation of all that it contributes: in
+that sum features do cancel. Features are correlated, as columns of a regression may be: two can vary much and cancel.
+So this tells what the model uses, not what it could not do without.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from siggpde.committee.committee import Committee, Member
-from siggpde.explain.predictions import AnyCommittee, check_inputs, evenly_spaced
-from siggpde.explain.results import Importance, Importances, Letters
-from siggpde.explain.spread import Spread
-from siggpde.explain.view_importance import view_importance
-from siggpde.explain.vocabulary import build_vocabulary
-from siggpde.explain.word_terms import word_features, word_weights
+from siggpde.explain.contributions import CANDIDATES, FEWEST, grouped
+from siggpde.explain.posterior import Functionals, Gaussian, LatentSums, PartSums, averaged
+from siggpde.explain.results import ClassEffects, Effect, Importance, Importances, Letters, PaperReading, WordWeight
+from siggpde.explain.shapley import segments_of
+from siggpde.explain.terms import AnyCommittee, Terms, check_inputs, checked_labels, evenly_spaced, stretched, terms_of
+from siggpde.explain.text import group_name, when
+from siggpde.explain.vocabulary import WHOLE, Vocabulary, Words, scale_order
+from siggpde.gp.variational import VariationalGaussian
 from siggpde.series import SeriesBatch
+from siggpde.series.statistics import OF_SERIES
 
-_CHUNK = 256
+_SERIES = 200  # of which words, scales and views are looked at
+_CUT_SERIES = 500  # about so many, of which every pair is compared
+_MOST_SERIES = 60  # that are cut
 
 
 @torch.no_grad()
-def feature_importance(
-    committee: AnyCommittee, batch: SeriesBatch, names: Sequence[str], top: int = 10, *, max_series: int = 500
+def global_importance(
+    committee: AnyCommittee,
+    batch: SeriesBatch,
+    names: Sequence[str],
+    top: int = 10,
+    *,
+    classes: Any = None,
+    targets: Tensor | None = None,
+    regions: int = 10,
+    max_series: int = 500,
 ) -> Importances:
-    """The importance of words for a committee's predictions on a batch, whose channels have these `names`.
+    """Returns what the predictions for a batch rest on (the module has the definitions).
 
-    A word's importance is the standard deviation over the series of what it contributes to a latent function, summed
-    over the classes and averaged over the members with their weights; the constant does not count as a word. Of more
-    than `max_series` series that many are used, evenly spaced.
+    Parameters
+    ----------
+    committee
+        The model, such as `estimator.committee_`.
+    batch
+        The series, such as `estimator.preparation_(X)`. Of many 200 are used for words, scales and views, and as many
+        as make about 500 cut series for channels and regions, evenly spread over the classes.
+    names
+        The names of their channels.
+    top
+        How many words and features are listed.
+    classes
+        The labels in the order of the model's classes, by default their numbers.
+    targets
+        The true classes 0..classes-1 or numbers (n,); by default those that the committee predicts.
+    regions
+        How many time regions there are, at most.
+    max_series
+        How many series are used for single features, at most.
 
-    Words are correlated, as columns of a regression may be: two can vary much and cancel. So this tells what the model
-    uses, not what it could not do without.
-
-    A committee of views has other features beside words, ranked with them, and kernels without features. The importance
-    of a view is the standard deviation of all it contributes: in that sum features do cancel (formulas:
-    `siggpde.explain.view_importance`).
+    Returns
+    -------
+    Importances and, class by class, effects with standard deviations and the probabilities of their signs.
     """
-    check_inputs(committee, batch, names, min_series=2)
+    terms = terms_of(committee)
+    check_inputs(terms, batch, names, min_series=2)
+    count = terms.logits.classes
+    labels = list(range(count)) if count is not None and classes is None else checked_labels(terms, classes)
     if top < 1 or max_series < 2:
         raise ValueError(f"top must be at least 1 and max_series at least 2, got {top} and {max_series}")
-    batch = evenly_spaced(batch, max_series)
-    if not isinstance(committee, Committee):
-        return view_importance(committee, batch, tuple(names), top)
-    vocabulary = build_vocabulary(committee, names)
-    total = torch.zeros(len(vocabulary.words), dtype=torch.float64, device=committee.device)
-    for weight, member, indices in zip(committee.weights, committee.members, vocabulary.word_indices, strict=True):
-        spread = _spread(member, batch) * word_weights(member.model).abs().sum(dim=0)
-        total.index_add_(0, indices, weight.double() * spread)
-    words = {word: value for word, value in zip(vocabulary.words, total.tolist(), strict=True) if word}
-    whole = sum(words.values())
-    return Importances(
-        features=_ranked(words, whole)[:top],
-        series=len(batch),
-        all_features=len(words),
+    if regions < 1:
+        raise ValueError(f"regions must be at least 1, got {regions}")
+    if targets is not None and len(targets) != len(batch):
+        raise ValueError(f"there are {len(batch)} series but {len(targets)} targets")
+    vocabulary = terms.vocabulary(names)
+    features = _feature_importance(terms, evenly_spaced(batch, max_series), vocabulary, top)
+    known = _predicted(committee, batch, count) if targets is None else targets.to(terms.weights.device)
+    channels = terms.names(names)
+    by_channel = cut_effects(
+        terms, batch, known, channels, [(name,) for name in channels], lambda some: cut_channels(terms, some)
+    )
+    pieces = min(regions, int(batch.counts().min()))
+    by_region = cut_effects(
+        terms, batch, known, region_names(batch, pieces), [()] * pieces, lambda some: cut_regions(terms, some, pieces)
+    )
+    chosen = spread_over(known, count, _SERIES)
+    contrasts, words, some = contrasts_of(known[chosen], count), Words.of(vocabulary), batch[chosen]
+    table = word_table(terms, some, words)
+    groups = [_groups(table[side : side + 1])[:top] for side in contrasts.sides]
+    effects = term_effects(terms, some, contrasts, vocabulary, words, groups)
+    by_class = [
+        ClassEffects(
+            label=None if labels is None else labels[side],
+            series=len(known) if count is None else int((known == side).sum()),
+            channels=by_channel.get(side, []),
+            regions=by_region.get(side, []),
+            scales=effects.scales[place],
+            words=_largest_first(effects.words[place]),
+            views=_largest_first(effects.views[place]),
+        )
+        for place, side in enumerate(contrasts.sides)
+    ]
+    return replace(
+        features,
+        classes=by_class,
+        channels=sorted(_overall(by_class, "channels"), key=lambda channel: -channel.importance),
+        regions=_overall(by_class, "regions"),
+        scales=_overall(by_class, "scales"),
+        words=_word_importances(table, words)[:top],
+        all_words=len(words.names),
     )
 
 
-def _ranked(values: Mapping[Letters, float], whole: float) -> list[Importance]:
-    order = sorted(values, key=lambda letters: (-values[letters], len(letters), letters))
-    return [Importance("–".join(word), word, values[word], _share(values[word], whole)) for word in order]
+def _predicted(committee: AnyCommittee, batch: SeriesBatch, classes: int | None) -> Tensor:
+    """Returns the predicted class, or number, of every series, (n,)."""
+    return committee.mean_and_variance(batch)[0] if classes is None else committee.probabilities(batch).argmax(1)
 
 
-def _share(value: float, whole: float) -> float:
-    return value / whole if whole > 0 else 0.0
+def _overall(classes: list[ClassEffects], part: str) -> list[Importance]:
+    """Returns the root mean square of effects over the classes."""
+    lists: list[list[Effect]] = [effects for one in classes if (effects := getattr(one, part))]
+    sizes = [(sum(one.effect**2 for one in same) / len(same)) ** 0.5 for same in zip(*lists, strict=True)]
+    names = [(effect.name, effect.letters, ()) for effect in lists[0]] if lists else []
+    return _importances(names, sizes)
 
 
-def _spread(member: Member, batch: SeriesBatch) -> Tensor:
-    """The standard deviation of every word's feature over the series, (M,)."""
-    spread = Spread()
-    for chunk in batch.split(_CHUNK):
-        spread.add(word_features(member.model, member.paths(chunk)))
-    return spread.std()
+def _importances(names: Sequence[tuple[str, Letters, Letters]], sizes: Sequence[float]) -> list[Importance]:
+    """Returns importances of these sizes; `names` are names, letters and other words of a group."""
+    whole = sum(sizes)
+    return [
+        Importance(name, letters, size, size / whole if whole > 0 else 0.0, others)
+        for (name, letters, others), size in zip(names, sizes, strict=True)
+    ]
+
+
+def _largest_first(effects: Iterable[Effect]) -> list[Effect]:
+    return sorted(effects, key=lambda effect: -abs(effect.effect))
+
+
+# The series of a class against all others: weights of series whose sum is 0.
+
+
+class Contrasts(NamedTuple):
+    r"""What tells apart a class: weights :math:`v_i = 1 / n_c` for the :math:`n_c` series of the class c and
+    :math:`-1 / (n - n_c)` for the others, with which :math:`\sum_i v_i t(X_i)` is the mean of a term t over the series
+    of the class less that over all others.
+
+    `sides` are the numbers of the classes that have series on both sides, and `weights` (sides, n), float64. Where all
+    series are of one class, there is only the mean over them. Of numbers there is one side, 0: the half of the series
+    with the larger numbers less the other half.
+    """
+
+    sides: list[int]
+    weights: Tensor
+
+
+def contrasts_of(targets: Tensor, classes: int | None) -> Contrasts:
+    """Returns those of labels 0..classes-1 (n,), or of numbers."""
+    if classes is None:
+        order = targets.double().argsort(stable=True)
+        upper = torch.zeros(len(targets), dtype=torch.bool, device=targets.device)
+        upper[order[(len(targets) + 1) // 2 :]] = True
+        return Contrasts([0], _contrast(upper)[None])
+    insides = [(number, targets == number) for number in range(classes)]
+    both = [(number, inside) for number, inside in insides if 0 < int(inside.sum()) < len(targets)]
+    if not both:  # all of one class
+        only = [number for number, inside in insides if bool(inside.any())]
+        return Contrasts(only, torch.full((1, len(targets)), 1 / len(targets), device=targets.device).double())
+    return Contrasts([number for number, _ in both], torch.stack([_contrast(inside) for _, inside in both]))
+
+
+def _contrast(inside: Tensor) -> Tensor:
+    count = int(inside.sum())
+    return torch.where(inside, 1 / count, -1 / (len(inside) - count)).double()
+
+
+def spread_over(targets: Tensor, classes: int | None, most: int) -> Tensor:
+    """Returns the numbers of at most `most` series, in order, evenly over the classes, or over the numbers."""
+    if len(targets) <= most:
+        return torch.arange(len(targets), device=targets.device)
+    if classes is None:
+        order = targets.argsort(stable=True)
+        return order[torch.arange(most, device=targets.device) * len(targets) // most].sort().values
+    places = [(targets == number).nonzero()[:, 0] for number in range(classes)]
+    places = sorted((rows for rows in places if len(rows)), key=len)
+    taken, left = [], most
+    for number, rows in enumerate(places):
+        count = min(len(rows), left // (len(places) - number))
+        taken.append(rows[torch.arange(count, device=rows.device) * len(rows) // max(1, count)])
+        left -= count
+    return torch.cat(taken).sort().values
+
+
+# Channels and time regions: series of which pieces are cut out.
+
+
+class Cut(NamedTuple):
+    r"""Two walks for each of n series, from its beginning and from its end: 2 P cut series, and the credits
+    (P, n, 2 P) of its P pieces, time regions or channels, as sums over them.
+
+    What is cut out is replaced by what is ordinary there (`Terms.average`). With :math:`F_s` the series of which the
+    first s pieces are kept and :math:`B_s` that of which the last s are, :math:`F_0 = B_0` the ordinary series and
+    :math:`F_P = B_P` the series itself, the piece s = 0..P-1 has the credit
+
+    .. math:: \phi_s = \tfrac12 \big(f(F_{s+1}) - f(F_s)\big) + \tfrac12 \big(f(B_{P-s}) - f(B_{P-s-1})\big).
+
+    Credits sum to f(series) - f(ordinary series) exactly. They are the Shapley values where no more than two pieces at
+    a time interact, and they are linear in f: their posterior is that of a weighted sum of latents.
+    """
+
+    batch: SeriesBatch
+    credits: Tensor
+
+    def weights(self, contrasts: Tensor) -> Tensor:
+        """Returns the weights (sides * P, cut series) of the credits of every piece under contrasts (sides, n)."""
+        credits = self.credits.to(contrasts)
+        return torch.einsum("sn,pnw->spnw", contrasts, credits).flatten(2).flatten(0, 1)
+
+
+def cut_regions(terms: Terms, batch: SeriesBatch, regions: int) -> Cut:
+    """Returns series cut into time regions: equal shares of the length of each series, the same number for all."""
+    count = min(regions, int(batch.counts().min()))
+    return _cut(terms, batch, count, lambda length, device: segments_of(length, count, device)[:, None])
+
+
+def cut_channels(terms: Terms, batch: SeriesBatch) -> Cut:
+    """Returns series cut into channels."""
+    return _cut(terms, batch, batch.channels, lambda _, device: torch.arange(batch.channels, device=device))
+
+
+def _cut(terms: Terms, batch: SeriesBatch, count: int, piece_of: Callable[[int, torch.device], Tensor]) -> Cut:
+    """`piece_of(length, device)` has the number of the piece of every point and channel, or what broadcasts to it."""
+    average = terms.average()
+    kept = torch.arange(count, device=batch.values.device)
+    values = batch.values.new_empty(len(batch), 2 * count, *batch.values.shape[1:])
+    for row, length in enumerate(batch.counts().tolist()):
+        one = batch.values[row, :length]
+        other = stretched(average, length).to(one)
+        pieces = piece_of(length, one.device).expand(length, batch.channels)
+        forwards = pieces < kept[:, None, None]  # F_0 .. F_{P-1}
+        backwards = pieces >= kept[:, None, None]  # B_P .. B_1
+        cut = torch.where(torch.cat([forwards, backwards]), one, other)
+        values[row, :, :length] = cut
+        values[row, :, length:] = cut[:, -1:]
+    times = None if batch.times is None else batch.times.repeat_interleave(2 * count, 0)
+    lengths = None if batch.lengths is None else batch.lengths.repeat_interleave(2 * count, 0)
+    credits = _credits(count).to(batch.values.device)[:, None].expand(-1, len(batch), -1)
+    return Cut(SeriesBatch(values.flatten(0, 1), lengths, times), credits)
+
+
+def _credits(count: int) -> Tensor:
+    """Returns (P, 2 P), for F_0 .. F_{P-1}, B_P .. B_1."""
+    credits = torch.zeros(count, 2 * count, dtype=torch.float64)
+    for piece in range(count):
+        after = piece + 1 if piece + 1 < count else count  # F_P is B_P
+        credits[piece, after] += 0.5
+        credits[piece, piece] -= 0.5
+        credits[piece, count + piece] += 0.5  # B_{P-s}
+        credits[piece, count + piece + 1 if piece + 1 < count else 0] -= 0.5  # B_0 is F_0
+    return credits
+
+
+def cut_effects(
+    terms: Terms,
+    batch: SeriesBatch,
+    targets: Tensor,
+    names: Sequence[str],
+    letters: Sequence[Letters],
+    cut: Callable[[SeriesBatch], Cut],
+) -> dict[int, list[Effect]]:
+    """Returns the effects of pieces with these names, by class.
+
+    Of many series as many are used as make about 500 cut ones, evenly spread over the classes.
+    """
+    classes, count = terms.logits.classes, len(names)
+    most = min(_MOST_SERIES, max(2 * (classes or 2), _CUT_SERIES // (2 * count)))
+    chosen = spread_over(targets, classes, most)
+    sides, weights = contrasts_of(targets[chosen], classes)
+    made = cut(batch[chosen])
+    which = torch.tensor(sides, device=weights.device).repeat_interleave(count)
+    posterior = whole_sums(terms, made.batch, made.weights(weights), terms.logits.class_directions()[which])
+    return {side: effects_of(names, letters, _slice(posterior, place, count)) for place, side in enumerate(sides)}
+
+
+@torch.no_grad()
+def whole_sums(terms: Terms, batch: SeriesBatch, weights: Tensor, directions: Tensor) -> Gaussian:
+    """Returns the posterior of sums of whole latents over n series, with weights (q, n) that sum to 0, in directions
+    (q, outputs)."""
+    sums, seen = LatentSums(terms), terms.prepare(batch)
+    sums.add(seen, weights)
+    every = Functionals(torch.arange(len(batch), device=weights.device), weights)
+    moments = sums.moments([[row] for row in range(len(weights))], [every], lambda _: seen)
+    return averaged(terms, moments, directions)
+
+
+def region_names(batch: SeriesBatch, count: int) -> list[str]:
+    """Returns the names of `count` equal regions: time stamps or points, counted from 0, if these are the same for all
+    series, else shares of their length."""
+    lengths = batch.counts()
+    length = int(lengths[0])
+    alike = bool((lengths == length).all())
+    if alike and batch.times is not None:
+        alike = bool((batch.times == batch.times[0]).all())
+    raw = length
+    if batch.facts is not None and batch.times is None:
+        before = batch.facts[:, -len(OF_SERIES)]
+        alike = alike and bool((before == before[0]).all())
+        raw = max(length, int(before[0]))
+    if not alike:
+        return [
+            f"{100 * place / count:.0f} to {100 * (place + 1) / count:.0f} % of the series" for place in range(count)
+        ]
+    of_point = segments_of(length, count, batch.values.device)
+    after = of_point.bincount().cumsum(0)
+    limits = list(zip((after - of_point.bincount()).tolist(), after.tolist(), strict=True))
+    if batch.times is not None:
+        times = batch.times[0].tolist()
+        return [f"time {when(times[start], times[end - 1])}" for start, end in limits]
+    return [
+        f"points {start * raw // length} to {(end * raw + length - 1) // length - 1}"
+        if end - start > 1 or raw > length
+        else f"point {start}"
+        for start, end in limits
+    ]
+
+
+# Words, window scales and views.
+
+
+class TermEffects(NamedTuple):
+    """The effects of groups of words, of scales and of views on each side of the contrasts."""
+
+    words: list[list[Effect]]
+    scales: list[list[Effect]]
+    views: list[list[Effect]]
+
+
+@torch.no_grad()
+def term_effects(
+    terms: Terms,
+    batch: SeriesBatch,
+    contrasts: Contrasts,
+    vocabulary: Vocabulary,
+    words: Words,
+    groups: Sequence[Sequence[Sequence[int]]],
+) -> TermEffects:
+    """Returns what groups of words, scales and views contribute to a class, averaged over its series less the others;
+    `groups` are, for each side of the contrasts, the groups of words that are told."""
+    device, sides = contrasts.weights.device, len(contrasts.sides)
+    owners = [side for side, some in enumerate(groups) for _ in some]
+    flat = [group for some in groups for group in some]
+    rows_of_word: dict[int, list[int]] = {}
+    for row, group in enumerate(flat):
+        for word in group:
+            rows_of_word.setdefault(word, []).append(row)
+    view_names = list(dict.fromkeys(vocabulary.views.values()))
+    kernels = [WHOLE] if vocabulary.kernels else []  # which see all of a series
+    scale_names = sorted({*vocabulary.scales, *kernels}, key=scale_order) if view_names else []
+    side_of = torch.tensor(
+        owners + [side for names in (scale_names, view_names) for side in range(sides) for _ in names], device=device
+    )
+    first_scale, first_view = len(flat), len(flat) + sides * len(scale_names)
+
+    def wholes(kernel: str, scale: str) -> Tensor:
+        """Returns the rows of the scale and the view of a kernel."""
+        if not view_names:
+            return torch.zeros(0, dtype=torch.int64, device=device)
+        view = view_names.index(vocabulary.views[kernel])
+        rows = [first_scale + side * len(scale_names) + scale_names.index(scale) for side in range(sides)]
+        rows += [first_view + side * len(view_names) + view for side in range(sides)]
+        return torch.tensor(rows, device=device)
+
+    seen = terms.prepare(batch)
+    sums = PartSums(terms, seen, contrasts.weights[side_of])
+    for number, part in enumerate(terms.parts(seen)):
+        if not words.columns[number]:
+            continue
+        sums.features(number, part, wholes(part.name, vocabulary.scales[number]))
+        chosen: dict[int, list[Tensor]] = {}
+        for word, columns in words.columns[number]:
+            for row in rows_of_word.get(word, []):
+                chosen.setdefault(row, []).append(columns)
+        for row, columns in chosen.items():
+            sums.features(number, part, torch.tensor([row], device=device), torch.cat(columns))
+    for name, inside, cross in terms.kernel_grams(seen):
+        rows = torch.tensor(rows_of_word.get(words.kernels[name], []), dtype=torch.int64, device=device)
+        sums.kernel(name, inside, cross, torch.cat([rows, wholes(name, WHOLE)]))
+    directions = terms.logits.class_directions()[torch.tensor(contrasts.sides, device=device)[side_of]]
+    posterior = averaged(terms, sums.moments(), directions)
+    by_group = [_named(group, words) for group in flat]
+    effects = effects_of(
+        [name for name, _, _ in by_group],
+        [letters for _, letters, _ in by_group],
+        posterior[:first_scale],
+        [others for _, _, others in by_group],
+    )
+    of_words = [[effect for effect, owner in zip(effects, owners, strict=True) if owner == s] for s in range(sides)]
+    scales, views = (
+        [effects_of(names, [()] * len(names), _slice(part, side, len(names))) for side in range(sides)]
+        for names, part in ((scale_names, posterior[first_scale:first_view]), (view_names, posterior[first_view:]))
+    )
+    return TermEffects(of_words, scales, views)
+
+
+def effects_of(
+    names: Iterable[str], letters: Iterable[Letters], posterior: Gaussian, others: Sequence[Letters] | None = None
+) -> list[Effect]:
+    """Returns an effect for each of q names."""
+    chances = posterior.probability_of_sign().tolist()
+    more = [()] * len(chances) if others is None else others
+    numbers = zip(names, letters, posterior.mean.tolist(), posterior.std.tolist(), chances, more, strict=True)
+    return [Effect(*numbers_of_one) for numbers_of_one in numbers]
+
+
+def _slice(posterior: Gaussian, place: int, size: int) -> Gaussian:
+    return posterior[place * size : (place + 1) * size]
+
+
+def _named(group: Sequence[int], words: Words) -> tuple[str, Letters, Letters]:
+    """Returns the name of a group of words, its letters, and the names of the others in it."""
+    first, *others = group
+    return group_name(words.names[first], len(others)), words.letters[first], tuple(words.names[i] for i in others)
+
+
+def word_table(terms: Terms, batch: SeriesBatch, words: Words) -> Tensor:
+    """Returns what every word contributes (classes, n, words) to the logits of the classes less the mean over the
+    classes, or to the number, but for what is equal for all series.
+
+    In members of a power above 1, whose weights of features differ from series to series, features have the mean of
+    them.
+    """
+    directions, seen = terms.logits.class_directions(), terms.prepare(batch)
+    added, mean, _ = _kernel_latents(terms, seen, len(batch))
+    total = torch.zeros(
+        len(words.names), len(batch), directions.shape[1], dtype=torch.float64, device=directions.device
+    )
+    for number, (name, values) in enumerate(terms.parts(seen)):
+        if words.columns[number]:
+            weights, features = _mean_weights(terms, number, mean.get(name)), values.double()
+            for word, chosen in words.columns[number]:
+                total[word] += features[:, chosen] @ weights[chosen]
+    for name, word in words.kernels.items():
+        total[word] += added[name]
+    return (total @ directions.T).permute(2, 1, 0).contiguous()
+
+
+def _kernel_latents(
+    terms: Terms, seen: SeriesBatch, series: int
+) -> tuple[dict[str, Tensor], dict[str, Tensor], dict[str, Tensor]]:
+    """Returns the latents (n, outputs) of kernels without features, and of kernels of members of a power above 1 their
+    a_b (m, outputs), summed over the n series and divided by the number of all `series`, and what they add to the
+    latents."""
+    rows = terms.rows(seen)
+    added = {name: rows[name].gram @ weights for name, weights in terms.kernels.items()}
+    mean: dict[str, Tensor] = {}
+    bent: dict[str, Tensor] = {}
+    for kernel, factor, alpha in terms.bends(rows):
+        latents = (factor * rows[kernel].gram) @ alpha
+        if kernel in added:
+            added[kernel] = added[kernel] + latents
+        bent[kernel] = bent[kernel] + latents if kernel in bent else latents
+        share = (factor.sum(0) / series)[:, None] * alpha
+        mean[kernel] = mean[kernel] + share if kernel in mean else share
+    return added, mean, bent
+
+
+def _mean_weights(terms: Terms, number: int, bent: Tensor | None) -> Tensor:
+    """Returns W (p, outputs) of a part, with the mean a_b (m, outputs) of members of a power above 1."""
+    weights = terms.part(number).weights
+    return weights if bent is None else weights + terms.bent_weights(number, bent.T).T
+
+
+def _groups(table: Tensor) -> list[list[int]]:
+    """Returns the groups of the words with the largest spread, of terms (classes, n, words); each by itself where there
+    are fewer than ten series, which say little of what moves together."""
+    spread = (table - table.mean(1, keepdim=True)).square().mean(1).sum(0).sqrt()
+    chosen = spread.argsort(descending=True, stable=True)[:CANDIDATES]
+    chosen = chosen[spread[chosen] > 0]
+    if table.shape[1] < FEWEST:
+        return [[word] for word in chosen.tolist()]
+    centred = table[:, :, chosen] - table[:, :, chosen].mean(1, keepdim=True)
+    return [[int(chosen[number]) for number in group] for group in grouped(centred.flatten(0, 1))]
+
+
+def _word_importances(table: Tensor, words: Words) -> list[Importance]:
+    """Returns those of all groups of words, largest first."""
+    groups = _groups(table)
+    inside = {word for group in groups for word in group}
+    groups += [[word] for word in range(len(words.names)) if word not in inside]
+    sizes = [float(table[:, :, group].sum(2).std(1, correction=0).sum()) for group in groups]
+    importances = _importances([_named(group, words) for group in groups], sizes)
+    return sorted(importances, key=lambda word: -word.importance)
+
+
+# Single features.
+
+
+@torch.no_grad()
+def feature_importance(committee: AnyCommittee, batch: SeriesBatch, names: Sequence[str], top: int = 10) -> Importances:
+    """Returns the importances of single features and of views alone; arguments as those of `global_importance`."""
+    terms = terms_of(committee)
+    check_inputs(terms, batch, names, min_series=2)
+    return _feature_importance(terms, batch, terms.vocabulary(names), top)
+
+
+def _feature_importance(terms: Terms, batch: SeriesBatch, vocabulary: Vocabulary, top: int) -> Importances:
+    mixing = terms.logits.mixing
+    features, kernels = [Spread() for _ in terms.widths], [""] * len(terms.widths)
+    views: dict[str, Spread] = {}
+    mean: dict[str, Tensor] = {}
+    for chunk in batch.split(terms.chunk_size(batch)):
+        seen = terms.prepare(chunk)
+        added, more, bent = _kernel_latents(terms, seen, len(batch))
+        mean = {name: mean[name] + share if name in mean else share for name, share in more.items()}
+        added = bent | added
+        for number, (name, values) in enumerate(terms.parts(seen)):
+            kernels[number] = name
+            if vocabulary.parts[number] is not None:
+                part = terms.part(number)
+                features[number].add(values)
+                latents = (values.double() - part.mean) @ part.weights
+                added[name] = added[name] + latents if name in added else latents
+        for name, latents in added.items():
+            views.setdefault(name, Spread()).add(latents @ mixing.T)
+    total = torch.zeros(len(vocabulary.names), dtype=torch.float64, device=mixing.device)
+    for number, indices in enumerate(vocabulary.parts):
+        if indices is not None:
+            weights = _mean_weights(terms, number, mean.get(kernels[number]))
+            total.index_add_(0, indices, (mixing @ weights.T).abs().sum(0) * features[number].std())
+    sizes = {name: float(spread.std().sum()) for name, spread in views.items()}
+    for name, index in vocabulary.kernels.items():
+        total[index] = sizes[name]
+    by_view: dict[str, float] = {}
+    for name, view in vocabulary.views.items():
+        by_view[view] = by_view.get(view, 0.0) + sizes[name]
+    named = [(name, vocabulary.channels_of(index), ()) for index, name in enumerate(vocabulary.names)]
+    importances = sorted(_importances(named, total.tolist()), key=lambda feature: -feature.importance)
+    of_views = _importances([(name, (), ()) for name in by_view], list(by_view.values()))
+    return Importances(
+        features=importances[:top],
+        series=len(batch),
+        all_features=len(importances),
+        views=sorted(of_views, key=lambda view: -view.importance),
+    )
+
+
+class Spread:
+    """Mean and standard deviation (p,) of rows (n, p) that are added chunk by chunk: the update of Chan et al.
+
+    Examples
+    --------
+    >>> spread = Spread()
+    >>> spread.add(torch.tensor([[0.0], [2.0]]))
+    >>> spread.add(torch.tensor([[4.0]]))
+    >>> spread.std().square()
+    tensor([2.6667], dtype=torch.float64)
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.mean = torch.zeros(1, dtype=torch.float64)
+        self.squares = self.mean
+
+    def add(self, rows: Tensor) -> None:
+        """Adds rows (n, p), n at least 1."""
+        values = rows.double()
+        mean, known = values.mean(dim=0), self.mean.to(values.device)
+        share = len(values) / (self.count + len(values))
+        correction = (mean - known).square() * (self.count * share)
+        self.squares = self.squares.to(values.device) + (values - mean).square().sum(dim=0) + correction
+        self.mean = known + (mean - known) * share
+        self.count += len(values)
+
+    def std(self) -> Tensor:
+        """Returns it without Bessel's correction, (p,)."""
+        return (self.squares / self.count).sqrt()
+
+
+# How the paper reads its model.
+
+
+@torch.no_grad()
+def paper_reading(committee: AnyCommittee, names: Sequence[str], top: int = 10, classes: Any = None) -> PaperReading:
+    r"""Returns the words of the paper's model by the size of their weights, as the paper ranks them.
+
+    The features of the paper's model are words, orthogonal under the prior: inducing variables :math:`u_a` of variance
+    1, of which :math:`q(u) = N(m, \Sigma)` is the posterior. The paper (Lemercier et al., 2021) ranks words by
+    :math:`|m_a|`. Words with small terms need large weights to matter at all, so this ranking favours long words;
+    `global_importance` asks instead what words contribute.
+
+    Parameters
+    ----------
+    committee
+        A model that was fitted with `method="paper"`.
+    names
+        The names of the channels of the series.
+    top
+        How many words are listed.
+    classes
+        The labels of the model.
+
+    Returns
+    -------
+    The words with the largest weights, over all latents and for each of them.
+    """
+    terms = terms_of(committee)
+    model = terms.model
+    if model is None:
+        raise ValueError(
+            "the paper reads the weights of one sparse model, whose inducing variables are words; this one is a "
+            "committee of views. Fit with method='paper', or take `importance`, which says what any model rests on"
+        )
+    if top < 1:
+        raise ValueError(f"top must be at least 1, got {top}")
+    labels = checked_labels(terms, classes)
+    if model.features.basis is not None:
+        raise ValueError("the inducing variables of this model are directions and not words; fit with method='paper'")
+    vocabulary = terms.vocabulary(names)
+    kept = [index for index, word in enumerate(model.features.words) if word]
+    words = [word for word in vocabulary.letters if word]
+    q = model.variational
+    mean, variance = q.mean.detach().double()[:, kept], word_variances(q)[:, kept]
+
+    def ranked(weights: Tensor, spread: Tensor) -> list[WordWeight]:
+        sizes, stds = weights.norm(dim=0), spread.mean(0).sqrt()
+        order = sorted(range(len(words)), key=lambda index: -float(sizes[index]))[:top]
+        return [
+            WordWeight("–".join(words[i]), words[i], float(sizes[i]), float(stds[i]), tuple(weights[:, i].tolist()))
+            for i in order
+        ]
+
+    by_class: dict[Any, list[WordWeight]] = {}
+    if labels is not None and len(mean) == len(labels):
+        by_class = {label: ranked(mean[i : i + 1], variance[i : i + 1]) for i, label in enumerate(labels)}
+    return PaperReading(ranked(mean, variance), by_class, len(kept))
+
+
+def word_variances(q: VariationalGaussian) -> Tensor:
+    """Returns the diagonal of Sigma for every latent, (latents, M), float64."""
+    root = q.root.detach().double()
+    squares = root.square() if not q.full else root.tril().square().sum(2)
+    return squares.expand(q.latents, -1)

@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 
 from siggpde.committee.view_committee import ViewCommittee
-from siggpde.explain.predictions import AnyCommittee
 from siggpde.explain.results import Neighbour
 from siggpde.series import SeriesBatch
 from siggpde.views.base import Block, FeatureBlock, Rows
@@ -27,49 +26,50 @@ _NEAREST = 2  # of numbers
 
 @torch.no_grad()
 def nearest_series(
-    committee: AnyCommittee, batch: SeriesBatch, labels: list[Any] | None, pairs: Tensor | None
+    committee: Any, batch: SeriesBatch, labels: list[Any] | None, pairs: Tensor | None
 ) -> list[list[Neighbour]]:
-    """For every series the nearest training series of each of the two classes `pairs` (n, 2), or for numbers the two
-    nearest of all. None are known of models that do not keep every training series with its target."""
-    if not isinstance(committee, ViewCommittee) or committee.left_out is None or not committee.left_out.exact:
+    """Returns for every series the nearest training series of each of the two classes `pairs` (n, 2), or for numbers
+    the two nearest of all. None are known of models that do not keep every training series with its target."""
+    record = getattr(committee, "left_out", None)
+    if getattr(committee, "landmarks", None) is None or record is None or not record.exact:
         return [[] for _ in range(len(batch))]
-    targets, own = committee.left_out.y, _landmark_variances(committee)
-    found = []
+    targets, variances = record.y, _landmark_variances(committee)
+    neighbours = []
     for chunk in batch.split(_CHUNK):
-        for squares in _squared_distances(committee, chunk, own):
+        for squares in _squared_distances(committee, chunk, variances):
             if pairs is None or labels is None:
                 order = squares.argsort(stable=True)[:_NEAREST].tolist()
-                found.append([_neighbour(committee, index, squares, float(targets[index])) for index in order])
+                neighbours.append([_neighbour(committee, index, squares, float(targets[index])) for index in order])
                 continue
             nearest = []
-            for label in pairs[len(found)].tolist():
+            for label in pairs[len(neighbours)].tolist():
                 places = (targets == label).nonzero()[:, 0]
                 if len(places):
                     index = int(places[squares[places].argmin()])
                     nearest.append(_neighbour(committee, index, squares, labels[label]))
-            found.append(nearest)
-    return found
+            neighbours.append(nearest)
+    return neighbours
 
 
-def _squared_distances(committee: ViewCommittee, batch: SeriesBatch, own: dict[str, Tensor]) -> Iterator[Tensor]:
-    """Of every series to all landmarks, (m,)."""
+def _squared_distances(committee: ViewCommittee, batch: SeriesBatch, variances: dict[str, Tensor]) -> Iterator[Tensor]:
+    """Yields those of every series to all landmarks, (m,)."""
     rows = committee.rows(batch)
-    beside = {name: Rows(variance[None], variance) for name, variance in own.items()}
+    landmark_rows = {name: Rows(variance[None], variance) for name, variance in variances.items()}
     total: Any = 0.0
     for weight, member in zip(committee.weights.tolist(), committee.members, strict=True):
-        plain, other = member.recipe.average(rows), member.recipe.average(beside)
-        total = total + weight * (plain.variance[:, None] + other.variance - 2 * plain.gram)
+        plain, landmarks = member.recipe.average(rows), member.recipe.average(landmark_rows)
+        total = total + weight * (plain.variance[:, None] + landmarks.variance - 2 * plain.gram)
     yield from total.clamp_min(0.0)
 
 
 def _landmark_variances(committee: ViewCommittee) -> dict[str, Tensor]:
-    """k(Z, Z) (m,) of every kernel at the landmarks, without their Gram matrix where possible."""
-    found: dict[str, Tensor] = {}
+    """Returns k(Z, Z) (m,) of every kernel at the landmarks, without their Gram matrix where possible."""
+    variances: dict[str, Tensor] = {}
     for block in committee.blocks:
         for name, variance in _raw_variances(block).items():
             centring = block.centring[name]
-            found[name] = centring(Rows(centring.columns[:, None].to(variance), variance)).variance
-    return found
+            variances[name] = centring(Rows(centring.columns[:, None].to(variance), variance)).variance
+    return variances
 
 
 def _raw_variances(block: Block) -> dict[str, Tensor]:
@@ -78,10 +78,11 @@ def _raw_variances(block: Block) -> dict[str, Tensor]:
     if not isinstance(block, FeatureBlock):
         return {name: rows.variance for name, rows in block.own_rows().items()}
     counts = Counter(part.name for part in block.landmarks)
-    found: dict[str, Any] = {}
+    variances: dict[str, Any] = {}
     for part in block.landmarks:
-        found[part.name] = found.get(part.name, 0.0) + part.values.double().square().sum(1) / counts[part.name]
-    return found
+        more = part.values.double().square().sum(1) / counts[part.name]
+        variances[part.name] = variances.get(part.name, 0.0) + more
+    return variances
 
 
 def _neighbour(committee: ViewCommittee, index: int, squares: Tensor, target: Any) -> Neighbour:

@@ -1,4 +1,4 @@
-r"""What the posterior says of a part of the latents, summed over series with weights.
+r"""The posterior of linear functionals of the latents: sums over series, of whole latents or of parts of them.
 
 The latent of a member is a sum of parts, :math:`f = \sum_J f_J`, that are independent before any data, each with a
 kernel of its own, which sum to that of the member: features, all features of a view, a kernel among others, or the
@@ -8,32 +8,35 @@ whole. Given the training series, with the landmarks Z, :math:`\alpha`, the root
 .. math:: E f_J(v) = k_J(v, Z) \, \alpha, \qquad
           \mathrm{Var} f_J(v) = \sigma^2 \big( k_J(v, v) - |k_J(v, Z) B|^2 \big),
 
-:math:`k_J(v, Z) = \sum_i v_i k_J(X_i, Z)` and :math:`k_J(v, v) = \sum_{ii'} v_i v_{i'} k_J(X_i, X_{i'})`. A member of
-power p has :math:`((1 + c) / 2)^p = 2^{-p} + \sum_J c_J h(c)` with the cosine c (`explain.view_terms`): the part J has
-the kernel :math:`c_J h(c)`, a product of two positive ones.
+:math:`k_J(v, Z) = \sum_i v_i k_J(X_i, Z)` and :math:`k_J(v, v) = \sum_{ii'} v_i v_{i'} k_J(X_i, X_{i'})`. Features
+:math:`\psi` (less their mean over the landmarks) with the coefficient c add
 
-A committee averages its members. Its mean is the average of theirs, and so is its standard deviation: the most that the
-average can vary, whatever the members have in common; of one member it is exact.
+.. math:: k(v, v) = c \, |v^T \psi(X)|^2, \qquad k(v, Z) = c \, \psi(Z) \psi(X)^T v .
+
+Models without landmarks have :math:`k(v, Z) \alpha` and :math:`k(v, Z) B` from weights and factors of the features, and
+the paper's model has, with the words :math:`\phi = v^T S(X)` and :math:`q(u) = N(m, \Sigma)`, the mean
+:math:`\phi^T m` and the variance :math:`k(v, v) - |\phi|^2 + \phi^T \Sigma \phi`.
+
+A member of power p has :math:`((1 + c) / 2)^p = 2^{-p} + \sum_J c_J h(c)` with the cosine c (`explain.terms`): the part
+J has the kernel :math:`c_J h(c)`, a product of two positive ones.
+
+Two kinds of sums are asked for. Contributions of cut series are sums of the whole latent over many series, which come
+in chunks (`LatentSums`); effects of words, scales and views are sums of parts over few (`PartSums`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from siggpde.committee.of_views import OfViews
-from siggpde.committee.view_committee import ViewMember
-from siggpde.explain.logits import Logits
+from siggpde.explain.terms import CompactParts, Gram, Moments, Terms, Watched, raised
+from siggpde.series import SeriesBatch
+from siggpde.views.base import Part
 
-
-class Moments(NamedTuple):
-    """Mean and variance of q sums for every output of a member, two (q, outputs)."""
-
-    mean: Tensor
-    variance: Tensor
+_AT_ONCE = 16  # sums of which inner products are taken at a time
 
 
 class Gaussian(NamedTuple):
@@ -45,44 +48,216 @@ class Gaussian(NamedTuple):
     def __getitem__(self, rows: slice) -> Gaussian:  # pyright: ignore[reportIncompatibleMethodOverride]
         return Gaussian(self.mean[rows], self.std[rows])
 
+    def probability_of_sign(self) -> Tensor:
+        """Returns the probabilities (q,) that the numbers have the signs of their means: 0.5 where nothing is known, 1
+        where it is certain."""
+        mean = self.mean.abs()
+        certain = torch.where(mean > 0, 1.0, 0.5).to(mean)
+        ratio = mean / self.std.clamp_min(torch.finfo(mean.dtype).tiny)
+        return torch.where(self.std > 0, torch.special.ndtr(ratio), certain)
 
-def moments(member: ViewMember, cross: Tensor, own: Tensor) -> Moments:
-    """Of sums with k_J(v, Z) (q, m) and k_J(v, v) (q,)."""
-    mean = cross @ member.alpha
-    regression = member.regression
-    told = (cross @ regression.root.to(cross)).square().sum(1)
-    variance = regression.amplitude * (own - told).clamp_min(0.0)  # what is negative is rounding
-    return Moments(mean, variance[:, None].expand_as(mean))
 
+def averaged(terms: Terms, members: Sequence[Moments], directions: Tensor) -> Gaussian:
+    """Returns q sums of the committee in directions (q, outputs), from those of its members.
 
-def averaged(committee: OfViews, members: Sequence[Moments], directions: Tensor) -> Gaussian:
-    """Of the committee, in directions (q, outputs) in the space of the outputs.
-
-    Latents of classes have the correlations of `committee.link`.
+    Its mean is the average of theirs, and so is its standard deviation: the most that the average can vary, whatever
+    the members have in common; of one member it is exact.
     """
-    outputs = directions.shape[1]
-    mean = torch.zeros_like(directions[:, 0])
-    std = torch.zeros_like(mean)
-    joint = torch.eye(outputs, dtype=directions.dtype, device=directions.device)
-    if outputs > 1:
-        joint = (outputs * joint - 1) / (outputs - 1)
-    gain = ((directions @ joint) * directions).sum(1).clamp_min(0.0)
-    for weight, each in zip(committee.weights.tolist(), members, strict=True):
-        mean += weight * (each.mean * directions).sum(1)
-        std += weight * (each.variance[:, 0] * gain).sqrt()
+    mean, std = torch.zeros_like(directions[:, 0]), torch.zeros_like(directions[:, 0])
+    for weight, moments in zip(terms.weights.tolist(), members, strict=True):
+        mean += weight * (moments.mean * directions).sum(1)
+        std += weight * terms.along(moments.variance, directions).sqrt()
     return Gaussian(mean, std)
 
 
-def class_directions(logits: Logits) -> Tensor:
-    """The directions (classes, outputs) of what is explained: the logit of each class less the mean over all of them;
-    of a number, the number."""
-    mixing = logits.mixing
-    return mixing if len(mixing) == 1 else mixing - mixing.mean(0)
+def mixture_std(terms: Terms, means: Tensor, variances: Tensor) -> Tensor:
+    r"""Returns the standard deviation (..) of a mixture of the members, from two (K, ..): what members disagree about
+    is variance too, as in predictions, :math:`v = \sum_k w_k (v_k + (\mu_k - \mu)^2)`."""
+    disagreement = (means - over_members(terms, means)).square()
+    return over_members(terms, variances + disagreement).sqrt()
 
 
-def probability_of_sign(posterior: Gaussian) -> Tensor:
-    """That the numbers have the sign of their means, (q,): 0.5 where nothing is known, 1 where it is certain."""
-    mean = posterior.mean.abs()
-    certain = torch.where(mean > 0, 1.0, 0.5).to(mean)
-    ratio = mean / posterior.std.clamp_min(torch.finfo(mean.dtype).tiny)
-    return torch.where(posterior.std > 0, torch.special.ndtr(ratio), certain)
+def over_members(terms: Terms, values: Tensor) -> Tensor:
+    """Returns the mean over the members, (..) from (K, ..)."""
+    return torch.tensordot(terms.weights.to(values), values, dims=1)
+
+
+class Functionals(NamedTuple):
+    """The coefficients (r, k) of r sums over the same k series, and the numbers of these, (k,)."""
+
+    series: Tensor
+    coefficients: Tensor
+
+
+class LatentSums:
+    """Sums of whole latents, with weights that sum to 0, over series that come in chunks.
+
+    Over all of them are summed features, part by part, and the kernels with the landmarks. Where all series come in one
+    chunk, kernels of features that are raised to a power are also computed among the series of each sum: later their
+    features would have to be made again.
+    """
+
+    def __init__(self, terms: Terms) -> None:
+        self.terms = terms
+        self.features: dict[int, Tensor] = {}  # (q, p) by the number of the part
+        self.cross: list[Tensor] = []  # (q, m) of every member
+        self.among: dict[str, Tensor] = {}  # (q, k, k) by the name of the kernel, centred and scaled
+
+    def add(
+        self,
+        seen: SeriesBatch,
+        weights: Tensor,
+        around: Tensor | None = None,
+        compact: Mapping[int, CompactParts] | None = None,
+    ) -> Tensor:
+        """Adds n prepared series with weights (q, n) and returns the mean latents (K, n, outputs) of the members there.
+
+        `around` (q, k) are the series of each sum, where these are all series; `compact` as for `Terms.means`.
+        """
+
+        def watch(part: Watched) -> None:
+            if len(weights) and self.terms.coefficients(part.number):
+                self._sum(part, weights)
+            if around is not None and part.centre is not None:
+                self._compare(part, around)
+
+        means, grams = self.terms.means(seen, watch, compact)
+        sums = [weights.to(gram) @ gram for gram in grams]
+        self.cross = [a + b for a, b in zip(self.cross, sums, strict=True)] if self.cross else sums
+        return means
+
+    def _sum(self, part: Watched, weights: Tensor) -> None:
+        values, known = part.values, self.features.get(part.number)
+        if known is None:
+            width = self.terms.widths[part.number]
+            known = self.features[part.number] = values.new_zeros(len(weights), width)
+        if part.state is not None:
+            weights = weights.new_zeros(len(weights), len(values)).index_add_(1, part.state, weights)
+        more = weights.to(values) @ values
+        if part.columns is None:
+            known += more
+        else:
+            known[:, part.columns] += more
+
+    def _compare(self, part: Watched, around: Tensor) -> None:
+        assert part.centre is not None
+        centred = part.values - part.centre.to(part.values)
+        series = around if part.state is None else part.state[around]
+        products = [chosen @ chosen.mT for chosen in (centred[some] for some in series.split(_AT_ONCE))]
+        gram = torch.cat(products).double() * part.scale
+        self.among[part.name] = self.among[part.name] + gram if part.name in self.among else gram
+
+    def moments(
+        self,
+        chosen: Sequence[Sequence[int]],
+        over: Sequence[Functionals],
+        prepared: Callable[[Tensor], SeriesBatch],
+    ) -> list[Moments]:
+        """Returns the moments, for every member, of sums of the sums that were added: of those of the numbers `chosen`.
+
+        `over` has the same sums as coefficients of the series, which `prepared` makes from their numbers.
+        """
+        terms, like = self.terms, over[0].coefficients
+        prior = like.new_zeros(len(terms.weights), len(chosen))
+        statistics = [like.new_zeros(len(chosen), width) for width in terms.widths_of_statistics]
+        for number, sums in self.features.items():
+            totals = [sums[list(rows)].sum(0).double() for rows in chosen]
+            squares = torch.stack([total.square().sum() for total in totals])
+            for k, coefficient in terms.coefficients(number).items():
+                prior[k] += coefficient * squares
+            if not self.cross:
+                for k, more in terms.statistics(number, torch.stack(totals)):
+                    statistics[k] += more
+        for k, cross in enumerate(self.cross):
+            statistics[k] = torch.stack([cross[list(rows)].sum(0) for rows in chosen]).double()
+        for gram in terms.grams():
+            forms = self._forms(gram, chosen, over, prepared)
+            for k, coefficient in gram.coefficients.items():
+                prior[k] += coefficient * forms
+        return [terms.moments(k, *both) for k, both in enumerate(zip(prior, statistics, strict=True))]
+
+    def _forms(
+        self,
+        gram: Gram,
+        chosen: Sequence[Sequence[int]],
+        over: Sequence[Functionals],
+        prepared: Callable[[Tensor], SeriesBatch],
+    ) -> Tensor:
+        """Returns v^T k v of all sums; single ones may be there already where a power has features only."""
+        if not gram.shares or not all(name in self.among for name in gram.shares):
+            return quadratic_forms(gram, over, prepared)
+        plain = torch.stack([share * self.among[name] for name, share in gram.shares.items()]).sum(0)
+        kernel = raised(plain, gram.power)
+        walks = kernel.shape[1] // 2
+        signs = torch.ones(2 * walks, dtype=kernel.dtype, device=kernel.device) / walks
+        signs[walks:] *= -1
+        single = torch.einsum("pij,i,j->p", kernel, signs, signs)
+        forms = single[[rows[0] for rows in chosen]]
+        several = [place for place, rows in enumerate(chosen) if len(rows) > 1]
+        if several:
+            forms[several] = quadratic_forms(gram, [over[place] for place in several], prepared)
+        return forms
+
+
+def quadratic_forms(gram: Gram, over: Sequence[Functionals], prepared: Callable[[Tensor], SeriesBatch]) -> Tensor:
+    """Returns v^T k v of all sums, one after the other.
+
+    The Gram matrix is computed for the series of one `Functionals` at a time, or for as many as have `gram.together`
+    series where one call is dearer than pairs.
+    """
+    forms, start = [], 0
+    while start < len(over):
+        stop, count = start + 1, len(over[start].series)
+        while stop < len(over) and count + len(over[stop].series) <= gram.together:
+            count += len(over[stop].series)
+            stop += 1
+        some = over[start:stop]
+        covariance = gram.of(prepared(torch.cat([one.series for one in some]))).detach().double()
+        first = 0
+        for series, coefficients in some:
+            inside = slice(first, first + len(series))
+            forms.append(((coefficients @ covariance[inside, inside]) * coefficients).sum(1))
+            first += len(series)
+        start = stop
+    return torch.cat(forms)
+
+
+class PartSums:
+    """Sums of parts of the latents over n prepared series with weights (q, n), from the pieces that are added."""
+
+    def __init__(self, terms: Terms, seen: SeriesBatch, weights: Tensor) -> None:
+        self.terms, self.weights = terms, weights
+        self.slopes = terms.slopes(seen)
+        self.prior = weights.new_zeros(len(terms.weights), len(weights))
+        self.statistics = [weights.new_zeros(len(weights), width) for width in terms.widths_of_statistics]
+
+    def features(self, number: int, part: Part, rows: Tensor, columns: Tensor | None = None) -> None:
+        """Adds features of the part `number` to the sums `rows`: all of its values (n, p), or these `columns`."""
+        values, mean = part.values, self.terms.part(number).mean
+        if columns is not None:
+            values, mean = values[:, columns], mean[columns]
+        centred = values.double() - mean.double()
+        sums = self.weights[rows] @ centred
+        for k, coefficient in self.terms.coefficients(number).items():
+            self.prior[k].index_add_(0, rows, coefficient * sums.square().sum(1))
+        for k, more in self.terms.statistics(number, sums, columns):
+            self.statistics[k].index_add_(0, rows, more)
+        if any(part.name in self.terms.shares[k] for k in self.slopes):
+            self._add(part.name, *self.terms.part_grams(number, centred, columns), rows, list(self.slopes))
+
+    def kernel(self, name: str, inside: Tensor, cross: Tensor, rows: Tensor) -> None:
+        """Adds a kernel without features, among the series (n, n) and with the landmarks (n, m), to the sums `rows`."""
+        self._add(name, inside, cross, rows, range(len(self.terms.weights)))
+
+    def _add(self, name: str, inside: Tensor, cross: Tensor, rows: Tensor, members: Sequence[int]) -> None:
+        weights = self.weights[rows]
+        for k in members:
+            share = self.terms.shares[k].get(name)
+            if share is not None:
+                within, beside = self.slopes.get(k, (1.0, 1.0))
+                self.prior[k].index_add_(0, rows, share * ((weights @ (inside * within)) * weights).sum(1))
+                self.statistics[k].index_add_(0, rows, share * (weights @ (cross * beside)))
+
+    def moments(self) -> list[Moments]:
+        """Returns those of every member."""
+        return [self.terms.moments(k, *both) for k, both in enumerate(zip(self.prior, self.statistics, strict=True))]

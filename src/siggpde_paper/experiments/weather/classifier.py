@@ -11,9 +11,7 @@ import torch
 
 from siggpde import SigGPClassifier
 from siggpde.committee.averaging import AveragedMembers, Judged, average_latents
-from siggpde.committee.committee import Committee
-from siggpde.explain.view_vocabulary import build_view_vocabulary
-from siggpde.views.base import parts_of
+from siggpde.explain.terms import terms_of
 from siggpde_paper.experiments.results import Record
 from siggpde_paper.experiments.weather.features import before_rain
 
@@ -65,17 +63,15 @@ def word_importance(classifier: SigGPClassifier, x: np.ndarray, wet: np.ndarray,
     Kernels of all words and statistics of windows, which have no short name, are left out; `share` is the share in all
     of them. `before_rain` is computed for the first view that has the word.
     """
-    committee, batch = classifier.committee_, classifier.preparation_(x)
-    assert not isinstance(committee, Committee)
-    vocabulary = build_view_vocabulary(committee, classifier.channel_names_)
+    terms, batch = terms_of(classifier.committee_), classifier.preparation_(x)
+    vocabulary = terms.vocabulary(classifier.channel_names_)
     words = {
         name: place for place, name in enumerate(vocabulary.names[: vocabulary.words]) if vocabulary.letters[place]
     }
     ranked = [each for each in classifier.importance(x, len(vocabulary.names)) if each.name in words][:top]
     values: dict[int, np.ndarray] = {}
-    parts = parts_of(committee.blocks, committee.standard(batch))
     wanted = {words[each.name] for each in ranked}
-    for places, (_, features) in zip(vocabulary.parts, parts, strict=True):
+    for places, (_, features) in zip(vocabulary.parts, terms.parts(terms.prepare(batch)), strict=True):
         for column, place in enumerate([] if places is None else places.tolist()):
             if place in wanted:
                 values.setdefault(place, features[:, column].numpy())

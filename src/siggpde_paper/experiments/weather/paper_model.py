@@ -25,7 +25,7 @@ import torch
 from sklearn.model_selection import GroupShuffleSplit
 from torch import Tensor
 
-from siggpde.explain.word_terms import word_features
+from siggpde.explain.terms import word_features
 from siggpde.gp.inducing import OrthogonalSignatureFeatures
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.likelihoods import Bernoulli

@@ -6,7 +6,7 @@ import torch
 from scipy.stats import norm
 
 from helpers.weather_station import nlpp, windows
-from siggpde.explain.word_terms import word_features
+from siggpde.explain.terms import word_features
 from siggpde.gp.likelihoods import Bernoulli
 from siggpde.series import SeriesBatch
 from siggpde_paper.experiments.weather.forecasters import climatology

@@ -1,4 +1,11 @@
-"""Contributions of segments and channels: they add up, and point to where the evidence was planted."""
+"""Contributions of segments and channels: they add up, and point to where the evidence was planted.
+
+Features of groups of channels, computed once for every state, give what the plain prediction of cut series gives.
+
+Deletion and insertion curves: of known functions, and of explanations of real series beside simpler ones.
+"""
+
+from __future__ import annotations
 
 import functools
 import itertools
@@ -10,43 +17,53 @@ import pytest
 import torch
 from torch import Tensor
 
-from helpers.small_committees import batch_of, committee_of, ends, labels_of, latents
-from helpers.small_view_committees import (
-    explained,
-    finite_committee_of,
-    view_committee_of,
-)
-from siggpde.committee.of_views import mean_latents
+from helpers.small_committees import batch_of, ends, labels_of, latents, one_member
+from helpers.small_view_committees import explained, finite_committee_of, view_committee_of
+from siggpde import SigGPClassifier
 from siggpde.committee.weight_space import without_series
-from siggpde.explain import SeriesExplanation, Stretch, WalkSettings, explain_series
-from siggpde.explain.cuts import average_series
-from siggpde.explain.runs import Run, main_runs
+from siggpde.datasets import load_dataset
+from siggpde.explain import SeriesExplanation, Stretch, WalkSettings, deletion_curve, explain_series
+from siggpde.explain.posterior import over_members
+from siggpde.explain.shapley import (
+    Ends,
+    Run,
+    States,
+    add_up,
+    main_runs,
+    member_logits,
+    plans_of,
+    posterior_spread,
+    segments_of,
+    walk,
+)
+from siggpde.explain.terms import stretched, terms_of
 from siggpde.explain.text import when
+from siggpde.gp.likelihoods import Bernoulli, Gaussian, Poisson, Softmax
 from siggpde.series import SeriesBatch
 
 NAMES = ["a", "b"]
-KINDS = ["closed form", "number", "without series", "words", "words of numbers"]
+WORDS = {"softmax": Softmax(3), "bernoulli": Bernoulli(), "poisson": Poisson(0.7), "gaussian": Gaussian()}
+KINDS = ["closed form", "number", "without series", *WORDS]
 EXACT = {"rel": 1e-8, "abs": 1e-8}
 
 
 def model(kind: str, batch: SeriesBatch):
     """A committee of this kind, and its number of classes."""
-    y, classes = (ends(batch) / 4, None) if "number" in kind else (labels_of(batch, 3), 3)
-    if kind.startswith("words"):
-        return committee_of(batch, y), classes
+    if kind in WORDS:
+        return one_member(batch, WORDS[kind]), {"softmax": 3, "bernoulli": 2}.get(kind)
+    if kind == "number":
+        return view_committee_of(batch, ends(batch) / 4), None
     if kind == "without series":
-        return without_series(finite_committee_of(batch, y, classes), complete=True)[0], classes
-    return view_committee_of(batch, y, classes), classes
+        return without_series(finite_committee_of(batch, labels_of(batch, 3), 3), complete=True)[0], 3
+    return view_committee_of(batch, labels_of(batch, 3), 3), 3
 
 
 def wanted(kind: str, committee, batch: SeriesBatch) -> Tensor:
     """Logits or numbers, (n, outputs)."""
-    if kind.startswith("words"):
-        return (committee.weights[:, None, None] * torch.stack(latents(committee, batch))).sum(0)
-    if kind in ("closed form", "without series"):
-        mean = mean_latents(committee, batch)
-        return mean.double() @ committee.link.mixing.T + committee.link.offset
-    return mean_latents(committee, batch)
+    if kind not in WORDS:
+        return explained(committee, batch)
+    (mean,) = latents(committee, batch)
+    return torch.cat([0 * mean, mean], dim=1) if kind == "bernoulli" else mean + (0.7 if kind == "poisson" else 0.0)
 
 
 def explain(committee, batch, classes, background=None, **settings) -> list[SeriesExplanation]:
@@ -56,14 +73,14 @@ def explain(committee, batch, classes, background=None, **settings) -> list[Seri
 
 
 @pytest.mark.parametrize(
-    ("kind", "ragged"), [*itertools.product(KINDS, [False]), ("closed form", True), ("words", True)]
+    ("kind", "ragged"), [*itertools.product(KINDS, [False]), ("closed form", True), ("softmax", True)]
 )
 def test_contributions_add_up_to_the_latents_less_their_baseline(kind: str, ragged: bool):
     training = batch_of(24, 18, ragged=ragged)
     committee, classes = model(kind, training)
     new = batch_of(2, 18, seed=1, ragged=ragged)
     full = wanted(kind, committee, new).numpy()
-    ordinary = average_series(committee)
+    ordinary = terms_of(committee).average()
     for background in (None, batch_of(6, 18, seed=2)):
         for row, each in enumerate(explain(committee, new, classes, background)):
             found = each.segments
@@ -95,7 +112,7 @@ def test_walks_average_to_the_values_of_all_orders():
     """Against an oracle: every order of segments, and of channels within them."""
     batch = batch_of(20, 12)
     committee = view_committee_of(batch, ends(batch))
-    one, average = batch[3:4], average_series(committee)
+    one, average = batch[3:4], terms_of(committee).average()
 
     @functools.cache
     def value(kept: frozenset[tuple[int, int]]) -> float:
@@ -234,3 +251,127 @@ def test_late_points_and_time_stamps_are_told_apart():
     assert when(0.1 + 0.2, 12) == "0.3 to 12" and when(3, 3) == "at 3"
     assert when(1234567, 1234569) == "1234567 to 1234569"
     assert when(1.7e9 + 0.25, 1.7e9 + 3600) == "1700000000.25 to 1700003600"
+
+
+CHANNELS = 5
+
+
+@pytest.fixture(scope="module")
+def terms():
+    batch = batch_of(24, 20, channels=CHANNELS)
+    return terms_of(view_committee_of(batch, labels_of(batch, 3), 3))
+
+
+def nodes_of(terms, background: bool) -> tuple[SeriesBatch, Ends]:
+    one = batch_of(1, 20, channels=CHANNELS, seed=4)
+    references = batch_of(6, 20, channels=CHANNELS, seed=5).values if background else terms.average()[None]
+    begins = member_logits(terms, SeriesBatch(references))
+    return one, Ends(member_logits(terms, one)[:, 0], references, begins, torch.arange(len(references)))
+
+
+@pytest.mark.parametrize("background", [False, True])
+def test_means_and_spreads_are_those_without_groups(terms, background: bool):
+    plans = plans_of(terms)
+    assert len(plans) == 2  # windows of the series and of the spectrum
+    one, ends = nodes_of(terms, background)
+    settings, runs = WalkSettings(4, 4, 2), [Run(1, 0, 2), Run(3, 2, 2)]
+    fast, slow = (walk(terms, one, ends, settings, own) for own in (plans, {}))
+    torch.testing.assert_close(fast.credits, slow.credits, rtol=1e-5, atol=1e-5)
+    pair = torch.tensor([0, 2])
+    for one_way, other_way in zip(
+        posterior_spread(terms, fast, pair, runs), posterior_spread(terms, slow, pair, runs), strict=True
+    ):
+        torch.testing.assert_close(one_way, other_way, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("background", [False, True])
+def test_latents_are_those_of_the_plain_prediction(terms, background: bool):
+    one, ends = nodes_of(terms, background)
+    nodes = walk(terms, one, ends, WalkSettings(4, 4, 2), plans_of(terms)).nodes
+    numbers = nodes.numbers()
+    _, means = add_up(terms, nodes, list(range(20)), plans_of(terms))
+    plain, _ = terms.committee.member_latents(nodes.series(numbers))
+    torch.testing.assert_close(means, plain, rtol=1e-6, atol=1e-6)
+
+
+def test_states_are_what_is_kept_and_the_reference_of_the_rest():
+    mask = torch.tensor([[[1, 0], [1, 1]], [[1, 1], [1, 0]], [[1, 1], [1, 0]], [[0, 1], [1, 1]]]).bool()
+    states = States(mask, torch.tensor([0, 1, 2, 0]))
+    first, state = states.of([0])
+    assert state[0] == state[1] == state[2] != state[3] and len(first) == 2
+    first, state = states.of([1])
+    assert len(first) == 4  # the second and the third have other references
+    assert torch.equal(mask[first][:, :, 1], mask[:, :, 1][first])
+
+
+SERIES = 24
+
+
+def test_areas_of_a_sum_are_those_of_its_terms():
+    terms = np.array([4.0, 3.0, 2.0, 1.0])
+
+    def f(masks: np.ndarray) -> np.ndarray:
+        return masks @ terms
+
+    best, worst = deletion_curve(f, terms), deletion_curve(f, -terms)
+    assert best.values.tolist() == pytest.approx([10, 6, 3, 1, 0])
+    assert best.area == pytest.approx((5 + 6 + 3 + 1) / 4) and best.area < worst.area
+    assert deletion_curve(f, terms, insertion=True).values.tolist() == pytest.approx([0, 4, 7, 9, 10])
+
+
+@pytest.mark.parametrize("wrong", [[], [[1.0]], [np.nan, 1.0]])
+def test_contributions_must_be_numbers(wrong: list):
+    with pytest.raises(ValueError, match="contributions must be finite"):
+        deletion_curve(lambda masks: masks.sum(1), wrong)
+
+
+def by_gradients(f, values: torch.Tensor, reference: torch.Tensor, of_point: torch.Tensor) -> np.ndarray:
+    """Gradient times (series - reference), by finite differences along every piece, (segments * channels,)."""
+    segments, channels = int(of_point[-1]) + 1, values.shape[1]
+    step, moved = 1e-2, []
+    for segment in range(segments):
+        for channel in range(channels):
+            copy = values.clone()
+            inside = of_point == segment
+            copy[inside, channel] -= step * (values - reference)[inside, channel]
+            moved.append(copy)
+    found = f(torch.stack([values, *moved]))
+    return (found[0] - found[1:]) / step
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["GunPoint", "BasicMotions", "UWaveGestureLibrary"])
+def test_explanations_of_real_series_beat_gradients_and_permutations(name: str):
+    try:
+        data = load_dataset(name, download=False)
+    except (FileNotFoundError, ValueError) as error:
+        pytest.skip(f"the data set is not there: {error}")
+    model = SigGPClassifier().fit(data.X_train, data.y_train)
+    random = np.random.default_rng(0)
+    chosen = [data.X_test[row] for row in random.permutation(len(data.X_test))[:SERIES]]
+    batch = model.preparation_(chosen)
+    terms = terms_of(model.committee_)
+    reference = stretched(terms.average(), batch.values.shape[1])
+    areas = []
+    for row, each in enumerate(model.explain(chosen)):
+        there = each.segments
+        assert there is not None and there.classes is not None
+        first, second = (there.classes.index(label) for label in (each.label, each.runner_up))
+        values = batch.values[row]
+        segments, channels = there.contrast.shape
+        of_point = segments_of(len(values), segments, values.device)
+
+        def latent(series: torch.Tensor, first: int = first, second: int = second) -> np.ndarray:
+            logits = over_members(terms, member_logits(terms, SeriesBatch(series)))
+            return (logits[:, first] - logits[:, second]).numpy()
+
+        def f(masks: np.ndarray, values=values, of_point=of_point, latent=latent, channels=channels) -> np.ndarray:
+            kept = torch.from_numpy(masks).view(len(masks), -1, channels)[:, of_point]
+            return latent(torch.where(kept, values, reference))
+
+        own = there.contrast.ravel()
+        ways = [own, by_gradients(latent, values, reference, of_point), random.permutation(own)]
+        areas.append([[deletion_curve(f, way, insertion=after).area for way in ways] for after in (False, True)])
+    deletion, insertion = np.mean(areas, axis=0)
+    print(f"{name}: deletion {deletion.round(2)}, insertion {insertion.round(2)} (ours, gradient, random)")
+    assert deletion[0] < min(deletion[1:]) and insertion[0] > max(insertion[1:])

@@ -1,0 +1,642 @@
+r"""When and where the evidence for a prediction is: Shapley values of the segments of a series, shared out to channels
+within them.
+
+A series has S segments and C channels, S C pieces. Pieces that are cut out are replaced: by what is ordinary there
+(`Terms.average`) or, with a background, by the same pieces of a series of the background, brought to the same length;
+time stamps stay. A piece cut out can leave jumps at its ends, which the model sees as well: small effects mean little.
+
+In a *walk* pieces are put back one by one, from none to all of them, and each is credited with what it changes,
+
+.. math:: \phi_i = \mathrm{mean}_w \big( f(\text{pieces up to } i) - f(\text{pieces before } i) \big),
+
+so that whatever the walks are, the sum over the pieces is f(series) less the mean of what the walks began with. A walk
+takes the segments in random order, and within each of them the channels in random order (the value of Owen for
+segments as coalitions): sums over the channels of a segment are Shapley values of the segments. Every walk is also
+taken backwards, which cancels what is linear in the order; the sampling error comes from the spread over such pairs.
+
+A walk through P pieces has P + 1 *nodes*, from the reference that it begins with to the series itself. Credits are
+linear in f at the nodes, and so is the sum of several: everything that the posterior says of sums of f over the nodes
+(`explain.posterior`), it says of them. Members are a mixture, as in predictions.
+
+With a background walks begin with its series, evenly spread over what is explained. The baseline is the mean over all
+of them; what the mean over those that were used differs is shared out to the pieces in proportion to the squares of
+their sampling errors, which it belongs to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from siggpde.explain.posterior import Functionals, LatentSums, mixture_std, over_members
+from siggpde.explain.results import SegmentContributions, Stretch
+from siggpde.explain.terms import Compact, Terms, evenly_spaced, stretched
+from siggpde.explain.text import movement
+from siggpde.numerics.windows import pool_windows
+from siggpde.series import SeriesBatch
+from siggpde.series.statistics import OF_SERIES
+from siggpde.views.spectrum import log_spectrum
+from siggpde.views.windows import WindowsBlock
+from siggpde.windows.fitting import FittedView
+
+WALKS = 16
+"""The walks over which variances are taken, of more the first ones: further ones would change them little."""
+
+_PREDICTIONS = 500  # about as many for a series, unless the number of permutations is given
+_FEWEST, _MOST = 4, 64  # permutations
+_LARGEST_BATCH = 2**22  # numbers of cut series at a time
+_LARGEST_CHUNK = 1024  # cut series at a time
+_LARGEST_SUMS = 2**26  # numbers of summed features
+_BACKGROUND = 500  # series
+_STRETCHES = 5
+_WORTH_TELLING = 0.25  # of the largest contribution: segments of less are in no stretch
+
+
+@dataclass(frozen=True)
+class WalkSettings:
+    """How contributions of segments are computed.
+
+    Attributes
+    ----------
+    segments
+        The most segments a series is cut into.
+    permutations
+        An even number, or None for about 500 predictions.
+    seed
+        Of the permutations.
+    uncertainty
+        Whether standard deviations under the posterior are computed too.
+    """
+
+    segments: int = 10
+    permutations: int | None = None
+    seed: int = 0
+    uncertainty: bool = True
+
+    def __post_init__(self) -> None:
+        if self.segments < 1:
+            raise ValueError(f"segments must be at least 1, got {self.segments}")
+        if self.permutations is not None and self.permutations < _FEWEST:
+            raise ValueError(
+                f"permutations must be at least {_FEWEST}, or None for as many as fit {_PREDICTIONS} predictions, "
+                f"got {self.permutations}"
+            )
+
+    def pairs(self, pieces: int) -> int:
+        """Returns the number of walks that are taken forwards and backwards."""
+        wanted = self.permutations
+        if wanted is None:
+            wanted = min(_MOST, max(_FEWEST, _PREDICTIONS // pieces))
+        return (wanted + 1) // 2
+
+
+@torch.no_grad()
+def segment_contributions(
+    terms: Terms,
+    batch: SeriesBatch,
+    names: Sequence[str],
+    labels: list[Any] | None,
+    pairs: Tensor | None,
+    settings: WalkSettings,
+    background: SeriesBatch | None = None,
+) -> list[SegmentContributions]:
+    """Returns those of every series; `pairs` (n, 2) are the classes that are compared. Of more than 500 series of the
+    background that many are used, evenly spaced."""
+    channels, latents = terms.names(names), member_logits(terms, batch)
+    others = None if background is None else evenly_spaced(background, _BACKGROUND)
+    average = terms.average() if others is None else None
+    plans = plans_of(terms)
+    known: dict[int, Tensor] = {}  # logits of references, by the length they are brought to
+    contributions = []
+    for row, length in enumerate(batch.counts().tolist()):
+        times = None if batch.times is None else batch.times[row : row + 1, :length]
+        one = SeriesBatch(batch.values[row : row + 1, :length], None, times)
+        references = _references(others, average, length).to(one.values)
+        if times is not None or length not in known:
+            known[length] = member_logits(terms, with_times_of(references, one))
+        raw_length = length if batch.facts is None else max(length, int(batch.facts[row, -len(OF_SERIES)]))
+        pair = None if pairs is None else pairs[row]
+        order = _contrast(over_members(terms, known[length]), pair).argsort(stable=True)
+        ends = Ends(latents[:, row], references, known[length], order)
+        walked = walk(terms, one, ends, settings, plans)
+        contributions.append(_contributions(terms, channels, labels, pair, walked, ends, raw_length, settings))
+    return contributions
+
+
+def _references(others: SeriesBatch | None, average: Tensor | None, length: int) -> Tensor:
+    """Returns what cut pieces are replaced by, (references, length, channels)."""
+    if others is None:
+        assert average is not None
+        return stretched(average, length)[None]
+    counts = zip(others.values, others.counts().tolist(), strict=True)
+    return torch.stack([stretched(series[:count], length) for series, count in counts])
+
+
+def _contributions(
+    terms: Terms,
+    channels: tuple[str, ...],
+    labels: list[Any] | None,
+    pair: Tensor | None,
+    walked: Walked,
+    ends: Ends,
+    raw_length: int,
+    settings: WalkSettings,
+) -> SegmentContributions:
+    all_credits, begun, begins = (over_members(terms, part) for part in (walked.credits, walked.begun, ends.begins))
+    (count, segments), nodes = all_credits.shape[:2], walked.nodes
+    error = all_credits.std(0) / count**0.5
+    share = error.square()
+    total = share.sum((0, 1))
+    share = torch.where(total > 0, share / total, 1 / (segments * len(channels)))
+    values = all_credits.mean(0) + (begun.mean(0) - begins.mean(0)) * share
+    contrast, credits = _contrast(values, pair), _contrast(all_credits, pair)
+    runs = main_runs(contrast, _STRETCHES)
+    spread = posterior_spread(terms, walked, pair, runs) if settings.uncertainty else None
+    stds = [None] * len(runs) if spread is None else spread.runs.tolist()
+    starts, stops = _limits(nodes, raw_length)
+    main = []
+    for (channel, first, last), std in zip(runs, stds, strict=True):
+        run = slice(first, last + 1)
+        inside = (nodes.of_point >= first) & (nodes.of_point <= last)
+        there, ordinary = (part[inside, channel] for part in (nodes.one.values[0], ends.references.mean(0)))
+        main.append(
+            Stretch(
+                channels[channel],
+                float(starts[first]),
+                float(stops[last]),
+                movement(there, ordinary, float(terms.spread[channel])),
+                float(contrast[run, channel].sum()),
+                float(credits[:, run, channel].sum(1).std() / count**0.5),
+                std,
+            )
+        )
+    return SegmentContributions(
+        channels=channels,
+        classes=labels,
+        starts=starts.cpu().numpy(),
+        ends=stops.cpu().numpy(),
+        values=values.cpu().numpy(),
+        sampling_error=error.cpu().numpy(),
+        std=None if spread is None else spread.values.cpu().numpy(),
+        contrast=contrast.cpu().numpy(),
+        contrast_error=(credits.std(0) / count**0.5).cpu().numpy(),
+        contrast_std=None if spread is None else spread.contrast.cpu().numpy(),
+        latents=over_members(terms, ends.latent).cpu().numpy(),
+        baseline=begins.mean(0).cpu().numpy(),
+        permutations=2 * count,
+        timed=nodes.one.times is not None,
+        main=main,
+    )
+
+
+def _contrast(values: Tensor, pair: Tensor | None) -> Tensor:
+    """Returns (..) from (.., classes): the first class of a pair minus the second; from (.., 1) the number."""
+    return values[..., 0] if pair is None else values[..., int(pair[0])] - values[..., int(pair[1])]
+
+
+def _limits(nodes: Nodes, raw_length: int) -> tuple[Tensor, Tensor]:
+    """Returns start and end of every segment: time stamps, or points of the series as it was before it was averaged."""
+    counts = nodes.of_point.bincount()
+    after = counts.cumsum(0)
+    before = after - counts
+    if nodes.one.times is not None:
+        return nodes.one.times[0, before], nodes.one.times[0, after - 1]
+    length = nodes.one.values.shape[1]
+    return before * raw_length // length, (after * raw_length + length - 1) // length - 1
+
+
+class Run(NamedTuple):
+    """The segments first <= s <= last of a channel, by their numbers."""
+
+    channel: int
+    first: int
+    last: int
+
+
+def main_runs(contributions: Tensor, most: int) -> list[Run]:
+    """Returns the runs with the largest sums of contributions (segments, channels), largest first, at most so many.
+
+    A run is made of neighbours with contributions of one sign, each at least a quarter of the largest.
+    """
+    least = _WORTH_TELLING * float(contributions.abs().max())
+    if least == 0:
+        return []
+    sides = torch.where(contributions.abs() >= least, contributions.sign(), 0.0).T.tolist()
+    runs = [Run(channel, *ends) for channel, signs in enumerate(sides) for ends in _runs(signs)]
+    runs.sort(key=lambda run: -abs(float(contributions[run.first : run.last + 1, run.channel].sum())))
+    return runs[:most]
+
+
+def _runs(signs: list[float]) -> Iterator[tuple[int, int]]:
+    """Yields first and last of neighbours that are equal and not 0."""
+    start = 0
+    for end in range(1, len(signs) + 1):
+        if end == len(signs) or signs[end] != signs[start]:
+            if signs[start] != 0:
+                yield start, end - 1
+            start = end
+
+
+class Ends(NamedTuple):
+    """Of one series: its logits of every member (K, outputs), the references (r, length, channels) that walks can begin
+    with, their logits (K, r, outputs), and their order (r,) by what is explained."""
+
+    latent: Tensor
+    references: Tensor
+    begins: Tensor
+    order: Tensor
+
+
+class Walked(NamedTuple):
+    """Of one series: credits of every member (K, pairs, S, C, outputs), what the walks began with, (K, pairs, outputs),
+    the nodes of the walks, and sums over them for the pieces of the first `channels`, which are told apart by them."""
+
+    credits: Tensor
+    begun: Tensor
+    nodes: Nodes
+    sums: LatentSums
+    channels: int
+    plans: Plans
+
+
+def member_logits(terms: Terms, batch: SeriesBatch) -> Tensor:
+    """Returns the logits of all classes, or the number, of the mean latents of every member, (K, n, classes or 1)."""
+    return terms.latents(batch) @ terms.logits.mixing.T + terms.logits.offset
+
+
+def walk(terms: Terms, one: SeriesBatch, ends: Ends, settings: WalkSettings, plans: Plans) -> Walked:
+    """Returns the credits, and with uncertainty what their variances are made of."""
+    length, channels = one.values.shape[1:]
+    of_point = segments_of(length, settings.segments, one.values.device)
+    segments = int(of_point[-1]) + 1
+    count = settings.pairs(segments * channels)
+    random = torch.Generator().manual_seed(settings.seed)
+    forwards = torch.stack([_order(segments, channels, random) for _ in range(count)])
+    used = _spread_out(ends.order, count)
+    orders = torch.stack([forwards, forwards.flip(1)], dim=1).flatten(0, 1).to(one.values.device)  # (walks, pieces)
+    ranks = orders.argsort(dim=1)
+    nodes = Nodes(one, ends.references, used.flatten(), ranks, of_point)
+    together = max(1, min(channels, _LARGEST_SUMS // (segments * max(1, sum(terms.widths)))))
+    some = range(together) if settings.uncertainty else ()
+    sums, means = add_up(terms, nodes, pieces_of(segments, channels, some), plans)
+    inner = (means[:, : nodes.inner] @ terms.logits.mixing.T + terms.logits.offset).unflatten(1, (len(ranks), -1))
+    begun = ends.begins[:, used]
+    whole = ends.latent[:, None, None].expand(-1, len(ranks), 1, -1)
+    levels = torch.cat([begun.flatten(1, 2)[:, :, None], inner, whole], dim=2)
+    steps = levels.diff(dim=2).gather(2, ranks[None, :, :, None].expand(*levels.shape[:1], -1, -1, levels.shape[3]))
+    credits = steps.unflatten(2, (segments, channels)).unflatten(1, (count, 2)).mean(2)
+    return Walked(credits, begun.mean(2), nodes, sums, together, plans)
+
+
+def segments_of(length: int, segments: int, device: torch.device) -> Tensor:
+    """Returns the number of the segment of every point (length,): up to `segments` of nearly equal length."""
+    return torch.arange(length, device=device) * min(segments, length) // length
+
+
+def pieces_of(segments: int, channels: int, some: Iterable[int]) -> list[int]:
+    """Returns the numbers of the pieces of some channels."""
+    return [segment * channels + channel for channel in some for segment in range(segments)]
+
+
+def add_up(terms: Terms, nodes: Nodes, pieces: list[int], plans: Plans) -> tuple[LatentSums, Tensor]:
+    """Returns sums over the nodes for some pieces, and the mean latents of the members at all nodes,
+    (K, nodes, outputs)."""
+    sums, numbers = LatentSums(terms), nodes.numbers()
+    weights = nodes.weights(torch.tensor(pieces, dtype=torch.int64, device=numbers.device), WALKS)
+    length, channels = nodes.one.values.shape[1:]
+    chunks = numbers.split(max(1, min(_LARGEST_CHUNK, _LARGEST_BATCH // (length * channels))))
+    around = nodes.next_to(pieces, WALKS, numbers) if len(chunks) == 1 and pieces else None
+    means = []
+    for some in chunks:
+        states = States(*nodes.kept(some))
+        compact = {index: partial(plan.parts, states=states) for index, plan in plans.items()}
+        means.append(sums.add(terms.prepare(nodes.series(some)), weights[:, some], around, compact))
+    return sums, torch.cat(means, dim=1)
+
+
+def _spread_out(order: Tensor, pairs: int) -> Tensor:
+    """Returns the references of the walks, (pairs, 2): evenly spread over them in this order, so that few stand for
+    all, one from below and one from above for each pair."""
+    places = (torch.arange(2 * pairs, device=order.device) * 2 + 1) * len(order) // (4 * pairs)
+    chosen = order[places]
+    return torch.stack([chosen[:pairs], chosen[pairs:].flip(0)], dim=1)
+
+
+def _order(segments: int, channels: int, random: torch.Generator) -> Tensor:
+    """Returns the pieces s * channels + c in the order of a walk, (pieces,)."""
+    return torch.cat(
+        [
+            segment * channels + torch.randperm(channels, generator=random)
+            for segment in torch.randperm(segments, generator=random).tolist()
+        ]
+    )
+
+
+class PosteriorSpread(NamedTuple):
+    """Of contributions (S, C, classes), of their contrast (S, C), and of the contrast summed over runs (runs,)."""
+
+    values: Tensor
+    contrast: Tensor
+    runs: Tensor
+
+
+def posterior_spread(terms: Terms, walked: Walked, pair: Tensor | None, runs: Sequence[Run]) -> PosteriorSpread:
+    """Returns the standard deviations under the posterior; `pair` (2,) are the classes whose difference is the
+    contrast."""
+    nodes, mixing = walked.nodes, terms.logits.mixing
+    means = walked.credits.mean(1)  # (K, S, C, classes)
+    segments, channels = means.shape[1:3]
+    values: list[Tensor] = []
+    of_runs: dict[int, Tensor] = {}
+    for first in range(0, channels, walked.channels):
+        some = range(first, min(channels, first + walked.channels))
+        pieces = pieces_of(segments, channels, some)
+        sums = walked.sums if first == 0 else add_up(terms, nodes, pieces, walked.plans)[0]
+        inside = [index for index, run in enumerate(runs) if run.channel in some]
+        chosen = [[place] for place in range(len(pieces))]
+        for channel, start, end in (runs[index] for index in inside):
+            place = (channel - first) * segments
+            chosen.append(list(range(place + start, place + end + 1)))
+        over = [nodes.sum_of([pieces[place] for place in places], WALKS) for places in chosen]
+        moments = sums.moments(chosen, over, lambda numbers: terms.prepare(nodes.series(numbers)))
+        variances = torch.stack([each.variance for each in moments])  # (K, sums, latents)
+        values.append(variances[:, : len(pieces)].unflatten(1, (len(some), segments)))
+        of_runs |= {index: variances[:, len(pieces) + number] for number, index in enumerate(inside)}
+    latents = torch.cat(values, dim=1).transpose(1, 2)  # (K, S, C, latents)
+    direction = _contrast(mixing.T, pair)
+    contrast = _contrast(means, pair)
+    run_stds = []
+    for index, (channel, start, end) in enumerate(runs):
+        total = contrast[:, start : end + 1, channel].sum(1)
+        run_stds.append(mixture_std(terms, total, terms.along(of_runs[index], direction)))
+    return PosteriorSpread(
+        mixture_std(terms, means, terms.along(latents[..., None, :], mixing)),
+        mixture_std(terms, contrast, terms.along(latents, direction)),
+        torch.stack(run_stds) if run_stds else means.new_zeros(0),
+    )
+
+
+class Nodes(NamedTuple):
+    """Of one series and references (r, length, channels): `used` (walks,) numbers the references of the walks, `ranks`
+    (walks, pieces) are the places of the pieces s * channels + c in the walks, `of_point` (length,) the segments.
+
+    Nodes between the ends of walks are numbered walk by walk, then comes the series itself, then the references.
+    """
+
+    one: SeriesBatch
+    references: Tensor
+    used: Tensor
+    ranks: Tensor
+    of_point: Tensor
+
+    @property
+    def inner(self) -> int:
+        """How many there are between the ends."""
+        walks, pieces = self.ranks.shape
+        return walks * (pieces - 1)
+
+    def numbers(self) -> Tensor:
+        """Returns all nodes that some walk comes to, those between the ends first."""
+        device = self.ranks.device
+        ends = torch.cat([torch.zeros(1, dtype=torch.int64, device=device), 1 + self.used.unique()])
+        return torch.cat([torch.arange(self.inner, device=device), self.inner + ends])
+
+    def series(self, numbers: Tensor) -> SeriesBatch:
+        """Returns the cut series of nodes (n,)."""
+        mask, reference = self.kept(numbers)
+        values = torch.where(mask[:, self.of_point], self.one.values, self.references[reference])
+        return with_times_of(values, self.one)
+
+    def kept(self, numbers: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns which pieces nodes (n,) have of the series, (n, segments, channels), and their references (n,)."""
+        pieces, steps = self.ranks.shape[1], max(1, self.ranks.shape[1] - 1)
+        inner = numbers < self.inner
+        walk = torch.where(inner, numbers // steps, 0)
+        kept = torch.where(inner, numbers % steps + 1, torch.where(numbers == self.inner, pieces, 0))
+        reference = torch.where(inner, self.used[walk], (numbers - self.inner - 1).clamp_min(0))
+        mask = self.ranks[walk] < kept[:, None]
+        return mask.view(len(numbers), -1, self.one.channels), reference
+
+    def around(self, walks: int) -> tuple[Tensor, Tensor]:
+        """Returns the nodes after and before every piece in the first walks, two (walks, pieces)."""
+        ranks, pieces = self.ranks[:walks], self.ranks.shape[1]
+        first = torch.arange(len(ranks), device=ranks.device)[:, None] * (pieces - 1) - 1
+        after = torch.where(ranks == pieces - 1, self.inner, first + ranks + 1)
+        before = torch.where(ranks == 0, self.inner + 1 + self.used[:walks, None], first + ranks)
+        return after, before
+
+    def next_to(self, pieces: Sequence[int], walks: int, numbers: Tensor) -> Tensor:
+        """Returns the nodes after and then those before some pieces, (pieces, 2 walks), as places in ascending
+        `numbers`."""
+        both = torch.cat([part[:, list(pieces)] for part in self.around(walks)])
+        return torch.searchsorted(numbers, both.T.contiguous())
+
+    def weights(self, pieces: Tensor, walks: int) -> Tensor:
+        """Returns the coefficients (pieces, nodes) of the credits of some pieces, over the first walks, float64."""
+        after, before = (part[:, pieces].T for part in self.around(walks))
+        count = self.inner + 1 + len(self.references)
+        total = torch.zeros(len(pieces), count, dtype=torch.float64, device=self.ranks.device)
+        share = torch.full_like(after, 1 / after.shape[1], dtype=torch.float64)
+        return total.scatter_add_(1, after, share).scatter_add_(1, before, -share)
+
+    def sum_of(self, pieces: Sequence[int], walks: int) -> Functionals:
+        """Returns the sum of the credits of some pieces."""
+        after, before = (part[:, list(pieces)].flatten() for part in self.around(walks))
+        both = torch.cat([after, before])
+        share = torch.full_like(both, 1 / min(walks, len(self.ranks)), dtype=torch.float64)
+        share[len(after) :] *= -1
+        nodes, place = both.unique(return_inverse=True)
+        coefficients = share.new_zeros(len(nodes)).index_add_(0, place, share)
+        kept = coefficients.abs() > 0.5 / len(both)
+        return Functionals(nodes[kept], coefficients[None, kept])
+
+
+def with_times_of(values: Tensor, one: SeriesBatch) -> SeriesBatch:
+    """Returns series (n, length, channels) with the time stamps of another one."""
+    return SeriesBatch(values, None, None if one.times is None else one.times.expand(len(values), -1))
+
+
+# A view of windows looks at groups of channels one by one (`WindowView.groups`). When a piece is put back, only groups
+# with its channel change: nodes that have the same pieces of a group's channels, and the same reference there, have the
+# same features of that group. They are computed once for every such state. In a walk through C channels in G groups
+# that is about one G-th of the work.
+
+_CUT_OFF_BITS = 40  # pieces of a group up to which a state is one number
+_LARGEST = 8.0  # where features are cut off, as `windows.scaling` does
+
+
+class States:
+    """What is kept of n nodes: `mask` (n, segments, channels), and their references (n,)."""
+
+    def __init__(self, mask: Tensor, reference: Tensor) -> None:
+        self.mask, self.reference = mask, reference
+
+    def of(self, channels: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """Returns a node (u,) for every state of some channels, and the state (n,) of every node."""
+        bits = self.mask[:, :, list(channels)].flatten(1)
+        if bits.shape[1] > _CUT_OFF_BITS:
+            every = torch.arange(len(bits), device=bits.device)
+            return every, every
+        powers = 2 ** torch.arange(bits.shape[1], device=bits.device)
+        whole = bits.all(1)  # nothing of the reference is left
+        code = (bits * powers).sum(1) + torch.where(whole, 0, self.reference) * 2 ** bits.shape[1]
+        codes, state = code.unique(return_inverse=True)
+        first = torch.empty_like(codes).scatter_(0, state, torch.arange(len(code), device=code.device))
+        return first, state
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Of one group of a view, in the features over the whole series or over its thirds: the number of the part, the
+    columns in it (p,), the same among the features of the group alone (p,), mean and spread (p,), the landmarks'
+    features (m, p), float32, their mean, and the root of the number of columns of the part."""
+
+    part: int
+    columns: Tensor
+    alone: Tensor
+    mean: Tensor
+    spread: Tensor
+    landmarks: Tensor
+    centre: Tensor
+    size: float
+
+    @staticmethod
+    def of(block: WindowsBlock, part: int, total: int, offset: int, count: int) -> Columns:
+        """Returns those of a group with `count` of the `total` words of a view, from the word number `offset` on."""
+        learned = block.scaler.columns[part]
+        word = learned.kept % total - offset
+        columns = ((word >= 0) & (word < count)).nonzero()[:, 0]
+        kept = learned.kept[columns]
+        alone = torch.div(kept, total, rounding_mode="floor") * count + word[columns]
+        landmarks = block.landmarks[part].values[:, columns]
+        centre = landmarks.double().mean(0)
+        size = max(1, len(learned.kept)) ** 0.5
+        return Columns(part, columns, alone, learned.mean[columns], learned.spread[columns], landmarks, centre, size)
+
+
+class GroupPlan(NamedTuple):
+    """A group of channels, the view of it alone, and its columns over the whole series and over its thirds."""
+
+    channels: tuple[int, ...]
+    fitted: FittedView
+    lift_scale: Tensor
+    halves: tuple[Columns, Columns]
+
+
+class WindowsPlan:
+    """How the features of cut series are computed, group by group, for a block of windows."""
+
+    def __init__(self, block: WindowsBlock) -> None:
+        self.block = block
+        self.groups: list[GroupPlan] = []
+        for number, fitted in enumerate(block.features.views):
+            view, total, offset = fitted.view, fitted.view.columns, 0
+            for index, (group, count) in enumerate(zip(view.groups, view.column_counts, strict=True)):
+                alone = replace(view, channels=len(group), groups=(tuple(range(len(group))),))
+                some = slice(offset, offset + count)
+                scales, thresholds = fitted.path_scales[index : index + 1], fitted.thresholds[:, some].contiguous()
+                lift_scale = block.features.lift_scales[view.lift][list(group)]
+                whole, thirds = (Columns.of(block, 2 * number + half, total, offset, count) for half in (0, 1))
+                self.groups.append(GroupPlan(group, FittedView(alone, scales, thresholds), lift_scale, (whole, thirds)))
+                offset += count
+
+    def parts(self, seen: SeriesBatch, states: States) -> Iterator[Compact]:
+        """Yields the features of n standardised series, group by group, of every state once."""
+        names = self.block.kernels
+        known: dict[tuple[int, ...], tuple[Tensor, Tensor]] = {}
+        for plan in self.groups:
+            if plan.channels not in known:
+                known[plan.channels] = self._prepared(seen, plan.channels, states)
+            x, state = known[plan.channels]
+            pooled = pool_windows(
+                x,
+                plan.fitted.view,
+                path_scales=plan.fitted.path_scales,
+                thresholds=plan.fitted.thresholds,
+                lift_scale=plan.lift_scale,
+            )
+            halves = (part.flatten(1).float() for part in pooled)
+            for columns, values in zip(plan.halves, halves, strict=True):
+                mean, spread = columns.mean.to(values), columns.spread.to(values)
+                scaled = ((values[:, columns.alone] - mean) / spread).clamp_(-_LARGEST, _LARGEST) / columns.size
+                yield Compact(
+                    names[columns.part], plan.channels, columns.part, columns.columns, columns.landmarks,
+                    columns.centre, scaled, state,
+                )  # fmt: skip
+
+    def _prepared(self, seen: SeriesBatch, channels: tuple[int, ...], states: States) -> tuple[Tensor, Tensor]:
+        """Returns the channels of every state as the windows see them, float64, and the state of every node."""
+        features = self.block.features
+        first, state = states.of(channels)
+        some = SeriesBatch(seen.values[first][:, :, list(channels)])
+        if self.block.view.bins is not None:
+            some = log_spectrum(some, self.block.view.bins)
+        mean, spread = (part[list(channels)].to(some.values) for part in (features.mean, features.spread))
+        return ((some.values - mean) / spread).contiguous(), state
+
+
+Plans = Mapping[int, WindowsPlan]
+"""Of blocks of windows, by their number, with several groups of channels: of others there is nothing to save."""
+
+
+def plans_of(terms: Terms) -> Plans:
+    """Returns how the features of cut series are computed."""
+    return {
+        index: WindowsPlan(block)
+        for index, block in enumerate(terms.blocks)
+        if isinstance(block, WindowsBlock) and any(len(fitted.view.groups) > 1 for fitted in block.features.views)
+    }
+
+
+class Curve(NamedTuple):
+    """The `values` (pieces + 1,) of f after 0, 1, .. pieces, and the `area` below them, their width being 1."""
+
+    values: np.ndarray
+    area: float
+
+
+def deletion_curve(f: Callable[[np.ndarray], ArrayLike], contributions: ArrayLike, *, insertion: bool = False) -> Curve:
+    """Returns the curve by which an explanation is judged: whether it points to what a prediction rests on.
+
+    Pieces are cut out, those with the largest contributions first, and f is computed after each. Of a good explanation
+    it falls at once: the area below the curve is small. An insertion curve puts the same pieces back, the largest
+    first, from nothing on: it rises at once, and its area is large. All explanations of one series have curves with the
+    same ends.
+
+    Parameters
+    ----------
+    f
+        Gives numbers (n,) for masks (n, pieces) of True for pieces that are there and False for those that are cut out.
+    contributions
+        Those of the explanation, (pieces,).
+    insertion
+        Whether pieces are put back.
+
+    Returns
+    -------
+    The values of f, and the area below them.
+
+    Examples
+    --------
+    >>> weights = np.array([3.0, 1.0, 0.0, 0.0])
+    >>> deletion_curve(lambda masks: masks @ weights, weights).values.tolist()
+    [4.0, 1.0, 0.0, 0.0, 0.0]
+    >>> deletion_curve(lambda masks: masks @ weights, weights, insertion=True).area
+    3.25
+    """
+    given = np.asarray(contributions, dtype=float)
+    if given.ndim != 1 or not len(given) or not np.isfinite(given).all():
+        raise ValueError(f"contributions must be finite numbers (pieces,), got an array of shape {given.shape}")
+    order = np.argsort(-given, kind="stable")
+    rank = np.empty(len(order), dtype=int)
+    rank[order] = np.arange(len(order))
+    steps = np.arange(len(order) + 1)[:, None]
+    values = np.asarray(f(rank < steps if insertion else rank >= steps), dtype=float)
+    return Curve(values, float(((values[1:] + values[:-1]) / 2).mean()))
