@@ -31,7 +31,7 @@ from siggpde.numerics import backend, triton
 from siggpde.numerics import goursat as reference
 from siggpde.numerics import reference as operations
 from siggpde.numerics.inputs import row_mask
-from siggpde.numerics.static_kernel import StaticKernel
+from siggpde.numerics.static_kernels import StaticKernel
 from siggpde.numerics.words import words_up_to
 from siggpde.training import NaturalGradients, PaperSchedule
 

@@ -15,7 +15,7 @@ from siggpde.committee.recipes import Recipe
 from siggpde.committee.targets import Targets
 from siggpde.distributed.ranks import ALONE
 from siggpde.distributed.shard import Shard
-from siggpde.numerics.threads import limited
+from siggpde.numerics.core import limited
 from siggpde.progress import Progress
 from siggpde.series import SeriesBatch
 from siggpde.views import TransformerView

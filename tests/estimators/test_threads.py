@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 from helpers.processes import run
 from helpers.small_estimators import classifier, rising, walks
 from siggpde import SigGPClassifier, SigGPRegressor
-from siggpde.numerics.threads import usual_threads
+from siggpde.numerics.core import usual_threads
 
 
 class Watching(BaseEstimator):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from helpers.random_paths import generator
-from siggpde.numerics.static_kernel import KINDS, StaticKernel, check_static
+from siggpde.numerics.static_kernels import KINDS, StaticKernel, check_static
 
 LIFTS = [name for name in KINDS if name != "linear"]
 seeds = st.integers(0, 2**31)

@@ -23,11 +23,10 @@ from torch import Tensor
 import siggpde
 from helpers.strange_arguments import Draw
 from siggpde.numerics import logsignature as logsignature_module
-from siggpde.numerics import normalized as normalized_module
 from siggpde.numerics import signature as signature_module
 from siggpde.numerics import signature_kernel as kernel_module
 
-_MODULES = (signature_module, kernel_module, normalized_module, logsignature_module)  # which ask for a backend
+_MODULES = (signature_module, kernel_module, logsignature_module)  # which ask for a backend
 PACKAGE = str(Path(siggpde.__file__).parent)
 
 

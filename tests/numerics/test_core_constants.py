@@ -3,17 +3,17 @@
 import pytest
 import torch
 
-from siggpde.numerics import errors
 from siggpde.numerics import goursat as reference
+from siggpde.numerics import inputs
 from siggpde.numerics.core import core
-from siggpde.numerics.static_kernel import KINDS
+from siggpde.numerics.static_kernels import KINDS
 from siggpde.numerics.triton import plan
 
 pytestmark = pytest.mark.skipif(core is None, reason="the native core is not there")
 
 
 def constants_of(module) -> dict[str, object]:
-    return {name.lower(): value for name, value in vars(module).items() if name.isupper()}
+    return {name.lower(): value for name, value in vars(module).items() if name.isupper() and not name.startswith("_")}
 
 
 def test_static_kernels_are_those_of_the_core():
@@ -21,7 +21,7 @@ def test_static_kernels_are_those_of_the_core():
 
 
 def test_failure_codes_are_those_of_the_core():
-    assert constants_of(errors) == core.failure_codes
+    assert constants_of(inputs) == {**core.failure_codes, "floats": inputs.FLOATS}
 
 
 def test_planning_constants_are_those_of_the_core():

@@ -7,10 +7,18 @@ import torch
 
 from helpers.random_paths import make
 from siggpde import signature_kernel, signature_kernel_diag
+from siggpde.numerics import gradients
 from siggpde.numerics.goursat import LEGENDRE, boundary, solve_pairs
-from siggpde.numerics.gradients import augmented, variation
-from siggpde.numerics.gradients.augmented import directional_derivatives, gradient, localised_impulses
-from siggpde.numerics.gradients.variation import kernel_variation, solution, time_reversed_solution
+from siggpde.numerics.gradients import (
+    augmented_gradient,
+    augmented_gradients,
+    directional_derivatives,
+    kernel_variation,
+    localised_impulses,
+    solution,
+    time_reversed_solution,
+    variation_gradients,
+)
 
 
 def increments(seed: int, length: int) -> torch.Tensor:
@@ -42,7 +50,7 @@ def test_both_algorithms_give_the_gradient_of_the_solver():
     dx, dy = increments(4, 4).requires_grad_(), increments(5, 3)
     (wanted,) = torch.autograd.grad(kernel(dx, dy), dx)
     rho = (dx @ dy.T)[None].detach()
-    torch.testing.assert_close(gradient(dx.detach(), dy, LEGENDRE), wanted, rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(augmented_gradient(dx.detach(), dy, LEGENDRE), wanted, rtol=1e-10, atol=1e-12)
     torch.testing.assert_close(kernel_variation(rho, LEGENDRE)[0] @ dy, wanted, rtol=1e-10, atol=1e-12)
 
 
@@ -65,12 +73,12 @@ def test_the_boundary_is_one_on_both_axes():
 def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch):
     dx, dy = (torch.stack([increments(seed + i, 5) for i in range(3)]) for seed in (8, 20))
     grad = torch.tensor([1.0, -2.0, 0.5]).double()
-    wanted = [rule.gradients(dx, dy, grad, LEGENDRE) for rule in (variation, augmented)]
+    wanted = [rule(dx, dy, grad, LEGENDRE) for rule in (variation_gradients, augmented_gradients)]
     for name, size in (("_CELLS_AT_ONCE", 30), ("_CELLS_EVALUATED_AT_ONCE", 11)):
-        monkeypatch.setattr(variation, name, size)
-    monkeypatch.setattr(augmented, "_DIRECTIONS_AT_ONCE", 3)
-    for rule, (of_x, of_y) in zip((variation, augmented), wanted, strict=True):
-        again = rule.gradients(dx, dy, grad, LEGENDRE)
+        monkeypatch.setattr(gradients, name, size)
+    monkeypatch.setattr(gradients, "_DIRECTIONS_AT_ONCE", 3)
+    for rule, (of_x, of_y) in zip((variation_gradients, augmented_gradients), wanted, strict=True):
+        again = rule(dx, dy, grad, LEGENDRE)
         torch.testing.assert_close(again[0], of_x, rtol=1e-13, atol=1e-15)
         torch.testing.assert_close(again[1], of_y, rtol=1e-13, atol=1e-15)
 

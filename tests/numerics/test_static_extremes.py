@@ -8,7 +8,7 @@ import torch
 from helpers.lifted_paths import LIFTS, paths
 from siggpde import signature_kernel, signature_kernel_diag, signature_kernel_diag_scales
 from siggpde.numerics import reference
-from siggpde.numerics.static_kernel import check_static
+from siggpde.numerics.static_kernels import check_static
 
 
 def line(*points: float, dtype: torch.dtype = torch.float64) -> torch.Tensor:

@@ -17,7 +17,7 @@ from siggpde import (
     signature_kernel_diag_scales,
 )
 from siggpde.numerics import reference
-from siggpde.numerics.static_kernel import check_static
+from siggpde.numerics.static_kernels import check_static
 
 
 @pytest.mark.parametrize("name", LIFTS)

@@ -5,8 +5,8 @@ import threading
 import pytest
 import torch
 
+from siggpde.numerics.core import FEW, limited, torch_threads, usual_threads, waits_passively
 from siggpde.numerics.inputs import thread_count
-from siggpde.numerics.threads import FEW, limited, torch_threads, usual_threads, waits_passively
 
 PASSIVE = {"OMP_WAIT_POLICY": "Passive "}
 

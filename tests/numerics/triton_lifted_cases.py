@@ -25,7 +25,7 @@ from siggpde import (
 )
 from siggpde.numerics import native, reference
 from siggpde.numerics import triton as launch
-from siggpde.numerics.static_kernel import StaticKernel
+from siggpde.numerics.static_kernels import StaticKernel
 from siggpde.numerics.triton import cell, grid, operations, solve
 
 EPS = {torch.float64: 1e-13, torch.float32: 1e-5}

@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
 from helpers.small_estimators import walks
-from siggpde.numerics.threads import usual_threads
+from siggpde.numerics.core import usual_threads
 from siggpde.series import SeriesBatch
 from siggpde.transformers.base import TAGS, SeriesTransformer, TransformerBase
 

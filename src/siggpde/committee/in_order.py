@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import torch
 
-from siggpde.numerics.threads import usual_threads
+from siggpde.numerics.core import usual_threads
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from siggpde.numerics import inputs
-from siggpde.numerics.threads import limited
+from siggpde.numerics.core import limited
 from siggpde.series import SeriesBatch
 
 _LARGEST = 1e300

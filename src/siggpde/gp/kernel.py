@@ -17,7 +17,7 @@ from siggpde.numerics.signature_kernel import (
     signature_kernel,
     signature_kernel_diag,
 )
-from siggpde.numerics.static_kernel import Static, check_static
+from siggpde.numerics.static_kernels import Static, check_static
 from siggpde.numerics.words import Word, as_integer, check_words, letter_counts, words_up_to
 from siggpde.series import SeriesBatch
 

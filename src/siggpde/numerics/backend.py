@@ -20,9 +20,9 @@ from torch import Tensor
 from siggpde.numerics import native, reference, triton
 from siggpde.numerics.autograd import refuse_transforms
 from siggpde.numerics.core import core, requested_backend
+from siggpde.numerics.inputs import RequestedWords
 from siggpde.numerics.lie_basis import Basis
-from siggpde.numerics.requested_words import RequestedWords
-from siggpde.numerics.static_kernel import StaticKernel
+from siggpde.numerics.static_kernels import StaticKernel
 from siggpde.numerics.window_view import WindowView
 
 TRITON_STATIC_KERNELS = ("linear", "rbf")

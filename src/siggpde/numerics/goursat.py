@@ -39,7 +39,7 @@ import torch
 from torch import Tensor
 
 from siggpde.numerics.inputs import row_mask
-from siggpde.numerics.static_kernel import StaticKernel, less_one, squared_segments
+from siggpde.numerics.static_kernels import StaticKernel, less_one, squared_segments
 
 
 def _integrate(coefficients: list[Fraction]) -> list[Fraction]:

@@ -1,26 +1,59 @@
-"""Checks of the batches of series that the operations take, and the errors where a check fails.
+"""Checks of what the operations take, and the errors and warnings where a check or a computation fails.
 
 A batch is a float tensor (n, length, channels) and, for series of unequal lengths, an int64 tensor (n,) of lengths:
 points of series i from lengths[i] on are never used. Whether numbers are finite is checked by the operations, which
 read every number anyway, and which call `raise_not_finite` to name the first that is not.
+
+Words are requested as a depth or as a list of words; both are kept in a hashable form, `RequestedWords`, so that what
+is derived from them is computed once.
+
+A failure of the signature kernel, as the backends return it, is (code, series, index, channel, side): `index` is the
+time index of a number that is not finite, or the second series of a pair whose kernel overflows; `side` is 0 for series
+of x, 1 for those of y. The codes are those of `csrc/arguments.hpp`.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import Any, NoReturn
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache, wraps
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from siggpde.numerics.threads import usual_threads
-from siggpde.numerics.words import as_integer
+from siggpde.numerics.core import usual_threads
+from siggpde.numerics.words import Word, as_integer, check_words, parents, words_up_to
 
 FLOATS = (torch.float64, torch.float32)
 _CHUNK = 4096  # series checked at a time, so that temporary results stay in the processor's cache
 _MOST_THREADS = 1024  # more are never useful, and a system may refuse to start them
 Series = torch.Tensor | np.ndarray | Sequence[torch.Tensor | np.ndarray]
+
+Result = TypeVar("Result")
+
+
+def checked_once(size: int) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
+    """Keeps the last results, as `functools.lru_cache` does, and lets every wrong argument reach the function.
+
+    Arguments are told apart by type, for 2.0 equals 2 and True equals 1, and one that cannot be hashed is passed on.
+    """
+
+    def decorate(function: Callable[..., Result]) -> Callable[..., Result]:
+        cached = lru_cache(maxsize=size, typed=True)(function)
+
+        @wraps(function)
+        def call(*args: Any) -> Result:
+            try:
+                return cached(*args)
+            except TypeError:
+                return function(*args)
+
+        return call
+
+    return decorate
 
 
 def as_batch(x: Series, lengths: Any = None, name: str = "x") -> tuple[torch.Tensor, torch.Tensor | None]:
@@ -200,3 +233,84 @@ def _pad(series: Sequence[Any], name: str) -> tuple[torch.Tensor, torch.Tensor]:
             )
     lengths = torch.tensor([len(item) for item in items], device=items[0].device)
     return torch.nn.utils.rnn.pad_sequence(items, batch_first=True), lengths
+
+
+NOT_FINITE, OVERFLOW, MEMORY, INACCURATE, LOST = 1, 2, 3, 4, 5
+
+
+def raise_or_warn(
+    failure: tuple[int, ...],
+    x: Tensor,
+    x_lengths: Tensor | None,
+    y: Tensor | None,
+    y_lengths: Tensor | None,
+    log: bool,
+) -> None:
+    """Raises the error that a failure stands for, or warns of a result that is inaccurate."""
+    code, series, other, _, side = failure
+    name = "y" if side else "x"
+    if code in (INACCURATE, LOST):
+        digits = "most" if code == INACCURATE else "all"
+        message = (
+            f"the signature kernel of series {series} of {name} has lost {digits} of its digits to rounding: the path "
+            "comes back on itself, so that k(X, X) is far smaller than on the way; rescale the series, or add a time "
+            "channel"
+        )
+        if code == LOST:
+            raise ArithmeticError(message)
+        warnings.warn(message, UserWarning, stacklevel=5)
+        return
+    if code == NOT_FINITE:
+        raise_not_finite(*((y, y_lengths) if side and y is not None else (x, x_lengths)), name)
+    if code == MEMORY:
+        raise MemoryError(f"not enough memory for the signature kernel of {tuple(x.shape)} series; use fewer at a time")
+    if other >= 0:
+        raise_kernel_overflow(
+            x.dtype,
+            f"of series {series} of x and series {other} of {'x' if y is None else 'y'}",
+            False,
+            log,
+        )
+    raise_kernel_overflow(x.dtype, f"of series {series} of {name}", True, log)
+
+
+def raise_kernel_overflow(dtype: torch.dtype, which: str, diagonal: bool, log: bool) -> NoReturn:
+    """Raises OverflowError for a kernel value, described by `which`, that is out of the range of its type."""
+    if log:
+        raise OverflowError(f"the signature kernel {which} is beyond even its logarithm; rescale the series")
+    fixes = ["rescale the series"] + ["use float64"] * (dtype != torch.float64)
+    if diagonal:
+        fixes.append("take signature_kernel_diag(..., log=True)")
+    fixes.append("normalise the kernel")
+    raise OverflowError(f"the signature kernel {which} is too large for {dtype}; {' or '.join(fixes)}")
+
+
+RequestedWords = int | tuple[tuple[int, ...], ...]
+
+
+def as_requested_words(depth: int | None, words: Iterable[Sequence[int]] | None) -> RequestedWords:
+    """The depth, or the words as a tuple of tuples, letters not checked; exactly one of both must be given."""
+    if depth is not None and words is None:
+        number = as_integer(depth)
+        if number is None:
+            raise ValueError(f"depth must be an integer, got {depth!r}")
+        return number
+    if words is None or depth is not None:
+        raise ValueError("give exactly one of depth and words, " + ("got both" if words is not None else "got none"))
+    try:
+        return tuple(map(tuple, words))
+    except TypeError:
+        raise ValueError(f"words is a list of words, and a word is a tuple of integers, got {words!r}") from None
+
+
+def word_list(channels: int, words: RequestedWords) -> list[Word]:
+    """All the words up to a depth, or the words given, checked."""
+    if isinstance(words, tuple):
+        return check_words(words, channels)
+    return words_up_to(channels, words)
+
+
+@checked_once(64)
+def check_prefix_closed(words: tuple[tuple[int, ...], ...]) -> None:
+    """Raises ValueError if a prefix of a word is missing; checked once for each list of words."""
+    parents(words)

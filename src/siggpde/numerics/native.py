@@ -14,16 +14,13 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from siggpde.numerics import gram_autograd, inputs
-from siggpde.numerics.autograd import once_differentiable
-from siggpde.numerics.checked_once import checked_once
+from siggpde.numerics import autograd, inputs
+from siggpde.numerics.autograd import Norms, once_differentiable
 from siggpde.numerics.core import core
-from siggpde.numerics.errors import NOT_FINITE, OVERFLOW, raise_or_warn
-from siggpde.numerics.gram_autograd import Norms
+from siggpde.numerics.inputs import NOT_FINITE, OVERFLOW, RequestedWords, checked_once, raise_or_warn
 from siggpde.numerics.lie_basis import Basis, log_basis
 from siggpde.numerics.reference import word_column
-from siggpde.numerics.requested_words import RequestedWords
-from siggpde.numerics.static_kernel import Static, StaticKernel, per_parameter
+from siggpde.numerics.static_kernels import Static, StaticKernel, per_parameter
 from siggpde.numerics.window_view import LIFTS, OVERFLOWING, WindowView
 from siggpde.numerics.words import check_depth, check_words, count_up_to, parents, prefix_closure
 
@@ -220,7 +217,7 @@ def gram(
 ) -> Tensor:  # fmt: skip
     """k(X_i, Y_j) (n, m); y None means x."""
     call = _Call(x_lengths, y_lengths, static, refine, tol, threads)
-    return gram_autograd.gram(call, x, y, None, differentiable)
+    return autograd.gram(call, x, y, None, differentiable)
 
 
 def normalized_gram(
@@ -230,11 +227,11 @@ def normalized_gram(
     """k(X_i, Y_j) exp(-log_norm_x_i - log_norm_y_j) (n, m), float64, where k itself may be out of range."""
     call = _Call(x_lengths, y_lengths, static, refine, tol, threads)
     norms = log_norm_x.contiguous(), log_norm_y.contiguous()
-    return gram_autograd.gram(call, x, y, norms, differentiable)
+    return autograd.gram(call, x, y, norms, differentiable)
 
 
 class _Call(NamedTuple):
-    """`siggpde.numerics.gram_autograd.GramCall` of the native core."""
+    """`siggpde.numerics.autograd.GramCall` of the native core."""
 
     x_lengths: Tensor | None
     y_lengths: Tensor | None

@@ -18,10 +18,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from siggpde.numerics import errors, goursat, inputs
+from siggpde.numerics import goursat, inputs
+from siggpde.numerics.inputs import RequestedWords, word_list
 from siggpde.numerics.lie_basis import Basis, log_basis
-from siggpde.numerics.requested_words import RequestedWords, word_list
-from siggpde.numerics.static_kernel import StaticKernel, squared_segments
+from siggpde.numerics.static_kernels import StaticKernel, squared_segments
 from siggpde.numerics.window_view import OVERFLOWING, WindowView
 from siggpde.numerics.words import Word, prefix_closure, words_up_to
 
@@ -179,7 +179,7 @@ def _checked_pieces(
     segments = points.diff(dim=1).norm(dim=2) if static is None else squared_segments(static, points).detach().sqrt()
     too_long = (~(segments <= longest) & inside[:, 1:]).any(1).nonzero()
     if len(too_long):
-        errors.raise_overflow(x.dtype, f"of series {int(too_long[0])} of {name}", True, log)
+        inputs.raise_kernel_overflow(x.dtype, f"of series {int(too_long[0])} of {name}", True, log)
     if static is None:
         return goursat.split_increments(x, lengths, scheme)
     return goursat.split_lifted(x, lengths, scheme, static)
@@ -191,7 +191,7 @@ def check_range(value: Tensor, diagonal: bool, log: bool = False) -> Tensor:
     if len(bad):
         first = bad[0].tolist()
         which = f"of series {first[0]} of x" + ("" if diagonal else f" and series {first[1]} of y")
-        errors.raise_overflow(value.dtype, which, diagonal, log)
+        inputs.raise_kernel_overflow(value.dtype, which, diagonal, log)
     return value
 
 

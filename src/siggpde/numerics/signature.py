@@ -12,7 +12,7 @@ import torch
 
 from siggpde.numerics import inputs
 from siggpde.numerics.backend import backend_for
-from siggpde.numerics.requested_words import as_requested_words, check_prefix_closed
+from siggpde.numerics.inputs import as_requested_words, check_prefix_closed
 
 
 def signature(

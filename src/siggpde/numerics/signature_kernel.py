@@ -9,27 +9,25 @@ refinements.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Real
+from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from siggpde.numerics import inputs
+from siggpde.numerics import gradients, inputs
 from siggpde.numerics.averaging import average_sides
 from siggpde.numerics.backend import backend_for
-from siggpde.numerics.gradients import kernel as gradients
-from siggpde.numerics.kernel_settings import (
-    Gradient,
-    Solver,
-    check_algorithm,
-    check_flag,
-    check_pair,
-    check_scales,
-    check_settings,
-    times_amplitude,
-)
-from siggpde.numerics.normalized import normalized_gram
-from siggpde.numerics.static_kernel import Parameter, Static, check_static, tensors_of
+from siggpde.numerics.gradients import Algorithm
+from siggpde.numerics.inputs import checked_once
+from siggpde.numerics.static_kernels import Parameter, Static, StaticKernel, check_static, tensors_of
+from siggpde.numerics.words import as_integer
 
+Solver = Literal["series", "fd"]
+Gradient = Literal["adjoint", "variation", "augmented"]
+
+_MAX_REFINE = 12
 Lengths = Tensor | Sequence[int] | None
 
 
@@ -59,7 +57,7 @@ def signature_kernel(
     `lengths` and `y_lengths` as for `signature`.
 
     `static` lifts the paths by a kernel kappa(x, y) = amplitude² c(|x - y| / bandwidth) of points
-    (`siggpde.numerics.static_kernel` has the formulas): <dx_i, dy_j> becomes kappa(x_(i+1), y_(j+1)) -
+    (`siggpde.numerics.static_kernels` has the formulas): <dx_i, dy_j> becomes kappa(x_(i+1), y_(j+1)) -
     kappa(x_i, y_(j+1)) - kappa(x_(i+1), y_j) + kappa(x_i, y_j). Bandwidth (1 if left out) and amplitude may be scalar
     tensors, to which gradients flow too; `alpha` (1 if left out) is for "rational_quadratic". "matern12" has no
     gradient where points of x and y coincide: such a pair of points adds nothing to it.
@@ -216,3 +214,96 @@ def signature_kernel_diag_gradient(
         times_amplitude(xs, counts, factor), counts, lift, refinement, tol, log, threads
     )
     return value, times_amplitude(slope, None, factor).detach()
+
+
+@checked_once(256)
+def check_settings(
+    solver: Any, refine: Any, tol: Any, gradient: Any, log: Any, dtype: torch.dtype
+) -> tuple[int, float, bool]:
+    """Checks the settings; returns the refinements as backends take them, -1 for "series", the tolerance and `log`."""
+    if not isinstance(solver, str) or solver not in ("series", "fd"):
+        raise ValueError(f"solver must be 'series' or 'fd', got {solver!r}")
+    if not isinstance(gradient, str) or gradient not in ("adjoint", "variation", "augmented"):
+        raise ValueError(f"gradient must be 'adjoint', 'variation' or 'augmented', got {gradient!r}")
+    pieces = as_integer(refine)
+    if pieces is None or not 0 <= pieces <= _MAX_REFINE:
+        raise ValueError(f"refine must be an integer from 0 to {_MAX_REFINE}, got {refine!r}")
+    if pieces != 0 and solver == "series":
+        raise ValueError(f"refine={refine} is for solver='fd'; the series solver takes its accuracy from `tol`")
+    if not isinstance(tol, Real) or not 0 < float(tol) < 1:
+        raise ValueError(f"tol must be between 0 and 1, got {tol!r}")
+    flag = check_flag(log, "log")
+    return (-1 if solver == "series" else pieces), max(float(tol), 16 * torch.finfo(dtype).eps), flag
+
+
+def check_flag(value: Any, name: str) -> bool:
+    """The value of a setting that is True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be True or False, got {value!r}")
+    return bool(value)
+
+
+def check_scales(theta: Any, x: Tensor) -> Tensor:
+    """Channel scales (channels,) as a tensor like x."""
+    try:
+        scales = torch.as_tensor(theta).detach()
+    except (TypeError, ValueError, RuntimeError):  # not numbers
+        scales = None
+    if scales is not None and not scales.is_complex():
+        scales = scales.to(dtype=x.dtype, device=x.device).contiguous()
+        if scales.shape == x.shape[2:] and bool(torch.isfinite(scales).all()):
+            return scales
+    raise ValueError(f"theta must be {x.shape[2]} finite scales, one a channel of x, got {theta!r}")
+
+
+def times_amplitude(x: Tensor, lengths: Tensor | None, factor: Parameter | None) -> Tensor:
+    """x times the amplitude of the linear static kernel; padding, which may be NaN, has no part in its gradient."""
+    if not isinstance(factor, Tensor):
+        return x if factor is None else x * factor
+    return torch.where(inputs.row_mask(x, lengths)[:, :, None], x, 0.0) * factor.to(x)
+
+
+def check_algorithm(gradient: Gradient, lift: StaticKernel | None, normalize: bool = False) -> Algorithm | None:
+    """The algorithm of the paper that the gradient comes from, if any: they are for the plain, linear kernel only."""
+    if gradient == "adjoint":
+        return None
+    if normalize or lift is not None:
+        what = "normalize=True" if normalize else f"static={lift.name!r}" if lift else ""
+        raise ValueError(f"gradient={gradient!r} is for static='linear', not normalised; for {what} take 'adjoint'")
+    return gradient
+
+
+def check_pair(x: Tensor, x_counts: Tensor | None, y: Tensor, y_counts: Tensor | None) -> None:
+    """Raises a ValueError for two batches of which no kernel can be taken."""
+    if x.shape[2] != y.shape[2]:
+        raise ValueError(f"x has {x.shape[2]} channels and y has {y.shape[2]}; they need the same")
+    if x.dtype != y.dtype or x.device != y.device:
+        raise ValueError(f"x is {x.dtype} on {x.device} and y is {y.dtype} on {y.device}; convert one to the other")
+    if len(x) == 0 or len(y) == 0:  # no pair, so that the backends have nothing to do
+        inputs.check_finite(x, x_counts, "x")
+        inputs.check_finite(y, y_counts, "y")
+
+
+def normalized_gram(
+    x: Tensor, x_lengths: Tensor | None, y: Tensor | None, y_lengths: Tensor | None, static: StaticKernel | None,
+    refine: int, tol: float, threads: int, differentiable: bool,
+) -> Tensor:  # fmt: skip
+    """k(X_i, Y_j) / sqrt(k(X_i, X_i) k(Y_j, Y_j)), (n, m), signed; y None means x, with ones on the diagonal.
+
+    Computed in float64 from log k(X, X), log k(Y, Y) and grids that are rescaled on the way; in the dtype of x.
+    """
+    name = "linear" if static is None else static.name
+    wide, other = x.double(), None if y is None else y.double()
+    backend = backend_for(wide, other, *tensors_of(static), static=name)
+
+    def log_norm(batch: Tensor, lengths: Tensor | None) -> Tensor:
+        return backend.diagonal(batch, lengths, static, refine, tol, True, threads, differentiable) / 2
+
+    of_x = log_norm(wide, x_lengths)
+    of_y = of_x if other is None else log_norm(other, y_lengths)
+    value = backend.normalized_gram(
+        wide, x_lengths, other, y_lengths, of_x, of_y, static, refine, tol, threads, differentiable
+    )
+    if other is None:
+        value = torch.where(torch.eye(len(x), dtype=torch.bool, device=x.device), 1.0, value)
+    return value.to(x.dtype)

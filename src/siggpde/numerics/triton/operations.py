@@ -14,10 +14,9 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from siggpde.numerics import gram_autograd
-from siggpde.numerics.autograd import once_differentiable
-from siggpde.numerics.errors import INACCURATE, LOST, MEMORY, NOT_FINITE, OVERFLOW, raise_or_warn
-from siggpde.numerics.gram_autograd import Norms
+from siggpde.numerics import autograd
+from siggpde.numerics.autograd import Norms, once_differentiable
+from siggpde.numerics.inputs import INACCURATE, LOST, MEMORY, NOT_FINITE, OVERFLOW, raise_or_warn
 from siggpde.numerics.reference import (
     logsignature,
     pool_windows,
@@ -25,7 +24,7 @@ from siggpde.numerics.reference import (
     window_path_lengths,
     window_signatures,
 )
-from siggpde.numerics.static_kernel import StaticKernel, per_parameter
+from siggpde.numerics.static_kernels import StaticKernel, per_parameter
 from siggpde.numerics.triton import cdiv, plan
 from siggpde.numerics.triton.plan import MAX_INFLATION, ROUGH_TOL, PlanRequest
 from siggpde.numerics.triton.signature import extend, signature
@@ -364,7 +363,7 @@ def gram(
     refine: int, tol: float, threads: int, differentiable: bool,
 ) -> Tensor:  # fmt: skip
     """k(X_i, Y_j) (n, m); y None means x."""
-    return gram_autograd.gram(_Call(x_lengths, y_lengths, static, refine, tol), x, y, None, differentiable)
+    return autograd.gram(_Call(x_lengths, y_lengths, static, refine, tol), x, y, None, differentiable)
 
 
 def normalized_gram(
@@ -373,11 +372,11 @@ def normalized_gram(
 ) -> Tensor:  # fmt: skip
     """k(X_i, Y_j) exp(-log_norm_x_i - log_norm_y_j) (n, m), float64, where k itself may be out of range."""
     call = _Call(x_lengths, y_lengths, static, refine, tol)
-    return gram_autograd.gram(call, x, y, (log_norm_x, log_norm_y), differentiable)
+    return autograd.gram(call, x, y, (log_norm_x, log_norm_y), differentiable)
 
 
 class _Call(NamedTuple):
-    """`siggpde.numerics.gram_autograd.GramCall` of Triton."""
+    """`siggpde.numerics.autograd.GramCall` of Triton."""
 
     x_lengths: Tensor | None
     y_lengths: Tensor | None

@@ -29,7 +29,7 @@ from torch import Tensor
 
 from siggpde.numerics import reference
 from siggpde.numerics.autograd import once_differentiable
-from siggpde.numerics.requested_words import RequestedWords
+from siggpde.numerics.inputs import RequestedWords
 from siggpde.numerics.triton import LANES, at_once, cdiv, run
 from siggpde.numerics.words import Word
 

@@ -19,9 +19,8 @@ from math import isqrt, log
 import torch
 from torch import Tensor
 
-from siggpde.numerics.errors import NOT_FINITE, OVERFLOW
-from siggpde.numerics.inputs import row_mask
-from siggpde.numerics.static_kernel import StaticKernel, squared_segments
+from siggpde.numerics.inputs import NOT_FINITE, OVERFLOW, row_mask
+from siggpde.numerics.static_kernels import StaticKernel, squared_segments
 from siggpde.numerics.triton import at_once, cdiv, run, tile
 from siggpde.numerics.triton.grid import FAR, collect, pull_back, pull_back_lifted, reverse, sweep
 from siggpde.numerics.triton.plan import SCHEME_DEGREE, PlanRequest, Plans, make_plans
@@ -31,7 +30,7 @@ _BLOCK = 128
 
 
 def failure(code: int, series: int, index: int = -1, side: int = 0) -> Failure:
-    """A failure in the form of `siggpde.numerics.errors`: (code, series, index, channel, side)."""
+    """A failure in the form of `siggpde.numerics.inputs`: (code, series, index, channel, side)."""
     return code, series, index, -1, side
 
 

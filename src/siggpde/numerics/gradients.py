@@ -1,0 +1,277 @@
+r"""The two gradient algorithms of the SigGPDE paper (Lemercier et al., 2021, section 4), in plain torch.
+
+The default, `gradient="adjoint"`, the exact derivative of the discrete solver, is computed by the backends.
+
+*Algorithm 1* is the augmented PDE, one directional derivative at a time. The derivative :math:`U_\gamma` of U in a
+direction gamma, a path added to x, solves the same kind of Goursat problem with a source,
+
+.. math:: (U_\gamma)_{st} = \langle x'_s, y'_t \rangle\, U_\gamma + \langle \gamma'_s, y'_t \rangle\, U, \qquad
+          U_\gamma(0, \cdot) = U_\gamma(\cdot, 0) = 0,
+
+beside :math:`U(0, \cdot) = U(\cdot, 0) = 1`; both are carried together. The full gradient takes one direction for each
+number of the path, the localised impulses, so that its cost is that of as many solutions. It is here because the paper
+has it, and as an oracle of the other gradients.
+
+*Algorithm 2* is the variation of the PDE, from two solutions (Theorem 4.1). Let U solve the Goursat problem of the
+paths and V the one of the time-reversed paths, so that V(s, t) is the kernel of what is left of both paths after s and
+t. Then
+
+.. math:: \frac{\partial k}{\partial \rho_{ij}} = \int\!\!\int_{\text{cell } ij} U(s, t)\, V(s, t)\, ds\, dt,
+
+where :math:`\rho_{ij} = \langle dx_i, dy_j \rangle`, and the chain rule gives the gradient in the increments. U and V
+are evaluated inside the cells, from the edges, at the points of a Gauss rule.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import factorial
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.autograd import Function
+
+from siggpde.numerics.autograd import once_differentiable, refuse_transforms
+from siggpde.numerics.goursat import (
+    Cells,
+    Scheme,
+    cell_matrices,
+    cell_matrix_slopes,
+    empty_cells,
+    scheme_of,
+    solve_goursat,
+    solve_pairs,
+)
+from siggpde.numerics.reference import PairSolver, check_range, diagonal_by, gram_by
+
+_DIRECTIONS_AT_ONCE = 1000
+
+
+def augmented_gradients(dx: Tensor, dy: Tensor, grad: Tensor, scheme: Scheme) -> tuple[Tensor, Tensor]:
+    """Algorithm 1: gradients in dx (n, I, d) and dy (n, J, d) of the kernels of n pairs, each times its grad (n,)."""
+    of_x, of_y = torch.empty_like(dx), torch.empty_like(dy)
+    for pair, (a, b) in enumerate(zip(dx, dy, strict=True)):
+        of_x[pair], of_y[pair] = augmented_gradient(a, b, scheme), augmented_gradient(b, a, scheme)
+    return of_x * grad[:, None, None], of_y * grad[:, None, None]
+
+
+def augmented_gradient(dx: Tensor, dy: Tensor, scheme: Scheme) -> Tensor:
+    """dk/d(dx) (I, d) for one pair of paths: the derivatives in the directions of all localised impulses."""
+    slopes = [
+        directional_derivatives(dx, dy, localised_impulses(dx, begin, begin + _DIRECTIONS_AT_ONCE), scheme)
+        for begin in range(0, dx.numel(), _DIRECTIONS_AT_ONCE)
+    ]
+    return torch.cat(slopes).reshape(dx.shape) if slopes else torch.zeros_like(dx)
+
+
+def localised_impulses(dx: Tensor, begin: int = 0, end: int | None = None) -> Tensor:
+    """The directions (I d, I, d) that change one channel of one increment by one, in the order of dx.flatten().
+
+    The localised impulses of the paper, section 4; all of them, or those from `begin` to `end`.
+    """
+    chosen = torch.arange(dx.numel(), device=dx.device)[begin:end]
+    impulses = dx.new_zeros(len(chosen), dx.numel())
+    impulses[torch.arange(len(chosen), device=dx.device), chosen] = 1
+    return impulses.reshape(-1, *dx.shape)
+
+
+def directional_derivatives(dx: Tensor, dy: Tensor, directions: Tensor, scheme: Scheme) -> Tensor:
+    """The derivatives (D,) of k in the direction of each gamma, for one pair of paths.
+
+    The directional derivatives of the paper, section 4: the unknowns that Algorithm 1 adds to the PDE.
+
+    dx (I, d) and dy (J, d) are increments, `directions` (D, I, d) the increments of the gammas.
+    """
+    degree, powers = scheme.degree, scheme.powers
+    rows, columns = len(dx), len(dy)
+    if rows == 0 or columns == 0:
+        return dx.new_zeros(len(directions))
+    rho = dx @ dy.T
+    keep, swap, lift = cell_matrices(rho, degree, powers)
+    slopes = cell_matrix_slopes(rho, degree, powers)
+    # Axis 0 of edges and corners: U first, then U_gamma of every direction.
+    count = 1 + len(directions)
+    bottom = dx.new_zeros(columns, count, degree)  # U(., 0) = 1 and U_gamma(., 0) = 0 have derivative 0
+    value = dx.new_ones(count)
+    for i in range(rows):
+        left = dx.new_zeros(count, degree)  # as have U(0, .) = 1 and U_gamma(0, .) = 0
+        corner = dx.new_zeros(count)
+        corner[0] = 1
+        for j in range(columns):
+            below = bottom[j]
+            lifted = corner[:, None] * lift[i, j]
+            top = below @ keep[i, j].T + left @ swap[i, j].T + lifted
+            right = left @ keep[i, j].T + below @ swap[i, j].T + lifted
+            # The source: d rho_ij / d gamma = <gamma_i, dy_j> times the derivative of the cell's step of U in rho.
+            keep_slope, swap_slope, lift_slope = (slope[i, j] for slope in slopes)
+            rho_slope = (directions[:, i] @ dy[j])[:, None]
+            top[1:] += rho_slope * (keep_slope @ below[0] + swap_slope @ left[0] + lift_slope * corner[0])
+            right[1:] += rho_slope * (keep_slope @ left[0] + swap_slope @ below[0] + lift_slope * corner[0])
+            corner = corner + below[:, 0]
+            bottom[j], left = top, right
+        value = corner + left[:, 0]
+    return value[1:]
+
+
+# A cell has 200 bytes of edges, and 1600 inside.
+_CELLS_AT_ONCE = 250_000
+_CELLS_EVALUATED_AT_ONCE = 10_000
+
+
+def variation_gradients(dx: Tensor, dy: Tensor, grad: Tensor, scheme: Scheme) -> tuple[Tensor, Tensor]:
+    """Algorithm 2: gradients in dx (n, I, d) and dy (n, J, d) of the kernels of n pairs, each times its grad (n,).
+
+    By the chain rule from rho to the increments.
+    """
+    rho = dx @ dy.transpose(1, 2)
+    size = max(1, _CELLS_AT_ONCE // max(1, rho.shape[1] * rho.shape[2]))
+    weight = torch.cat([kernel_variation(part, scheme) for part in rho.split(size)]) * grad[:, None, None]
+    return weight @ dy, weight.transpose(1, 2) @ dx
+
+
+def kernel_variation(rho: Tensor, scheme: Scheme) -> Tensor:
+    """dk/drho (n, I, J): the integral of U V over every cell (Theorem 4.1)."""
+    forward, backward = edges(rho, scheme), edges(rho.flip(1, 2), scheme)
+    _, weights = _gauss(_points(scheme))
+    weight = torch.as_tensor(weights, dtype=rho.dtype, device=rho.device)
+    out = torch.empty_like(rho)
+    _, rows, columns = rho.shape
+    size = max(1, _CELLS_EVALUATED_AT_ONCE // max(1, len(rho) * columns))
+    for begin in range(0, rows, size):
+        end = min(begin + size, rows)
+        u = inside(forward, rho, scheme, slice(begin, end))
+        v = turned(inside(backward, rho.flip(1, 2), scheme, slice(rows - end, rows - begin)))
+        out[:, begin:end] = torch.einsum("nijpq,nijpq,p,q->nij", u, v, weight, weight)
+    return out
+
+
+def edges(rho: Tensor, scheme: Scheme) -> Cells:
+    """The edges and corner values of every cell of the solution."""
+    cells = empty_cells(rho, scheme.degree)
+    solve_goursat(rho, scheme.degree, scheme.powers, cells=cells)
+    return cells
+
+
+def inside(cells: Cells, rho: Tensor, scheme: Scheme, rows: slice) -> Tensor:
+    """U at the Gauss points of the cells of some rows, (n, rows, J, points in s, points in t), by Riemann's formula."""
+    exponents = np.arange(scheme.powers + 1)
+    nodes, _ = _gauss(_points(scheme))
+    grown = torch.as_tensor(nodes[:, None] ** exponents).to(rho)  # (points, powers)
+    factorials = torch.as_tensor([1 / factorial(n) ** 2 for n in exponents], dtype=torch.float64).to(rho)
+    integrals = torch.as_tensor(_edge_integrals(scheme.degree, scheme.powers)).to(rho)
+    monomials = rho[:, rows].unsqueeze(-1) ** torch.as_tensor(exponents, device=rho.device)
+
+    def integrated(edge: Tensor) -> Tensor:
+        """The sum over k of the coefficients times rho^n (J^(n+1) P_k) / n!, (n, rows, J, powers, points)."""
+        flat = integrals.transpose(0, 1).flatten(1)  # (degree, powers points)
+        return (edge[:, rows] @ flat).unflatten(-1, integrals.shape[::2]) * monomials.unsqueeze(-1)
+
+    corner = (cells.corner[:, rows].unsqueeze(-1) * monomials * factorials).unsqueeze(-1) * grown.T
+    # p, the last but one, runs along the columns of the grid, as the bottom edges do, q along its rows.
+    return integrated(cells.bottom).transpose(-1, -2) @ grown.T + grown @ (integrated(cells.left) + corner)
+
+
+def solution(rho: Tensor, scheme: Scheme) -> Tensor:
+    """U at the Gauss points of every cell, (n, I, J, points in s, points in t)."""
+    return inside(edges(rho, scheme), rho, scheme, slice(None))
+
+
+def turned(values: Tensor) -> Tensor:
+    """Reversal in time: of the order of the cells and, inside each cell, of its points, which lie symmetrically."""
+    return values.flip(1, 2).flip(3, 4)
+
+
+def time_reversed_solution(rho: Tensor, scheme: Scheme) -> Tensor:
+    """V at the same points: the solution for both paths reversed in time, in the order of the original cells.
+
+    By the time-reversal lemma of the paper, section 4.
+    """
+    return turned(solution(rho.flip(1, 2), scheme))
+
+
+def _points(scheme: Scheme) -> int:
+    return scheme.degree + 2
+
+
+@lru_cache(maxsize=16)
+def _gauss(count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes and weights of the Gauss-Legendre rule on [0, 1]."""
+    nodes, weights = np.polynomial.legendre.leggauss(count)
+    return (nodes + 1) / 2, weights / 2
+
+
+@lru_cache(maxsize=16)
+def _edge_integrals(degree: int, powers: int) -> np.ndarray:
+    """(J^(n+1) P_k)(s_p) / n! at the Gauss points, J being the integration from 0: (powers + 1, degree, points)."""
+    nodes, _ = _gauss(degree + 2)
+    out = np.empty((powers + 1, degree, len(nodes)))
+    for k in range(degree):
+        polynomial = np.polynomial.Legendre.basis(k, domain=[0, 1])
+        for n in range(powers + 1):
+            polynomial = polynomial.integ(lbnd=0)
+            out[n, k] = polynomial(nodes) / factorial(n)
+    return out
+
+
+Algorithm = Literal["variation", "augmented"]
+
+_GRADIENTS = {"variation": variation_gradients, "augmented": augmented_gradients}
+
+# Cells of the grid of a pair, for the augmented PDE times directions: some ten seconds of one core.
+_MOST_CELLS = {"variation": 500_000, "augmented": 8_000_000}
+
+
+def diagonal(x: Tensor, lengths: Tensor | None, refine: int, log: bool, algorithm: Algorithm) -> Tensor:
+    """k(X_i, X_i) (n,), or its logarithm."""
+    refuse_transforms(x)
+    scheme = scheme_of(refine)
+    wide = x.double() if log else x  # as the other backends do
+    value = diagonal_by(_pair_solver(algorithm, scheme), wide, lengths, scheme, False)
+    return check_range(value.log(), True, log).to(x.dtype) if log else value
+
+
+def gram(
+    x: Tensor, x_lengths: Tensor | None, y: Tensor | None, y_lengths: Tensor | None, refine: int, algorithm: Algorithm
+) -> Tensor:
+    """k(X_i, Y_j) (n, m); y None means x."""
+    refuse_transforms(x, y)
+    scheme = scheme_of(refine)
+    return gram_by(_pair_solver(algorithm, scheme), x, x_lengths, y, y_lengths, scheme)
+
+
+def _pair_solver(algorithm: Algorithm, scheme: Scheme) -> PairSolver:
+    def solve(dx: Tensor, dy: Tensor) -> Tensor:
+        _check_size(dx, dy, algorithm)
+        value: Any = _PairKernel.apply(dx, dy, scheme, algorithm)
+        return value
+
+    return solve
+
+
+def _check_size(dx: Tensor, dy: Tensor, algorithm: Algorithm) -> None:
+    """Raises ValueError if a pair of the increments dx (n, I, d) and dy (n, J, d) is too much for plain torch."""
+    rows, columns, channels = dx.shape[1], dy.shape[1], dx.shape[2]
+    directions = max(rows, columns) * channels if algorithm == "augmented" else 1
+    if rows * columns * directions > _MOST_CELLS[algorithm]:
+        each = f" for each of {directions} directions" if directions > 1 else ""
+        raise ValueError(
+            f"gradient={algorithm!r} would solve a grid of {rows} x {columns} cells{each} (paths are cut into pieces "
+            f"no longer than 1), and {_MOST_CELLS[algorithm]} cells in all are allowed; take gradient='adjoint', or "
+            "rescale or shorten the series"
+        )
+
+
+class _PairKernel(Function):
+    """k (n,) of paired increments dx (n, I, d) and dy (n, J, d), differentiated by one of the algorithms."""
+
+    @staticmethod
+    def forward(ctx: Any, dx: Tensor, dy: Tensor, scheme: Scheme, algorithm: Algorithm) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
+        ctx.save_for_backward(dx, dy)
+        ctx.scheme, ctx.algorithm = scheme, algorithm
+        return solve_pairs(dx, dy, scheme, False)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return *once_differentiable(_GRADIENTS[ctx.algorithm], *ctx.saved_tensors, grad, ctx.scheme), None, None
