@@ -27,7 +27,7 @@ from siggpde.gp.kernel import SignatureKernel
 from siggpde.numerics import inputs
 from siggpde.numerics.autograd import once_differentiable
 from siggpde.numerics.goursat import scheme_of, split_increments
-from siggpde.numerics.gradients.variation import edges
+from siggpde.numerics.gradients import edges
 from siggpde.numerics.signature_kernel import Lengths, signature_kernel_diag
 from siggpde.numerics.words import Word
 from siggpde.series import SeriesBatch

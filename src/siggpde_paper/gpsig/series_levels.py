@@ -28,8 +28,7 @@ from torch.nn.functional import pad
 
 from siggpde.numerics import inputs
 from siggpde.numerics.autograd import once_differentiable
-from siggpde.numerics.core import core
-from siggpde.numerics.threads import usual_threads
+from siggpde.numerics.core import core, usual_threads
 from siggpde.series import SeriesBatch
 
 Static = Literal["linear", "rbf"]

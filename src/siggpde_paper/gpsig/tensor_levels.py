@@ -15,8 +15,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 from siggpde.numerics.autograd import once_differentiable
-from siggpde.numerics.core import core
-from siggpde.numerics.threads import usual_threads
+from siggpde.numerics.core import core, usual_threads
 from siggpde_paper.gpsig.series_levels import earlier, later
 
 
