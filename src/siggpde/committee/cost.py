@@ -20,7 +20,7 @@ from torch import Tensor
 
 from siggpde.committee.landmarks import COMPARED, TUNED
 from siggpde.committee.recipes import Recipe, kernels_of, recipes
-from siggpde.numerics.threads import usual_threads
+from siggpde.numerics.core import usual_threads
 from siggpde.progress import Progress
 from siggpde.series import SeriesBatch
 from siggpde.views.base import Block, FeatureBlock, View
