@@ -1,132 +1,128 @@
-"""The model card: it says what it is told, nothing else, and nobody's label can break it."""
+"""The cards of models: they say what the model is, nothing else, and nobody's label can break them."""
 
 import ast
 import re
 import shlex
-from typing import Any
+from dataclasses import replace
 
+import numpy as np
 import pytest
+import sklearn
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
-from siggpde.report.card import CardContent, CardData, model_card
+from helpers.report_pages import Page, classifier, regressor
+from siggpde import SigGPClassifier
+from siggpde.report.card import Member, ModelFacts, as_markdown, card_blocks, model_card, model_facts
 
-DATA: CardData = {
-    "name": "Gestures",
-    "series": 120,
-    "channels": 3,
-    "channel_names": ["x", "y", "z"],
-    "lengths": (40, 315),
-    "labels": {"circle": 70, "square": 46, "wave_left": 4},
-}
-CONTENT: CardContent = {
-    "title": "Gestures of a hand",
-    "kind": "classification",
-    "data": DATA,
-    "settings": {
-        "path_length": 8.0,
-        "time": True,
-        "lead_lag": False,
-        "append": "variation",
-        "words": 3280,
-        "directions": None,
-        "likelihood": {"name": "softmax", "classes": 3, "class_weight": None},
-        "learning_rate": 0.0123456,
-    },
-    "scores": {"seconds": 75.25, "nlpp": 0.0831, "accuracy": 0.98125, "rmse": None},
-    "versions": {"siggpde": "0.1.0", "torch": "2.13.0"},
-    "created": "2026-01-02T03:04:05+00:00",
-    "path": "my models/gestures",
-}
+VIEWS = ModelFacts(
+    estimator="SigGPClassifier",
+    committee=None,
+    task="classification",
+    method="views",
+    likelihood="LeastSquares",
+    members=[Member(0.75, "W", "signatures of windows (x | dx)", 0.12345), Member(0.25, "L", "words", 0.2)],
+    kinds=["windows", "linear"],
+    options={},
+    series=120,
+    groups=None,
+    landmarks=7,
+    channels=("x", "y", "z"),
+    lengths=(40, 315),
+    labels={"circle": 70, "square": 46, "wave_left": 4},
+    target=None,
+    seconds=75.25,
+)
+PAPER = replace(
+    VIEWS,
+    estimator="SigGPRegressor",
+    task="regression",
+    method="paper",
+    likelihood="Gaussian",
+    members=[Member(1.0, "model 1", "500 words of one path", 0.0831)],
+    options={"time": True, "lead_lag": False, "append": "variation"},
+    landmarks=0,
+    labels=None,
+    target=(1.5, 12345.6),
+)
 
 
-def row(card: str, name: str) -> str:
+def card(facts: ModelFacts, name: str = "gestures") -> str:
+    return as_markdown(card_blocks(facts, name))
+
+
+def row(text: str, name: str) -> str:
     """The second cell of the row with this first cell."""
-    (line,) = [line for line in card.splitlines() if line.startswith(f"| {name} |")]
+    (line,) = [line for line in text.splitlines() if line.startswith(f"| {name} |")]
     return line.split(" | ", 1)[1].removesuffix(" |")
 
 
 def test_a_card_of_a_committee():
-    sentence = "This model contains 7 training series."
-    members = [(0.75, "signatures of windows (x | dx)", 0.12345), (0.25, "words", -1.0)]
-    card = model_card({**CONTENT, "model": "A committee of 2", "members": members, "contains": sentence})
-    assert "A committee of 2, fitted by siggpde. It gives" in card and f"## Training series\n\n{sentence}\n" in card
-    assert r"| 0.75 | signatures of windows (x \| dx) | 0.1235 |" in card and "| 0.25 | words | -1.0000 |" in card
+    text = card(VIEWS, "my gestures")
+    assert text.startswith(
+        "# SigGPClassifier, my gestures\n\nA committee of 2 Gaussian processes on views of the series"
+    )
+    headings = ["Trained on", "Members", "Training series", "Settings", "Scores", "Use it", "Limits"]
+    assert re.findall("^## (.*)$", text, re.M) == headings
+    assert row(text, "Series") == "120" and row(text, "Channels") == "3 (x, y, z)"
+    assert row(text, "Points a series") == "40 to 315"
+    assert row(text, "circle") == "70" and row(text, "wave_left") == "4"
+    assert "| Label | Series |\n| --- | ---: |" in text
+    assert r"| 0.75 | signatures of windows (x \| dx) | 0.1235 |" in text and "| ---: | --- | ---: |" in text
+    assert "contains 7 training series (landmarks), of 120" in text and "keep_series=False" in text
+    assert row(text, "Leave-one-out loss of the best member, nats a series") == "0.1235"
+    assert row(text, "Seconds to fit") == "75.25"
+    assert "siggpde predict 'my gestures'" in text
+    assert 'siggpde.load("my gestures")' in text and "predict_proba(X)" in text
+    assert "None" not in text and "\n\n\n" not in text
 
 
-def test_a_full_card():
-    card = model_card(CONTENT)
-    assert card.startswith("# Gestures of a hand\n\nA Gaussian process with the signature kernel")
-    assert re.findall("^## (.*)$", card, re.M) == ["Trained on", "Settings", "Scores", "Use it", "Limits"]
-    assert row(card, "Series") == "120"
-    assert row(card, "Channels") == "3 (x, y, z)"
-    assert row(card, "Points a series") == "40 to 315"
-    assert row(card, "circle") == "70" and row(card, r"wave\_left") == "4"
-    assert row(card, "Likelihood") == "softmax (classes 3)"
-    assert row(card, "Median length of a path, after scaling") == "8"
-    assert row(card, "Time as a channel") == "yes" and row(card, "Lead-lag") == "no"
-    assert row(card, "Learning rate") == "0.01235"
-    assert row(card, "Accuracy on validation series") == "98.12%"
-    assert row(card, "Seconds to fit") == "75.25"
-    assert "Directions" not in card and "Root mean squared" not in card and "None" not in card
-    assert "siggpde predict 'my models/gestures'" in card
-    assert 'siggpde.load("my models/gestures")' in card and "predict_proba(X)" in card
-    assert card.endswith("Saved 2026-01-02T03:04:05+00:00 with siggpde 0.1.0, torch 2.13.0.\n")
-    assert "\n\n\n" not in card
+def test_a_card_of_the_papers_method():
+    text = card(PAPER)
+    assert "A Gaussian process with the signature kernel, fitted by siggpde" in text and "## Members" not in text
+    assert row(text, "Mean of the target") == "1.5" and row(text, "Channels appended") == "variation"
+    assert row(text, "Spread of the target (standard deviation)") == "12346"
+    assert row(text, "Time as a channel") == "yes" and row(text, "Lead-lag") == "no"
+    assert row(text, "Inducing variables") == "500 words of one path"
+    (name,) = re.findall("^. (NLPP on validation series .*?) . 0.0831 .$", text, re.M)
+    assert "lower is better" in name and "leave-one" not in text.lower()
+    assert "model.predict(X, return_std=True)" in text
 
 
 def test_limits_are_those_of_this_model():
-    card = model_card(CONTENT)
-    assert "Probabilities are calibrated for series like those of the training data" in card
-    assert "The validation series also took part in choosing settings" in card
-    assert r"fewer than 10 series are known poorly: wave\_left (4)." in card
-    assert "series only" not in card
-    few = model_card({"kind": "regression", "data": {"series": 30, "target_mean": 1.5, "target_spread": 12345.6}})
+    text = card(VIEWS)
+    assert "Probabilities are calibrated for series like those of the training data" in text
+    assert "It was not scored on series held back" in text
+    assert "fewer than 10 series are known poorly: wave_left (4)." in text and "series only" not in text
+    few = card(replace(PAPER, series=30))
     assert "Means and spreads are calibrated" in few and "It has seen 30 series only" in few
-    assert "It was not scored on series held back" in few and "label" not in few
-    assert row(few, "Mean of the target") == "1.5"
-    assert row(few, "Spread of the target (standard deviation)") == "12346"
-    assert "model.predict(X, return_std=True)" in few
+    assert "The validation series also took part in choosing settings" in few and "label" not in few
 
 
-@pytest.mark.parametrize("key", [*CONTENT, None])
-def test_every_fact_may_be_missing(key: str | None):
-    for content in ({k: v for k, v in CONTENT.items() if k != key}, dict(CONTENT) | ({key: None} if key else {})):
-        card = model_card(content)
-        assert card.startswith("# ") and "## Limits" in card and "None" not in card and "\n\n\n" not in card
-
-
-def test_a_card_of_nothing():
-    card = model_card({})
-    assert card.startswith("# A model of time series\n") and "| |" not in card and "Saved" not in card
-    assert 'siggpde.load("path/to/this/folder")' in card
+def test_groups_are_named():
+    text = card(replace(VIEWS, groups=12))
+    assert row(text, "Groups of series") == "12" and "each of 12 groups was left out as a whole" in text
+    assert "Leave-one-group-out loss" in text and "Leave-one-out" not in text
+    assert "assume that the series are independent" in card(VIEWS)
 
 
 def test_many_labels_and_channels_are_cut_short():
-    data = {"labels": {f"l{i}": i for i in range(50)}, "channel_names": [f"c{i}" for i in range(50)], "lengths": (7, 7)}
-    card = model_card({"data": data})
-    assert row(card, "l19") == "19" and "| l20 |" not in card
-    assert row(card, "30 more labels") == str(sum(range(20, 50)))
-    assert row(card, "Channels").startswith("50 (c0, ") and row(card, "Channels").endswith("c19, ..)")
-    assert row(card, "Points a series") == "7"
-
-
-def test_the_command_may_be_given():
-    assert "```console\nsiggpde predict m --input x.parquet\n```" in model_card(
-        {"command": "siggpde predict m --input x.parquet"}
-    )
+    labels = {f"l{i}": i for i in range(50)}
+    text = card(replace(VIEWS, labels=labels, channels=tuple(f"c{i}" for i in range(50)), lengths=(7, 7)))
+    assert row(text, "l19") == "19" and "| l20 |" not in text
+    assert row(text, "30 more labels") == str(sum(range(20, 50)))
+    assert row(text, "Channels").startswith("50 (c0, ") and row(text, "Channels").endswith("c19, ..)")
+    assert row(text, "Points a series") == "7"
 
 
 @settings(max_examples=80, deadline=None)
 @given(st.text(max_size=30), st.text(min_size=1, max_size=30))
-def test_no_text_breaks_the_card(text: str, path: str):
-    content: dict[str, Any] = {
-        "title": text,
-        "data": {"name": text, "labels": {text: 3}, "channel_names": [text]},
-        "settings": {text: text},
-        "path": path,
-    }
-    outside, lines = [], model_card(content).split("\n")
+def test_no_text_breaks_the_card(word: str, name: str):
+    members = [Member(1.0, word, word, 0.5)]
+    facts = replace(VIEWS, estimator=word, labels={word: 3}, channels=(word,), members=members)
+    outside, lines = [], card(facts, name).split("\n")
     fence = ""
     for line in lines:
         mark = re.match("`{3,}", line)
@@ -138,22 +134,42 @@ def test_no_text_breaks_the_card(text: str, path: str):
     plain = "\n".join(outside)
     assert not re.search(r"(?<!\\)[<>`]", re.sub(r"\\\\", "", plain))
     tables = [line for line in outside if line.startswith("|")]
-    assert all(len(re.findall(r"(?<!\\)\|", re.sub(r"\\\\", "", line))) == 3 for line in tables)
+    assert {len(re.findall(r"(?<!\\)\|", re.sub(r"\\\\", "", line))) for line in tables} == {3, 4}
     assert sum(line.startswith("# ") for line in outside) == 1
     (load,) = [line for line in lines if line.startswith("model = siggpde.load(")]
-    assert ast.literal_eval(load.removeprefix("model = siggpde.load(").removesuffix(")")) == path
+    assert ast.literal_eval(load.removeprefix("model = siggpde.load(").removesuffix(")")) == name
     (command,) = re.findall(r"^siggpde predict (.*) new-series\.csv$", "\n".join(lines), re.M | re.S)
-    assert shlex.split(command) == [path]
+    assert shlex.split(command) == [name]
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ({"titel": "x"}, "content cannot hold 'titel'; it takes title, kind, model, data"),
-        ({"data": {"rows": 3}}, r"content\['data'\] cannot hold 'rows'; it takes name, series"),
-        ({"kind": "clustering"}, "kind must be 'classification' or 'regression', got 'clustering'"),
-    ],
-)
-def test_unknown_content_are_refused(content: Any, message: str):
-    with pytest.raises(ValueError, match=message):
-        model_card(content)
+@pytest.mark.parametrize("make", [classifier, regressor])
+def test_facts_are_those_of_the_estimator(make):
+    made = make(30)
+    facts = model_facts(made)
+    assert facts.series == facts.landmarks == 30 and facts.channels == made.channel_names_ and facts.lengths == (12, 12)
+    assert [member.weight for member in facts.members] == sorted(made.committee_.weights.tolist(), reverse=True)
+    assert {"linear"} <= set(facts.kinds) <= {"linear", "windows"} and facts.seconds == made.seconds_
+    assert facts.labels == made.summary_.get("labels") and (facts.labels is None) == (facts.target is not None)
+    text = model_card(made, "folder/model")
+    assert text.startswith(f"# {type(made).__name__}, model\n") and row(text, "Likelihood") == facts.likelihood
+    html = made._repr_html_()
+    page = Page(html)
+    assert type(made).__name__ in page.text and "30 series, 2 channels, 12 points" in page.text
+    assert "weight" in page.text and "leave-one-out loss" in page.text and len(html) < 5000
+    assert made._repr_mimebundle_()["text/html"] == html and made._repr_mimebundle_()["text/plain"] == repr(made)
+
+
+def test_labels_are_escaped_in_notebooks():
+    X = np.random.default_rng(0).normal(size=(20, 1, 8)).cumsum(axis=2)
+    made = SigGPClassifier(n_features=20, members=1, views=["linear"])
+    html = made.fit(X, np.where(np.arange(20) % 2, "<script>", "b"))._repr_html_()
+    assert html is not None and "<script>" not in html and "&lt;script&gt;" in html
+
+
+def test_before_a_fit_and_in_pipelines_there_is_scikit_learns_diagram():
+    new = SigGPClassifier()
+    html = new._repr_html_()
+    assert html is not None and "sk-" in html and "text/html" in new._repr_mimebundle_()
+    with sklearn.config_context(display="text"):
+        assert "text/html" not in new._repr_mimebundle_()
+    assert "SigGPClassifier" in make_pipeline(FunctionTransformer(), new)._repr_html_()

@@ -9,7 +9,7 @@ import pytest
 
 from helpers.report_pages import SECTIONS, Page, parsed, turning
 from siggpde import SigGPClassifier, SigGPRegressor
-from siggpde.report.gather import check_path
+from siggpde.report.gather import NOT_OF_THE_MODEL, check_path
 from siggpde.report.page import GENERATOR
 
 FEWEST_FIGURES = 6
@@ -146,3 +146,9 @@ def test_what_does_not_fit_is_refused(model: SigGPClassifier, tmp_path: Path):
     with pytest.raises(ValueError, match="labels that the training set had not"):
         model.report(X, ["turn 9"] * 6, path)
     assert not path.exists()
+
+
+def test_settings_that_are_not_the_defaults_are_named(model: SigGPClassifier, of_numbers: Page, tmp_path: Path):
+    assert "settings of the fit views=['linear', 'windows'], members=2, n_features=20" in of_numbers.text
+    settings = SigGPClassifier().get_params(deep=False)
+    assert set(NOT_OF_THE_MODEL) < set(settings)

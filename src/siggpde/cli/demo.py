@@ -102,9 +102,8 @@ def train_demo(data: Dataset, series: int | None = None, seed: int = 0) -> tuple
     """
     import numpy as np  # noqa: PLC0415 - takes long to import
 
-    from siggpde.committee.committee import Committee  # noqa: PLC0415 - torch takes long to import
     from siggpde.estimators import SigGPClassifier  # noqa: PLC0415
-    from siggpde.report.card import members_of_views  # noqa: PLC0415
+    from siggpde.report.card import model_facts  # noqa: PLC0415
 
     x_train, y_train = data.X_train[:series], data.y_train[:series]
     started = time.perf_counter()
@@ -115,8 +114,6 @@ def train_demo(data: Dataset, series: int | None = None, seed: int = 0) -> tuple
     assert new is not None
     of_label = probabilities[np.arange(len(probabilities)), np.searchsorted(classifier.classes_, data.y_test)]
     accuracy = float((classifier.classes_[probabilities.argmax(1)] == data.y_test).mean())
-    committee = classifier.committee_
-    members = [] if isinstance(committee, Committee) else members_of_views(committee)
     summary = {
         "data": {"name": data.name, "train": len(x_train), "test": len(data.X_test)},
         "accuracy": accuracy,
@@ -124,7 +121,8 @@ def train_demo(data: Dataset, series: int | None = None, seed: int = 0) -> tuple
         "unlike": sum(reason is not None for reason in new.unlike),
         "seconds": {"training": trained - started, "prediction": time.perf_counter() - trained},
         "members": [
-            {"weight": member.weight, "kernel": member.kernel, "left_out_nlpp": member.score} for member in members
+            {"weight": member.weight, "kernel": member.kernel, "left_out_nlpp": member.score}
+            for member in model_facts(classifier).members
         ],
     }
     return summary, classifier

@@ -18,7 +18,7 @@ import torch
 from siggpde.committee.committee import Committee
 from siggpde.estimators.settings import STORED_ATTRIBUTES
 from siggpde.persistence import flatten_state, model_state, view_committee_state, write_folder
-from siggpde.report.card import estimator_card
+from siggpde.report.card import model_card
 from siggpde.series import PathOptions, Spectrogram
 
 
@@ -43,7 +43,7 @@ def save_estimator(estimator: Any, path: str | os.PathLike[str], *, force: bool 
     }
     if hasattr(estimator, "classes_"):
         manifest["classes"] = {"dtype": estimator.classes_.dtype.str, "values": estimator.classes_.tolist()}
-    write_folder(path, tensors, manifest, estimator_card(estimator, path), force=force)
+    write_folder(path, tensors, manifest, model_card(estimator, path), force=force)
 
 
 def _words(committee: Committee) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:

@@ -1,286 +1,35 @@
-"""What a fitted model is, in words: the card that is saved with it, the card in notebooks, and facts for reports.
-
-Every part of the content of a saved card is optional; what is missing is left out.
-"""
+"""What a fitted model is, in words: facts for reports, the card that is saved with it, and the one in notebooks."""
 
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 import shlex
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple, TypedDict
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, NamedTuple
 
-from siggpde.committee.committee import Committee
-from siggpde.committee.of_views import OfViews
-from siggpde.committee.weight_space import WeightCommittee
 from siggpde.committee.wording import in_words
-from siggpde.report.html import Markup, join, table, tag
-from siggpde.report.wording import counted, listed, number, percent, short, span
+from siggpde.report.wording import listed, number, percent
 from siggpde.views.saved import kinds_of_kernels
 
-PAPER_MODEL = "SigGPDE as published: all words by the PDE of the kernel, the first words as inducing variables, Nadam"
-Kind = Literal["classification", "regression"]
-
-
-class CardData(TypedDict, total=False):
-    """What the model was trained on."""
-
-    name: str
-    series: int
-    groups: int
-    """Of which groups the series are, and each was left out as a whole, how many there are."""
-    channels: int
-    channel_names: Sequence[str]
-    lengths: tuple[int, int]
-    """The shortest and the longest series, in points."""
-    labels: Mapping[str, int]
-    """How many series have each label."""
-    target_mean: float
-    target_spread: float
-
-
-class CardContent(TypedDict, total=False):
-    """The content of a card. Scores and settings may have other names than those known here; `None` leaves one out."""
-
-    title: str
-    kind: Kind
-    model: str
-    """What it is, in one sentence."""
-    data: CardData
-    members: Sequence[tuple[float, str, float]]
-    """Weight, what it is made of and loss of left-out series of every model that is averaged."""
-    left_out: str
-    """What the losses of left-out series mean, in a sentence."""
-    contains: str
-    """What of the training series is in the folder, in sentences."""
-    settings: Mapping[str, Any]
-    scores: Mapping[str, float | None]
-    versions: Mapping[str, str]
-    created: str
-    path: str
-    command: str
-    """How to predict from the command line."""
-
-
-_SETTINGS = {
-    "method": "Method",
-    "likelihood": "Likelihood",
+_PAPER = "SigGPDE as published: all words by the PDE of the kernel, the first words as inducing variables, Nadam"
+_OPTIONS = {
     "time": "Time as a channel",
     "base_point": "Path starts at 0, so that positions count",
     "append": "Channels appended",
     "lead_lag": "Lead-lag",
-    "path_length": "Median length of a path, after scaling",
-    "words": "Signature words",
-    "directions": "Directions kept of them",
+    "difference": "Differences taken",
 }
-_SCORES = {
-    "accuracy": "Accuracy on validation series",
-    "rmse": "Root mean squared error on validation series",
-    "nlpp": "NLPP on validation series (mean of -log p of the true answer; lower is better)",
-    "elbo": "ELBO a series, training",
-    "seconds": "Seconds to fit",
-}
-_COUNTS = {"name": "Data", "series": "Series", "groups": "Groups of series"}
-_VALIDATION_SCORES = ("accuracy", "rmse", "nlpp")
-_MAX_LISTED = 20
+_LONGEST_LIST = 20
 _FEW_PER_LABEL = 10
 _FEW_SERIES = 100
 
 
-def model_card(content: Mapping[str, Any]) -> str:
-    """The card in Markdown, from `CardContent` (all optional).
-
-    Examples:
-        >>> print(model_card({"title": "Gestures", "kind": "classification"}).splitlines()[0])
-        # Gestures
-    """
-    content = without_none(content)
-    _refuse_unknown(content, CardContent.__annotations__, "content")
-    kind = content.get("kind")
-    if kind not in (None, "classification", "regression"):
-        raise ValueError(f"kind must be 'classification' or 'regression', got {kind!r}")
-    data = without_none(content.get("data", {}))
-    _refuse_unknown(data, CardData.__annotations__, "content['data']")
-    scores = without_none(content.get("scores", {}))
-    title = escaped(content.get("title") or "A model of time series")
-    sections = [
-        [f"# {title}", "", _summary(kind, content.get("model"))],
-        section("Trained on", _data_rows(data)),
-        _labels(data.get("labels")),
-        _members(content.get("members", []), "groups" in data),
-        ["## Training series", "", content["contains"]] if "contains" in content else [],
-        section("Settings", _named_rows(without_none(content.get("settings", {})), _SETTINGS)),
-        section("Scores", _named_rows(scores, _SCORES)),
-        [content["left_out"]] if "left_out" in content else [],
-        _usage(kind, content),
-        ["## Limits", "", *(f"- {limit}" for limit in _limits(kind, data, scores))],
-        _origin(content),
-    ]
-    return "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n"
-
-
-def _summary(kind: Kind | None, model: str | None) -> str:
-    answer = {
-        "classification": "It gives every time series a probability for each label.",
-        "regression": "It predicts a number for every time series, and how far off that may be.",
-        None: "It predicts from time series, and says how sure it is.",
-    }[kind]
-    what = "A Gaussian process with the signature kernel" if model is None else escaped(model)
-    return f"{what}, fitted by siggpde. {answer}"
-
-
-def _data_rows(data: Mapping[str, Any]) -> list[tuple[str, str]]:
-    rows = [(label, _in_words(data[key])) for key, label in _COUNTS.items() if key in data]
-    names = [escaped(name) for name in data.get("channel_names", [])]
-    if "channels" in data or names:
-        listed = f" ({', '.join(names[:_MAX_LISTED])}{', ..' if len(names) > _MAX_LISTED else ''})" if names else ""
-        rows.append(("Channels", f"{data.get('channels', len(names))}{listed}"))
-    if "lengths" in data:
-        shortest, longest = data["lengths"]
-        rows.append(("Points a series", f"{shortest}" if shortest == longest else f"{shortest} to {longest}"))
-    if "target_mean" in data:
-        rows.append(("Mean of the target", _in_words(data["target_mean"])))
-    if "target_spread" in data:
-        rows.append(("Spread of the target (standard deviation)", _in_words(data["target_spread"])))
-    return rows
-
-
-def _labels(labels: Mapping[str, int] | None) -> list[str]:
-    if not labels:
-        return []
-    shown = list(labels.items())[:_MAX_LISTED]
-    rows = [f"| {escaped(label)} | {count} |" for label, count in shown]
-    rest = list(labels.values())[_MAX_LISTED:]
-    if rest:
-        rows.append(f"| {len(rest)} more labels | {sum(rest)} |")
-    return ["| Label | Series |", "| --- | ---: |", *rows]
-
-
-def _members(members: Sequence[tuple[float, str, float]], groups: bool) -> list[str]:
-    if not members:
-        return []
-    rows = [f"| {weight:.2f} | {escaped(made_of)} | {score:.4f} |" for weight, made_of, score in members]
-    judged = "Leave-one-group-out" if groups else "Leave-one-out"
-    head = [f"| Weight | Kernel | {judged} loss, nats a series |", "| ---: | --- | ---: |"]
-    return ["## Members", "", *head, *rows]
-
-
-def _named_rows(values: Mapping[str, Any], names: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Rows (label, value): first the scores or settings that `names` has labels for, in its order, then the others."""
-    keys = [*(key for key in names if key in values), *(key for key in values if key not in names)]
-    return [
-        (
-            names.get(key) or escaped(str(key).replace("_", " ").capitalize()),
-            f"{values[key]:.2%}" if key == "accuracy" else _in_words(values[key]),
-        )
-        for key in keys
-    ]
-
-
-def _usage(kind: Kind | None, content: Mapping[str, Any]) -> list[str]:
-    path = content.get("path", "path/to/this/folder")
-    command = content.get("command") or f"siggpde predict {shlex.quote(path)} new-series.csv"
-    ask = {
-        "classification": ["probabilities = model.predict_proba(X)  # X: (series, channels, points)"],
-        "regression": ["mean, std = model.predict(X, return_std=True)  # X: (series, channels, points)"],
-        None: ["model.predict(X)  # X: (series, channels, points)"],
-    }[kind]
-    quoted = json.dumps(path, ensure_ascii=False)
-    python = ["import siggpde", "", f"model = siggpde.load({quoted})", *ask]
-    return ["## Use it", "", *code_block("python", "\n".join(python)), "", *code_block("console", command)]
-
-
-def _limits(kind: Kind | None, data: Mapping[str, Any], scores: Mapping[str, Any]) -> list[str]:
-    what = {"classification": "Probabilities", "regression": "Means and spreads", None: "Predictions"}[kind]
-    alike = "the same channels in the same order and units, sampled and cut in the same way"
-    limits = [f"{what} are calibrated for series like those of the training data: {alike}. Others may mislead it."]
-    if kind == "classification":
-        limits.append(
-            "Every series gets one of the labels it was trained on, also a series that belongs to none of them."
-        )
-    if any(name in scores for name in _VALIDATION_SCORES):
-        limits.append(
-            "The validation series also took part in choosing settings, so their scores are a little too good. Before "
-            "relying on the model, score it on series that it has never seen."
-        )
-    else:
-        limits.append("It was not scored on series held back. Before relying on the model, do so.")
-    if data.get("series", _FEW_SERIES) < _FEW_SERIES:
-        limits.append(f"It has seen {data['series']} series only: scores on so few are rough.")
-    rare = [f"{escaped(label)} ({count})" for label, count in data.get("labels", {}).items() if count < _FEW_PER_LABEL]
-    if rare:
-        more = f" and {len(rare) - _MAX_LISTED} more" if len(rare) > _MAX_LISTED else ""
-        limits.append(
-            f"Labels with fewer than {_FEW_PER_LABEL} series are known poorly: {', '.join(rare[:_MAX_LISTED])}{more}."
-        )
-    return limits
-
-
-def _origin(content: Mapping[str, Any]) -> list[str]:
-    versions = ", ".join(f"{escaped(name)} {escaped(value)}" for name, value in content.get("versions", {}).items())
-    words = [escaped(content["created"])] if "created" in content else []
-    words += [f"with {versions}"] if versions else []
-    return [f"Saved {' '.join(words)}."] if words else []
-
-
-def _refuse_unknown(given: Mapping[str, Any], known: Mapping[str, Any], where: str) -> None:
-    for key in given:
-        if key not in known:
-            raise ValueError(f"{where} cannot hold {key!r}; it takes {', '.join(known)}")
-
-
-def section(title: str, rows: list[tuple[str, str]]) -> list[str]:
-    """The lines of a heading and a table of these rows (label, value); none where there are no rows."""
-    if not rows:
-        return []
-    return [f"## {title}", "", "| | |", "| --- | --- |", *(f"| {name} | {value} |" for name, value in rows)]
-
-
-def _in_words(value: Any) -> str:
-    """A value for people, escaped: numbers to 4 digits, lists with commas, dictionaries as "name (key value, ..)".
-
-    Examples:
-        >>> _in_words([True, 0.123456, {"name": "x", "size": 2}])
-        'yes, 0.1235, x (size 2)'
-    """
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        plain = math.isfinite(value) and abs(value) < 1e9 and (abs(value) >= 1e3 or value == round(value))
-        return f"{value:.0f}" if plain else f"{value:.4g}"
-    if isinstance(value, Mapping):
-        known = without_none(value).items()
-        rest = ", ".join(f"{escaped(key)} {_in_words(item)}" for key, item in known if key != "name")
-        name = escaped(value["name"]) if value.get("name") else ""
-        return f"{name} ({rest})" if name and rest else name or rest
-    if isinstance(value, list | tuple):
-        return ", ".join(map(_in_words, value))
-    return escaped(value)
-
-
-def escaped(value: Any) -> str:
-    """The text on one line, with the characters escaped that are markup in Markdown or HTML."""
-    line = " ".join(str(value).split()) or "(empty)"
-    return re.sub(r"([\\`*_{}\[\]<>#|~&])", r"\\\1", line)
-
-
-def code_block(language: str, code: str) -> list[str]:
-    """The lines of a fenced block; the fence is longer than any in the code."""
-    longest = max((len(run) for run in re.findall(r"`+", code)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return [f"{fence}{language}", code, fence]
-
-
-def without_none(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The items that are known."""
-    return {key: value for key, value in values.items() if value is not None}
-
-
-class MemberOfViews(NamedTuple):
-    """A member of a committee of views: its weight, short name, kernel in words, and leave-one-out loss."""
+@dataclass(frozen=True)
+class Member:
+    """A model that is averaged: its weight, short name, kernel in words, and loss of left-out series (nats)."""
 
     weight: float
     name: str
@@ -288,165 +37,275 @@ class MemberOfViews(NamedTuple):
     score: float
 
 
-def members_of_views(committee: OfViews) -> list[MemberOfViews]:
-    """The members, heaviest first."""
-    kinds = kinds_of_kernels(committee.blocks)
-    members = [
-        MemberOfViews(weight, member.recipe.name, in_words(member.recipe, kinds), member.score)
-        for weight, member in zip(committee.weights.tolist(), committee.members, strict=True)
-    ]
-    return sorted(members, key=lambda member: -member.weight)
+@dataclass(frozen=True)
+class ModelFacts:
+    """What a fitted model is, and what it learned from.
 
+    - `estimator`: the name of its class; `likelihood`: that of the likelihood.
+    - `members`: heaviest first; `kinds`: of the views that they see, a view of the user's own by its name.
+    - `options`: how the path of method="paper" is made.
+    - `series`, `groups`: how many were learned from; `landmarks`: how many training series the model contains.
+    - `lengths`: the points of the shortest and of the longest series.
+    - `labels`: how many series have each label, or `target`: mean and standard deviation of the numbers.
+    - `tried`: name, loss and weight of every candidate, where these are known.
+    """
 
-def series_within(committee: Committee | OfViews) -> int:
-    """How many training series the model contains."""
-    return 0 if isinstance(committee, Committee | WeightCommittee) else len(committee.landmarks)
+    estimator: str
+    committee: Any
+    task: Literal["classification", "regression"]
+    method: str
+    likelihood: str
+    members: list[Member]
+    kinds: list[str]
+    options: Mapping[str, Any]
+    series: int
+    groups: int | None
+    landmarks: int
+    channels: tuple[str, ...]
+    lengths: tuple[int, int]
+    labels: Mapping[str, int] | None
+    target: tuple[float, float] | None
+    tried: list[tuple[str, float, float]] = field(default_factory=list)
+    seconds: float | None = None
 
+    def rows(self, digits: int = 1) -> list[tuple[str, str, str]]:
+        """Returns the kernel, the weight in per cent with so many digits, and the score of every member."""
+        return [(member.kernel, percent(member.weight, digits), number(member.score)) for member in self.members]
 
-def likelihood_name(committee: Committee | OfViews, classifies: bool) -> str:
-    """The class of the likelihood."""
-    if isinstance(committee, Committee):
-        return type(committee.members[0].model.likelihood).__name__
-    return "LeastSquares" if classifies else "Gaussian"
+    @property
+    def loss(self) -> str:
+        """What the members' scores are."""
+        if self.method == "paper":
+            return "validation NLPP"
+        return "leave-one-out loss" if self.groups is None else "leave-one-group-out loss"
 
-
-def left_out_in_words(estimator: Any) -> str | None:
-    """What the losses of left-out series mean, in a sentence: which series were left out together; None where no
-    series were left out but some held back for validation."""
-    committee = estimator.committee_
-    if isinstance(committee, Committee):
-        first = committee.members[0]
-        if first.settings.get("method") == "paper" or not first.model.likelihood.is_gaussian:
+    @property
+    def left_out(self) -> str | None:
+        """What the losses of left-out series mean, in a sentence: which series were left out together; None where no
+        series were left out but some held back for validation."""
+        if self.method == "paper":
             return None
-    groups = getattr(estimator, "n_groups_", None)
-    if groups is None:
+        if self.groups is None:
+            return (
+                "The leave-one-out losses of the fit assume that the series are independent of each other: where "
+                "several are of one person or recording, they flatter, unless these are given as groups."
+            )
         return (
-            "The leave-one-out losses of the fit assume that the series are independent of each other: where several "
-            "are of one person or recording, they flatter, unless these are given as groups."
+            f"The losses of the fit are those of left-out groups: each of {self.groups} groups was left out as a whole."
         )
-    return f"The losses of the fit are those of left-out groups: each of {groups} groups was left out as a whole."
+
+    @property
+    def contains(self) -> str:
+        """What of the training series is in the model, in sentences."""
+        if not self.landmarks:
+            return "This model contains no training series, only weights of features."
+        share = "all of them" if self.landmarks >= self.series else f"of {self.series}"
+        return (
+            f"This model contains {self.landmarks} training series (landmarks), {share}: whoever has it can read them. "
+            "Fit with keep_series=False for a model that contains none."
+        )
 
 
-def estimator_card(estimator: Any, path: str | os.PathLike[str]) -> str:
-    """The card of a fitted estimator that is saved as the folder `path`."""
-    shown = os.path.basename(os.fspath(path)) or "model"
-    committee = estimator.committee_
-    own = _card_of_words(estimator) if isinstance(committee, Committee) else _card_of_views(estimator)
-    return model_card(
-        {
-            "title": f"{type(estimator).__name__}, {shown}",
-            "kind": "classification" if hasattr(estimator, "classes_") else "regression",
-            "data": {
-                "series": estimator.n_series_,
-                "groups": getattr(estimator, "n_groups_", None),
-                "channels": estimator.n_channels_,
-                "channel_names": list(estimator.channel_names_),
-                "lengths": tuple(estimator.length_range_),
-                **getattr(estimator, "summary_", {}),
-            },
-            "left_out": left_out_in_words(estimator),
-            "path": shown,
-            "command": f"siggpde predict {shown} new-series.csv",
-            **own,
-        }
+def model_facts(estimator: Any) -> ModelFacts:
+    """Returns what there is to say of a fitted estimator; nothing is computed from its series."""
+    committee, summary = estimator.committee_, estimator.summary_
+    classifies = hasattr(estimator, "classes_")
+    if hasattr(committee, "blocks"):
+        kernels = kinds_of_kernels(committee.blocks)
+        method, options, landmarks = "views", {}, len(getattr(committee, "landmarks", ()))
+        likelihood = "LeastSquares" if classifies else "Gaussian"
+        kinds = [name if kind == "features" else kind for name, kind in kernels.items()]
+        described = [(each.recipe.name, in_words(each.recipe, kernels)) for each in committee.members]
+    else:
+        first = committee.members[0]
+        method, options, landmarks = "paper", asdict(first.transform.options), 0
+        likelihood, kinds = type(first.model.likelihood).__name__, ["path"]
+        described = [("model 1", f"{len(each.model.features.words)} words of one path") for each in committee.members]
+    members = [
+        Member(weight, *words, member.score)
+        for weight, words, member in zip(committee.weights.tolist(), described, committee.members, strict=True)
+    ]
+    return ModelFacts(
+        estimator=type(estimator).__name__.removesuffix("Methods"),
+        committee=committee,
+        task="classification" if classifies else "regression",
+        method=method,
+        likelihood=likelihood,
+        members=sorted(members, key=lambda member: -member.weight),
+        kinds=list(dict.fromkeys(kinds)),
+        options=options,
+        series=estimator.n_series_,
+        groups=getattr(estimator, "n_groups_", None),
+        landmarks=landmarks,
+        channels=tuple(estimator.channel_names_),
+        lengths=tuple(estimator.length_range_),
+        labels=summary.get("labels"),
+        target=(summary["target_mean"], summary["target_spread"]) if "target_mean" in summary else None,
+        tried=[tuple(candidate) for candidate in getattr(estimator, "tried_", None) or []],
+        seconds=getattr(estimator, "seconds_", None),
     )
 
 
-def _card_of_views(estimator: Any) -> dict[str, Any]:
-    committee = estimator.committee_
-    members = members_of_views(committee)
-    count = series_within(committee)
-    return {
-        "model": f"A committee of {len(members)} Gaussian processes on views of the series"
-        if len(members) > 1
-        else "A Gaussian process on views of the series",
-        "members": [(member.weight, member.kernel, member.score) for member in members],
-        "contains": f"This model contains {count} training series (landmarks), "
-        f"{_share_of(count, estimator.n_series_)}: whoever has it can read them. Fit with keep_series=False for a "
-        "model that contains none."
-        if count
-        else "This model contains no training series, only weights of features.",
-        "settings": {
-            "method": "views",
-            "likelihood": likelihood_name(committee, hasattr(estimator, "classes_")),
-            "Models averaged": len(members),
-            "Landmark series": count or None,
-        },
-        "scores": {
-            f"{_judged(estimator)} loss of the best member, nats a series": min(member.score for member in members),
-            "seconds": getattr(estimator, "seconds_", None),
-        },
-    }
+class Block(NamedTuple):
+    """A part of a card.
+
+    A "title", a "heading" or a "text" holds a string; "facts" rows of a name and a value; a "table" its header and its
+    rows; a "list" sentences; "code" its language and its lines. Of a table the first cells of rows are text, or the
+    second ones where `numbers_first`; the others are numbers.
+    """
+
+    kind: Literal["title", "heading", "text", "facts", "table", "list", "code"]
+    content: Any
+    text_column: int = 0
 
 
-def _judged(estimator: Any) -> str:
-    return "Leave-one-out" if getattr(estimator, "n_groups_", None) is None else "Leave-one-group-out"
+def card_blocks(facts: ModelFacts, name: str) -> list[Block]:
+    """Returns the card of a model that is saved as the folder `name`."""
+    classifies = facts.task == "classification"
+    answer = (
+        "It gives every time series a probability for each label."
+        if classifies
+        else "It predicts a number for every time series, and how far off that may be."
+    )
+    blocks = [
+        Block("title", f"{facts.estimator}, {name}"),
+        Block("text", f"{_kind(facts)}, fitted by siggpde. {answer}"),
+    ]
+    blocks += [Block("heading", "Trained on"), Block("facts", _data_rows(facts))]
+    if facts.labels:
+        shown, rest = list(facts.labels.items())[:_LONGEST_LIST], list(facts.labels.values())[_LONGEST_LIST:]
+        rows = [*shown, (f"{len(rest)} more labels", sum(rest))] if rest else shown
+        blocks.append(Block("table", [("Label", "Series"), *rows]))
+    if facts.method == "views":
+        rows = [(f"{member.weight:.2f}", member.kernel, f"{member.score:.4f}") for member in facts.members]
+        head = ("Weight", "Kernel", f"{facts.loss.capitalize()}, nats a series")
+        blocks += [Block("heading", "Members"), Block("table", [head, *rows], text_column=1)]
+        blocks += [Block("heading", "Training series"), Block("text", facts.contains)]
+    blocks += [Block("heading", "Settings"), Block("facts", _settings_rows(facts))]
+    blocks += [Block("heading", "Scores"), Block("facts", _score_rows(facts))]
+    if facts.left_out is not None:
+        blocks.append(Block("text", facts.left_out))
+    ask = "probabilities = model.predict_proba(X)" if classifies else "mean, std = model.predict(X, return_std=True)"
+    quoted = json.dumps(name, ensure_ascii=False)
+    python = f"import siggpde\n\nmodel = siggpde.load({quoted})\n{ask}  # X: (series, channels, points)"
+    blocks += [Block("heading", "Use it"), Block("code", ("python", python))]
+    blocks.append(Block("code", ("console", f"siggpde predict {shlex.quote(name)} new-series.csv")))
+    return [*blocks, Block("heading", "Limits"), Block("list", list(_limits(facts)))]
 
 
-def _share_of(count: int, total: int) -> str:
-    return "all of them" if count >= total else f"of {total}"
-
-
-def _card_of_words(estimator: Any) -> dict[str, Any]:
-    members = estimator.committee_.members
-    first = members[0]
-    by_the_paper = first.settings.get("method") == "paper"
-    settings = {
-        "method": f"paper ({PAPER_MODEL})" if by_the_paper else "views",
-        "likelihood": type(first.model.likelihood).__name__,
-        "Models averaged": len(members),
-        "Their weights": ", ".join(f"{weight:.2f}" for weight in estimator.committee_.weights.tolist()),
-        "words": ", ".join(str(len(member.model.features.words)) for member in members),
-        "directions": ", ".join(str(member.model.features.size) for member in members),
-    }
-    settings |= first.settings["options"]
-    settings["path_length"] = first.settings.get("path_length")
-    exact = first.model.likelihood.is_gaussian
-    judged = f"{_judged(estimator) if exact else 'Validation'} NLPP of the best member"
-    scores = {"nlpp" if by_the_paper else judged: first.score, "seconds": getattr(estimator, "seconds_", None)}
-    return {"settings": settings, "scores": scores}
-
-
-_MOST = 5
-_STYLE = "max-width:46rem;padding:.6rem 1rem;border:1px solid #8886;border-radius:8px;font-size:13px;line-height:1.45"
+def model_card(estimator: Any, path: str | os.PathLike[str]) -> str:
+    """Returns the card of a fitted estimator that is saved as the folder `path`, in Markdown."""
+    return as_markdown(card_blocks(model_facts(estimator), os.path.basename(os.fspath(path)) or "model"))
 
 
 def notebook_card(estimator: Any) -> str:
-    """A few lines of HTML; colours are those of the notebook."""
-    classifies = hasattr(estimator, "classes_")
-    committee = estimator.committee_
-    labels = estimator.summary_.get("labels", {})
-    what = (
-        f"{counted(len(labels), 'class', 'classes')}: {listed([*map(short, labels)], 6)}" if classifies else "a number"
-    )
-    shortest, longest = estimator.length_range_
-    groups = getattr(estimator, "n_groups_", None)
-    series = counted(estimator.n_series_, "series", "series") + ("" if groups is None else f" in {groups} groups")
-    facts = [
-        ("predicts", what),
-        ("fitted on", f"{series}, {counted(estimator.n_channels_, 'channel')}, {span(shortest, longest)} points"),
-        ("likelihood", likelihood_name(committee, classifies)),
-        ("seconds", number(float(estimator.seconds_), 3) if hasattr(estimator, "seconds_") else "–"),
-    ]
-    rows = [tag("div", tag("b", f"{name}: "), value) for name, value in facts]
-    name = type(estimator).__name__.removesuffix("Methods")
-    title = tag("div", tag("b", name), ", fitted", style="font-size:15px;margin-bottom:.3rem")
-    return str(tag("div", title, *rows, _notebook_members(committee, groups), style=_STYLE))
+    """Returns what notebooks show of a fitted estimator: a few lines of HTML in the colours of the notebook."""
+    from siggpde.report.page import render  # noqa: PLC0415 - page knows this module
+
+    return render("notebook.html", model=model_facts(estimator))
 
 
-def _notebook_members(committee: Any, groups: int | None) -> Markup:
-    if isinstance(committee, Committee):
-        pairs = zip(committee.weights.tolist(), committee.members, strict=True)
-        rows = [
-            (f"{len(each.model.features.words)} words", percent(weight, 0), _loss(each.score)) for weight, each in pairs
-        ]
+def as_markdown(blocks: Iterable[Block]) -> str:
+    """Returns the blocks of a card in Markdown."""
+    parts = []
+    for kind, content, text_column in blocks:
+        if kind == "facts":
+            rows = [f"| {escaped(name)} | {escaped(value)} |" for name, value in content]
+            parts.append("\n".join(["| | |", "| --- | --- |", *rows]))
+        elif kind == "table":
+            head, *rows = [f"| {' | '.join(map(escaped, row))} |" for row in content]
+            sides = ["---" if column == text_column else "---:" for column in range(len(content[0]))]
+            parts.append("\n".join([head, f"| {' | '.join(sides)} |", *rows]))
+        elif kind == "list":
+            parts.append("\n".join(f"- {escaped(line)}" for line in content))
+        elif kind == "code":
+            language, code = content
+            fence = "`" * max(3, 1 + max((len(run) for run in re.findall(r"`+", code)), default=0))
+            parts.append(f"{fence}{language}\n{code}\n{fence}")
+        else:
+            parts.append({"title": "# ", "heading": "## ", "text": ""}[kind] + escaped(content))
+    return "\n\n".join(parts) + "\n"
+
+
+def escaped(value: Any) -> str:
+    """Returns the text on one line, with the characters escaped that are markup in Markdown or HTML.
+
+    Examples:
+        >>> escaped("keep_series=False is _not_ <b>")
+        'keep_series=False is \\\\_not\\\\_ \\\\<b\\\\>'
+    """
+    line = " ".join(str(value).split()) or "(empty)"
+    return re.sub(r"([\\`*{}\[\]<>#|~&]|(?<!\w)_|_(?!\w))", r"\\\1", line)
+
+
+def _kind(facts: ModelFacts) -> str:
+    if facts.method == "paper":
+        return "A Gaussian process with the signature kernel"
+    count = len(facts.members)
+    what = "A Gaussian process" if count == 1 else f"A committee of {count} Gaussian processes"
+    return f"{what} on views of the series"
+
+
+def _data_rows(facts: ModelFacts) -> list[tuple[str, Any]]:
+    rows: list[tuple[str, Any]] = [("Series", facts.series)]
+    if facts.groups is not None:
+        rows.append(("Groups of series", facts.groups))
+    names = ", ".join(facts.channels[:_LONGEST_LIST]) + (", .." if len(facts.channels) > _LONGEST_LIST else "")
+    shortest, longest = facts.lengths
+    rows += [("Channels", f"{len(facts.channels)} ({names})")]
+    rows += [("Points a series", shortest if shortest == longest else f"{shortest} to {longest}")]
+    if facts.target is not None:
+        rows += [("Mean of the target", _plain(facts.target[0]))]
+        rows += [("Spread of the target (standard deviation)", _plain(facts.target[1]))]
+    return rows
+
+
+def _settings_rows(facts: ModelFacts) -> list[tuple[str, Any]]:
+    rows: list[tuple[str, Any]] = [("Method", facts.method if facts.method == "views" else f"paper ({_PAPER})")]
+    rows.append(("Likelihood", facts.likelihood))
+    if facts.method == "views":
+        rows.append(("Models averaged", len(facts.members)))
+        return [*rows, ("Landmark series", facts.landmarks)] if facts.landmarks else rows
+    rows += [(_OPTIONS.get(name, name), _plain(value)) for name, value in facts.options.items()]
+    return [*rows, ("Inducing variables", facts.members[0].kernel)]
+
+
+def _score_rows(facts: ModelFacts) -> list[tuple[str, Any]]:
+    best = min(member.score for member in facts.members)
+    if facts.method == "paper":
+        rows = [("NLPP on validation series (mean of -log p of the true answer; lower is better)", _plain(best))]
     else:
-        rows = [(each.kernel, percent(each.weight, 0), _loss(each.score)) for each in members_of_views(committee)]
-    judged = "leave-one-out" if groups is None else "leave-one-group-out"
-    more = len(rows) - _MOST
-    shown = table(["member", "weight", f"{judged} loss (nats)"], rows[:_MOST], numbers=(1, 2))
-    return join([shown, tag("div", f"and {more} more members") if more > 0 else ""])
+        rows = [(f"{facts.loss.capitalize()} of the best member, nats a series", _plain(best))]
+    return rows if facts.seconds is None else [*rows, ("Seconds to fit", _plain(facts.seconds))]
 
 
-def _loss(score: float | None) -> str:
-    return "–" if score is None else number(score)
+def _plain(value: Any) -> str:
+    """A value for people: numbers to 4 digits, yes and no."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if not isinstance(value, float):
+        return str(value)
+    whole = abs(value) < 1e9 and (abs(value) >= 1e3 or value == round(value))
+    return f"{value:.0f}" if whole else f"{value:.4g}"
+
+
+def _limits(facts: ModelFacts) -> Iterable[str]:
+    what = "Probabilities" if facts.labels else "Means and spreads"
+    yield (
+        f"{what} are calibrated for series like those of the training data: the same channels in the same order and "
+        "units, sampled and cut in the same way. Others may mislead it."
+    )
+    if facts.labels:
+        yield "Every series gets one of the labels it was trained on, also a series that belongs to none of them."
+    if facts.method == "paper":
+        yield (
+            "The validation series also took part in choosing settings, so their scores are a little too good. Before "
+            "relying on the model, score it on series that it has never seen."
+        )
+    else:
+        yield "It was not scored on series held back. Before relying on the model, do so."
+    if facts.series < _FEW_SERIES:
+        yield f"It has seen {facts.series} series only: scores on so few are rough."
+    rare = [f"{label} ({count})" for label, count in (facts.labels or {}).items() if count < _FEW_PER_LABEL]
+    if rare:
+        yield f"Labels with fewer than {_FEW_PER_LABEL} series are known poorly: {listed(rare, _LONGEST_LIST)}."

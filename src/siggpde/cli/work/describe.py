@@ -8,13 +8,11 @@ from typing import Any
 from rich.table import Table
 
 from siggpde.cli.console import column_table, summary_table
-from siggpde.committee.committee import Committee, Member
-from siggpde.committee.of_views import OfViews
-from siggpde.estimators.classifier import SigGPClassifier
+from siggpde.committee.committee import Member
 from siggpde.estimators.loading import Estimator, load
 from siggpde.persistence.folder import MANIFEST
 from siggpde.persistence.manifest import parse_manifest
-from siggpde.report.card import likelihood_name, members_of_views, series_within
+from siggpde.report.card import ModelFacts, model_facts
 from siggpde.series import PathOptions
 
 _MAX_NAMES = 20
@@ -32,15 +30,17 @@ def model_summary(path: Path) -> dict[str, Any]:
 
 def estimator_summary(estimator: Estimator) -> dict[str, Any]:
     """Task, training data, members with their scores, and settings of a fitted estimator, as plain values."""
-    classifies = isinstance(estimator, SigGPClassifier)
-    parameters = estimator.get_params(deep=False)
+    facts, parameters = model_facts(estimator), estimator.get_params(deep=False)
     return {
-        "task": "classification" if classifies else "regression",
-        **_committee_summary(estimator.committee_, classifies),
-        "series": estimator.n_series_,
-        "groups": getattr(estimator, "n_groups_", None),
-        "channel_names": list(estimator.channel_names_),
-        "lengths": list(estimator.length_range_),
+        "task": facts.task,
+        "method": facts.method,
+        "likelihood": facts.likelihood,
+        "contains": facts.landmarks,
+        "members": _members(facts),
+        "series": facts.series,
+        "groups": facts.groups,
+        "channel_names": list(facts.channels),
+        "lengths": list(facts.lengths),
         **estimator.summary_,
         "settings": {key: _plain(value) for key, value in parameters.items() if key not in _NOT_SETTINGS},
         "reading": dict(getattr(estimator, "reading_", {})),
@@ -48,22 +48,15 @@ def estimator_summary(estimator: Estimator) -> dict[str, Any]:
     }
 
 
-def _committee_summary(committee: Committee | OfViews, classifies: bool) -> dict[str, Any]:
-    """Method, likelihood, how many training series the model contains, and the members, heaviest first for views."""
-    if isinstance(committee, Committee):
-        members = [
-            {"weight": weight, **_member_summary(member)}
-            for weight, member in zip(committee.weights.tolist(), committee.members, strict=True)
-        ]
-        method = committee.members[0].settings.get("method", "views")
-    else:
-        members = [
+def _members(facts: ModelFacts) -> list[dict[str, Any]]:
+    """The members, heaviest first for views."""
+    if facts.method == "views":
+        return [
             {"weight": member.weight, "name": member.name, "kernel": member.kernel, "nlpp": member.score}
-            for member in members_of_views(committee)
+            for member in facts.members
         ]
-        method = "views"
-    likelihood = likelihood_name(committee, classifies)
-    return {"method": method, "likelihood": likelihood, "contains": series_within(committee), "members": members}
+    weights, members = facts.committee.weights.tolist(), facts.committee.members
+    return [{"weight": weight, **_member_summary(one)} for weight, one in zip(weights, members, strict=True)]
 
 
 def model_tables(summary: dict[str, Any], title: str) -> list[Table]:

@@ -22,7 +22,7 @@ from siggpde.io.data import errors_by_id
 from siggpde.metrics import risk_coverage, set_metrics
 from siggpde.metrics.classification import classifier_figures
 from siggpde.metrics.regression import regressor_figures
-from siggpde.report.card import left_out_in_words
+from siggpde.report.card import model_facts
 
 _MAX_MISTAKES = 10
 _SHARES = (0.5, 0.8, 0.9, 1.0)  # of series, the surest, at which the share of wrong predictions is shown
@@ -57,8 +57,15 @@ def run_evaluate(
         from siggpde.cli.work.report import write_page  # noqa: PLC0415 - takes long to import
 
         write_page(estimator, series, report, model, data, read_options)
-    left_out = {"groups": getattr(estimator, "n_groups_", None), "left_out": left_out_in_words(estimator)}
-    return {"data": series.name, "model": str(model), "fitted_to_these": fitted, **values, **left_out}
+    facts = model_facts(estimator)
+    return {
+        "data": series.name,
+        "model": str(model),
+        "fitted_to_these": fitted,
+        **values,
+        "groups": facts.groups,
+        "left_out": facts.left_out,
+    }
 
 
 def _say_unlike(new: Newness, series: SeriesData) -> int:

@@ -1,13 +1,12 @@
 """Confidence intervals: metrics of counts are those of repeated series, and intervals behave as they should."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from siggpde.metrics import classification_metrics, regression_metrics
-from siggpde.report.class_quality import class_scores
-from siggpde.report.content import ClassJudgement, NumberJudgement
-from siggpde.report.judgement import class_figures, intervals, number_figures
-from siggpde.report.number_quality import ends, number_scores
+from siggpde.report.judgement import ClassJudgement, NumberJudgement, intervals, mistakes, parts, scores
 
 LEVELS = np.array([0.025, 0.05, 0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.9, 0.95, 0.975])
 
@@ -32,7 +31,7 @@ def of_numbers(n: int = 60) -> NumberJudgement:
 def test_metrics_of_counts_are_those_of_repeated_series():
     judged = of_classes()
     counts = np.random.default_rng(1).multinomial(60, np.full(60, 1 / 60), size=3).astype(float)
-    found = class_figures(judged)(counts)
+    found = judged.figures(counts)
     for row, own in enumerate(counts.astype(int)):
         rows = np.repeat(np.arange(60), own)
         labels = [judged.classes[index] for index in judged.truth[rows]]
@@ -44,8 +43,8 @@ def test_metrics_of_counts_are_those_of_repeated_series():
 def test_errors_of_counts_are_those_of_repeated_series():
     judged = of_numbers()
     counts = np.random.default_rng(1).multinomial(60, np.full(60, 1 / 60), size=3).astype(float)
-    low, high = ends(judged, 0.9)
-    found = number_figures(judged, low, high)(counts)
+    low, high = judged.interval(0.9)
+    found = judged.figures(counts)
     for row, own in enumerate(counts.astype(int)):
         r = np.repeat(np.arange(60), own)
         wanted = regression_metrics(
@@ -55,6 +54,26 @@ def test_errors_of_counts_are_those_of_repeated_series():
             assert found[name][row] == pytest.approx(getattr(wanted, name), abs=1e-12), name
         assert found["coverage"][row] == pytest.approx(wanted.coverage[0.9])
         assert found["width"][row] == pytest.approx(wanted.width[0.9])
+
+
+def test_parts_are_worst_first_and_sum_to_all_series():
+    judgement = replace(of_classes(), groups=np.arange(60) % 7)
+    for by_group in (False, True):
+        shares = parts(judgement, by_group)
+        assert sum(part.series for part in shares) == 60
+        assert sum(part.series * part.value for part in shares) == pytest.approx(judgement.right.sum())
+        assert [part.value for part in shares] == sorted(part.value for part in shares)
+        assert all(part.low <= part.value <= part.high for part in shares)
+    numbers = replace(of_numbers(), groups=np.arange(60) % 7)
+    shares = parts(numbers, True)
+    assert sum(part.series * part.value**2 for part in shares) == pytest.approx(60 * numbers.rmse**2)
+    assert [part.value for part in shares] == sorted((part.value for part in shares), reverse=True)
+
+
+def test_the_most_frequent_mistakes_are_counted():
+    truth, named = np.array([0, 0, 0, 1, 2]), np.array([1, 1, 0, 0, 2])
+    judgement = ClassJudgement(list("abc"), truth, np.eye(3)[named], np.zeros(5), None, False)
+    assert mistakes(judgement) == [("a", "b", 2), ("b", "a", 1)] and mistakes(judgement, 1) == [("a", "b", 2)]
 
 
 def test_an_interval_of_a_mean_is_that_of_the_normal_distribution():
@@ -80,8 +99,8 @@ def test_groups_are_drawn_as_wholes():
 
 def test_values_are_within_their_intervals_and_seeds_decide():
     judged, numbers = of_classes(), of_numbers()
-    for found in (class_scores(judged, 0), number_scores(numbers, 0)):
+    for found in (scores(judged, 0), scores(numbers, 0)):
         for name, each in found.items():
             if name != "ece":  # of which resamples have more: noise adds to it
                 assert each.low <= each.value <= each.high, name
-    assert class_scores(judged, 0) == class_scores(judged, 0) != class_scores(judged, 1)
+    assert scores(judged, 0) == scores(judged, 0) != scores(judged, 1)
