@@ -1,35 +1,506 @@
 """The complexity tables of the paper, measured: time and space of the parts of an iteration, and how they grow.
 
-M, length, channels, batch and levels grow, one at a time. A third table tells what is due to the algorithm from what
-is due to the language it is written in.
+M, length, channels, batch and levels grow, one at a time. Space is measured twice: with every number of the recursions
+stored for the reverse pass, as the algorithms are written and as the orders count, and as it is here, where the core
+and the tiles of GPSig compute numbers again instead of storing them.
+
+A third table tells algorithm and language apart, by whole iterations of SigGPDE and GPSig in the core and in torch. The
+core against GPSig in torch compares two things at once. Plain torch against torch compares the algorithms, and so does
+the core against the core; the core against plain torch compares the languages. Times of the TensorFlow code of the
+authors of both methods are quoted beside them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from siggpde_paper.experiments import language_table, space_table, time_table
-from siggpde_paper.experiments.results import Record, Results
+from siggpde_paper.experiments.measurements import (
+    EVERY,
+    FEWEST_CALLS,
+    LONG_CALL,
+    METHODS,
+    STORED,
+    WAYS,
+    Size,
+    in_fresh_process,
+    iteration_peak,
+    kept_by,
+    measurable,
+    space_of,
+    spoken_load,
+    time_iteration,
+    time_of,
+)
+from siggpde_paper.experiments.report import duration, markdown_table, save_figure
+from siggpde_paper.experiments.results import Record, Results, least, pass_key
 
-_TABLES = (time_table, language_table, space_table)
-_QUICKEST_FIRST = (language_table, space_table, time_table)
+COLOURS = {"siggpde": "#3b6fb6", "siggpde-torch": "#3f9c6b", "gpsig-it": "#d9752b", "gpsig-is": "#8a4fa3"}
+_SYMBOLS = {"M": "M", "length": "l", "d": "d", "batch": "B", "n": "n"}  # of the sizes in orders
+_NOISE = 0.5  # MiB: two measurements of the same differ by less
+
+Value = Callable[[dict[str, float]], float | None]
 
 
 def run(config: dict[str, Any], results: Results, runs: int, jobs: int = 1) -> None:
     """All measurements, one after the other and at most once; `runs` and `jobs` do not matter to them.
 
     The keys of times begin with "time", those of memory with "space", and those of whole iterations with "iteration"
-    and "peak".
+    and "peak". The quickest come first.
     """
     tasks: dict[str, Callable[[], Record]] = {}
     for number in range(config["passes"]):
-        for table in _QUICKEST_FIRST:
-            tasks |= table.tasks(config, number)
+        tasks |= iteration_tasks(config, number) | space_tasks(config, number) | time_tasks(config, number)
     results.compute(tasks)
 
 
 def report(config: dict[str, Any], results: Results) -> str:
+    """The tables of time, of language and algorithm, and of space."""
     notes = "".join(f"- {note}\n" for note in config.get("notes", []))
-    sections = [table.report(config, results) for table in _TABLES]
+    sections = [section(config, results) for section in (time_section, language_section, space_section)]
     return "\n".join(section for section in sections if section) + f"\n{notes}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One size grows at a time and the others stay at the base; `name` is the beginning of the keys of its records."""
+
+    name: str
+    base: dict[str, int]
+    grow: dict[str, list[int]]
+
+    def sizes(self) -> Iterator[Size]:
+        """All sizes, the base first, every one once."""
+        listed = [Size(**self.base)]
+        listed += [self.size(letter, value) for letter, values in self.grow.items() for value in values]
+        return iter(dict.fromkeys(listed))
+
+    def size(self, letter: str, value: int) -> Size:
+        return Size(**{**self.base, letter: value})
+
+    def key(self, method: str, size: Size) -> str:
+        return f"{self.name}/{method}/" + " ".join(f"{letter}={value}" for letter, value in vars(size).items())
+
+    def record(self, results: Results, method: str, size: Size) -> dict[str, float] | None:
+        """What was measured, the least of all passes."""
+        return least(results, self.key(method, size))
+
+    def points(self, results: Results, method: str, letter: str, value_of: Value) -> list[tuple[float, float]]:
+        """Sizes and what was measured at them, in order, where there is something."""
+        found = []
+        for value in self.grow.get(letter, []):
+            record = self.record(results, method, self.size(letter, value))
+            measured = None if record is None else value_of(record)
+            if measured is not None:
+                found.append((float(value), measured))
+        return found
+
+    def spoken(self) -> str:
+        return ", ".join(f"{letter} = {value}" for letter, value in self.base.items())
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a table: some parts of a method added up, and their order as it follows from the algorithm."""
+
+    name: str
+    method: str
+    parts: tuple[str, ...]
+    order: str
+
+
+def exponent(points: Sequence[tuple[float, float]]) -> float:
+    """The slope of log value in log size, by least squares, of pairs (size, value).
+
+    Examples:
+        >>> round(exponent([(1.0, 3.0), (2.0, 12.0), (4.0, 48.0)]), 6)
+        2.0
+    """
+    x, y = ([math.log(pair[side]) for pair in points] for side in (0, 1))
+    mean_x, mean_y = sum(x) / len(x), sum(y) / len(y)
+    above = sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y, strict=True))
+    return above / sum((a - mean_x) ** 2 for a in x)
+
+
+def exponent_cell(points: Sequence[tuple[float, float]], letter: str, order: str) -> str:
+    """The exponent over all points and, where the order depends on the letter, in brackets between the last two.
+
+    Examples:
+        >>> exponent_cell([(1.0, 1.0), (2.0, 2.0), (4.0, 8.0)], "M", "M² B")
+        '1.50 (2.00)'
+    """
+    if len(points) < 2:
+        return "–"
+    symbols = re.findall(r"[A-Za-z]+", order)
+    whole = _signed(exponent(points))
+    return f"{whole} ({_signed(exponent(points[-2:]))})" if _SYMBOLS[letter] in symbols else whole
+
+
+def _signed(number: float) -> str:
+    text = f"{number:.2f}"
+    return "0.00" if text == "-0.00" else text
+
+
+def growth_table(
+    results: Results,
+    rows: Sequence[Row],
+    plan: Plan,
+    spoken: Callable[[float], str],
+    total: Callable[[dict[str, float], tuple[str, ...]], float | None],
+    *,
+    others: dict[str, Plan] | None = None,
+    noise: float = 0.0,
+) -> str:
+    """A row for each of `rows`: its order, what it takes at the base of the plan, and exponents in every size.
+
+    Exponents of the methods in `others` come from plans of their own. Values up to `noise` are noise: they are 0, and
+    no exponent rests on them.
+    """
+    letters, lines = list(plan.grow), []
+    for row in rows:
+
+        def measured(record: dict[str, float], parts: tuple[str, ...] = row.parts) -> float | None:
+            return total(record, parts)
+
+        def certain(record: dict[str, float], parts: tuple[str, ...] = row.parts) -> float | None:
+            value = total(record, parts)
+            return None if value is None or value <= noise else value
+
+        record = plan.record(results, row.method, Size(**plan.base))
+        at_base = None if record is None else measured(record)
+        own = (others or {}).get(row.method, plan)
+        cells = [
+            exponent_cell(own.points(results, row.method, letter, certain), letter, row.order) for letter in letters
+        ]
+        text = "–" if at_base is None else "0" if at_base <= noise else spoken(at_base)
+        lines.append([row.name, row.order, text, *cells])
+    return markdown_table(["part", "order", "at the base", *(f"in {letter}" for letter in letters)], lines)
+
+
+def growth_panels(
+    axes: Any, results: Results, plan: Plan, methods: dict[str, str], value_of: Value, label: str
+) -> None:
+    """One panel for every size that grows, in a row of axes; all have logarithmic scales."""
+    for ax, (letter, values) in zip(axes, plan.grow.items(), strict=True):
+        for method, name in methods.items():
+            points = plan.points(results, method, letter, value_of)
+            if points:
+                ax.plot(*zip(*points, strict=True), marker="o", markersize=4, color=COLOURS[method], label=name)
+        ax.set(xscale="log", yscale="log", xlabel=letter, xlim=(values[0] / 1.2, values[-1] * 1.2))
+        ax.set_xticks(values, [str(value) for value in values], fontsize="small")
+        ax.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
+        ax.spines[["top", "right"]].set_visible(False)
+    axes[0].set_ylabel(label)
+
+
+_WITH = ", signatures computed"
+_SUMS = ("C_fu", "diag C_ff", "linear algebra")
+_ALL = ("C_uu", *_SUMS)
+
+# Of the algorithms, for B series; c is the cost of a level of the recursion, up to n² for full order.
+_TIME_ROWS = [
+    Row("C_uu, SigGPDE: the identity", "siggpde", (), "–"),
+    Row("C_uu, GPSig-IT", "gpsig-it", ("C_uu",), "n² M² d"),
+    Row("C_uu, GPSig-IS", "gpsig-is", ("C_uu",), "M² n² (d + c n)"),
+    Row("C_fu, SigGPDE", "siggpde", ("C_fu",), "M B"),
+    Row(f"C_fu, SigGPDE{_WITH}", "siggpde", ("C_fu", "signatures"), "M B l"),
+    Row(f"C_fu, SigGPDE in plain torch{_WITH}", "siggpde-torch", ("C_fu", "signatures"), "M B l"),
+    Row("C_fu, GPSig-IT", "gpsig-it", ("C_fu",), "n² M B l d"),
+    Row("C_fu, GPSig-IS", "gpsig-is", ("C_fu",), "M B l n (d + c n)"),
+    Row("diag C_ff, SigGPDE", "siggpde", ("diag C_ff",), "B l² d"),
+    Row("diag C_ff, SigGPDE in plain torch", "siggpde-torch", ("diag C_ff",), "B l² d"),
+    Row("diag C_ff, GPSig", "gpsig-it", ("diag C_ff",), "B l² (d + c n)"),
+    Row("linear algebra, SigGPDE", "siggpde", ("linear algebra",), "M² B"),
+    Row("linear algebra, GPSig", "gpsig-it", ("linear algebra",), "M³ + M² B"),
+    Row("iteration, SigGPDE", "siggpde", _SUMS, "M² B + B l² d"),
+    Row(f"iteration, SigGPDE{_WITH}", "siggpde", (*_SUMS, "signatures"), "M² B + M B l + B l² d"),
+    Row("iteration, GPSig-IT", "gpsig-it", _ALL, "M³ + n² M² d + n² M B l d + B l² (d + c n)"),
+    Row("iteration, GPSig-IS", "gpsig-is", _ALL, "M³ + (n² M² + M B l n + B l²) (d + c n)"),
+]
+
+
+def time_plans(config: dict[str, Any]) -> tuple[Plan, Plan]:
+    """The sizes of all methods, and the larger ones at which SigGPDE is more than the overhead of its calls."""
+    large = config["large"]
+    return Plan("time", config["base"], config["grow"]), Plan("time", large["base"], large["grow"])
+
+
+def time_tasks(config: dict[str, Any], number: int) -> dict[str, Callable[[], Record]]:
+    """A pass over every part of every method at every size.
+
+    Measures the paper's table of time complexities.
+    """
+    common, large = time_plans(config)
+    listed = [(large, "siggpde", size) for size in large.sizes()]
+    listed += [(common, method, size) for method in METHODS for size in common.sizes()]
+    return {
+        pass_key(plan.key(method, size), number): partial(time_of, method, size, config["seconds"])
+        for plan, method, size in listed
+    }
+
+
+def _total(record: dict[str, float], parts: tuple[str, ...]) -> float:
+    return sum(record[part] for part in parts if part in record)
+
+
+def time_section(config: dict[str, Any], results: Results) -> str:
+    if not results.records("time/"):
+        return ""
+    common, large = time_plans(config)
+    table = growth_table(results, _TIME_ROWS, common, duration, _total, others={"siggpde": large})
+    return (
+        f"## Time\n\nCPU time of value and gradient on one thread at the base, {common.spoken()}, the least of "
+        f"{FEWEST_CALLS} or more calls (one, where it takes more than {LONG_CALL:g} s) in each of {config['passes']} "
+        "passes over all sizes; and the exponent of its growth in each size: the slope of the logarithms over all "
+        "sizes and, where the order depends on the size, in brackets between the two largest. SigGPDE's exponents "
+        f"are measured around larger sizes, {large.spoken()}, for at the base its small parts are mostly the "
+        "overhead of calls. The core solves to its default tolerance; plain torch has one cell of finite differences "
+        "for each pair of segments. "
+        f"{spoken_load(results.records('time/').values())}\n\n{table}\n\n"
+        f"![growth of time]({_draw_time(common, results)})\n"
+    )
+
+
+def _draw_time(plan: Plan, results: Results) -> str:
+    """The sum of all parts against each size; in plain torch signatures are counted, with the core they are stored."""
+    from matplotlib import pyplot  # noqa: PLC0415 - not everybody has it
+
+    figure, axes = pyplot.subplots(
+        1, len(plan.grow), figsize=(2.7 * len(plan.grow), 3.4), layout="constrained", sharey=True, squeeze=False
+    )
+    names = {**METHODS, "siggpde-torch": f"{METHODS['siggpde-torch']}{_WITH}"}
+    for method, name in names.items():
+        parts = (*_ALL, "signatures") if method == "siggpde-torch" else _ALL
+        growth_panels(
+            axes[0], results, plan, {method: name}, partial(_total, parts=parts), "CPU seconds of an iteration"
+        )
+    figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
+    return save_figure(figure, results.folder, "complexity")
+
+
+_STORING = ("siggpde-torch", "gpsig-it", "gpsig-is")
+_OURS = ("siggpde", "gpsig-it", "gpsig-is")
+
+_ALL_STORED = [
+    Row("C_uu, SigGPDE: the identity", "siggpde-torch", (), "–"),
+    Row("C_uu, GPSig-IT", "gpsig-it", ("C_uu",), "n² M²"),
+    Row("C_uu, GPSig-IS", "gpsig-is", ("C_uu",), "n² M² c n"),
+    Row("C_fu, SigGPDE", "siggpde-torch", ("C_fu",), "M B"),
+    Row("C_fu, SigGPDE, signatures computed", "siggpde-torch", ("C_fu", "signatures"), "M B l"),
+    Row("C_fu, GPSig-IT", "gpsig-it", ("C_fu",), "n² M B l"),
+    Row("C_fu, GPSig-IS", "gpsig-is", ("C_fu",), "M B l n c n"),
+    Row("diag C_ff, SigGPDE", "siggpde-torch", ("diag C_ff",), "B l²"),
+    Row("diag C_ff, GPSig", "gpsig-it", ("diag C_ff",), "B l² c n"),
+]
+_AS_HERE = [
+    Row("C_uu, SigGPDE: the identity", "siggpde", (), "–"),
+    Row("C_uu, GPSig-IT", "gpsig-it", ("C_uu",), "n M² + tile"),
+    Row("C_uu, GPSig-IS", "gpsig-is", ("C_uu",), "n M² + tile"),
+    Row("C_fu, SigGPDE", "siggpde", ("C_fu",), "M B"),
+    Row("C_fu, SigGPDE, signatures computed", "siggpde", ("C_fu", "signatures"), "M B"),
+    Row("C_fu, GPSig-IT", "gpsig-it", ("C_fu",), "n M B + tile"),
+    Row("C_fu, GPSig-IS", "gpsig-is", ("C_fu",), "n M B + tile"),
+    Row("diag C_ff, SigGPDE", "siggpde", ("diag C_ff",), "l"),
+    Row("diag C_ff, GPSig", "gpsig-it", ("diag C_ff",), "n B + tile"),
+]
+_KEPT = [
+    Row("inducing parameters, SigGPDE: words", "siggpde", (STORED,), "M d"),
+    Row("inducing parameters, GPSig-IT: tensors", "gpsig-it", (STORED,), "n² M d"),
+    Row("inducing parameters, GPSig-IS: sequences", "gpsig-is", (STORED,), "n M d"),
+]
+
+
+def space_plans(config: dict[str, Any]) -> tuple[Plan, Plan, Plan, Plan]:
+    """Sizes with everything stored; as it is here; larger ones of SigGPDE; and those of inducing variables."""
+    stored, here, large, kept = (config[name] for name in ("stored", "tiled", "large", "kept"))
+    return (
+        Plan("space/stored", stored["base"], stored["grow"]),
+        Plan("space/tiled", here["base"], here["grow"]),
+        Plan("space/tiled", large["base"], large["grow"]),
+        Plan("space/kept", kept["base"], kept["grow"]),
+    )
+
+
+def space_tasks(config: dict[str, Any], number: int) -> dict[str, Callable[[], Record]]:
+    """Every method at every size, each in a process of its own, where the operating system can say what it took.
+
+    Measures the paper's table of space complexities.
+    """
+    if number > 0 or not measurable():  # memory is the same in every pass
+        return {}
+    stored, here, large, kept = space_plans(config)
+    listed = [(stored, method, size, False) for method in _STORING for size in stored.sizes()]
+    listed += [(here, method, size, True) for method in _OURS for size in here.sizes()]
+    listed += [(large, "siggpde", size, True) for size in large.sizes()]
+    keeping = {
+        kept.key(method, size): partial(in_fresh_process, kept_by, method, size)
+        for method in _OURS
+        for size in kept.sizes()
+    }
+    return keeping | {
+        plan.key(method, size): partial(in_fresh_process, space_of, method, size, tiled)
+        for plan, method, size, tiled in listed
+    }
+
+
+def space_section(config: dict[str, Any], results: Results) -> str:
+    if not results.records("space/"):
+        return "" if measurable() else "## Space\n\nPeak memory is measured on Linux only.\n"
+    stored, here, large, kept = space_plans(config)
+    third = growth_table(results, _KEPT, kept, _tenths, _largest, noise=_NOISE)
+    first = growth_table(results, _ALL_STORED, stored, _tenths, _largest, noise=_NOISE)
+    second = growth_table(results, _AS_HERE, here, _tenths, _largest, others={"siggpde": large}, noise=_NOISE)
+    return (
+        "## Space\n\nMiB by which the memory of a fresh process grows to its peak during value and gradient, and the "
+        "exponent of its growth, as for time. Parts come one after the other, so that the largest counts. Less than "
+        f"{_NOISE} MiB is shown as 0 (in the figure, as {_NOISE}), and exponents rest on larger figures only.\n\n"
+        f"With everything stored that the reverse pass needs, as the algorithms are written, SigGPDE in plain torch; "
+        f"at the base {stored.spoken()}:\n\n{first}\n\n"
+        f"As it is here: SigGPDE by the core, GPSig in tiles that are computed again for the reverse pass; at the base "
+        f"{here.spoken()}, exponents of SigGPDE around {large.spoken()}:\n\n{second}\n\n"
+        f"What inducing variables keep, at {kept.spoken()}; those of SigGPDE are words, which are not learned:\n\n"
+        f"{third}\n\n"
+        f"![growth of memory]({_draw_space(stored, here, results)})\n"
+    )
+
+
+def _tenths(value: float) -> str:
+    return f"{value:.1f}"
+
+
+def _largest(record: dict[str, float], parts: tuple[str, ...]) -> float:
+    """The largest of some parts: they come one after the other, and what one took is free for the next."""
+    return max((record[part] for part in parts if part in record), default=0.0)
+
+
+def _peak(record: dict[str, float]) -> float:
+    """The largest part; where all are noise, the bound of it."""
+    return max(_NOISE, *record.values())
+
+
+def _draw_space(stored: Plan, here: Plan, results: Results) -> str:
+    """The largest part against each size: everything stored above, as it is here below."""
+    from matplotlib import pyplot  # noqa: PLC0415 - not everybody has it
+
+    columns = max(len(stored.grow), len(here.grow))
+    figure, axes = pyplot.subplots(
+        2, columns, figsize=(2.7 * columns, 5.8), layout="constrained", sharey="row", squeeze=False
+    )
+    for row, plan in zip(axes, (stored, here), strict=True):
+        for unused in row[len(plan.grow) :]:
+            unused.set_axis_off()
+    above = {method: METHODS[method] for method in _STORING}
+    below = {method: METHODS[method] for method in _OURS}
+    growth_panels(axes[0][: len(stored.grow)], results, stored, above, _peak, "peak MiB, everything stored")
+    growth_panels(axes[1][: len(here.grow)], results, here, below, _peak, "peak MiB, as it is here")
+    known = {}
+    for ax in (axes[1][0], axes[0][0]):
+        known |= dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
+    for ax in axes[1][: len(here.grow)]:
+        ax.axhline(_NOISE, color="#8a8a8a", linestyle=":", linewidth=1, zorder=0)
+    figure.legend(known.values(), known.keys(), loc="outside lower center", ncols=4, frameon=False)
+    return save_figure(figure, results.folder, "complexity-space")
+
+
+_BASELINES = {"gpsig-it": "GPSig-IT", "gpsig-is": "GPSig-IS"}
+_QUOTED = {
+    "siggpde": "SigGPDE, its authors' TensorFlow",
+    "gpsig-it": "GPSig-IT, its authors' TensorFlow",
+    "gpsig-is": "GPSig-IS, its authors' TensorFlow",
+}
+
+
+def iteration_tasks(config: dict[str, Any], number: int) -> dict[str, Callable[[], Record]]:
+    """A pass over whole iterations of every method at the sizes of every experiment, and, once, their peak memory."""
+    settings, listed = config["iteration"], {}
+    for case, sizes in settings["sizes"].items():
+        for method in WAYS:
+            key = pass_key(f"iteration/{method}/{case}", number)
+            listed[key] = partial(time_iteration, method, sizes, settings["squared"], settings["iterations"])
+            if measurable():
+                peak = partial(in_fresh_process, iteration_peak, method, sizes, settings["squared"])
+                listed[f"peak/{method}/{case}"] = peak
+    return listed
+
+
+def language_section(config: dict[str, Any], results: Results) -> str:
+    if not results.records("iteration/") and not results.records("peak/"):
+        return ""
+    settings = config["iteration"]
+    cases = list(settings["sizes"])
+    quoted = {name: {case: _as_seconds(pair) for case, pair in row.items()} for name, row in settings["quoted"].items()}
+    measured = {
+        method: {case: record for case in cases if (record := least(results, f"iteration/{method}/{case}")) is not None}
+        for method in WAYS
+    }
+    rows = [[name, *(_cell(measured[method].get(case)) for case in cases)] for method, name in WAYS.items()]
+    rows += [[f"{name} (quoted)", *(_cell(quoted[key].get(case)) for case in cases)] for key, name in _QUOTED.items()]
+    by_core = {method: measured[f"{method}-core"] for method in _BASELINES}
+    compared = [
+        ("{} / SigGPDE, both in the core", measured["core"], by_core),
+        ("{} in torch / SigGPDE in the core", measured["core"], measured),
+        ("{} in torch / SigGPDE in the core" + EVERY, measured["core-every"], measured),
+        ("{} / SigGPDE, both in torch", measured["torch"], measured),
+        ("{} / SigGPDE, both in torch" + EVERY, measured["torch-every"], measured),
+        ("{} / SigGPDE, both in TensorFlow (quoted)", quoted["siggpde"], quoted),
+    ]
+    ratios = [
+        [label.format(name), *(_ratio(table[method].get(case), own.get(case)) for case in cases)]
+        for method, name in _BASELINES.items()
+        for label, own, table in compared
+    ]
+    described = "; ".join(
+        f"{case}: " + ", ".join(f"{key} = {value}" for key, value in sizes.items())
+        for case, sizes in settings["sizes"].items()
+    )
+    peaks = [
+        [name, *(_mebibytes(results.get(f"peak/{method}/{case}")) for case in cases)] for method, name in WAYS.items()
+    ]
+    peaks += [
+        [f"{name} (quoted)", *(_gigabytes(settings["quoted_peak"][key], case) for case in cases)]
+        for key, name in _QUOTED.items()
+    ]
+    return (
+        "## Language and algorithm\n\nCPU time of a whole iteration (ELBO, gradients, update) on one thread, the least "
+        f"of {settings['iterations']} after a first one in each of {config['passes']} passes, with the kernel fixed / "
+        f"learned, on random walks with a sum of squared increments of {settings['squared']}. {described}. "
+        "`refine` is the refinement of the finite differences of plain torch, that of the authors; the core solves to "
+        "a tolerance. The times of the authors' own code were measured separately, on one core of a machine of this "
+        "kind, and are quoted. "
+        f"{spoken_load(results.records('iteration/').values())}\n\n"
+        f"{markdown_table(['method', *cases], rows)}\n\nRatios, with the kernel learned:\n\n"
+        f"{markdown_table(['ratio', *cases], ratios)}\n\n"
+        "Memory by which a fresh process grows to its peak during an iteration with the kernel learned; quoted ones "
+        "are of the whole process, with TensorFlow itself:\n\n"
+        f"{markdown_table(['method', *cases], peaks)}\n"
+    )
+
+
+def _as_seconds(pair: list[float]) -> Record:
+    """Of [fixed, learned], or of [learned] alone."""
+    return {"moving": pair[-1]} | ({"fixed": pair[0]} if len(pair) > 1 else {})
+
+
+def _cell(record: Record | None) -> str:
+    if record is None:
+        return "–"
+    return " / ".join(duration(record[name]) if name in record else "–" for name in ("fixed", "moving"))
+
+
+def _mebibytes(record: dict[str, float] | None) -> str:
+    return "–" if record is None else f"{record['MiB']:.0f} MiB"
+
+
+def _gigabytes(row: dict[str, float], case: str) -> str:
+    return f"{row[case]:.1f} GB" if case in row else "–"
+
+
+def _ratio(record: Record | None, own: Record | None) -> str:
+    if record is None or own is None:
+        return "–"
+    ratio = record["moving"] / own["moving"]
+    return f"{ratio:.1f}" if ratio < 10 else f"{ratio:.0f}"

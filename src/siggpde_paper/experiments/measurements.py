@@ -11,13 +11,14 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import multiprocessing
+import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from statistics import mean
 from typing import TypeVar
 
 import torch
@@ -25,7 +26,7 @@ from torch import Tensor, nn
 
 from siggpde.gp.inducing import OrthogonalSignatureFeatures
 from siggpde.gp.kernel import SignatureKernel
-from siggpde.gp.likelihoods import Gaussian
+from siggpde.gp.likelihoods import Bernoulli, Gaussian, RobustMax
 from siggpde.gp.model import AnyGP, SparseGP
 from siggpde.numerics.signature import signature
 from siggpde.series import SeriesBatch
@@ -36,7 +37,7 @@ from siggpde.training.phases.paper import NadamPhase
 from siggpde.training.signature_cache import SignatureCache
 from siggpde.training.trainer import Trainer
 from siggpde_paper.experiments.variants import TorchFeatures, TorchKernel, word_signatures
-from siggpde_paper.gpsig import InducingSequences, InducingTensors, TruncatedKernel, kernel, models
+from siggpde_paper.gpsig import InducingSequences, InducingTensors, TruncatedKernel, gpsig, kernel, models
 from siggpde_paper.gpsig.models import whiten
 
 METHODS = {
@@ -44,6 +45,19 @@ METHODS = {
     "siggpde-torch": "SigGPDE in plain torch",
     "gpsig-it": "GPSig-IT",
     "gpsig-is": "GPSig-IS",
+}
+_LOAD = "load"  # of the machine when a record was made, beside the parts
+_TOL = 1e-6  # of the core, as in the paper's experiments
+EVERY = ", signatures at every iteration"
+WAYS = {
+    "core": "SigGPDE, core",
+    "core-every": f"SigGPDE, core{EVERY}",
+    "torch": "SigGPDE, plain torch",
+    "torch-every": f"SigGPDE, plain torch{EVERY}",
+    "gpsig-it-core": "GPSig-IT, core",
+    "gpsig-is-core": "GPSig-IS, core",
+    "gpsig-it": "GPSig-IT, torch",
+    "gpsig-is": "GPSig-IS, torch",
 }
 PARTS = ("C_uu", "C_fu", "signatures", "diag C_ff", "linear algebra")
 FEWEST_CALLS = 2
@@ -170,13 +184,6 @@ def cpu_seconds(call: Callable[[], None], min_seconds: float) -> float:
     return best
 
 
-def iteration_seconds(
-    model: AnyGP, cache: SignatureCache | PathStore, y: Tensor, batch: int, iterations: int, learn: bool
-) -> float:
-    """CPU seconds of one iteration, the mean of `iterations` after a first one; with `learn` also of the kernel."""
-    return mean(iteration_times(model, cache, y, batch, iterations, learn))
-
-
 def iteration_times(
     model: AnyGP, cache: SignatureCache | PathStore, y: Tensor, batch: int, iterations: int, learn: bool
 ) -> list[float]:
@@ -210,14 +217,6 @@ def measurable() -> bool:
     return sys.platform == "linux" and Path("/proc/self/clear_refs").exists()
 
 
-def space_of(method: str, size: Size, *, tiled: bool = True) -> dict[str, float]:
-    """MiB to the peak of every part of a method, in a fresh process.
-
-    Without `tiled` the recursions of GPSig store all their numbers, of all pairs, for the reverse pass.
-    """
-    return in_fresh_process(_measure, method, size, tiled)
-
-
 def in_fresh_process(function: Callable[..., Result], *arguments: object) -> Result:
     """What a function of a module returns in a process of its own, of one thread, that has computed nothing before."""
     context = multiprocessing.get_context("forkserver")
@@ -231,7 +230,11 @@ def _start() -> None:
     _return_blocks()
 
 
-def _measure(method: str, size: Size, tiled: bool) -> dict[str, float]:
+def space_of(method: str, size: Size, tiled: bool = True) -> dict[str, float]:
+    """MiB to the peak of every part of a method; for a fresh process.
+
+    Without `tiled` the recursions of GPSig store all their numbers, of all pairs, for the reverse pass.
+    """
     if not tiled:
         for module in (kernel, models):  # of this process, which ends with the measurement
             vars(module)["_CELLS"] = sys.maxsize
@@ -242,11 +245,7 @@ def _measure(method: str, size: Size, tiled: bool) -> dict[str, float]:
 
 
 def kept_by(method: str, size: Size) -> dict[str, float]:
-    """MiB that the inducing variables of a method keep, in a fresh process."""
-    return in_fresh_process(_kept, method, size)
-
-
-def _kept(method: str, size: Size) -> dict[str, float]:
+    """MiB that the inducing variables of a method keep; for a fresh process."""
     inducing_features(method, Size(**{**vars(size), **_TINY}))
     before = reset_peak()
     features = inducing_features(method, size)
@@ -279,3 +278,82 @@ def _return_blocks() -> None:
 def _status(field: str) -> float:
     text = Path("/proc/self/status").read_text(encoding="utf-8")
     return int(text.split(f"{field}:")[1].split()[0]) / 1024
+
+
+def time_of(method: str, size: Size, min_seconds: float) -> dict[str, float]:
+    """CPU seconds of every part of a method."""
+    with one_thread():
+        return {part: cpu_seconds(call, min_seconds) for part, call in parts_of(method, size).items()} | load_average()
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Torch on one thread inside of a `with` block."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def load_average() -> dict[str, float]:
+    """The mean number of running processes in the last minute, where the operating system tells."""
+    return {_LOAD: os.getloadavg()[0]} if hasattr(os, "getloadavg") else {}
+
+
+def spoken_load(records: Iterable[dict[str, float]]) -> str:
+    """In which range the load of the machine was, as a sentence; empty where it is unknown."""
+    loads = [record[_LOAD] for record in records if _LOAD in record]
+    if not loads:
+        return ""
+    return f"Load average of the machine meanwhile: {min(loads):.1f} to {max(loads):.1f}."
+
+
+def time_iteration(method: str, sizes: dict[str, int], squared: float, iterations: int) -> dict[str, float]:
+    """The least CPU seconds of an iteration: ELBO, gradient and update.
+
+    With the kernel fixed no features of SigGPDE change: they are stored, and nothing is computed at every iteration.
+    """
+    kinds = {"moving": True} if method.endswith("-every") else {"fixed": False, "moving": True}
+    with one_thread():
+        record = {name: min(_iterations(method, sizes, squared, iterations, learn)()) for name, learn in kinds.items()}
+    return record | load_average()
+
+
+def iteration_peak(method: str, sizes: dict[str, int], squared: float) -> dict[str, float]:
+    """MiB to the peak of an iteration with the kernel learned, after one of small size; for a fresh process."""
+    _iterations(method, sizes | {"M": sizes["classes"], "batch": sizes["classes"]}, squared, 1, True)()
+    return {"MiB": peak_growth(_iterations(method, sizes, squared, 1, True))}
+
+
+def _iterations(
+    method: str, sizes: dict[str, int], squared: float, iterations: int, learn: bool
+) -> Callable[[], list[float]]:
+    """Iterations on random walks with labels in turn, ready to be run."""
+    size = Size(sizes["M"], sizes["length"], sizes["d"], sizes["batch"], sizes["n"])
+    x, y = series(size, squared), torch.arange(size.batch) % sizes["classes"]
+    model, cache = _model(method, size, x, y, sizes)
+    return partial(iteration_times, model, cache, y, size.batch, iterations, learn)
+
+
+def _model(
+    method: str, size: Size, x: Tensor, y: Tensor, sizes: dict[str, int]
+) -> tuple[AnyGP, SignatureCache | PathStore]:
+    likelihood = Bernoulli() if sizes["classes"] == 2 else RobustMax(sizes["classes"])
+    paths = SeriesBatch(x)
+    if method.startswith("gpsig"):
+        kind = "sequences" if method.startswith("gpsig-is") else "tensors"
+        way = "core" if method.endswith("-core") else "recursion"
+        model = gpsig(x, y, likelihood, kind=kind, count=size.M, level=size.n, method=way)
+        return model, PathStore(model, paths)
+    if method.startswith("core"):
+        covariance = SignatureKernel(size.d, tol=_TOL)
+        features = OrthogonalSignatureFeatures(size.d, size.M, "lexicographic")
+    else:
+        covariance = TorchKernel(size.d, refine=sizes["refine"])
+        features = TorchFeatures(size.d, size.M, "lexicographic")
+    model = SparseGP(covariance, features, likelihood)
+    if method.endswith("-every"):
+        return model, PathStore(model, paths)
+    return model, SignatureCache(paths, features.words, covariance.log_theta)

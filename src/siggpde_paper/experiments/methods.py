@@ -99,12 +99,30 @@ BY_THE_PAPER = ("siggpde", "gpsig")
 
 
 def fit_tasks(config: dict[str, Any], folder: Path, runs: int) -> dict[str, Callable[[], dict[str, Any]]]:
-    """Every method of the settings `runs` times, by the keys of their records; checkpoints are in the folder."""
-    return {
-        f"fit/{name}/{seed}": partial(run_method, config, method, seed, folder / "checkpoints" / f"{name}-{seed}.pt")
-        for seed in range(runs)
-        for name, method in config["methods"].items()
-    }
+    """Every row of `fits_of` `runs` times, by the keys of their records; checkpoints are in the folder.
+
+    Run i has seed i, which decides its validation part and its start.
+    """
+    tasks = {}
+    for seed in range(runs):
+        for key, (sized, method) in fits_of(config).items():
+            checkpoint = folder / "checkpoints" / f"{key.replace('/', '-')}-{seed}.pt"
+            tasks[f"fit/{key}/{seed}"] = partial(run_method, sized, method, seed, checkpoint)
+    return tasks
+
+
+def fits_of(config: dict[str, Any]) -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
+    """What is fitted, by key: every method, at each of its numbers of inducing variables where it lists them.
+
+    Values are the settings, with the number as `inducing`, and the method.
+    """
+    rows = {}
+    for name, method in config["methods"].items():
+        if "sizes" not in method:
+            rows[name] = config, method
+        for count in method.get("sizes", ()):
+            rows[f"{name}/{count}"] = config | {"inducing": count}, method
+    return rows
 
 
 def run_method(config: dict[str, Any], method: dict[str, Any], seed: int, checkpoint: Path | None) -> dict[str, Any]:

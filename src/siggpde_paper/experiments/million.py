@@ -12,6 +12,7 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 import torch
@@ -19,13 +20,15 @@ from torch import Tensor
 
 from siggpde_paper.experiments.methods import Prepared, build, judged, prepare, standardised, train, with_time
 from siggpde_paper.experiments.report import (
+    FIGURES,
     duration,
+    duration_of,
     ended_cell,
     iterations_cell,
-    markdown_table,
     notes_of,
+    page,
     run_line,
-    spread,
+    runs_table,
     stop_rule,
 )
 from siggpde_paper.experiments.results import Results
@@ -81,47 +84,29 @@ def resampled(data: Prepared, count: int, noise: float, seed: int) -> tuple[Tens
 
 
 def report(config: dict[str, Any], results: Results) -> str:
-    headings = [
-        "training series", "accuracy %", "NLPP", "iterations", "kernel fixed / learned", "CPU time", "wall time",
-        "peak memory", "ended by",
-    ]  # fmt: skip
+    """The table of both fits."""
+    columns = FIGURES | {
+        "iterations": iterations_cell,
+        "kernel fixed / learned": lambda records: " / ".join(
+            duration(mean(record["seconds_per_iteration"][phase] for record in records))
+            for phase in ("q", "hyperparameters")
+        ),
+        "CPU time": duration_of("cpu_seconds"),
+        "wall time": duration_of("wall_seconds"),
+        "peak memory": lambda records: f"{max(record['peak_gib'] for record in records):.1f} GiB",
+        "ended by": ended_cell,
+    }
     rows = []
     for kind in ("synthetic", "original"):
         records = list(results.records(f"fit/{kind}/").values())
-        rows.append(_row(kind, records) if records else [kind, *["–"] * (len(headings) - 1)])
-    made = (
+        rows.append(([f"{records[0]['series']:,} {kind}" if records else kind], records))
+    return page(
         "**Synthetic series**: each is one of the training series, drawn at random with its class, with Gaussian noise "
         f"of {config['noise']:g} times the spread of its channel added at every point. Both models are tested on the "
-        "real test series."
-    )
-    columns = (
+        "real test series.",
+        runs_table(["training series"], rows, columns),
         "Kernel fixed / learned: CPU time of an iteration. CPU and wall time: of all iterations, and of the whole fit "
-        "with set-up, signatures and evaluations. Peak memory: of the process, data included."
-    )
-    sections = [
-        made,
-        markdown_table(headings, rows),
-        columns,
+        "with set-up, signatures and evaluations. Peak memory: of the process, data included.",
         f"{run_line(config)} {stop_rule(config)}",
         notes_of(config),
-    ]
-    return "\n\n".join(section for section in sections if section) + "\n"
-
-
-def _row(kind: str, records: list[dict[str, Any]]) -> list[str]:
-    def average(values: list[float]) -> str:
-        return duration(sum(values) / len(values))
-
-    steps = [record["seconds_per_iteration"] for record in records]
-    fixed, learned = (average([step[phase] for step in steps]) for phase in ("q", "hyperparameters"))
-    return [
-        f"{records[0]['series']:,} {kind}",
-        spread([record["accuracy"] for record in records]),
-        spread([record["nlpp"] for record in records], 4),
-        iterations_cell(records),
-        f"{fixed} / {learned}",
-        average([record["cpu_seconds"] for record in records]),
-        average([record["wall_seconds"] for record in records]),
-        f"{max(record['peak_gib'] for record in records):.1f} GiB",
-        ended_cell(records),
-    ]
+    )

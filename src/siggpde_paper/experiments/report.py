@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from siggpde_paper.experiments.methods import BY_THE_PAPER
 
 _DPI = 150
+
+Record = dict[str, Any]
+Cell = Callable[[list[Record]], str]
 
 
 def markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -23,6 +26,32 @@ def markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> st
     """
     marks = [":---", *["---:"] * (len(headings) - 1)]
     return "\n".join("| " + " | ".join(line) + " |" for line in (headings, marks, *rows))
+
+
+def runs_table(
+    headings: Sequence[str], rows: Iterable[tuple[list[str], list[Record]]], columns: dict[str, Cell]
+) -> str:
+    """A table of runs: first cells of every row, and for each column what its cell makes of the records of the runs.
+
+    Columns of a row without records are dashes.
+    """
+    lines = [[*first, *(cell(records) if records else "–" for cell in columns.values())] for first, records in rows]
+    return markdown_table([*headings, *columns], lines)
+
+
+def spread_of(key: str, digits: int = 2) -> Cell:
+    """The cell with mean ± standard deviation of one number of the records."""
+    return lambda records: spread([record[key] for record in records if key in record], digits)
+
+
+def duration_of(key: str) -> Cell:
+    """The cell with the mean of one time of the records."""
+    return lambda records: duration(statistics.mean(record[key] for record in records))
+
+
+def page(*sections: str) -> str:
+    """Sections under each other, without the empty ones."""
+    return "\n\n".join(section for section in sections if section) + "\n"
 
 
 def spread(values: Sequence[float], digits: int = 2) -> str:
@@ -50,16 +79,15 @@ def duration(seconds: float) -> str:
     return f"{seconds:.2f} s" if seconds < 120 else f"{seconds / 60:.1f} min"
 
 
-def save_figure(figure: Any, folder: Path, name: str) -> list[str]:
-    """Write name.png and name.svg into the folder, free the figure, and return their names."""
+def save_figure(figure: Any, folder: Path, name: str) -> str:
+    """Writes name.png and name.svg into the folder, frees the figure, and returns the name of the PNG file."""
     from matplotlib import pyplot  # noqa: PLC0415 - not everybody has it
 
     folder.mkdir(parents=True, exist_ok=True)
-    files = [f"{name}.png", f"{name}.svg"]
-    for file in files:
+    for file in (f"{name}.png", f"{name}.svg"):
         figure.savefig(folder / file, dpi=_DPI)
     pyplot.close(figure)
-    return files
+    return f"{name}.png"
 
 
 def named(text: str, config: dict[str, Any]) -> str:
@@ -106,9 +134,6 @@ def machine_line(installation: dict[str, Any], commits: Sequence[str] = ()) -> s
         f"torch {versions['torch']}, Python {versions['python']}"
         + (f", commit {', '.join(commits)}." if commits else ".")
     )
-
-
-_WHOLE = "whole schedule"
 
 
 def stop_rule(config: dict[str, Any]) -> str:
@@ -163,5 +188,9 @@ def ended_cell(records: list[dict[str, Any]]) -> str:
     ends: set[str] = set()
     for record in records:
         reasons = {reason for reason in record.get("stopped", {}).values() if not reason.endswith(" iterations")}
-        ends |= reasons or ({_WHOLE} if record.get("stopped") else set())
+        ends |= reasons or ({"whole schedule"} if record.get("stopped") else set())
     return ", ".join(sorted(ends)) or "–"
+
+
+FIGURES: dict[str, Cell] = {"accuracy %": spread_of("accuracy"), "NLPP": spread_of("nlpp", 4)}
+"""Columns of test figures."""

@@ -21,7 +21,7 @@ _MODULES = {
     "pendigits": "comparison",
     "scales": "scales",
     "whales": "comparison",
-    "crops": "crops",
+    "crops": "comparison",
     "million": "million",
     "weather": "weather",
     "complexity": "complexity",

@@ -15,18 +15,21 @@ import torch
 from siggpde.numerics.signature_kernel import signature_kernel_diag_scales
 from siggpde_paper.experiments.methods import build, fit_tasks, prepare
 from siggpde_paper.experiments.report import (
+    FIGURES,
     duration,
     ended_cell,
     iterations_cell,
     legend_below,
     markdown_table,
     notes_of,
+    page,
     run_line,
+    runs_table,
     save_figure,
     spread,
     stop_rule,
 )
-from siggpde_paper.experiments.results import Results
+from siggpde_paper.experiments.results import Record, Results
 from siggpde_paper.experiments.variants import scale_gradient
 
 # The last two nearly coincide: the one below is wider.
@@ -62,52 +65,41 @@ def gradient_errors(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def report(config: dict[str, Any], results: Results) -> str:
-    channels = config["channels"]
-    headings = [
-        "scales", "accuracy %", "NLPP", "best validation NLPP", f"start ({', '.join(channels)})", "end of phase 2",
-        "kept", "kept from iteration", "CPU time / iteration of phase 2", "iterations", "ended by",
-    ]  # fmt: skip
-    rows = []
-    for name, method in config["methods"].items():
-        records = list(results.records(f"fit/{name}/").values())
-        rows.append(_row(method["name"], records) if records else [method["name"], *["–"] * (len(headings) - 1)])
-    columns = (
+    """The table of variants, the errors of the authors' gradient and the figure."""
+    columns = FIGURES | {
+        "best validation NLPP": lambda records: spread([nlpp for *_, nlpp in _best(records)], 4),
+        f"start ({', '.join(config['channels'])})": lambda records: _means([r["theta_start"] for r in records]),
+        "end of phase 2": lambda records: _means([record["scales"][-1][2] for record in records]),
+        "kept": lambda records: _means([record["theta"] for record in records]),
+        "kept from iteration": lambda records: ", ".join(str(step) for _, step, _ in _best(records)),
+        "CPU time / iteration of phase 2": lambda records: duration(
+            mean(record["seconds_per_iteration"]["hyperparameters"] for record in records)
+        ),
+        "iterations": iterations_cell,
+        "ended by": ended_cell,
+    }
+    rows = [
+        ([method["name"]], list(results.records(f"fit/{name}/").values())) for name, method in config["methods"].items()
+    ]
+    return page(
+        runs_table(["scales"], rows, columns),
         "Scales are means over the runs; those of the end are what the phase of the hyperparameters had reached, and "
         "those kept belong to its best validation NLPP, from which the last phase goes on. Amplitude and q(u) are "
-        "learned in all rows."
-    )
-    sections = [
-        markdown_table(headings, rows),
-        columns,
+        "learned in all rows.",
         f"{run_line(config)} {stop_rule(config)}",
         _errors(results),
-        f"![scales along the iterations]({_figure(config, results)[0]})",
+        f"![scales along the iterations]({_figure(config, results)})",
         notes_of(config),
-    ]
-    return "\n\n".join(section for section in sections if section) + "\n"
+    )
 
 
-def _row(name: str, records: list[dict[str, Any]]) -> list[str]:
-    ends = [record["scales"][-1][2] for record in records]
+def _best(records: list[Record]) -> list[list[Any]]:
+    """Of every run the evaluation (phase, iteration, NLPP) of phase 2 with the least validation NLPP."""
     learned = [[entry for entry in record["validation"] if entry[0] == "hyperparameters"] for record in records]
-    best = [min(entries, key=lambda entry: entry[2]) for entries in learned]
-    seconds = [record["seconds_per_iteration"]["hyperparameters"] for record in records]
-    return [
-        name,
-        spread([record["accuracy"] for record in records]),
-        spread([record["nlpp"] for record in records], 4),
-        spread([nlpp for *_, nlpp in best], 4),
-        _numbers([record["theta_start"] for record in records]),
-        _numbers(ends),
-        _numbers([record["theta"] for record in records]),
-        ", ".join(str(step) for _, step, _ in best),
-        duration(mean(seconds)),
-        iterations_cell(records),
-        ended_cell(records),
-    ]
+    return [min(entries, key=lambda entry: entry[2]) for entries in learned]
 
 
-def _numbers(scales: list[list[float]]) -> str:
+def _means(scales: list[list[float]]) -> str:
     return ", ".join(f"{mean(channel):.3f}" for channel in zip(*scales, strict=True))
 
 
@@ -126,7 +118,7 @@ def _errors(results: Results) -> str:
     )
 
 
-def _figure(config: dict[str, Any], results: Results) -> list[str]:
+def _figure(config: dict[str, Any], results: Results) -> str:
     """Scales of the first run along the phase of the hyperparameters, an axis a channel."""
     from matplotlib import pyplot  # noqa: PLC0415 - not everybody has it
 

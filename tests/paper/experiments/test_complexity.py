@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from siggpde_paper.experiments import complexity, space_table, time_table
-from siggpde_paper.experiments.growth import Plan, Row, exponent, exponent_cell, growth_table
+from siggpde_paper.experiments import complexity
+from siggpde_paper.experiments.complexity import Plan, Row, exponent, exponent_cell, growth_table
 from siggpde_paper.experiments.measurements import (
     FEWEST_CALLS,
     METHODS,
@@ -96,14 +96,14 @@ def test_memory_of_a_call_is_that_of_its_tensors():
 @pytest.mark.slow
 def test_memory_of_the_methods_grows_as_their_orders_say():
     small, large = (Size(M=40, length=length, d=4, batch=40, n=3) for length in (32, 64))
-    stored = [space_of("gpsig-it", size, tiled=False) for size in (small, large)]
-    tiled = [space_of("gpsig-it", size) for size in (small, large)]
+    stored = [in_fresh_process(space_of, "gpsig-it", size, False) for size in (small, large)]
+    tiled = [in_fresh_process(space_of, "gpsig-it", size) for size in (small, large)]
     assert stored[1]["C_fu"] / stored[0]["C_fu"] == pytest.approx(2, rel=0.1)
     assert tiled[1]["C_fu"] / tiled[0]["C_fu"] == pytest.approx(1, rel=0.15)
     assert set(stored[0]) == {"C_uu", "C_fu", "diag C_ff"}
-    kept = kept_by("gpsig-it", Size(M=4000, length=1, d=8, batch=1, n=2))[STORED]
+    kept = in_fresh_process(kept_by, "gpsig-it", Size(M=4000, length=1, d=8, batch=1, n=2))[STORED]
     assert kept == pytest.approx(4000 * 3 * 2 * 8 * 8 / 2**20, abs=0.3)  # slots of two points each
-    assert space_of("siggpde", small)["diag C_ff"] < 1
+    assert in_fresh_process(space_of, "siggpde", small)["diag C_ff"] < 1
 
 
 def tiny() -> dict:
@@ -157,7 +157,7 @@ def test_all_tables_have_their_rows_and_exponents_and_runs_resume(tmp_path: Path
     a_number, both = r"-?\d+\.\d\d", r"-?\d+\.\d\d \(-?\d+\.\d\d\)"
 
     rows = {row[0]: row for row in found["Time"]}
-    assert set(rows) >= {row.name for row in time_table._ROWS}
+    assert set(rows) >= {row.name for row in complexity._TIME_ROWS}
     assert rows["part"][3:] == ["in M", "in length", "in d", "in batch", "in n"]
     assert rows["C_uu, SigGPDE: the identity"][2:] == ["0", "–", "–", "–", "–", "–"]
     for name in ("GPSig-IT", "GPSig-IS"):
@@ -191,7 +191,7 @@ def test_all_tables_have_their_rows_and_exponents_and_runs_resume(tmp_path: Path
         return
     space = found["Space"]
     starts = [index for index, row in enumerate(space) if row[0] == "part"]
-    expected = (space_table._ALL_STORED, space_table._AS_HERE, space_table._KEPT)
+    expected = (complexity._ALL_STORED, complexity._AS_HERE, complexity._KEPT)
     for start, end, listed in zip(starts, [*starts[1:], None], expected, strict=True):
         given = space[start + 2 : end]
         assert [row[0] for row in given] == [row.name for row in listed]

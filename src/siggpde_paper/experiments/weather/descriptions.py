@@ -54,9 +54,9 @@ def describe_stretch(config: dict[str, Any], results: Results, told: dict[str, R
         ],
         panels=panels,
     )
-    files = draw_stretch(stretch, results.folder)
+    file = draw_stretch(stretch, results.folder)
     return (
-        f"![A window as it enters the paper's model, latents and probability of rain along the test]({files[0]})\n\n"
+        f"![A window as it enters the paper's model, latents and probability of rain along the test]({file})\n\n"
         "Bands are 90 % of the posterior; more than "
         f"{config['data']['more_than']:g} mm fell in the hours on orange ground. Latents are those of the models as "
         "trained, with thinned dry windows; the probability is corrected to the natural rate."
@@ -82,8 +82,8 @@ def describe_features(config: dict[str, Any], results: Results, told: dict[str, 
             shares = list(record["channels"].items())[: config["figure"]["features"]]
             panels.append(Bars(short, "channels, share of the effects", shares))
         rows.append(panels)
-    files = draw_features(rows, results.folder)
-    return [*sections, f"![The most important words of the first run, by two readings]({files[0]})"]
+    file = draw_features(rows, results.folder)
+    return [*sections, f"![The most important words of the first run, by two readings]({file})"]
 
 
 def _short(config: dict[str, Any], name: str) -> str:

@@ -57,7 +57,7 @@ class Stretch:
     panels: list[Curve]
 
 
-def draw_stretch(stretch: Stretch, folder: Path) -> list[str]:
+def draw_stretch(stretch: Stretch, folder: Path) -> str:
     """Windows as they enter models in the first row, then the panels and the rain under each other."""
     from matplotlib import pyplot  # noqa: PLC0415 - not everybody has it
 
@@ -126,7 +126,7 @@ class Bars(NamedTuple):
     shares: list[tuple[str, float]]
 
 
-def draw_features(rows: Sequence[Sequence[Bars]], folder: Path) -> list[str]:
+def draw_features(rows: Sequence[Sequence[Bars]], folder: Path) -> str:
     """Bars of shares, a panel each, in rows; a row may be shorter than others."""
     from matplotlib import pyplot  # noqa: PLC0415 - not everybody has it
 
