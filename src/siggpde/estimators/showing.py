@@ -67,7 +67,7 @@ class Showing:
             return None if before is None else before()
         if _display() != "diagram":
             return None
-        from siggpde.report.card import notebook_card  # noqa: PLC0415 - for notebooks only
+        from siggpde.report.page import notebook_card  # noqa: PLC0415 - for notebooks only
 
         return notebook_card(self)
 

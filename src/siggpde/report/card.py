@@ -1,4 +1,4 @@
-"""What a fitted model is, in words: facts for reports, the card that is saved with it, and the one in notebooks."""
+"""What a fitted model is, in words: facts for reports, and the card that is saved with it."""
 
 from __future__ import annotations
 
@@ -196,13 +196,6 @@ def card_blocks(facts: ModelFacts, name: str) -> list[Block]:
 def model_card(estimator: Any, path: str | os.PathLike[str]) -> str:
     """Returns the card of a fitted estimator that is saved as the folder `path`, in Markdown."""
     return as_markdown(card_blocks(model_facts(estimator), os.path.basename(os.fspath(path)) or "model"))
-
-
-def notebook_card(estimator: Any) -> str:
-    """Returns what notebooks show of a fitted estimator: a few lines of HTML in the colours of the notebook."""
-    from siggpde.report.page import render  # noqa: PLC0415 - page knows this module
-
-    return render("notebook.html", model=model_facts(estimator))
 
 
 def as_markdown(blocks: Iterable[Block]) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from siggpde.explain.text import when
-from siggpde.report.card import ModelFacts
+from siggpde.report.card import ModelFacts, model_facts
 from siggpde.report.content import Content, Data
 from siggpde.report.judgement import (
     INTERVAL,
@@ -58,6 +58,11 @@ def page(content: Content) -> str:
         data_rows=_data_rows(content.data),
         class_sizes=list(Counter(content.data.classes or []).values()),
     )
+
+
+def notebook_card(estimator: Any) -> str:
+    """Returns what notebooks show of a fitted estimator: a few lines of HTML in the colours of the notebook."""
+    return render("notebook.html", model=model_facts(estimator))
 
 
 def render(template: str, **values: Any) -> str:
