@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Sequence
 
-from siggpde.numerics.window_view import WindowView
+from siggpde.numerics.windows import WindowView
 
 Points = list[list[float]]  # [time][channel]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from math import factorial
 from typing import Any
 
-from siggpde.numerics.lie_basis import expand
+from siggpde.numerics.logsignature import expand
 
 Polynomial = dict[tuple[int, ...], Any]
 

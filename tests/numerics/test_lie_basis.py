@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from helpers.random_paths import modest
 from helpers.word_polynomials import add, bracket
-from siggpde.numerics.lie_basis import bracket_name, expand, hall_brackets, log_basis, lyndon_bracket, lyndon_words
+from siggpde.numerics.logsignature import bracket_name, expand, hall_brackets, log_basis, lyndon_bracket, lyndon_words
 from siggpde.numerics.words import words_up_to
 
 SIZES = [(1, 5), (2, 9), (3, 6), (4, 5), (5, 4), (9, 3)]

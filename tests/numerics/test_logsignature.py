@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from helpers.random_paths import few, modest, paths
 from helpers.word_polynomials import bracket, exponential, lie_series, logarithm
 from siggpde import logsignature, logsignature_basis, signature
-from siggpde.numerics.lie_basis import bracket_name, log_basis
+from siggpde.numerics.logsignature import bracket_name, log_basis
 from siggpde.numerics.words import words_up_to
 
 BASES: Any = ("lyndon", "hall")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from helpers.random_paths import modest
 from siggpde.numerics import reference
-from siggpde.numerics.quantiles import separating_thresholds
+from siggpde.numerics.windows import separating_thresholds
 
 
 def plain_thresholds(column: list[float], count: int, distinct: float, clearance: float) -> list[float]:

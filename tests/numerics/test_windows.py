@@ -10,8 +10,15 @@ from helpers import window_oracle
 from helpers.random_paths import few, make, modest, numbers_from
 from siggpde.numerics import native, reference
 from siggpde.numerics.core import core
-from siggpde.numerics.window_view import LIFTS, WindowView
-from siggpde.numerics.windows import PooledWindows, empty_pooled, pool_windows, window_path_lengths, window_signatures
+from siggpde.numerics.windows import (
+    LIFTS,
+    PooledWindows,
+    WindowView,
+    empty_pooled,
+    pool_windows,
+    window_path_lengths,
+    window_signatures,
+)
 
 needs_core = pytest.mark.skipif(core is None, reason="the native core is not there")
 GROUPS = {  # those with compiled numbers of letters first
@@ -174,7 +181,7 @@ def test_threads_change_no_bit():
 
 CODE = """
 import json, torch
-from siggpde.numerics.window_view import WindowView
+from siggpde.numerics.windows import WindowView
 from siggpde.numerics.windows import pool_windows
 x = torch.sin(torch.arange(5 * 40 * 2.0).double() ** 1.5).reshape(5, 40, 2)
 out = []

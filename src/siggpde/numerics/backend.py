@@ -13,7 +13,7 @@ No tensor is moved from one device to another, and Triton is imported only when 
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from torch import Tensor
 
@@ -21,9 +21,11 @@ from siggpde.numerics import native, reference, triton
 from siggpde.numerics.autograd import refuse_transforms
 from siggpde.numerics.core import core, requested_backend
 from siggpde.numerics.inputs import RequestedWords
-from siggpde.numerics.lie_basis import Basis
 from siggpde.numerics.static_kernels import StaticKernel
-from siggpde.numerics.window_view import WindowView
+
+if TYPE_CHECKING:
+    from siggpde.numerics.logsignature import LogBasis
+    from siggpde.numerics.windows import WindowView
 
 TRITON_STATIC_KERNELS = ("linear", "rbf")
 
@@ -80,7 +82,7 @@ class Operations(Protocol):
         """The signature after increments (n, steps, channels): start (n, M) over prefix-closed words -> (n, M)."""
         ...
 
-    def logsignature(self, signature: Tensor, channels: int, depth: int, basis: Basis, threads: int) -> Tensor:
+    def logsignature(self, signature: Tensor, basis: LogBasis, threads: int) -> Tensor:
         """Coordinates (n, L) of the logarithm of signatures (n, M) of all words up to a depth, with a graph."""
         ...
 

@@ -1,19 +1,30 @@
 """The log-signature of piecewise-linear paths: the logarithm of the signature in a basis of the free Lie algebra.
 
-S(X) is the exponential of a Lie series log S(X), and the truncation of one determines that of the other. There are as
-many coordinates as Lyndon words, about 1/m of the words of m letters, and no relations between them.
+S(X) is the exponential of a Lie series log S(X), a combination of brackets [a, b] = ab - ba of the channels, and the
+truncation of one determines that of the other. Far fewer numbers determine a Lie series than there are words: as many
+as there are Lyndon words, sum over j dividing m of mu(j) d^(m/j) / m of m letters (Witt's formula), with no relations
+among them.
+
+A bracket is written as a nested pair of letters: (0, (0, 1)) is [0, [0, 1]] = 001 - 2 010 + 100.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal, get_args
 
+import numpy as np
 import torch
 
 from siggpde.numerics import inputs
 from siggpde.numerics.backend import backend_for
-from siggpde.numerics.lie_basis import Basis, Bracket, check_basis, log_basis
-from siggpde.numerics.words import Word
+from siggpde.numerics.words import Word, check_depth
+
+MAX_ELEMENTS = 10_000  # of a basis of brackets; preparing so many takes a few seconds, once
+Basis = Literal["lyndon", "hall", "words"]
+Bracket = int | tuple["Bracket", "Bracket"]
 
 
 def logsignature(
@@ -31,7 +42,7 @@ def logsignature(
 
     - "lyndon": e are the standard brackets of Lyndon words, P_w = [P_u, P_v] for w = uv with v the longest proper
       suffix that is a Lyndon word.
-    - "hall": e are the brackets of Hall's basis (`siggpde.numerics.lie_basis.hall_brackets`).
+    - "hall": e are the brackets of Hall's basis (`siggpde.numerics.logsignature.hall_brackets`).
     - "words": the coefficients of the Lyndon words themselves in log S written out as a tensor. These are coordinates
       too, and the cheapest: P_w is w plus larger words, so they follow from those of "lyndon" by a triangular matrix
       of integers, with ones on its diagonal.
@@ -53,7 +64,8 @@ def logsignature(
     channels = batch.shape[2]
     check_basis(channels, depth, basis)
     backend = backend_for(batch)
-    return backend.logsignature(backend.signature(batch, counts, int(depth), threads), channels, depth, basis, threads)
+    coordinates = log_basis(channels, int(depth), basis)
+    return backend.logsignature(backend.signature(batch, counts, int(depth), threads), coordinates, threads)
 
 
 def logsignature_basis(channels: int, depth: int, basis: Basis = "lyndon") -> list[Word] | list[Bracket]:
@@ -67,3 +79,173 @@ def logsignature_basis(channels: int, depth: int, basis: Basis = "lyndon") -> li
     """
     check_basis(channels, depth, basis)
     return list(log_basis(channels, int(depth), basis).elements)  # pyright: ignore[reportReturnType]
+
+
+def lyndon_words(channels: int, depth: int) -> list[Word]:
+    """The words of 1 to `depth` letters that are smaller than all their proper suffixes, by length, then alphabet.
+
+    Duval's algorithm: the next word in the alphabet's order is the last one repeated to full length, without its
+    trailing highest letters, and with its last letter raised.
+
+    Examples:
+        >>> lyndon_words(2, 3)
+        [(0,), (1,), (0, 1), (0, 0, 1), (0, 1, 1)]
+    """
+    words: list[Word] = []
+    word = [-1]
+    while word:
+        word[-1] += 1
+        words.append(tuple(word))
+        word = [word[i % len(word)] for i in range(depth)]
+        while word and word[-1] == channels - 1:
+            word.pop()
+    return sorted(words, key=len)
+
+
+def lyndon_bracket(word: Word) -> Bracket:
+    """The standard bracket of a Lyndon word w = uv: [u, v] with v its longest proper suffix that is a Lyndon word.
+
+    Examples:
+        >>> lyndon_bracket((0, 0, 1, 1))
+        (0, ((0, 1), 1))
+    """
+    if len(word) == 1:
+        return word[0]
+    cut = next(i for i in range(1, len(word)) if _is_lyndon(word[i:]))
+    return lyndon_bracket(word[:cut]), lyndon_bracket(word[cut:])
+
+
+def hall_brackets(channels: int, depth: int) -> list[Bracket]:
+    """Hall's basis, in its order: by length, and [a, b] before [a', b'] if |a| < |a'|, or a < a', or a = a' and b < b'.
+
+    [a, b] belongs to it if a < b, and b is a letter or a bracket [c, e] with c <= a.
+
+    Examples:
+        >>> hall_brackets(2, 3)
+        [0, 1, (0, 1), (0, (0, 1)), (1, (0, 1))]
+    """
+    elements: list[Bracket] = list(range(channels))
+    first = [-1] * channels  # of each element the position of its left half; less than any position for a letter
+    ends = [0, channels]  # elements of m letters are those from ends[m - 1] to ends[m]
+    for length in range(2, depth + 1):
+        for left in range(1, length // 2 + 1):
+            for a in range(ends[left - 1], ends[left]):
+                for b in range(max(a + 1, ends[length - left - 1]), ends[length - left]):
+                    if first[b] <= a:
+                        elements.append((elements[a], elements[b]))
+                        first.append(a)
+        ends.append(len(elements))
+    return elements
+
+
+def expand(bracket: Bracket) -> dict[Word, int]:
+    """A bracket as a combination of words, by [a, b] = ab - ba.
+
+    Examples:
+        >>> expand((0, (0, 1)))
+        {(0, 0, 1): 1, (0, 1, 0): -2, (1, 0, 0): 1}
+    """
+    if isinstance(bracket, int):
+        return {(bracket,): 1}
+    left, right = expand(bracket[0]), expand(bracket[1])
+    total: dict[Word, int] = {}
+    for u, p in left.items():
+        for v, q in right.items():
+            total[u + v] = total.get(u + v, 0) + p * q
+            total[v + u] = total.get(v + u, 0) - p * q
+    return {word: count for word, count in total.items() if count}
+
+
+def bracket_name(bracket: Bracket, channel_names: Sequence[str]) -> str:
+    """A bracket in the names of its channels.
+
+    Examples:
+        >>> bracket_name((0, (0, 1)), ["time", "level"])
+        '[time, [time, level]]'
+    """
+    if isinstance(bracket, int):
+        return channel_names[bracket]
+    return f"[{bracket_name(bracket[0], channel_names)}, {bracket_name(bracket[1], channel_names)}]"
+
+
+@dataclass(frozen=True, eq=False)
+class LogBasis:
+    """The coordinates of a Lie series L, and how they follow from its coefficients of Lyndon words, L^w.
+
+    Coordinate i is the sum of values[k] L^(words[columns[k]]) over k from rows[i] to rows[i + 1]. For the basis
+    "words" coordinates are these coefficients, and the matrix is the identity.
+    """
+
+    channels: int
+    depth: int
+    words: tuple[Word, ...]
+    elements: tuple[Word, ...] | tuple[Bracket, ...]
+    rows: np.ndarray
+    columns: np.ndarray
+    values: np.ndarray
+
+
+@lru_cache(maxsize=64)
+def log_basis(channels: int, depth: int, basis: Basis) -> LogBasis:
+    """The coordinates of a basis, prepared once.
+
+    The coefficient of a Lyndon word w in a Lie series with coordinates c is L^w = sum over elements e of B_we c_e,
+    where B_we is the coefficient of w in e. Words and elements of other letters do not mix, so B is inverted block by
+    block; its inverse is integer because both bases generate the free Lie ring.
+    """
+    words = tuple(lyndon_words(channels, depth))
+    if basis == "words":
+        index = np.arange(len(words) + 1)
+        return LogBasis(channels, depth, words, words, index, index[:-1], np.ones(len(words)))
+    brackets = tuple(map(lyndon_bracket, words) if basis == "lyndon" else hall_brackets(channels, depth))
+    expanded = [expand(bracket) for bracket in brackets]
+    blocks: dict[Word, tuple[list[int], list[int]]] = {}
+    for i, word in enumerate(words):
+        blocks.setdefault(tuple(sorted(word)), ([], []))[0].append(i)
+    for i, terms in enumerate(expanded):
+        blocks[tuple(sorted(next(iter(terms))))][1].append(i)
+    entries: list[list[tuple[int, int]]] = [[] for _ in brackets]
+    for rows, columns in blocks.values():
+        block = np.array([[expanded[e].get(words[w], 0) for e in columns] for w in rows])
+        for e, inverse in zip(columns, _integer_inverse(block), strict=True):
+            entries[e] = [(w, int(value)) for w, value in zip(rows, inverse, strict=True) if value]
+    starts = np.cumsum([0, *map(len, entries)])
+    flat = [entry for row in entries for entry in row]
+    values = np.array([value for _, value in flat], dtype=np.float64)
+    return LogBasis(channels, depth, words, brackets, starts, np.array([w for w, _ in flat]), values)
+
+
+def check_basis(channels: int, depth: int, basis: Any) -> None:
+    """Raises ValueError for an unknown basis, a depth below 1, or one with more words than the core counts."""
+    if not isinstance(basis, str) or basis not in get_args(Basis):
+        raise ValueError(f"basis must be 'lyndon', 'hall' or 'words', got {basis!r}")
+    if isinstance(depth, bool) or not isinstance(depth, int | np.integer) or depth < 1:
+        raise ValueError(f"depth must be an integer of at least 1, got {depth!r}")
+    check_depth(channels, int(depth))
+    size = witt_dimension(channels, int(depth))
+    if basis != "words" and size > MAX_ELEMENTS:
+        raise ValueError(
+            f"depth {depth} with {channels} channels has {size} elements of the basis {basis!r}, of which "
+            f"{MAX_ELEMENTS} are allowed, for preparing them takes long; lower it, or take basis='words'"
+        )
+
+
+def witt_dimension(channels: int, depth: int) -> int:
+    """The dimension of the free Lie algebra up to a depth, by Witt's formula."""
+    # Lyndon words of length m, from channels^m = sum over divisors k of m of k times those of length k.
+    counts: list[int] = []
+    for m in range(1, depth + 1):
+        shorter = sum(k * counts[k - 1] for k in range(1, m) if m % k == 0)
+        counts.append((channels**m - shorter) // m)
+    return sum(counts)
+
+
+def _integer_inverse(matrix: np.ndarray) -> np.ndarray:
+    """The inverse of an integer matrix with determinant 1 or -1, exact."""
+    inverse = np.rint(np.linalg.inv(matrix.astype(np.float64))).astype(np.int64)
+    assert np.array_equal(matrix @ inverse, np.eye(len(matrix), dtype=np.int64)), "not a basis of the Lie algebra"
+    return inverse
+
+
+def _is_lyndon(word: Word) -> bool:
+    return all(word < word[i:] for i in range(1, len(word)))

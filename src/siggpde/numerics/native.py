@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,11 +18,12 @@ from siggpde.numerics import autograd, inputs
 from siggpde.numerics.autograd import Norms, once_differentiable
 from siggpde.numerics.core import core
 from siggpde.numerics.inputs import NOT_FINITE, OVERFLOW, RequestedWords, checked_once, raise_or_warn
-from siggpde.numerics.lie_basis import Basis, log_basis
-from siggpde.numerics.reference import word_column
 from siggpde.numerics.static_kernels import Static, StaticKernel, per_parameter
-from siggpde.numerics.window_view import LIFTS, OVERFLOWING, WindowView
-from siggpde.numerics.words import check_depth, check_words, count_up_to, parents, prefix_closure
+from siggpde.numerics.words import check_depth, check_words, count_up_to, parents, prefix_closure, word_column
+
+if TYPE_CHECKING:
+    from siggpde.numerics.logsignature import LogBasis
+    from siggpde.numerics.windows import WindowView
 
 _LINEAR = 0, 1.0, 1.0, 1.0
 
@@ -336,25 +337,25 @@ class _Signature(torch.autograd.Function):
         )
 
 
-def logsignature(signature: Tensor, channels: int, depth: int, basis: Basis, threads: int) -> Tensor:
+def logsignature(signature: Tensor, basis: LogBasis, threads: int) -> Tensor:
     """Coordinates (n, L) of the logarithm of signatures (n, M) of all words up to a depth, with a graph."""
-    prepared = coordinates(channels, depth, basis)
+    coordinates = _coordinates(basis)
     if signature.requires_grad and torch.is_grad_enabled():
-        return _Logarithm.apply(signature, prepared, threads)  # pyright: ignore[reportReturnType]
-    return _logarithm(signature, prepared, threads)
+        return _Logarithm.apply(signature, coordinates, threads)  # pyright: ignore[reportReturnType]
+    return _logarithm(signature, coordinates, threads)
 
 
 @lru_cache(maxsize=64)
-def coordinates(channels: int, depth: int, basis: Basis) -> Any:
+def _coordinates(basis: LogBasis) -> Any:
     """The core's `LogCoordinates` of a basis."""
-    prepared = log_basis(channels, depth, basis)
-    lengths = [len(word) for word in prepared.words]
-    columns = [word_column(word, channels) for word in prepared.words]
+    channels, lengths = basis.channels, [len(word) for word in basis.words]
+    columns = [word_column(word, channels) for word in basis.words]
     ranks = [column - count_up_to(channels, m - 1) for column, m in zip(columns, lengths, strict=True)]
     change: tuple[list, list, list] = ([], [], [])
-    if basis != "words":
-        change = (prepared.rows.tolist(), prepared.columns.tolist(), prepared.values.tolist())
-    return core.LogCoordinates(channels, depth, count_up_to(channels, depth), lengths, ranks, columns, *change)
+    if basis.elements is not basis.words:
+        change = (basis.rows.tolist(), basis.columns.tolist(), basis.values.tolist())
+    count = count_up_to(channels, basis.depth)
+    return core.LogCoordinates(channels, basis.depth, count, lengths, ranks, columns, *change)
 
 
 def _logarithm(signature: Tensor, prepared: Any, threads: int) -> Tensor:
@@ -433,7 +434,7 @@ def _windows(view: WindowView) -> Any:
     used = list(view.used)
     groups = [[used.index(channel) for channel in group] for group in view.groups]
     return core.Windows(
-        LIFTS.index(view.lift), view.points, view.dilation, view.smoothing, view.max_windows, view.base_point,
+        view.lift_code, view.points, view.dilation, view.smoothing, view.max_windows, view.base_point,
         view.depth, view.channels, used, groups,
     )  # fmt: skip
 
@@ -450,7 +451,7 @@ def _raise(failure: int, x: Tensor, lengths: Tensor | None, result: Tensor) -> N
     if failure == NOT_FINITE:
         inputs.raise_not_finite(x, lengths)
     if failure == OVERFLOW:
-        inputs.raise_overflow(result, OVERFLOWING)
+        inputs.raise_overflow(result, "the signature of a window")
 
 
 def separating_thresholds(values: Tensor, count: int, distinct: float, clearance: float, threads: int) -> Tensor:

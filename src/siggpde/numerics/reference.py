@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -20,10 +21,12 @@ from torch import Tensor
 
 from siggpde.numerics import goursat, inputs
 from siggpde.numerics.inputs import RequestedWords, word_list
-from siggpde.numerics.lie_basis import Basis, log_basis
 from siggpde.numerics.static_kernels import StaticKernel, squared_segments
-from siggpde.numerics.window_view import OVERFLOWING, WindowView
-from siggpde.numerics.words import Word, prefix_closure, words_up_to
+from siggpde.numerics.words import prefix_closure, word_column, words_up_to
+
+if TYPE_CHECKING:
+    from siggpde.numerics.logsignature import LogBasis
+    from siggpde.numerics.windows import WindowView
 
 PairSolver = Callable[[Tensor, Tensor], Tensor]
 
@@ -267,10 +270,11 @@ def _check_signature(result: Tensor) -> Tensor:
 Levels = list[Tensor]
 
 
-def logsignature(signature: Tensor, channels: int, depth: int, basis: Basis, threads: int) -> Tensor:
+def logsignature(signature: Tensor, basis: LogBasis, threads: int) -> Tensor:
     """Coordinates (n, L) of the logarithm of signatures (n, M) of all words up to a depth, with a graph."""
-    log = torch.cat([level.flatten(1) for level in tensor_log(levels_of(signature, channels, depth))], 1)
-    columns, values, rows = (part.to(log.device) for part in _change_of_basis(channels, depth, basis))
+    levels = levels_of(signature, basis.channels, basis.depth)
+    log = torch.cat([level.flatten(1) for level in tensor_log(levels)], 1)
+    columns, values, rows = (part.to(log.device) for part in _change_of_basis(basis))
     terms = log[:, columns] * values.to(log.dtype)
     result = log.new_zeros(len(log), int(rows[-1]) + 1).index_add(1, rows, terms)
     if not torch.isfinite(result).all():
@@ -303,19 +307,12 @@ def tensor_product(a: Levels, b: Levels) -> Levels:
     return result
 
 
-def word_column(word: Word, channels: int) -> int:
-    """The column of a word among all words, by length, then alphabet."""
-    column = sum(channels**m for m in range(len(word)))
-    return column + sum(letter * channels**place for place, letter in enumerate(reversed(word)))
-
-
 @lru_cache(maxsize=64)
-def _change_of_basis(channels: int, depth: int, basis: Basis) -> tuple[Tensor, Tensor, Tensor]:
+def _change_of_basis(basis: LogBasis) -> tuple[Tensor, Tensor, Tensor]:
     """The entries of the matrix from words to coordinates: word (its column without the empty word), value, row."""
-    prepared = log_basis(channels, depth, basis)
-    words = np.array([word_column(word, channels) - 1 for word in prepared.words])
-    rows = np.repeat(np.arange(len(prepared.elements)), np.diff(prepared.rows))
-    return torch.from_numpy(words[prepared.columns]), torch.from_numpy(prepared.values), torch.from_numpy(rows)
+    words = np.array([word_column(word, basis.channels) - 1 for word in basis.words])
+    rows = np.repeat(np.arange(len(basis.elements)), np.diff(basis.rows))
+    return torch.from_numpy(words[basis.columns]), torch.from_numpy(basis.values), torch.from_numpy(rows)
 
 
 Signature = Callable[[Tensor, int], Tensor]
@@ -445,5 +442,5 @@ def _hold(y: Tensor, length: int) -> Tensor:
 
 def _check_words(result: Tensor) -> Tensor:
     if not torch.isfinite(result).all():
-        inputs.raise_overflow(result, OVERFLOWING)
+        inputs.raise_overflow(result, "the signature of a window")
     return result

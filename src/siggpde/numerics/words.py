@@ -133,6 +133,12 @@ def word_names(words: Iterable[Sequence[int]], channel_names: Sequence[str]) -> 
     return ["–".join(channel_names[letter] for letter in word) or "1" for word in checked]
 
 
+def word_column(word: Word, channels: int) -> int:
+    """The column of a word among all words, by length, then alphabet."""
+    column = sum(channels**m for m in range(len(word)))
+    return column + sum(letter * channels**place for place, letter in enumerate(reversed(word)))
+
+
 def prefix_closure(words: Iterable[Sequence[int]]) -> list[Word]:
     """The words and all their prefixes, the empty word included, in order.
 

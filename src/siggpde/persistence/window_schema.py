@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from siggpde.numerics.window_view import LIFTS, MAX_DEPTH
+from siggpde.numerics.windows import LIFTS, MAX_DEPTH
 from siggpde.numerics.words import count_up_to
 from siggpde.persistence.schema import RAW, Fields, Flag, Integer, ListOf, MapOf, Maybe, Number, OneOf, Place
 from siggpde.persistence.tensor_schema import EITHER, Array, integers

@@ -12,8 +12,7 @@ from torch import Tensor
 
 from siggpde.estimators.settings import at_least
 from siggpde.numerics.inputs import word_list
-from siggpde.numerics.lie_basis import bracket_name
-from siggpde.numerics.logsignature import logsignature, logsignature_basis
+from siggpde.numerics.logsignature import bracket_name, logsignature, logsignature_basis
 from siggpde.numerics.signature import signature
 from siggpde.numerics.words import check_words, word_names
 from siggpde.series import PathOptions, PathTransform, Preparation, SeriesBatch

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from siggpde.estimators.settings import at_least, seed_of
-from siggpde.numerics.window_view import Lift
+from siggpde.numerics.windows import Lift
 from siggpde.series import SeriesBatch
 from siggpde.transformers.base import TAGS, SeriesTransformer, TransformerBase
 from siggpde.windows import WindowFeatures, WindowSettings

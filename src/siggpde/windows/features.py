@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from siggpde.numerics.window_view import WindowView
-from siggpde.numerics.windows import PooledWindows, pool_windows
+from siggpde.numerics.windows import PooledWindows, WindowView, pool_windows
 from siggpde.series.batch import SeriesBatch
 from siggpde.series.statistics import mean_and_spread
 from siggpde.windows.fitting import FittedView, fit_view, lift_scale

@@ -8,9 +8,7 @@ import torch
 from torch import Tensor
 
 from siggpde.numerics import inputs
-from siggpde.numerics.quantiles import separating_thresholds
-from siggpde.numerics.window_view import Lift, WindowView
-from siggpde.numerics.windows import window_path_lengths, window_signatures
+from siggpde.numerics.windows import Lift, WindowView, separating_thresholds, window_path_lengths, window_signatures
 
 # Windows looked at: these many to twice as many, evenly spread over all windows of all training series.
 _WINDOWS_FOR_SCALES = 3000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from siggpde.numerics.window_view import WindowView
+from siggpde.numerics.windows import WindowView
 from siggpde.numerics.words import word_names
 from siggpde.windows.features import WindowFeatures
 

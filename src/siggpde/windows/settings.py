@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from siggpde.numerics.window_view import LIFTS, Lift, WindowView
+from siggpde.numerics.windows import LIFTS, Lift, WindowView
 
 _JOINT_CHANNELS = 3  # so many channels are in one path; more are cut into groups
 
