@@ -24,7 +24,7 @@ import torch
 from _leaderboard_tables import write_between_markers
 
 from siggpde import SigGPClassifier, SigGPRegressor
-from siggpde.committee.conformal_scores import adaptive_scores, training_shares
+from siggpde.committee.conformal import adaptive_scores, training_shares
 from siggpde.datasets import load_dataset
 from siggpde.io.data import cut
 from siggpde_paper.compare import resample

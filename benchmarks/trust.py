@@ -153,7 +153,7 @@ def _false_alarms(cell: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 def _cost(cell: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """A fit with what novelty keeps, against one of which the facts of the series are taken away before."""
-    from siggpde.committee import fitting  # noqa: PLC0415
+    from siggpde.committee import fit as fitting  # noqa: PLC0415
 
     train, y, _, _ = _loaded(cell["data"])
     fit_committee = fitting.fit_view_committee

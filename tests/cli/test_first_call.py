@@ -14,7 +14,7 @@ OURS = (
     "siggpde.training",
     "siggpde.explain",
     "siggpde.gp.likelihoods",
-    "siggpde.committee.fitting",
+    "siggpde.committee.fit",
 )
 IMPORTED = "import json, sys; {}; print(json.dumps(sorted(sys.modules)))"
 

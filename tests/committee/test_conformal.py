@@ -1,4 +1,11 @@
-"""Prediction sets: scores and ranks against the formulas done slowly, coverage, groups, classes of few series."""
+"""Prediction sets: scores and ranks against the formulas done slowly, coverage, groups, classes of few series.
+
+Conformal intervals: jackknife+ by refits and sorting, coverage, groups, and too few series.
+
+Predictions of new series without each training series, against refits of all members without it.
+"""
+
+from __future__ import annotations
 
 import math
 from dataclasses import replace
@@ -8,15 +15,22 @@ import torch
 from torch import Tensor
 
 from helpers.left_out_refits import means_without
-from helpers.view_data import generator
-from siggpde.committee.conformal import prediction_sets
-from siggpde.committee.conformal_scores import adaptive_scores, new_shares, scored_folds, training_shares
-from siggpde.committee.fitting import ViewSettings, fit_view_committee
+from helpers.view_data import generator, walks
+from siggpde.committee import conformal as module
+from siggpde.committee.conformal import (
+    Jackknife,
+    adaptive_scores,
+    conformal_intervals,
+    new_shares,
+    prediction_sets,
+    scored_folds,
+    training_shares,
+)
+from siggpde.committee.fit import ViewSettings, fit_view_committee
 from siggpde.committee.link import fit_link
-from siggpde.committee.nesting import fold_numbers
-from siggpde.committee.targets import Targets
-from siggpde.committee.view_committee import ViewCommittee
-from siggpde.committee.weight_space import WeightCommittee
+from siggpde.committee.regression import Targets
+from siggpde.committee.view_committee import ViewCommittee, WeightCommittee
+from siggpde.committee.weights import fold_numbers
 from siggpde.distributed.ranks import ALONE
 from siggpde.distributed.shard import Shard
 from siggpde.series import SeriesBatch
@@ -171,3 +185,131 @@ def test_a_series_has_the_same_set_in_every_batch():
     padded = SeriesBatch(torch.nn.functional.pad(new.values, (0, 0, 0, 2), value=7.0), torch.full((40,), 3))
     assert torch.equal(prediction_sets(committee, padded, 0.8, allow_empty=True), whole)
     assert len(new_shares(new, True).unique()) == 40
+
+
+def noisy_conformal_intervals(n: int, seed: int, points: int = 3) -> tuple[SeriesBatch, Tensor]:
+    """Series and the sum of their points, with errors that have heavy tails."""
+    random = generator(seed)
+    values = torch.randn(n, points, 1, generator=random, dtype=torch.float64)
+    errors = torch.randn(n, generator=random, dtype=torch.float64) ** 3 / 2
+    return SeriesBatch(values), values.sum((1, 2)) + errors
+
+
+def fitted_conformal_intervals(batch: SeriesBatch, targets: Targets, settings: ViewSettings = LINEAR) -> ViewCommittee:
+    committee = fit_view_committee(batch, targets, settings, Shard(ALONE, len(batch)))
+    assert isinstance(committee, ViewCommittee)
+    return committee
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_intervals_are_those_of_refits(grouped: bool):
+    batch, y = noisy_conformal_intervals(24, 1, points=6)
+    groups = torch.randperm(24, generator=generator(2)) // 2 if grouped else None
+    committee = fitted_conformal_intervals(
+        batch, Targets(y, None, None, groups), ViewSettings(kinds=("linear", "path"), words=30)
+    )
+    record, (new, _) = committee.left_out, noisy_conformal_intervals(9, 3, points=6)
+    _, variance = committee.mean_and_variance(new)
+    spread = variance.sqrt() / committee.recalibration.spread
+    noise = sum(w * m.noise_variance for w, m in zip(committee.weights.tolist(), committee.members, strict=True))
+    residuals = (record.y - record.mean[:, 0]).abs() / (record.variance + noise).sqrt()
+    around, away = means_without(committee, new)[:, :, 0], residuals * spread[:, None]
+    for level in (0.6, 0.8):
+        found = conformal_intervals(committee, new, level)
+        # Twelve groups of two are 24 values of which each counts half.
+        count = math.ceil(round(level * (2 * 13 if grouped else 25), 9))
+        upper = (around + away).sort(1).values[:, count - 1]
+        lower = (around - away).sort(1, descending=True).values[:, count - 1]
+        torch.testing.assert_close(found, torch.stack([lower, upper], 1), rtol=1e-5, atol=1e-5)
+
+
+def test_too_few_series_promise_nothing():
+    for n, finite in ((8, False), (9, True)):
+        batch, y = noisy_conformal_intervals(n, 4)
+        ends = conformal_intervals(
+            fitted_conformal_intervals(batch, Targets(y, None)), noisy_conformal_intervals(3, 5)[0], 0.9
+        )
+        assert bool(torch.isfinite(ends).all()) is finite
+        assert bool((ends[:, 0] < ends[:, 1]).all())
+
+
+@pytest.mark.slow
+def test_coverage_is_as_stated_conformal_intervals():
+    """200 resamples: at least 90 % within the error of 200 draws, and little more."""
+    covered = 0.0
+    for seed in range(200):
+        batch, y = noisy_conformal_intervals(30, 10 * seed)
+        new, truth = noisy_conformal_intervals(20, 10 * seed + 1)
+        ends = conformal_intervals(fitted_conformal_intervals(batch, Targets(y, None)), new, 0.9)
+        covered += float(((ends[:, 0] <= truth) & (truth <= ends[:, 1])).double().mean()) / 200
+    error = math.sqrt(0.09 * (1 / 30 + 1 / 20) / 200)
+    assert 0.9 - 3 * error < covered < 28 / 31 + 3 * error, covered
+
+
+QUICK = ViewSettings(kinds=("linear", "path", "kernel"), words=60)
+FEW_FEATURES = ViewSettings(kinds=("linear",))  # of three points: fewer features than series
+
+
+def targets_of(n: int, classes: int | None, weighted: bool = False, grouped: bool = False) -> Targets:
+    random = generator(5)
+    y = torch.randn(n, generator=random).double() if classes is None else torch.randperm(n, generator=random) % classes
+    weights = torch.rand(n, generator=random).double() + 0.3 if weighted else None
+    groups = torch.randperm(n, generator=random) // 3 if grouped else None
+    return Targets(y, classes, None if weights is None else weights * (n / weights.sum()), groups)
+
+
+def fitted_jackknife(length: int, targets: Targets, settings: ViewSettings = QUICK) -> ViewCommittee:
+    batch = SeriesBatch(walks(len(targets), length, 2, 3))
+    committee = fit_view_committee(batch, targets, settings, Shard(ALONE, len(batch)))
+    assert isinstance(committee, ViewCommittee)
+    return committee
+
+
+def closed_form(committee: ViewCommittee, new: SeriesBatch) -> Tensor:
+    """(m, n, outputs)"""
+    jackknife = Jackknife(committee, committee.left_out)
+    assert jackknife.closed_form
+    return torch.cat([means[:, jackknife.group] for _, means in jackknife.predict(new)])
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("classes", [None, 2, 3])
+def test_without_a_series_is_a_refit_without_it(classes: int | None, weighted: bool, grouped: bool):
+    committee = fitted_jackknife(8, targets_of(20, classes, weighted, grouped))
+    new = SeriesBatch(walks(6, 8, 2, 4))
+    slow = means_without(committee, new)
+    torch.testing.assert_close(closed_form(committee, new), slow, rtol=1e-5, atol=1e-5)
+    assert float((slow - committee.latents(new).mean[:, None]).abs().max()) > 1e-3  # a series makes a difference
+
+
+def test_more_series_than_features():
+    """Directions in which kernels are 0 are in no root, but the left-out errors know them."""
+    committee, new = fitted_jackknife(3, targets_of(30, 2), FEW_FEATURES), SeriesBatch(walks(6, 3, 2, 4))
+    assert all(member.regression.root.shape[1] < 30 for member in committee.members)
+    torch.testing.assert_close(closed_form(committee, new), means_without(committee, new), rtol=1e-5, atol=1e-5)
+
+
+def test_left_out_training_series_are_those_of_the_record():
+    """Asked for a training series, the prediction without it is its left-out one."""
+    committee, batch = fitted_jackknife(8, targets_of(20, 3)), SeriesBatch(walks(20, 8, 2, 3))
+    values = committee.standard(batch).values.flatten(1)
+    order = torch.cdist(committee.landmarks.values.flatten(1), values).argmin(1)
+    own = closed_form(committee, batch[order]).diagonal().T
+    torch.testing.assert_close(own, committee.left_out.mean, rtol=1e-5, atol=1e-5)
+
+
+def test_a_few_series_at_a_time(monkeypatch: pytest.MonkeyPatch):
+    committee, new = fitted_jackknife(8, targets_of(20, 3, grouped=True)), SeriesBatch(walks(7, 8, 2, 4))
+    whole = closed_form(committee, new)
+    monkeypatch.setattr(module, "_SERIES", 4)
+    monkeypatch.setattr(module, "_NUMBERS", 2 * 20 * 3)
+    torch.testing.assert_close(closed_form(committee, new), whole, rtol=1e-12, atol=1e-12)
+
+
+def test_more_series_than_landmarks_are_left_out_of_nothing():
+    committee = fitted_jackknife(8, targets_of(20, 3), ViewSettings(kinds=("linear",), max_landmarks=10))
+    jackknife, new = Jackknife(committee, committee.left_out), SeriesBatch(walks(7, 8, 2, 4))
+    assert not jackknife.closed_form
+    ((latents, means),) = jackknife.predict(new)
+    assert torch.equal(latents.mean, committee.latents(new).mean) and torch.equal(means[:, 0], latents.mean)

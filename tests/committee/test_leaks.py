@@ -10,8 +10,7 @@ from helpers.view_data import generator, standardised, walks
 from siggpde.committee import recipes as recipes_module
 from siggpde.committee import regression as module
 from siggpde.committee.recipes import Recipe
-from siggpde.committee.regression import LeftOut, fit_exact
-from siggpde.committee.targets import Targets
+from siggpde.committee.regression import LeftOut, Targets, fit_exact
 from siggpde.series import SeriesBatch
 from siggpde.views import KernelView, PathView, View, WindowsView
 from siggpde.windows import WindowSettings

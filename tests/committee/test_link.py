@@ -16,7 +16,7 @@ from helpers.random_paths import few
 from helpers.view_data import generator
 from siggpde.committee import link as module
 from siggpde.committee.link import ClassLink, fit_link
-from siggpde.committee.targets import Targets
+from siggpde.committee.regression import Targets
 
 
 def latents(n: int, classes: int, seed: int, strength: float = 1.0) -> tuple[Tensor, Tensor, Targets]:

@@ -10,15 +10,10 @@ from hypothesis import strategies as st
 
 from helpers.random_paths import few
 from helpers.view_data import generator, random_rows, walks
-from siggpde.committee.averaging import Judged
-from siggpde.committee.fact_scores import FactScores
-from siggpde.committee.fitting import ViewSettings, fit_view_committee
-from siggpde.committee.joining import _joined, joined_variances
-from siggpde.committee.left_out_record import LeftOutRecord
-from siggpde.committee.novelty import Novelty
-from siggpde.committee.regression import fit_exact
-from siggpde.committee.targets import Targets
-from siggpde.committee.view_committee import ViewCommittee
+from siggpde.committee.fit import ViewSettings, fit_view_committee
+from siggpde.committee.novelty import FactScores, Novelty, _joined, joined_variances
+from siggpde.committee.regression import Targets, fit_exact
+from siggpde.committee.view_committee import Judged, LeftOutRecord, ViewCommittee
 from siggpde.distributed.ranks import ALONE
 from siggpde.distributed.shard import Shard
 from siggpde.series import Preparation

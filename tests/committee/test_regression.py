@@ -9,8 +9,7 @@ from torch import Tensor
 from helpers.random_paths import few
 from helpers.view_data import dense, generator, left_out_one_by_one, random_rows
 from siggpde.committee import regression as module
-from siggpde.committee.regression import NOISES, Normal, Regression, fit_exact
-from siggpde.committee.targets import Targets
+from siggpde.committee.regression import NOISES, Normal, Regression, Targets, fit_exact
 from siggpde.views.base import Rows
 
 SOME_NOISES = (NOISES[0], NOISES[5], NOISES[-1])

@@ -12,11 +12,10 @@ from torch import Tensor
 
 from helpers.random_paths import few
 from helpers.view_data import generator, ragged, walks
-from siggpde.committee import averaging as module
-from siggpde.committee.averaging import average_latents
-from siggpde.committee.fitting import ViewSettings, fit_view_committee
-from siggpde.committee.targets import Targets
-from siggpde.committee.view_committee import ViewCommittee
+from siggpde.committee import view_committee as module
+from siggpde.committee.fit import ViewSettings, fit_view_committee
+from siggpde.committee.regression import Targets
+from siggpde.committee.view_committee import ViewCommittee, average_latents
 from siggpde.distributed.ranks import ALONE
 from siggpde.distributed.shard import Shard
 from siggpde.series import SeriesBatch
@@ -164,7 +163,7 @@ def test_weights_of_series_move_probabilities():
 @pytest.mark.parametrize("kind", ["classes", "numbers"])
 def test_landmarks_are_close_to_all_series(kind: str, monkeypatch: pytest.MonkeyPatch):
     """A third of the series as landmarks, of members that are compared on fewer still."""
-    monkeypatch.setattr("siggpde.committee.fitting.COMPARED", 60)
+    monkeypatch.setattr("siggpde.committee.fit.COMPARED", 60)
     batch, new = SeriesBatch(walks(300, 12, 1, 6)), SeriesBatch(walks(200, 12, 1, 7))
     targets, truth = (labels(batch), labels(new)) if kind == "classes" else (numbers(batch), numbers(new))
     settings = replace(QUICK, kinds=("linear", "path"))

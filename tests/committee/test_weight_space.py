@@ -8,8 +8,7 @@ from torch import Tensor
 
 from helpers.small_estimators import rising, walks
 from siggpde import SigGPClassifier, SigGPRegressor
-from siggpde.committee.view_committee import ViewCommittee
-from siggpde.committee.weight_space import WeightCommittee, without_series
+from siggpde.committee.view_committee import ViewCommittee, WeightCommittee, without_series
 from siggpde.series import SeriesBatch
 
 KINDS = ("linear", "path", "windows", "spectrum")

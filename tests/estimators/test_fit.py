@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from helpers.small_estimators import classifier, estimator, regressor, rising, walks
-from siggpde.committee.updating import Posterior
+from siggpde.committee.update import Posterior
 
 CLASSIFIERS = ("auto", "least_squares", "softmax", "bernoulli", "robustmax")
 REGRESSORS = ("auto", "gaussian", "student_t", "poisson")

@@ -13,9 +13,9 @@ from sklearn.model_selection import GroupKFold, cross_val_score
 import siggpde
 from helpers.small_estimators import classifier, estimator, outputs, regressor, rising, walks
 from siggpde import SigGPClassifier
-from siggpde.committee.fitting import ViewSettings, fit_view_committee
-from siggpde.committee.landmarks import choose_landmarks
-from siggpde.committee.targets import Targets
+from siggpde.committee.fit import ViewSettings, fit_view_committee
+from siggpde.committee.large import choose_landmarks
+from siggpde.committee.regression import Targets
 from siggpde.committee.view_committee import ViewCommittee
 from siggpde.distributed.ranks import ALONE
 from siggpde.distributed.shard import Shard

@@ -10,8 +10,7 @@ import torch
 import siggpde
 from helpers.small_estimators import estimator, outputs, rising, walks
 from siggpde import SigGPClassifier, SigGPRegressor
-from siggpde.committee.view_committee import ViewCommittee
-from siggpde.committee.weight_space import WeightCommittee
+from siggpde.committee.view_committee import ViewCommittee, WeightCommittee
 from siggpde.persistence import read_folder
 from siggpde.series import SeriesBatch
 from siggpde.streaming import _digest

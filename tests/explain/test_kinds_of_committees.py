@@ -9,7 +9,7 @@ from helpers.small_committees import batch_of, ends, labels_of
 from helpers.small_view_committees import (
     finite_committee_of,
 )
-from siggpde.committee.weight_space import WeightCommittee, without_series
+from siggpde.committee.view_committee import WeightCommittee, without_series
 from siggpde.explain import Importances, SeriesExplanation, explain_series
 from siggpde.explain.importance import feature_importance
 from siggpde.series import SeriesBatch

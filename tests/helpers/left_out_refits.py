@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from helpers.view_data import dense
-from siggpde.committee.targets import Targets
+from siggpde.committee.regression import Targets
 from siggpde.committee.view_committee import ViewCommittee
 from siggpde.series import SeriesBatch
 from siggpde.views.base import Rows

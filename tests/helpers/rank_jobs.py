@@ -18,8 +18,8 @@ from torch.multiprocessing.spawn import start_processes
 from helpers.small_estimators import estimator, outputs, rising
 from helpers.small_models import labels, series, small_gp, targets
 from siggpde import SigGPClassifier
-from siggpde.committee.fitting import ViewSettings, fit_view_committee
-from siggpde.committee.targets import Targets
+from siggpde.committee.fit import ViewSettings, fit_view_committee
+from siggpde.committee.regression import Targets
 from siggpde.committee.view_committee import ViewCommittee
 from siggpde.distributed.ranks import Ranks
 from siggpde.distributed.shard import Shard, all_labels

@@ -5,12 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from siggpde.committee.averaging import average_latents
 from siggpde.committee.link import fit_link
 from siggpde.committee.recipes import Recipe
-from siggpde.committee.regression import fit_exact
-from siggpde.committee.targets import Targets
-from siggpde.committee.view_committee import ViewCommittee, ViewMember
+from siggpde.committee.regression import Targets, fit_exact
+from siggpde.committee.view_committee import ViewCommittee, ViewMember, average_latents
 from siggpde.series import PathOptions, SeriesBatch
 from siggpde.views import KernelView, PathView, Rows, TransformerView, View, WindowsView
 from siggpde.views.base import Block

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from siggpde.committee.targets import Targets
+from siggpde.committee.regression import Targets
 from siggpde.series import PathOptions, SeriesBatch
 from siggpde.views import KernelView, PathView, View, WindowsView
 from siggpde.views.base import Rows

@@ -5,7 +5,7 @@ several kinds; its predictive distribution is a mixture,
 
     p(y | x) = sum_k w_k p_k(y | x).
 
-Class probabilities are sharpened, p^s / sum p^s, and the tails of regressions recalibrated (`committee.recalibration`).
+Class probabilities are sharpened, p^s / sum p^s, and the tails of regressions recalibrated (`committee.mixture`).
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from siggpde.committee.mixture import NormalMixture
+from siggpde.committee.mixture import NormalMixture, Recalibration
 from siggpde.committee.novelty import Novelty
-from siggpde.committee.recalibration import Recalibration
 from siggpde.gp.likelihoods import Gaussian
 from siggpde.gp.model import SignatureGP
 from siggpde.series import PathTransform, SeriesBatch

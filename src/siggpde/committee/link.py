@@ -18,6 +18,12 @@ Labels may mean nothing. Against that speak the probabilities of left-out series
 frequencies r give. With even odds beforehand, and evidence tempered by 2 since series are alike, the probability of it
 is :math:`\pi = 1 / (1 + e^{L / 2})`, and predictions are :math:`(1 - \pi) p + \pi r`. Of series in groups, L counts
 once a group.
+
+How uncertain a class probability itself is: the spread of the link over the latents.
+
+The latents of a series have means :math:`\mu` (classes,) and the covariance :math:`v C`, :math:`C_{kk} = 1` and
+:math:`C_{ki} = -1 / (c - 1)`: their sum is known, and the two latents of two classes are f and -f. A draw is
+:math:`\mu + \sqrt{v c / (c - 1)} \, (\varepsilon - \bar\varepsilon)` with standard normal :math:`\varepsilon`.
 """
 
 from __future__ import annotations
@@ -30,7 +36,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from siggpde.committee.targets import Targets
+from siggpde.committee.regression import Targets
 from siggpde.gp.bounded_search import minimize_bounded
 
 _PROBIT = math.pi / 8
@@ -139,3 +145,25 @@ def fit_link(mean: Tensor, variance: Tensor, targets: Targets) -> ClassLink:
     counted = 1.0 if targets.groups is None else len(targets.groups.unique()) / n
     nothing = 1 / (1 + math.exp(min(counted * told / _TEMPER, _LARGEST_EXPONENT)))
     return ClassLink(link[:, :-1].clone(), link[:, -1].clone(), usual, lapse, frequencies, nothing)
+
+
+_DRAWS = 256
+
+
+@torch.no_grad()
+def probability_spread(link: ClassLink, mean: Tensor, variance: Tensor) -> Tensor:
+    """Standard deviations (n, classes) of probabilities, for mean latents (n, classes) and variances (n,).
+
+    The draws are the same for all series and calls, and come in pairs of opposite sign.
+    """
+    classes = mean.shape[1]
+    half = torch.randn(_DRAWS // 2, classes, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    half = (half - half.mean(1, keepdim=True)) * (classes / (classes - 1)) ** 0.5
+    draws = torch.cat([half, -half]).to(mean)
+    rows = max(1, _CHUNK // (_DRAWS * classes))
+    parts = []
+    for mu, v in zip(mean.split(rows), variance.split(rows), strict=True):
+        latents = mu[:, None] + v.sqrt()[:, None, None] * draws
+        chances = link.probabilities(latents.flatten(0, 1), torch.zeros_like(latents[:, :, 0]).flatten())
+        parts.append(chances.view(len(mu), _DRAWS, classes).std(1, correction=0))
+    return torch.cat(parts)

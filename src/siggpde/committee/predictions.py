@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from siggpde.committee.averaging import AveragedMembers, average_latents
-from siggpde.committee.latent_draws import probability_spread
+from siggpde.committee.link import probability_spread
+from siggpde.committee.view_committee import AveragedMembers, average_latents
 from siggpde.series import SeriesBatch
 
 if TYPE_CHECKING:

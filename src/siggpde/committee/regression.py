@@ -9,9 +9,18 @@ Where all training series are landmarks the regression is exact: :math:`\alpha =
 :math:`B B^T = (K + \lambda)^{-1}`. Otherwise it is that of the features :math:`\phi(X) = R^T k_X`, whitened by
 :math:`R R^T = K^{-1}`: with :math:`\Phi^T \Phi = V s V^T` the weights are :math:`R V (s + \lambda)^{-1} V^T \Phi^T Y`
 and the root :math:`R V (s / (s + \lambda))^{1/2}`. The noise is the one with the best leave-one-out predictions, which
-one eigendecomposition gives for all levels (of series in groups, those of `committee.groups`); the amplitude is
+one eigendecomposition gives for all levels (of series in groups, those of `committee.regression`); the amplitude is
 :math:`\sigma^2 = \mathrm{mean}(e_i^2 Q_{ii})` of the leave-one-out errors :math:`e_i`, whose variances at unit
 amplitude are :math:`1 / Q_{ii}`.
+
+Leaving out whole groups of series, exactly and in closed form.
+
+With :math:`Q = (K + \lambda)^{-1}` and a group g of series, predictions of the group from all others have the errors
+:math:`Q_{gg}^{-1} (Q y)_g` and the covariance :math:`Q_{gg}^{-1}` of targets, :math:`\lambda` less of latents. On
+features with the hat matrix H they are :math:`(I - H_{gg})^{-1} (y - \hat y)_g` and
+:math:`\lambda (I - H_{gg})^{-1}`. A group of one series is the well-known leave-one-out.
+
+What a committee learns: labels or numbers, what a series counts, and which series belong together.
 """
 
 from __future__ import annotations
@@ -23,8 +32,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from siggpde.committee.groups import Groups
-from siggpde.committee.targets import Targets
 from siggpde.views.base import Rows
 
 NOISES = tuple(10.0 ** (k / 2) for k in range(-10, 5))
@@ -228,3 +235,101 @@ class Normal:
         kept = explained > _EXPLAINED if len(turn) > _SMALL else explained >= 0
         root = _stored((turn * explained.sqrt())[:, kept])
         return Regression(turn @ weight, root, noise, amplitude), left_out
+
+
+_GROWTH = 1.25  # groups of nearly one size are solved together, padded to the largest of them
+_LARGEST = 2**25  # numbers of a batch of blocks
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Batches of groups of about one size: rows (g, b) of the series, and (g, b) which of these are no padding."""
+
+    batches: tuple[tuple[Tensor, Tensor], ...]
+
+    @staticmethod
+    def of(numbers: Tensor) -> Groups:
+        """Of integers (n,), the same for series of one group."""
+        _, inverse, counts = numbers.unique(return_inverse=True, return_counts=True)
+        order, ends = inverse.argsort(stable=True), counts.cumsum(0)
+        batches, by_size = [], counts.argsort().tolist()
+        sizes = counts.tolist()
+        while by_size:
+            taken = [group for group in by_size if sizes[group] <= _GROWTH * sizes[by_size[0]]]
+            by_size = by_size[len(taken) :]
+            width = max(sizes[group] for group in taken)
+            places = torch.arange(width, device=numbers.device)
+            inside = places < counts[taken][:, None]
+            starts = (ends - counts)[taken]
+            batches.append((order[torch.where(inside, starts[:, None] + places, starts[:, None])], inside))
+        return Groups(tuple(batches))
+
+    def solve(self, factor: Tensor, values: Tensor, *, complement: bool = False) -> tuple[Tensor, Tensor]:
+        """Of the blocks A_g A_g^T, or I - A_g A_g^T, of a factor A (n, r): their inverses times values (n, outputs),
+        and the diagonals (n,) of their inverses."""
+        solved, diagonal = torch.empty_like(values), torch.empty_like(values[:, 0])
+        for rows, inside in self.batches:
+            size = max(1, _LARGEST // (rows.shape[1] * factor.shape[1]))
+            eye = torch.eye(rows.shape[1], dtype=factor.dtype, device=factor.device)
+            for part, within in zip(rows.split(size), inside.split(size), strict=True):
+                some = factor[part] * within[:, :, None]
+                block = some @ some.mT
+                block = eye - block if complement else block + torch.diag_embed((~within).to(factor))
+                lower = torch.linalg.cholesky(block)
+                own = torch.cholesky_solve(values[part] * within[:, :, None], lower)
+                solved[part[within]] = own[within]
+                diagonal[part[within]] = torch.cholesky_inverse(lower).diagonal(dim1=1, dim2=2)[within]
+        return solved, diagonal
+
+
+_TEMPERATURES = tuple(2.0 ** (k / 2) for k in range(13))
+
+
+@dataclass(frozen=True)
+class Targets:
+    """y (n,): labels 0..classes-1, or numbers where `classes` is None; `weights` (n,) of series, on average 1.
+
+    `groups` (n,) are integers, the same for series that belong together and are left out together; None where every
+    series stands for itself.
+    """
+
+    y: Tensor
+    classes: int | None
+    weights: Tensor | None = None
+    groups: Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def __getitem__(self, rows: Tensor | slice) -> Targets:
+        weights = None if self.weights is None else self.weights[rows]
+        return Targets(self.y[rows], self.classes, weights, None if self.groups is None else self.groups[rows])
+
+    def signs(self) -> Tensor:
+        """What is regressed on, (n, outputs) in float64: ±1 for every class, or the numbers."""
+        if self.classes is None:
+            return self.y.double()[:, None]
+        return 2.0 * torch.nn.functional.one_hot(self.y.long(), self.classes).double() - 1.0
+
+    def log_density(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, float]:
+        """log p (n,) of the targets for means (n, outputs) and variances of y (n,), and the prior of the temperature.
+
+        Of classes, a softmax of the means times the best of a few temperatures, of which one label in n + 2 is assumed
+        to be unpredictable: a few series all predicted right are no proof of certainty.
+        """
+        n = len(self)
+        if self.classes is None:
+            squared = (self.y.double() - mean[:, 0]).square() / variance
+            return -0.5 * (squared + variance.log() + math.log(2 * math.pi)), 0.0
+        lapse = 1 / (n + 2)
+        factors = torch.tensor(_TEMPERATURES, dtype=torch.float64, device=mean.device)
+        chances = torch.softmax(factors[:, None, None] * mean, dim=2)
+        own = chances.gather(2, self.y.long().expand(len(factors), n)[:, :, None])[:, :, 0]
+        logs = ((1 - lapse) * own + lapse / self.classes).log()
+        prior = 0.5 * (factors / 4.0).log().square() / n
+        best = int((prior - self.average(logs)).argmin())
+        return logs[best], float(prior[best])
+
+    def average(self, values: Tensor) -> Tensor:
+        """The mean over the series, the last axis, with their weights."""
+        return values.mean(-1) if self.weights is None else (values * self.weights).sum(-1) / self.weights.sum()

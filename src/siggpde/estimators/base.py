@@ -26,7 +26,7 @@ from siggpde.series.batch import pad_to_longest
 
 if TYPE_CHECKING:
     from siggpde.committee.committee import Committee
-    from siggpde.committee.of_views import OfViews
+    from siggpde.committee.view_committee import OfViews
     from siggpde.estimators.targets import Beside
 
 

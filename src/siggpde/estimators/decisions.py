@@ -11,10 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from siggpde.committee.conformal import prediction_sets, record_of
-from siggpde.committee.conformal_intervals import conformal_intervals
-from siggpde.committee.view_committee import ViewCommittee
-from siggpde.committee.weight_space import WeightCommittee
+from siggpde.committee.conformal import conformal_intervals, prediction_sets, record_of
+from siggpde.committee.view_committee import ViewCommittee, WeightCommittee
 from siggpde.series import SeriesBatch
 
 DONT_KNOW = "don't know"

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from siggpde.committee.committee import Committee
     from siggpde.committee.novelty import Scores
-    from siggpde.committee.of_views import OfViews
+    from siggpde.committee.view_committee import OfViews
     from siggpde.estimators.trusting import Newness
     from siggpde.explain import Counterfactual, Importances, PaperReading, SeriesExplanation
 

@@ -72,7 +72,7 @@ class RegressorMethods(SeriesEstimator):
         """Lower and upper ends, (n_cases, 2), of intervals that hold y with probability `level`.
 
         `method="bayes"` has the quantiles of the predictive distribution; `"conformal"` is jackknife+ on left-out
-        training series (`committee.conformal_intervals`), with infinite ends where these are too few for the level.
+        training series (`committee.conformal`), with infinite ends where these are too few for the level.
         """
         from siggpde.estimators.decisions import check_level, intervals_of  # noqa: PLC0415 - others need none
 

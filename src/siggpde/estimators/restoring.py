@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import torch
 
-from siggpde.committee.recalibration import Recalibration
+from siggpde.committee.mixture import Recalibration
 from siggpde.estimators.base import SeriesEstimator
 from siggpde.estimators.classifying import ClassifierMethods, class_attributes
 from siggpde.estimators.device import usable_device
@@ -29,7 +29,7 @@ from siggpde.series import PathOptions, PathTransform, Preparation, Spectrogram
 
 if TYPE_CHECKING:
     from siggpde.committee.committee import Committee
-    from siggpde.committee.of_views import OfViews
+    from siggpde.committee.view_committee import OfViews
 
 Predictor = ClassifierMethods | RegressorMethods
 T = TypeVar("T", bound=SeriesEstimator)

@@ -13,11 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from siggpde.committee.averaging import AveragedMembers
-from siggpde.committee.joining import joined_variances
-from siggpde.committee.novelty import Novelty, Scores
+from siggpde.committee.novelty import Novelty, Scores, joined_variances
 from siggpde.committee.predictions import spread_of
-from siggpde.committee.view_committee import ViewCommittee
+from siggpde.committee.view_committee import AveragedMembers, ViewCommittee
 from siggpde.series import SeriesBatch
 
 _JOINED = 2**23  # numbers of joined variances at a time

@@ -5,10 +5,8 @@ from __future__ import annotations
 from torch import Tensor
 
 from siggpde.committee.committee import Committee, Member
-from siggpde.committee.of_views import OfViews
-from siggpde.committee.updating import update_views
-from siggpde.committee.view_committee import ViewCommittee
-from siggpde.committee.weight_space import WeightCommittee
+from siggpde.committee.update import update_views
+from siggpde.committee.view_committee import OfViews, ViewCommittee, WeightCommittee
 from siggpde.series import SeriesBatch
 from siggpde.training.new_series import update_posterior
 

@@ -9,10 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from siggpde.committee.fitting import ViewSettings, fit_view_committee
-from siggpde.committee.targets import Targets
-from siggpde.committee.view_committee import ViewCommittee
-from siggpde.committee.weight_space import WeightCommittee
+from siggpde.committee.fit import ViewSettings, fit_view_committee
+from siggpde.committee.regression import Targets
+from siggpde.committee.view_committee import ViewCommittee, WeightCommittee
 from siggpde.distributed.shard import Shard
 from siggpde.estimators.fitting import FitSettings
 from siggpde.estimators.targets import Beside

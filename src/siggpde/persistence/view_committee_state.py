@@ -12,15 +12,20 @@ from typing import Any
 
 import torch
 
-from siggpde.committee.left_out_record import LeftOutRecord
 from siggpde.committee.link import ClassLink
+from siggpde.committee.mixture import Recalibration
 from siggpde.committee.novelty import Novelty
-from siggpde.committee.of_views import OfViews
-from siggpde.committee.recalibration import Recalibration
 from siggpde.committee.recipes import Recipe
 from siggpde.committee.regression import Regression
-from siggpde.committee.view_committee import ViewCommittee, ViewMember
-from siggpde.committee.weight_space import PartWeights, WeightCommittee, WeightMember
+from siggpde.committee.view_committee import (
+    LeftOutRecord,
+    OfViews,
+    PartWeights,
+    ViewCommittee,
+    ViewMember,
+    WeightCommittee,
+    WeightMember,
+)
 from siggpde.persistence.manifest import ModelFileError
 from siggpde.series import SeriesBatch
 from siggpde.views.base import Rows

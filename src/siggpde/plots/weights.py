@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from siggpde.committee.committee import Committee
-from siggpde.committee.of_views import OfViews
 from siggpde.committee.recipes import Recipe
+from siggpde.committee.view_committee import OfViews
 from siggpde.plots.style import (
     AMBER,
     BLUE,

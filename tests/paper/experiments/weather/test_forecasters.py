@@ -6,7 +6,7 @@ import torch
 from scipy.special import expit
 
 from helpers.weather_station import nlpp, windows
-from siggpde.committee.averaging import AveragedMembers, Judged
+from siggpde.committee.view_committee import AveragedMembers, Judged
 from siggpde_paper.experiments.weather.classifier import (
     channel_shares,
     fit_classifier,

@@ -1,4 +1,7 @@
-"""From standardised series to a committee of views: landmarks, blocks, members by leave-one-out, weights and link."""
+"""From standardised series to a committee of views: landmarks, blocks, members by leave-one-out, weights and link.
+
+The link or the recalibration of a committee, from its predictions of left-out series.
+"""
 
 from __future__ import annotations
 
@@ -7,31 +10,28 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
-from siggpde.committee.all_series import AllSeries
-from siggpde.committee.calibration import as_one_fold, calibrated
-from siggpde.committee.cost import (
-    MAX_LANDMARKS,
-    MEMBERS,
-    affordable,
-    announce,
-    landmark_count,
-    most_members,
-    row_seconds,
-)
-from siggpde.committee.landmarks import COMPARED, choose_landmarks
-from siggpde.committee.left_out_record import LeftOutRecord
-from siggpde.committee.nesting import nested_folds
+from siggpde.committee.cost import MAX_LANDMARKS, MEMBERS, affordable, announce, landmark_count, most_members, row_seconds
+from siggpde.committee.large import COMPARED, AllSeries, choose_landmarks
+from siggpde.committee.link import fit_link
+from siggpde.committee.mixture import NormalMixture, recalibrate
 from siggpde.committee.novelty import Novelty
 from siggpde.committee.recipes import Recipe, kernels_of, recipes
-from siggpde.committee.regression import LeftOut, Regression, fit_exact
-from siggpde.committee.targets import Targets
-from siggpde.committee.view_committee import ViewCommittee, ViewMember
-from siggpde.committee.weight_space import WeightCommittee, without_series
-from siggpde.committee.weights import bootstrap_weights
+from siggpde.committee.regression import LeftOut, Regression, Targets, fit_exact
+from siggpde.committee.view_committee import (
+    AveragedMembers,
+    LeftOutRecord,
+    ViewCommittee,
+    ViewMember,
+    WeightCommittee,
+    average_latents,
+    without_series,
+)
+from siggpde.committee.weights import Fold, bootstrap_weights, nested_folds
 from siggpde.distributed.shard import Shard
 from siggpde.progress import Progress
 from siggpde.series import PathOptions, SeriesBatch
@@ -235,3 +235,36 @@ def _report(found: Sequence[Recipe], results: Sequence[tuple[Regression, LeftOut
         if shares[index] > 0
     ]
     log.info("%d members compared; weights (leave-one-out loss): %s", len(found), ", ".join(chosen))
+
+
+Committee = TypeVar("Committee", bound=AveragedMembers)
+
+
+def calibrated(committee: Committee, folds: Sequence[Fold], targets: Targets) -> Committee:
+    """The committee with its link or recalibration, fitted to left-out series that are averaged as new ones are."""
+    rows = torch.cat([fold.rows for fold in folds])
+    if targets.classes is not None:
+        parts = [average_latents(fold.means, fold.variances, fold.weights) for fold in folds]
+        mean, variance = (torch.cat(part) for part in zip(*parts, strict=True))
+        committee.link = fit_link(mean, variance, targets[rows])
+        return committee
+    deviations = []
+    for fold in folds:
+        total = fold.variances + fold.noise_variances[:, None]
+        mixture = NormalMixture(fold.means[:, :, 0], total, fold.weights)
+        deviations.append(mixture.deviations(targets.y[fold.rows]))
+    committee.recalibration = recalibrate(torch.cat(deviations))
+    return committee
+
+
+def as_one_fold(committee: AveragedMembers, left_out: Sequence[LeftOut]) -> Fold:
+    """The left-out predictions of the members as they are, where so many series chose them that it hardly flatters."""
+    means = torch.stack([each.mean for each in left_out])
+    noises = [member.noise_variance for member in committee.averaged]
+    return Fold(
+        rows=torch.arange(means.shape[1], device=means.device),
+        means=means,
+        variances=torch.stack([each.variance for each in left_out]),
+        noise_variances=torch.tensor(noises, dtype=means.dtype, device=means.device),
+        weights=committee.weights,
+    )

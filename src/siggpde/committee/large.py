@@ -1,20 +1,31 @@
-"""Members of more series than landmarks: one pass over all series, which sums what the regressions need."""
+"""Members of more series than landmarks: one pass over all series, which sums what the regressions need.
+
+Chunks of series on several threads, each of which computes a chunk alone: sums do not depend on their number.
+
+Which series become landmarks, and which decide noise and link where not all do.
+
+Up to `count` series all are landmarks. Of more, the others (at least a third of all, at most 6000), predicted as left
+out, decide noise, amplitude and link. Landmarks would flatter: they lie in the span of the kernel. So would series of
+the group of a landmark: groups are drawn as wholes.
+"""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
-from siggpde.committee.in_order import in_order
 from siggpde.committee.recipes import Recipe
-from siggpde.committee.regression import LeftOut, Normal, Regression
-from siggpde.committee.targets import Targets
+from siggpde.committee.regression import LeftOut, Normal, Regression, Targets
 from siggpde.distributed.shard import Shard
+from siggpde.numerics.threads import usual_threads
 from siggpde.progress import Progress
 from siggpde.series import SeriesBatch
 from siggpde.views.base import Block, Rows, rows_of
@@ -123,3 +134,94 @@ class AllSeries:
                 left = (now - started) * (total - part.stop) / part.stop
                 log.info("%d of %d series seen, about %.0f s left", part.stop, total, left)
                 logged = now
+
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def in_order(work: Callable[[Item], Result], items: Iterable[Item], threads: int | None = None) -> Iterator[Result]:
+    """The results of `work` for the items, in their order, by `threads` threads; None takes as many as the core has.
+
+    Every item is computed by one thread, as with one thread alone, so that results are bitwise the same for any number
+    of them; and threads wait for each other at the end of an item only, not after every operation. At most one item a
+    thread is computed ahead of the one that is asked for.
+
+    Examples:
+        >>> list(in_order(lambda x: x * x, [3, 1, 2], threads=2))
+        [9, 1, 4]
+    """
+    before = torch.get_num_threads()
+    threads = usual_threads() if threads is None else threads
+    if threads == 1:
+        yield from map(work, items)
+        return
+    ahead: deque[Future[Result]] = deque()
+    pool = ThreadPoolExecutor(threads, "chunk", initializer=torch.set_num_threads, initargs=(1,))
+    try:
+        for item in items:
+            ahead.append(pool.submit(work, item))
+            if len(ahead) > threads:
+                yield ahead.popleft().result()
+        while ahead:
+            yield ahead.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+        torch.set_num_threads(before)  # of a part of torch the initializer sets that of all threads
+
+
+COMPARED = 600
+"""Landmarks on which members are compared."""
+
+TUNED = 6000
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Rows, numbered over all ranks: `landmarks` (m,), and `tuned` series that are none; empty if all are landmarks."""
+
+    landmarks: Tensor
+    tuned: Tensor
+
+
+def choose_landmarks(batch: SeriesBatch, count: int, seed: int, shard: Shard, groups: Tensor | None = None) -> Chosen:
+    """At most `count` landmarks of the series of all ranks; `batch` are those of this rank, `groups` (n,) those of
+    all."""
+    order = _order(batch, shard)
+    if shard.total > min(count, COMPARED):
+        order = order[torch.randperm(shard.total, generator=torch.Generator().manual_seed(seed))]
+        if groups is not None:
+            order = _by_groups(order, groups.cpu())
+    if shard.total <= count:
+        return Chosen(order, order[:0])
+    others = max(shard.total - count, shard.total // 3)
+    landmarks, tuned = order[others:], order[: min(others, TUNED)]
+    if groups is not None:
+        apart = ~torch.isin(groups.cpu()[tuned], groups.cpu()[order[len(tuned) :]])
+        if not bool(apart.any()):
+            raise ValueError(
+                f"one of the groups has most of the {shard.total} series: with more than {count} series, at least a "
+                "third of them have to be of other groups"
+            )
+        tuned = tuned[apart]
+    return Chosen(landmarks, tuned)
+
+
+def _by_groups(order: Tensor, groups: Tensor) -> Tensor:
+    """The same order with the series of a group side by side, at the place of the first of them."""
+    ordered = groups[order]
+    _, inverse = ordered.unique(return_inverse=True)
+    first = torch.full((int(inverse.max()) + 1,), len(order)).scatter_reduce(
+        0, inverse, torch.arange(len(order)), "amin"
+    )
+    return order[first[inverse].argsort(stable=True)]
+
+
+def _order(batch: SeriesBatch, shard: Shard) -> Tensor:
+    """An order of all series by what they are, so that the one in which they were given does not matter: views look at
+    every k-th point of many, and the bootstrap draws weights for one series after the other."""
+    waves = torch.cos(torch.arange(batch.values.shape[1] * batch.channels, dtype=torch.float64)).to(batch.values)
+    keys = torch.cat(
+        [torch.where(part.inside()[:, :, None], part.values, 0.0).flatten(1) @ waves for part in batch.split(_CHUNK)]
+    )
+    return shard.all_gather(torch.arange(shard.total), keys).cpu().argsort(stable=True)

@@ -25,8 +25,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from siggpde.committee.regression import Regression, whitening_of
-from siggpde.committee.targets import Targets
+from siggpde.committee.regression import Regression, Targets, whitening_of
 from siggpde.committee.view_committee import ViewCommittee
 from siggpde.series import SeriesBatch
 from siggpde.views.base import Rows

@@ -10,11 +10,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from siggpde.committee import updating
-from siggpde.committee.fitting import ViewSettings, fit_view_committee
-from siggpde.committee.regression import Normal, Regression, fit_exact, whitening_of
-from siggpde.committee.targets import Targets
-from siggpde.committee.updating import Posterior, update_views
+from siggpde.committee import update as updating
+from siggpde.committee.fit import ViewSettings, fit_view_committee
+from siggpde.committee.regression import Normal, Regression, Targets, fit_exact, whitening_of
+from siggpde.committee.update import Posterior, update_views
 from siggpde.committee.view_committee import ViewCommittee
 from siggpde.distributed.ranks import ALONE
 from siggpde.distributed.shard import Shard

@@ -1,4 +1,9 @@
-"""One pass over more series than landmarks: the same sums with any number of threads, and nearly so of ranks."""
+"""One pass over more series than landmarks: the same sums with any number of threads, and nearly so of ranks.
+
+Landmarks, and the series that decide noise and link beside them.
+"""
+
+from __future__ import annotations
 
 import threading
 from pathlib import Path
@@ -9,10 +14,9 @@ import torch
 from helpers import rank_jobs
 from helpers.small_view_committees import Extremes, small_views
 from helpers.view_data import standardised, walks
-from siggpde.committee.all_series import AllSeries
-from siggpde.committee.in_order import in_order
+from siggpde.committee.large import AllSeries, choose_landmarks, in_order
 from siggpde.committee.recipes import Recipe
-from siggpde.committee.targets import Targets
+from siggpde.committee.regression import Targets
 from siggpde.distributed.ranks import ALONE
 from siggpde.distributed.shard import Shard
 from siggpde.numerics.core import limited
@@ -106,3 +110,34 @@ def test_chunks_have_the_threads_of_the_core_where_torch_has_one():
         assert torch.get_num_threads() == 1
     with limited(1, rows=10):
         assert set(in_order(name, range(4))) == {threading.current_thread().name}
+
+
+@pytest.mark.parametrize(("n", "count", "landmarks", "tuned"), [(5, 5, 5, 0), (3, 9, 3, 0), (700, 699, 467, 233)])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_every_series_is_at_most_one_of_both(n: int, count: int, landmarks: int, tuned: int, seed: int):
+    found = choose_landmarks(SeriesBatch(walks(n, 4, 1, 6)), count, seed, Shard(ALONE, n))
+    assert (len(found.landmarks), len(found.tuned)) == (landmarks, tuned)
+    both = torch.cat([found.landmarks, found.tuned])
+    assert len(both.unique()) == landmarks + tuned
+    assert int(both.min()) >= 0 and int(both.max()) < n
+
+
+def test_as_many_landmarks_as_wanted_of_many():
+    found = choose_landmarks(SeriesBatch(walks(2000, 3, 1, 6)), 800, 0, Shard(ALONE, 2000))
+    assert (len(found.landmarks), len(found.tuned)) == (800, 1200)
+
+
+def test_the_order_in_which_series_are_given_does_not_matter():
+    x, turned = walks(1000, 4, 2, 6), torch.randperm(1000, generator=torch.Generator().manual_seed(3))
+    one = choose_landmarks(SeriesBatch(x), 300, 0, Shard(ALONE, 1000))
+    other = choose_landmarks(SeriesBatch(x[turned]), 300, 0, Shard(ALONE, 1000))
+    assert torch.equal(one.landmarks, turned[other.landmarks])
+    assert torch.equal(one.tuned, turned[other.tuned])
+
+
+def test_landmarks_of_few_long_series_are_drawn_at_random():
+    """Not from one end of the order by which they were sorted."""
+    x = walks(300, 4, 1, 6)
+    x[:, :, 0] += torch.linspace(0, 1000, 300).double()[:, None]
+    found = choose_landmarks(SeriesBatch(x), 100, 0, Shard(ALONE, 300))
+    assert 100 < float(found.landmarks.double().mean()) < 200
