@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from siggpde.committee.landmarks import COMPARED, TUNED
+from siggpde.committee.large import COMPARED, TUNED
 from siggpde.committee.recipes import Recipe, kernels_of, recipes
 from siggpde.numerics.core import usual_threads
 from siggpde.progress import Progress

@@ -15,7 +15,15 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from siggpde.committee.cost import MAX_LANDMARKS, MEMBERS, affordable, announce, landmark_count, most_members, row_seconds
+from siggpde.committee.cost import (
+    MAX_LANDMARKS,
+    MEMBERS,
+    affordable,
+    announce,
+    landmark_count,
+    most_members,
+    row_seconds,
+)
 from siggpde.committee.large import COMPARED, AllSeries, choose_landmarks
 from siggpde.committee.link import fit_link
 from siggpde.committee.mixture import NormalMixture, recalibrate

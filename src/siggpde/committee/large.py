@@ -25,7 +25,7 @@ from torch import Tensor
 from siggpde.committee.recipes import Recipe
 from siggpde.committee.regression import LeftOut, Normal, Regression, Targets
 from siggpde.distributed.shard import Shard
-from siggpde.numerics.threads import usual_threads
+from siggpde.numerics.core import usual_threads
 from siggpde.progress import Progress
 from siggpde.series import SeriesBatch
 from siggpde.views.base import Block, Rows, rows_of

@@ -39,8 +39,7 @@ from torch import Tensor
 
 from siggpde.committee.committee import Committee
 from siggpde.committee.recipes import CONSTANT, Recipe, kernels_of, sizes
-from siggpde.committee.view_committee import ViewCommittee
-from siggpde.committee.weight_space import WeightCommittee
+from siggpde.committee.view_committee import ViewCommittee, WeightCommittee
 from siggpde.explain.results import Letters
 from siggpde.explain.vocabulary import Vocabulary, unique_names, view_vocabulary, word_vocabulary
 from siggpde.gp.likelihoods import Bernoulli, Likelihood, Poisson

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from siggpde.committee.wording import in_words
+from siggpde.committee.recipes import in_words
 from siggpde.report.wording import listed, number, percent
 from siggpde.views.saved import kinds_of_kernels
 

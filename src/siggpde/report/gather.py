@@ -14,12 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from siggpde.committee.averaging import AveragedMembers, Judged
-from siggpde.committee.conformal_scores import scored_folds
-from siggpde.committee.left_out_record import LeftOutRecord
+from siggpde.committee.conformal import scored_folds
 from siggpde.committee.mixture import NormalMixture
 from siggpde.committee.novelty import Scores
 from siggpde.committee.predictions import class_probabilities, log_likelihoods, numbers
+from siggpde.committee.view_committee import AveragedMembers, Judged, LeftOutRecord
 from siggpde.files import atomic_write
 from siggpde.hashing import digest
 from siggpde.installation import installation
@@ -223,7 +222,7 @@ def judge(subject: Subject, predicted: Predicted, groups: np.ndarray | None, tra
 @torch.no_grad()
 def _judge_left_out(subject: Subject, y: Tensor, groups: np.ndarray | None) -> Judgement | None:
     """Returns the judgement of training series, each (or each group) as the others predict it; None where a model does
-    not know that. Classes are judged by links that were fitted to other series (`committee.conformal_scores`)."""
+    not know that. Classes are judged by links that were fitted to other series (`committee.conformal`)."""
     committee = subject.committee
     record: LeftOutRecord | None = getattr(committee, "left_out", None)
     if record is None:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from siggpde import SigGPClassifier
-from siggpde.committee.averaging import AveragedMembers, Judged, average_latents
+from siggpde.committee.view_committee import AveragedMembers, Judged, average_latents
 from siggpde.explain.terms import terms_of
 from siggpde_paper.experiments.results import Record
 from siggpde_paper.experiments.weather.features import before_rain
