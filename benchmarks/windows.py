@@ -26,7 +26,7 @@ from siggpde.numerics.backend import Operations
 from siggpde.numerics.reference import equally_long, normalised_words, statistics, windows_of
 from siggpde.numerics.windows import empty_pooled
 from siggpde.series import SeriesBatch
-from siggpde.windows import WindowFeatures
+from siggpde.views.window_features import WindowFeatures
 
 SHAPES = [(250, 3, 315), (250, 1, 512), (250, 12, 100)]  # series, channels, points
 FEW = 32

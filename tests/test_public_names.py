@@ -37,12 +37,15 @@ PUBLIC = {
     "siggpde.datasets": "Dataset data_folders find_dataset load_dataset load_pendigits read_dataset",
     "siggpde.training": "Exact History NaturalGradients PaperSchedule Record fit",
     "siggpde_paper.gpsig": "InducingSequences InducingTensors TruncatedKernel gpsig",
-    "siggpde.windows": "Block WindowFeatures WindowScaler WindowSettings",
+    "siggpde.views": (
+        "Block KernelView Part PathView Rows TransformerView View WindowBlock WindowFeatures WindowScaler "
+        "WindowSettings WindowsView"
+    ),
     "siggpde.numerics.words": (
         "check_words count_up_to letter_counts parents prefix_closure word_names words words_up_to"
     ),
 }
-MODULES = {"likelihoods", "series"}
+MODULES = {"likelihoods", "series", "views"}
 
 
 @pytest.mark.parametrize("module", PUBLIC)

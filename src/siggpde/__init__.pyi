@@ -6,7 +6,7 @@ from . import metrics as metrics
 from . import plots as plots
 from . import series as series
 from . import training as training
-from . import windows as windows
+from . import views as views
 from .distributed.ranks import connect as connect
 from .drifting import Drift as Drift
 from .drifting import drift as drift

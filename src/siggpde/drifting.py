@@ -29,9 +29,9 @@ from siggpde.estimators.settings import at_least, seed_of
 from siggpde.series import PathOptions, PathTransform, Preparation, SeriesBatch
 from siggpde.series.batch import join, pool
 from siggpde.series.statistics import OF_CHANNELS, OF_SERIES, fact_names
-from siggpde.views.kernel import KernelBlock, KernelView
-from siggpde.views.scaling import channel_scales
-from siggpde.views.standard import Standard
+from siggpde.views.base import Standard
+from siggpde.views.kernels import KernelBlock, KernelView
+from siggpde.views.paths import channel_scales
 
 _POINTS = 64
 _PATH_LENGTH = 6.0

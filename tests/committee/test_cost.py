@@ -32,7 +32,7 @@ from siggpde.committee.recipes import Recipe
 from siggpde.progress import Progress
 from siggpde.series import SeriesBatch
 from siggpde.views.defaults import default_views
-from siggpde.views.kernel import KernelView
+from siggpde.views.kernels import KernelView
 
 N, M = 10**6, 100
 OWN = N * member_seconds(M)  # seconds of the regression of a member

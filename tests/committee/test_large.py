@@ -23,7 +23,7 @@ from siggpde.numerics.core import limited
 from siggpde.progress import Progress
 from siggpde.series import SeriesBatch
 from siggpde.views import TransformerView
-from siggpde.views.standard import Standard
+from siggpde.views.base import Standard
 
 
 @pytest.fixture(autouse=True)

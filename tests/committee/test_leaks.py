@@ -13,7 +13,7 @@ from siggpde.committee.recipes import Recipe
 from siggpde.committee.regression import LeftOut, Targets, fit_exact
 from siggpde.series import SeriesBatch
 from siggpde.views import KernelView, PathView, View, WindowsView
-from siggpde.windows import WindowSettings
+from siggpde.views.window_features import WindowSettings
 
 SMALLEST_NOISE = 1e-5
 VIEWS = {

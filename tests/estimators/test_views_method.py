@@ -9,7 +9,7 @@ from helpers.small_estimators import outputs, rising, walks
 from siggpde import SigGPClassifier, SigGPRegressor
 from siggpde.estimators.views_method import chosen_views
 from siggpde.views import KernelView, TransformerView
-from siggpde.views import kernel as kernel_module
+from siggpde.views import kernels as kernel_module
 from siggpde.views.defaults import KINDS
 
 X, Y = rising(24)

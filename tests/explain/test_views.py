@@ -17,7 +17,7 @@ from siggpde.explain.importance import feature_importance
 from siggpde.explain.terms import terms_of
 from siggpde.series import SeriesBatch
 from siggpde.views.base import FeatureBlock
-from siggpde.views.features import TransformerBlock
+from siggpde.views.transformers import TransformerBlock
 
 NAMES = ["a", "b"]
 CLASSES = ["low", "middle", "high"]

@@ -18,7 +18,7 @@ from siggpde.gp.word_choice import grow_pool
 from siggpde.numerics.words import Word, words_up_to
 from siggpde.series import PathOptions, PathTransform, SeriesBatch
 from siggpde.training import Exact, NaturalGradients
-from siggpde.views.scaling import channel_scales
+from siggpde.views.paths import channel_scales
 
 KINDS = [
     PathOptions(),

@@ -11,9 +11,8 @@ from siggpde.committee.regression import Targets, fit_exact
 from siggpde.committee.view_committee import ViewCommittee, ViewMember, average_latents
 from siggpde.series import PathOptions, SeriesBatch
 from siggpde.views import KernelView, PathView, Rows, TransformerView, View, WindowsView
-from siggpde.views.base import Block
-from siggpde.views.standard import Standard
-from siggpde.windows import WindowSettings
+from siggpde.views.base import Block, Standard
+from siggpde.views.window_features import WindowSettings
 
 
 class Extremes:

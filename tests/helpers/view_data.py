@@ -11,9 +11,8 @@ from torch import Tensor
 from siggpde.committee.regression import Targets
 from siggpde.series import PathOptions, SeriesBatch
 from siggpde.views import KernelView, PathView, View, WindowsView
-from siggpde.views.base import Rows
-from siggpde.views.standard import Standard
-from siggpde.windows import WindowSettings
+from siggpde.views.base import Rows, Standard
+from siggpde.views.window_features import WindowSettings
 
 
 def generator(seed: int) -> torch.Generator:

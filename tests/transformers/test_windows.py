@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from helpers.small_estimators import walks
 from siggpde import WindowSignatureTransformer
 from siggpde.numerics.core import core
-from siggpde.windows import WindowFeatures
+from siggpde.views.window_features import WindowFeatures
 
 SMALL: dict[str, Any] = {"lifts": ("x", "dx"), "max_dilations": 2, "max_windows": 20}
 

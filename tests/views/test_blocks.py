@@ -12,10 +12,9 @@ from helpers.random_paths import few
 from helpers.view_data import batches, standardised, views, walks
 from siggpde.series import SeriesBatch
 from siggpde.views import KernelView
-from siggpde.views.base import Block, Centring, Rows
-from siggpde.views.kernel import KernelBlock
-from siggpde.views.path import PathBlock
-from siggpde.views.standard import Standard
+from siggpde.views.base import Block, Centring, Rows, Standard
+from siggpde.views.kernels import KernelBlock
+from siggpde.views.paths import PathBlock
 from siggpde.views.windows import WindowsBlock
 
 BATCHES, VIEWS = batches(), views()

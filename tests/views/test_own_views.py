@@ -9,7 +9,7 @@ import torch
 from helpers.view_data import ragged, standardised, walks
 from siggpde.series import SeriesBatch
 from siggpde.views import TransformerView
-from siggpde.views.features import TransformerBlock, as_arrays
+from siggpde.views.transformers import TransformerBlock, as_arrays
 
 
 class Ends:

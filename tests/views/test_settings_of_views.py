@@ -9,9 +9,9 @@ from helpers.view_data import ragged, standardised, walks
 from siggpde.numerics.words import words_of_degree
 from siggpde.series import PathOptions, PathTransform, SeriesBatch
 from siggpde.views import KernelView, PathView, View, WindowsView
+from siggpde.views.base import Standard
 from siggpde.views.defaults import KINDS, default_views
-from siggpde.views.scaling import channel_scales
-from siggpde.views.standard import Standard
+from siggpde.views.paths import channel_scales
 
 
 def batch_of(n: int, length: int, channels: int) -> SeriesBatch:

@@ -1,15 +1,26 @@
-"""Windows as a view: blocks that are kept in part, names, spectra."""
+"""Windows as a view: blocks that are kept in part, names, spectra.
+
+Log spectra against the discrete Fourier transform written out, tones, short series, units.
+"""
+
+from __future__ import annotations
+
+import cmath
+import math
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
 
+from helpers.random_paths import few
 from helpers.view_data import batches, ragged, standardised, walks
 from siggpde.series import SeriesBatch
 from siggpde.views import WindowsView
 from siggpde.views.defaults import KINDS, default_views
-from siggpde.views.spectrum import log_spectrum
-from siggpde.views.windows import spectrum_bins
-from siggpde.windows import WindowFeatures, WindowScaler, WindowSettings
+from siggpde.views.window_features import WindowFeatures, WindowScaler, WindowSettings
+from siggpde.views.windows import log_spectrum, spectrum_bins
 
 BATCH = standardised(SeriesBatch(walks(10, 40, 5)))  # of more than three channels groups are drawn
 
@@ -78,3 +89,82 @@ def test_windows_and_spectra_go_by_the_order_of_points_and_paths_by_time_stamps(
             assert torch.equal(each.gram, others[name].gram) == blind, f"{view.kind} {name}"
         seen.add(view.kind)
     assert seen == set(KINDS)
+
+
+def power_of(series: list[float]) -> list[float]:
+    """|DFT|² / n of the series less its mean, times a Hann window if longer than 4 points, at k = 0 .. n / 2."""
+    n = len(series)
+    mean = sum(series) / n
+    window = [0.5 - 0.5 * math.cos(2 * math.pi * i / (n - 1)) if n > 4 else 1.0 for i in range(n)]
+    seen = [w * (x - mean) for w, x in zip(window, series, strict=True)]
+    return [
+        abs(sum(x * cmath.exp(-2j * math.pi * i * k / n) for i, x in enumerate(seen))) ** 2 / n
+        for k in range(n // 2 + 1)
+    ]
+
+
+def averaged(power: list[float], bins: int) -> list[float]:
+    """The mean over bins of equal width, frequencies that lie in two being shared."""
+    width, out = len(power) / bins, []
+    for b in range(bins):
+        low, high = b * width, (b + 1) * width
+        shares = [max(0.0, min(high, k + 1) - max(low, k)) for k in range(len(power))]
+        out.append(sum(share * p for share, p in zip(shares, power, strict=True)) / width)
+    return out
+
+
+def slowly(series: Tensor, bins: int) -> Tensor:
+    """(bins, channels) of one series (length, channels)."""
+    columns = []
+    for channel in series.T.tolist():
+        found = averaged(power_of(channel), bins)
+        floor = max(max(found) * math.exp(-35), torch.finfo(torch.float64).tiny)
+        columns.append([math.log(max(value, floor)) for value in found])
+    return torch.tensor(columns).T.double()
+
+
+@given(st.integers(1, 40), st.integers(1, 3), st.integers(1, 24), st.integers(0, 999))
+@few
+def test_it_is_the_transform_written_out(length: int, channels: int, bins: int, seed: int):
+    values = walks(2, length, channels, seed)
+    found = log_spectrum(SeriesBatch(values), bins)
+    assert found.values.shape == (2, bins, channels) and found.lengths is None and found.times is None
+    for one, series in zip(found.values, values, strict=True):
+        wanted = slowly(series, bins)
+        close = wanted > wanted.max() - 25  # below, what is left is rounding of the largest
+        torch.testing.assert_close(one[close], wanted[close], rtol=0, atol=1e-4)
+        assert float(one.max() - one.min()) < 90
+
+
+@pytest.mark.parametrize("cycles", [4, 8, 15, 28])
+def test_a_tone_is_at_its_frequency(cycles: int):
+    times = torch.arange(64).double()
+    wave = torch.sin(2 * math.pi * cycles * times / 64 + 1.0)[None, :, None]
+    found = log_spectrum(SeriesBatch(wave), 33).values[0, :, 0]
+    assert int(found.argmax()) == cycles
+    far = (torch.arange(33) - cycles).abs() > 3
+    assert bool((found[far] < found[cycles] - 8).all())
+
+
+def test_ragged_series_are_those_of_their_lengths():
+    lengths = torch.tensor([30, 1, 2, 7, 5, 30, 18])
+    values = walks(7, 30, 2, 3)
+    values[torch.arange(30) >= lengths[:, None]] = torch.nan
+    found = log_spectrum(SeriesBatch(values, lengths, first=4), 10)
+    assert found.first == 4
+    for row, count in enumerate(lengths.tolist()):
+        alone = log_spectrum(SeriesBatch(values[row : row + 1, :count].clone()), 10).values[0]
+        torch.testing.assert_close(found.values[row], alone, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 4, 5])
+def test_constants_and_short_series_are_finite(length: int):
+    for values in (torch.full((2, length, 1), 3.0).double(), walks(2, length, 1)):
+        assert bool(torch.isfinite(log_spectrum(SeriesBatch(values), 16).values).all())
+
+
+@pytest.mark.parametrize("factor", [1e-6, 3.0, 1e8])
+def test_units_move_it_as_a_whole(factor: float):
+    values = walks(3, 40, 2, 5)
+    one, other = (log_spectrum(SeriesBatch(values * f + 7 * f), 12).values for f in (1.0, factor))
+    torch.testing.assert_close(other - one, torch.full_like(one, 2 * math.log(factor)), rtol=0, atol=1e-6)

@@ -24,10 +24,10 @@ from siggpde.numerics.core import usual_threads
 from siggpde.progress import Progress
 from siggpde.series import SeriesBatch
 from siggpde.views.base import Block, FeatureBlock, View
-from siggpde.views.kernel import KernelBlock, KernelView
-from siggpde.views.path import PathView
+from siggpde.views.kernels import KernelBlock, KernelView
+from siggpde.views.paths import PathView
+from siggpde.views.window_features import WindowSettings
 from siggpde.views.windows import WindowsBlock, WindowsView
-from siggpde.windows import WindowSettings
 
 log = logging.getLogger(__name__)
 

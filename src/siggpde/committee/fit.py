@@ -44,9 +44,8 @@ from siggpde.distributed.shard import Shard
 from siggpde.progress import Progress
 from siggpde.series import PathOptions, SeriesBatch
 from siggpde.series.batch import all_gather_series
-from siggpde.views.base import Block, Rows, View
+from siggpde.views.base import Block, Rows, Standard, View
 from siggpde.views.defaults import KINDS, default_views
-from siggpde.views.standard import Standard
 
 log = logging.getLogger(__name__)
 

@@ -28,8 +28,7 @@ from siggpde.distributed.shard import Shard
 from siggpde.numerics.core import usual_threads
 from siggpde.progress import Progress
 from siggpde.series import SeriesBatch
-from siggpde.views.base import Block, Rows, rows_of
-from siggpde.views.standard import Standard
+from siggpde.views.base import Block, Rows, Standard, rows_of
 
 log = logging.getLogger(__name__)
 

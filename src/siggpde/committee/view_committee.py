@@ -48,10 +48,9 @@ from siggpde.committee.novelty import Novelty, Scores
 from siggpde.committee.recipes import CONSTANT, Recipe
 from siggpde.committee.regression import LeftOut, Regression, Targets
 from siggpde.series import SeriesBatch
-from siggpde.views.base import Block, FeatureBlock, Part, Rows, parts_of, rows_of
-from siggpde.views.features import TransformerBlock
+from siggpde.views.base import Block, FeatureBlock, Part, Rows, Standard, parts_of, rows_of
 from siggpde.views.saved import SavedBlocks, block_state
-from siggpde.views.standard import Standard
+from siggpde.views.transformers import TransformerBlock
 
 _CHUNK = 1024
 _LARGEST_CHUNK = 2**24  # numbers of series handled at a time

@@ -18,7 +18,7 @@ from siggpde.committee.view_committee import ViewCommittee
 from siggpde.explain.results import Neighbour
 from siggpde.series import SeriesBatch
 from siggpde.views.base import Block, FeatureBlock, Rows
-from siggpde.views.kernel import KernelBlock
+from siggpde.views.kernels import KernelBlock
 
 _CHUNK = 256
 _NEAREST = 2  # of numbers

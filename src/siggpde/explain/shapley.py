@@ -42,9 +42,8 @@ from siggpde.explain.text import movement
 from siggpde.numerics.windows import pool_windows
 from siggpde.series import SeriesBatch
 from siggpde.series.statistics import OF_SERIES
-from siggpde.views.spectrum import log_spectrum
-from siggpde.views.windows import WindowsBlock
-from siggpde.windows.fitting import FittedView
+from siggpde.views.window_features import FittedView
+from siggpde.views.windows import WindowsBlock, log_spectrum
 
 WALKS = 16
 """The walks over which variances are taken, of more the first ones: further ones would change them little."""
@@ -469,7 +468,7 @@ def with_times_of(values: Tensor, one: SeriesBatch) -> SeriesBatch:
 # that is about one G-th of the work.
 
 _CUT_OFF_BITS = 40  # pieces of a group up to which a state is one number
-_LARGEST = 8.0  # where features are cut off, as `windows.scaling` does
+_LARGEST = 8.0  # where features are cut off, as `views.window_features` does
 
 
 class States:

@@ -48,8 +48,8 @@ from siggpde.gp.model import SignatureGP
 from siggpde.numerics.signature import signature
 from siggpde.series import SeriesBatch
 from siggpde.views.base import Block, FeatureBlock, Part, Rows, parts_of, rows_of
-from siggpde.views.kernel import KernelBlock
-from siggpde.views.path import PathBlock
+from siggpde.views.kernels import KernelBlock
+from siggpde.views.paths import PathBlock
 
 AnyCommittee: TypeAlias = "Committee | ViewCommittee | WeightCommittee"
 

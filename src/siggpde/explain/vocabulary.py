@@ -14,8 +14,8 @@ from siggpde.explain.results import Letters
 from siggpde.explain.text import CLOCKS
 from siggpde.views import KernelView, PathView
 from siggpde.views.base import Block, FeatureBlock
-from siggpde.views.kernel import KernelBlock
-from siggpde.views.path import PathBlock
+from siggpde.views.kernels import KernelBlock
+from siggpde.views.paths import PathBlock
 from siggpde.views.windows import WindowsBlock
 
 WHOLE = "the whole series"

@@ -26,7 +26,7 @@ from siggpde.persistence.schema import (
 from siggpde.persistence.tensor_schema import EITHER, SINGLE, Array, integers
 from siggpde.persistence.view_schema import blocks, kernels_of
 
-_FURTHEST = 1e5  # of standardised series (`views.standard`)
+_FURTHEST = 1e5  # of standardised series (`views.base`)
 
 
 def _lengths(state: Any, at: Place) -> str | None:

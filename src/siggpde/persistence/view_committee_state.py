@@ -1,6 +1,6 @@
 """Committees of views as nested plain values and tensors, and back, so that predictions are bitwise the same.
 
-Landmark series are float32-rounded (`views.standard`) and stored so. Their features are not stored: they are computed
+Landmark series are float32-rounded (`views.base`) and stored so. Their features are not stored: they are computed
 from the series when the committee first predicts.
 """
 
@@ -28,11 +28,10 @@ from siggpde.committee.view_committee import (
 )
 from siggpde.persistence.manifest import ModelFileError
 from siggpde.series import SeriesBatch
-from siggpde.views.base import Rows
-from siggpde.views.features import TransformerBlock
-from siggpde.views.path import PathBlock
+from siggpde.views.base import Rows, Standard
+from siggpde.views.paths import PathBlock
 from siggpde.views.saved import SavedBlocks, check_transformers, states_of
-from siggpde.views.standard import Standard
+from siggpde.views.transformers import TransformerBlock
 from siggpde.views.windows import WindowsBlock
 
 

@@ -71,7 +71,7 @@ def _theta(block: Any, at: Place) -> str | None:
 
 
 def _words(block: Any, at: Place) -> str | None:
-    """That the words of paths, in whole levels (`views.path`), are not too many, before they are made."""
+    """That the words of paths, in whole levels (`views.paths`), are not too many, before they are made."""
     levels = [count_up_to(len(block["theta"]), depth) for depth in range(1, _MAX_DEPTH + 1)]
     count = max([levels[0], *(level for level in levels if level <= block["view"]["words"])])
     if block["view"]["degree"] is not None:  # of these, some

@@ -12,8 +12,7 @@ from siggpde.estimators.settings import at_least, seed_of
 from siggpde.numerics.windows import Lift
 from siggpde.series import SeriesBatch
 from siggpde.transformers.base import TAGS, SeriesTransformer, TransformerBase
-from siggpde.windows import WindowFeatures, WindowSettings
-from siggpde.windows.names import feature_names
+from siggpde.views.window_features import WindowFeatures, WindowSettings, feature_names
 
 
 class WindowSignatureTransformer(SeriesTransformer, TransformerBase):
@@ -53,7 +52,7 @@ class WindowSignatureTransformer(SeriesTransformer, TransformerBase):
 
     Attributes
     ----------
-    features_ : siggpde.windows.WindowFeatures
+    features_ : siggpde.views.window_features.WindowFeatures
         The fitted features, by view and block.
     n_channels_ : int
     channel_names_ : tuple of str

@@ -1,17 +1,22 @@
 """Views: ways of looking at a series, each fitted to landmark series and then a block of the kernel of a member.
 
-- `base`: what a view and a block are;
-- `path`: words of signatures of whole paths, `linear` in the series or not;
-- `kernel`: the untruncated signature kernel by its PDE, of the path or of its lift by a static kernel;
-- `windows`: statistics of signatures over windows of the series, or of its spectrum;
-- `features`: a transformer of the user's own.
+- `base`: what a view and a block are, and series at mean 0 and spread 1 as all views see them;
+- `paths`: words of signatures of whole paths, `linear` in the series or not;
+- `kernels`: the untruncated signature kernel by its PDE, of the path or of its lift by a static kernel;
+- `windows` and `window_features`: statistics of signatures over windows of the series, or of its spectrum;
+- `transformers`: features of a transformer of the user's own;
+- `defaults`: which views there are; `saved`: blocks of saved models.
 """
 
 from siggpde.views.base import Block as Block
 from siggpde.views.base import Part as Part
 from siggpde.views.base import Rows as Rows
 from siggpde.views.base import View as View
-from siggpde.views.features import TransformerView as TransformerView
-from siggpde.views.kernel import KernelView as KernelView
-from siggpde.views.path import PathView as PathView
+from siggpde.views.kernels import KernelView as KernelView
+from siggpde.views.paths import PathView as PathView
+from siggpde.views.transformers import TransformerView as TransformerView
+from siggpde.views.window_features import WindowBlock as WindowBlock
+from siggpde.views.window_features import WindowFeatures as WindowFeatures
+from siggpde.views.window_features import WindowScaler as WindowScaler
+from siggpde.views.window_features import WindowSettings as WindowSettings
 from siggpde.views.windows import WindowsView as WindowsView

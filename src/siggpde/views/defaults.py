@@ -7,10 +7,10 @@ from dataclasses import replace
 from siggpde.series import PathOptions, SeriesBatch
 from siggpde.series.transform import Append
 from siggpde.views.base import View
-from siggpde.views.kernel import KernelView
-from siggpde.views.path import PathView
+from siggpde.views.kernels import KernelView
+from siggpde.views.paths import PathView
+from siggpde.views.window_features import WindowSettings
 from siggpde.views.windows import WindowsView, spectrum_bins
-from siggpde.windows import WindowSettings
 
 KINDS = ("linear", "path", "kernel", "lifted", "windows", "spectrum")
 """The kinds of views that "auto" stands for."""

@@ -9,9 +9,9 @@ import torch
 
 from siggpde.series import SeriesBatch
 from siggpde.views.base import Block, Centring, Part
-from siggpde.views.features import Example, TransformerBlock
-from siggpde.views.kernel import KernelBlock
-from siggpde.views.path import PathBlock
+from siggpde.views.kernels import KernelBlock
+from siggpde.views.paths import PathBlock
+from siggpde.views.transformers import Example, TransformerBlock
 from siggpde.views.windows import WindowsBlock
 
 _OF_FEATURES = {"linear": PathBlock, "path": PathBlock, "windows": WindowsBlock, "spectrum": WindowsBlock}

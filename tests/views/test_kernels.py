@@ -11,9 +11,9 @@ from siggpde import signature_kernel
 from siggpde.series import PathOptions, PathTransform, SeriesBatch
 from siggpde.series.batch import pool
 from siggpde.views import KernelView
-from siggpde.views import kernel as module
+from siggpde.views import kernels as module
 from siggpde.views.base import Centring, Rows
-from siggpde.views.kernel import KernelBlock
+from siggpde.views.kernels import KernelBlock
 
 VIEWS = {
     "linear": KernelView("k"),

@@ -18,7 +18,6 @@ from siggpde.numerics.words import Word, count_up_to, word_names, words_of_degre
 from siggpde.series import PathOptions, PathTransform, SeriesBatch
 from siggpde.series.batch import pool
 from siggpde.views.base import FeatureBlock, Part, Rows, View
-from siggpde.views.scaling import channel_scales
 
 _MAX_DEPTH = 10
 
@@ -125,3 +124,15 @@ class PathBlock(FeatureBlock):
         transform = PathTransform.from_state(state["transform"])
         words = view._chosen(len(state["theta"]))
         return PathBlock(view, transform, state["theta"], words, landmarks)
+
+
+def channel_scales(paths: SeriesBatch, time_scale: float, path_length: float) -> Tensor:
+    """Scales theta (channels,) at which the median length of the paths is `path_length`.
+
+    All channels have the same scale but time, channel 0, whose scale is `time_scale` times that of the others.
+    """
+    weights = torch.ones(paths.channels, dtype=torch.float64, device=paths.values.device)
+    weights[0] = time_scale
+    lengths = (paths.values * weights).diff(dim=1).norm(dim=2).sum(dim=1)
+    median = float(lengths.median())
+    return weights * (path_length / median if median > 0 else 1.0)

@@ -12,8 +12,7 @@ from torch import Tensor
 
 from siggpde.series import SeriesBatch
 from siggpde.views.base import FeatureBlock, Part, Rows, View
-from siggpde.windows import Block as Features
-from siggpde.windows import WindowScaler
+from siggpde.views.window_features import WindowBlock, WindowScaler
 
 _ALIKE = 0.9  # the share of the features of the example in which a transformer must agree with that of the fit
 
@@ -32,7 +31,7 @@ class TransformerView(View):
     def fit(self, landmarks: SeriesBatch) -> tuple[TransformerBlock, dict[str, Rows]]:
         self.transformer.fit(as_arrays(landmarks))
         values = _features(self.transformer, landmarks, self.name)
-        scaler, (scaled,) = WindowScaler.fit_transform([Features(self.name, 0, values)])
+        scaler, (scaled,) = WindowScaler.fit_transform([WindowBlock(self.name, 0, values)])
         example = Example.of(self.transformer, landmarks, self.name)
         block = TransformerBlock(self.name, self.transformer, scaler, example, [Part(self.name, scaled.values)])
         return block, block.centre(block.own_rows())
@@ -92,7 +91,7 @@ class TransformerBlock(FeatureBlock):
 
     def parts(self, batch: SeriesBatch) -> Iterator[Part]:
         values = _features(self.transformer, batch, self.name, len(self.example.features))
-        (scaled,) = self.scaler([Features(self.name, 0, values)])
+        (scaled,) = self.scaler([WindowBlock(self.name, 0, values)])
         yield Part(self.name, scaled.values)
 
     @property

@@ -1,4 +1,6 @@
-"""WindowFeatures: against a plain implementation of the whole chain, and what must hold of fitted features."""
+"""Features of windows: against a plain implementation of the whole chain, their settings, scales and names."""
+
+from __future__ import annotations
 
 import itertools
 import math
@@ -13,8 +15,16 @@ from helpers import window_oracle
 from helpers.random_paths import few, make
 from siggpde.numerics.core import core
 from siggpde.series import SeriesBatch
-from siggpde.windows import WindowFeatures, WindowSettings
-from siggpde.windows.fitting import spread_windows
+from siggpde.views.window_features import (
+    WindowBlock,
+    WindowFeatures,
+    WindowScaler,
+    WindowSettings,
+    channel_groups,
+    dilations,
+    feature_names,
+    spread_windows,
+)
 
 double = torch.float64
 
@@ -187,3 +197,126 @@ def test_spread_windows_are_every_kth(counts, most):
     chosen = list(zip(series.tolist(), windows.tolist(), strict=True))
     assert chosen == everything[:: max(1, len(everything) // most)]
     assert len(chosen) <= max(2 * most, 1) and len(chosen) >= min(most, len(everything))
+
+
+def test_every_feature_has_a_name_of_its_own():
+    for channels in (1, 3, 5):
+        batch = SeriesBatch(make("brownian", 1, 5, 40, channels, 3.0))
+        features = WindowFeatures.fit(batch, WindowSettings(max_windows=5))
+        names = feature_names(features, [f"c{i}" for i in range(channels)])
+        assert len(names) == len(set(names)) == features.transform(batch).shape[1]
+        alike = feature_names(features, ["time"] * channels)
+        assert len(set(alike)) == len(names) and "x dilation 1: mean of time 0" in alike
+
+
+def test_names_are_of_the_right_columns():
+    """A series that rises in its first third only, and falls at once at the end, seen through windows of increments."""
+    flat, rise = torch.zeros(36), torch.linspace(0, 9, 12)
+    x = torch.cat([rise, 9 + flat[:24]]).double()
+    x[-1] = 0.0
+    batch = SeriesBatch(torch.stack([x, flat.double()])[:, :, None])
+    settings = WindowSettings(lifts=("x",), max_dilations=1, thresholds=1)
+    features = WindowFeatures.fit(batch, settings)
+    names = feature_names(features, ["level"])
+    table = dict(zip(names, features.transform(batch, torch.float64)[0].tolist(), strict=True))
+    head = "x dilation 1: "
+    assert table[head + "mean of level, first third"] > 0.02
+    assert table[head + "mean of level, last third"] < 0 < table[head + "largest of level"]
+    assert table[head + "smallest of level"] < 0
+    assert abs(table[head + "mean of level, middle third"]) < table[head + "mean of level, first third"]
+    assert 0 < table[head + "share of level above q1/2"] < 1
+    assert table[head + "deviation of level"] > 0
+    # The word of time, then level, and the other way round: by parts, their sum is the product of both increments.
+    assert "x dilation 1 base point: mean of time–level–level" in table
+
+
+def test_the_kernel_of_a_block_has_unit_diagonal():
+    batch = SeriesBatch(make("brownian", 1, 60, 40, 2, 3.0))
+    features = WindowFeatures.fit(batch, WindowSettings(lifts=("x", "dx")))
+    scaler, training = WindowScaler.fit_transform(features.blocks(batch))
+    assert {block.name for block in training} == {"x1", "x3", "dx1", "dx3"}
+    for block in training:
+        assert abs(float(block.values.square().sum(1).mean()) - 1) < 0.05  # n / (n - 1), and what is cut off
+        assert block.values.abs().max() <= 8 / block.values.shape[1] ** 0.5 + 1e-6
+    for mine, theirs in zip(training, scaler(features.blocks(batch)), strict=True):
+        assert torch.equal(mine.values, theirs.values) and mine[:2] == theirs[:2]
+    again = WindowScaler.from_state(scaler.state())
+    for mine, theirs in zip(training, again(features.blocks(batch)), strict=True):
+        assert torch.equal(mine.values, theirs.values)
+
+
+def test_features_that_do_not_vary_are_left_out_and_outliers_cut_off():
+    values = torch.tensor([[0.0, 3.0, 1.0], [2.0, 3.0, 1.0], [4.0, 3.0, 1.0]])
+    scaler, (block,) = WindowScaler.fit_transform([WindowBlock("x1", 0, values)])
+    assert torch.equal(block.values, torch.tensor([[-1.0], [0.0], [1.0]]))
+    (new,) = scaler([WindowBlock("x1", 0, torch.tensor([[1e6, 7.0, 7.0], [-1e6, 0.0, 0.0]]))])
+    assert torch.equal(new.values, torch.tensor([[8.0], [-8.0]]))
+    _, (nothing,) = WindowScaler.fit_transform([WindowBlock("x1", 0, values[:1])])
+    assert nothing.values.shape == (1, 0)
+
+
+def test_dilations_are_powers_of_two_that_fit():
+    assert dilations(9, 315, 8) == [1, 2, 4, 8, 16, 32]
+    assert dilations(9, 9, 8) == [1] and dilations(9, 2, 8) == [1] and dilations(9, 17, 8) == [1, 2]
+    assert dilations(3, 2**12, 12) == [2**i for i in range(11)] + [2**11 for _ in range(0)]
+    assert dilations(3, 2**12, 3) == [1, 2**5, 2**10] and dilations(3, 2**12, 1) == [1]
+
+
+def test_windows_of_short_series_are_shorter():
+    def points(length: int) -> list[int]:
+        return [
+            view.points for view in WindowSettings(lifts=("x", "dx"), max_dilations=1).views(1, torch.tensor([length]))
+        ]
+
+    assert points(19) == [9, 9, 9, 9]
+    assert points(18) == [9, 9, 8, 8]  # one increment less
+    assert points(17) == [8, 8, 8, 8]
+    assert points(1) == [3, 3, 3, 3]
+
+
+def test_the_median_length_decides():
+    views = WindowSettings(lifts=("x",)).views(1, torch.tensor([10, 40, 40, 1000]))
+    assert max(view.span for view in views) == 33
+
+
+def test_groups_of_channels():
+    random = torch.Generator().manual_seed(0)
+    assert channel_groups(1, 12, False, random) == (((0,),), 4)
+    assert channel_groups(3, 12, True, random) == (((0, 1, 2),), 3)
+    for channels in (4, 7, 12, 30):
+        pairs, depth = channel_groups(channels, 12, False, random)
+        singles, same_depth = channel_groups(channels, 12, True, random)
+        kept = min(channels, 12)
+        assert depth == same_depth == 3
+        for groups, sizes in ((pairs, {1, 2} if kept % 2 else {2}), (singles, {1})):
+            drawn = [c for group in groups for c in group]
+            assert len(drawn) == len(set(drawn)) == kept and set(drawn) <= set(range(channels))
+            assert {len(group) for group in groups} == sizes
+
+
+def test_every_dilation_has_groups_of_its_own_that_repeat():
+    one, same = (WindowSettings(seed=1).views(9, torch.tensor([60])) for _ in range(2))
+    assert one == same and len({view.groups for view in one}) > len(one) / 2
+    assert [v.smoothing for v in one if v.lift == "x"] == [1, 1, 1, 1, 2, 2]
+    assert {v.smoothing for v in one if v.lift == "dx"} == {1}
+
+
+def test_the_global_generator_is_left_alone():
+    torch.manual_seed(3)
+    before = torch.random.get_rng_state()
+    WindowSettings().views(9, torch.tensor([60]))
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+
+def test_errors_name_the_setting():
+    wrong = [
+        ({"lifts": ("x", "log")}, "lifts must be some of x, dx, cum, zn, each once"),
+        ({"lifts": ("x", "x")}, "each once"),
+        ({"lifts": ()}, "lifts must be"),
+        ({"points": 2}, "points must be at least 3, got 2"),
+        ({"max_windows": 0}, "max_windows must be at least 1"),
+        ({"path_length": 0.0}, "path_length must be positive"),
+    ]
+    for settings, message in wrong:
+        with pytest.raises(ValueError, match=message):
+            WindowSettings(**settings)

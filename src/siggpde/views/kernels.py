@@ -22,7 +22,7 @@ from siggpde.numerics.triton.plan import ROUGH_TOL, PlanRequest, make_plans
 from siggpde.series import PathOptions, PathTransform, SeriesBatch
 from siggpde.series.batch import pool
 from siggpde.views.base import Block, Rows, View
-from siggpde.views.scaling import channel_scales
+from siggpde.views.paths import channel_scales
 
 _PAIRS_OF_POINTS = 4000
 TOLERANCE = 1e-3  # of which the errors are a hundredth in practice
