@@ -8,10 +8,10 @@ from . import series as series
 from . import training as training
 from . import views as views
 from .distributed.ranks import connect as connect
-from .drifting import Drift as Drift
-from .drifting import drift as drift
 from .estimators import SigGPClassifier as SigGPClassifier
 from .estimators import SigGPRegressor as SigGPRegressor
+from .estimators.drift import Drift as Drift
+from .estimators.drift import drift as drift
 from .estimators.loading import load as load
 from .gp.inducing import OrthogonalSignatureFeatures as OrthogonalSignatureFeatures
 from .gp.kernel import SignatureKernel as SignatureKernel
@@ -19,6 +19,7 @@ from .gp.landmark_features import LandmarkFeatures as LandmarkFeatures
 from .gp.model import SignatureGP as SignatureGP
 from .gp.model import SparseGP as SparseGP
 from .gp.newton_basis import NewtonBasis as NewtonBasis
+from .io.predictions import predict_stream as predict_stream
 from .numerics.averaging import average_points as average_points
 from .numerics.logsignature import logsignature as logsignature
 from .numerics.logsignature import logsignature_basis as logsignature_basis
@@ -29,7 +30,6 @@ from .numerics.signature_kernel import signature_kernel_diag as signature_kernel
 from .numerics.signature_kernel import signature_kernel_diag_gradient as signature_kernel_diag_gradient
 from .numerics.signature_kernel import signature_kernel_diag_scales as signature_kernel_diag_scales
 from .numerics.words import words as words
-from .streaming import predict_stream as predict_stream
 from .training import Exact as Exact
 from .training import History as History
 from .training import NaturalGradients as NaturalGradients

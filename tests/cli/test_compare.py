@@ -123,7 +123,9 @@ def test_wrong_data(table: Path, tmp_path: Path):
 
 
 def test_single_fits_are_logged_if_asked(table: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("siggpde.progress._EVERY", float("inf"))  # no lines of progress, however busy the machine is
+    monkeypatch.setattr(
+        "siggpde.utils.progress._EVERY", float("inf")
+    )  # no lines of progress, however busy the machine is
     wanted = ["compare", table, *KINDS, "--methods", "siggpde", "--folds", "2"]
     assert run(*wanted).stderr == "read 30 series, 2 channels x, y, time day, 8 points, label kind\n"
     assert "members compared" in run(*wanted, "--verbose").stderr

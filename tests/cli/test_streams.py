@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 
 from helpers.cli_data import FAST, fitted, long_table, run
-from siggpde import streaming
-from siggpde.streaming import BlockFolder
+from siggpde.io import predictions as streaming
+from siggpde.io.predictions import BlockFolder
 
 
 @pytest.fixture(scope="module")

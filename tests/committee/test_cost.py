@@ -29,8 +29,8 @@ from siggpde.committee.cost import (
     row_seconds,
 )
 from siggpde.committee.recipes import Recipe
-from siggpde.progress import Progress
 from siggpde.series import SeriesBatch
+from siggpde.utils.progress import Progress
 from siggpde.views.defaults import default_views
 from siggpde.views.kernels import KernelView
 

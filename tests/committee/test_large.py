@@ -20,8 +20,8 @@ from siggpde.committee.regression import Targets
 from siggpde.distributed.ranks import ALONE
 from siggpde.distributed.shard import Shard
 from siggpde.numerics.core import limited
-from siggpde.progress import Progress
 from siggpde.series import SeriesBatch
+from siggpde.utils.progress import Progress
 from siggpde.views import TransformerView
 from siggpde.views.base import Standard
 

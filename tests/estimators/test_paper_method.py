@@ -20,9 +20,9 @@ from siggpde.estimators.paper_method import starting_scales
 from siggpde.gp import scaled_diagonal
 from siggpde.gp.likelihoods import Bernoulli, Gaussian, Poisson, RobustMax, Softmax, StudentT
 from siggpde.io import read
+from siggpde.io.predictions import prediction_table
 from siggpde.numerics.signature_kernel import signature_kernel_diag
 from siggpde.numerics.words import words
-from siggpde.prediction_tables import prediction_table
 from siggpde.series import PathOptions, SeriesBatch
 
 kernel_module, run = sys.modules["siggpde.gp.kernel"], sys.modules["siggpde.training.run"]

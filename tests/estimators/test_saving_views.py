@@ -13,7 +13,6 @@ from siggpde import SigGPClassifier, SigGPRegressor
 from siggpde.committee.view_committee import ViewCommittee, WeightCommittee
 from siggpde.persistence import read_folder
 from siggpde.series import SeriesBatch
-from siggpde.streaming import _digest
 from siggpde.views.saved import SavedBlocks, block_from_state, block_state
 
 KINDS = ("classifier", "regressor")

@@ -9,8 +9,8 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from helpers.random_paths import numbers_from
-from siggpde.installation import installation
 from siggpde.numerics import backend, triton
+from siggpde.numerics.installation import installation
 
 
 def cuda_batch(dtype: torch.dtype = torch.float64) -> torch.Tensor:

@@ -20,8 +20,8 @@ from rich.logging import RichHandler
 from rich.table import Table
 from rich.text import Text
 
-from siggpde.files import atomic_write
 from siggpde.io.formats import READ_OPTIONS
+from siggpde.utils.files import atomic_write
 
 log = logging.getLogger("siggpde")
 

@@ -30,7 +30,7 @@ def info(
             else:
                 print_tables(*model_tables(summary, str(model)))
             return
-        from siggpde.installation import installation  # noqa: PLC0415 - torch takes long
+        from siggpde.numerics.installation import installation  # noqa: PLC0415 - torch takes long
 
         installed = installation()
         if as_json:

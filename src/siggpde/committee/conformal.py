@@ -71,8 +71,8 @@ from siggpde.committee.link import ClassLink, fit_link
 from siggpde.committee.regression import Targets
 from siggpde.committee.view_committee import Latents, LeftOutRecord, ViewCommittee, WeightCommittee, average_latents
 from siggpde.committee.weights import fold_numbers
-from siggpde.hashing import digest
 from siggpde.series import SeriesBatch
+from siggpde.utils.files import digest
 
 _ROUNDING = 1e-9
 

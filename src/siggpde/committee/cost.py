@@ -21,8 +21,8 @@ from torch import Tensor
 from siggpde.committee.large import COMPARED, TUNED
 from siggpde.committee.recipes import Recipe, kernels_of, recipes
 from siggpde.numerics.core import usual_threads
-from siggpde.progress import Progress
 from siggpde.series import SeriesBatch
+from siggpde.utils.progress import Progress
 from siggpde.views.base import Block, FeatureBlock, View
 from siggpde.views.kernels import KernelBlock, KernelView
 from siggpde.views.paths import PathView

@@ -41,9 +41,9 @@ from siggpde.committee.view_committee import (
 )
 from siggpde.committee.weights import Fold, bootstrap_weights, nested_folds
 from siggpde.distributed.shard import Shard
-from siggpde.progress import Progress
 from siggpde.series import PathOptions, SeriesBatch
 from siggpde.series.batch import all_gather_series
+from siggpde.utils.progress import Progress
 from siggpde.views.base import Block, Rows, Standard, View
 from siggpde.views.defaults import KINDS, default_views
 

@@ -26,8 +26,8 @@ from siggpde.committee.recipes import Recipe
 from siggpde.committee.regression import LeftOut, Normal, Regression, Targets
 from siggpde.distributed.shard import Shard
 from siggpde.numerics.core import usual_threads
-from siggpde.progress import Progress
 from siggpde.series import SeriesBatch
+from siggpde.utils.progress import Progress
 from siggpde.views.base import Block, Rows, Standard, rows_of
 
 log = logging.getLogger(__name__)

@@ -22,9 +22,9 @@ from typing import IO, Any
 
 import numpy as np
 
-from siggpde.files import atomic_write, locked
 from siggpde.io.data import SeriesData, pad
 from siggpde.io.ts import parse_ts
+from siggpde.utils.files import atomic_write, locked
 
 log = logging.getLogger(__name__)
 

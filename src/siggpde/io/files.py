@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from siggpde.files import atomic_write
 from siggpde.io.arrays import read_npy, read_npz, write_npz
 from siggpde.io.data import SeriesData
 from siggpde.io.formats import WRITE_FORMATS, ColumnRoles, check_file, check_options, format_of
 from siggpde.io.ts import read_arff, read_by_aeon, read_ts, write_ts
+from siggpde.utils.files import atomic_write
 
 if TYPE_CHECKING:
     import pandas

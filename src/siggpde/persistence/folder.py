@@ -19,7 +19,6 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from siggpde.files import PART_SUFFIX, atomic_write, locked, make_folder, read_regular, sync_file, sync_folder
 from siggpde.persistence.manifest import (
     DATA_NAME,
     FORMAT,
@@ -31,6 +30,7 @@ from siggpde.persistence.manifest import (
     manifest_bytes,
     parse_manifest,
 )
+from siggpde.utils.files import PART_SUFFIX, atomic_write, locked, make_folder, read_regular, sync_file, sync_folder
 
 MANIFEST, CARD = "model.json", "README.md"
 

@@ -19,12 +19,9 @@ from siggpde.committee.mixture import NormalMixture
 from siggpde.committee.novelty import Scores
 from siggpde.committee.predictions import class_probabilities, log_likelihoods, numbers
 from siggpde.committee.view_committee import AveragedMembers, Judged, LeftOutRecord
-from siggpde.files import atomic_write
-from siggpde.hashing import digest
-from siggpde.installation import installation
+from siggpde.numerics.installation import installation
 from siggpde.plots import kernel_directions
 from siggpde.plots.style import CLASSES, MARKERS
-from siggpde.progress import Progress
 from siggpde.report.card import card_blocks, model_facts
 from siggpde.report.content import Case, Content, Data, NoveltyScores, Series
 from siggpde.report.judgement import ClassJudgement, Judgement, NumberJudgement, entropy
@@ -32,6 +29,8 @@ from siggpde.report.page import GENERATOR, page
 from siggpde.series import SeriesBatch
 from siggpde.series.batch import collect
 from siggpde.series.statistics import OF_CHANNELS, OF_SERIES
+from siggpde.utils.files import atomic_write, digest
+from siggpde.utils.progress import Progress
 
 LEVELS = (0.025, 0.05, 0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.9, 0.95, 0.975)
 """Quantiles of numbers: tenths, and the ends of intervals of 50, 80, 90 and 95 %."""

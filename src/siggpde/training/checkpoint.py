@@ -13,13 +13,13 @@ from typing import Any, BinaryIO
 
 import torch
 
-from siggpde.files import atomic_write
 from siggpde.gp.inducing import OrthogonalSignatureFeatures
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.model import AnyGP
 from siggpde.gp.variational import VariationalGaussian
 from siggpde.training.history import History
 from siggpde.training.trainer import Trainer
+from siggpde.utils.files import atomic_write
 
 _FORMAT = 5
 _MAGIC = b"siggpde checkpoint, SHA-256 of what follows:\n"

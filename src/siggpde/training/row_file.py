@@ -26,7 +26,7 @@ from typing import Any, BinaryIO
 import torch
 from torch import Tensor
 
-from siggpde.files import locked, sync_file
+from siggpde.utils.files import locked, sync_file
 
 log = logging.getLogger(__name__)
 

@@ -6,10 +6,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from siggpde.progress import Progress
 from siggpde.training.checkpoint import save_checkpoint
 from siggpde.training.phases.base import Phase
 from siggpde.training.trainer import Trainer
+from siggpde.utils.progress import Progress
 
 
 class Checkpoint:

@@ -24,13 +24,13 @@ from siggpde.gp.inducing import Projection
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.model import AnyGP
 from siggpde.gp.word_choice import most_energetic
-from siggpde.hashing import digest
 from siggpde.numerics.signature import signature
 from siggpde.numerics.words import Word, letter_counts
-from siggpde.progress import Progress
 from siggpde.series import SeriesBatch
 from siggpde.training.path_cache import joined
 from siggpde.training.row_file import RowFile
+from siggpde.utils.files import digest
+from siggpde.utils.progress import Progress
 
 log = logging.getLogger(__name__)
 

@@ -17,11 +17,11 @@ from siggpde.gp.inducing import Projection
 from siggpde.gp.likelihoods.base import Classification
 from siggpde.gp.model import AnyGP
 from siggpde.gp.word_choice import principal_directions
-from siggpde.progress import Progress
 from siggpde.training.history import History, Record
 from siggpde.training.minibatches import Minibatches
 from siggpde.training.path_cache import PathStore, joined
 from siggpde.training.signature_cache import SignatureCache
+from siggpde.utils.progress import Progress
 
 Part = Literal["train", "all"]
 """The training part, or training and validation together."""

@@ -8,7 +8,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from siggpde.files import atomic_write
 from siggpde.plots import require_matplotlib
 from siggpde_paper.experiments.report import machine_line
 from siggpde_paper.experiments.results import Results, load_config

@@ -19,8 +19,8 @@ from typing import Any
 
 import torch
 
-from siggpde.files import atomic_write
-from siggpde.installation import installation
+from siggpde.numerics.installation import installation
+from siggpde.utils.files import atomic_write
 
 _FOLDER = Path(__file__).parent / "configs"
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from siggpde.cli.console import WrongCall
-from siggpde.files import PART_SUFFIX, locked
+from siggpde.utils.files import PART_SUFFIX, locked
 
 _SUFFIX = ".checkpoint"
 _OURS = re.compile(rf"member-\d+\.pt({PART_SUFFIX})?")

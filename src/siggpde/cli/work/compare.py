@@ -17,7 +17,7 @@ from siggpde.cli.options import NOT_GIVEN, ReadOptions
 from siggpde.cli.work.fit import choose_task
 from siggpde.estimators.targets import as_classes
 from siggpde.io import SeriesData
-from siggpde.progress import Progress
+from siggpde.utils.progress import Progress
 from siggpde_paper.compare import Method, Run, Split, choose_methods, cross_validation, judge, spread, warm_up
 from siggpde_paper.compare.methods import CLASS_FIGURES, COSTS, METHODS, NUMBER_FIGURES
 from siggpde_paper.compare.splits import at_most, join

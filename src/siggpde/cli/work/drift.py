@@ -10,7 +10,7 @@ from rich.table import Table
 from siggpde.cli.console import summary_table
 from siggpde.cli.data import options_to_remember, read_series
 from siggpde.cli.options import ReadOptions
-from siggpde.drifting import drift
+from siggpde.estimators.drift import drift
 
 
 def run_drift(

@@ -14,8 +14,7 @@ from siggpde.cli.processes import gather_table, threads_per_rank
 from siggpde.distributed.ranks import ALONE, Ranks
 from siggpde.estimators.restoring import Predictor, load_predictor
 from siggpde.io import NotStreamable, SeriesData, SeriesStream
-from siggpde.prediction_tables import OnError, prediction_table, unlike_in, without_reasons
-from siggpde.streaming import BlockFolder, predict_blocks
+from siggpde.io.predictions import BlockFolder, OnError, predict_blocks, prediction_table, unlike_in, without_reasons
 
 
 def run_predict(

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from siggpde import Drift, drift, signature_kernel
-from siggpde.drifting import mmd, signature_gram
+from siggpde.estimators.drift import mmd, signature_gram
 from siggpde.series import Preparation
 
 

@@ -1,4 +1,4 @@
-"""`siggpde.files`: atomic writes, locks, and reading of regular files only."""
+"""`siggpde.utils.files`: atomic writes, locks, and reading of regular files only."""
 
 import errno
 import os
@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from siggpde import files
-from siggpde.files import PART_SUFFIX, DiskFullError, atomic_write, locked, make_folder, read_regular
+from siggpde.utils import files
+from siggpde.utils.files import PART_SUFFIX, DiskFullError, atomic_write, locked, make_folder, read_regular
 
 
 def names(folder: Path) -> list[str]:
@@ -93,7 +93,7 @@ def test_a_lock_on_what_was_removed_meanwhile_is_none(tmp_path: Path, kind: str)
 
 
 def test_a_lock_ends_with_its_process(tmp_path: Path):
-    code = "import sys, time; from pathlib import Path; from siggpde.files import locked"
+    code = "import sys, time; from pathlib import Path; from siggpde.utils.files import locked"
     code += "\nwith locked(Path(sys.argv[1])): print('held', flush=True); time.sleep(600)"
     command = [sys.executable, *["-S"] * sys.flags.no_site, "-c", code, str(tmp_path / "x.lock")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:

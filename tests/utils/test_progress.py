@@ -4,12 +4,13 @@ import pytest
 import torch
 
 import siggpde
-from siggpde import SignatureGP, likelihoods, progress
+from siggpde import SignatureGP, likelihoods
 from siggpde.gp.inducing import OrthogonalSignatureFeatures
 from siggpde.gp.kernel import SignatureKernel
-from siggpde.progress import Progress
 from siggpde.training import Exact
 from siggpde.training.phases import exact
+from siggpde.utils import progress
+from siggpde.utils.progress import Progress
 
 
 def test_phases_and_their_steps_are_shown_on_stderr(capsys: pytest.CaptureFixture[str]):

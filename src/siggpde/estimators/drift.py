@@ -7,10 +7,10 @@ bias. With the normalised signature kernel k, reference series :math:`X_1, \dots
 .. math:: M = \frac{1}{n (n - 1)} \sum_{i \ne j} k(X_i, X_j) + \frac{1}{m (m - 1)} \sum_{i \ne j} k(Y_i, Y_j)
           - \frac{2}{n m} \sum_{i, j} k(X_i, Y_j).
 
-If all series come from one source, any n of them are as likely as any others to be the reference. So M is compared with
-that of random permutations, :math:`p = (1 + \#\{M_\pi \ge M\}) / (1 + \text{permutations})`. This p is exact, whatever
-the source, as long as k does not know which series is which: means, spreads, path lengths and what stands for channels
-without a value are learned from both sets together.
+If all series come from one source, any n of them are equally likely to be the reference. So M is compared with that of
+random permutations, :math:`p = (1 + \#\{M_\pi \ge M\}) / (1 + \text{permutations})`. This p is exact, whatever the
+source, because k does not know the sets: means, spreads, path lengths and the fillings of channels without a value are
+learned from both sets together.
 """
 
 from __future__ import annotations
@@ -42,13 +42,20 @@ _NUMBERS = 2**22  # of permutations handled at a time
 
 @dataclass(frozen=True)
 class Drift:
-    """What `drift` found.
+    """The result of `drift`.
 
-    - `p_value`: small where the new series do not come from the source of the reference series.
-    - `statistic`: MMD², about 0 for series of one source; it can be slightly negative.
-    - `shifted`: what differs most between the two sets, of level, spread and roughness of every channel, length, time
-      span and share of missing values, with the difference of the means in standard deviations: "level of x: +3.2 sd".
-    - `n_reference`, `n_new`: how many series were compared.
+    Attributes
+    ----------
+    p_value : float
+        Small where the new series do not come from the source of the reference series.
+    statistic : float
+        MMD², about 0 for series of one source; it can be slightly negative.
+    shifted : str
+        The fact that differs most between the two sets, with the difference of the means in standard deviations:
+        "level of x: +3.2 sd". Facts are level, spread and roughness of every channel, length, time span and share of
+        missing values.
+    n_reference, n_new : int
+        Numbers of series that were compared.
     """
 
     p_value: float
@@ -68,22 +75,36 @@ def drift(
     time_channel: int | None = None,
     channel_names: Sequence[str] | None = None,
 ) -> Drift:
-    """Whether the series X come from the same source as `reference`: a test of whole batches, not of single series.
+    """Tests whether the series X come from the same source as `reference`: whole batches, not single series.
 
-    Both are series as the estimators take them, of any lengths, with NaN for gaps; labels are not needed. The test sees
-    levels, shapes, and how long series are; without time stamps points are one apart.
+    The test sees levels, shapes and lengths; without time stamps points are one apart.
 
-    - `permutations`: the smallest p-value is 1 / (permutations + 1).
-    - `max_series`: of more series in a set, so many are drawn; time grows with its square.
-    - `random_state`: of permutations and drawn series. The order of the series does not matter.
-    - `time_channel`, `channel_names`: as of the estimators; the time channel has a name too.
+    Parameters
+    ----------
+    reference, X : series
+        As the estimators take them, of any lengths, with NaN for gaps; the order of series does not matter.
+    permutations : int
+        The smallest p-value is 1 / (permutations + 1).
+    random_state : int or generator, optional
+        Of permutations and drawn series.
+    max_series : int
+        From a larger set so many series are drawn; time grows with the square of it.
+    time_channel : int, optional
+        The channel of time stamps.
+    channel_names : list of str, optional
+        Names of the channels, the time channel included.
 
-    Examples:
-        >>> import numpy as np
-        >>> walks = np.random.default_rng(0).normal(size=(60, 1, 20)).cumsum(axis=2)
-        >>> found = drift(walks[:30], walks[30:] + 5.0, channel_names=["x"])
-        >>> found.p_value < 0.01, found.shifted.split(":")[0]
-        (True, 'level of x')
+    Returns
+    -------
+    Drift
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> walks = np.random.default_rng(0).normal(size=(60, 1, 20)).cumsum(axis=2)
+    >>> result = drift(walks[:30], walks[30:] + 5.0, channel_names=["x"])
+    >>> result.p_value < 0.01, result.shifted.split(":")[0]
+    (True, 'level of x')
     """
     permutations = at_least("permutations", permutations, 1)
     max_series = at_least("max_series", max_series, 2)
@@ -91,7 +112,7 @@ def drift(
     first, second = _prepared(reference, X, time_channel)
     facts = _needed(first.facts), _needed(second.facts)
     shifted = _largest_shift(*facts, _names(channel_names, first, time_channel))
-    drawn = [_draw(_in_order(batch), max_series, random) for batch in (first, second)]
+    drawn = [_draw(batch[_order(batch)], max_series, random) for batch in (first, second)]
     pooled = _pooled(*drawn)
     new = torch.arange(len(pooled)) >= len(drawn[0])
     # In an order that does not tell the sets apart, so that the result depends on neither order.
@@ -108,22 +129,24 @@ def drift(
 
 
 def mmd(gram: Tensor, new: Tensor) -> Tensor:
-    """MMD² without bias (P,), for a kernel (N, N) and P ways (P, N), bool, of saying which series are new."""
+    """Returns the unbiased MMD² (P,) for a kernel (N, N) and P choices (P, N), bool, of the new series."""
     ones = new.to(gram)
     zeros = 1 - ones
-    own = gram.diagonal()
+    diagonal = gram.diagonal()
 
     def within(which: Tensor) -> Tensor:
         count = which.sum(1)
-        return (((which @ gram) * which).sum(1) - which @ own) / (count * (count - 1))
+        return (((which @ gram) * which).sum(1) - which @ diagonal) / (count * (count - 1))
 
-    between = ((ones @ gram) * zeros).sum(1) / (ones.sum(1) * zeros.sum(1))
-    return within(ones) + within(zeros) - 2 * between
+    across = ((ones @ gram) * zeros).sum(1) / (ones.sum(1) * zeros.sum(1))
+    return within(ones) + within(zeros) - 2 * across
 
 
 def signature_gram(batch: SeriesBatch) -> Tensor:
-    """The normalised signature kernel (N, N) of series with times, of their positions and time, at a median path length
-    of 6 and at most 64 points; nothing but the series of the batch is learned from."""
+    """Returns the normalised signature kernel (N, N) of series with times, learned from these series alone.
+
+    Paths have a base point, a median length of 6 and at most 64 points.
+    """
     standard = Standard.fit(batch)(batch)
     short = pool(standard, _POINTS)
     transform = PathTransform(PathOptions(base_point=True)).fit(short)
@@ -167,12 +190,8 @@ def _needed(facts: Tensor | None) -> Tensor:
     return facts
 
 
-def _in_order(batch: SeriesBatch) -> SeriesBatch:
-    return batch[_order(batch)]
-
-
 def _order(batch: SeriesBatch) -> Tensor:
-    """An order of the series that depends on nothing but themselves."""
+    """Returns an order of the series that depends on their values alone."""
     counts = batch.counts().tolist()
     columns = [part.numpy() for part in (batch.values, batch.times) if part is not None]
     keys = [
@@ -189,7 +208,7 @@ def _draw(batch: SeriesBatch, size: int, random: np.random.Generator) -> SeriesB
 
 
 def _pooled(first: SeriesBatch, second: SeriesBatch) -> SeriesBatch:
-    """Both sets in one batch with times; a channel without a value in a series has its mean over all the others."""
+    """Returns both sets in one batch with times; a channel without values in a series has its mean in the others."""
     total = len(first) + len(second)
     both = join([first, second], range(total)).hold_last()
     facts = torch.cat([_needed(first.facts), _needed(second.facts)])
@@ -201,7 +220,7 @@ def _pooled(first: SeriesBatch, second: SeriesBatch) -> SeriesBatch:
 
 
 def _even_times(batch: SeriesBatch, facts: Tensor) -> Tensor:
-    """Times (n, length) of points that are one apart in the series as they were handed in."""
+    """Returns times (n, length) of points that were one apart before they were averaged."""
     last = (batch.counts() - 1)[:, None].double()
     index = torch.arange(batch.values.shape[1], dtype=torch.float64)
     length = facts[:, len(OF_CHANNELS) * batch.channels + OF_SERIES.index("length")]
@@ -209,8 +228,8 @@ def _even_times(batch: SeriesBatch, facts: Tensor) -> Tensor:
 
 
 def _largest_shift(reference: Tensor, new: Tensor, names: Sequence[str]) -> str:
-    """The fact, of (n, F) and (m, F), whose means differ most, in units of the standard deviation within the sets."""
-    largest, found = 0.0, "nothing"
+    """Returns the fact, of (n, F) and (m, F), whose means differ most in standard deviations within the sets."""
+    largest, shifted = 0.0, "nothing"
     for name, *columns in zip(names, reference.T, new.T, strict=True):
         a, b = (column[~column.isnan()] for column in columns)
         if not len(a) or not len(b):
@@ -224,5 +243,5 @@ def _largest_shift(reference: Tensor, new: Tensor, names: Sequence[str]) -> str:
         shift = math.inf if constant else (now - before) / spread
         if abs(shift) > largest:
             largest = abs(shift)
-            found = f"{name}: {before:.4g} to {now:.4g}" if constant else f"{name}: {shift:+.1f} sd"
-    return found
+            shifted = f"{name}: {before:.4g} to {now:.4g}" if constant else f"{name}: {shift:+.1f} sd"
+    return shifted

@@ -1,4 +1,4 @@
-"""What this installation can do: versions, instruction set, threads, backends and why one is missing."""
+"""The installation: versions, instruction set, threads, and which backends are available."""
 
 import os
 import platform
@@ -14,18 +14,19 @@ from siggpde.numerics.core import core, core_error
 
 
 def installation() -> dict[str, Any]:
-    """Describe the installation as plain data, ready for JSON.
+    """Returns a description of the installation as plain data, ready for JSON.
 
-    Returns a dictionary with the keys
+    Its keys are
 
     - ``versions``: of siggpde, python, torch and numpy;
     - ``machine``: processor architecture, processors this process may use, and torch's thread count;
-    - ``simd``: the instruction set of the native core picked for this processor, or None without the core;
+    - ``simd``: the instruction set of the native core on this processor, or None without the core;
     - ``backends``: for each of native, reference and triton, ``available`` and ``reason`` (None when available).
 
-    Examples:
-        >>> installation()["backends"]["reference"]["available"]
-        True
+    Examples
+    --------
+    >>> installation()["backends"]["reference"]["available"]
+    True
     """
     return {
         "versions": {
@@ -60,5 +61,5 @@ def _processors() -> int:
 
 @cache
 def _version() -> str:
-    """Read once: it looks through the folders of the installation."""
+    """Returns the version, cached because it is searched for in the folders of the installation."""
     return metadata.version("siggpde")

@@ -1,8 +1,9 @@
-"""Writing files that survive crashes and full disks: atomic writes, durable folders, and one writer at a time."""
+"""Writing files that survive crashes and full disks: atomic writes, durable folders, locks; and hashes."""
 
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import secrets
 import shutil
@@ -10,7 +11,9 @@ import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
+
+from torch import Tensor
 
 try:
     import fcntl
@@ -97,10 +100,10 @@ def make_folder(folder: Path) -> None:
 def locked(path: Path, on_wait: Callable[[], None] = lambda: None) -> Iterator[None]:
     """Holds an exclusive lock on a file, which is created if missing, or on an existing folder.
 
-    Other processes, and other threads of this one, wait; `on_wait` is called before this one has to, and may raise an
-    error not to. The system releases the lock of a process that dies. Where there are no locks (no POSIX system, some
+    Other processes, and other threads of this one, wait; `on_wait` is called before this one waits, and may raise an
+    error instead. The system releases the lock of a process that dies. Where there are no locks (no POSIX system, some
     network drives) nothing is locked: writers must then be safe by themselves, as those that use `atomic_write` are.
-    A folder that whoever held the lock has removed is a FileNotFoundError.
+    A folder that the holder of the lock has removed raises FileNotFoundError.
     """
     if fcntl is None:  # pragma: no cover
         yield
@@ -115,7 +118,7 @@ def locked(path: Path, on_wait: Callable[[], None] = lambda: None) -> Iterator[N
                 except BlockingIOError:
                     on_wait()
                     fcntl.flock(descriptor, fcntl.LOCK_EX)
-            if _is_at(descriptor, path):  # who held the lock may have removed what is locked here
+            if _is_at(descriptor, path):  # the holder of the lock may have removed it
                 yield
                 return
         finally:
@@ -123,7 +126,7 @@ def locked(path: Path, on_wait: Callable[[], None] = lambda: None) -> Iterator[N
 
 
 def _is_at(descriptor: int, path: Path) -> bool:
-    """Whether an open file or folder is still the one with this name."""
+    """Returns whether an open file or folder still has this name."""
     try:
         return os.path.samestat(os.fstat(descriptor), os.stat(path))
     except FileNotFoundError:
@@ -139,3 +142,24 @@ def read_regular(path: Path, limit: int | None = None) -> bytes:
         raise OSError("not a regular file")
     with open(path, "rb") as file:
         return file.read() if limit is None else file.read(min(limit, os.fstat(file.fileno()).st_size) + 1)
+
+
+def digest(*tensors: Tensor | None, settings: Any = None) -> str:
+    """Returns the SHA-256 of tensors (shapes, dtypes and bytes; None is left out) and of the `repr` of `settings`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> digest(torch.zeros(2)) == digest(torch.zeros(2), None)
+    True
+    >>> digest(torch.zeros(2)) == digest(torch.zeros(2, 1))
+    False
+    """
+    hasher = hashlib.sha256()
+    for tensor in tensors:
+        if tensor is not None:
+            hasher.update(str((tuple(tensor.shape), tensor.dtype)).encode())
+            hasher.update(tensor.detach().cpu().contiguous().numpy().data)
+    if settings is not None:
+        hasher.update(repr(settings).encode())
+    return hasher.hexdigest()

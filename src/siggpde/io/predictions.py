@@ -1,0 +1,373 @@
+"""Tables of predictions, one row a series, also for more series than fit into memory.
+
+`predict_stream` writes every block of series to a file of its own in the folder OUTPUT.parts, atomically. When all are
+there they are joined to OUTPUT and the folder is removed. After an interruption the same call with `resume=True` goes
+on.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar, get_args
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from siggpde.estimators.regressing import RegressorMethods
+from siggpde.estimators.restoring import Predictor, load_predictor
+from siggpde.estimators.trusting import NoveltyWarning, unlike_line
+from siggpde.io import SeriesData, SeriesStream, stream
+from siggpde.io.data import errors_by_id, named
+from siggpde.utils.files import PART_SUFFIX, atomic_write, digest
+from siggpde.utils.progress import Progress
+
+OnError = Literal["fail", "skip"]
+
+Frame = TypeVar("Frame", pl.DataFrame, pl.LazyFrame)
+
+_BAD_SERIES = (ValueError, ArithmeticError)
+_UNLIKE = "unlike"
+
+
+def prediction_table(
+    estimator: Predictor, data: SeriesData, level: float = 0.9, on_error: OnError = "fail", reasons: bool = False
+) -> pl.DataFrame:
+    """Returns predictions with one row a series.
+
+    Columns are id and prediction, then a probability a class, or std, lower and upper, and last `novelty`, the p-value
+    of the series among the training series, unless the model is too old to have it.
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+    data : SeriesData
+    level : float
+        Of the interval (lower, upper) of a regression.
+    on_error : {"fail", "skip"}
+        A series that cannot be predicted, such as one with an infinite value, raises an error with its id; or its row
+        has empty cells and the reason in a last column `error`.
+    reasons : bool
+        Add a column `unlike`: the reasons of series that are unlike all training series, see `unlike_in`.
+    """
+    if on_error not in get_args(OnError):
+        raise ValueError(f"on_error must be 'fail' or 'skip'; got {on_error!r}")
+    ids = np.arange(len(data)) if data.ids is None else data.ids
+    rows = np.arange(len(data))
+    if on_error == "fail":
+        with errors_by_id(ids.tolist()):
+            return _finished(_predicted(estimator, data.X, level), ids, reasons)
+    try:
+        errors: dict[int, str] = {}
+        table = _predicted(estimator, data.X, level)
+        good = rows
+    except _BAD_SERIES:
+        errors = dict(_unprepared(estimator, data.X))
+        good = np.array([number for number in rows if number not in errors], dtype=np.int64)
+        pieces = list(_pieces(estimator, data.X, good, level, errors))
+        good = np.concatenate([numbers for numbers, _ in pieces]) if pieces else good[:0]
+        table = pl.concat([piece for _, piece in pieces]) if pieces else _no_predictions(estimator)
+    why = [named(errors[n], [ids[n]]) if n in errors else None for n in range(len(data))]
+    errors_by_row = pl.DataFrame({"row": rows, "error": pl.Series(why, dtype=pl.String)})
+    joined = errors_by_row.join(table.with_columns(row=pl.Series(good)), on="row", how="left", maintain_order="left")
+    return _finished(joined.select(*table.columns, "error"), ids, reasons)
+
+
+def unlike_in(table: pl.DataFrame | pl.LazyFrame) -> str | None:
+    """Returns a line about the series of a table with `reasons` that are unlike all training series, or None."""
+    rows = table.lazy()
+    if _UNLIKE not in rows.collect_schema():
+        return None
+    unlike = rows.filter(pl.col(_UNLIKE).is_not_null())
+    counts = dict(unlike.group_by(_UNLIKE).len().collect().iter_rows())
+    if not counts:
+        return None
+    total, first = rows.select(pl.len()).collect().item(), unlike.select(pl.first("id")).collect().item()
+    return unlike_line(total, first, counts)
+
+
+def without_reasons(table: Frame) -> Frame:
+    """Returns the table without the column of `reasons`."""
+    return table.drop(_UNLIKE, strict=False)
+
+
+def _finished(table: pl.DataFrame, ids: NDArray[Any], reasons: bool) -> pl.DataFrame:
+    return _with_ids(table if reasons else without_reasons(table), ids)
+
+
+def _predicted(estimator: Predictor, X: Any, level: float) -> pl.DataFrame:
+    if isinstance(estimator, RegressorMethods):
+        mean, std, interval, new = estimator.predict_with_newness(X, level)
+        lower, upper = interval.T
+        table = pl.DataFrame({"prediction": mean, "std": std, "lower": lower, "upper": upper})
+    else:
+        probabilities, new = estimator.predict_with_newness(X)
+        table = _of_classes(estimator, probabilities)
+    if new is None:
+        return table
+    return table.with_columns(pl.Series("novelty", new.p), pl.Series(_UNLIKE, new.unlike, dtype=pl.String))
+
+
+def _of_classes(estimator: Any, probabilities: NDArray[np.float64]) -> pl.DataFrame:
+    labels = pl.Series("prediction", estimator.classes_.tolist())
+    columns = {
+        f"p({label})": np.ascontiguousarray(column)
+        for label, column in zip(labels.to_list(), probabilities.T, strict=True)
+    }
+    return pl.DataFrame({"prediction": labels.gather(probabilities.argmax(axis=1)), **columns})
+
+
+def _no_predictions(estimator: Predictor) -> pl.DataFrame:
+    """Returns a table with the columns and types of predictions, without rows."""
+    if isinstance(estimator, RegressorMethods):
+        table = pl.DataFrame(schema=dict.fromkeys(("prediction", "std", "lower", "upper"), pl.Float64))
+    else:
+        table = _of_classes(estimator, np.empty((0, len(estimator.classes_))))
+    if estimator.committee_.novelty is None:
+        return table
+    return table.with_columns(pl.Series("novelty", [], pl.Float64), pl.Series(_UNLIKE, [], pl.String))
+
+
+def _with_ids(table: pl.DataFrame, ids: NDArray[Any]) -> pl.DataFrame:
+    return table.select(pl.Series("id", ids.tolist()), pl.all())
+
+
+def _unprepared(estimator: Predictor, X: Any) -> Iterator[tuple[int, str]]:
+    """Returns the numbers of series that cannot be prepared on their own, and why; no series is predicted."""
+    for number in range(len(X)):
+        try:
+            estimator.preparation_([np.asarray(X[number], dtype=np.float64)])
+        except _BAD_SERIES as error:
+            yield number, str(error)
+
+
+def _pieces(
+    estimator: Predictor, X: Any, numbers: NDArray[np.int64], level: float, errors: dict[int, str]
+) -> Iterator[tuple[NDArray[np.int64], pl.DataFrame]]:
+    """Returns predictions of series, together if that works, else of halves; failures of one go to `errors`."""
+    if not len(numbers):
+        return
+    chosen = X[numbers] if isinstance(X, np.ndarray) else [X[number] for number in numbers]
+    try:
+        yield numbers, _predicted(estimator, chosen, level)
+    except _BAD_SERIES as error:
+        if len(numbers) == 1:
+            errors[int(numbers[0])] = str(error)
+            return
+        half = len(numbers) // 2
+        yield from _pieces(estimator, X, numbers[:half], level, errors)
+        yield from _pieces(estimator, X, numbers[half:], level, errors)
+
+
+log = logging.getLogger(__name__)
+
+_CHUNK = 1024  # blocks are multiples of what is predicted together, so that results are the same to the last bit
+_LOG_EVERY = 30.0  # seconds
+_OURS = re.compile(rf"(block-\d{{6,}}\.parquet|facts\.json)({PART_SUFFIX})?")
+
+
+def predict_stream(
+    model: Predictor | str | os.PathLike[str],
+    source: SeriesStream | str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    *,
+    level: float = 0.9,
+    on_error: OnError = "fail",
+    block: int | None = None,
+    resume: bool = False,
+    force: bool = False,
+    progress: bool | None = None,
+) -> int:
+    """Predicts the series of a file, block by block, and writes a ``.parquet`` file with one row a series.
+
+    Memory does not grow with the file, and predictions equal those for all series at once. A `NoveltyWarning` at the
+    end says how many series are unlike all training series.
+
+    Parameters
+    ----------
+    model : fitted estimator or path
+        A path is the folder of a saved model.
+    source : path or SeriesStream
+        A ``.npy`` or ``.parquet`` file, or the result of `siggpde.io.stream`, which takes options.
+    output : path
+        The file to write, with the columns of `siggpde.io.predictions.prediction_table`.
+    level : float
+        Of the interval (lower, upper) of a regression.
+    on_error : {"fail", "skip"}
+        Stop at a series that cannot be predicted, or leave its row empty with the reason in a column `error`.
+    block : int, optional
+        Series at a time, a multiple of 1024; by default some 32 MB of them.
+    resume : bool
+        Go on with the blocks that an interrupted call left in OUTPUT.parts.
+    force : bool
+        Replace an existing output, or existing blocks.
+    progress : bool, optional
+        A bar on the terminal, by default where there is one; elsewhere a line is logged now and then.
+
+    Returns
+    -------
+    int
+        The number of series.
+    """
+    count, unlike = predict_blocks(
+        model,
+        source,
+        output,
+        level=level,
+        on_error=on_error,
+        block=block,
+        resume=resume,
+        force=force,
+        progress=progress,
+    )
+    if unlike is not None:
+        warnings.warn(unlike, NoveltyWarning, stacklevel=2)
+    return count
+
+
+def predict_blocks(
+    model: Predictor | str | os.PathLike[str],
+    source: SeriesStream | str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    *,
+    level: float = 0.9,
+    on_error: OnError = "fail",
+    block: int | None = None,
+    resume: bool = False,
+    force: bool = False,
+    progress: bool | None = None,
+) -> tuple[int, str | None]:
+    """Returns the number of series and the warning of `predict_stream`, None without one."""
+    output = Path(output)
+    if output.suffix.lower() != ".parquet":
+        raise ValueError(f"output must be a .parquet file, got {output}")
+    if output.exists() and not force:
+        raise FileExistsError(f"{output} exists already; choose another name, or force=True to replace it")
+    if block is not None and (block < _CHUNK or block % _CHUNK):
+        raise ValueError(f"block must be a multiple of {_CHUNK}, got {block}")
+    estimator = model if isinstance(model, Predictor) else load_predictor(model)
+    series = source if isinstance(source, SeriesStream) else stream(source)
+    size = series.block_size() if block is None else block
+    settings = {"model": _digest(estimator), "source": series.identity, "level": level, "block": size}
+    settings |= {} if on_error == "fail" else {"on_error": on_error}
+    blocks = BlockFolder.of(output)
+    done = blocks.begin(settings, resume=resume, force=force)
+    started = logged = time.perf_counter()
+    with Progress(progress) as bar:
+        bar.start("predicting", len(series))
+        first = min(len(series), done * size)
+        bar.step(by=first)
+        for number in range(done, -(-len(series) // size)):
+            data = series.block(number * size, (number + 1) * size)
+            blocks.write(number, prediction_table(estimator, data, level, on_error, True))
+            bar.step(by=len(data))
+            now, predicted = time.perf_counter(), number * size + len(data)
+            if not bar.shown and now - logged > _LOG_EVERY:
+                left = (now - started) * (len(series) - predicted) / (predicted - first)
+                log.info("%d of %d series predicted, about %.0f s left", predicted, len(series), left)
+                logged = now
+    return len(series), blocks.join(output)
+
+
+@dataclass(frozen=True)
+class BlockFolder:
+    """The folder OUTPUT.parts: predictions in files of one block each, while OUTPUT is not finished.
+
+    `facts.json` in it tells which model, source and options the blocks belong to.
+    """
+
+    folder: Path
+
+    @staticmethod
+    def of(output: Path) -> BlockFolder:
+        return BlockFolder(output.with_name(f"{output.name}.parts"))
+
+    def exists(self) -> bool:
+        """Returns whether there are blocks to resume from."""
+        return any(self._files())
+
+    def begin(self, settings: dict[str, Any], *, resume: bool, force: bool) -> int:
+        """Returns how many blocks can be kept. Without `resume` it is 0, and the folder holds `facts.json` only."""
+        path, expected = self.folder / "facts.json", json.loads(json.dumps(settings))
+        if resume and path.exists():
+            try:
+                saved = json.loads(path.read_text())
+            except ValueError:
+                saved = None
+            if saved != expected:
+                raise ValueError(
+                    f"{self.folder} was made with another model, file or settings; give the same ones, or force=True "
+                    "without resume to start anew"
+                )
+            return next(number for number in range(len(list(self._files())) + 1) if not self._path(number).exists())
+        if self.exists() and not (force or resume):
+            raise FileExistsError(
+                f"{self.folder} holds predictions that were interrupted; resume=True goes on, force=True starts anew"
+            )
+        self.remove()
+        self.folder.mkdir(exist_ok=True)
+        with atomic_write(path) as file:
+            file.write((json.dumps(expected, indent=1) + "\n").encode())
+        return 0
+
+    def write(self, number: int, table: pl.DataFrame) -> None:
+        with atomic_write(self._path(number)) as file:
+            table.write_parquet(file)
+
+    def join(self, output: Path) -> str | None:
+        """Writes all blocks into one file without reading them into memory, then removes them.
+
+        Returns the line of `unlike_in`; the reasons are in the blocks but not in the file.
+        """
+        blocks = pl.scan_parquet(sorted(path for path in self._files() if path.suffix == ".parquet"))
+        unlike = unlike_in(blocks)
+        with atomic_write(output) as file:
+            without_reasons(blocks).sink_parquet(Path(file.name))
+        self.remove()
+        return unlike
+
+    def remove(self) -> None:
+        """Removes the files of the blocks and no others, `facts.json` last, and the folder if it is then empty."""
+        for path in sorted(self._files(), key=lambda path: path.suffix == ".json"):
+            path.unlink(missing_ok=True)
+        with suppress(OSError):
+            self.folder.rmdir()
+
+    def _path(self, number: int) -> Path:
+        return self.folder / f"block-{number:06d}.parquet"
+
+    def _files(self) -> Iterator[Path]:
+        if self.folder.is_dir():
+            yield from (path for path in self.folder.iterdir() if _OURS.fullmatch(path.name))
+
+
+def _digest(estimator: Predictor) -> str:
+    """Returns a hash of everything that predictions depend on."""
+    from siggpde.committee.committee import Committee  # noqa: PLC0415 - other predictions need none
+    from siggpde.persistence import flatten_state, view_committee_state  # noqa: PLC0415
+
+    estimator._check_fitted()
+    committee = estimator.committee_
+    scaling = [getattr(estimator, name, None) for name in ("target_shift_", "target_scale_")]
+    classes = estimator.classes_.tolist() if not isinstance(estimator, RegressorMethods) else None
+    settings = (estimator.preparation_.state(), scaling, classes)
+    if not isinstance(committee, Committee):
+        plain, tensors = flatten_state(view_committee_state(committee), "")
+        return digest(*tensors.values(), settings=(*settings, plain))
+    tensors = [tensor for member in committee.members for tensor in member.model.state_dict().values()]
+    transforms = [member.transform.state() for member in committee.members]
+    words = [member.model.features.words for member in committee.members]
+    own = (transforms, words, committee.recalibration, committee.sharpness)
+    if committee.novelty is not None:
+        plain, more = flatten_state(committee.novelty.state(), "")
+        return digest(committee.weights, *tensors, *more.values(), settings=(*settings, own, plain))
+    return digest(committee.weights, *tensors, settings=(*settings, own))

@@ -1,0 +1,1 @@
+"""Helpers that know nothing of series: files that survive crashes, hashes, progress."""
