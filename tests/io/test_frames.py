@@ -1,14 +1,24 @@
-"""Tables of pandas: dates and durations of every unit, with zones and without; and the names as the docs write them."""
+"""Frames of pandas and CSV files: units, zones, separators, decimal commas, encodings; and the options of formats."""
 
+from __future__ import annotations
+
+import inspect
+import io
+import logging
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 
-from siggpde.io import from_frame
+from helpers.file_opens import count_opens
+from helpers.io_data import save
+from siggpde.io import from_frame, read, stream
+from siggpde.io.formats import FORMATS, READ_OPTIONS, STREAM_OPTIONS, WRITE_FORMATS
 
 NOON = 1577880000.0  # 2020-01-01 12:00:00 UTC
 
@@ -49,3 +59,95 @@ def test_the_package_gives_its_readers_without_a_second_import(tmp_path: Any):
     flags = ["-S"] * sys.flags.no_site
     done = subprocess.run([sys.executable, *flags, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "SeriesData('x': 2 series, 1 channels, length 5)\n"
+
+
+TEXT = "größe,a_0,a_1\nüber,1.5,2\nklein,3.25,-4e2\n"
+VALUES = [[[1.5, 2]], [[3.25, -400]]]
+
+
+def german(text: str) -> str:
+    return text.replace(",", ";").replace(".", ",")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "latin-1"])
+@pytest.mark.parametrize("form", ["english", "german", "tab", "bar"])
+def test_encodings_and_separators(tmp_path: Path, encoding: str, form: str):
+    text = {"english": TEXT, "german": german(TEXT), "tab": TEXT.replace(",", "\t"), "bar": TEXT.replace(",", "|")}[
+        form
+    ]
+    data = read(save(tmp_path, text.encode(encoding), "a.csv"), target="größe")
+    np.testing.assert_array_equal(data.X, VALUES)
+    assert data.y is not None and data.y.tolist() == ["über", "klein"]
+
+
+def test_what_was_found_out_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    with caplog.at_level(logging.INFO, "siggpde"):
+        read(save(tmp_path, german(TEXT).encode("latin-1"), "a.csv"), target="größe")
+    assert "a.csv is not UTF-8; it is read as Latin-1 (Windows-1252)" in caplog.text
+    assert "a.csv: ';' stands between cells, decimals have a comma" in caplog.text
+
+
+def test_letters_that_are_not_utf8_may_come_late(tmp_path: Path):
+    text = "kind,x_0,x_1\n" + "a,1,2\n" * 20_000 + "é,1,2\n"
+    data = read(save(tmp_path, text.encode("latin-1"), "a.csv"), target="kind")
+    assert data.y is not None and data.y[-1] == "é" and len(data) == 20_001
+
+
+def test_targets_with_decimal_commas_are_numbers(tmp_path: Path):
+    data = read(save(tmp_path, "x_0;x_1;size\n1,5;2;0,25\n3;4,5;7\n", "a.csv"), target="size")
+    assert data.y is not None and data.y.tolist() == [0.25, 7.0]
+    kinds = read(save(tmp_path, "x_0;x_1;kind\n1,5;2;1,a\n3;4,5;2,b\n", "a.csv"), target="kind")
+    assert kinds.y is not None and kinds.y.tolist() == ["1,a", "2,b"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"\x1f\x8b\x08\x00rest", "compressed by gzip; unpack it first"),
+        (b"PK\x03\x04rest", "save the sheet as CSV"),
+        (b'a,b\n"1,5",2\n', r"got '1,5' \(is its comma a decimal point\?\)"),
+        (b"up,1.5,0.25,3\ndown,2.5,1,1\n", "first line has values such as '1.5' where the names of columns belong"),
+        ("a,b\n1,2\n".encode("utf-16")[:-1], "looks like text in UTF-16, but is none"),
+    ],
+)
+def test_what_is_no_csv_file(tmp_path: Path, content: bytes, message: str):
+    with pytest.raises(ValueError, match=rf"a\.csv.*{message}"):
+        read(save(tmp_path, content, "a.csv"))
+
+
+def test_names_that_are_numbers_or_times(tmp_path: Path):
+    for header in ("0,1,2", "0.0,0.5,1.0"):
+        np.testing.assert_array_equal(read(save(tmp_path, f"{header}\n5,6,8\n", "a.csv")).X, [[[5, 6, 8]]])
+
+
+def test_separators_are_one_mark(tmp_path: Path):
+    with pytest.raises(ValueError, match="separator must be one mark, such as ';'; got '::'"):
+        read(save(tmp_path, "a::b\n1::2\n", "a.csv"), separator="::")
+
+
+@pytest.mark.parametrize(("function", "options"), [(read, READ_OPTIONS), (stream, STREAM_OPTIONS)])
+def test_the_options_are_those_of_the_function(function: Any, options: dict[str, tuple[str, ...]]):
+    keywords = {name for name, parameter in inspect.signature(function).parameters.items() if parameter.kind == 3}
+    assert keywords == {option for names in options.values() for option in names} | {"format"}
+    assert set(options) <= set(FORMATS) and set(WRITE_FORMATS) <= set(FORMATS)
+
+
+@pytest.mark.parametrize("last", ["3", "word"], ids=["types of the first rows", "types of all rows"])
+def test_a_csv_file_is_opened_once(last: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = tmp_path / "a.csv"
+    path.write_text("id,x,note\n" + "1,2,3\n" * 2000 + f"1,2,{last}\n")
+    opens = count_opens(path, monkeypatch)
+    assert read(path, series="id", ignore=["note"]).n_channels == 1
+    assert opens == [path]
+
+
+def test_opens_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = tmp_path / "a.csv"
+    path.write_text("x\n1\n")
+    opens = count_opens(path, monkeypatch)
+    pl.read_csv(path)
+    pl.read_csv(str(path), n_rows=0)
+    for function in (open, io.open, Path.open):
+        function(path).close()
+    path.read_text()
+    assert len(opens) == 6

@@ -1,7 +1,4 @@
-"""Predictions of series some of which cannot be predicted.
-
-`siggpde.predict_stream`: the same predictions, block by block, whole at the end, and resumable.
-"""
+"""Tables of predictions, whole and block by block."""
 
 from __future__ import annotations
 

@@ -1,8 +1,11 @@
-"""Tables, long and wide, from files and from memory, against pandas."""
+"""Tables, long and wide, from files and from memory, against pandas; groups, weights, and tables without series."""
+
+from __future__ import annotations
 
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 from pathlib import Path
 
@@ -14,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.io_data import LONG, NAN, WIDE, assert_equal, series_data
-from siggpde.io import SeriesData, from_frame, read, write
+from siggpde.io import NotStreamable, SeriesData, from_frame, groups_by_time, read, stream, write
 
 
 def table(kind: str, columns: dict, folder: Path) -> dict:
@@ -253,3 +256,322 @@ def test_a_channel_that_may_be_the_time_is_pointed_out(caplog: pytest.LogCapture
     with caplog.at_level("INFO", "siggpde"):
         from_frame(frame.with_columns(day=pl.Series([2, 1, 1, 5])), series="who")
     assert caplog.text == ""
+
+
+X = np.random.default_rng(0).normal(size=(12, 2, 6)).cumsum(axis=2)
+POINTS = {f"t{i}": X[:, 0, i] for i in range(6)}
+MONTHS = dict(zip(["jan", "feb", "mar", "apr", "may", "jun"], X[:, 0].T, strict=True))
+
+
+def both(name: str) -> dict[str, np.ndarray]:
+    return {name.format(c=c, i=i): X[:, k, i] for i in range(6) for k, c in enumerate("xy")}
+
+
+@pytest.mark.parametrize("name", ["{c}_{i}", "{c}.{i}", "{c}{i}", "{i}_{c}", "acc_{c}_{i}", "{c}_0{i}"])
+def test_columns_of_several_channels(name: str):
+    data = from_frame(pl.DataFrame({**both(name), "kind": ["a", "b"] * 6}), target="kind")
+    prefix = "acc_" if name.startswith("acc") else ""
+    assert data.channel_names == (f"{prefix}x", f"{prefix}y")
+    np.testing.assert_array_equal(data.X, X)
+    same = from_frame(pl.DataFrame(both(name)), channels=list(data.channel_names))
+    np.testing.assert_array_equal(same.X, X)
+
+
+@pytest.mark.parametrize(
+    "names", [list("abcdef"), ["2020-01-30", "2020-01-31", "2020-02-01", *"xyz"], ["0.1", *"bcdef"]]
+)
+def test_other_names_are_one_channel_in_their_order(names: list[str]):
+    data = from_frame(pl.DataFrame(dict(zip(names, X[:, 0].T, strict=True))))
+    np.testing.assert_array_equal(data.X, X[:, :1])
+
+
+def test_numbered_columns_are_put_in_order():
+    data = from_frame(pl.DataFrame(dict(reversed(POINTS.items()))))
+    np.testing.assert_array_equal(data.X, X[:, :1])
+
+
+@pytest.mark.parametrize("ids", [np.arange(12), np.arange(12) * 7 + 1000, np.arange(12.0), np.arange(12)[::-1] * 5])
+@pytest.mark.parametrize("points", [POINTS, MONTHS])
+def test_ids_are_no_points(ids: np.ndarray, points: dict[str, np.ndarray]):
+    frame = pl.DataFrame({"id": ids, **points})
+    with pytest.raises(ValueError, match=r"column 'id' looks like ids of the series.*ignore="):
+        from_frame(frame)
+    np.testing.assert_array_equal(from_frame(frame, ignore=["id"]).X, X[:, :1])
+    data = from_frame(frame, id="id")
+    np.testing.assert_array_equal(data.X, X[:, :1])
+    assert data.ids is not None and data.ids.tolist() == ids.tolist()
+
+
+def test_ids_of_text_keep_their_zeros(tmp_path: Path):
+    frame = pl.DataFrame({"who": [f"{i:03d}" for i in range(12)], **POINTS})
+    frame.write_csv(tmp_path / "a.csv")
+    frame.write_parquet(tmp_path / "a.parquet")
+    for path in (tmp_path / "a.csv", tmp_path / "a.parquet"):
+        ids = read(path, id="who").ids
+        assert ids is not None and ids.tolist()[:2] == ["000", "001"]
+    blocks = list(stream(tmp_path / "a.parquet", id="who").blocks(5))
+    assert [name for block in blocks for name in np.asarray(block.ids)] == [f"{i:03d}" for i in range(12)]
+
+
+def test_streams_refuse_what_reading_refuses(tmp_path: Path):
+    pl.DataFrame({"id": np.arange(12), **POINTS}).write_parquet(tmp_path / "a.parquet")
+    with pytest.raises(ValueError, match="column 'id' looks like ids"):
+        stream(tmp_path / "a.parquet")
+    pl.DataFrame(both("{c}_{i}")).write_parquet(tmp_path / "b.parquet")
+    assert stream(tmp_path / "b.parquet").channel_names == ("x", "y")
+
+
+@pytest.mark.parametrize("form", ["wide", "long"])
+def test_an_index_written_by_pandas_is_left_out(tmp_path: Path, form: str):
+    if form == "wide":
+        pd.DataFrame(MONTHS).to_csv(tmp_path / "a.csv")
+        np.testing.assert_array_equal(read(tmp_path / "a.csv").X, X[:, :1])
+    else:
+        pd.DataFrame({"who": np.repeat([4, 9], 6), "x": X[:2, 0].ravel()}).to_csv(tmp_path / "a.csv")
+        data = read(tmp_path / "a.csv", series="who")
+        assert data.channel_names == ("x",)
+        np.testing.assert_array_equal(data.X, X[:2, :1])
+
+
+@pytest.mark.parametrize("who", [np.repeat([3, 8, 5], 6), np.repeat(["ann", "bob", "cid"], 6)])
+def test_rows_that_are_points(who: np.ndarray):
+    frame = pl.DataFrame({"who": who, "day": np.tile(np.arange(6), 3), "x": X[:3, 0].ravel()})
+    with pytest.raises(ValueError, match=r"rows look like points, .* Say series='who', time='day'; .* ignore="):
+        from_frame(frame)
+    assert len(from_frame(frame, ignore=["who"])) == 18
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "message"),
+    [
+        (
+            {**both("{c}_{i}"), "z_0": X[:, 0, 0], "z_1": X[:, 0, 1]},
+            {},
+            "unequal numbers of points: x has 6, y has 6, z has 2",
+        ),
+        ({**POINTS, "age": X[:, 1, 0]}, {}, "columns such as 't0' to 't5', but column 'age' is none of them"),
+        (POINTS, {"id": "who"}, "no column 'who' for id=; the 6 columns are"),
+        ({"who": [1] * 12, **POINTS}, {"id": "who", "series": "who"}, "series= names the column of ids already"),
+        ({"who": [None, *range(11)], **POINTS}, {"id": "who"}, "column 'who', row 0 has no value"),
+    ],
+)
+def test_mistakes_are_explained(columns: dict, options: dict, message: str):
+    with pytest.raises(ValueError, match=message):
+        from_frame(pl.DataFrame(columns), **options)
+
+
+def test_a_row_without_values_is_a_series_of_a_missing_point():
+    data = from_frame(pl.DataFrame({"a": [1, None], "b": [2, None]}, schema={"a": pl.Float64, "b": pl.Float64}))
+    assert data.lengths.tolist() == [2, 1] and np.isnan(data.X[1]).all()
+
+
+def long(**changes) -> pl.DataFrame:
+    return pl.DataFrame(LONG | changes, strict=False)
+
+
+@pytest.mark.parametrize(
+    ("frame", "options", "message"),
+    [
+        (long(), {"series": "id"}, "no column 'id' for series=; the 5 columns are who, day, x, y, kind"),
+        (long(), {"series": "who", "time": "t"}, "no column 't' for time="),
+        (long(), {"series": "who", "target": "label"}, "no column 'label' for target="),
+        (long(), {"series": "who", "channels": ["x", "z"]}, "no column 'z' for channels="),
+        (long(), {"series": "who", "ignore": ["z"]}, "no column 'z' for ignore="),
+        (long(), {"series": "who", "channels": "x"}, "channels must be a list of names; got 'x'"),
+        (long(), {"series": "who", "channels": []}, "channels must name at least one column"),
+        (long(), {"series": "who", "channels": ["x", "x"]}, "column 'x' is asked for twice"),
+        (long(), {"series": "who", "time": "day", "channels": ["day"]}, "column 'day' is asked for twice"),
+        (long(), {"series": "who", "channels": ["kind"]}, "column 'kind', row 0: expected a number; got 'A'"),
+        (long(), {"time": "day"}, "time='day' is for tables with one row a point"),
+        (long(day=[1, 1, 1, 2, 1]), {"series": "who", "time": "day"}, "series 'ann' has time 1 twice"),
+        (
+            long(day=[datetime(2020, 1, 1 + i % 2) for i in range(5)]),
+            {"series": "who", "time": "day"},
+            "series 'ann' has time 2020-01-01 00:00:00 twice",
+        ),
+        (
+            long(day=[1, 2, None, 3, 4]),
+            {"series": "who", "time": "day"},
+            "column 'day', row 2: expected a time; got None",
+        ),
+        (long(day=[1, 2, NAN, 3, 4]), {"series": "who", "time": "day"}, "row 2: expected a time; got nan"),
+        (long(day=list("abcde")), {"series": "who", "time": "day"}, "neither numbers nor dates .* starts with 'a'"),
+        (long(day=[True] * 5), {"series": "who", "time": "day"}, "column 'day' is Boolean; a time must be"),
+        (long(kind=list("ABBBB")), {"series": "who", "target": "kind"}, "series 'ann' has several labels .*'A', 'B'"),
+        (long(kind=["A", None, "A", None, None]), {"series": "who", "target": "kind"}, "series 'bob' has no label"),
+        (long(who=["a", None, "a", "b", "b"]), {"series": "who"}, "row 1 does not say which series"),
+        (long(x=["1", "2", "3", "four", "5"]), {"series": "who"}, "column 'x', row 3: expected a number; got 'four'"),
+        (
+            pl.DataFrame({"s": [1], "v": ["a"]}),
+            {"series": "s"},
+            "no columns of numbers for channels; the 2 columns are s, v",
+        ),
+        (
+            pl.DataFrame({"s": [1], "v": [[1, 2]]}),
+            {"series": "s", "channels": ["v"]},
+            r"column 'v' is List\(Int64\), not numbers",
+        ),
+        (pl.DataFrame(WIDE), {"channels": ["z"]}, "no columns z_0, z_1, ... for channel 'z'"),
+        (pl.DataFrame(WIDE).drop("x_1"), {"channels": ["x"]}, "channel 'x' has no column for point 1"),
+        (pl.DataFrame(WIDE).drop("y_2"), {"channels": ["x", "y"]}, "'y' has 2 columns .y_0 to y_1., but 'x' has 3"),
+        (pl.DataFrame({"x_0": [1], "x.0": [2]}), {"channels": ["x"]}, "'x_0' and 'x.0' are both point 0"),
+        (pl.DataFrame({"x_2": [1], "x_3": [2]}), {"channels": ["x"]}, "no column for point 0"),
+        (pl.DataFrame({"a": [1, 2], "k": ["u", None]}), {"target": "k"}, "column 'k', row 1 has no value"),
+        (pl.DataFrame({"a": ["1", "x"], "b": [1, 2]}), {}, "column 'a', row 1: expected a number; got 'x'"),
+        (pl.DataFrame({"a": ["1,5", "2,5"], "b": [1, 2]}), {}, "column 'a', row 0: expected a number; got '1,5'"),
+        (pl.DataFrame({"a": []}), {}, "no rows"),
+        ([[1, 2]], {}, "expected a DataFrame of polars or pandas; got list"),
+        (pd.DataFrame([[1, 2]], columns=["a", "a"]), {}, "two columns of one name"),
+    ],
+)
+def test_frames_without_series(frame, options: dict, message: str):
+    with pytest.raises(ValueError, match=message):
+        from_frame(frame, **options)
+
+
+LONG_OF_GROUPS = pl.DataFrame(
+    {
+        "walk": [0, 0, 1, 1, 2, 2],
+        "day": [1, 2, 1, 2, 1, 2],
+        "x": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0],
+        "who": ["ann", "ann", "bob", None, "ann", "ann"],
+        "counts": [1.0, 1.0, 2.0, 2.0, 0.5, None],
+        "kind": ["a", "a", "b", "b", "a", "a"],
+    }
+)
+WIDE_OF_GROUPS = pl.DataFrame(
+    {"who": [7, 7, 8], "kind": ["a", "b", "a"], "counts": [1, 2, 3], "t_0": [1, 2, 3], "t_1": [3, 4, 5]}
+)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet", None])
+def test_long_tables(tmp_path: Path, suffix: str | None):
+    options = {"series": "walk", "time": "day", "target": "kind", "groups": "who", "sample_weight": "counts"}
+    if suffix is None:
+        data = from_frame(LONG_OF_GROUPS, **options)
+    else:
+        getattr(LONG_OF_GROUPS, f"write_{suffix}")(tmp_path / f"walks.{suffix}")
+        data = read(tmp_path / f"walks.{suffix}", **options)
+    assert data.channel_names == ("day", "x")
+    assert data.groups is not None and data.groups.tolist() == ["ann", "bob", "ann"]
+    assert data.sample_weight is not None and data.sample_weight.tolist() == [1, 2, 0.5]
+    assert "labels, 2 groups" in repr(data)
+
+
+def test_wide_tables():
+    data = from_frame(WIDE_OF_GROUPS, target="kind", groups="who", sample_weight="counts")
+    assert data.n_channels == 1 and data.lengths.tolist() == [2, 2, 2]
+    assert data.groups is not None and data.groups.tolist() == [7, 7, 8]
+    assert from_frame(WIDE_OF_GROUPS, target="kind", ignore=["who", "counts"]).groups is None
+    # Without zeros in front, groups of a .csv would not be what they are called.
+    with_zeros = WIDE_OF_GROUPS.with_columns(who=pl.Series(["007", "007", "008"]))
+    assert from_frame(with_zeros, target="kind", groups="who", ignore=["counts"]).groups[0] == "007"  # pyright: ignore
+
+
+def test_groups_of_text_that_looks_like_numbers(tmp_path: Path):
+    path = tmp_path / "wide.csv"
+    path.write_text("who,t_0,t_1\n007,1,2\n008,2,3\n")
+    assert read(path, groups="who").groups.tolist() == ["007", "008"]  # pyright: ignore[reportOptionalMemberAccess]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"groups": "nobody"}, "there is no column 'nobody' for groups="),
+        ({"groups": "kind", "target": "kind"}, "column 'kind' is both target= and groups="),
+        ({"groups": "day"}, "series 0 has several groups in column 'day': 1, 2"),
+        ({"groups": "x", "channels": ["x"]}, "column 'x' is asked for twice"),
+        ({"groups": "none"}, "series 0 has no group in column 'none'"),
+        ({"sample_weight": "none"}, "series 0 has no weight in column 'none'"),
+    ],
+)
+def test_errors_of_long_tables(options: dict, message: str):
+    frame = LONG_OF_GROUPS.with_columns(none=pl.lit(None, dtype=pl.String))
+    with pytest.raises(ValueError, match=message):
+        from_frame(frame, series="walk", **options)
+
+
+def test_errors_of_wide_tables():
+    frame = WIDE_OF_GROUPS.with_columns(who=pl.Series([7, None, 8]))
+    with pytest.raises(ValueError, match="column 'who', row 1 has no value; every series needs one"):
+        from_frame(frame, target="kind", groups="who", ignore=["counts"])
+
+
+def test_arrays(tmp_path: Path):
+    x, who = np.arange(12.0).reshape(3, 1, 4), np.array(["ann", "bob", "ann"])
+    np.savez(tmp_path / "some.npz", X=x, person=who, counts=np.array([1.0, 2, 3]))
+    data = read(tmp_path / "some.npz", groups="person", sample_weight="counts")
+    assert data.groups is not None and data.groups.tolist() == who.tolist()
+    assert data.sample_weight is not None and data.sample_weight.tolist() == [1, 2, 3]
+    assert read(tmp_path / "some.npz").groups is None
+    np.save(tmp_path / "x.npy", x)
+    (tmp_path / "who.txt").write_text("ann\nbob\nann\n")
+    assert read(tmp_path / "x.npy", groups="who.txt").groups.tolist() == who.tolist()  # pyright: ignore
+    with pytest.raises(FileNotFoundError, match="groups 'nobody' not found"):
+        read(tmp_path / "some.npz", groups="nobody")
+    np.savez(tmp_path / "wrong.npz", X=x, person=who[:2])
+    with pytest.raises(ValueError, match=r"groups must have shape \(3,\), one a series; got \(2,\)"):
+        read(tmp_path / "wrong.npz", groups="person")
+    both = {"X_train": x, "X_test": x, "y_train": who, "y_test": who}
+    np.savez(tmp_path / "parts.npz", person=np.array([0, 1, 1]), **both)
+    assert read(tmp_path / "parts.npz", part="train", groups="person").groups.tolist() == [0, 1, 1]  # pyright: ignore
+
+
+def test_formats_without_groups(tmp_path: Path):
+    with pytest.raises(
+        ValueError, match=r"groups='a' has no meaning for .ts files \(only for npz, npy, csv, parquet\)"
+    ):
+        read(tmp_path / "some.ts", groups="a")
+    with pytest.raises(TypeError):
+        stream(tmp_path / "some.parquet", groups="a")  # pyright: ignore[reportCallIssue]
+    with pytest.raises(NotStreamable):
+        stream(tmp_path / "some.csv")
+
+
+@pytest.mark.parametrize("suffix", ["npz", "csv", "parquet"])
+def test_written_and_read(tmp_path: Path, suffix: str):
+    data = SeriesData(
+        np.arange(12.0).reshape(3, 2, 2), groups=np.array(["u", "v", "u"]), sample_weight=np.array([1.5, 2, 1])
+    )
+    path = tmp_path / f"some.{suffix}"
+    write(path, data)
+    columns = {} if suffix == "npz" else {"series": "series", "groups": "group", "sample_weight": "weight"}
+    again = read(path, **columns)
+    assert np.array_equal(again.X, data.X) and again.channel_names == data.channel_names
+    assert again.groups.tolist() == ["u", "v", "u"]  # pyright: ignore[reportOptionalMemberAccess]
+    assert again.sample_weight.tolist() == [1.5, 2, 1]  # pyright: ignore[reportOptionalMemberAccess]
+    with pytest.raises(ValueError, match="two columns would be called 'series'"):
+        write(tmp_path / "twice.csv", data, groups="series")
+
+
+def windows(starts: list[str]) -> SeriesData:
+    seconds = np.array(starts, dtype="datetime64[s]").astype(float)
+    times = seconds[:, None] + np.arange(3) * 600
+    return SeriesData(np.stack([times, np.zeros_like(times)], axis=1), time_channel=0)
+
+
+def test_spans_of_time():
+    data = windows(["2024-01-07T23:50", "2024-01-08T00:00", "2024-01-08T11:59", "2024-01-08T12:00", "2024-01-14T23:00"])
+    assert np.diff(groups_by_time(data, "1d")).tolist() == [1, 0, 0, 6]
+    assert np.diff(groups_by_time(data, "12h")).tolist() == [1, 0, 1, 12]
+    assert np.diff(groups_by_time(data, "1w")).tolist() == [1, 0, 0, 0]  # 8 January 2024 was a Monday
+    assert np.diff(groups_by_time(data, "30 min")).tolist() == [1, 23, 1, 24 * 13 - 2]
+    assert np.array_equal(groups_by_time(data, "86400"), groups_by_time(data, "1d"))
+    assert np.array_equal(groups_by_time(data, "60s"), groups_by_time(data, "1min"))
+    as_list = replace(data, X=list(data.X))
+    assert np.array_equal(groups_by_time(as_list, "1d"), groups_by_time(data, "1d"))
+
+
+@pytest.mark.parametrize("span", ["", "1y", "0d", "-1d", "day", "1d 2h", "nan", "inf"])
+def test_spans_that_are_none(span: str):
+    with pytest.raises(ValueError, match="a span of time is a number with one of the units s, min, h, d, w"):
+        groups_by_time(windows(["2024-01-07"]), span)
+
+
+def test_spans_need_times():
+    with pytest.raises(ValueError, match="groups by time need time stamps; name the column of times with time="):
+        groups_by_time(SeriesData(np.zeros((2, 1, 3))), "1d")
+    data = windows(["2024-01-07", "2024-01-08"])
+    data.X[1, 0, 0] = np.nan  # pyright: ignore
+    with pytest.raises(ValueError, match="series 1 has no time at its first point"):
+        groups_by_time(data, "1d")

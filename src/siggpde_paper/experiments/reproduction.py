@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from siggpde.plots import require_matplotlib
+from siggpde.utils.files import atomic_write
 from siggpde_paper.experiments.report import machine_line
 from siggpde_paper.experiments.results import Results, load_config
 
