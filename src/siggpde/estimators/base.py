@@ -16,10 +16,16 @@ from torch import Tensor
 from siggpde.committee.predictions import log_likelihoods
 from siggpde.distributed.ranks import ALONE
 from siggpde.distributed.shard import Shard
-from siggpde.estimators.conventions import channel_attributes, check_batch, series_in, threads
-from siggpde.estimators.device import input_device, usable_device
-from siggpde.estimators.fitting import data_fingerprint
 from siggpde.estimators.insight import Insight
+from siggpde.estimators.settings import (
+    channel_attributes,
+    check_batch,
+    data_fingerprint,
+    input_device,
+    series_in,
+    threads,
+    usable_device,
+)
 from siggpde.estimators.showing import Showing
 from siggpde.series import PathOptions, Preparation, SeriesBatch, Spectrogram
 from siggpde.series.batch import pad_to_longest
@@ -83,7 +89,7 @@ class SeriesEstimator(Insight, Showing):
 
         X are the series of this rank, y the targets of all ranks, and `beside` what else is known of all their series.
         """
-        from siggpde.estimators.fit_settings import fit_settings, preparation_of  # noqa: PLC0415 - predictions need none
+        from siggpde.estimators.settings import fit_settings, preparation_of  # noqa: PLC0415 - predictions need none
 
         started = time.perf_counter()
         settings = fit_settings(self, classes, class_weight)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 from dataclasses import asdict
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,7 +16,7 @@ from torch import Tensor
 from siggpde.committee.committee import Committee, Member
 from siggpde.committee.novelty import Novelty
 from siggpde.distributed.shard import Shard
-from siggpde.estimators.fitting import FitSettings
+from siggpde.estimators.settings import FitSettings
 from siggpde.estimators.targets import Beside
 from siggpde.gp.inducing import OrthogonalSignatureFeatures
 from siggpde.gp.kernel import SignatureKernel
@@ -41,21 +40,6 @@ _SHRINK, _MAX_SHRINKS = 0.9, 100
 _SERIES_FOR_SCALES = 200
 _SERIES_FOR_NOVELTY = 1000
 _MAX_FLOAT64_BYTES = 2**31  # of the features of all series; above, they are float32
-
-
-def check_paper_settings(likelihood: str, members: Any) -> None:
-    """Refuses settings that the paper's method does not have."""
-    automatic = isinstance(members, str) and members == "auto"
-    if not automatic and (isinstance(members, bool) or members != 1):
-        raise ValueError(
-            f"method='paper' trains one model, got members={members!r}; leave members at 'auto', or average several "
-            "models with method='views'"
-        )
-    if likelihood == "least_squares":
-        raise ValueError(
-            "likelihood='least_squares' is a closed form, for method='views'; method='paper' takes 'auto', 'robustmax' "
-            "or 'softmax', or for two classes 'bernoulli'"
-        )
 
 
 def fit_by_the_paper(

@@ -1,19 +1,31 @@
-"""Checks of the estimators' settings; each returns the value as a fit takes it, or raises a ValueError."""
+"""The settings of an estimator, checked when `fit` is called, and what a fit takes of them."""
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
-from collections.abc import Mapping
-from dataclasses import fields
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from siggpde.series import PathOptions
+from siggpde.distributed.shard import Shard
+from siggpde.gp.likelihood_names import LikelihoodName
+from siggpde.numerics import inputs
+from siggpde.numerics.core import limited
+from siggpde.series import PathOptions, Preparation, SeriesBatch, Spectrogram
+from siggpde.series.batch import fingerprint
+from siggpde.views import TransformerView, View
+from siggpde.views.defaults import KINDS
 
 Kind = TypeVar("Kind")
+NEED_SERIES = ("kernel", "lifted")
+"""The kinds of views that have no finite features, and need the landmark series to predict."""
 METHODS = ("views", "paper")
 DEFAULT_FEATURES = {"views": 2000, "paper": 500}
 DEFAULT_ITERATIONS = 5000
@@ -112,3 +124,231 @@ def from_fields(name: str, kind: type[Kind], values: Mapping[str, Any]) -> Kind:
     if unknown:
         raise ValueError(f"{name} has no field {unknown[0]!r}; its fields are {', '.join(known)}")
     return kind(**values)
+
+
+log = logging.getLogger(__name__)
+_FIX = "take device='cpu', or 'cuda' or 'cuda:1' where there are such"
+
+
+def input_device(X: Any) -> torch.device:
+    """The device of the series X: the CPU, unless they are tensors on another one.
+
+    Series are checked and filled on the CPU. Where they have to be copied there, a warning is logged.
+
+    Examples:
+        >>> input_device([[0.0, 1.0]])
+        device(type='cpu')
+    """
+    first = X[0] if isinstance(X, list | tuple) and X else X
+    device = first.device if isinstance(first, Tensor) else torch.device("cpu")
+    if device.type != "cpu":
+        log.warning("X is on %s and is copied to the CPU, where series are checked and filled", device)
+    return device
+
+
+def usable_device(device: Any) -> torch.device:
+    """The device of a name, with its index such as "cuda:0"; a ValueError where float64 cannot be computed on it.
+
+    Where `torchrun` started several processes, "cuda" is the GPU with the index LOCAL_RANK.
+    """
+    if not isinstance(device, str | torch.device):
+        raise ValueError(
+            f"device must be 'auto' or a device of torch such as 'cpu', 'cuda' or 'cuda:1', got {device!r}"
+        )
+    if str(device) == "cuda" and torch.cuda.is_available() and os.environ.get("LOCAL_RANK"):
+        device = f"cuda:{os.environ['LOCAL_RANK']}"  # of several processes on a machine each has its own GPU
+    try:
+        torch.device(device)
+    except RuntimeError as error:
+        raise ValueError(f"device={str(device)!r} cannot be used: torch has none of that name; {_FIX}") from error
+    try:
+        tried = torch.zeros(1, dtype=torch.float64, device=device)
+        tried.item()
+    except (RuntimeError, AssertionError, NotImplementedError, TypeError) as error:
+        why = "torch sees no CUDA device" if _without_cuda(device) else str(error).splitlines()[0]
+        raise ValueError(f"device={str(device)!r} cannot be used: {why}; {_FIX}") from error
+    return tried.device
+
+
+def _without_cuda(device: str | torch.device) -> bool:
+    return str(device).startswith("cuda") and not torch.cuda.is_available()
+
+
+_LARGEST = 1e300
+
+
+@contextlib.contextmanager
+def threads(n_jobs: Any, series: int | None = None) -> Iterator[None]:
+    """Runs a block with the number of threads of `n_jobs`, of which torch has one where there are few series."""
+    count = inputs.thread_count(int(n_jobs) if isinstance(n_jobs, np.integer) else n_jobs)
+    with limited(count, series):
+        yield
+
+
+def series_in(X: Any) -> int:
+    """How many series X seems to have; what it has is checked elsewhere."""
+    try:
+        return len(X)
+    except TypeError:
+        return 0
+
+
+def channel_attributes(X: Any, channels: int, names: Any) -> dict[str, Any]:
+    """The fitted attributes on the channels of X; `names` is the setting `channel_names`, which is checked."""
+    if names is None:
+        names = [f"channel {i}" for i in range(channels)]
+    if isinstance(names, str | bytes) or not hasattr(names, "__len__"):
+        raise ValueError(f"channel_names must be a list of names, got {names!r}")
+    if len(names) != channels:
+        raise ValueError(f"channel_names has {len(names)} names, but the series have {channels} channels")
+    attributes: dict[str, Any] = {"n_channels_": channels, "channel_names_": tuple(map(str, names))}
+    if isinstance(X, np.ndarray) and X.ndim == 2:
+        attributes["n_features_in_"] = X.shape[1]
+    return attributes
+
+
+def check_batch(batch: SeriesBatch, targets: int | None = None) -> None:
+    """Raises ValueError where values are too large to be summed, or where there are not as many series as targets."""
+    low, high = batch.values.aminmax()
+    if not (low >= -_LARGEST and high <= _LARGEST):
+        series, point, channel = (batch.values.abs() > _LARGEST).nonzero()[0].tolist()
+        raise ValueError(
+            f"series {series} of X has {batch.values[series, point, channel].item():.3g} in channel {channel}, which "
+            f"is too large for sums (the most is {_LARGEST:.0e}); rescale the channel, or put NaN where it is missing"
+        )
+    if targets is not None and targets != len(batch):
+        raise ValueError(f"X has {len(batch)} series but y has {targets} targets; give one target a series")
+
+
+@dataclass(frozen=True)
+class FitSettings:
+    """The checked settings of a fit."""
+
+    likelihood: str
+    members: int | None
+    n_features: int
+    options: PathOptions | None
+    class_weight: tuple[float, ...] | None
+    max_iter: int
+    time_limit: float | None
+    seed: int
+    dtype: torch.dtype | None
+    progress: bool | None
+    checkpoint: Path | None
+    resume: bool
+    cache_dir: Path | None = None
+    views: tuple[tuple[str, ...], tuple[View, ...]] = (KINDS, ())
+    keep_series: bool = True
+
+
+def data_fingerprint(batch: SeriesBatch, y: Tensor, shard: Shard) -> str:
+    """A hash of the training data, the same for any number of ranks."""
+    return fingerprint(shard, batch, y, None)
+
+
+def fit_settings(estimator: Any, classes: int | None, class_weight: tuple[float, ...] | None) -> FitSettings:
+    """The settings of an estimator for this number of classes, None for numbers; a ValueError says which is wrong."""
+    likelihood, dtype, members = estimator.likelihood, estimator.dtype, estimator.members
+    if likelihood not in estimator.likelihoods:
+        names = ", ".join(map(repr, estimator.likelihoods))
+        raise ValueError(f"likelihood must be one of {names}, got {likelihood!r}")
+    if likelihood == "bernoulli" and classes != 2:
+        raise ValueError(f"likelihood='bernoulli' is for two classes, y has {classes}; take 'softmax'")
+    if not isinstance(dtype, str) or dtype not in DTYPES:
+        raise ValueError(f"dtype must be 'auto', 'float32' or 'float64', got {dtype!r}")
+    if estimator.resume and estimator.checkpoint is None:
+        raise ValueError("resume=True needs the folder to go on from: give checkpoint=")
+    if not isinstance(estimator.keep_series, bool | np.bool_):
+        raise ValueError(f"keep_series must be True or False, got {estimator.keep_series!r}")
+    keep_series = bool(estimator.keep_series)
+    method = method_of(estimator.method)
+    if method == "paper":
+        check_paper_settings(likelihood, members)
+    elif not LikelihoodName(likelihood).closed_form:
+        raise ValueError(
+            f"likelihood={likelihood!r} has no closed form, which method='views' needs: take method='paper', which "
+            "trains it (as siggpde.SignatureGP with siggpde.fit does), or likelihood='auto'"
+        )
+    return FitSettings(
+        likelihood=likelihood,
+        members=None if isinstance(members, str) and members == "auto" else at_least("members", members, 1),
+        n_features=auto_or_at_least("n_features", estimator.n_features, 2, DEFAULT_FEATURES[method]),
+        options=path_options(estimator.transforms),
+        class_weight=class_weight,
+        max_iter=auto_or_at_least("max_iter", estimator.max_iter, 1, DEFAULT_ITERATIONS),
+        time_limit=time_limit(estimator.time_limit),
+        seed=seed_of(estimator.random_state),
+        dtype=DTYPES[dtype],
+        progress=None if estimator.verbose else False,
+        checkpoint=optional_folder("checkpoint", estimator.checkpoint),
+        resume=bool(estimator.resume),
+        cache_dir=optional_folder("cache_dir", estimator.cache_dir),
+        views=chosen_views(estimator.views, keep_series),
+        keep_series=keep_series,
+    )
+
+
+def preparation_of(estimator: Any) -> Preparation:
+    """How the estimator makes series of X, to be fitted."""
+    spectrogram = estimator.spectrogram
+    if isinstance(spectrogram, Mapping):
+        spectrogram = from_fields("spectrogram", Spectrogram, spectrogram)
+    return Preparation(
+        time_channel=estimator.time_channel,
+        mask=estimator.mask,
+        max_points=estimator.max_points,
+        spectrogram=spectrogram,
+    )
+
+
+def check_paper_settings(likelihood: str, members: Any) -> None:
+    """Refuses settings that the paper's method does not have."""
+    automatic = isinstance(members, str) and members == "auto"
+    if not automatic and (isinstance(members, bool) or members != 1):
+        raise ValueError(
+            f"method='paper' trains one model, got members={members!r}; leave members at 'auto', or average several "
+            "models with method='views'"
+        )
+    if likelihood == "least_squares":
+        raise ValueError(
+            "likelihood='least_squares' is a closed form, for method='views'; method='paper' takes 'auto', 'robustmax' "
+            "or 'softmax', or for two classes 'bernoulli'"
+        )
+
+
+def chosen_views(views: Any, keep_series: bool = True) -> tuple[tuple[str, ...], tuple[View, ...]]:
+    """The setting `views` checked: kinds of our own views, and those of transformers.
+
+    "auto" stands for all kinds; a list has kinds and pairs (name, transformer). Kinds that need the training series may
+    not be named where these are not kept, and "auto" leaves them out.
+    """
+    listed = [views] if isinstance(views, str) else views
+    if not isinstance(listed, Sequence) or not listed:
+        raise ValueError(f"views must be 'auto' or a list of some of {', '.join(KINDS)}, got {views!r}")
+    kinds: list[str] = []
+    own: list[View] = []
+    for each in listed:
+        if isinstance(each, str) and each in NEED_SERIES and not keep_series:
+            raise ValueError(
+                f"the view {each!r} predicts by comparing with training series, which keep_series=False leaves out: "
+                "take it from views, or keep_series=True"
+            )
+        if isinstance(each, str) and each in ("auto", *KINDS):
+            kinds += KINDS if each == "auto" else [each]
+        elif isinstance(each, tuple) and len(each) == 2 and isinstance(each[0], str):
+            own.append(_own_view(*each, [view.name for view in own if isinstance(view, TransformerView)]))
+        else:
+            raise ValueError(
+                f"views has {each!r}; it takes 'auto', {', '.join(map(repr, KINDS))} and pairs (name, transformer)"
+            )
+    usable = [kind for kind in kinds if keep_series or kind not in NEED_SERIES]
+    return tuple(dict.fromkeys(usable)), tuple(own)
+
+
+def _own_view(name: str, transformer: Any, before: list[str]) -> TransformerView:
+    if name in ("auto", *KINDS) or not name or name in before:
+        raise ValueError(f"a view of your own needs a name of its own, got {name!r}")
+    for method in ("fit", "transform"):
+        if not callable(getattr(transformer, method, None)):
+            raise ValueError(f"the transformer of the view {name!r} has no method {method}: {transformer!r}")
+    return TransformerView(name, transformer)

@@ -22,8 +22,7 @@ from torch import Tensor
 
 from siggpde.estimators.aeon_bases import AEON
 from siggpde.estimators.aeon_bases import TAGS as _ESTIMATOR_TAGS
-from siggpde.estimators.conventions import channel_attributes, check_batch, series_in, threads
-from siggpde.estimators.settings import DTYPES
+from siggpde.estimators.settings import DTYPES, channel_attributes, check_batch, series_in, threads
 from siggpde.series import Preparation, SeriesBatch
 
 if not TYPE_CHECKING and AEON:

@@ -15,8 +15,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from siggpde.estimators.classifier import SigGPClassifier
-from siggpde.estimators.conventions import threads
 from siggpde.estimators.regressor import SigGPRegressor
+from siggpde.estimators.settings import threads
 from siggpde.metrics.classification import classifier_figures
 from siggpde.metrics.regression import regressor_figures
 from siggpde_paper.compare.estimators import (
