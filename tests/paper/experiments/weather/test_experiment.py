@@ -5,8 +5,8 @@ import pytest
 
 from helpers.weather_station import write_station
 from siggpde_paper.experiments.results import Results, load_config, merged
-from siggpde_paper.experiments.weather.experiment import rainiest, report, run, run_method
-from siggpde_paper.experiments.weather.windows import Windows
+from siggpde_paper.experiments.weather import rainiest, report, run, run_method
+from siggpde_paper.experiments.weather_models import Windows
 
 FEW = {"views": ["linear", "path"], "members": 2, "n_features": 30}
 BOTH = {"by_size", "by_spread"}
@@ -75,9 +75,7 @@ def test_records(config, results):
 
 
 def test_run_again_computes_nothing(config, results, monkeypatch):
-    monkeypatch.setattr(
-        "siggpde_paper.experiments.weather.experiment.load_station", lambda name: pytest.fail("computed again")
-    )
+    monkeypatch.setattr("siggpde_paper.experiments.weather.load_station", lambda name: pytest.fail("computed again"))
     before = results.file.read_bytes()
     run(config, results, 2)
     assert results.file.read_bytes() == before

@@ -6,16 +6,17 @@ import torch
 from scipy.special import expit
 
 from helpers.weather_station import nlpp, windows
+from siggpde import SigGPClassifier
 from siggpde.committee.view_committee import AveragedMembers, Judged
-from siggpde_paper.experiments.weather.classifier import (
+from siggpde_paper.experiments.weather_models import (
+    before_rain,
     channel_shares,
-    fit_classifier,
-    log_odds,
+    classifier_log_odds,
+    climatology,
     log_odds_quantiles,
+    logistic,
     word_importance,
 )
-from siggpde_paper.experiments.weather.features import before_rain
-from siggpde_paper.experiments.weather.forecasters import climatology, logistic
 
 NAMES = ["p", "rh"]
 SETTINGS = {"views": ["linear", "path"], "members": 2, "n_features": 30}
@@ -24,7 +25,8 @@ SETTINGS = {"views": ["linear", "path"], "members": 2, "n_features": 30}
 @pytest.fixture(scope="module")
 def fitted():
     x, wet, blocks = windows(150, 3)
-    return fit_classifier(x, wet, blocks, NAMES, 0, SETTINGS), x, wet
+    classifier = SigGPClassifier(random_state=0, channel_names=NAMES, **SETTINGS)
+    return classifier.fit(x, wet, groups=blocks), x, wet
 
 
 def test_climatology_is_the_share_of_rain():
@@ -43,19 +45,19 @@ def test_forecasters_beat_climatology(fitted):
     assert nlpp(linear.log_odds(new), truth) < plain - 0.1
     classifier, *_ = fitted
     assert classifier.n_groups_ == 8
-    assert nlpp(log_odds(classifier, new), truth) < plain - 0.1
+    assert nlpp(classifier_log_odds(classifier, new), truth) < plain - 0.1
 
 
 def test_log_odds_are_those_of_the_probabilities(fitted):
     classifier, x, _ = fitted
-    np.testing.assert_allclose(expit(log_odds(classifier, x)), classifier.predict_proba(x)[:, 1])
+    np.testing.assert_allclose(expit(classifier_log_odds(classifier, x)), classifier.predict_proba(x)[:, 1])
 
 
 def test_band_holds_the_prediction(fitted):
     classifier, x, _ = fitted
     quantiles = log_odds_quantiles(classifier, x, (0.05, 0.5, 0.95))
     assert quantiles.shape == (150, 3) and (np.diff(quantiles, axis=1) > 0).all()
-    middle = log_odds(classifier, x)
+    middle = classifier_log_odds(classifier, x)
     inside = (quantiles[:, 0] < middle) & (middle < quantiles[:, 2])
     assert inside.mean() > 0.95
     assert np.corrcoef(middle, quantiles[:, 1])[0, 1] > 0.99

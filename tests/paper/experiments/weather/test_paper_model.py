@@ -9,8 +9,7 @@ from helpers.weather_station import nlpp, windows
 from siggpde.explain.terms import word_features
 from siggpde.gp.likelihoods import Bernoulli
 from siggpde.series import SeriesBatch
-from siggpde_paper.experiments.weather.forecasters import climatology
-from siggpde_paper.experiments.weather.paper_model import Scaling, fit_paper_model, split_blocks
+from siggpde_paper.experiments.weather_models import Scaling, climatology, fit_paper_model, split_blocks
 
 SETTINGS = {
     "inducing": 30,

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.special import expit, logit
 from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
-from siggpde_paper.experiments.weather.scores import MEASURES, Forecasts, bootstrap, draw_days, scores, to_natural
+from siggpde_paper.experiments.weather import MEASURES, Forecasts, bootstrap, draw_days, scores, to_natural
 
 NLPP = MEASURES.index("nlpp")
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.weather_station import COLUMNS, write_station
-from siggpde_paper.experiments.weather.windows import Station, cut_windows, load_station, thin
+from siggpde_paper.experiments.weather_models import Station, cut_windows, load_station, thin
 
 LENGTH, AHEAD = 4, 2
 

@@ -1,0 +1,357 @@
+"""Rain in the next hour at a weather station, from six hours of readings without the rain itself.
+
+Settings are chosen within the training year, never by the test. Every method of every run predicts log-odds of rain,
+which are stored; the report computes scores from them, with intervals by a bootstrap over days.
+
+Dry windows are thinned: a share b of them is kept, and all wet ones. By Bayes' rule the odds of rain in the thinned
+sample are the natural ones divided by b, so that
+
+    log-odds (natural) = log-odds (thinned) + log b,
+
+for every forecaster that was trained on the thinned sample.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.special import expit, log_expit
+
+from siggpde_paper.experiments.report import duration, markdown_table, notes_of, page
+from siggpde_paper.experiments.results import Record, Results
+from siggpde_paper.experiments.weather_figures import describe_features, describe_stretch
+from siggpde_paper.experiments.weather_models import (
+    Windows,
+    cut_windows,
+    fit_forecaster,
+    load_station,
+    rounded,
+    thin,
+    to_natural,
+)
+
+
+def run(config: dict[str, Any], results: Results, runs: int, jobs: int = 1) -> None:
+    """Stores a description of the test set, and the log-odds of every method for every thinning of the dry windows.
+
+    The paper's experiment on weather.
+    """
+    results.once("test", partial(describe_test, config))
+    tasks = {
+        f"run/{method}/{seed}": partial(
+            run_method, config, method, seed, results.folder / "checkpoints" / f"{method}-{seed}.pt"
+        )
+        for seed in range(runs)
+        for method in config["methods"]
+    }
+    results.compute(tasks, jobs)
+
+
+def load_windows(config: dict[str, Any], part: str) -> Windows:
+    """All windows of the training or the test file, ten minutes apart."""
+    data = config["data"]
+    station = load_station(data[part])
+    sizes = {"length": data["length"], "ahead": data["ahead"], "more_than": data["more_than"]}
+    return cut_windows(station, data["channels"], data["rain"], **sizes)
+
+
+def describe_test(config: dict[str, Any]) -> Record:
+    """The windows of the test at the natural rate, the week to draw, and how many windows were dropped."""
+    data = config["data"]
+    train, test = load_windows(config, "train"), load_windows(config, "test")
+    natural = test.every(data["natural_every"])
+    return {
+        "minutes": natural.minutes.tolist(),
+        "rain": natural.rain.tolist(),
+        "wet": natural.wet.astype(int).tolist(),
+        "stretch": rainiest(natural, config["figure"]["year"], config["figure"]["days"]),
+        "windows": {
+            part: {"all": len(w), "wet": int(w.wet.sum()), "crossing": w.crossing, "missing": w.missing}
+            for part, w in (("train", train), ("test", test))
+        },
+    }
+
+
+def rainiest(windows: Windows, year: int, days: int) -> list[int]:
+    """First and last of the `days` consecutive days of a year with the most wet windows; of equal ones the first.
+
+    Where the year has no window, all years count.
+    """
+    day, years = windows.day, windows.minutes.astype("datetime64[m]").astype("datetime64[Y]").astype(int) + 1970
+    inside = years == year
+    if not inside.any():
+        inside = np.ones_like(inside)
+    first, last = int(day[inside].min()), int(day[inside].max())
+    wet = np.bincount(day[inside & windows.wet] - first, minlength=last - first + 1)
+    total = np.convolve(wet, np.ones(days, dtype=int), "valid") if len(wet) >= days else wet[:1]
+    start = first + int(total.argmax())
+    return [start, min(start + days - 1, last)]
+
+
+def run_method(config: dict[str, Any], method: str, seed: int, checkpoint: Path | None = None) -> Record:
+    """Log-odds of one method for both test sets, not corrected for the thinning of `seed` it was trained with.
+
+    The model that takes minutes keeps its state in `checkpoint`, from which it goes on after an interruption.
+    """
+    data = config["data"]
+    every = load_windows(config, "train").every(data["train_every"])
+    train = every.take(thin(every.wet, data["ratio"], seed))
+    test = load_windows(config, "test")
+    natural, thinned = test.every(data["natural_every"]), test.every(data["thinned_every"])
+    thinned = thinned.take(thin(thinned.wet, data["ratio"], seed))
+    started = time.process_time()
+    forecaster = fit_forecaster(config, method, train, seed, checkpoint)
+    seconds = time.process_time() - started
+    record: Record = {
+        "facts": forecaster.settings,
+        "cpu_seconds": seconds if forecaster.cpu_seconds is None else forecaster.cpu_seconds,
+        "kept": float((~train.wet).sum() / (~every.wet).sum()),
+        "train": [len(train), int(train.wet.sum())],
+        "thinned": rounded(forecaster.log_odds(thinned.x)),
+        "thinned_wet": thinned.wet.astype(int).tolist(),
+        "thinned_day": thinned.day.tolist(),
+        "natural": rounded(forecaster.log_odds(natural.x)),
+    }
+    if forecaster.describe is not None:
+        first, last = rainiest(natural, config["figure"]["year"], config["figure"]["days"])
+        record |= forecaster.describe(natural.take((natural.day >= first) & (natural.day <= last)))
+    return record
+
+
+MEASURES = ("accuracy", "nlpp", "auc", "brier")
+
+
+@dataclass(frozen=True)
+class Forecasts:
+    """Log-odds of rain (n,) for some windows, whether it rained (n,), and the day of the forecast (n,)."""
+
+    log_odds: np.ndarray
+    wet: np.ndarray
+    day: np.ndarray
+
+    def __post_init__(self) -> None:
+        if not len(self.log_odds) == len(self.wet) == len(self.day):
+            raise ValueError(f"got {len(self.log_odds)} log-odds, {len(self.wet)} outcomes and {len(self.day)} days")
+        if not self.wet.any() or self.wet.all():
+            raise ValueError("all windows are wet, or all are dry; a score needs both kinds")
+
+
+def scores(forecasts: Forecasts, counts: np.ndarray | None = None, days: np.ndarray | None = None) -> np.ndarray:
+    """Accuracy, NLPP, AUC and Brier score of each bootstrap sample, (samples, 4).
+
+    Sample s has day days[k] of the `days` (D,) counts[s, k] times; by default there is one sample, with all days once.
+
+    The Brier score is the mean of (p - wet)², half of that in `siggpde.metrics`, which sums over both classes. The AUC
+    is NaN for a sample in which all windows are wet, or all are dry.
+    """
+    if days is None:
+        days = np.unique(forecasts.day)
+    if counts is None:
+        counts = np.ones((1, len(days)))
+    day_index = np.searchsorted(days, forecasts.day)
+    sign = np.where(forecasts.wet, 1.0, -1.0)
+    each = np.stack([
+        (forecasts.log_odds > 0) == forecasts.wet,
+        -log_expit(sign * forecasts.log_odds),
+        (expit(forecasts.log_odds) - forecasts.wet) ** 2,
+        np.ones(len(day_index)),
+    ])  # fmt: skip
+    daily = np.stack([np.bincount(day_index, row, len(days)) for row in each])
+    with np.errstate(invalid="ignore", divide="ignore"):  # samples of days without a window
+        right, loss, square, number = (counts @ row for row in daily)
+        areas = _areas(forecasts, counts, day_index)
+        return np.stack([right / number, loss / number, areas, square / number], axis=1)
+
+
+def _areas(forecasts: Forecasts, counts: np.ndarray, day_index: np.ndarray) -> np.ndarray:
+    """Areas under the ROC curve, (samples,): how often a wet window has the higher log-odds; ties count half.
+
+    scikit-learn's roc_auc_score with sample weights gives the same, but sorts again for each of thousands of samples.
+    """
+    _, group = np.unique(forecasts.log_odds, return_inverse=True)
+    size = int(group.max()) + 1
+    areas = np.empty(len(counts))
+    for sample, count in enumerate(counts):
+        weight = count[day_index]
+        wet = np.bincount(group, weight * forecasts.wet, size)
+        dry = np.bincount(group, weight * ~forecasts.wet, size)
+        below = dry.cumsum() - dry / 2
+        areas[sample] = (wet @ below) / (wet.sum() * dry.sum()) if wet.any() and dry.any() else np.nan
+    return areas
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value with the ends of its interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+def draw_days(count: int, samples: int, seed: int) -> np.ndarray:
+    """How often each of `count` days is drawn in samples of `count` days with replacement, (samples, count)."""
+    if count < 2 or samples < 1:
+        raise ValueError(f"a bootstrap needs two days or more and a sample, got {count} days and {samples} samples")
+    return np.random.default_rng(seed).multinomial(count, np.full(count, 1 / count), size=samples)
+
+
+def bootstrap(
+    methods: Mapping[str, Sequence[Forecasts]], *, samples: int, level: float = 0.95, seed: int = 0
+) -> tuple[dict[str, dict[str, Estimate]], dict[tuple[str, str], Estimate]]:
+    """The measures of every method, averaged over its runs, and the differences in NLPP of every two methods.
+
+    The same days are drawn for all methods and runs, so that the differences are paired. Intervals are percentiles. The
+    first result is by method and measure; the second by (method, other), the NLPP of the one minus that of the other.
+    """
+    days = np.unique(np.concatenate([run.day for runs in methods.values() for run in runs]))
+    counts = draw_days(len(days), samples, seed)
+    point = {name: np.mean([scores(run)[0] for run in runs], axis=0) for name, runs in methods.items()}
+    drawn = {name: np.mean([scores(run, counts, days) for run in runs], axis=0) for name, runs in methods.items()}
+    ends = [(1 - level) / 2, (1 + level) / 2]
+
+    def estimate(value: float, values: np.ndarray) -> Estimate:
+        low, high = np.nanquantile(values, ends)
+        return Estimate(float(value), float(low), float(high))
+
+    single = {
+        name: {m: estimate(point[name][i], drawn[name][:, i]) for i, m in enumerate(MEASURES)} for name in methods
+    }
+    nlpp = MEASURES.index("nlpp")
+    pairs = {
+        (one, other): estimate(point[one][nlpp] - point[other][nlpp], drawn[one][:, nlpp] - drawn[other][:, nlpp])
+        for one in methods
+        for other in methods
+        if one != other
+    }
+    return single, pairs
+
+
+_HEADINGS = {"accuracy": "accuracy %", "nlpp": "NLPP", "auc": "AUC", "brier": "Brier"}
+_PERCENTAGES = {"accuracy"}
+_DAY = 24 * 60
+
+
+def report(config: dict[str, Any], results: Results) -> str:
+    """Tables of the scores with their intervals, the features, and the figures, drawn into the folder."""
+    test = results.get("test")
+    runs = {name: list(results.records(f"run/{name}/").values()) for name in config["methods"]}
+    runs = {name: records for name, records in runs.items() if records}
+    if test is None or not runs:
+        raise ValueError(f"{results.folder} holds no results of the weather experiment; run it first")
+    names = {name: config["methods"][name]["name"] for name in runs}
+    sections = [_data(config, test, runs)]
+    for title, sample in (
+        (f"Thinned test, {config['data']['ratio']} dry windows for a wet one:", thinned_forecasts),
+        ("Test at the natural rate, every hour foretold once, log-odds corrected for the thinning:", natural_forecasts),
+    ):
+        by_method = {name: [sample(record, test) for record in records] for name, records in runs.items()}
+        single, pairs = bootstrap(by_method, **config["bootstrap"])
+        sections += [title, _scores(names, single), _differences(config, names, pairs)]
+    sections.append(_intervals(config, names, runs))
+    described = {name: records[0] for name, records in runs.items() if "latent" in records[0]}
+    if described:
+        sections += [describe_stretch(config, results, described, test), *describe_features(config, results, described)]
+    sections += [_training(config, names, runs), _costs(names, runs)]
+    return page(*sections, notes_of(config))
+
+
+def thinned_forecasts(record: Record, _test: Record) -> Forecasts:
+    """Forecasts for the test thinned as the training was, whose log-odds need no correction."""
+    wet = np.array(record["thinned_wet"], dtype=bool)
+    return Forecasts(np.array(record["thinned"]), wet, np.array(record["thinned_day"]))
+
+
+def natural_forecasts(record: Record, test: Record) -> Forecasts:
+    """Forecasts at the natural rate, corrected for the dry windows that training left out."""
+    wet, day = np.array(test["wet"], dtype=bool), np.array(test["minutes"]) // _DAY
+    return Forecasts(to_natural(np.array(record["natural"]), record["kept"]), wet, day)
+
+
+def _data(config: dict[str, Any], test: Record, runs: dict[str, list[Record]]) -> str:
+    data, windows = config["data"], test["windows"]
+    record = next(iter(runs.values()))[0]
+    total, wet = record["train"]
+    lines = []
+    for part in ("train", "test"):
+        w = windows[part]
+        lines.append(
+            f"{data[part]} has {w['all']:,} windows, {w['wet']} of them followed by more than {data['more_than']:g} mm "
+            f"in {data['ahead'] * 10} minutes; {w['crossing']} more would cross a gap or a repeated stamp, and "
+            f"{w['missing']} have a reading missing: these are left out."
+        )
+    return (
+        f"Channels {', '.join(data['channels'])}, {data['length']} readings ten minutes apart. {' '.join(lines)} "
+        f"A run trains with {total} windows, {wet} wet and {total - wet} dry ones drawn at random, "
+        f"{record['kept']:.1%} of the dry ones. The test at the natural rate has {len(test['wet']):,} windows, "
+        f"{sum(test['wet'])} wet."
+    )
+
+
+def _scores(names: dict[str, str], single: dict[str, dict[str, Estimate]]) -> str:
+    rows = [[names[name], *(_cell(estimates[m], m) for m in MEASURES)] for name, estimates in single.items()]
+    return markdown_table(["method", *(_HEADINGS[m] for m in MEASURES)], rows)
+
+
+def _differences(config: dict[str, Any], names: dict[str, str], pairs: dict[tuple[str, str], Estimate]) -> str:
+    """Those of the classifier with groups and every other method, then those of the paper's model and the baselines."""
+    kinds = {name: config["methods"][name]["kind"] for name in names}
+    grouped = [name for name in names if config["methods"][name].get("groups", False)]
+    wanted = [(one, other) for one in grouped for other in names if other not in grouped]
+    wanted += [
+        (one, other)
+        for one in names
+        for other in names
+        if kinds[one] == "paper" and kinds[other] in ("climatology", "logistic")
+    ]
+    rows = [[f"{names[one]} minus {names[other]}", _cell(pairs[one, other], "nlpp", sign="+")] for one, other in wanted]
+    return markdown_table(["difference in NLPP", "below 0: the first is better"], rows) if rows else ""
+
+
+def _cell(estimate: Estimate, measure: str, sign: str = "") -> str:
+    factor, digits = (100, 2) if measure in _PERCENTAGES else (1, 4)
+    value, low, high = (
+        f"{factor * number:{sign}.{digits}f}" for number in (estimate.value, estimate.low, estimate.high)
+    )
+    return f"{value} [{low}, {high}]"
+
+
+def _intervals(config: dict[str, Any], names: dict[str, str], runs: dict[str, list[Record]]) -> str:
+    count = max(len(records) for records in runs.values())
+    fewer = [f"{names[name]} over {len(records)}" for name, records in runs.items() if len(records) < count]
+    return (
+        f"Means over {count} run{'s' if count > 1 else ''}{''.join(f', of {each}' for each in fewer)}, each with dry "
+        f"windows of its own; in brackets intervals of {config['bootstrap']['level']:.0%} by a bootstrap over days, "
+        f"{config['bootstrap']['samples']} samples, the same days for all methods."
+    )
+
+
+def _training(config: dict[str, Any], names: dict[str, str], runs: dict[str, list[Record]]) -> str:
+    """How the paper's model was trained, with the numbers of these settings."""
+    paper = [name for name in runs if config["methods"][name]["kind"] == "paper"]
+    if not paper:
+        return ""
+    settings, schedule = config["paper"], config["paper"]["schedule"]
+    parts = []
+    for name in paper:
+        facts = [record["facts"] for record in runs[name]]
+        step = np.mean([np.mean(list(each["seconds_per_iteration"].values())) for each in facts])
+        nlpp = np.mean([each["validation_nlpp"] for each in facts])
+        parts.append(f"{names[name]}: {duration(float(step))} of CPU an iteration, validation NLPP {nlpp:.4f}")
+    return (
+        f"The paper's model has M = {settings['inducing']} words and is trained for three phases of "
+        f"{schedule['iterations']} iterations with minibatches of {schedule['batch']}; {settings['validation']:.0%} of "
+        f"the weeks are its validation part. {'; '.join(parts)}."
+    )
+
+
+def _costs(names: dict[str, str], runs: dict[str, list[Record]]) -> str:
+    means = {name: float(np.mean([record["cpu_seconds"] for record in records])) for name, records in runs.items()}
+    listed = ", ".join(f"{names[name]} {duration(seconds)}" for name, seconds in means.items())
+    return f"CPU time of a fit, the choice of settings included: {listed}."

@@ -1,0 +1,554 @@
+"""Windows of weather, and forecasters of rain: climatology, logistic regression, the estimator and the paper's model.
+
+A station's file holds one row of readings every ten minutes, with gaps, repeated stamps and sentinels. A window is
+`length` rows that follow each other and `ahead` more, of which only the rain is looked at; all of them lie in one run
+of exact steps, so that no window crosses a gap. Windows in which a reading is missing are dropped and counted: it is a
+few dozen of a year.
+
+Forecasters are trained with windows and predict log-odds of rain at the rate of rain of their training windows.
+`blocks` (n,) are numbers of blocks of time, such as weeks: settings are chosen by predictions for blocks that were left
+out, but for those of the estimator without groups.
+
+**The paper's model** has a probit link, the untruncated kernel and the first M words. A path is time and the channels,
+without a base point: its signature sees changes within a window and no levels. With the prior f ~ GP(0, k), the
+inducing variables u_a = <f, word a>, q(u) = N(m, S) and the word a's term s_a(X) of the signature,
+
+    posterior mean of f at X = sum over words a of m_a s_a(X).
+
+The paper reads the importance of a word from |m_a|. A word whose term hardly varies is then as important as one that
+tells windows apart; sd_X(s_a(X)) |m_a| is what the word contributes to the differences between windows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+from sklearn.model_selection import GroupShuffleSplit, LeaveOneGroupOut
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from torch import Tensor
+
+from siggpde import SigGPClassifier
+from siggpde.committee.view_committee import AveragedMembers, Judged, average_latents
+from siggpde.datasets import find_dataset
+from siggpde.explain.terms import terms_of, word_features
+from siggpde.gp.inducing import OrthogonalSignatureFeatures
+from siggpde.gp.kernel import SignatureKernel
+from siggpde.gp.likelihoods import Bernoulli
+from siggpde.gp.model import SignatureGP
+from siggpde.series import SeriesBatch
+from siggpde.training import History, PaperSchedule, fit
+from siggpde_paper.experiments.methods import each_standardised, standardised, with_time
+from siggpde_paper.experiments.results import Record
+from siggpde_paper.gpsig.models import lengthscales
+
+_NO_READING = -999.0  # readings below it are missing: they are written as -9999
+_KEYS = ("data", "columns", "time_minutes")
+_DAY = 24 * 60
+
+
+@dataclass(frozen=True)
+class Station:
+    """Readings (rows, columns), NaN where missing; names of the columns; minutes and segment of every row (rows,)."""
+
+    readings: np.ndarray
+    columns: tuple[str, ...]
+    minutes: np.ndarray
+    segment: np.ndarray
+
+    def columns_of(self, names: Sequence[str]) -> np.ndarray:
+        """The readings of the columns with these names, units left out: "p" for "p (mbar)"."""
+        short = [column.split(" (")[0] for column in self.columns]
+        unknown = [name for name in names if name not in short]
+        if unknown:
+            raise ValueError(f"the station has no column {unknown[0]!r}; its columns are {', '.join(short)}")
+        return self.readings[:, [short.index(name) for name in names]]
+
+
+@dataclass(frozen=True)
+class Windows:
+    """n windows of one station.
+
+    `readings` (rows, channels) are the station's; window i is rows start[i] to start[i] + length - 1. `minutes` (n,) is
+    the stamp of its last reading, when the forecast is made; `rain` (n,) what falls in the time ahead, in mm; `wet`
+    (n,) whether that is more than the threshold. `crossing` and `missing` count the windows that were dropped.
+    """
+
+    readings: np.ndarray
+    start: np.ndarray
+    minutes: np.ndarray
+    rain: np.ndarray
+    wet: np.ndarray
+    length: int
+    crossing: int = 0
+    missing: int = 0
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    @property
+    def day(self) -> np.ndarray:
+        """The day of the forecast, a number, (n,)."""
+        return self.minutes // _DAY
+
+    @property
+    def x(self) -> np.ndarray:
+        """The series, (n, channels, length)."""
+        rows = self.start[:, None] + np.arange(self.length)
+        return np.ascontiguousarray(self.readings[rows].swapaxes(1, 2))
+
+    def take(self, rows: np.ndarray) -> Windows:
+        """The windows of a mask, or with these indices."""
+        columns = (self.start[rows], self.minutes[rows], self.rain[rows], self.wet[rows])
+        return Windows(self.readings, *columns, self.length, self.crossing, self.missing)
+
+    def every(self, minutes: int) -> Windows:
+        """The windows whose forecast is made when the clock shows a multiple of `minutes`."""
+        return self.take(self.minutes % minutes == 0)
+
+
+def load_station(name: str) -> Station:
+    """A station's file, ``<name>.npz`` in the folders of `siggpde.datasets`, with readings below -999 as NaN."""
+    try:
+        path = find_dataset(name)
+    except FileNotFoundError as error:
+        raise FileNotFoundError(
+            f"{error}\nThe weather experiment needs the file: put it there, or set SIGGPDE_DATA"
+        ) from error
+    with np.load(path, allow_pickle=False) as file:
+        absent = [key for key in _KEYS if key not in file.files]
+        if absent:
+            raise ValueError(f"{path} has no array {absent[0]!r}; a station's file has {', '.join(_KEYS)}")
+        data, columns, minutes = (file[key] for key in _KEYS)
+        segment = file["segment"] if "segment" in file.files else np.zeros(len(minutes), dtype=np.int64)
+    if data.ndim != 2 or data.shape != (len(minutes), len(columns)) or segment.shape != minutes.shape:
+        raise ValueError(f"{path}: data {data.shape}, {len(columns)} columns and {len(minutes)} stamps do not fit")
+    readings = data.astype(np.float64)
+    readings[readings < _NO_READING] = np.nan
+    return Station(readings, tuple(map(str, columns)), minutes.astype(np.int64), segment)
+
+
+def cut_windows(
+    station: Station,
+    channels: Sequence[str],
+    rain: str,
+    *,
+    length: int = 36,
+    ahead: int = 6,
+    more_than: float = 1.0,
+    step: int = 10,
+) -> Windows:
+    """All windows of `length` readings of these channels followed by `ahead` of rain, `step` minutes apart.
+
+    A window is wet where the rain of the rows ahead sums to more than `more_than` mm (tenths are what the gauge reads,
+    so sums are rounded to thousandths before they are compared).
+    """
+    if length < 1 or ahead < 1:
+        raise ValueError(f"length and ahead must be at least 1, got {length} and {ahead}")
+    readings, drops = station.columns_of(channels), station.columns_of([rain])[:, 0]
+    whole = length + ahead
+    start = np.arange(max(0, len(readings) - whole + 1))
+    broken = np.logical_or(np.diff(station.minutes) != step, np.diff(station.segment) != 0)
+    crosses = _any_within(broken, start, whole - 1)
+    dry_unknown = np.isnan(drops)
+    missing = _any_within(np.isnan(readings).any(axis=1), start, length)
+    missing |= _any_within(dry_unknown, start + length, ahead)
+    fallen = np.concatenate([[0.0], np.where(dry_unknown, 0.0, drops).cumsum()])
+    amount = (fallen[start + whole] - fallen[start + length]).round(3)
+    kept = ~crosses & ~missing
+    return Windows(
+        readings,
+        start[kept],
+        station.minutes[start[kept] + length - 1],
+        amount[kept],
+        amount[kept] > more_than,
+        length,
+        int(crosses.sum()),
+        int((missing & ~crosses).sum()),
+    )
+
+
+def thin(wet: np.ndarray, ratio: float, seed: int) -> np.ndarray:
+    """Sorted indices of all wet windows and of `ratio` times as many dry ones, drawn without replacement.
+
+    Examples:
+        >>> thin(np.array([True, False, False, False, False]), 2, seed=0)
+        array([0, 3, 4])
+    """
+    rainy, dry = np.flatnonzero(wet), np.flatnonzero(~wet)
+    wanted = round(ratio * len(rainy))
+    if len(rainy) == 0 or not 0 < wanted <= len(dry):
+        raise ValueError(
+            f"{len(rainy)} wet windows want {wanted} dry ones at the ratio {ratio}, and there are {len(dry)}; "
+            "give a longer record or a smaller ratio"
+        )
+    kept = np.random.default_rng(seed).choice(dry, wanted, replace=False)
+    return np.sort(np.concatenate([rainy, kept]))
+
+
+def to_natural(log_odds: np.ndarray, kept: float) -> np.ndarray:
+    """Log-odds at the natural rate, from those of a sample that kept the share `kept` of the dry windows.
+
+    Examples:
+        >>> to_natural(np.array([0.0]), 0.25).round(4)  # one to one where three of four dry ones were left out
+        array([-1.3863])
+    """
+    if not 0 < kept <= 1:
+        raise ValueError(f"the share of dry windows that were kept must be above 0 and at most 1, got {kept}")
+    return log_odds + np.log(kept)
+
+
+def _any_within(flags: Any, start: np.ndarray, count: int) -> np.ndarray:
+    """Whether any of flags[start : start + count] is set, for every start."""
+    total = np.concatenate([[0], flags.cumsum()])
+    return total[start + count] > total[start]
+
+
+def before_rain(values: np.ndarray, wet: np.ndarray) -> float | None:
+    """Mean of the values (n,) of wet windows minus that of dry ones, in standard deviations; None for a constant.
+
+    Examples:
+        >>> before_rain(np.array([1.0, 1.0, 0.0, 0.0]), np.array([True, True, False, False]))
+        2.0
+    """
+    spread = float(values.std())
+    if spread <= 1e-9 * float(np.abs(values).max()):  # constant but for rounding
+        return None
+    return float(values[wet].mean() - values[~wet].mean()) / spread
+
+
+def classifier_log_odds(classifier: SigGPClassifier, x: np.ndarray) -> np.ndarray:
+    """log p - log (1 - p) of the probability p of rain, (n,); no warning that months of other years are unlike."""
+    return _log_ratio(classifier.predict_with_newness(x)[0])
+
+
+@torch.no_grad()
+def log_odds_quantiles(classifier: SigGPClassifier, x: np.ndarray, levels: Sequence[float]) -> np.ndarray:
+    """Quantiles (n, levels) of the log-odds of rain under the posterior of the latents.
+
+    The latents of both classes are -f and f. The probability grows with f, so that its quantiles are those of f, a
+    Gaussian with the mean and variance of the committee, through the link.
+    """
+    batch, committee = classifier.preparation_(x), classifier.committee_
+    assert isinstance(committee, AveragedMembers)
+    judged = committee.judged(batch)
+    mean, variance = average_latents(judged.means, judged.variances, committee.weights)
+    sign = mean.new_tensor([-1.0, 1.0])
+    columns = []
+    for level in levels:
+        shifted = mean + NormalDist().inv_cdf(level) * variance.sqrt()[:, None] * sign
+        known = Judged(shifted.expand_as(judged.means), torch.zeros_like(judged.variances), judged.scores)
+        columns.append(_log_ratio(committee.probabilities(batch, known).numpy()))
+    return np.stack(columns, axis=1)
+
+
+def word_importance(classifier: SigGPClassifier, x: np.ndarray, wet: np.ndarray, top: int) -> list[Record]:
+    """The `top` words of paths by sd x weight (`SigGPClassifier.importance`) on windows x (n, channels, length).
+
+    Kernels of all words and statistics of windows, which have no short name, are left out; `share` is the share in all
+    of them. `before_rain` is computed for the first view that has the word.
+    """
+    terms, batch = terms_of(classifier.committee_), classifier.preparation_(x)
+    vocabulary = terms.vocabulary(classifier.channel_names_)
+    words = {
+        name: place for place, name in enumerate(vocabulary.names[: vocabulary.words]) if vocabulary.letters[place]
+    }
+    ranked = [each for each in classifier.importance(x, len(vocabulary.names)) if each.name in words][:top]
+    values: dict[int, np.ndarray] = {}
+    wanted = {words[each.name] for each in ranked}
+    for places, (_, features) in zip(vocabulary.parts, terms.parts(terms.prepare(batch)), strict=True):
+        for column, place in enumerate([] if places is None else places.tolist()):
+            if place in wanted:
+                values.setdefault(place, features[:, column].numpy())
+    return [
+        {
+            "name": each.name,
+            "letters": list(each.letters),
+            "importance": each.importance,
+            "share": each.share,
+            "before_rain": before_rain(values[words[each.name]], wet),
+        }
+        for each in ranked
+    ]
+
+
+def channel_shares(classifier: SigGPClassifier, x: np.ndarray) -> dict[str, float]:
+    """The share of every channel in the effects of cutting channels out, largest first."""
+    return {each.name: each.share for each in classifier.importance(x).channels}
+
+
+def _log_ratio(probabilities: np.ndarray) -> np.ndarray:
+    return np.log(probabilities[:, 1]) - np.log(probabilities[:, 0])
+
+
+_CHUNK = 1024
+_TOL = 1e-6  # of the kernel, as in the other experiments
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """How windows (n, channels, length) become paths (n, length, 1 + channels), time first; `train` are paths as yet
+    unscaled."""
+
+    each: bool
+    train: Tensor
+
+    @staticmethod
+    def of(x: np.ndarray, each: bool) -> Scaling:
+        return Scaling(each, _window_paths(x))
+
+    def __call__(self, x: np.ndarray) -> Tensor:
+        paths = _window_paths(x)
+        return each_standardised(paths) if self.each else standardised(self.train, paths)[1]
+
+
+@dataclass(frozen=True)
+class PaperModel:
+    """The trained model, how it scales windows, and what happened in training."""
+
+    model: SignatureGP
+    scaling: Scaling
+    history: History
+
+    def latent(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Posterior mean and standard deviation of f, two (n,)."""
+        mean, variance = self._latent(x)
+        return mean[:, 0].numpy(), variance[:, 0].sqrt().numpy()
+
+    def log_odds(self, x: np.ndarray) -> np.ndarray:
+        """log p - log (1 - p) of rain, (n,), with p = Phi(mean / sqrt(1 + variance))."""
+        mean, variance = self._latent(x)
+        wet, dry = (
+            self.model.likelihood.log_predictive(mean, variance, torch.full((len(x),), label)) for label in (1, 0)
+        )
+        return (wet - dry).numpy()
+
+    def settings(self) -> Record:
+        """Iterations, CPU seconds of one, the validation NLPP that was kept, and the scales of the kernel."""
+        history = self.history
+        scores = [record.nlpp for record in history.of("hyperparameters") if record.nlpp is not None]
+        return {
+            "iterations": history.steps,
+            "seconds_per_iteration": {
+                name: history.step_seconds[name] / count for name, count in history.steps.items()
+            },
+            "validation_nlpp": min(scores, default=None),
+            "theta": self.model.kernel.theta.tolist(),
+            "amplitude": float(self.model.kernel.amplitude.detach()),
+        }
+
+    @property
+    def cpu_seconds(self) -> float:
+        """CPU seconds of all iterations, those before an interruption too."""
+        return sum(self.history.step_seconds.values())
+
+    def features(self, x: np.ndarray, wet: np.ndarray, names: Sequence[str], top: int) -> dict[str, list[Record]]:
+        """The `top` words on windows x (n, channels, length), "by_size" |m| and "by_spread" sd x |m|, largest first.
+
+        `importance` is that measure and `share` its share in the sum over all words; the constant does not count as a
+        word. `before_rain` is the mean of its term before rain minus its mean otherwise, in standard deviations.
+        """
+        letters, words = ("time", *names), self.model.features.words
+        terms = word_features(self.model, SeriesBatch(self.scaling(x))).detach().numpy()
+        mean = self.model.variational.mean.detach().double().numpy()[0]
+        is_word = np.array([len(word) > 0 for word in words])
+
+        def ranked(measure: np.ndarray) -> list[Record]:
+            order = np.argsort(-measure, kind="stable")[:top]
+            return [
+                {
+                    "name": "–".join(letters[letter] for letter in words[place]),
+                    "letters": [letters[letter] for letter in words[place]],
+                    "importance": float(measure[place]),
+                    "share": float(measure[place] / measure.sum()),
+                    "mean": float(mean[place]),
+                    "before_rain": before_rain(terms[:, place], wet),
+                }
+                for place in order.tolist()
+            ]
+
+        size = np.abs(mean) * is_word
+        return {"by_size": ranked(size), "by_spread": ranked(size * terms.std(axis=0))}
+
+    def _latent(self, x: np.ndarray) -> tuple[Tensor, Tensor]:
+        with torch.no_grad():
+            return self.model.predict_f(self.scaling(x), chunk=_CHUNK)
+
+
+def fit_paper_model(
+    x: np.ndarray,
+    wet: np.ndarray,
+    blocks: np.ndarray,
+    settings: Mapping[str, Any],
+    *,
+    each: bool,
+    seed: int,
+    checkpoint: Path | None = None,
+) -> PaperModel:
+    """Trains with windows x (n, channels, length) whose outcomes are `wet` (n,); scales start as GPSig's do.
+
+    `settings` have M, `inducing`; the share `validation` of the `blocks` (n,) that judges hyperparameters; and the
+    `schedule`. With a `checkpoint` an interrupted fit goes on.
+    """
+    scaling = Scaling.of(x, each)
+    paths = scaling(x)
+    channels = paths.shape[2]
+    points = torch.full((len(paths),), paths.shape[1])
+    theta = 1 / lengthscales(paths, points, torch.Generator().manual_seed(seed))
+    features = OrthogonalSignatureFeatures(channels, settings["inducing"], "lexicographic")
+    model = SignatureGP(SignatureKernel(channels, theta=theta, tol=_TOL), features, Bernoulli())
+    history = fit(
+        model,
+        (paths, torch.from_numpy(wet.astype(np.int64))),
+        PaperSchedule(**settings["schedule"]),
+        validation=split_blocks(blocks, settings["validation"], seed),
+        seed=seed,
+        checkpoint=checkpoint,
+        resume=checkpoint is not None,
+    )
+    return PaperModel(model, scaling, history)
+
+
+def split_blocks(blocks: np.ndarray, share: float, seed: int) -> tuple[list[int], list[int]]:
+    """Rows for training and for validation, the latter those of a `share` of the blocks, drawn at random."""
+    if len(np.unique(blocks)) < 2:
+        raise ValueError("validation by blocks needs two or more of them; give more weeks, or shorter blocks")
+    splitter = GroupShuffleSplit(n_splits=1, test_size=share, random_state=seed)
+    train, valid = next(splitter.split(blocks, groups=blocks))
+    return train.tolist(), valid.tolist()
+
+
+def _window_paths(x: np.ndarray) -> Tensor:
+    return with_time(torch.from_numpy(np.ascontiguousarray(x.swapaxes(1, 2))))
+
+
+_STEPS = 2000
+_BAND = (0.05, 0.95)
+_KINDS = "climatology, logistic, classifier, paper"
+
+
+@dataclass(frozen=True)
+class Forecaster:
+    """`log_odds` maps windows x (n, channels, length) to log-odds (n,); `settings` are those that were chosen, in plain
+    values; `cpu_seconds` of training, where it may have been interrupted.
+
+    `describe`, where there is something to draw, maps windows in a row to what is known of them.
+    """
+
+    log_odds: Callable[[np.ndarray], np.ndarray]
+    settings: dict[str, Any] = field(default_factory=dict)
+    cpu_seconds: float | None = None
+    describe: Callable[[Windows], Record] | None = None
+
+
+def fit_forecaster(
+    config: dict[str, Any], method: str, train: Windows, seed: int, checkpoint: Path | None = None
+) -> Forecaster:
+    """The forecaster of `config["methods"][method]`, trained."""
+    options = config["methods"][method]
+    blocks = train.day // config["data"]["block_days"]
+    if options["kind"] == "climatology":
+        return climatology(train.wet)
+    if options["kind"] == "logistic":
+        return logistic(train.x, train.wet, blocks, config["logistic"]["strengths"])
+    if options["kind"] == "classifier":
+        return signature_classifier(config, options, train, blocks, seed)
+    if options["kind"] == "paper":
+        return by_the_paper(config, options, train, blocks, seed, checkpoint)
+    raise ValueError(f"the kind of the method {method!r} is {options['kind']!r}, which is none of {_KINDS}")
+
+
+def climatology(wet: np.ndarray) -> Forecaster:
+    """The share of rain in training, for every window.
+
+    Examples:
+        >>> climatology(np.array([True, False, False, False])).log_odds(np.zeros((2, 7, 36))).round(3)
+        array([-1.099, -1.099])
+    """
+    rainy = int(wet.sum())
+    if not 0 < rainy < len(wet):
+        raise ValueError(f"{rainy} of {len(wet)} training windows are wet; a forecaster needs both kinds")
+    value = float(np.log(rainy / (len(wet) - rainy)))
+    return Forecaster(lambda x: np.full(len(x), value), {"share": rainy / len(wet)})
+
+
+def logistic(x: np.ndarray, wet: np.ndarray, blocks: np.ndarray, strengths: Sequence[float]) -> Forecaster:
+    """Logistic regression on the standardised readings of the whole window; C is the best of the `strengths`."""
+    flat = x.reshape(len(x), -1)
+    scores = {}
+    for strength in strengths:
+        probabilities = np.empty(len(x))
+        for train, left in LeaveOneGroupOut().split(flat, wet, blocks):
+            probabilities[left] = _pipeline(strength).fit(flat[train], wet[train]).predict_proba(flat[left])[:, 1]
+        scores[strength] = float(log_loss(wet, probabilities))
+    best = min(scores, key=scores.__getitem__)
+    model = _pipeline(best).fit(flat, wet)
+    chosen = {"C": best, "left_out_nlpp": scores[best]}
+    return Forecaster(lambda new: model.decision_function(new.reshape(len(new), -1)), chosen)
+
+
+def signature_classifier(
+    config: dict[str, Any], options: dict[str, Any], train: Windows, blocks: np.ndarray, seed: int
+) -> Forecaster:
+    """`SigGPClassifier`; with options["groups"] blocks are its groups, and it tells latents, a band and words."""
+    names, grouped, top = config["data"]["channels"], options.get("groups", False), config["figure"]["features"]
+    x, settings = train.x, options.get("settings", {})
+    model = SigGPClassifier(random_state=seed, channel_names=list(names), **settings)
+    model.fit(x, train.wet, groups=blocks if grouped else None)
+    chosen = {} if model.n_groups_ is None else {"groups": model.n_groups_}
+
+    def describe(shown: Windows) -> Record:
+        mean, spread = model.latent(shown.x)
+        low, high = log_odds_quantiles(model, shown.x, _BAND).T
+        return {
+            "latent": {"mean": rounded(mean[:, 1]), "sd": rounded(spread[:, 1])},
+            "band": {"low": rounded(low), "high": rounded(high)},
+            "features": {"by_spread": word_importance(model, x, train.wet, top)},
+            "channels": channel_shares(model, x),
+        }
+
+    return Forecaster(lambda new: classifier_log_odds(model, new), chosen, describe=describe if grouped else None)
+
+
+def by_the_paper(
+    config: dict[str, Any],
+    options: dict[str, Any],
+    train: Windows,
+    blocks: np.ndarray,
+    seed: int,
+    checkpoint: Path | None,
+) -> Forecaster:
+    """The paper's model; options["each"] says how windows are scaled (see `paper_model`)."""
+    x, names, top = train.x, config["data"]["channels"], config["figure"]["features"]
+    model = fit_paper_model(
+        x, train.wet, blocks, config["paper"], each=options["each"], seed=seed, checkpoint=checkpoint
+    )
+
+    def describe(shown: Windows) -> Record:
+        mean, spread = model.latent(shown.x)
+        wettest = int(shown.rain.argmax())
+        series = model.scaling(shown.x[wettest : wettest + 1])[0]
+        return {
+            "latent": {"mean": rounded(mean), "sd": rounded(spread)},
+            "series": {"minutes": int(shown.minutes[wettest]), "values": [rounded(row) for row in series.numpy().T]},
+            "features": model.features(x, train.wet, names, top),
+        }
+
+    return Forecaster(model.log_odds, model.settings(), model.cpu_seconds, describe)
+
+
+def rounded(values: np.ndarray) -> list[float]:
+    """Five decimals, as records have them."""
+    return values.round(5).tolist()
+
+
+def _pipeline(strength: float) -> Any:
+    return make_pipeline(StandardScaler(), LogisticRegression(C=strength, max_iter=_STEPS))
