@@ -11,6 +11,7 @@ import siggpde
 from helpers.small_estimators import estimator, outputs, rising, walks
 from siggpde import SigGPClassifier, SigGPRegressor
 from siggpde.committee.view_committee import ViewCommittee, WeightCommittee
+from siggpde.io.predictions import _digest
 from siggpde.persistence import read_folder
 from siggpde.series import SeriesBatch
 from siggpde.views.saved import SavedBlocks, block_from_state, block_state
