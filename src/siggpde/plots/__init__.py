@@ -17,4 +17,4 @@ from siggpde.plots.style import require_matplotlib as require_matplotlib
 from siggpde.plots.training import plot_history as plot_history
 from siggpde.plots.training import plot_sizes as plot_sizes
 from siggpde.plots.training import plot_trials as plot_trials
-from siggpde.plots.weights import plot_weights as plot_weights
+from siggpde.plots.training import plot_weights as plot_weights

@@ -28,24 +28,8 @@ from numpy.typing import ArrayLike
 
 from siggpde.metrics import ClassificationMetrics, risk_coverage
 from siggpde.metrics.classification import checked_classes
+from siggpde.plots import style
 from siggpde.plots.inputs import check_level
-from siggpde.plots.style import (
-    BLUE,
-    GREY,
-    PALE,
-    SHARES,
-    SKY,
-    axes_or_new,
-    finish,
-    height,
-    legend_above,
-    letters,
-    percent,
-    require_matplotlib,
-    room,
-    shortened,
-    text_width,
-)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -122,18 +106,18 @@ def plot_calibration(
     check_level(level)
     top, right = p.max(axis=1), p.argmax(axis=1) == truth
     start, stretched = _first(top), float(np.median(top)) > _SURE
-    found = equal_count_bins(top, right, bins or min(_MOST, max(_FEWEST, len(top) // _SERIES)))
+    groups = equal_count_bins(top, right, bins or min(_MOST, max(_FEWEST, len(top) // _SERIES)))
     if bins is None:
-        found = _apart(found, _on_axis if stretched else np.asarray)
-    low, high = wilson_interval(found.right, found.count, level)
-    ax = axes_or_new(ax, width=4.8, height=5.0)
+        groups = _apart(groups, _on_axis if stretched else np.asarray)
+    low, high = wilson_interval(groups.right, groups.count, level)
+    ax = style.axes_or_new(ax, width=4.8, height=5.0)
     start = min(start, _first(low))
-    ax.plot([start, 1], [start, 1], color=GREY, linestyle="--", linewidth=1, zorder=1, label="honest")
+    ax.plot([start, 1], [start, 1], color=style.GREY, linestyle="--", linewidth=1, zorder=1, label="honest")
     ax.errorbar(
-        found.probability,
-        found.right,
-        yerr=np.stack([found.right - low, high - found.right]),
-        color=BLUE,
+        groups.probability,
+        groups.right,
+        yerr=np.stack([groups.right - low, high - groups.right]),
+        color=style.BLUE,
         fmt="o",
         markersize=4,
         linewidth=1,
@@ -152,8 +136,8 @@ def plot_calibration(
     ax.set(xlabel="probability of the predicted class", ylabel="share that is right")
     ax.set_box_aspect(1)
     _histogram(ax, top, start, stretched)
-    legend_above(ax, above=sum(_STRIP) + 0.01)
-    return finish(ax)
+    style.legend_above(ax, above=sum(_STRIP) + 0.01)
+    return style.finish(ax)
 
 
 def _first(p: np.ndarray) -> float:
@@ -161,9 +145,9 @@ def _first(p: np.ndarray) -> float:
     return min(0.9, math.floor(10 * float(p.min()) + 1e-9) / 10)
 
 
-def _apart(found: EqualBins, place: Callable[[np.ndarray], np.ndarray]) -> EqualBins:
+def _apart(groups: EqualBins, place: Callable[[np.ndarray], np.ndarray]) -> EqualBins:
     """The bins, those put together whose points would touch on an axis with probabilities p at `place(p)`."""
-    count, probability, right = found.count, found.probability, found.right
+    count, probability, right = groups.count, groups.probability, groups.right
     while len(count) > 1:
         gaps = np.diff(place(probability))
         near = int(gaps.argmin())
@@ -171,10 +155,10 @@ def _apart(found: EqualBins, place: Callable[[np.ndarray], np.ndarray]) -> Equal
             break
         pair = slice(near, near + 2)
         rest = np.arange(len(count)) != near + 1
-        own = count[pair]
+        series = count[pair]
         for values in (probability, right):
-            values[near] = (own * values[pair]).sum() / own.sum()
-        count[near] = own.sum()
+            values[near] = (series * values[pair]).sum() / series.sum()
+        count[near] = series.sum()
         count, probability, right = count[rest], probability[rest], right[rest]
     return EqualBins(count, probability, right)
 
@@ -196,7 +180,7 @@ def _stretch(ax: Axes, start: float) -> None:
     ax.set_xscale("function", functions=(_on_axis, _from_axis))
     ax.set_yscale("function", functions=(_on_axis, _from_axis))
     for axis in (ax.xaxis, ax.yaxis):
-        axis.set_minor_locator(require_matplotlib("ticker").NullLocator())
+        axis.set_minor_locator(style.require_matplotlib("ticker").NullLocator())
         axis.set_ticks(ticks, [f"{tick:g}" for tick in ticks])
 
 
@@ -208,13 +192,13 @@ def _histogram(ax: Axes, top: np.ndarray, start: float, stretched: bool) -> None
         bins = _from_axis(np.linspace(float(_on_axis(np.array(start))), 0, _HISTOGRAM_BINS + 1))
         bins[0], bins[-1] = start, 1.0
         strip.set_xscale("function", functions=(_on_axis, _from_axis))
-    strip.hist(top, bins=bins.tolist(), color=SKY)
+    strip.hist(top, bins=bins.tolist(), color=style.SKY)
     strip.set_xlim(*ax.get_xlim())
     strip.set_ylim(0, 1.5 * strip.get_ylim()[1])  # room for the words
     strip.minorticks_off()
     strip.set(xticks=[], yticks=[])
     strip.spines[["top", "right", "left"]].set_visible(False)
-    strip.text(0.01, 0.97, f"{len(top)} series", transform=strip.transAxes, va="top", size=letters(ax) - 0.5)
+    strip.text(0.01, 0.97, f"{len(top)} series", transform=strip.transAxes, va="top", size=style.letters(ax) - 0.5)
 
 
 _FEW_CLASSES = 10  # zeros of more classes hide the rest
@@ -233,25 +217,28 @@ def plot_confusion(metrics: ClassificationMetrics, ax: Axes | None = None) -> Ax
     counts = np.array(metrics.confusion)
     size = len(counts)
     side = min(12.0, max(4.0, 0.55 * size + 2.0))
-    ax = axes_or_new(ax, width=side, height=side)
+    ax = style.axes_or_new(ax, width=side, height=side)
     share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    ax.imshow(share, cmap=SHARES, vmin=0, vmax=1)
-    names = shortened(
-        [str(label) for label in metrics.classes], max(6, int(_NAMES * room(ax) * 72 / (0.55 * letters(ax))))
+    ax.imshow(share, cmap=style.SHARES, vmin=0, vmax=1)
+    names = style.shortened(
+        [str(label) for label in metrics.classes],
+        max(6, int(_NAMES * style.room(ax) * 72 / (0.55 * style.letters(ax)))),
     )
-    named = min(letters(ax) - 0.5, max(_SMALLEST, 0.63 * 72 * room(ax) / size))
-    widest = max(text_width(name, named) for name in names)
-    cell = (72 * room(ax) - _LABELS * letters(ax) - widest) / size  # points
+    named = min(style.letters(ax) - 0.5, max(_SMALLEST, 0.63 * 72 * style.room(ax) / size))
+    widest = max(style.text_width(name, named) for name in names)
+    cell = (72 * style.room(ax) - _LABELS * style.letters(ax) - widest) / size  # points
     if widest + 0.1 * named > cell:
-        cell = min(cell, (72 * height(ax) - 1.5 * _LABELS * letters(ax) - widest) / size)
+        cell = min(cell, (72 * style.height(ax) - 1.5 * _LABELS * style.letters(ax) - widest) / size)
     digits = max(len(str(count)) for count in counts.flat)
-    written = min(letters(ax), cell / (0.7 * max(digits, 2)))
+    written = min(style.letters(ax), cell / (0.7 * max(digits, 2)))
     if written >= _SMALLEST:
         for (row, column), count in np.ndenumerate(counts):
             if not count and size > _FEW_CLASSES:
                 continue
             colour = "white" if share[row, column] > 0.5 else "black"
-            ax.text(column, row, str(count), ha="center", va="center", size=written, color=colour if count else GREY)
+            ax.text(
+                column, row, str(count), ha="center", va="center", size=written, color=colour if count else style.GREY
+            )
     named = max(_SMALLEST, min(named, 0.9 * cell))
     every = max(1, math.ceil(1.1 * named / cell))  # of more classes than lines, some are named
     turned: dict[str, Any] = {}
@@ -263,7 +250,7 @@ def plot_confusion(metrics: ClassificationMetrics, ax: Axes | None = None) -> Ax
     ax.set_xlabel("predicted")
     ax.set_ylabel("true")
     ax.set_title(f"accuracy {metrics.accuracy:.1%} of {metrics.n} series")
-    finish(ax, closed=True)
+    style.finish(ax, closed=True)
     ax.tick_params(labelsize=named)
     return ax
 
@@ -283,23 +270,27 @@ def plot_risk_coverage(
     check_level(level)
     curve = risk_coverage(y, probabilities, classes)
     n, wrong = len(np.asarray(y)), float(curve.risk[-1])
-    ax = axes_or_new(ax, width=4.8, height=3.6)
+    ax = style.axes_or_new(ax, width=4.8, height=3.6)
     count = curve.coverage * n
     low, high = wilson_interval(curve.risk, count, level)
     best = np.linspace(1 - wrong, 1, 50)
     ax.fill_between(
-        curve.coverage, low, high, color=PALE, alpha=0.5, linewidth=0, zorder=1, label=f"{level:.0%} interval"
+        curve.coverage, low, high, color=style.PALE, alpha=0.5, linewidth=0, zorder=1, label=f"{level:.0%} interval"
     )
-    ax.axhline(wrong, color=GREY, linestyle="--", linewidth=1, zorder=2, label="at random")
-    ax.plot(best, 1 - (1 - wrong) / best, color=GREY, linestyle=":", linewidth=1.2, zorder=2, label="best possible")
-    ax.plot(curve.coverage, curve.risk, color=BLUE, linewidth=1.5, zorder=3, label=f"model (area {_area(curve.area)})")
+    ax.axhline(wrong, color=style.GREY, linestyle="--", linewidth=1, zorder=2, label="at random")
+    ax.plot(
+        best, 1 - (1 - wrong) / best, color=style.GREY, linestyle=":", linewidth=1.2, zorder=2, label="best possible"
+    )
+    ax.plot(
+        curve.coverage, curve.risk, color=style.BLUE, linewidth=1.5, zorder=3, label=f"model (area {_area(curve.area)})"
+    )
     top = max(1.2 * float(curve.risk.max()), 1.2 * float(high[-1]), 0.05)
     ax.set(xlim=(0, 1.005), ylim=(-0.02 * top, min(top, 1.02)))
     ax.set(xlabel="share of series predicted, the surest first", ylabel="share that is wrong")
     for axis in (ax.xaxis, ax.yaxis):
-        axis.set_major_formatter(percent())
-    legend_above(ax)
-    return finish(ax)
+        axis.set_major_formatter(style.percent())
+    style.legend_above(ax)
+    return style.finish(ax)
 
 
 def _area(area: float) -> str:

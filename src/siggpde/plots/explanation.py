@@ -19,20 +19,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from siggpde.explain import Counterfactual, SegmentContributions, SeriesExplanation
+from siggpde.plots import style
 from siggpde.plots.inputs import matrix, vector
-from siggpde.plots.style import (
-    INK,
-    PALE,
-    few_ticks,
-    finish,
-    height,
-    letters,
-    literal,
-    require_matplotlib,
-    room,
-    signed_colours,
-    with_unit,
-)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -86,44 +74,44 @@ def plot_series(
     count = len(data.values)
     names = [f"channel {index}" for index in range(count)] if channels is None else [str(name) for name in channels]
     given = [None] * count if units is None else list(units)
-    for what, own in (("channels", names), ("units", given)):
-        if len(own) != count:
-            raise ValueError(f"{what} must have {count} entries, one a channel of values, got {len(own)}")
+    for what, entries in (("channels", names), ("units", given)):
+        if len(entries) != count:
+            raise ValueError(f"{what} must have {count} entries, one a channel of values, got {len(entries)}")
     shown = _largest(data.contributions, most)
     drawn = _axes(axes, len(shown))
     largest = float(np.abs(data.contributions).max()) or 1.0
-    scale = require_matplotlib("colors").Normalize(-largest, largest)
-    colours = require_matplotlib("cm").ScalarMappable(scale, signed_colours())
+    scale = style.require_matplotlib("colors").Normalize(-largest, largest)
+    colours = style.require_matplotlib("cm").ScalarMappable(scale, style.signed_colours())
     for ax, channel in zip(drawn, shown, strict=True):
         _channel(ax, data, channel, colours)
-        ax.set_title(with_unit(names[channel], given[channel]), loc="left", size=letters(ax), pad=2)
-        ax.locator_params(axis="y", nbins=3 if height(ax) > _LETTERS * letters(ax) else 2)
+        ax.set_title(style.with_unit(names[channel], given[channel]), loc="left", size=style.letters(ax), pad=2)
+        ax.locator_params(axis="y", nbins=3 if style.height(ax) > _LETTERS * style.letters(ax) else 2)
         ax.margins(x=0.01)
-        finish(ax)
+        style.finish(ax)
         ax.tick_params(labelbottom=ax is drawn[-1])
     last = drawn[-1]
-    last.set_xlabel(("point" if times is None else with_unit("time", time_unit)), size=letters(last))
+    last.set_xlabel(("point" if times is None else style.with_unit("time", time_unit)), size=style.letters(last))
     below: dict[str, Any] = {"location": "bottom", "pad": 0.02, "aspect": 40, "shrink": 0.7}
     bar: Any = last.figure.colorbar(colours, ax=list(drawn), **below)
     note = f"; {len(shown)} of {count} channels" if len(shown) < count else ""
-    bar.set_label(label + note, size=letters(last))
-    bar.ax.tick_params(labelsize=letters(last) - 0.5)
+    bar.set_label(label + note, size=style.letters(last))
+    bar.ax.tick_params(labelsize=style.letters(last) - 0.5)
     bar.outline.set_visible(False)
-    few_ticks(bar.ax, 0.65 * room(last))
+    style.few_ticks(bar.ax, 0.65 * style.room(last))
     if data.changed is not None:
-        handle = require_matplotlib("lines").Line2D([], [], color=INK, linestyle="--", linewidth=1)
-        offset = require_matplotlib("transforms").ScaledTranslation(
-            0, 1.4 * letters(last) / 72, last.figure.dpi_scale_trans
+        handle = style.require_matplotlib("lines").Line2D([], [], color=style.INK, linestyle="--", linewidth=1)
+        offset = style.require_matplotlib("transforms").ScaledTranslation(
+            0, 1.4 * style.letters(last) / 72, last.figure.dpi_scale_trans
         )
         place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "borderaxespad": 0.0}
         place |= {"bbox_transform": drawn[0].transAxes + offset, "borderpad": 0.0}  # above the name of the channel
-        drawn[0].legend([handle], [counterfactual_label], frameon=False, fontsize=letters(last) - 0.5, **place)
+        drawn[0].legend([handle], [counterfactual_label], frameon=False, fontsize=style.letters(last) - 0.5, **place)
     return drawn
 
 
 def _channel(ax: Axes, data: _Series, channel: int, colours: Any) -> None:
-    own, times, edges = data.values[channel], data.times, data.edges
-    ax.plot(times, own, color=PALE, linewidth=1.2, zorder=1)  # what is in no segment
+    series, times, edges = data.values[channel], data.times, data.edges
+    ax.plot(times, series, color=style.PALE, linewidth=1.2, zorder=1)  # what is in no segment
     for segment, contribution in enumerate(data.contributions[channel]):
         start, end = edges[segment], edges[segment + 1]
         inside = times[(times > start) & (times < end)]
@@ -132,25 +120,27 @@ def _channel(ax: Axes, data: _Series, channel: int, colours: Any) -> None:
             continue
         spread = None if data.spread is None else float(data.spread[channel, segment])
         colour = _paled(colours.to_rgba(contribution)[:3], _certainty(float(contribution), spread), ax)
-        ax.plot(piece, np.interp(piece, times, own), color=colour, linewidth=2.0, solid_capstyle="butt", zorder=2)
+        ax.plot(piece, np.interp(piece, times, series), color=colour, linewidth=2.0, solid_capstyle="butt", zorder=2)
     if data.changed is not None:
         other = data.changed[channel]
-        differs = np.abs(other - own) > _CHANGED * max(float(np.nanmax(own) - np.nanmin(own)), 1e-300)
+        differs = np.abs(other - series) > _CHANGED * max(float(np.nanmax(series) - np.nanmin(series)), 1e-300)
         differs[:-1] |= differs[1:].copy()
         differs[1:] |= differs[:-1].copy()
-        ax.plot(times, np.where(differs, other, np.nan), color=INK, linestyle="--", linewidth=1.0, zorder=3)
-        ax.fill_between(times, own, other, where=differs.tolist(), color=INK, alpha=0.08, linewidth=0, zorder=0)
-        _cut_far(ax, own, other[differs])
+        ax.plot(times, np.where(differs, other, np.nan), color=style.INK, linestyle="--", linewidth=1.0, zorder=3)
+        ax.fill_between(
+            times, series, other, where=differs.tolist(), color=style.INK, alpha=0.08, linewidth=0, zorder=0
+        )
+        _cut_far(ax, series, other[differs])
 
 
-def _cut_far(ax: Axes, own: np.ndarray, other: np.ndarray) -> None:
+def _cut_far(ax: Axes, series: np.ndarray, other: np.ndarray) -> None:
     """Another series can go so far that the first is a flat line; the axis then ends on the way, and says how far."""
-    low, high = float(np.nanmin(own)), float(np.nanmax(own))
+    low, high = float(np.nanmin(series)), float(np.nanmax(series))
     most = _FAR * (high - low)
     if most == 0 or not np.isfinite(other).any():
         return
     at: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points", "ha": "right"}
-    at |= {"size": letters(ax) - 1, "color": INK}
+    at |= {"size": style.letters(ax) - 1, "color": style.INK}
     least, largest = float(np.nanmin(other)), float(np.nanmax(other))
     bottom, top = max(min(low, least), low - most), min(max(high, largest), high + most)
     if least < bottom or largest > top:
@@ -172,9 +162,9 @@ def _certainty(contribution: float, spread: float | None) -> float:
 
 def _paled(colour: Sequence[float], certainty: float, ax: Axes) -> tuple[float, ...]:
     """Mixed with the background: transparent lines would show their joints."""
-    background = require_matplotlib("colors").to_rgb(ax.get_facecolor())
+    background = style.require_matplotlib("colors").to_rgb(ax.get_facecolor())
     share = _PALEST + (1 - _PALEST) * certainty
-    return tuple(share * own + (1 - share) * behind for own, behind in zip(colour, background, strict=True))
+    return tuple(share * front + (1 - share) * behind for front, behind in zip(colour, background, strict=True))
 
 
 def _largest(contributions: np.ndarray, most: int) -> np.ndarray:
@@ -187,11 +177,9 @@ def _largest(contributions: np.ndarray, most: int) -> np.ndarray:
 
 def _axes(axes: Any, count: int) -> np.ndarray:
     if axes is None:
-        pyplot = require_matplotlib("pyplot")
-        height = _COLUMN * count + 0.6
-        return pyplot.subplots(count, 1, figsize=(6.4, height), sharex=True, squeeze=False, layout="constrained")[1][
-            :, 0
-        ]
+        pyplot = style.require_matplotlib("pyplot")
+        tall = _COLUMN * count + 0.6
+        return pyplot.subplots(count, 1, figsize=(6.4, tall), sharex=True, squeeze=False, layout="constrained")[1][:, 0]
     given = np.atleast_1d(np.asarray(axes, dtype=object)).ravel()
     if len(given) != count:
         raise ValueError(f"there are {count} channels to draw but {len(given)} axes; give one for each, or none")
@@ -199,14 +187,16 @@ def _axes(axes: Any, count: int) -> np.ndarray:
 
 
 def _checked(values: Any, contributions: Any, edges: Any, times: Any, std: Any, counterfactual: Any) -> _Series:
-    own = matrix("values", values, (None, None), "a row a channel and a column a point", gaps=True)
-    if np.isnan(own).all(axis=1).any():
-        channel = int(np.isnan(own).all(axis=1).argmax())
+    series = matrix("values", values, (None, None), "a row a channel and a column a point", gaps=True)
+    if np.isnan(series).all(axis=1).any():
+        channel = int(np.isnan(series).all(axis=1).argmax())
         raise ValueError(f"all values of channel {channel} are missing; leave the channel out")
     place = (
-        np.arange(own.shape[1], dtype=float) if times is None else vector("times", times, own.shape[1], each="point")
+        np.arange(series.shape[1], dtype=float)
+        if times is None
+        else vector("times", times, series.shape[1], unit="point")
     )
-    ends = vector("edges", edges, each="edge")
+    ends = vector("edges", edges, unit="edge")
     for name, array in (("times", place), ("edges", ends)):
         if (np.diff(array) < 0).any():
             index = int((np.diff(array) < 0).argmax())
@@ -215,7 +205,7 @@ def _checked(values: Any, contributions: Any, edges: Any, times: Any, std: Any, 
             )
     if len(ends) < 2:
         raise ValueError("edges must have at least two entries, the ends of one segment")
-    shape = (len(own), len(ends) - 1)
+    shape = (len(series), len(ends) - 1)
     what = "a row a channel of values and a column a segment between edges"
     parts = matrix("contributions", contributions, shape, what)
     spread = None if std is None else matrix("std", std, shape, what)
@@ -223,8 +213,8 @@ def _checked(values: Any, contributions: Any, edges: Any, times: Any, std: Any, 
         raise ValueError("std has negative numbers; give standard deviations")
     other = None
     if counterfactual is not None:
-        other = matrix("counterfactual", counterfactual, (own.shape[0], own.shape[1]), "as values", gaps=True)
-    return _Series(own, place, parts, ends, spread, other)
+        other = matrix("counterfactual", counterfactual, (series.shape[0], series.shape[1]), "as values", gaps=True)
+    return _Series(series, place, parts, ends, spread, other)
 
 
 def plot_explanation(
@@ -283,13 +273,13 @@ def plot_explanation(
         most=most,
     )
     _headline(drawn[0], _title(explanation, unit), 1 if other is None else 2)
-    literal(drawn[0].get_figure(root=True))
+    style.literal(drawn[0].get_figure(root=True))
     return drawn
 
 
 def _headline(ax: Axes, text: str, lines: int) -> None:
     """A title at the left, above the name of the first channel and as many other lines."""
-    size = letters(ax)
+    size = style.letters(ax)
     above: dict[str, Any] = {"xy": (0, 1), "xycoords": "axes fraction", "textcoords": "offset points"}
     ax.annotate(text, xytext=(0, 1.5 * size * lines + 3), size=size + 0.5, fontweight="bold", va="bottom", **above)
 
@@ -384,5 +374,5 @@ def _check_same_points(segments: SegmentContributions, points: int, times: np.nd
 
 def _edges(segments: SegmentContributions) -> np.ndarray:
     """Where segments begin and end, (segments + 1,): half way from the last point of one to the first of the next."""
-    starts, ends = (np.asarray(each, dtype=np.float64) for each in (segments.starts, segments.ends))
+    starts, ends = (np.asarray(ends, dtype=np.float64) for ends in (segments.starts, segments.ends))
     return np.concatenate([starts[:1], (ends[:-1] + starts[1:]) / 2, ends[-1:]])

@@ -9,22 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from siggpde.explain import Effect, Importance, Importances, PaperReading, WordWeight
-from siggpde.plots.style import (
-    AGAINST,
-    BLUE,
-    FOR,
-    GREY,
-    INK,
-    PALE,
-    axes_or_new,
-    finish,
-    height,
-    letters,
-    percent,
-    room,
-    shortened,
-    text_width,
-)
+from siggpde.plots import style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,22 +25,22 @@ _THICKEST = 22.0  # points of a bar
 
 def named_bars(ax: Axes, names: list[str], values: list[float], colours: list[str], label: str) -> Axes:
     """Bars from the top to the bottom with their names at the left; `label` is that of the horizontal axis."""
-    each = 72 * (height(ax) - _AXIS) / len(names)  # points
-    labels, size = fitted(names, letters(ax) - 0.5, 72 * room(ax), each)
+    tall = 72 * (style.height(ax) - _AXIS) / len(names)  # points
+    labels, size = fitted(names, style.letters(ax) - 0.5, 72 * style.room(ax), tall)
     positions = np.arange(len(names))
-    ax.barh(positions, values, color=colours, height=min(0.7, _THICKEST / max(each, 1.0)))
+    ax.barh(positions, values, color=colours, height=min(0.7, _THICKEST / max(tall, 1.0)))
     ax.set_yticks(positions, labels)
     ax.set_ylim(len(names) - 0.5, -0.5)
     ax.set_xlabel(label)
-    widest = max(text_width(line, size) for text in labels for line in text.split("\n"))
-    finish(ax, inches=max(1.0, room(ax) - widest / 72 - 0.2))
-    style: dict[str, Any] = {"axis": "y", "labelsize": size}
-    ax.tick_params(**style)
+    widest = max(style.text_width(line, size) for text in labels for line in text.split("\n"))
+    style.finish(ax, inches=max(1.0, style.room(ax) - widest / 72 - 0.2))
+    look: dict[str, Any] = {"axis": "y", "labelsize": size}
+    ax.tick_params(**look)
     return ax
 
 
-def fitted(names: list[str], largest: float, width: float, each: float) -> tuple[list[str], float]:
-    """Names in lines, and the points of their letters, at most `largest`: a share of `width` points wide, `each` high.
+def fitted(names: list[str], largest: float, width: float, tall: float) -> tuple[list[str], float]:
+    """Names in lines, and the points of their letters, at most `largest`: a share of `width` points wide, `tall` high.
 
     The letters are as large as they can be. Where even the smallest are too large, names are cut.
     """
@@ -64,12 +49,12 @@ def fitted(names: list[str], largest: float, width: float, each: float) -> tuple
         most = _characters(width, size)
         for characters in (min(most, _LONGEST), most):
             broken = [lines_of(name, characters) for name in names]
-            if all(_fits(lines, size, each) for lines in broken):
+            if all(_fits(lines, size, tall) for lines in broken):
                 return ["\n".join(lines) for lines in broken], size
     most = max(_FEWEST, *map(len, names))
     while True:
-        broken = [lines_of(name, _characters(width, _SMALLEST)) for name in shortened(names, most)]
-        if most <= _FEWEST or all(_fits(lines, _SMALLEST, each) for lines in broken):
+        broken = [lines_of(name, _characters(width, _SMALLEST)) for name in style.shortened(names, most)]
+        if most <= _FEWEST or all(_fits(lines, _SMALLEST, tall) for lines in broken):
             return ["\n".join(lines) for lines in broken], _SMALLEST
         most -= 1
 
@@ -103,9 +88,9 @@ def _characters(width: float, size: float) -> int:
     return max(_FEWEST, int(_SHARE * width / (0.52 * size)))
 
 
-def _fits(lines: list[str], size: float, each: float) -> bool:
-    room_between = 1.0 if len(lines) == 1 else 0.93  # lines of one name are nearer than those of two
-    return len(lines) * _LINE * size <= room_between * each
+def _fits(lines: list[str], size: float, tall: float) -> bool:
+    room = 1.0 if len(lines) == 1 else 0.93  # lines of one name are nearer than those of two
+    return len(lines) * _LINE * size <= room * tall
 
 
 _NAME_WIDTH = 48  # characters of a line
@@ -120,12 +105,12 @@ def plot_importance(importances: Iterable[Importance] | Importances, ax: Axes | 
     shown = list(importances.words or importances if isinstance(importances, Importances) else importances)
     if not shown:
         raise ValueError("there are no importances to draw; give those of `global_importance`")
-    lines = sum(max(2, len(lines_of(each.name, _NAME_WIDTH))) for each in shown) / 2
-    ax = axes_or_new(ax, height=max(2.0, 0.32 * lines + 1.2))
-    ax.xaxis.set_major_formatter(percent())
-    colours = [FOR if each.share >= 0 else AGAINST for each in shown]
-    shares = [each.share for each in shown]
-    return named_bars(ax, [each.name for each in shown], shares, colours, "share of the importance")
+    lines = sum(max(2, len(lines_of(part.name, _NAME_WIDTH))) for part in shown) / 2
+    ax = style.axes_or_new(ax, height=max(2.0, 0.32 * lines + 1.2))
+    ax.xaxis.set_major_formatter(style.percent())
+    colours = [style.FOR if part.share >= 0 else style.AGAINST for part in shown]
+    shares = [part.share for part in shown]
+    return named_bars(ax, [part.name for part in shown], shares, colours, "share of the importance")
 
 
 _SURE = 0.9  # the probability of a sign below which a bar is pale
@@ -136,19 +121,22 @@ def plot_effects(effects: Iterable[Effect], ax: Axes | None = None, *, label: st
     `ClassEffects` holds. Lines are one standard deviation to both sides; bars of which the sign is not 90 % sure are
     pale."""
     shown = list(effects) if isinstance(effects, Iterable) else [effects]
-    if not all(isinstance(each, Effect) for each in shown):
+    if not all(isinstance(part, Effect) for part in shown):
         raise ValueError(
             "effects must be a list of `Effect`, such as importance(X).classes[0].channels; `plot_importance` draws "
             "those of all classes together"
         )
     if not shown:
         raise ValueError("there are no effects to draw; give those of a class of `global_importance`")
-    ax = axes_or_new(ax, height=max(2.0, 0.3 * len(shown) + 1.0))
-    colours = [(FOR if each.effect >= 0 else AGAINST) if each.probability >= _SURE else PALE for each in shown]
-    values = [each.effect for each in shown]
-    _spread(ax, values, [each.std for each in shown])
-    named_bars(ax, [each.name for each in shown], values, colours, label)
-    ax.axvline(0, color=INK, linewidth=0.8)
+    ax = style.axes_or_new(ax, height=max(2.0, 0.3 * len(shown) + 1.0))
+    colours = [
+        (style.FOR if part.effect >= 0 else style.AGAINST) if part.probability >= _SURE else style.PALE
+        for part in shown
+    ]
+    values = [part.effect for part in shown]
+    _spread(ax, values, [part.std for part in shown])
+    named_bars(ax, [part.name for part in shown], values, colours, label)
+    ax.axvline(0, color=style.INK, linewidth=0.8)
     return ax
 
 
@@ -160,13 +148,15 @@ def plot_paper_reading(reading: PaperReading | Iterable[WordWeight], ax: Axes | 
     shown = list(reading.words if isinstance(reading, PaperReading) else reading)
     if not shown:
         raise ValueError("there are no words to draw; give those of `paper_reading`")
-    ax = axes_or_new(ax, height=max(2.0, 0.3 * len(shown) + 1.0))
-    sizes = [each.size for each in shown]
-    _spread(ax, sizes, [each.std for each in shown])
+    ax = style.axes_or_new(ax, height=max(2.0, 0.3 * len(shown) + 1.0))
+    sizes = [part.size for part in shown]
+    _spread(ax, sizes, [part.std for part in shown])
     ax.set_xlim(left=0)
-    return named_bars(ax, [each.name for each in shown], sizes, [BLUE] * len(shown), "|m|")
+    return named_bars(ax, [part.name for part in shown], sizes, [style.BLUE] * len(shown), "|m|")
 
 
 def _spread(ax: Axes, values: list[float], std: list[float]) -> None:
     """Lines of one standard deviation to both sides, above the bars."""
-    ax.errorbar(values, range(len(values)), xerr=std, fmt="none", ecolor=GREY, elinewidth=1.0, capsize=2, zorder=3)
+    ax.errorbar(
+        values, range(len(values)), xerr=std, fmt="none", ecolor=style.GREY, elinewidth=1.0, capsize=2, zorder=3
+    )

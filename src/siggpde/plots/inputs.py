@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 
 
-def vector(name: str, values: Any, length: int | None = None, *, each: str = "series") -> np.ndarray:
-    """Finite numbers (n,), at least one, one for each `each`; as many as `length`."""
+def vector(name: str, values: Any, length: int | None = None, *, unit: str = "series") -> np.ndarray:
+    """Finite numbers (n,), at least one, one for each `unit`; as many as `length`."""
     array = numbers(name, values)
     if array.ndim != 1 or len(array) == 0:
-        raise ValueError(f"{name} must have shape (n,), one number a {each}, got {array.shape}")
+        raise ValueError(f"{name} must have shape (n,), one number a {unit}, got {array.shape}")
     if length is not None and len(array) != length:
-        raise ValueError(f"{name} must have {length} numbers, one a {each}, got {len(array)}")
+        raise ValueError(f"{name} must have {length} numbers, one a {unit}, got {len(array)}")
     if not np.isfinite(array).all():
         index = int((~np.isfinite(array)).argmax())
-        raise ValueError(f"{name} of {each} {index} is {array[index]}; it must be finite to be drawn")
+        raise ValueError(f"{name} of {unit} {index} is {array[index]}; it must be finite to be drawn")
     return array
 
 

@@ -21,27 +21,15 @@ from torch import Tensor
 
 from siggpde.committee.recipes import Recipe
 from siggpde.metrics.classification import as_list
+from siggpde.plots import style
 from siggpde.plots.inputs import matrix
-from siggpde.plots.style import (
-    CLASSES,
-    INK,
-    MARKERS,
-    NUMBERS,
-    axes_or_new,
-    class_dots,
-    finish,
-    height,
-    legend_above,
-    letters,
-    room,
-)
 from siggpde.series import SeriesBatch
 from siggpde.views.base import Rows, rows_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_MOST_CLASSES = len(CLASSES) * len(MARKERS)
+_MOST_CLASSES = len(style.CLASSES) * len(style.MARKERS)
 _COVERED = 0.07  # of the plot, by all markers together
 _SMALLEST, _LARGEST = 4.0, 22.0  # points² of a marker
 _LISTED = 20.0  # points² of a marker in the legend
@@ -72,19 +60,19 @@ def plot_map(
         raise ValueError(f"there are {len(labels)} labels in y but {len(where)} rows of points; they must be as many")
     doubtful = _bools(uncertain, len(where))
     plane, shares = (where, None) if where.shape[1] == 2 else principal_directions(where)
-    ax = axes_or_new(ax, width=5.6, height=4.2)
-    size = min(_LARGEST, max(_SMALLEST, _COVERED * 72**2 * room(ax) * height(ax) / len(where)))
+    ax = style.axes_or_new(ax, width=5.6, height=4.2)
+    size = min(_LARGEST, max(_SMALLEST, _COVERED * 72**2 * style.room(ax) * style.height(ax) / len(where)))
     if all(isinstance(label, float) for label in labels):
-        dots = ax.scatter(*plane.T, c=labels, cmap=NUMBERS, s=size, linewidth=0)
+        dots = ax.scatter(*plane.T, c=labels, cmap=style.NUMBERS, s=size, linewidth=0)
         bar: Any = ax.figure.colorbar(dots, ax=ax, pad=0.02, aspect=30)
-        bar.set_label(name, size=letters(ax))
-        bar.ax.tick_params(labelsize=letters(ax) - 0.5)
+        bar.set_label(name, size=style.letters(ax))
+        bar.ax.tick_params(labelsize=style.letters(ax) - 0.5)
         bar.outline.set_visible(False)
     else:
         _classes(ax, plane, labels, size)
     if doubtful.any():
         label = f"uncertain ({doubtful.sum()})"
-        ring = {"facecolors": "none", "edgecolors": INK, "linewidths": 0.8 if doubtful.mean() < _MANY else 0.35}
+        ring = {"facecolors": "none", "edgecolors": style.INK, "linewidths": 0.8 if doubtful.mean() < _MANY else 0.35}
         ax.scatter(*plane[doubtful].T, s=_RING * size, label=label, **ring)
     for number, axis in enumerate((ax.xaxis, ax.yaxis)):
         share = "" if shares is None else f" ({shares[number]:.0%})"
@@ -92,20 +80,20 @@ def plot_map(
     ax.set(xticks=[], yticks=[])
     if ax.get_legend_handles_labels()[1]:
         title = None if isinstance(labels[0], float) else name
-        legend_above(ax, title=title, handle=1.3, markers=math.sqrt(_LISTED / size), whole=int(doubtful.any()))
-    return finish(ax)
+        style.legend_above(ax, title=title, handle=1.3, markers=math.sqrt(_LISTED / size), whole=int(doubtful.any()))
+    return style.finish(ax)
 
 
 def _classes(ax: Axes, plane: np.ndarray, labels: list[Any], size: float) -> None:
-    classes = sorted(set(labels), key=_in_order)
+    classes = sorted(set(labels), key=_sort_key)
     if len(classes) > _MOST_CLASSES:
         raise ValueError(f"at most {_MOST_CLASSES} classes can be told apart in one plot, got {len(classes)}")
     for index, label in enumerate(classes):
-        rows = np.array([own == label for own in labels])
-        ax.scatter(*plane[rows].T, s=size, alpha=0.85, label=str(label), **class_dots(index))
+        rows = np.array([other == label for other in labels])
+        ax.scatter(*plane[rows].T, s=size, alpha=0.85, label=str(label), **style.class_dots(index))
 
 
-def _in_order(label: Any) -> tuple[str, float, Any]:
+def _sort_key(label: Any) -> tuple[str, float, Any]:
     """By type; strings that are numbers by their size."""
     number = float(label) if isinstance(label, str) and label.removeprefix("-").isdecimal() else math.inf
     return str(type(label)), number, label
@@ -159,9 +147,9 @@ def kernel_directions(estimator: Any, X: Any, count: int = 2) -> np.ndarray:
     values, vectors = values.flip(0)[:count], vectors.flip(1)[:, :count]
     real = values > _LEAST * values[0]
     scale = torch.where(real, values.clamp_min(torch.finfo(values.dtype).tiny).rsqrt(), 0.0)
-    found = [_chunk(committee, part, columns) @ vectors * scale for part in batch.split(_CHUNK)]
+    coordinates = [_chunk(committee, part, columns) @ vectors * scale for part in batch.split(_CHUNK)]
     signs = torch.where(vectors.sum(0) >= 0, 1.0, -1.0)  # of no meaning, but the same for all series
-    return (torch.cat(found) * signs).cpu().numpy()
+    return (torch.cat(coordinates) * signs).cpu().numpy()
 
 
 def _chunk(committee: Any, batch: SeriesBatch, columns: Tensor) -> Tensor:

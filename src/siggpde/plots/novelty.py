@@ -8,28 +8,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from siggpde.plots import style
 from siggpde.plots.inputs import vector
-from siggpde.plots.style import (
-    AMBER,
-    BLUE,
-    GREEN,
-    GREY,
-    INK,
-    ORANGE,
-    PALE,
-    PURPLE,
-    axes_or_new,
-    finish,
-    legend_above,
-    letters,
-    percent,
-)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _BINS = 24
-_STYLES = ((BLUE, "-"), (ORANGE, "--"), (GREEN, "-."), (PURPLE, ":"), (AMBER, "-"), (INK, "--"))
+_STYLES = (
+    (style.BLUE, "-"),
+    (style.ORANGE, "--"),
+    (style.GREEN, "-."),
+    (style.PURPLE, ":"),
+    (style.AMBER, "-"),
+    (style.INK, "--"),
+)
 _TICKS = 7
 _FAR = 8.0  # beyond this score the axis is no longer linear
 _LINEAR = 2.0
@@ -55,11 +48,13 @@ def plot_novelty(
         raise ValueError("there are no scores to draw; give those of `estimator.novelty(X, return_score=True)`")
     if len(given) > len(_STYLES):
         raise ValueError(f"at most {len(_STYLES)} sets of series can be told apart in one plot, got {len(given)}")
-    drawn = {name: vector(f"scores of {name!r}" if len(given) > 1 else "scores", own) for name, own in given.items()}
+    drawn = {
+        name: vector(f"scores of {name!r}" if len(given) > 1 else "scores", values) for name, values in given.items()
+    }
     known = vector("training", training)
     if limit is not None and not np.isfinite(limit):
         raise ValueError(f"limit must be a finite score, got {limit!r}")
-    ax = axes_or_new(ax, width=4.8, height=3.4)
+    ax = style.axes_or_new(ax, width=4.8, height=3.4)
     everything = np.concatenate([known, *drawn.values(), [] if limit is None else [limit]])
     far = everything.max() > _FAR
     if far:
@@ -70,23 +65,25 @@ def plot_novelty(
         ends = ends + np.array([-0.5, 0.5]) / width
     bins = width * np.sinh(np.linspace(ends[0], ends[1], _BINS + 1))
     bins[0], bins[-1] = min(bins[0], everything.min()), max(bins[-1], everything.max())
-    ax.hist(known, bins=bins.tolist(), weights=np.full(len(known), 1 / len(known)), color=PALE, label="training")
-    for (name, own), (colour, dashes) in zip(drawn.items(), _STYLES, strict=False):
-        weights = np.full(len(own), 1 / len(own))
-        ax.hist(own, bins=bins.tolist(), weights=weights, histtype="step", color=colour, linestyle=dashes, label=name)
+    ax.hist(known, bins=bins.tolist(), weights=np.full(len(known), 1 / len(known)), color=style.PALE, label="training")
+    for (name, values), (colour, dashes) in zip(drawn.items(), _STYLES, strict=False):
+        weights = np.full(len(values), 1 / len(values))
+        ax.hist(
+            values, bins=bins.tolist(), weights=weights, histtype="step", color=colour, linestyle=dashes, label=name
+        )
     marks = [(1.0, "5%")] if limit is None else [(1.0, "5%"), (limit, "limit")]
     top = ax.get_ylim()[1] * 1.08
     for place, text in marks:
-        ax.axvline(place, color=GREY, linestyle=":", linewidth=1)
+        ax.axvline(place, color=style.GREY, linestyle=":", linewidth=1)
         left = np.arcsinh(place / width) < ends[0] + _RIGHT * (ends[1] - ends[0])
         words, side = (f" {text}", "left") if left else (f"{text} ", "right")
-        ax.text(place, top, words, color=GREY, ha=side, va="top", size=letters(ax) - 1)
+        ax.text(place, top, words, color=style.GREY, ha=side, va="top", size=style.letters(ax) - 1)
     ax.set(xlabel="novelty score", ylabel="share of series", ylim=(0, top))
-    ax.yaxis.set_major_formatter(percent())
+    ax.yaxis.set_major_formatter(style.percent())
     if far:
         _far_ticks(ax, float(everything.min()), float(everything.max()))
-    legend_above(ax)
-    return finish(ax)
+    style.legend_above(ax)
+    return style.finish(ax)
 
 
 def _far_ticks(ax: Axes, first: float, last: float) -> None:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from siggpde.plots import style
 from siggpde.plots.inputs import check_level, matrix, vector
-from siggpde.plots.style import BLUE, GREY, INK, ORANGE, SKY, axes_or_new, finish, legend_above, with_unit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,19 +42,19 @@ def plot_intervals(
     if (low > high).any():
         series = int((low > high).argmax())
         raise ValueError(f"the interval of series {series} ends below its start; give lower before upper")
-    ax = axes_or_new(ax, width=4.8, height=4.8)
+    ax = style.axes_or_new(ax, width=4.8, height=4.8)
     size, width = (12, 1.2) if len(target) <= _FEW else (7, 0.8)
     hit = (low <= target) & (target <= high)
     ends = [min(target.min(), centre.min()), max(target.max(), centre.max())]
-    ax.plot(ends, ends, color=GREY, linestyle="--", linewidth=1, zorder=1)
-    for rows, colour, marker, name in ((hit, BLUE, "o", "inside"), (~hit, ORANGE, "D", "outside")):
+    ax.plot(ends, ends, color=style.GREY, linestyle="--", linewidth=1, zorder=1)
+    for rows, colour, marker, name in ((hit, style.BLUE, "o", "inside"), (~hit, style.ORANGE, "D", "outside")):
         if rows.any():
             label = f"{name} ({rows.mean():.0%})"
             ax.vlines(target[rows], low[rows], high[rows], color=colour, alpha=0.45, linewidth=width, zorder=2)
             ax.scatter(target[rows], centre[rows], color=colour, marker=marker, s=size, zorder=3, label=label)
-    ax.set(xlabel=with_unit("true", unit), ylabel=with_unit("predicted, with its interval", unit))
-    legend_above(ax, handle=1.0)
-    return finish(ax)
+    ax.set(xlabel=style.with_unit("true", unit), ylabel=style.with_unit("predicted, with its interval", unit))
+    style.legend_above(ax, handle=1.0)
+    return style.finish(ax)
 
 
 def plot_pit(
@@ -71,7 +71,7 @@ def plot_pit(
     from scipy.stats import binom  # noqa: PLC0415 - takes long to import
 
     check_level(level)
-    target, steps = vector("y", y), vector("levels", levels, each="level")
+    target, steps = vector("y", y), vector("levels", levels, unit="level")
     if (steps <= 0).any() or (steps >= 1).any() or (np.diff(steps) <= 0).any():
         raise ValueError(f"levels must be ascending numbers between 0 and 1, got {steps.tolist()}")
     values = matrix("quantiles", quantiles, (len(target), len(steps)), "a row a series and a column a level")
@@ -83,21 +83,30 @@ def plot_pit(
     inside = np.bincount((target[:, None] > values).sum(axis=1), minlength=len(width))
     n = len(target)
     low, high = (binom.ppf(q, n, width) / (n * width) for q in ((1 - level) / 2, (1 + level) / 2))
-    ax = axes_or_new(ax, width=4.8, height=3.2)
-    ax.bar(edges[:-1], inside / (n * width), width, align="edge", color=SKY, edgecolor="white", linewidth=0.8, zorder=2)
+    ax = style.axes_or_new(ax, width=4.8, height=3.2)
+    ax.bar(
+        edges[:-1],
+        inside / (n * width),
+        width,
+        align="edge",
+        color=style.SKY,
+        edgecolor="white",
+        linewidth=0.8,
+        zorder=2,
+    )
     ax.stairs(
         high,
         edges,
         baseline=None,
-        color=INK,
+        color=style.INK,
         linestyle=":",
         linewidth=1.2,
         zorder=3,
         label=f"{level:.0%} of honest bars",
     )
-    ax.stairs(low, edges, baseline=None, color=INK, linestyle=":", linewidth=1.2, zorder=3)
-    ax.axhline(1.0, color=INK, linestyle="--", linewidth=1, zorder=3, label="honest")
+    ax.stairs(low, edges, baseline=None, color=style.INK, linestyle=":", linewidth=1.2, zorder=3)
+    ax.axhline(1.0, color=style.INK, linestyle="--", linewidth=1, zorder=3, label="honest")
     top = max(float((inside / (n * width)).max()), float(high.max()))
     ax.set(xlim=(0, 1), ylim=(0, 1.05 * top), xlabel="predicted probability of a number below y", ylabel="density")
-    legend_above(ax)
-    return finish(ax)
+    style.legend_above(ax)
+    return style.finish(ax)

@@ -1,32 +1,22 @@
-"""What a fit did: the course of training, the settings that were tried, and a metric against the size of the model."""
+"""What a fit did: the course of training, the settings that were tried, the members and the size of the model."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from siggpde.committee.recipes import Recipe
+from siggpde.plots import style
 from siggpde.plots.inputs import numbers, vector
-from siggpde.plots.style import (
-    BLUE,
-    CLASSES,
-    GREY,
-    INK,
-    ORANGE,
-    axes_or_new,
-    class_style,
-    finish,
-    legend_above,
-    letters,
-    require_matplotlib,
-    room,
-)
 from siggpde.training import History
+from siggpde.views.saved import kinds_of_kernels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
 
 _BAND = "#f1f1f1"
 _AXIS = 0.6  # inches of the vertical axis and its label
@@ -45,15 +35,17 @@ def plot_history(
     if against not in ("seconds", "records"):
         raise ValueError(f"against must be 'seconds' or 'records', got {against!r}")
     records = history.records
-    place = np.array([each.seconds for each in records] if against == "seconds" else range(len(records)), dtype=float)
-    loss = np.array([np.nan if each.elbo is None else -each.elbo for each in records])
-    nlpp = np.array([np.nan if each.nlpp is None else each.nlpp for each in records])
+    place = np.array(
+        [record.seconds for record in records] if against == "seconds" else range(len(records)), dtype=float
+    )
+    loss = np.array([np.nan if record.elbo is None else -record.elbo for record in records])
+    nlpp = np.array([np.nan if record.nlpp is None else record.nlpp for record in records])
     if not (np.isfinite(loss).any() or np.isfinite(nlpp).any()):
         raise ValueError("the history has no ELBO and no NLPP to draw; was the model fitted in closed form?")
-    ax = axes_or_new(ax, width=5.6, height=3.4)
+    ax = style.axes_or_new(ax, width=5.6, height=3.4)
     for values, colour, dashes, name in (
-        (loss, BLUE, "-", "−ELBO, training"),
-        (nlpp, ORANGE, "--", "NLPP, validation"),
+        (loss, style.BLUE, "-", "−ELBO, training"),
+        (nlpp, style.ORANGE, "--", "NLPP, validation"),
     ):
         there = np.isfinite(values)
         if there.any():
@@ -61,13 +53,13 @@ def plot_history(
             ax.plot(place[there], values[there], dashes, color=colour, marker=marker, markersize=3, label=name)
     best = None if not np.isfinite(nlpp).any() else int(np.nanargmin(nlpp))
     if best is not None:
-        style = {"s": 40, "facecolors": "none", "edgecolors": INK, "linewidths": 1.0, "zorder": 4}
-        ax.scatter(place[best], nlpp[best], label=f"best, {nlpp[best]:.3g}", **style)
+        look = {"s": 40, "facecolors": "none", "edgecolors": style.INK, "linewidths": 1.0, "zorder": 4}
+        ax.scatter(place[best], nlpp[best], label=f"best, {nlpp[best]:.3g}", **look)
     _cut_wild_start(ax, np.concatenate([loss[np.isfinite(loss)], nlpp[np.isfinite(nlpp)]]))
-    _phases(ax, [each.phase for each in records], place)
+    _phases(ax, [record.phase for record in records], place)
     ax.set(xlabel="time of training (s)" if against == "seconds" else "evaluation", ylabel="loss (nats a series)")
-    legend_above(ax)
-    return finish(ax)
+    style.legend_above(ax)
+    return style.finish(ax)
 
 
 def plot_trials(losses: ArrayLike, ax: Axes | None = None, *, label: str = "leave-one-out loss (nats)") -> Axes:
@@ -80,23 +72,23 @@ def plot_trials(losses: ArrayLike, ax: Axes | None = None, *, label: str = "leav
     if values.ndim != 1 or not np.isfinite(values).any():
         raise ValueError(f"losses must have shape (n,) and a finite number among them, got shape {values.shape}")
     there = np.isfinite(values)
-    values = vector("losses", values[there], each="trial")
+    values = vector("losses", values[there], unit="trial")
     number = np.flatnonzero(there) + 1
     best = np.minimum.accumulate(values)
-    ax = axes_or_new(ax, width=5.6, height=3.4)
-    ax.scatter(number, values, color=GREY, s=10, zorder=2, label="tried")
-    told = f"best so far, {best[-1]:.3g}".replace("-", "−")
-    ax.step(number, best, where="post", color=BLUE, linewidth=1.5, zorder=3, label=told)
+    ax = style.axes_or_new(ax, width=5.6, height=3.4)
+    ax.scatter(number, values, color=style.GREY, s=10, zorder=2, label="tried")
+    best_so_far = f"best so far, {best[-1]:.3g}".replace("-", "−")
+    ax.step(number, best, where="post", color=style.BLUE, linewidth=1.5, zorder=3, label=best_so_far)
     ax.set(xlabel="setting tried", ylabel=label)
-    ticker = require_matplotlib("ticker")
+    ticker = style.require_matplotlib("ticker")
     ax.xaxis.set_major_locator(ticker.MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
     if values.min() > 0 and values.max() > _DECADES * values.min():
         ax.set_yscale("log")
         ax.yaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0)))
         ax.yaxis.set_minor_locator(ticker.NullLocator())
         ax.yaxis.set_major_formatter(ticker.FuncFormatter(lambda loss, _: f"{loss:g}"))
-    legend_above(ax)
-    return finish(ax)
+    style.legend_above(ax)
+    return style.finish(ax)
 
 
 def _cut_wild_start(ax: Axes, values: np.ndarray) -> None:
@@ -114,13 +106,19 @@ def _phases(ax: Axes, phases: list[str], place: np.ndarray) -> None:
     borders = [place.min(), *((place[start - 1] + place[start]) / 2 for start in starts[1:]), place.max()]
     low, high = ax.get_ylim()
     ax.set_ylim(low - 0.1 * (high - low), high)
-    size = letters(ax) - 1.5
+    size = style.letters(ax) - 1.5
     for number, (start, left, right) in enumerate(zip(starts, borders[:-1], borders[1:], strict=True)):
         if number % 2 == 0:
             ax.axvspan(left, right, color=_BAND, zorder=0, linewidth=0)
-        points = (right - left) / max(float(np.ptp(place)), 1e-12) * 72 * (room(ax) - _AXIS)
+        points = (right - left) / max(float(np.ptp(place)), 1e-12) * 72 * (style.room(ax) - _AXIS)
         if 0.55 * size * len(phases[start]) < points:
-            text = {"size": size, "color": GREY, "ha": "center", "va": "bottom", "transform": ax.get_xaxis_transform()}
+            text = {
+                "size": size,
+                "color": style.GREY,
+                "ha": "center",
+                "va": "bottom",
+                "transform": ax.get_xaxis_transform(),
+            }
             ax.text((left + right) / 2, 0.01, phases[start], **text)
 
 
@@ -137,28 +135,28 @@ def plot_sizes(
     `values` are (k,) for one run or (runs, k), of which the mean is drawn with a band of one standard deviation; or
     several such arrays by the name of their method. `metric` and `size` label the axes.
     """
-    places = vector("sizes", sizes, each="size")
+    places = vector("sizes", sizes, unit="size")
     if (places <= 0).any() or (np.diff(places) <= 0).any():
         raise ValueError(f"sizes must be positive and ascending, got {places.tolist()}")
     given = values if isinstance(values, Mapping) else {"": values}
-    if not given or len(given) > len(CLASSES):
-        raise ValueError(f"values must have one to {len(CLASSES)} methods, got {len(given)}")
-    drawn = {name: _runs(name, own, len(places)) for name, own in given.items()}
-    ax = axes_or_new(ax, width=4.8, height=3.4)
+    if not given or len(given) > len(style.CLASSES):
+        raise ValueError(f"values must have one to {len(style.CLASSES)} methods, got {len(given)}")
+    drawn = {name: _runs(name, metric, len(places)) for name, metric in given.items()}
+    ax = style.axes_or_new(ax, width=4.8, height=3.4)
     for index, (name, runs) in enumerate(drawn.items()):
-        style = class_style(index)
+        look = style.class_style(index)
         mean = runs.mean(axis=0)
-        ax.plot(places, mean, markersize=4, linewidth=1.3, label=name or None, **style)
+        ax.plot(places, mean, markersize=4, linewidth=1.3, label=name or None, **look)
         if len(runs) > 1:
             spread = runs.std(axis=0, ddof=1)
-            ax.fill_between(places, mean - spread, mean + spread, color=style["color"], alpha=0.18, linewidth=0)
+            ax.fill_between(places, mean - spread, mean + spread, color=look["color"], alpha=0.18, linewidth=0)
     ax.set_xscale("log")
     ax.set_xticks(places, [f"{place:g}" for place in places])
-    ax.xaxis.set_minor_locator(require_matplotlib("ticker").NullLocator())
+    ax.xaxis.set_minor_locator(style.require_matplotlib("ticker").NullLocator())
     ax.set(xlabel=size, ylabel=metric)
     if any(drawn):
-        legend_above(ax)
-    return finish(ax)
+        style.legend_above(ax)
+    return style.finish(ax)
 
 
 def _runs(name: str, values: ArrayLike, count: int) -> np.ndarray:
@@ -170,3 +168,73 @@ def _runs(name: str, values: ArrayLike, count: int) -> np.ndarray:
     if not np.isfinite(array).all():
         raise ValueError(f"{what} must be finite to be drawn; leave out sizes that have none")
     return array
+
+
+_KINDS = {
+    "windows": (style.BLUE, "windows"),
+    "path": (style.ORANGE, "words"),
+    "kernel": (style.GREEN, "signature kernel"),
+    "lifted": (style.AMBER, "lifted paths"),
+    "spectrum": (style.PURPLE, "spectrum"),
+    "linear": (style.SKY, "short words"),
+}
+_OTHER = (style.INK, "your own")
+_LABEL_LETTERS = 3.0  # letters of width for the label of the axis, its ticks and gaps
+_NARROW = 4.0  # inches: less has no room for a long label in one line
+
+
+def plot_weights(committee: Any, ax: Axes | None = None) -> Axes:
+    """Bars of the weights of the members of `estimator.committee_`, the heaviest at the top.
+
+    The colours of a bar are the shares of the views in the member's kernel. At its end is the member's leave-one-out
+    loss in nats a series (validation NLPP for models that were trained by iterations), the smaller the better.
+    """
+    weights = committee.weights.tolist()
+    order = sorted(range(len(weights)), key=lambda index: -weights[index])
+    members: list[Any] = list(committee.members)
+    ax = style.axes_or_new(ax, width=5.6, height=max(2.0, 0.28 * len(order) + 1.4))
+    kinds = kinds_of_kernels(committee.blocks) if hasattr(committee, "blocks") else {}
+    shares = [_shares(getattr(members[index], "recipe", None), kinds) for index in order]
+    listed = sorted({kind for part in shares for kind in part}, key=lambda kind: [*_KINDS, kind].index(kind))
+    left = np.zeros(len(order))
+    for kind in listed:
+        colour, name = _KINDS.get(kind, _OTHER)
+        width = np.array([weights[index] * part.get(kind, 0.0) for index, part in zip(order, shares, strict=True)])
+        ax.barh(range(len(order)), width, left=left, color=colour, height=0.7, label=name if kind in _KINDS else kind)
+        left += width
+    size = style.letters(ax) - 1.0
+    for place, index in enumerate(order):
+        score = members[index].score
+        if score is not None:
+            ax.text(weights[index], place, f" {score:#.3g}".replace("-", "−"), va="center", size=size, color=style.GREY)
+    names = [_name(members[index], index) for index in order]
+    ax.set_yticks(range(len(order)), names)
+    ax.invert_yaxis()
+    ax.set_xlim(0, 1.18 * max(weights))
+    separator = "\n" if style.room(ax) < _NARROW else "; "
+    ax.set(xlabel=f"weight{separator}at the end: loss of left-out series (nats)", ylabel="member")
+    ax.xaxis.set_major_formatter(style.percent())
+    style.legend_above(
+        ax,
+        margin=max(style.text_width(name, style.letters(ax) - 0.5) for name in names)
+        + _LABEL_LETTERS * style.letters(ax),
+    )
+    return style.finish(ax)
+
+
+def _shares(recipe: Recipe | None, kinds: dict[str, str]) -> dict[str, float]:
+    """The share of each kind of view in a member's kernel; a view of the user's own goes by its name."""
+    if recipe is None:
+        return {"path": 1.0}
+    total = sum(weight for _, weight in recipe.weights)
+    shares: dict[str, float] = {}
+    for name, weight in recipe.weights:
+        kind = kinds.get(name, "features")
+        key = name if kind == "features" else kind
+        shares[key] = shares.get(key, 0.0) + weight / total
+    return shares
+
+
+def _name(member: Any, index: int) -> str:
+    recipe = getattr(member, "recipe", None)
+    return f"model {index + 1}" if recipe is None else recipe.name
