@@ -7,7 +7,7 @@ import pytest
 
 from helpers.small_estimators import outputs, rising, walks
 from siggpde import SigGPClassifier, SigGPRegressor
-from siggpde.estimators.views_method import chosen_views
+from siggpde.estimators.settings import chosen_views
 from siggpde.views import KernelView, TransformerView
 from siggpde.views import kernels as kernel_module
 from siggpde.views.defaults import KINDS
