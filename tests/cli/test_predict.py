@@ -187,8 +187,7 @@ def test_predictions_on_another_device(models: Path, tmp_path: Path):
 
 
 def _agree(got: Any, wanted: Any) -> None:
-    """The same words, and nearly the same numbers: where a word of a window lies on its threshold, rounding decides on
-    which side, and the share of windows above it moves by one window."""
+    """The same words, and the same numbers but for rounding."""
     if isinstance(wanted, dict):
         assert got.keys() == wanted.keys()
         got, wanted = list(got.values()), list(wanted.values())
@@ -196,7 +195,7 @@ def _agree(got: Any, wanted: Any) -> None:
         for one, other in zip(got, wanted, strict=True):
             _agree(one, other)
     else:
-        assert got == (pytest.approx(wanted, rel=1e-4, abs=1e-6) if isinstance(wanted, float) else wanted)
+        assert got == (pytest.approx(wanted, rel=1e-8, abs=1e-8) if isinstance(wanted, float) else wanted)
 
 
 @pytest.mark.parametrize("name", ["predict", "evaluate"])
