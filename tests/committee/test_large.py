@@ -69,7 +69,7 @@ def test_two_ranks_find_what_one_does(tmp_path: Path):
     for facts in found:
         assert isinstance(facts, dict), facts
         assert facts["members"] == wanted["members"] and facts["landmarks"] == 60
-        torch.testing.assert_close(facts["probabilities"], wanted["probabilities"], rtol=0, atol=1e-6)
+        torch.testing.assert_close(facts["probabilities"], wanted["probabilities"], rtol=0, atol=1e-9)
     assert torch.equal(found[0]["probabilities"], found[1]["probabilities"])
 
 
@@ -80,7 +80,7 @@ def test_two_ranks_find_what_one_does_with_the_defaults(tmp_path: Path):
     for facts in rank_jobs.run(2, "default_classifier", tmp_path, seconds=1200.0):
         assert isinstance(facts, dict), facts
         assert facts["members"] == wanted["members"]
-        torch.testing.assert_close(facts["probabilities"], wanted["probabilities"], rtol=0, atol=1e-6)
+        torch.testing.assert_close(facts["probabilities"], wanted["probabilities"], rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])

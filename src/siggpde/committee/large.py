@@ -12,6 +12,7 @@ the group of a landmark: groups are drawn as wholes.
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -23,10 +24,12 @@ import torch
 from torch import Tensor
 
 from siggpde.committee.recipes import Recipe
-from siggpde.committee.regression import LeftOut, Normal, Regression, Targets
+from siggpde.committee.regression import LeftOut, Normal, Regression, Targets, eigh
+from siggpde.distributed.ranks import Ranks
 from siggpde.distributed.shard import Shard
 from siggpde.numerics.core import usual_threads
 from siggpde.series import SeriesBatch
+from siggpde.series.batch import all_gather_series
 from siggpde.utils.progress import Progress
 from siggpde.views.base import Block, Rows, Standard, rows_of
 
@@ -67,10 +70,10 @@ class _Sums:
         normal.add(mixed, targets)
         return normal, Rows(mixed.gram[wanted], mixed.variance[wanted])
 
-    def add(self, normal: Normal, tuned: Rows) -> None:
-        """Adds what `of_chunk` gave."""
-        self.normal.precision += normal.precision
-        self.normal.shift += normal.shift
+    def add(self, normal: Normal, tuned: Rows, grids: tuple[float, float]) -> None:
+        """Adds what `of_chunk` gave, rounded by `_grids`."""
+        self.normal.precision += (normal.precision / grids[0]).round_().mul_(grids[0])
+        self.normal.shift += (normal.shift / grids[1]).round_().mul_(grids[1])
         part = slice(self.filled, self.filled + len(tuned.variance))
         self.tuned.gram[part], self.tuned.variance[part] = tuned
         self.filled = part.stop
@@ -96,43 +99,105 @@ class AllSeries:
     ) -> tuple[list[tuple[Regression, LeftOut]], Targets]:
         """The regressions of recipes on whitened features of all series, with the noise that is best for those at
         `spared`, predicted as if left out; also the targets of these."""
-        shard, tuned = self.shard, spared.sort().values
-        wanted = torch.zeros(len(self.batch), dtype=torch.bool)
-        wanted[shard.local_index(shard.select(tuned))] = True
+        ranks, tuned = self.shard.ranks, spared.sort().values
+        wanted = torch.zeros(self.shard.total, dtype=torch.bool)
+        wanted[tuned] = True
+        chunks = self._chunks()
+        stop = chunks[-1][0].stop if chunks else 0
+        here = ((tuned >= (chunks[0][0].start if chunks else 0)) & (tuned < stop)).nonzero()[:, 0]
         outputs = self.targets[:2].signs().shape[1]
-        members = [_Sums.of(recipe, self.landmarks, outputs, int(wanted.sum())) for recipe in chosen]
-        self._sum(members, wanted, bar)
-        fits = []
+        members = list(
+            in_order(lambda recipe: _Sums.of(recipe, self.landmarks, outputs, len(here)), chosen, self._workers)
+        )
+        self._sum(members, chunks, wanted, bar)
         for member in members:
             normal = member.normal
-            normal.precision, normal.shift = shard.ranks.all_reduce_sum(normal.precision, normal.shift)
+            normal.precision, normal.shift = ranks.all_reduce_sum(normal.precision, normal.shift)
             assert member.filled == len(member.tuned.variance)
-            gathered = Rows(*(shard.all_gather(tuned, part) for part in member.tuned))
-            fits.append(normal.solve(gathered, self.targets[tuned]))
+        fits = []
+        for member, spectrum in zip(
+            members, in_order(lambda member: eigh(member.normal.precision), members, self._workers), strict=True
+        ):
+            rows = member.tuned if ranks.alone else _gathered(ranks, member.tuned, here, len(tuned))
+            fits.append(member.normal.solve(rows, self.targets[tuned], spectrum))
         return fits, self.targets[tuned]
 
-    def _sum(self, members: Sequence[_Sums], wanted: Tensor, bar: Progress) -> None:
-        total = len(self.batch)
-        bar.start("all series", total)
-        mine = self.targets[self.shard.rows]
+    @property
+    def _workers(self) -> int | None:
+        """Threads: one for the transformers of users and for other devices."""
+        alone = self.batch.values.device.type != "cpu" or any(block.kind == "features" for block in self.blocks)
+        return 1 if alone else self.threads
 
-        def sums_of(part: slice) -> list[tuple[Normal, Rows]]:
-            rows = rows_of(self.blocks, self.standard(self.batch[part]))
-            return [member.of_chunk(rows, self.landmarks, mine[part], wanted[part]) for member in members]
+    def _chunks(self) -> list[tuple[slice, SeriesBatch]]:
+        """The rows, among those of all ranks, and the series of the chunks that this rank computes.
+
+        A chunk that several ranks hold is computed by the one that has its first row. So every chunk is computed as by
+        a single process, and sums are bitwise the same for any number of ranks.
+        """
+        shard, chunks = self.shard, []
+        rest: dict[int, SeriesBatch] = {}
+        for start, stop in shard.torn_chunks(_CHUNK):
+            series = all_gather_series(shard, torch.arange(start, stop), self.batch)
+            if shard.first <= start - start % _CHUNK < shard.first + shard.size:
+                rest[start - start % _CHUNK] = series
+        for start in range(-(-shard.first // _CHUNK) * _CHUNK, shard.first + shard.size, _CHUNK):
+            part = self.batch[start - shard.first : start - shard.first + _CHUNK]
+            if start in rest:
+                part = _joined(part, rest[start])
+            chunks.append((slice(start, start + len(part)), part))
+        return chunks
+
+    def _sum(
+        self,
+        members: Sequence[_Sums],
+        chunks: Sequence[tuple[slice, SeriesBatch]],
+        wanted: Tensor,
+        bar: Progress,
+    ) -> None:
+        total, done = sum(len(part) for _, part in chunks), 0
+        bar.start("all series", total)
+        grids = _grids(self.targets)
+
+        def sums_of(chunk: tuple[slice, SeriesBatch]) -> list[tuple[Normal, Rows]]:
+            rows, part = chunk
+            kernels = rows_of(self.blocks, self.standard(part))
+            return [member.of_chunk(kernels, self.landmarks, self.targets[rows], wanted[rows]) for member in members]
 
         started = logged = time.perf_counter()
-        parts = [slice(start, min(start + _CHUNK, total)) for start in range(0, total, _CHUNK)]
-        # The transformers of users and other devices are for one thread at a time.
-        alone = self.batch.values.device.type != "cpu" or any(block.kind == "features" for block in self.blocks)
-        for part, sums in zip(parts, in_order(sums_of, parts, 1 if alone else self.threads), strict=True):
+        for (_, part), sums in zip(chunks, in_order(sums_of, chunks, self._workers), strict=True):
             for member, (normal, tuned) in zip(members, sums, strict=True):
-                member.add(normal, tuned)
-            bar.step(by=part.stop - part.start)
+                member.add(normal, tuned, grids)
+            bar.step(by=len(part))
+            done += len(part)
             now = time.perf_counter()
             if not bar.shown and now - logged > _LOG_EVERY:
-                left = (now - started) * (total - part.stop) / part.stop
-                log.info("%d of %d series seen, about %.0f s left", part.stop, total, left)
+                log.info(
+                    "%d of %d series seen, about %.0f s left", done, total, (now - started) * (total - done) / done
+                )
                 logged = now
+
+
+def _joined(one: SeriesBatch, other: SeriesBatch) -> SeriesBatch:
+    pairs = ((one.values, other.values), (one.lengths, other.lengths), (one.times, other.times))
+    values, lengths, times = (None if a is None or b is None else torch.cat([a, b]) for a, b in pairs)
+    assert values is not None
+    return SeriesBatch(values, lengths, times)
+
+
+def _gathered(ranks: Ranks, rows: Rows, indices: Tensor, total: int) -> Rows:
+    """The rows of `total` series on all ranks; this one has those of the series at `indices`."""
+    return Rows(*(ranks.all_gather_rows(part, indices, total) for part in rows))
+
+
+def _grids(targets: Targets) -> tuple[float, float]:
+    """The spacings of numbers to which Phi^T Phi and Phi^T Y of a chunk are rounded, so that their sums are exact.
+
+    Entries of Phi^T Phi are below 8 n for n series: whitened features have the squared length k(X, X), about 1. So
+    multiples of 8 n / 2^53 add up without rounding, whichever rank has them, and as precisely as float64 does.
+    """
+    whole = 2.0 ** (math.ceil(math.log2(len(targets))) + 3 - 53)
+    largest = 1.0 if targets.classes is not None else float(targets.y.abs().max())
+    return whole, whole * 2.0 ** math.ceil(math.log2(largest or 1.0))
 
 
 Item = TypeVar("Item")
@@ -220,7 +285,11 @@ def _order(batch: SeriesBatch, shard: Shard) -> Tensor:
     """An order of all series by what they are, so that the one in which they were given does not matter: views look at
     every k-th point of many, and the bootstrap draws weights for one series after the other."""
     waves = torch.cos(torch.arange(batch.values.shape[1] * batch.channels, dtype=torch.float64)).to(batch.values)
+    # Sums of rows, unlike products of matrices, do not depend on the rows beside them, and so not on the rank.
     keys = torch.cat(
-        [torch.where(part.inside()[:, :, None], part.values, 0.0).flatten(1) @ waves for part in batch.split(_CHUNK)]
+        [
+            (torch.where(part.inside()[:, :, None], part.values, 0.0).flatten(1) * waves).sum(1)
+            for part in batch.split(_CHUNK)
+        ]
     )
     return shard.all_gather(torch.arange(shard.total), keys).cpu().argsort(stable=True)

@@ -94,7 +94,7 @@ def fit_exact(rows: Rows, targets: Targets) -> tuple[Regression, LeftOut]:
     outputs, scale = targets.signs(), None if targets.weights is None else targets.weights.sqrt()[:, None]
     weighed = gram if scale is None else gram * scale * scale.T
     wanted = outputs if scale is None else outputs * scale
-    share, vectors = torch.linalg.eigh(weighed)
+    share, vectors = eigh(weighed)
     share = _without_errors(share)
     turned, squares = vectors.T @ wanted, vectors.square()
     groups = None if targets.groups is None else Groups.of(targets.groups)
@@ -168,10 +168,25 @@ def _worth_keeping(root: Tensor, gram: Tensor, allowed: float) -> Tensor:
     return order[:count].sort().values
 
 
+def eigh(matrix: Tensor) -> tuple[Tensor, Tensor]:
+    """The eigenvalues (n,), ascending, and eigenvectors (n, n) of a symmetric matrix, by one thread.
+
+    Their bits depend on the number of threads, and where eigenvalues are close, vectors turn by far more than rounding:
+    roots in float32 would be others.
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        share, vectors = torch.linalg.eigh(matrix)
+    finally:
+        torch.set_num_threads(threads)
+    return share, vectors
+
+
 def whitening_of(gram: Tensor) -> Tensor:
     """R (m, r) with R R^T = K^-1 for a Gram matrix K (m, m): its eigenvectors over the roots of their eigenvalues,
     without those of which rounding, or errors of the kernel, leave no digits."""
-    share, vectors = torch.linalg.eigh(gram)
+    share, vectors = eigh(gram)
     kept = _without_errors(share) > _RANK * share[-1]
     return vectors[:, kept] / share[kept].sqrt()
 
@@ -202,9 +217,14 @@ class Normal:
         self.precision += weighed.T @ features
         self.shift += weighed.T @ targets.signs()
 
-    def solve(self, rows: Rows, targets: Targets) -> tuple[Regression, LeftOut]:
-        """The regression, with the noise that is best for some of the series that were added, and these left out."""
-        share, vectors = torch.linalg.eigh(self.precision)
+    def solve(
+        self, rows: Rows, targets: Targets, spectrum: tuple[Tensor, Tensor] | None = None
+    ) -> tuple[Regression, LeftOut]:
+        """The regression, with the noise that is best for some of the series that were added, and these left out.
+
+        `spectrum` is `eigh` of the precision, where it is known.
+        """
+        share, vectors = eigh(self.precision) if spectrum is None else spectrum
         share = share.clamp_min(0.0)
         turned = vectors.T @ self.shift
         features = rows.gram @ (self.whitening @ vectors)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -26,7 +28,7 @@ class Shard:
             ranks.refuse(
                 f"rank {empty[0]} has no series, of {sum(sizes)} in all: use fewer ranks, or give each at least one"
             )
-        self.ranks, self.size, self.total = ranks, size, sum(sizes)
+        self.ranks, self.size, self.sizes, self.total = ranks, size, sizes, sum(sizes)
         self.first = sum(sizes[: ranks.rank])
         self.rows = slice(self.first, self.first + size)
 
@@ -39,6 +41,20 @@ class Shard:
         tensor([0, 2, 4])
         """
         return torch.arange(0, self.total, max(1, -(-self.total // most)))
+
+    def torn_chunks(self, chunk: int) -> list[tuple[int, int]]:
+        """Returns (start, stop) of the rows that a rank lacks to the last of its chunks, which start at multiples.
+
+        Examples
+        --------
+        >>> shard = Shard(Ranks(), 5)
+        >>> shard.sizes = [3, 1, 1]
+        >>> shard.torn_chunks(2)
+        [(3, 4)]
+        """
+        starts = itertools.accumulate(self.sizes[:-1])
+        first = {start // chunk: start for start in reversed(list(starts)) if start % chunk}
+        return [(start, min((number + 1) * chunk, self.total)) for number, start in sorted(first.items())]
 
     def mask(self, rows: Tensor) -> Tensor:
         """Returns for each of the rows whether it belongs to this rank."""

@@ -224,9 +224,10 @@ class Standard:
     def fit(batch: SeriesBatch, ranks: Ranks = ALONE) -> Standard:
         """Learned from the series of all `ranks`."""
         rows = max(1, _CHUNK_VALUES // (batch.values.shape[1] * batch.channels))
-        return Standard(
-            *mean_and_spread(lambda: (part.values[part.inside()].double() for part in batch.split(rows)), ranks)
+        mean, spread = mean_and_spread(
+            lambda: (part.values[part.inside()].double() for part in batch.split(rows)), ranks
         )
+        return Standard(_rounded(mean), _rounded(spread))
 
     def __call__(self, batch: SeriesBatch) -> SeriesBatch:
         values = (batch.values - self.mean.to(batch.values)) / self.spread.to(batch.values)
@@ -234,3 +235,10 @@ class Standard:
 
     def to(self, device: torch.device | str) -> Standard:
         return Standard(self.mean.to(device), self.spread.to(device))
+
+
+def _rounded(values: Tensor) -> Tensor:
+    """To 32 binary digits: the last of a sum depend on its order, which is that of the ranks, and would decide to which
+    side values are rounded in float32."""
+    digits, exponents = torch.frexp(values)
+    return torch.ldexp((digits * 2.0**32).round() / 2.0**32, exponents)
