@@ -154,7 +154,6 @@ class TruncatedKernel(PathKernel):
 
     Levels come from a static kernel on points, "linear" or "rbf", in which no time occurs more than `order` times
     (`level` times by default, which makes them the levels of the signature kernel of the lifted series).
-    `normalized=True` divides every level by sqrt(k_m(X, X) k_m(Y, Y)); a level that is zero for a series stays zero.
 
     With the linear static kernel and full order the kernel is an inner product of truncated signatures.
     `method="explicit"` computes it so, `"recursion"` never does, and `"auto"` does for at most 2000 words. `"core"` is
@@ -180,14 +179,12 @@ class TruncatedKernel(PathKernel):
         static: Static = "linear",
         theta: float | Sequence[float] | Tensor = 1.0,
         amplitude: float = 1.0,
-        normalized: bool = False,
         method: Method = "auto",
     ) -> None:
         super().__init__(channels, theta, amplitude)
         self.order = check_order(level, order)
         self.level = level
         self.static: Static = check_static(static)
-        self.normalized = bool(normalized)
         if method not in ("auto", "explicit", "recursion", "core"):
             raise ValueError(f"method must be 'auto', 'explicit', 'recursion' or 'core', got {method!r}")
         self.method: Method = method
@@ -221,7 +218,7 @@ class TruncatedKernel(PathKernel):
         y_lengths: Lengths = None,
     ) -> Tensor:
         """Covariances (n, m) of x (n, length, channels) with y (m, length', channels); (n,) with `diag=True`."""
-        return self.combine(self._levels(x, y, diag, lengths, y_lengths))
+        return self.combine(self.levels(x, y, diag, lengths=lengths, y_lengths=y_lengths))
 
     def levels(
         self,
@@ -232,37 +229,21 @@ class TruncatedKernel(PathKernel):
         lengths: Lengths = None,
         y_lengths: Lengths = None,
     ) -> Tensor:
-        """k_0 = 1, k_1 .. k_level of theta X and theta Y, (level+1, n, m), or (level+1, n) with `diag=True`."""
-        values = self._levels(x, y, diag, lengths, y_lengths)
-        return torch.cat([torch.ones_like(values[:1]), values])
-
-    def _levels(
-        self, x: inputs.Series, y: inputs.Series | None, diag: bool, lengths: Lengths, y_lengths: Lengths
-    ) -> Tensor:
+        """k_1 .. k_level of theta X and theta Y, (level, n, m), or (level, n) with `diag=True`; k_0 is 1."""
         self.check_arguments(y, diag, y_lengths)
         xs = self.padded_series(x, lengths)
         ys = None if y is None else self.padded_series(y, y_lengths, "y")
-        if self.explicit:
-            left = self.scaled_signatures(xs)
-            right = left if ys is None else self.scaled_signatures(ys)
-            values = self._level_products(left, right, diag)
-        elif diag:
-            values = self.squared_norms(xs)
-        else:
-            values = self.pair_levels(xs, ys)
-        if not self.normalized:
-            return values
         if diag:
-            return (values > 0).to(values)
-        unit = inverse_roots(self.squared_norms(xs))
-        other = unit if ys is None else inverse_roots(self.squared_norms(ys))
-        return values * unit[:, :, None] * other[:, None, :]
+            return self.squared_norms(xs)
+        if not self.explicit:
+            return self.pair_levels(xs, ys)
+        left = self.scaled_signatures(xs)
+        return self._level_products(left, left if ys is None else self.scaled_signatures(ys), False)
 
-    def combine(self, levels: Tensor, constant: Tensor | None = None) -> Tensor:
-        """sigma² sum_m v_m k_m of levels (level, ...), with `constant` for level 0, which is 1 by default."""
+    def combine(self, levels: Tensor) -> Tensor:
+        """sigma² sum_m v_m k_m of levels (level, ...); k_0 is 1."""
         weights = self.amplitude * self.weights
-        first = weights[0] if constant is None else weights[0] * constant
-        return first + torch.tensordot(weights[1:], levels, dims=1)
+        return weights[0] + torch.tensordot(weights[1:], levels, dims=1)
 
     def padded_series(self, x: inputs.Series, lengths: Lengths = None, name: str = "x") -> Tensor:
         """x as a tensor in float64, checked to be finite, with padding set to the last point of every series."""
@@ -270,7 +251,7 @@ class TruncatedKernel(PathKernel):
         return checked_series(paths.values, paths.lengths, name)
 
     def squared_norms(self, xs: Tensor) -> Tensor:
-        """k_1 .. k_level of theta X with itself, before normalisation, (level, n)."""
+        """k_1 .. k_level of theta X with itself (level, n)."""
         if self.explicit:
             scaled = self.scaled_signatures(xs)
             return self._level_products(scaled, scaled, True)
@@ -286,13 +267,9 @@ class TruncatedKernel(PathKernel):
         """theta_a1 .. theta_aj over the same product of reference scales, for every word, (words,)."""
         return (self.letters @ (self.log_theta - reference)).exp()
 
-    def weighted_words(self, scaled: Tensor, normalized: bool = False) -> Tensor:
-        """Rows (n, words) whose inner products are covariances, from S(theta X); `normalized` makes levels unit."""
+    def weighted_words(self, scaled: Tensor) -> Tensor:
+        """Rows (n, words) whose inner products are covariances, from S(theta X)."""
         factors = (0.5 * (self.log_amplitude + self.log_weights[self.lengths_of_words])).exp()
-        if normalized:
-            unit = inverse_roots(self._level_products(scaled, scaled, True))
-            unit = torch.cat([torch.ones_like(unit[:1]), unit])
-            scaled = scaled * unit[self.lengths_of_words].T
         return scaled * factors
 
     def _in_core(self, xs: Tensor, ys: Tensor) -> bool:
@@ -304,7 +281,7 @@ class TruncatedKernel(PathKernel):
         return max(1, _CELLS // max(1, min(self.level - 1, self.order)))
 
     def pair_levels(self, xs: Tensor, ys: Tensor | None) -> Tensor:
-        """k_1 .. k_level of theta X and theta Y, before normalisation and by recursion, (level, n, m)."""
+        """k_1 .. k_level of theta X and theta Y, by recursion, (level, n, m)."""
         left, right = (xs * self.theta, None) if ys is None else scaled_pair(self.static, xs, ys, self.theta)
         other = left if right is None else right
         if self.static == "linear" and self._in_core(left, other):
@@ -332,11 +309,5 @@ class TruncatedKernel(PathKernel):
     def extra_repr(self) -> str:
         return (
             f"{self.channels} channels, level={self.level}, order={self.order}, static={self.static!r}, "
-            f"normalized={self.normalized}, method={self.method!r}"
+            f"method={self.method!r}"
         )
-
-
-def inverse_roots(norms: Tensor) -> Tensor:
-    """1/sqrt(norms), and 0 where a norm is 0: the values to be normalised are 0 there too."""
-    positive = norms > 0
-    return torch.where(positive, torch.where(positive, norms, 1.0).rsqrt(), 0.0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 import torch
@@ -19,9 +18,8 @@ from siggpde.numerics import inputs
 from siggpde.numerics.autograd import once_differentiable
 from siggpde.numerics.signature import signature
 from siggpde.numerics.signature_kernel import Lengths
-from siggpde.numerics.words import check_words
 from siggpde.series import SeriesBatch
-from siggpde_paper.gpsig.kernel import Method, TruncatedKernel, inverse_roots, over_pairs, tile_shape
+from siggpde_paper.gpsig.kernel import Method, TruncatedKernel, over_pairs, tile_shape
 from siggpde_paper.gpsig.series_levels import Static, checked_series, point_kernel
 from siggpde_paper.gpsig.tensor_levels import (
     compiled_levels,
@@ -62,8 +60,8 @@ class WhitenedFeatures(InducingFeatures):
         """Kuu (M, M) by recursion."""
         raise NotImplementedError
 
-    def cross(self, kernel: TruncatedKernel, xs: Tensor, norms: Tensor) -> Tensor:
-        """Kuf (M, n) by recursion, for xs of `TruncatedKernel.padded_series`; norms (level, n) are k_m(X, X)."""
+    def cross(self, kernel: TruncatedKernel, xs: Tensor) -> Tensor:
+        """Kuf (M, n) by recursion, for xs of `TruncatedKernel.padded_series`."""
         raise NotImplementedError
 
     def check(self, kernel: PathKernel) -> None:
@@ -92,18 +90,15 @@ class WhitenedFeatures(InducingFeatures):
         self.check(kernel)
         xs = kernel.padded_series(x, lengths)
         if self.explicit(kernel):
-            scaled = kernel.scaled_signatures(xs)
-            return self.word_rows(kernel) @ kernel.weighted_words(scaled, kernel.normalized).T
-        return self.cross(kernel, xs, kernel.squared_norms(xs))
+            return self.word_rows(kernel) @ kernel.weighted_words(kernel.scaled_signatures(xs)).T
+        return self.cross(kernel, xs)
 
     def forward(self, kernel: TruncatedKernel, x: inputs.Series, *, lengths: Lengths = None) -> Projection:
         """The projection of x (n, length, channels), differentiable in kernel and inducing variables."""
         xs = kernel.padded_series(x, lengths)
         if self.explicit(kernel):
             return self._from_words(kernel, kernel.scaled_signatures(xs))
-        norms = kernel.squared_norms(xs)
-        shares = (norms > 0).to(norms) if kernel.normalized else norms
-        return self._whitened(self.gram(kernel), self.cross(kernel, xs, norms), kernel.combine(shares))
+        return self._whitened(self.gram(kernel), self.cross(kernel, xs), kernel.combine(kernel.squared_norms(xs)))
 
     def signatures(self, kernel: TruncatedKernel, paths: SeriesBatch) -> Tensor | None:
         """S(theta X) (n, words), where the kernel is explicit and they take less than 2 GiB."""
@@ -121,17 +116,12 @@ class WhitenedFeatures(InducingFeatures):
 
     def _from_words(self, kernel: TruncatedKernel, scaled: Tensor) -> Projection:
         rows = self.word_rows(kernel)
-        series = kernel.weighted_words(scaled, kernel.normalized)
+        series = kernel.weighted_words(scaled)
         return self._whitened(rows @ rows.T, rows @ series.T, series.square().sum(dim=1))
 
     def _whitened(self, gram: Tensor, cross: Tensor, variance: Tensor) -> Projection:
         features = whiten(gram, cross, self.jitter).T
         return Projection(features, variance, *positive_tail(variance, features, self.jitter, None))
-
-
-def at_unit_levels(kernel: TruncatedKernel, levels: Tensor, norms: Tensor) -> Tensor:
-    """Levels (level, M, n) over sqrt(k_m(X, X)) (level, n) where the kernel is normalised."""
-    return levels * inverse_roots(norms)[:, None, :] if kernel.normalized else levels
 
 
 def whiten(gram: Tensor, cross: Tensor, jitter: float) -> Tensor:
@@ -184,66 +174,26 @@ class InducingTensors(WhitenedFeatures):
     """GPSig-IT: `count` tensors, each with a rank-one tensor z_1 x .. x z_m in every level m = 1 .. `level`.
 
     A slot is one of the vectors z_k. `values` (count, slots, 2, channels) has two points for every slot, which is their
-    difference; without `increments` it has the slots themselves, (count, slots, channels). Slots are ordered by their
-    position k and then by level (`slot_index`). `constants` (count,) are the tensors' levels 0, 1 by
-    default; they are not learned. Slots are vectors of the space of the series, and theta scales them likewise.
+    difference, or that of the features of a static kernel at the two points. Slots are ordered by their
+    position k and then by level (`slot_index`); level 0 of all tensors is 1. Slots are vectors of the space of the
+    series, and theta scales them likewise.
 
     Examples:
         >>> InducingTensors(channels=2, count=5, level=3).values.shape
         torch.Size([5, 6, 2, 2])
     """
 
-    constants: Tensor
-
     def __init__(
-        self,
-        channels: int,
-        count: int,
-        level: int = 4,
-        *,
-        increments: bool = True,
-        values: Tensor | None = None,
-        constants: Tensor | None = None,
-        jitter: float = 1e-6,
+        self, channels: int, count: int, level: int = 4, *, values: Tensor | None = None, jitter: float = 1e-6
     ) -> None:
         super().__init__(channels, count, jitter)
-        self.level, self.increments = level, bool(increments)
-        shape = (count, slot_count(level), 2, channels) if increments else (count, slot_count(level), channels)
-        if values is None:
-            values = torch.randn(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-        _check("values", values, shape)
-        constants = torch.ones(count, dtype=torch.float64) if constants is None else constants
-        _check("constants", constants, (count,))
-        self.values = nn.Parameter(values.detach().to(torch.float64, copy=True))
-        self.register_buffer("constants", constants.detach().to(torch.float64, copy=True))
-
-    @classmethod
-    def from_words(cls, words: Iterable[Sequence[int]], channels: int, level: int) -> InducingTensors:
-        """One tensor for every word, whose slots are the unit vectors of its letters: then Kuf are signatures.
-
-        All slots of other levels are zero, and so is level 0 but for the empty word.
-
-        Examples:
-            >>> tensors = InducingTensors.from_words([(), (0,), (1, 0)], channels=2, level=2)
-            >>> tensors.inducing_covariance(TruncatedKernel(2, 2)).detach()
-            tensor([[1., 0., 0.],
-                    [0., 1., 0.],
-                    [0., 0., 1.]], dtype=torch.float64)
-        """
-        listed = check_words(words, channels)
-        values = torch.zeros(len(listed), slot_count(level), channels, dtype=torch.float64)
-        for row, word in enumerate(listed):
-            if len(word) > level:
-                raise ValueError(f"word {word} has {len(word)} letters, but the tensors have {level} levels")
-            for position, letter in enumerate(word, 1):
-                values[row, slot_index(position, len(word), level), letter] = 1.0
-        constants = torch.tensor([float(not word) for word in listed], dtype=torch.float64)
-        return cls(channels, len(listed), level, increments=False, values=values, constants=constants)
+        self.level = level
+        self.values = _parameter(values, (count, slot_count(level), 2, channels))
 
     @property
     def slots(self) -> Tensor:
         """The slots (M, slots, channels) of linear static kernels."""
-        return self.values[:, :, 1] - self.values[:, :, 0] if self.increments else self.values
+        return self.values[:, :, 1] - self.values[:, :, 0]
 
     def check(self, kernel: PathKernel) -> None:
         super().check(kernel)
@@ -252,7 +202,7 @@ class InducingTensors(WhitenedFeatures):
 
     def word_rows(self, kernel: TruncatedKernel) -> Tensor:
         slots = self.slots
-        levels = [self.constants[:, None]]
+        levels = [slots.new_ones(self.count, 1)]
         for of_level in range(1, self.level + 1):
             product = slots[:, slot_index(1, of_level, self.level)]
             for position in range(2, of_level + 1):
@@ -264,18 +214,15 @@ class InducingTensors(WhitenedFeatures):
 
     def gram(self, kernel: TruncatedKernel) -> Tensor:
         scaled = self._points(kernel.static) * kernel.theta
-        constants = self.constants[:, None] * self.constants
         if kernel.static == "linear" and kernel.compiled:
-            return kernel.combine(slot_gram_levels(scaled[:, :, 0], self.level), constants)
+            return kernel.combine(slot_gram_levels(scaled[:, :, 0], self.level))
 
         def levels(left: Tensor, right: Tensor) -> Tensor:
             return product_levels(_slot_grams(kernel.static, left, right), self.level)
 
-        tile = tile_shape(1, self.count, self.count, _CELLS)
-        values = over_pairs(levels, scaled, None, tile)
-        return kernel.combine(values, constants)
+        return kernel.combine(over_pairs(levels, scaled, None, tile_shape(1, self.count, self.count, _CELLS)))
 
-    def cross(self, kernel: TruncatedKernel, xs: Tensor, norms: Tensor) -> Tensor:
+    def cross(self, kernel: TruncatedKernel, xs: Tensor) -> Tensor:
         theta, points = kernel.theta, self._points(kernel.static)
         if kernel.static == "linear":
             left, right = points * theta.square(), xs.diff(dim=1)
@@ -289,19 +236,14 @@ class InducingTensors(WhitenedFeatures):
             values = compiled_levels(left[:, :, 0], right, self.level, kernel.order)
         else:
             values = over_pairs(levels, left, right, tile_shape(xs.shape[1] - 1, self.count, len(xs), _CELLS))
-        return kernel.combine(at_unit_levels(kernel, values, norms), self.constants[:, None])
+        return kernel.combine(values)
 
     def _points(self, static: Static) -> Tensor:
-        """The points of every slot, (M, slots, points, channels): the slot for "linear", else two points or one."""
-        if static == "linear":
-            return self.slots[:, :, None]
-        return self.values if self.increments else self.values[:, :, None]
+        """The points of every slot, (M, slots, points, channels): the slot itself for "linear", else two points."""
+        return self.slots[:, :, None] if static == "linear" else self.values
 
     def extra_repr(self) -> str:
-        return (
-            f"{self.count} tensors of {self.channels} channels, level={self.level}, increments={self.increments}, "
-            f"jitter={self.jitter}"
-        )
+        return f"{self.count} tensors of {self.channels} channels, level={self.level}, jitter={self.jitter}"
 
 
 def _slot_grams(static: Static, left: Tensor, right: Tensor) -> Tensor:
@@ -321,15 +263,18 @@ def _slot_products(static: Static, tensors: Tensor, series: Tensor) -> Tensor:
     values = point_kernel(static, left, series.reshape(-1, channels)).view(slots, rows, points, n, length)
     if static == "linear":
         return values[:, :, 0]
-    values = values.diff(dim=4)
-    return (values.diff(dim=2) if points == 2 else values)[:, :, 0]
+    return values.diff(dim=2).diff(dim=4)[:, :, 0]
 
 
-def _check(name: str, values: Tensor, shape: tuple[int, ...]) -> None:
+def _parameter(values: Tensor | None, shape: tuple[int, ...]) -> nn.Parameter:
+    """A copy of the values, checked; by default standard normal numbers."""
+    if values is None:
+        values = torch.randn(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     if tuple(values.shape) != shape:
-        raise ValueError(f"{name} must have shape {shape}, got {tuple(values.shape)}")
+        raise ValueError(f"values must have shape {shape}, got {tuple(values.shape)}")
     if not bool(torch.isfinite(values.detach()).all()):
-        raise ValueError(f"{name} must be finite, got NaN or infinity")
+        raise ValueError("values must be finite, got NaN or infinity")
+    return nn.Parameter(values.detach().to(torch.float64, copy=True))
 
 
 class InducingSequences(WhitenedFeatures):
@@ -349,27 +294,16 @@ class InducingSequences(WhitenedFeatures):
         if not isinstance(length, int) or length < 2:
             raise ValueError(f"length must be an integer, at least 2, got {length!r}")
         self.length = length
-        shape = (count, length, channels)
-        if values is None:
-            values = torch.randn(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-        if tuple(values.shape) != shape:
-            raise ValueError(f"values must have shape {shape}, got {tuple(values.shape)}")
-        if not bool(torch.isfinite(values.detach()).all()):
-            raise ValueError("values must be finite, got NaN or infinity")
-        self.values = nn.Parameter(values.detach().to(torch.float64, copy=True))
+        self.values = _parameter(values, (count, length, channels))
 
     def word_rows(self, kernel: TruncatedKernel) -> Tensor:
-        return kernel.weighted_words(kernel.scaled_signatures(self.values), kernel.normalized)
+        return kernel.weighted_words(kernel.scaled_signatures(self.values))
 
     def gram(self, kernel: TruncatedKernel) -> Tensor:
         return kernel(self.values)
 
-    def cross(self, kernel: TruncatedKernel, xs: Tensor, norms: Tensor) -> Tensor:
-        levels = kernel.pair_levels(self.values, xs)
-        if kernel.normalized:
-            unit = inverse_roots(kernel.squared_norms(self.values))
-            levels = levels * unit[:, :, None] * inverse_roots(norms)[:, None, :]
-        return kernel.combine(levels)
+    def cross(self, kernel: TruncatedKernel, xs: Tensor) -> Tensor:
+        return kernel.combine(kernel.pair_levels(self.values, xs))
 
     def extra_repr(self) -> str:
         return f"{self.count} sequences of {self.length} points and {self.channels} channels, jitter={self.jitter}"
@@ -452,7 +386,6 @@ def gpsig(
     level: int = 4,
     static: Static = "linear",
     order: int | None = None,
-    normalized: bool = False,
     classes: int | None = None,
     seed: int = 0,
     lengths: Lengths = None,
@@ -481,9 +414,7 @@ def gpsig(
         classes = likelihood.classes if isinstance(likelihood, Classification) else 0
     channels = series.shape[2]
     theta = 1 / lengthscales(series, points, random)
-    kernel = TruncatedKernel(
-        channels, level, order=order, static=static, theta=theta, normalized=normalized, method=method
-    )
+    kernel = TruncatedKernel(channels, level, order=order, static=static, theta=theta, method=method)
     rows = chosen_series(targets, count, classes, random)
     features: InducingTensors | InducingSequences
     if kind == "tensors":

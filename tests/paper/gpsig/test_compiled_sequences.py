@@ -108,15 +108,14 @@ ABSENT: dict[Method, tuple[str, ...]] = {
 
 
 @pytest.mark.parametrize("static", ["linear", "rbf"])
-@pytest.mark.parametrize("normalized", [False, True])
-def test_features_of_a_model_are_the_same_either_way(static: Static, normalized: bool, monkeypatch: pytest.MonkeyPatch):
+def test_features_of_a_model_are_the_same_either_way(static: Static, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("siggpde_paper.gpsig.series_levels._TILE_CELLS", 200)  # a few pairs
     x, found = series(6, length=7), []
     for method, absent in ABSENT.items():
         with monkeypatch.context() as patch:
             for name in absent:
                 patch.setattr(f"siggpde_paper.gpsig.kernel.{name}", None)
-            kernel = TruncatedKernel(x.shape[2], 4, theta=0.7, static=static, normalized=normalized, method=method)
+            kernel = TruncatedKernel(x.shape[2], 4, theta=0.7, static=static, method=method)
             features = InducingSequences(x.shape[2], 11)
             projection = features(kernel, x)
             projection.features.square().sum().backward()

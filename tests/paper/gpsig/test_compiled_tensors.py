@@ -54,11 +54,10 @@ def test_gradient_by_finite_differences():
         slope.sum().backward()
 
 
-@pytest.mark.parametrize("normalized", [False, True])
-def test_features_of_a_model_are_the_same_either_way(normalized: bool):
+def test_features_of_a_model_are_the_same_either_way():
     x, found = series(6, length=7), []
     for method in ("core", "recursion"):
-        kernel = TruncatedKernel(x.shape[2], 4, theta=0.7, normalized=normalized, method=method)
+        kernel = TruncatedKernel(x.shape[2], 4, theta=0.7, method=method)
         features = InducingTensors(x.shape[2], 11, 4)
         projection = features(kernel, x)
         projection.features.square().sum().backward()

@@ -18,7 +18,7 @@ KINDS = ("tensors", "sequences")
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("settings", [{}, {"method": "recursion"}, {"static": "rbf", "order": 1}, {"normalized": True}])
+@pytest.mark.parametrize("settings", [{}, {"method": "recursion"}, {"static": "rbf", "order": 1}])
 def test_the_bound_is_finite_and_so_is_its_gradient(kind, settings):
     x = series(30, length=6)
     y = labels(x, 3)

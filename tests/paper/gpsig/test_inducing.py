@@ -38,10 +38,9 @@ def dense_tensors(features: InducingTensors, theta: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("increments", [True, False])
-def test_tensors_are_contracted_with_signatures(method, increments):
+def test_tensors_are_contracted_with_signatures(method):
     kernel, x = kernel_of(method=method), series(4, length=5)
-    features = InducingTensors(2, 5, 3, increments=increments)
+    features = InducingTensors(2, 5, 3)
     theta = kernel.theta.detach()
     rows, columns = dense_tensors(features, theta), signature(x * theta, depth=3)
     weights = (kernel.amplitude * kernel.weights)[[len(word) for word in words_up_to(2, 3)]]
@@ -64,13 +63,11 @@ def test_tensors_of_any_order_by_loops(order):
         assert found[row, column].item() == pytest.approx(1.5 * wanted, rel=1e-10)
 
 
-@pytest.mark.parametrize("increments", [True, False])
-def test_rbf_tensors_by_loops(increments):
+def test_rbf_tensors_by_loops():
     kernel, x = kernel_of(static="rbf", order=2), series(2, length=4)
-    features = InducingTensors(2, 3, 3, increments=increments)
+    features = InducingTensors(2, 3, 3)
     values, paths = (features.values * kernel.theta).detach(), (x * kernel.theta).detach()
-    values = values if increments else values[:, :, None]
-    signs = (-1.0, 1.0) if increments else (1.0,)
+    signs = (-1.0, 1.0)
 
     def kap(a: Tensor, b: Tensor) -> float:
         return math.exp(-((a - b) @ (a - b)).item() / 2)
@@ -100,7 +97,7 @@ def test_rbf_tensors_by_loops(increments):
             assert cross[row, column].item() == pytest.approx(1.5 * wanted, rel=1e-9)
 
 
-@pytest.mark.parametrize("settings", [{"method": "explicit"}, {"order": 2}, {"static": "rbf"}, {"normalized": True}])
+@pytest.mark.parametrize("settings", [{"method": "explicit"}, {"order": 2}, {"static": "rbf"}])
 def test_sequences_are_values_of_the_kernel(settings):
     kernel, x = kernel_of(**settings), series(4, length=5)
     features = InducingSequences(2, 3, length=4)
@@ -121,25 +118,26 @@ def test_covariance_is_psd_and_its_rank_is_that_of_words(kind, method):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_words_as_tensors_are_orthogonal_features(method):
+def test_tensors_of_words_have_signatures_as_features(method):
     kernel, x = TruncatedKernel(2, 3, method=method), series(4)
-    listed = words_up_to(2, 3)
-    features = InducingTensors.from_words(listed, channels=2, level=3)
-    assert torch.equal(features.inducing_covariance(kernel), torch.eye(len(listed), dtype=torch.float64))
-    plain = signature(x, depth=3)
-    assert torch.allclose(features.cross_covariance(kernel, x).T, plain, rtol=1e-10, atol=1e-12)
-    seen = features(kernel, x)
-    assert torch.allclose(seen.features, plain / math.sqrt(1 + 1e-6), rtol=1e-9, atol=1e-12)
-    assert (seen.tail <= 2e-6 * seen.variance).all()
+    listed = words_up_to(2, 3)[1:]
+    values = torch.zeros(len(listed), 6, 2, 2, dtype=torch.float64)  # slots of two points, unit vectors of letters
+    for row, word in enumerate(listed):
+        for position, letter in enumerate(word, 1):
+            values[row, slot_index(position, len(word), 3), 1, letter] = 1.0
+    features = InducingTensors(2, len(listed), 3, values=values)
+    unit = torch.eye(len(listed), dtype=torch.float64)
+    assert torch.equal(features.inducing_covariance(kernel), 1 + unit)  # 1 of level 0
+    wanted = 1 + signature(x, depth=3)[:, 1:]
+    assert torch.allclose(features.cross_covariance(kernel, x).T, wanted, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["tensors", "sequences"])
-@pytest.mark.parametrize("normalized", [False, True])
-def test_explicit_recursion_and_kept_signatures_agree_with_gradients(kind, normalized):
+def test_explicit_recursion_and_kept_signatures_agree_with_gradients(kind):
     x = series(4, length=5)
     found = []
     for way in ("explicit", "recursion", "kept"):
-        kernel = kernel_of(method="recursion" if way == "recursion" else "explicit", normalized=normalized)
+        kernel = kernel_of(method="recursion" if way == "recursion" else "explicit")
         features = InducingTensors(2, 4, 3) if kind == "tensors" else InducingSequences(2, 4, 4)
         assert features.explicit(kernel) == (way != "recursion")
         if way == "kept":
@@ -207,8 +205,6 @@ def test_bad_settings():
         InducingTensors(2, 3).check(kernel_of(3))
     with pytest.raises(ValueError, match="the kernel has 2 channels and the features 3"):
         InducingSequences(3, 3).check(kernel_of(3))
-    with pytest.raises(ValueError, match="has 3 letters, but the tensors have 2 levels"):
-        InducingTensors.from_words([(0, 1, 0)], 2, 2)
     with pytest.raises(ValueError, match="depends on the kernel"):
         InducingTensors(2, 3).inducing_covariance()
     with pytest.raises(ValueError, match="not a product of signatures"):

@@ -117,20 +117,19 @@ def test_full_order_gives_signatures(n, length, other, channels, level, seed):
     theta = torch.linspace(0.5, 1.5, channels).double()
     kernel = TruncatedKernel(channels, level, theta=theta, method="recursion")
     left, right = (signature(part * theta, depth=level) for part in (x, y))
-    start = 0
-    for m, found in enumerate(kernel.levels(x, y)):
+    start = 1
+    for m, found in enumerate(kernel.levels(x, y), 1):
         part = slice(start, start + channels**m)
         start = part.stop
         assert torch.allclose(found, left[:, part] @ right[:, part].T, rtol=1e-10, atol=1e-11)
     assert torch.allclose(kernel(x, diag=True), kernel(x).diagonal(), rtol=1e-10)
 
 
-@pytest.mark.parametrize("normalized", [False, True])
-def test_explicit_and_recursion_agree_with_gradients(normalized):
+def test_explicit_and_recursion_agree_with_gradients():
     x, y = series(3, length=5), series(2, length=4, seed=1)
     found = []
     for method in ("explicit", "recursion"):
-        kernel = TruncatedKernel(2, 3, theta=[0.7, 1.3], amplitude=2.0, normalized=normalized, method=method)
+        kernel = TruncatedKernel(2, 3, theta=[0.7, 1.3], amplitude=2.0, method=method)
         assert kernel.explicit == (method == "explicit")
         with torch.no_grad():
             kernel.log_weights.copy_(torch.tensor([0.3, -0.2, 0.1, 0.5]))
@@ -145,10 +144,9 @@ def test_explicit_and_recursion_agree_with_gradients(normalized):
 
 
 @pytest.mark.parametrize("static", ["linear", "rbf"])
-@pytest.mark.parametrize("normalized", [False, True])
-def test_gradients_by_recursion(static, normalized):
+def test_gradients_by_recursion(static):
     x, y = series(2, length=4).requires_grad_(), series(2, length=3, seed=1).requires_grad_()
-    kernel = TruncatedKernel(2, 3, order=2, static=static, theta=[0.7, 1.3], normalized=normalized)
+    kernel = TruncatedKernel(2, 3, order=2, static=static, theta=[0.7, 1.3])
     parameters = (kernel.log_theta, kernel.log_weights, kernel.log_amplitude)
 
     def values(x: Tensor, y: Tensor, *_: Tensor) -> tuple[Tensor, ...]:
@@ -195,14 +193,6 @@ def test_ragged_series_stand_still_after_their_end(static, method):
     assert torch.allclose(kernel(parts[0][None], parts), alone, atol=1e-12)
     norms = torch.cat([kernel(part[None], diag=True) for part in parts])
     assert torch.allclose(kernel(padded, lengths=lengths, diag=True), norms, atol=1e-12)
-
-
-def test_normalised_levels_are_unit_and_a_constant_series_has_none():
-    x = torch.cat([series(2, length=5), torch.ones(1, 5, 2).double()])
-    for method in ("explicit", "recursion"):
-        kernel = TruncatedKernel(2, 3, normalized=True, method=method)
-        assert torch.allclose(kernel(x, diag=True), torch.tensor([4.0, 4.0, 1.0]).double())
-        assert torch.allclose(kernel(x).diagonal(), kernel(x, diag=True))
 
 
 @pytest.mark.parametrize(
