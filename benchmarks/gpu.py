@@ -31,7 +31,7 @@ from siggpde.numerics import backend, triton
 from siggpde.numerics import goursat as reference
 from siggpde.numerics import reference as operations
 from siggpde.numerics.inputs import row_mask
-from siggpde.numerics.static_kernels import StaticKernel
+from siggpde.numerics.static_kernels import KernelSettings, StaticKernel
 from siggpde.numerics.words import words_up_to
 from siggpde.training import NaturalGradients, PaperSchedule
 
@@ -87,8 +87,8 @@ def checks(device: torch.device, length: int) -> list[Check]:
     log_theta = torch.zeros(3, 2, dtype=torch.float64, requires_grad=True)
     scaled = reference.diagonal(x64 * log_theta.exp()[:, None], lengths, exact)
     h, amplitude = (torch.tensor(v, dtype=torch.float64, requires_grad=True) for v in (0.7, 1.5))
-    rbf, plain = StaticKernel("rbf", h, amplitude, 1.0), (-1, 1e-8)
-    norms = [operations.diagonal(v, c, None, *plain, True, 1, True) / 2 for v, c in ((a, lengths), (b, None))]
+    rbf, plain = KernelSettings(StaticKernel("rbf", h, amplitude, 1.0)), KernelSettings()
+    norms = [operations.diagonal(v, c, plain, True, True) / 2 for v, c in ((a, lengths), (b, None))]
     wanted = {
         "diagonal": results(reference.diagonal(a, lengths, exact), a),
         "log diagonal": results(reference.diagonal(a, lengths, exact, True), a),
@@ -96,14 +96,12 @@ def checks(device: torch.device, length: int) -> list[Check]:
         "gram": results(reference.gram(a, lengths, b, None, exact), a, b),
         "symmetric gram": results(reference.gram(a, lengths, a, lengths, exact), a),
         "scales": [scaled.detach(), torch.autograd.grad(scaled.sum(), log_theta)[0]],
-        "rbf diagonal": results(operations.diagonal(a, lengths, rbf, *plain, False, 1, True), a, h, amplitude),
-        "rbf gram": results(operations.gram(a, lengths, b, None, rbf, *plain, 1, True), a, b, h, amplitude),
-        "normalised gram": results(
-            operations.normalized_gram(a, lengths, b, None, *norms, None, *plain, 1, True), a, b
-        ),
+        "rbf diagonal": results(operations.diagonal(a, lengths, rbf, False, True), a, h, amplitude),
+        "rbf gram": results(operations.gram(a, lengths, b, None, None, rbf, True), a, b, h, amplitude),
+        "normalised gram": results(operations.gram(a, lengths, b, None, (norms[0], norms[1]), plain, True), a, b),
         "signature": results(operations.chen_signature(a, row_mask(a, lengths), listed), a),
     }
-    wanted["diagonal, one pass"] = [*operations.diagonal_with_gradient(x64, lengths, None, *plain, False, 1)]
+    wanted["diagonal, one pass"] = [*operations.diagonal_with_gradient(x64, lengths, plain, False)]
     found: list[Check] = []
     for dtype, allowed in ALLOWED.items():
         x, y = (v.to(device, dtype).requires_grad_() for v in (x64, y64))

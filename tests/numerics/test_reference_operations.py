@@ -7,6 +7,7 @@ import torch
 
 from helpers.random_paths import make
 from siggpde.numerics import native, reference
+from siggpde.numerics.static_kernels import KernelSettings
 
 refinements = pytest.mark.parametrize("refine", [-1, 0, 2])
 backends: Any = pytest.mark.parametrize("backend", [reference, native], ids=["reference", "native"])
@@ -18,14 +19,16 @@ backends: Any = pytest.mark.parametrize("backend", [reference, native], ids=["re
 @pytest.mark.parametrize("n", [0, 3])
 def test_points_have_kernel_one_and_no_gradient(backend: Any, refine: int, log: bool, n: int):
     x = make("brownian", 0, 3, 1, 2)[:n]
-    value, gradient = backend.diagonal_with_gradient(x, None, None, refine, 1e-8, log, 1)
+    settings = KernelSettings(None, refine)
+    value, gradient = backend.diagonal_with_gradient(x, None, settings, log)
     assert torch.equal(value, torch.full((n,), 0.0 if log else 1.0).double())
     assert torch.equal(gradient, torch.zeros_like(x))
-    value, slope = backend.diagonal_with_scale_gradient(x, None, torch.ones(2).double(), None, refine, 1e-8, log, 1)
+    theta = torch.ones(2).double()
+    value, slope = backend.diagonal_with_scale_gradient(x, None, theta, settings, log)
     assert torch.equal(value, torch.full((n,), 0.0 if log else 1.0).double())
     assert torch.equal(slope, torch.zeros(n, 2).double())
     leaf = x.clone().requires_grad_()
-    (gradient,) = torch.autograd.grad(backend.diagonal(leaf, None, None, refine, 1e-8, log, 1, True).sum(), leaf)
+    (gradient,) = torch.autograd.grad(backend.diagonal(leaf, None, settings, log, True).sum(), leaf)
     assert torch.equal(gradient, torch.zeros_like(x))
 
 
@@ -33,7 +36,7 @@ def test_points_have_kernel_one_and_no_gradient(backend: Any, refine: int, log: 
 @pytest.mark.parametrize(("n", "m"), [(0, 3), (3, 0), (0, 0)])
 def test_no_pairs_are_in_the_graph_all_the_same(backend: Any, n: int, m: int):
     x, y = make("brownian", 0, 3, 4, 2)[:n].requires_grad_(), make("brownian", 1, 3, 4, 2)[:m].requires_grad_()
-    value = backend.gram(x, None, y, None, None, -1, 1e-8, 1, True)
+    value = backend.gram(x, None, y, None, None, KernelSettings(), True)
     assert value.shape == (n, m)
     for gradient in torch.autograd.grad(value.sum(), (x, y)):
         assert not gradient.any()
@@ -52,7 +55,7 @@ def test_constant_coefficients_are_in_the_graph_all_the_same(backend: Any, words
 @refinements
 def test_a_point_against_a_path(backend: Any, refine: int):
     point, path = make("brownian", 0, 2, 1, 2).requires_grad_(), make("brownian", 1, 3, 4, 2).requires_grad_()
-    value = backend.gram(point, None, path, None, None, refine, 1e-8, 1, True)
+    value = backend.gram(point, None, path, None, None, KernelSettings(None, refine), True)
     assert torch.equal(value, torch.ones(2, 3).double())
     for gradient in torch.autograd.grad(value.sum(), (point, path)):
         assert not gradient.any()
@@ -64,12 +67,12 @@ def test_logarithms_beyond_the_range_of_the_value(dtype: torch.dtype, refine: in
     """Values of k above 1e150 are rescaled on the way; log k of the line of length `size` is about 2 size."""
     x = (torch.linspace(0, 1, 5)[None, :, None] * size).to(dtype)
     pairs = zip(
-        reference.diagonal_with_gradient(x, None, None, refine, 1e-8, True, 1),
-        native.diagonal_with_gradient(x, None, None, refine, 1e-8, True, 1),
+        reference.diagonal_with_gradient(x, None, KernelSettings(None, refine), True),
+        native.diagonal_with_gradient(x, None, KernelSettings(None, refine), True),
         strict=True,
     )
     for got, wanted in pairs:
         assert got.dtype == dtype
         torch.testing.assert_close(got, wanted, rtol=1e-5, atol=1e-5)
     if refine == -1:
-        assert abs(reference.diagonal(x, None, None, -1, 1e-8, True, 1, False) - 2 * size) < 5
+        assert abs(reference.diagonal(x, None, KernelSettings(), True, False) - 2 * size) < 5

@@ -8,7 +8,7 @@ import torch
 from helpers.lifted_paths import LIFTS, paths
 from siggpde import signature_kernel, signature_kernel_diag, signature_kernel_diag_scales
 from siggpde.numerics import reference
-from siggpde.numerics.static_kernels import check_static
+from siggpde.numerics.static_kernels import KernelSettings, check_static
 
 
 def line(*points: float, dtype: torch.dtype = torch.float64) -> torch.Tensor:
@@ -51,7 +51,7 @@ def test_gradients_of_a_heavy_tail(alpha: float, scale: float):
         k = signature_kernel_diag(x.to(dtype), bandwidth=width, **settings)
         (slope,) = torch.autograd.grad(k.sum(), width)
         lift = check_static("rational_quadratic", width, 1.0, alpha)[0]
-        wanted = reference.diagonal(x, None, lift, -1, 1e-12, False, 1, True)
+        wanted = reference.diagonal(x, None, KernelSettings(lift, -1, 1e-12), False, True)
         torch.testing.assert_close(slope, torch.autograd.grad(wanted.sum(), width)[0], rtol=allowed, atol=1e-9)
 
 

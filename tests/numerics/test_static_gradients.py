@@ -17,7 +17,7 @@ from siggpde import (
     signature_kernel_diag_scales,
 )
 from siggpde.numerics import reference
-from siggpde.numerics.static_kernels import check_static
+from siggpde.numerics.static_kernels import KernelSettings, check_static
 
 
 @pytest.mark.parametrize("name", LIFTS)
@@ -56,7 +56,7 @@ def test_gradients_are_those_of_the_reference(seed: int, settings: dict[str, Any
     ]
     settings = {**settings, "bandwidth": parameters[0], "amplitude": parameters[1]}
     got = torch.autograd.grad(signature_kernel_diag(x, lengths=lengths, tol=1e-13, **settings).sum(), [x, *parameters])
-    k = reference.diagonal(x, lengths, as_reference(settings), -1, 1e-13, False, 1, True)
+    k = reference.diagonal(x, lengths, KernelSettings(as_reference(settings), -1, 1e-13), False, True)
     wanted = torch.autograd.grad(k.sum(), [x, *parameters])
     for mine, theirs in zip(got, wanted, strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-7, atol=1e-7 * float(k.detach().max()))
@@ -96,7 +96,7 @@ def test_matern12_has_no_gradient_where_points_coincide_and_is_given_none():
     x = paths(18, 2, 5, 2).requires_grad_()
     (slope,) = torch.autograd.grad(signature_kernel_diag(x, static="matern12").sum(), x)
     assert bool(torch.isfinite(slope).all())
-    k = reference.diagonal(x, None, check_static("matern12", 1.0, 1.0, None)[0], -1, 1e-8, False, 1, True)
+    k = reference.diagonal(x, None, KernelSettings(check_static("matern12", 1.0, 1.0, None)[0]), False, True)
     torch.testing.assert_close(slope, torch.autograd.grad(k.sum(), x)[0], rtol=1e-7, atol=1e-7)
 
 

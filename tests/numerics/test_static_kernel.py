@@ -13,6 +13,7 @@ from helpers.lifted_paths import LIFTS, as_reference, lifts, paths, seeds
 from helpers.random_paths import generator, modest
 from siggpde import signature_kernel, signature_kernel_diag
 from siggpde.numerics import reference
+from siggpde.numerics.static_kernels import KernelSettings
 
 
 def kappa(name: str, x: Tensor, y: Tensor, bandwidth: float, amplitude: float, alpha: float = 1.0) -> Tensor:
@@ -51,10 +52,9 @@ def test_native_and_reference_agree(
     x, y = paths(seed, 11, length, channels), paths(seed + 1, 3, other, channels)
     lengths = torch.randint(1, length + 1, (11,), generator=generator(seed))
     lift = as_reference(settings)
-    common = (-1, 1e-8, 1)
-    of_x = reference.diagonal(x, lengths, lift, -1, 1e-8, False, 1, False)
-    of_y = reference.diagonal(y, None, lift, -1, 1e-8, False, 1, False)
-    wanted = reference.gram(x, lengths, y, None, lift, *common, False)
+    of_x = reference.diagonal(x, lengths, KernelSettings(lift), False, False)
+    of_y = reference.diagonal(y, None, KernelSettings(lift), False, False)
+    wanted = reference.gram(x, lengths, y, None, None, KernelSettings(lift), False)
     dtype, allowed = (torch.float32, 2e-4) if single else (torch.float64, 1e-8)
     x, y = x.to(dtype), y.to(dtype)
     got = signature_kernel(x, y, lengths=lengths, **settings)
@@ -70,7 +70,7 @@ def test_native_and_reference_agree(
 def test_finite_differences_are_those_of_the_reference(refine: int):
     x, y = paths(3, 9, 7, 2), paths(4, 4, 5, 2)
     settings = {"static": "rbf", "bandwidth": 1.5, "amplitude": 0.8}
-    wanted = reference.gram(x, None, y, None, as_reference(settings), refine, 1e-8, 1, False)
+    wanted = reference.gram(x, None, y, None, None, KernelSettings(as_reference(settings), refine), False)
     got = signature_kernel(x, y, solver="fd", refine=refine, **settings)
     torch.testing.assert_close(got, wanted, rtol=1e-13, atol=1e-13)
 
@@ -81,7 +81,7 @@ def test_the_tolerance_is_kept(name: str, tol: float):
     x = paths(5, 16, 20, 3).cumsum(1) * 0.4
     for amplitude in (0.5, 1.5):
         settings = {"static": name, "bandwidth": 1.2, "amplitude": amplitude}
-        wanted = reference.gram(x, None, None, None, as_reference(settings), -1, tol, 1, False)
+        wanted = reference.gram(x, None, None, None, None, KernelSettings(as_reference(settings), -1, tol), False)
         size = (wanted.diagonal()[:, None] * wanted.diagonal()).sqrt()
         assert bool(((signature_kernel(x, tol=tol, **settings) - wanted).abs() <= tol * size).all())
         k = signature_kernel_diag(x, tol=tol, **settings)

@@ -25,6 +25,7 @@ from siggpde.numerics import goursat as reference
 from siggpde.numerics import native as native_operations
 from siggpde.numerics import triton as launch
 from siggpde.numerics.goursat import solve_goursat
+from siggpde.numerics.static_kernels import KernelSettings
 from siggpde.numerics.triton import operations as fast
 from siggpde.numerics.triton import solve
 from siggpde.numerics.triton.plan import SCHEME_DEGREE
@@ -192,9 +193,9 @@ OPERATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "diagonal": lambda x: signature_kernel_diag(x[:1, :2], tol=0.1),
     "gradient": lambda x: weighted(signature_kernel_diag(x, solver="fd", refine=1), x),
     "gram": lambda x: weighted(signature_kernel(x, solver="fd"), x),
-    "scales": lambda x: fast.diagonal_with_scale_gradient(x.detach(), None, x.detach()[0, 1], None, 0, 0.1, False, 1)[
-        1
-    ],
+    "scales": lambda x: fast.diagonal_with_scale_gradient(
+        x.detach(), None, x.detach()[0, 1], KernelSettings(None, 0, 0.1), False
+    )[1],
 }
 
 
@@ -219,5 +220,5 @@ def test_the_tolerance_holds(seed: int, family: str, channels: int):
 def test_plans_are_those_of_the_native_core():
     """At a loose tolerance another plan would make another number, far beyond rounding."""
     x = make("heavy-tailed", 12, 2, 4, 2, 2.0)
-    native = native_operations.diagonal(x, None, None, -1, 1e-2, False, 1, False)
+    native = native_operations.diagonal(x, None, KernelSettings(None, -1, 1e-2), False, False)
     torch.testing.assert_close(signature_kernel_diag(x, tol=1e-2), native, rtol=1e-12, atol=0)

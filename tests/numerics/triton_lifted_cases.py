@@ -25,7 +25,7 @@ from siggpde import (
 )
 from siggpde.numerics import native, reference
 from siggpde.numerics import triton as launch
-from siggpde.numerics.static_kernels import StaticKernel
+from siggpde.numerics.static_kernels import KernelSettings, StaticKernel
 from siggpde.numerics.triton import cell, grid, operations, solve
 
 EPS = {torch.float64: 1e-13, torch.float32: 1e-5}
@@ -78,7 +78,7 @@ def test_the_diagonal_and_its_gradients(dtype: torch.dtype, solver: tuple[int, f
     def compute(ops: Any, dtype: torch.dtype) -> tuple[Tensor, ...]:
         x, h, a = leaf(points, dtype), leaf(0.7), leaf(amplitude)
         static = StaticKernel("rbf", h, a, 1.0)
-        return with_gradients(ops.diagonal(x, RAGGED, static, *solver, log, 1, True), x, h, a)
+        return with_gradients(ops.diagonal(x, RAGGED, KernelSettings(static, *solver), log, True), x, h, a)
 
     agree(compute, dtype, solver)
 
@@ -101,7 +101,7 @@ def test_gram_matrices_and_their_gradients(
     def compute(ops: Any, dtype: torch.dtype) -> tuple[Tensor, ...]:
         x, h, a = leaf(points, dtype), leaf(0.7), leaf(amplitude)
         y, lengths = (None, None) if symmetric else (leaf(others, dtype), OTHERS)
-        value = ops.gram(x, RAGGED, y, lengths, StaticKernel("rbf", h, a, 1.0), *solver, 1, True)
+        value = ops.gram(x, RAGGED, y, lengths, None, KernelSettings(StaticKernel("rbf", h, a, 1.0), *solver), True)
         return with_gradients(value, x, h, a, *([] if y is None else [y]))
 
     agree(compute, dtype, solver)
@@ -114,8 +114,8 @@ def test_scale_gradients(dtype: torch.dtype, log: bool):
     points, theta = 5 + make("brownian", 3, 3, 4, 3), torch.tensor([0.5, 1.0, 2.0])
 
     def compute(ops: Any, dtype: torch.dtype) -> tuple[Tensor, ...]:
-        static = StaticKernel("rbf", leaf(0.7), leaf(1.5), 1.0)
-        return ops.diagonal_with_scale_gradient(points.to(dtype), RAGGED, theta.to(dtype), static, 0, 1e-8, log, 1)
+        settings = KernelSettings(StaticKernel("rbf", leaf(0.7), leaf(1.5), 1.0), 0)
+        return ops.diagonal_with_scale_gradient(points.to(dtype), RAGGED, theta.to(dtype), settings, log)
 
     agree(compute, dtype, FD)
     assert not compute(operations, dtype)[1].requires_grad
@@ -142,10 +142,10 @@ def test_normalised_gram_matrices_and_their_gradients(
     def compute(ops: Any) -> tuple[Tensor, ...]:
         x, y = leaf(points), None if symmetric else leaf(others)
         lift = StaticKernel("rbf", leaf(0.7), leaf(3.0), 1.0) if static == "rbf" else None
-        norm = ops.diagonal(x, lengths, lift, *solver, True, 1, True) / 2
-        other = norm if y is None else ops.diagonal(y, OTHERS, lift, *solver, True, 1, True) / 2
+        norm = ops.diagonal(x, lengths, KernelSettings(lift, *solver), True, True) / 2
+        other = norm if y is None else ops.diagonal(y, OTHERS, KernelSettings(lift, *solver), True, True) / 2
         assert float(norm.detach().max()) > 1  # k > e², so that there is something to rescale
-        value = ops.normalized_gram(x, lengths, y, OTHERS, norm, other, lift, *solver, 1, True)
+        value = ops.gram(x, lengths, y, OTHERS, (norm, other), KernelSettings(lift, *solver), True)
         parameters = [] if lift is None else [lift.bandwidth, lift.amplitude]
         return with_gradients(value, x, *([] if y is None else [y]), *parameters)
 
@@ -159,16 +159,16 @@ def test_normalised_gram_matrices_beyond_range():
     def compute(ops: Any) -> tuple[Tensor, ...]:
         x = leaf(9000.0 * torch.arange(15.0).double()[None, :, None])
         y = leaf(8000.0 * torch.arange(14.0).double()[None, :, None])
-        of_x, of_y = (ops.diagonal(v, None, None, *FD, True, 1, True) / 2 for v in (x, y))
+        of_x, of_y = (ops.diagonal(v, None, KernelSettings(None, *FD), True, True) / 2 for v in (x, y))
         assert min(float(of_x.detach()), float(of_y.detach())) > 355
-        return with_gradients(ops.normalized_gram(x, None, y, None, of_x, of_y, None, *FD, 1, True), x, y)
+        return with_gradients(ops.gram(x, None, y, None, (of_x, of_y), KernelSettings(None, *FD), True), x, y)
 
     assert worst(compute(operations), compute(reference)) < 1e-12
 
 
 def test_public_functions_take_the_kernel(monkeypatch: pytest.MonkeyPatch):
     """Everything is computed by Triton, twice if asked, and after the end of a series anything may stand."""
-    for name in ("diagonal", "gram", "normalized_gram", "diagonal_with_scale_gradient", "diagonal_with_gradient"):
+    for name in ("diagonal", "gram", "diagonal_with_scale_gradient", "diagonal_with_gradient"):
         monkeypatch.setattr(reference, name, None)
     points = make("smooth", 6, 2, 3, 1, 1.0)
     points[1, 2] = torch.nan
@@ -193,9 +193,10 @@ def test_splitting_is_planned_from_lifted_lengths():
     batch = solve.LiftedBatch(x, None, static)
     batch.plan(operations.plan_request(-1, 1e-2, True, False, x.dtype))
     assert (batch.plans.counts > 1).any()
-    value = operations.diagonal(x, None, static, -1, 1e-2, False, 1, False)
-    torch.testing.assert_close(value, native.diagonal(x, None, static, -1, 1e-2, False, 1, False), rtol=1e-11, atol=0)
-    alone = operations.diagonal(x[1:], None, static, -1, 1e-2, False, 1, False)
+    loose = KernelSettings(static, -1, 1e-2)
+    value = operations.diagonal(x, None, loose, False, False)
+    torch.testing.assert_close(value, native.diagonal(x, None, loose, False, False), rtol=1e-11, atol=0)
+    alone = operations.diagonal(x[1:], None, loose, False, False)
     assert torch.equal(value[1:], alone)
 
 
@@ -213,12 +214,12 @@ def test_grids_of_several_bands_and_segments(monkeypatch: pytest.MonkeyPatch, lo
         x, h, a = leaf(points), leaf(0.7), leaf(1.0)
         static = StaticKernel("rbf", h, a, 1.0)
         if not pairs:
-            value = ops.diagonal(x, lengths, static, *FD, log, 1, True)
+            value = ops.diagonal(x, lengths, KernelSettings(static, *FD), log, True)
         elif log:
             norm = torch.full((2,), 0.5).double()
-            value = ops.normalized_gram(x, lengths, x, lengths, norm, norm, static, *FD, 1, True)
+            value = ops.gram(x, lengths, x, lengths, (norm, norm), KernelSettings(static, *FD), True)
         else:
-            value = ops.gram(x, lengths, None, None, static, *FD, 1, True)
+            value = ops.gram(x, lengths, None, None, None, KernelSettings(static, *FD), True)
         return with_gradients(value, x, h, a)
 
     agree(compute, torch.float64, FD)
@@ -266,5 +267,6 @@ def test_nothing_is_made_on_the_default_device(operation: Callable[[Tensor], Ten
 def test_the_tolerance_holds(seed: int, family: str, bandwidth: float, amplitude: float):
     x = make(family, seed, 2, 4, 3, 1.0)
     static = StaticKernel("rbf", leaf(bandwidth), leaf(amplitude), 1.0)
-    exact = reference.diagonal(x, None, static, -1, 1e-8, False, 1, False).detach()
-    assert ((operations.diagonal(x, None, static, -1, 1e-2, False, 1, False) - exact).abs() <= 1e-2 * exact).all()
+    exact = reference.diagonal(x, None, KernelSettings(static), False, False).detach()
+    loose = operations.diagonal(x, None, KernelSettings(static, -1, 1e-2), False, False)
+    assert ((loose - exact).abs() <= 1e-2 * exact).all()

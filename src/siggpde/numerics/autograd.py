@@ -3,20 +3,21 @@
 They are first derivatives, which have no second: asking for one raises an error. Nor do they have forward-mode
 derivatives, and without a check the tangents would silently be dropped.
 
-For k(X, Y), plain or normalised, a backend says in a `GramCall` how to compute the values and their gradients. With
-logarithms of norms h the values are N_ij = k(X_i, Y_j) exp(-h_i - h'_j), of which dN_ij / dh_i = -N_ij.
+A backend says how to compute values and gradients, of k(X, X) in one pass. For k(X, Y) with logarithms of norms h the
+values are N_ij = k(X_i, Y_j) exp(-h_i - h'_j), of which dN_ij / dh_i = -N_ij.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from siggpde.numerics.static_kernels import StaticKernel, per_parameter, tensors_of
+from siggpde.numerics.static_kernels import KernelSettings, per_parameter
 
 SECOND_DERIVATIVE_MESSAGE = (
     "this gradient is computed by a hand-written reverse pass, which cannot be differentiated again; for second "
@@ -63,62 +64,106 @@ class _OnceDifferentiable(torch.autograd.Function):
 
 
 Norms = tuple[Tensor, Tensor]
+DiagonalPass = Callable[[Tensor, Tensor | None, KernelSettings, bool], tuple[Tensor, Tensor, Tensor | None]]
+"""From (x, lengths, settings, log): k(X, X) or its logarithm (n,), its gradient in x, and with a static kernel that in
+the logarithms of bandwidth and amplitude (n, 2)."""
 
 
-class GramCall(Protocol):
-    """A call of a backend with all but the tensors that gradients are taken in."""
-
-    @property
-    def static(self) -> StaticKernel | None:
-        """What lifts the paths; None is the linear kernel."""
-        ...
-
-    def run(self, x: Tensor, y: Tensor | None, norms: Norms | None) -> Tensor:
-        """The values (n, m); y None means x."""
-        ...
-
-    def gradients(
-        self, grad: Tensor, x: Tensor, y: Tensor | None, norms: Norms | None
-    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """Of the sum of grad (n, m) times the values: in x, in y, in the logarithms (2,) of bandwidth and amplitude."""
-        ...
+def diagonal(run: DiagonalPass, x: Tensor, lengths: Tensor | None, settings: KernelSettings, log: bool) -> Tensor:
+    """k(X_i, X_i) (n,), or its logarithm, with a graph."""
+    static = settings.static
+    bandwidth, amplitude = (None, None) if static is None else static.tensors
+    return _apply_diagonal(x, lengths, bandwidth, amplitude, run, settings, log)
 
 
-def gram(call: GramCall, x: Tensor, y: Tensor | None, norms: Norms | None, differentiable: bool) -> Tensor:
-    """The values of a call, with a graph if `differentiable`."""
-    if not differentiable:
-        return call.run(x, y, norms)
-    return _Gram.apply(x, y, *(norms or (None, None)), *tensors_of(call.static), call)  # pyright: ignore[reportReturnType]
+class _Diagonal(torch.autograd.Function):
+    """One pass computes value and gradient, so the forward pass keeps the gradient for the first backward pass."""
+
+    @staticmethod
+    def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
+        ctx: Any, x: Tensor, lengths: Any, bandwidth: Any, amplitude: Any, run: DiagonalPass, settings: KernelSettings,
+        log: bool,
+    ) -> Tensor:  # fmt: skip
+        value, *gradients = run(x, lengths, settings, log)
+        ctx.save_for_backward(x, lengths, bandwidth, amplitude)
+        ctx.call = run, settings, log
+        ctx.kept = [gradients]
+        return value
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        x, lengths, bandwidth, amplitude = ctx.saved_tensors
+        if ctx.kept:
+            gradients = ctx.kept.pop()
+        else:  # an earlier backward pass has used it: compute it again
+            run, settings, log = ctx.call
+            with warnings.catch_warnings():  # the forward pass has warned already
+                warnings.simplefilter("ignore")
+                _, *gradients = run(x, lengths, settings, log)
+        of_x, *of_parameters = once_differentiable(_diagonal_gradients, grad, x, bandwidth, amplitude, *gradients)
+        return of_x, None, *of_parameters, None, None, None
+
+
+def _diagonal_gradients(
+    grad: Tensor, _x: Tensor, bandwidth: Any, amplitude: Any, of_x: Tensor, of_logarithms: Tensor | None
+) -> tuple[Tensor | None, ...]:
+    """The gradients for sensitivities grad (n,); `_x` tells `once_differentiable` that they depend on x."""
+    scaled = of_x * grad.view(-1, 1, 1)
+    if of_logarithms is None:
+        return scaled, None, None
+    return scaled, *per_parameter(grad.double() @ of_logarithms.double(), bandwidth, amplitude)
+
+
+# `_Diagonal.apply` without the checks for transforms of torch.func, which are refused and take a twentieth of a call.
+_apply_diagonal: Any = super(torch.autograd.Function, _Diagonal).apply  # pyright: ignore[reportAttributeAccessIssue]
+
+
+class Pairs(NamedTuple):
+    """The arguments of a Gram matrix (n, m). y None means x; values are divided by the exponentials of `norms`."""
+
+    x: Tensor
+    x_lengths: Tensor | None
+    y: Tensor | None
+    y_lengths: Tensor | None
+    norms: Norms | None
+    settings: KernelSettings
+
+
+GramValues = Callable[[Pairs], Tensor]
+GramGradients = Callable[[Pairs, Tensor], tuple[Tensor, Tensor | None, Tensor | None]]
+"""Of the sum of weights (n, m) times the values: the gradients in x, in y, in the logarithms (2,) of bandwidth and
+amplitude."""
+
+
+def gram(values: GramValues, gradients: GramGradients, pairs: Pairs) -> Tensor:
+    """k(X_i, Y_j) (n, m), plain or normalised, with a graph."""
+    static = pairs.settings.static
+    parameters = (None, None) if static is None else static.tensors
+    return _Gram.apply(pairs.x, pairs.y, *(pairs.norms or (None, None)), *parameters, values, gradients, pairs)  # pyright: ignore[reportReturnType]
 
 
 class _Gram(torch.autograd.Function):
     @staticmethod
     def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
-        ctx: Any, x: Tensor, y: Any, norm_x: Any, norm_y: Any, bandwidth: Any, amplitude: Any, call: GramCall
-    ) -> Tensor:
-        value = call.run(x, y, None if norm_x is None else (norm_x, norm_y))
-        ctx.save_for_backward(x, y, norm_x, norm_y, bandwidth, amplitude, None if norm_x is None else value)
-        ctx.call = call
+        ctx: Any, x: Tensor, y: Any, norm_x: Any, norm_y: Any, bandwidth: Any, amplitude: Any, values: GramValues,
+        gradients: GramGradients, pairs: Pairs,
+    ) -> Tensor:  # fmt: skip
+        value = values(pairs)
+        ctx.save_for_backward(x, y, norm_x, norm_y, bandwidth, amplitude, None if pairs.norms is None else value)
+        ctx.call = gradients, pairs.x_lengths, pairs.y_lengths, pairs.settings
         return value
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return *once_differentiable(_gradients, grad, *ctx.saved_tensors, ctx.call), None
+        return *once_differentiable(_gram_gradients, grad, *ctx.saved_tensors, ctx.call), None, None, None
 
 
-def _gradients(
-    grad: Tensor,
-    x: Tensor,
-    y: Any,
-    norm_x: Any,
-    norm_y: Any,
-    bandwidth: Any,
-    amplitude: Any,
-    value: Any,
-    call: GramCall,
+def _gram_gradients(
+    grad: Tensor, x: Tensor, y: Any, norm_x: Any, norm_y: Any, bandwidth: Any, amplitude: Any, value: Any, call: Any
 ) -> tuple[Any, ...]:
+    gradients, x_lengths, y_lengths, settings = call
     norms = None if norm_x is None else (norm_x, norm_y)
-    of_x, of_y, of_logarithms = call.gradients(grad, x, y, norms)
+    of_x, of_y, of_logarithms = gradients(Pairs(x, x_lengths, y, y_lengths, norms, settings), grad)
     of_norms = (None, None) if norms is None else (-(grad * value).sum(1), -(grad * value).sum(0))
     if of_logarithms is None:
         return of_x, of_y, *of_norms, None, None

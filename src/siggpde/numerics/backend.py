@@ -1,10 +1,10 @@
 """Which implementation of the operations computes for a tensor: the only place where that is decided.
 
-There are three, each a module `operations` with the functions of `Operations`:
+There are three, each a module with the functions of `Operations`:
 
 - `siggpde.numerics.native`, the compiled core: tensors on the CPU;
-- `siggpde.numerics.triton`, kernels for GPUs: CUDA tensors, and with SIGGPDE_BACKEND=triton also tensors on the CPU,
-  in Triton's interpreter (TRITON_INTERPRET=1), which is slow and how the kernels are tested without a GPU;
+- `siggpde.numerics.triton.operations`, kernels for GPUs: CUDA tensors, and with SIGGPDE_BACKEND=triton also tensors on
+  the CPU, in Triton's interpreter (TRITON_INTERPRET=1), which is slow and how the kernels are tested without a GPU;
 - `siggpde.numerics.reference`, plain torch: any other device, the CPU without the core, and every tensor with
   SIGGPDE_BACKEND=reference.
 
@@ -18,60 +18,52 @@ from typing import TYPE_CHECKING, Protocol
 from torch import Tensor
 
 from siggpde.numerics import native, reference, triton
-from siggpde.numerics.autograd import refuse_transforms
+from siggpde.numerics.autograd import Norms, refuse_transforms
 from siggpde.numerics.core import core, requested_backend
 from siggpde.numerics.inputs import RequestedWords
-from siggpde.numerics.static_kernels import StaticKernel
+from siggpde.numerics.static_kernels import KernelSettings, StaticKernel
 
 if TYPE_CHECKING:
     from siggpde.numerics.logsignature import LogBasis
     from siggpde.numerics.windows import WindowView
 
-TRITON_STATIC_KERNELS = ("linear", "rbf")
+TRITON_STATIC_KERNELS = ("rbf",)
 
 
 class Operations(Protocol):
     """What every backend computes. Arguments have been checked, except that numbers may not be finite.
 
     x (n, length, channels) is contiguous, float32 or float64; lengths (n,) int64, or None if all points count.
-    `static` lifts the paths; None is the linear kernel.
-    `refine` is the number of dyadic refinements of finite differences, or -1 for polynomial edges accurate to `tol`.
     Results have the dtype of x. Where `differentiable` is true they carry a graph; other results do not.
     """
 
     def diagonal(
-        self, x: Tensor, lengths: Tensor | None, static: StaticKernel | None, refine: int, tol: float, log: bool,
-        threads: int, differentiable: bool,
-    ) -> Tensor:  # fmt: skip
+        self, x: Tensor, lengths: Tensor | None, settings: KernelSettings, log: bool, differentiable: bool
+    ) -> Tensor:
         """k(X_i, X_i) (n,), or its logarithm."""
         ...
 
     def diagonal_with_gradient(
-        self, x: Tensor, lengths: Tensor | None, static: StaticKernel | None, refine: int, tol: float, log: bool,
-        threads: int,
-    ) -> tuple[Tensor, Tensor]:  # fmt: skip
+        self, x: Tensor, lengths: Tensor | None, settings: KernelSettings, log: bool
+    ) -> tuple[Tensor, Tensor]:
         """k(X_i, X_i) (n,), or its logarithm, and its gradient in the points (n, length, channels)."""
         ...
 
     def diagonal_with_scale_gradient(
-        self, x: Tensor, lengths: Tensor | None, theta: Tensor, static: StaticKernel | None, refine: int, tol: float,
-        log: bool, threads: int,
-    ) -> tuple[Tensor, Tensor]:  # fmt: skip
+        self, x: Tensor, lengths: Tensor | None, theta: Tensor, settings: KernelSettings, log: bool
+    ) -> tuple[Tensor, Tensor]:
         """k (n,), or log k, of the paths scaled by theta (d,), and its gradient in log theta (n, d)."""
         ...
 
     def gram(
-        self, x: Tensor, x_lengths: Tensor | None, y: Tensor | None, y_lengths: Tensor | None,
-        static: StaticKernel | None, refine: int, tol: float, threads: int, differentiable: bool,
+        self, x: Tensor, x_lengths: Tensor | None, y: Tensor | None, y_lengths: Tensor | None, norms: Norms | None,
+        settings: KernelSettings, differentiable: bool,
     ) -> Tensor:  # fmt: skip
-        """k(X_i, Y_j) (n, m); y None means x."""
-        ...
+        """k(X_i, Y_j) (n, m); y None means x.
 
-    def normalized_gram(
-        self, x: Tensor, x_lengths: Tensor | None, y: Tensor | None, y_lengths: Tensor | None, log_norm_x: Tensor,
-        log_norm_y: Tensor, static: StaticKernel | None, refine: int, tol: float, threads: int, differentiable: bool,
-    ) -> Tensor:  # fmt: skip
-        """k(X_i, Y_j) exp(-log_norm_x_i - log_norm_y_j) (n, m), float64, where k itself may be out of range."""
+        With `norms`, logarithms h (n,) and h' (m,), k(X_i, Y_j) exp(-h_i - h'_j), where k itself may be out of range;
+        x and y are then float64.
+        """
         ...
 
     def signature(self, x: Tensor, lengths: Tensor | None, words: RequestedWords, threads: int) -> Tensor:
@@ -117,23 +109,20 @@ class Operations(Protocol):
         ...
 
 
-def backend_for(x: Tensor, *others: Tensor | None, static: str = "linear") -> Operations:
+def backend_for(x: Tensor, *others: Tensor | None, static: StaticKernel | None = None) -> Operations:
     """The implementation that computes for this tensor; raises RuntimeError where it should be Triton but cannot.
 
-    It also raises where x, or one of the other arguments, has what this implementation would ignore: a tangent.
-    Static kernels that Triton does not have are computed in plain torch where it would compute.
+    It also raises where x, another argument or a parameter of the static kernel has what this implementation would
+    ignore: a tangent. Static kernels that Triton does not have are computed in plain torch where it would compute.
     """
-    if uses_triton(x):
-        if static not in TRITON_STATIC_KERNELS:
-            return reference
-        from siggpde.numerics.triton import operations  # noqa: PLC0415 - Triton is imported only where it computes
-
-        refuse_transforms(x, *others)
-        return operations
-    if core is not None and x.is_cpu:
-        refuse_transforms(x, *others)
-        return native
-    return reference
+    if core is not None and x.is_cpu and requested_backend != "triton":
+        backend: Operations = native
+    elif not uses_triton(x) or (static is not None and static.name not in TRITON_STATIC_KERNELS):
+        return reference
+    else:
+        from siggpde.numerics.triton import operations as backend  # noqa: PLC0415 - imported only where it computes
+    refuse_transforms(x, *others, *(() if static is None else static.tensors))
+    return backend
 
 
 def uses_triton(x: Tensor) -> bool:

@@ -238,7 +238,7 @@ def gram(
     """k(X_i, Y_j) (n, m); y None means x."""
     refuse_transforms(x, y)
     scheme = scheme_of(refine)
-    return gram_by(_pair_solver(algorithm, scheme), x, x_lengths, y, y_lengths, scheme)
+    return gram_by(_pair_solver(algorithm, scheme), x, x_lengths, y, y_lengths, None, scheme)
 
 
 def _pair_solver(algorithm: Algorithm, scheme: Scheme) -> PairSolver:

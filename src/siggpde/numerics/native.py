@@ -7,18 +7,17 @@ float64 whatever the dtype of x, because k itself may be out of the range of flo
 
 from __future__ import annotations
 
-import warnings
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from siggpde.numerics import autograd, inputs
-from siggpde.numerics.autograd import Norms, once_differentiable
+from siggpde.numerics.autograd import Norms, Pairs, once_differentiable
 from siggpde.numerics.core import core
 from siggpde.numerics.inputs import NOT_FINITE, OVERFLOW, RequestedWords, checked_once, raise_or_warn
-from siggpde.numerics.static_kernels import Static, StaticKernel, per_parameter
+from siggpde.numerics.static_kernels import KernelSettings
 from siggpde.numerics.words import check_depth, check_words, count_up_to, parents, prefix_closure, word_column
 
 if TYPE_CHECKING:
@@ -33,227 +32,101 @@ def address(tensor: Tensor | None) -> int:
     return 0 if tensor is None else tensor.data_ptr()
 
 
-def run_diagonal(
-    x: Tensor,
-    lengths: Tensor | None,
-    theta: Tensor | None,
-    static: StaticKernel | None,
-    refine: int,
-    tol: float,
-    log: bool,
-    gradient: Tensor | None,
-    scales: bool,
-    threads: int,
-    parameters: Tensor | None = None,
-) -> Tensor:
-    """k(X_i, X_i) (n,); gradients are written where tensors for them are given."""
+def diagonal(x: Tensor, lengths: Tensor | None, settings: KernelSettings, log: bool, differentiable: bool) -> Tensor:
+    """k(X_i, X_i) (n,), or its logarithm."""
+    wide = x.double() if log else x
+    if differentiable:
+        value = autograd.diagonal(_diagonal_and_gradients, wide, lengths, settings, log)
+    else:
+        value = _run_diagonal(wide, lengths, settings, log)
+    return value.to(x.dtype) if log else value
+
+
+def diagonal_with_gradient(
+    x: Tensor, lengths: Tensor | None, settings: KernelSettings, log: bool
+) -> tuple[Tensor, Tensor]:
+    """k and its gradient in the points (n, length, channels), in one pass."""
+    wide = x.double() if log else x
+    gradient = torch.empty_like(wide)
+    value = _run_diagonal(wide, lengths, settings, log, gradient)
+    return (value.to(x.dtype), gradient.to(x.dtype)) if log else (value, gradient)
+
+
+def diagonal_with_scale_gradient(
+    x: Tensor, lengths: Tensor | None, theta: Tensor, settings: KernelSettings, log: bool
+) -> tuple[Tensor, Tensor]:
+    """k of the paths scaled by theta (d,), and its gradient in log theta (n, d), in one pass."""
+    wide, scales = (x.double(), theta.double()) if log else (x, theta)
+    gradient = wide.new_empty(x.shape[0], x.shape[2])
+    value = _run_diagonal(wide, lengths, settings, log, gradient, theta=scales)
+    return value.to(x.dtype), gradient.to(x.dtype)
+
+
+def _diagonal_and_gradients(
+    x: Tensor, lengths: Tensor | None, settings: KernelSettings, log: bool
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    gradient, parameters = torch.empty_like(x), None if settings.static is None else x.new_empty(len(x), 2)
+    return _run_diagonal(x, lengths, settings, log, gradient, parameters), gradient, parameters
+
+
+def _run_diagonal(
+    x: Tensor, lengths: Tensor | None, settings: KernelSettings, log: bool, gradient: Tensor | None = None,
+    parameters: Tensor | None = None, theta: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """k(X_i, X_i) (n,); gradients are written where tensors for them are given, with theta that in log theta."""
+    static, refine, tol, threads = settings
     n, length, channels = x.shape
     value = x.new_empty(n)
     run = core.diagonal_f64 if x.dtype == torch.float64 else core.diagonal_f32
     numbers = _LINEAR if static is None else static.numbers
     failure = run(
         x.data_ptr(), n, length, channels, address(lengths), address(theta), refine, tol, log, value.data_ptr(),
-        address(gradient), scales, threads, *numbers, address(parameters),
+        address(gradient), theta is not None, threads, *numbers, address(parameters),
     )  # fmt: skip
     if failure is not None:
         raise_or_warn(failure, x, lengths, None, None, log)
     return value
 
 
-def run_gram(
-    x: Tensor,
-    x_lengths: Tensor | None,
-    y: Tensor | None,
-    y_lengths: Tensor | None,
-    norms: tuple[Tensor, Tensor] | None,
-    static: StaticKernel | None,
-    refine: int,
-    tol: float,
-    threads: int,
-    weight: Tensor | None = None,
-    gradient_x: Tensor | None = None,
-    gradient_y: Tensor | None = None,
-    parameters: Tensor | None = None,
-) -> Tensor:
-    """k(X_i, Y_j) (n, m), or with `weight` (n, m) the gradients of the weighted sum, written to what is given.
+def gram(
+    x: Tensor, x_lengths: Tensor | None, y: Tensor | None, y_lengths: Tensor | None, norms: Norms | None,
+    settings: KernelSettings, differentiable: bool,
+) -> Tensor:  # fmt: skip
+    """k(X_i, Y_j) (n, m), divided by the exponentials of `norms` (n,) and (m,); y None means x."""
+    pairs = Pairs(x, x_lengths, y, y_lengths, norms, settings)
+    return autograd.gram(_run_gram, _gram_gradients, pairs) if differentiable else _run_gram(pairs)
 
-    `norms` are logarithms (n,) and (m,): k is divided by the exponentials of both.
-    """
+
+def _gram_gradients(pairs: Pairs, weight: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    of_x, of_y = torch.empty_like(pairs.x), None if pairs.y is None else torch.empty_like(pairs.y)
+    of_logarithms = None if pairs.settings.static is None else torch.zeros(2, dtype=torch.float64)
+    _run_gram(pairs, weight.contiguous(), of_x, of_y, of_logarithms)
+    return of_x, of_y, of_logarithms
+
+
+def _run_gram(pairs: Pairs, weight: Tensor | None = None, *gradients: Tensor | None) -> Tensor:
+    """The values (n, m), or with `weight` (n, m) the gradients of the weighted sum, written to what is given."""
+    x, x_lengths, y, y_lengths, norms, (static, refine, tol, threads) = pairs
     other = x if y is None else y
+    of_x, of_y, of_logarithms = gradients or (None, None, None)
     value = x.new_empty((len(x), len(other)) if weight is None else 0)
     if len(x) == 0 or len(other) == 0:  # the address of an empty tensor is 0, which would mean y None
-        for gradient in (gradient_x, gradient_y, parameters):
+        for gradient in gradients:
             if gradient is not None:
                 gradient.zero_()
         return value
     run = core.gram_f64 if x.dtype == torch.float64 else core.gram_f32
     numbers = _LINEAR if static is None else static.numbers
-    norm_x, norm_y = (None, None) if norms is None else norms
+    norm_x, norm_y = (None, None) if norms is None else (norms[0].contiguous(), norms[1].contiguous())
     failure = run(
         x.data_ptr(), x.shape[0], x.shape[1], address(x_lengths),
         address(y), other.shape[0], other.shape[1], address(y_lengths),
-        x.shape[2], refine, tol, value.data_ptr(), address(weight), address(gradient_x),
-        address(gradient_y), threads, *numbers, address(parameters), address(norm_x), address(norm_y),
+        x.shape[2], refine, tol, value.data_ptr(), address(weight), address(of_x),
+        address(of_y), threads, *numbers, address(of_logarithms), address(norm_x), address(norm_y),
     )  # fmt: skip
     if failure is not None:
         raise_or_warn(failure, x, x_lengths, y, y_lengths, norms is not None)
     return value
-
-
-def diagonal(
-    x: Tensor, lengths: Tensor | None, static: StaticKernel | None, refine: int, tol: float, log: bool, threads: int,
-    differentiable: bool,
-) -> Tensor:  # fmt: skip
-    """k(X_i, X_i) (n,), or its logarithm; refine < 0 means polynomial edges accurate to `tol`."""
-    wide = x.double() if log else x
-    if static is not None and differentiable:
-        value = LiftedDiagonal.apply(wide, lengths, *static, (refine, tol, log, threads))
-    elif differentiable:
-        apply = _Diagonal.apply if _transforms_active() else _apply_diagonal
-        value = apply(wide, lengths, (refine, tol, log, threads))
-    else:
-        value = run_diagonal(wide, lengths, None, static, refine, tol, log, None, False, threads)
-    return value.to(x.dtype) if log else value  # pyright: ignore[reportReturnType, reportAttributeAccessIssue]
-
-
-def diagonal_with_scale_gradient(
-    x: Tensor, lengths: Tensor | None, theta: Tensor, static: StaticKernel | None, refine: int, tol: float, log: bool,
-    threads: int,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """k of the paths scaled by theta (d,), and its gradient in log theta (n, d), in one pass."""
-    wide, scales = (x.double(), theta.double()) if log else (x, theta)
-    gradient = wide.new_empty(x.shape[0], x.shape[2])
-    value = run_diagonal(wide, lengths, scales, static, refine, tol, log, gradient, True, threads)
-    return value.to(x.dtype), gradient.to(x.dtype)
-
-
-def diagonal_with_gradient(
-    x: Tensor, lengths: Tensor | None, static: StaticKernel | None, refine: int, tol: float, log: bool, threads: int
-) -> tuple[Tensor, Tensor]:
-    """k and its gradient in the points (n, length, channels), in one pass."""
-    wide = x.double() if log else x
-    gradient = torch.empty_like(wide)
-    value = run_diagonal(wide, lengths, None, static, refine, tol, log, gradient, False, threads)
-    return (value.to(x.dtype), gradient.to(x.dtype)) if log else (value, gradient)
-
-
-class _Diagonal(torch.autograd.Function):
-    """One pass computes value and gradient, so the forward pass keeps the gradient for the first backward pass."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, lengths: Tensor | None, settings: tuple[int, float, bool, int]) -> Tensor:
-        value, gradient = diagonal_with_gradient(x, lengths, None, *settings)
-        ctx.save_for_backward(x, lengths)
-        ctx.settings = settings
-        ctx.kept = [gradient]
-        return value
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        try:
-            gradient = ctx.kept.pop()
-        except IndexError:  # an earlier backward pass has used it: compute it again
-            gradient = _diagonal_gradient(ctx.saved_tensors, ctx.settings)
-        if torch.is_grad_enabled():  # a second derivative may be asked for
-            return once_differentiable(_scaled, ctx.saved_tensors[0], gradient, grad), None, None
-        try:
-            address = grad.data_ptr()
-        except RuntimeError:  # many gradients at once (is_grads_batched) have no address
-            return _scaled(None, gradient, grad), None, None
-        scale = core.scale_rows_f64 if gradient.dtype == torch.float64 else core.scale_rows_f32
-        n, length, channels = gradient.shape
-        scale(gradient.data_ptr(), n, length * channels, address, grad.stride(0))
-        return gradient, None, None
-
-
-def _diagonal_gradient(saved: tuple[Any, ...], settings: tuple[int, float, bool, int]) -> Tensor:
-    with warnings.catch_warnings():  # the forward pass has warned already
-        warnings.simplefilter("ignore")
-        x, lengths = saved
-        return diagonal_with_gradient(x, lengths, None, *settings)[1]
-
-
-def _scaled(_x: Tensor | None, gradient: Tensor, grad: Tensor) -> Tensor:
-    """gradient * grad; `_x` tells `once_differentiable` that the gradient depends on x."""
-    return gradient.mul(grad.view(-1, 1, 1))
-
-
-# `_Diagonal.apply` without the checks that only functorch transforms need, which take a twentieth of a small call.
-_apply_diagonal: Any = super(torch.autograd.Function, _Diagonal).apply  # pyright: ignore[reportAttributeAccessIssue]
-_transforms_active: Any = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
-
-
-class LiftedDiagonal(torch.autograd.Function):
-    """One pass computes the value and all gradients, which the backward pass multiplies."""
-
-    @staticmethod
-    def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
-        ctx: Any, x: Tensor, lengths: Tensor | None, name: Static, bandwidth: Any, amplitude: Any, alpha: float,
-        settings: tuple[int, float, bool, int],
-    ) -> Tensor:  # fmt: skip
-        static = StaticKernel(name, bandwidth, amplitude, alpha)
-        gradient, parameters = torch.empty_like(x), x.new_empty(len(x), 2)
-        refine, tol, log, threads = settings
-        value = run_diagonal(x, lengths, None, static, refine, tol, log, gradient, False, threads, parameters)
-        ctx.save_for_backward(x, *static.tensors, gradient, parameters)
-        return value
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        of_x, of_bandwidth, of_amplitude = once_differentiable(_pull_back, grad, *ctx.saved_tensors)
-        return of_x, None, None, of_bandwidth, of_amplitude, None, None
-
-
-def _pull_back(
-    grad: Tensor, _x: Tensor, bandwidth: Any, amplitude: Any, gradient: Tensor, parameters: Tensor
-) -> tuple[Tensor | None, ...]:
-    """The gradients for sensitivities grad (n,); `_x` tells `once_differentiable` that they depend on x."""
-    of_logarithms = grad.double() @ parameters.double()
-    return gradient * grad[:, None, None], *per_parameter(of_logarithms, bandwidth, amplitude)
-
-
-def gram(
-    x: Tensor, x_lengths: Tensor | None, y: Tensor | None, y_lengths: Tensor | None, static: StaticKernel | None,
-    refine: int, tol: float, threads: int, differentiable: bool,
-) -> Tensor:  # fmt: skip
-    """k(X_i, Y_j) (n, m); y None means x."""
-    call = _Call(x_lengths, y_lengths, static, refine, tol, threads)
-    return autograd.gram(call, x, y, None, differentiable)
-
-
-def normalized_gram(
-    x: Tensor, x_lengths: Tensor | None, y: Tensor | None, y_lengths: Tensor | None, log_norm_x: Tensor,
-    log_norm_y: Tensor, static: StaticKernel | None, refine: int, tol: float, threads: int, differentiable: bool,
-) -> Tensor:  # fmt: skip
-    """k(X_i, Y_j) exp(-log_norm_x_i - log_norm_y_j) (n, m), float64, where k itself may be out of range."""
-    call = _Call(x_lengths, y_lengths, static, refine, tol, threads)
-    norms = log_norm_x.contiguous(), log_norm_y.contiguous()
-    return autograd.gram(call, x, y, norms, differentiable)
-
-
-class _Call(NamedTuple):
-    """`siggpde.numerics.autograd.GramCall` of the native core."""
-
-    x_lengths: Tensor | None
-    y_lengths: Tensor | None
-    static: StaticKernel | None
-    refine: int
-    tol: float
-    threads: int
-
-    def run(self, x: Tensor, y: Tensor | None, norms: Norms | None, *gradients: Tensor | None) -> Tensor:
-        """The values; with `gradients`, as `run_gram` takes them, those are written instead."""
-        settings = self.static, self.refine, self.tol, self.threads
-        return run_gram(x, self.x_lengths, y, self.y_lengths, norms, *settings, *gradients)
-
-    def gradients(
-        self, grad: Tensor, x: Tensor, y: Tensor | None, norms: Norms | None
-    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """The gradients of the weighted sum of the values."""
-        of_x, of_y = torch.empty_like(x), None if y is None else torch.empty_like(y)
-        of_logarithms = None if self.static is None else torch.zeros(2, dtype=torch.float64)
-        self.run(x, y, norms, grad.contiguous(), of_x, of_y, of_logarithms)
-        return of_x, of_y, of_logarithms
 
 
 def signature(x: Tensor, lengths: Tensor | None, words: RequestedWords, threads: int) -> Tensor:

@@ -20,8 +20,9 @@ import torch
 from torch import Tensor
 
 from siggpde.numerics import goursat, inputs
+from siggpde.numerics.autograd import Norms
 from siggpde.numerics.inputs import RequestedWords, word_list
-from siggpde.numerics.static_kernels import StaticKernel, squared_segments
+from siggpde.numerics.static_kernels import KernelSettings, StaticKernel, squared_segments
 from siggpde.numerics.words import prefix_closure, word_column, words_up_to
 
 if TYPE_CHECKING:
@@ -31,88 +32,56 @@ if TYPE_CHECKING:
 PairSolver = Callable[[Tensor, Tensor], Tensor]
 
 
-def diagonal(
-    x: Tensor, lengths: Tensor | None, static: StaticKernel | None, refine: int, tol: float, log: bool, threads: int,
-    differentiable: bool,
-) -> Tensor:  # fmt: skip
+def diagonal(x: Tensor, lengths: Tensor | None, settings: KernelSettings, log: bool, differentiable: bool) -> Tensor:
     """k(X_i, X_i) (n,), or its logarithm, with a graph where x or the static kernel has one."""
-    scheme = goursat.scheme_of(refine)
-    coefficients = _coefficients(static)
+    scheme = goursat.scheme_of(settings.refine)
+    coefficients = _coefficients(settings.static)
 
     def solve(a: Tensor, b: Tensor) -> Tensor:
         return goursat.solve_goursat(coefficients(a, b), scheme.degree, scheme.powers, log=log)
 
     wide = x.double() if log else x
-    return diagonal_by(solve, wide, lengths, scheme, log, static).to(x.dtype)
+    return diagonal_by(solve, wide, lengths, scheme, log, settings.static).to(x.dtype)
 
 
 def diagonal_with_gradient(
-    x: Tensor, lengths: Tensor | None, static: StaticKernel | None, refine: int, tol: float, log: bool, threads: int
+    x: Tensor, lengths: Tensor | None, settings: KernelSettings, log: bool
 ) -> tuple[Tensor, Tensor]:
     """k and its gradient in the points (n, length, channels)."""
     leaf = x.detach().requires_grad_()
     with torch.enable_grad():
-        value = diagonal(leaf, lengths, static, refine, tol, log, threads, True)
+        value = diagonal(leaf, lengths, settings, log, True)
         (gradient,) = torch.autograd.grad(value.sum(), leaf)
     return value.detach(), gradient
 
 
 def diagonal_with_scale_gradient(
-    x: Tensor, lengths: Tensor | None, theta: Tensor, static: StaticKernel | None, refine: int, tol: float, log: bool,
-    threads: int,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+    x: Tensor, lengths: Tensor | None, theta: Tensor, settings: KernelSettings, log: bool
+) -> tuple[Tensor, Tensor]:
     """k of the paths scaled by theta (d,), and its gradient in log theta (n, d)."""
     log_factor = torch.zeros_like(theta).expand(len(x), -1).clone().requires_grad_()
     with torch.enable_grad():
         points = torch.where(inputs.row_mask(x, lengths)[:, :, None], x, 0.0)
         scaled = points * (theta * log_factor.exp())[:, None, :]
-        value = diagonal(scaled, lengths, static, refine, tol, log, threads, True)
+        value = diagonal(scaled, lengths, settings, log, True)
         (gradient,) = torch.autograd.grad(value.sum(), log_factor)
     return value.detach(), gradient
 
 
 def gram(
-    x: Tensor, x_lengths: Tensor | None, y: Tensor | None, y_lengths: Tensor | None, static: StaticKernel | None,
-    refine: int, tol: float, threads: int, differentiable: bool,
+    x: Tensor, x_lengths: Tensor | None, y: Tensor | None, y_lengths: Tensor | None, norms: Norms | None,
+    settings: KernelSettings, differentiable: bool,
 ) -> Tensor:  # fmt: skip
-    """k(X_i, Y_j) (n, m), with a graph where x, y or the static kernel has one; y None means x."""
-    scheme = goursat.scheme_of(refine)
-    coefficients = _coefficients(static)
+    """k(X_i, Y_j) (n, m), divided by the exponentials of `norms` (n,) and (m,), with a graph; y None means x."""
+    scheme, coefficients = goursat.scheme_of(settings.refine), _coefficients(settings.static)
 
     def solve(a: Tensor, b: Tensor) -> Tensor:
-        return goursat.solve_goursat(coefficients(a, b), scheme.degree, scheme.powers)
+        rho = coefficients(a, b)
+        if norms is None:
+            return goursat.solve_goursat(rho, scheme.degree, scheme.powers)
+        return torch.stack(goursat.solve_scaled(rho, scheme.degree, scheme.powers), 1)
 
-    return gram_by(solve, x, x_lengths, y, y_lengths, scheme, static)
-
-
-def normalized_gram(
-    x: Tensor, x_lengths: Tensor | None, y: Tensor | None, y_lengths: Tensor | None, log_norm_x: Tensor,
-    log_norm_y: Tensor, static: StaticKernel | None, refine: int, tol: float, threads: int, differentiable: bool,
-) -> Tensor:  # fmt: skip
-    """k(X_i, Y_j) exp(-log_norm_x_i - log_norm_y_j) (n, m), where k itself may be out of range; y None means x."""
-    scheme = goursat.scheme_of(refine)
-    coefficients = _coefficients(static)
-
-    def solve(a: Tensor, b: Tensor) -> Tensor:
-        return torch.stack(goursat.solve_scaled(coefficients(a, b), scheme.degree, scheme.powers), 1)
-
-    other, other_lengths = (x, x_lengths) if y is None else (y, y_lengths)
-    if len(x) == 0 or len(other) == 0:
-        return x.new_zeros(len(x), len(other)) + x[:, :0].sum() + other[:, :0].sum()
-    left = _checked_pieces(x, x_lengths, scheme, "x", True, static)
-    right = _checked_pieces(other, other_lengths, scheme, "y", True, static)
-    value, shift = goursat.solve_all_pairs(solve, left, right).unbind(2)
-    return check_range(value * (shift - log_norm_x[:, None] - log_norm_y).exp(), False)
-
-
-def signature(x: Tensor, lengths: Tensor | None, words: RequestedWords, threads: int) -> Tensor:
-    """S(X_i) (n, M), with a graph where x has one."""
-    return signature_by(apply_chen, x, lengths, words)
-
-
-def extend(start: Tensor, increments: Tensor, words: RequestedWords, threads: int) -> Tensor:
-    """The signature after increments (n, steps, channels): start (n, M) over prefix-closed words -> (n, M)."""
-    return extend_by(apply_chen, start, increments, words)
+    return gram_by(solve, x, x_lengths, y, y_lengths, norms, scheme, settings.static)
 
 
 def diagonal_by(
@@ -128,41 +97,21 @@ def diagonal_by(
     return check_range(goursat.solve_in_chunks(solve, pieces, pieces), True, log)
 
 
-def separating_thresholds(values: Tensor, count: int, distinct: float, clearance: float, threads: int) -> Tensor:
-    """Thresholds (count, M) near the quantiles of every column (m, M), float64."""
-    last = len(values) - 1
-    ordered = values.sort(dim=0).values
-    thresholds = (ordered[-1] + clearance).repeat(count, 1)
-    wide = ordered.diff(dim=0) > distinct
-    some = wide.any(0)
-    if not bool(some.any()):
-        return thresholds
-    for j in range(count):
-        # 2 (count + 1) times the distance of every gap from the quantile; the order is that of ranks, the larger first.
-        distance = (2 * torch.arange(last, device=values.device) + 1) * (count + 1) - 2 * (j + 1) * last
-        order = 2 * distance.abs() + (distance < 0)
-        nearest = torch.where(wide, order[:, None], torch.iinfo(torch.int64).max).argmin(dim=0)[None]
-        middle = (ordered.gather(0, nearest) + ordered.gather(0, nearest + 1))[0] / 2
-        thresholds[j] = torch.where(some, middle, thresholds[j])
-    return thresholds
-
-
 def gram_by(
-    solve: PairSolver,
-    x: Tensor,
-    x_lengths: Tensor | None,
-    y: Tensor | None,
-    y_lengths: Tensor | None,
-    scheme: goursat.Scheme,
-    static: StaticKernel | None = None,
-) -> Tensor:
-    """k(X_i, Y_j) (n, m), by a function of paired pieces; y None means x."""
+    solve: PairSolver, x: Tensor, x_lengths: Tensor | None, y: Tensor | None, y_lengths: Tensor | None,
+    norms: Norms | None, scheme: goursat.Scheme, static: StaticKernel | None = None,
+) -> Tensor:  # fmt: skip
+    """k(X_i, Y_j) (n, m), by a function of paired pieces, with norms one that gives (u, shift); y None means x."""
     other, other_lengths = (x, x_lengths) if y is None else (y, y_lengths)
     if len(x) == 0 or len(other) == 0:  # zero numbers, but in the graph as every other result
         return x.new_zeros(len(x), len(other)) + x[:, :0].sum() + other[:, :0].sum()
-    left = _checked_pieces(x, x_lengths, scheme, "x", False, static)
-    right = _checked_pieces(other, other_lengths, scheme, "y", False, static)
-    return check_range(goursat.solve_all_pairs(solve, left, right), False)
+    left = _checked_pieces(x, x_lengths, scheme, "x", norms is not None, static)
+    right = _checked_pieces(other, other_lengths, scheme, "y", norms is not None, static)
+    value = goursat.solve_all_pairs(solve, left, right)
+    if norms is not None:
+        scaled, shift = value.unbind(2)
+        value = scaled * (shift - norms[0][:, None] - norms[1]).exp()
+    return check_range(value, False)
 
 
 def _coefficients(static: StaticKernel | None) -> PairSolver:
@@ -196,6 +145,16 @@ def check_range(value: Tensor, diagonal: bool, log: bool = False) -> Tensor:
         which = f"of series {first[0]} of x" + ("" if diagonal else f" and series {first[1]} of y")
         inputs.raise_kernel_overflow(value.dtype, which, diagonal, log)
     return value
+
+
+def signature(x: Tensor, lengths: Tensor | None, words: RequestedWords, threads: int) -> Tensor:
+    """S(X_i) (n, M), with a graph where x has one."""
+    return signature_by(apply_chen, x, lengths, words)
+
+
+def extend(start: Tensor, increments: Tensor, words: RequestedWords, threads: int) -> Tensor:
+    """The signature after increments (n, steps, channels): start (n, M) over prefix-closed words -> (n, M)."""
+    return extend_by(apply_chen, start, increments, words)
 
 
 Extend = Callable[[Tensor, Tensor, Sequence[tuple[int, ...]]], Tensor]
@@ -444,3 +403,22 @@ def _check_words(result: Tensor) -> Tensor:
     if not torch.isfinite(result).all():
         inputs.raise_overflow(result, "the signature of a window")
     return result
+
+
+def separating_thresholds(values: Tensor, count: int, distinct: float, clearance: float, threads: int) -> Tensor:
+    """Thresholds (count, M) near the quantiles of every column (m, M), float64."""
+    last = len(values) - 1
+    ordered = values.sort(dim=0).values
+    thresholds = (ordered[-1] + clearance).repeat(count, 1)
+    wide = ordered.diff(dim=0) > distinct
+    some = wide.any(0)
+    if not bool(some.any()):
+        return thresholds
+    for j in range(count):
+        # 2 (count + 1) times the distance of every gap from the quantile; the order is that of ranks, the larger first.
+        distance = (2 * torch.arange(last, device=values.device) + 1) * (count + 1) - 2 * (j + 1) * last
+        order = 2 * distance.abs() + (distance < 0)
+        nearest = torch.where(wide, order[:, None], torch.iinfo(torch.int64).max).argmin(dim=0)[None]
+        middle = (ordered.gather(0, nearest) + ordered.gather(0, nearest + 1))[0] / 2
+        thresholds[j] = torch.where(some, middle, thresholds[j])
+    return thresholds

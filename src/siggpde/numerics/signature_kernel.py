@@ -19,9 +19,8 @@ from torch import Tensor
 from siggpde.numerics import gradients, inputs
 from siggpde.numerics.averaging import average_sides
 from siggpde.numerics.backend import backend_for
-from siggpde.numerics.gradients import Algorithm
 from siggpde.numerics.inputs import checked_once
-from siggpde.numerics.static_kernels import Parameter, Static, StaticKernel, check_static, tensors_of
+from siggpde.numerics.static_kernels import KernelSettings, Parameter, Static, StaticKernel, check_static
 from siggpde.numerics.words import as_integer
 
 Solver = Literal["series", "fd"]
@@ -81,7 +80,7 @@ def signature_kernel(
     """
     threads = inputs.thread_count(n_jobs)
     xs, x_counts = inputs.as_batch(x, lengths)
-    refinement, tol, _ = check_settings(solver, refine, tol, gradient, False, xs.dtype)
+    refinement, tol, _, normalize = check_settings(solver, refine, tol, gradient, xs.dtype, False, normalize)
     ys, y_counts = (None, None) if y is None else inputs.as_batch(y, y_lengths, "y")
     if ys is not None:
         check_pair(xs, x_counts, ys, y_counts)
@@ -91,17 +90,18 @@ def signature_kernel(
         sides = average_sides(max_points, (xs, x_counts), *([] if ys is None else [(ys, y_counts)]))
         (xs, x_counts), (ys, y_counts) = sides[0], (None, None) if ys is None else sides[1]
     lift, factor = check_static(static, bandwidth, amplitude, alpha)
-    xs, ys = times_amplitude(xs, x_counts, factor), None if ys is None else times_amplitude(ys, y_counts, factor)
+    if factor is not None:
+        xs, ys = times_amplitude(xs, x_counts, factor), None if ys is None else times_amplitude(ys, y_counts, factor)
     wanted = xs.requires_grad or (ys is not None and ys.requires_grad) or (lift is not None and lift.differentiable)
     differentiable = torch.is_grad_enabled() and wanted
-    settings = refinement, tol, threads, differentiable
-    algorithm, normalize = check_algorithm(gradient, lift, normalize), check_flag(normalize, "normalize")
+    if gradient != "adjoint":
+        check_algorithm(gradient, lift, normalize)
+        if differentiable:
+            return gradients.gram(xs, x_counts, ys, y_counts, refinement, gradient)
+    settings = KernelSettings(lift, refinement, tol, threads)
     if normalize:
-        return normalized_gram(xs, x_counts, ys, y_counts, lift, *settings)
-    if differentiable and algorithm is not None:
-        return gradients.gram(xs, x_counts, ys, y_counts, refinement, algorithm)
-    backend = backend_for(xs, ys, *tensors_of(lift), static=static)
-    return backend.gram(xs, x_counts, ys, y_counts, lift, *settings)
+        return normalized_gram(xs, x_counts, ys, y_counts, settings, differentiable)
+    return backend_for(xs, ys, static=lift).gram(xs, x_counts, ys, y_counts, None, settings, differentiable)
 
 
 def signature_kernel_diag(
@@ -131,17 +131,19 @@ def signature_kernel_diag(
     """
     threads = inputs.thread_count(n_jobs)
     xs, counts = inputs.as_batch(x, lengths)
-    refinement, tol, log = check_settings(solver, refine, tol, gradient, log, xs.dtype)
+    refinement, tol, log, _ = check_settings(solver, refine, tol, gradient, xs.dtype, log)
     if max_points is not None:
         ((xs, counts),) = average_sides(max_points, (xs, counts))
     lift, factor = check_static(static, bandwidth, amplitude, alpha)
-    xs = times_amplitude(xs, counts, factor)
+    if factor is not None:
+        xs = times_amplitude(xs, counts, factor)
     differentiable = torch.is_grad_enabled() and (xs.requires_grad or (lift is not None and lift.differentiable))
-    algorithm = check_algorithm(gradient, lift)
-    if differentiable and algorithm is not None:
-        return gradients.diagonal(xs, counts, refinement, log, algorithm)
-    backend = backend_for(xs, *tensors_of(lift), static=static)
-    return backend.diagonal(xs, counts, lift, refinement, tol, log, threads, differentiable)
+    if gradient != "adjoint":
+        check_algorithm(gradient, lift)
+        if differentiable:
+            return gradients.diagonal(xs, counts, refinement, log, gradient)
+    settings = KernelSettings(lift, refinement, tol, threads)
+    return backend_for(xs, static=lift).diagonal(xs, counts, settings, log, differentiable)
 
 
 def signature_kernel_diag_scales(
@@ -175,11 +177,12 @@ def signature_kernel_diag_scales(
     """
     threads = inputs.thread_count(n_jobs)
     xs, counts = inputs.as_batch(x, lengths)
-    refinement, tol, log = check_settings(solver, refine, tol, "adjoint", log, xs.dtype)
+    refinement, tol, log, _ = check_settings(solver, refine, tol, "adjoint", xs.dtype, log)
     lift, factor = check_static(static, bandwidth, amplitude, alpha)
-    backend = backend_for(xs, theta if isinstance(theta, Tensor) else None, static=static)
+    backend = backend_for(xs, theta if isinstance(theta, Tensor) else None, static=lift)
     scales, xs = check_scales(theta, xs), times_amplitude(xs.detach(), counts, factor).detach()
-    return backend.diagonal_with_scale_gradient(xs, counts, scales, lift, refinement, tol, log, threads)
+    settings = KernelSettings(lift, refinement, tol, threads)
+    return backend.diagonal_with_scale_gradient(xs, counts, scales, settings, log)
 
 
 def signature_kernel_diag_gradient(
@@ -208,19 +211,19 @@ def signature_kernel_diag_gradient(
     """
     threads = inputs.thread_count(n_jobs)
     xs, counts = inputs.as_batch(x, lengths)
-    refinement, tol, log = check_settings(solver, refine, tol, "adjoint", log, xs.dtype)
+    refinement, tol, log, _ = check_settings(solver, refine, tol, "adjoint", xs.dtype, log)
     lift, factor = check_static(static, bandwidth, amplitude, alpha)
-    value, slope = backend_for(xs, static=static).diagonal_with_gradient(
-        times_amplitude(xs, counts, factor), counts, lift, refinement, tol, log, threads
-    )
+    settings = KernelSettings(lift, refinement, tol, threads)
+    backend = backend_for(xs, static=lift)
+    value, slope = backend.diagonal_with_gradient(times_amplitude(xs, counts, factor), counts, settings, log)
     return value, times_amplitude(slope, None, factor).detach()
 
 
 @checked_once(256)
 def check_settings(
-    solver: Any, refine: Any, tol: Any, gradient: Any, log: Any, dtype: torch.dtype
-) -> tuple[int, float, bool]:
-    """Checks the settings; returns the refinements as backends take them, -1 for "series", the tolerance and `log`."""
+    solver: Any, refine: Any, tol: Any, gradient: Any, dtype: torch.dtype, log: Any = False, normalize: Any = False
+) -> tuple[int, float, bool, bool]:
+    """Checks the settings; returns refinements, -1 for "series", the tolerance, `log` and `normalize` for a backend."""
     if not isinstance(solver, str) or solver not in ("series", "fd"):
         raise ValueError(f"solver must be 'series' or 'fd', got {solver!r}")
     if not isinstance(gradient, str) or gradient not in ("adjoint", "variation", "augmented"):
@@ -232,15 +235,15 @@ def check_settings(
         raise ValueError(f"refine={refine} is for solver='fd'; the series solver takes its accuracy from `tol`")
     if not isinstance(tol, Real) or not 0 < float(tol) < 1:
         raise ValueError(f"tol must be between 0 and 1, got {tol!r}")
-    flag = check_flag(log, "log")
-    return (-1 if solver == "series" else pieces), max(float(tol), 16 * torch.finfo(dtype).eps), flag
-
-
-def check_flag(value: Any, name: str) -> bool:
-    """The value of a setting that is True or False."""
-    if not isinstance(value, bool | np.bool_):
-        raise ValueError(f"{name} must be True or False, got {value!r}")
-    return bool(value)
+    for name, value in (("log", log), ("normalize", normalize)):
+        if not isinstance(value, bool | np.bool_):
+            raise ValueError(f"{name} must be True or False, got {value!r}")
+    return (
+        (-1 if solver == "series" else pieces),
+        max(float(tol), 16 * torch.finfo(dtype).eps),
+        bool(log),
+        bool(normalize),
+    )
 
 
 def check_scales(theta: Any, x: Tensor) -> Tensor:
@@ -263,14 +266,11 @@ def times_amplitude(x: Tensor, lengths: Tensor | None, factor: Parameter | None)
     return torch.where(inputs.row_mask(x, lengths)[:, :, None], x, 0.0) * factor.to(x)
 
 
-def check_algorithm(gradient: Gradient, lift: StaticKernel | None, normalize: bool = False) -> Algorithm | None:
-    """The algorithm of the paper that the gradient comes from, if any: they are for the plain, linear kernel only."""
-    if gradient == "adjoint":
-        return None
+def check_algorithm(gradient: Gradient, lift: StaticKernel | None, normalize: bool = False) -> None:
+    """Raises a ValueError where the paper's algorithms do not apply: they are for the plain, linear kernel only."""
     if normalize or lift is not None:
         what = "normalize=True" if normalize else f"static={lift.name!r}" if lift else ""
         raise ValueError(f"gradient={gradient!r} is for static='linear', not normalised; for {what} take 'adjoint'")
-    return gradient
 
 
 def check_pair(x: Tensor, x_counts: Tensor | None, y: Tensor, y_counts: Tensor | None) -> None:
@@ -285,25 +285,18 @@ def check_pair(x: Tensor, x_counts: Tensor | None, y: Tensor, y_counts: Tensor |
 
 
 def normalized_gram(
-    x: Tensor, x_lengths: Tensor | None, y: Tensor | None, y_lengths: Tensor | None, static: StaticKernel | None,
-    refine: int, tol: float, threads: int, differentiable: bool,
+    x: Tensor, x_lengths: Tensor | None, y: Tensor | None, y_lengths: Tensor | None, settings: KernelSettings,
+    differentiable: bool,
 ) -> Tensor:  # fmt: skip
     """k(X_i, Y_j) / sqrt(k(X_i, X_i) k(Y_j, Y_j)), (n, m), signed; y None means x, with ones on the diagonal.
 
     Computed in float64 from log k(X, X), log k(Y, Y) and grids that are rescaled on the way; in the dtype of x.
     """
-    name = "linear" if static is None else static.name
     wide, other = x.double(), None if y is None else y.double()
-    backend = backend_for(wide, other, *tensors_of(static), static=name)
-
-    def log_norm(batch: Tensor, lengths: Tensor | None) -> Tensor:
-        return backend.diagonal(batch, lengths, static, refine, tol, True, threads, differentiable) / 2
-
-    of_x = log_norm(wide, x_lengths)
-    of_y = of_x if other is None else log_norm(other, y_lengths)
-    value = backend.normalized_gram(
-        wide, x_lengths, other, y_lengths, of_x, of_y, static, refine, tol, threads, differentiable
-    )
+    backend = backend_for(wide, other, static=settings.static)
+    norm_x = backend.diagonal(wide, x_lengths, settings, True, differentiable) / 2
+    norm_y = norm_x if other is None else backend.diagonal(other, y_lengths, settings, True, differentiable) / 2
+    value = backend.gram(wide, x_lengths, other, y_lengths, (norm_x, norm_y), settings, differentiable)
     if other is None:
         value = torch.where(torch.eye(len(x), dtype=torch.bool, device=x.device), 1.0, value)
     return value.to(x.dtype)

@@ -42,13 +42,13 @@ class StaticKernel(NamedTuple):
     @property
     def differentiable(self) -> bool:
         """Whether bandwidth or amplitude wants a gradient."""
-        return any(isinstance(value, Tensor) for value in (self.bandwidth, self.amplitude))
+        return isinstance(self.bandwidth, Tensor) or isinstance(self.amplitude, Tensor)
 
     @property
     def tensors(self) -> tuple[Tensor | None, Tensor | None]:
         """Bandwidth and amplitude where they want a gradient."""
-        width, height = (v if isinstance(v, Tensor) else None for v in (self.bandwidth, self.amplitude))
-        return width, height
+        width, height = self.bandwidth, self.amplitude
+        return width if isinstance(width, Tensor) else None, height if isinstance(height, Tensor) else None
 
     @property
     def numbers(self) -> tuple[int, float, float, float]:
@@ -61,9 +61,17 @@ class StaticKernel(NamedTuple):
         return width, height
 
 
-def tensors_of(static: StaticKernel | None) -> tuple[Tensor | None, Tensor | None]:
-    """Bandwidth and amplitude where they want a gradient; None for those that do not."""
-    return (None, None) if static is None else static.tensors
+class KernelSettings(NamedTuple):
+    """How a backend computes a kernel.
+
+    `static` lifts the paths; None is the linear kernel. `refine` is the number of dyadic refinements of finite
+    differences, or -1 for polynomial edges accurate to `tol`. Results do not depend on the number of threads.
+    """
+
+    static: StaticKernel | None = None
+    refine: int = -1
+    tol: float = 1e-8
+    threads: int = 1
 
 
 def check_static(

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
 from siggpde.numerics import autograd
-from siggpde.numerics.autograd import Norms, once_differentiable
+from siggpde.numerics.autograd import Norms, Pairs
 from siggpde.numerics.inputs import INACCURATE, LOST, MEMORY, NOT_FINITE, OVERFLOW, raise_or_warn
 from siggpde.numerics.reference import (
     logsignature,
@@ -24,7 +24,7 @@ from siggpde.numerics.reference import (
     window_path_lengths,
     window_signatures,
 )
-from siggpde.numerics.static_kernels import StaticKernel, per_parameter
+from siggpde.numerics.static_kernels import KernelSettings
 from siggpde.numerics.triton import cdiv, plan
 from siggpde.numerics.triton.plan import MAX_INFLATION, ROUGH_TOL, PlanRequest
 from siggpde.numerics.triton.signature import extend, signature
@@ -252,173 +252,103 @@ def _rectangles(x: Batch, y: Batch, symmetric: bool, gradient: bool) -> Iterator
                     yield rows, y.part(y_members[left:right], y_scheme, y_steps[right - 1]), scheme
 
 
-Settings = tuple[int, float, bool]
-
-
-class _Result(NamedTuple):
-    """k or log k (n,); the gradient asked for, if any; that in log bandwidth and log amplitude (n, 2), if lifted."""
-
-    value: Tensor
-    gradient: Tensor | None
-    parameters: Tensor | None
-
-
-def diagonal(
-    x: Tensor, lengths: Tensor | None, static: StaticKernel | None, refine: int, tol: float, log: bool, threads: int,
-    differentiable: bool,
-) -> Tensor:  # fmt: skip
-    """k(X_i, X_i) (n,), or its logarithm; refine < 0 means polynomial edges accurate to `tol`."""
+def diagonal(x: Tensor, lengths: Tensor | None, settings: KernelSettings, log: bool, differentiable: bool) -> Tensor:
+    """k(X_i, X_i) (n,), or its logarithm."""
     wide = x.double() if log else x
     if differentiable:
-        value: Any = _Diagonal.apply(wide, lengths, *(static or (None,) * 4), (refine, tol, log))
+        value = autograd.diagonal(_diagonal_and_gradients, wide, lengths, settings, log)
     else:
-        value = _run_diagonal(wide, lengths, None, static, (refine, tol, log), "value").value
+        value = _solved(make_batch(wide, lengths, settings.static), wide, lengths, settings, log, "value").value
     return value.to(x.dtype) if log else value
 
 
-def diagonal_with_scale_gradient(
-    x: Tensor, lengths: Tensor | None, theta: Tensor, static: StaticKernel | None, refine: int, tol: float, log: bool,
-    threads: int,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """k of the paths scaled by theta (d,), and its gradient in log theta (n, d), in one pass."""
-    wide, scales = (x.double(), theta.double()) if log else (x, theta)
-    value, gradient, _ = _run_diagonal(wide, lengths, scales, static, (refine, tol, log), "scales")
-    assert gradient is not None
-    return value.to(x.dtype), gradient.to(x.dtype)
-
-
 def diagonal_with_gradient(
-    x: Tensor, lengths: Tensor | None, static: StaticKernel | None, refine: int, tol: float, log: bool, threads: int
+    x: Tensor, lengths: Tensor | None, settings: KernelSettings, log: bool
 ) -> tuple[Tensor, Tensor]:
     """k and its gradient in the points (n, length, channels), in one pass."""
     wide = (x.double() if log else x).detach()
-    value, gradient, _ = _run_diagonal(wide, lengths, None, static, (refine, tol, log), "points")
-    assert gradient is not None
+    value, gradient, _ = _diagonal_and_gradients(wide, lengths, settings, log)
     return value.to(x.dtype), gradient.to(x.dtype)
 
 
-def _run_diagonal(
-    x: Tensor, lengths: Tensor | None, theta: Tensor | None, static: StaticKernel | None, settings: Settings,
-    wanted: Literal["value", "points", "scales"],
-) -> _Result:  # fmt: skip
-    refine, tol, log = settings
-    batch = make_batch(x, lengths, static, theta)
-    inside: Wanted = "segments" if wanted == "points" or (wanted == "scales" and static is not None) else wanted
-    solved = solve_diagonal(batch, plan_request(refine, tol, True, log, x.dtype), log, inside)
+def diagonal_with_scale_gradient(
+    x: Tensor, lengths: Tensor | None, theta: Tensor, settings: KernelSettings, log: bool
+) -> tuple[Tensor, Tensor]:
+    """k of the paths scaled by theta (d,), and its gradient in log theta (n, d), in one pass."""
+    wide, scales = (x.double(), theta.double()) if log else (x, theta)
+    batch = make_batch(wide, lengths, settings.static, scales)
+    lifted = isinstance(batch, LiftedBatch)
+    solved = _solved(batch, wide, lengths, settings, log, "segments" if lifted else "scales")
+    assert solved.gradient is not None
+    gradient = batch.of_log_scales(solved.gradient, batch.points[:, :1].double()) if lifted else solved.gradient
+    return solved.value.to(x.dtype), gradient.to(x.dtype)
+
+
+def _diagonal_and_gradients(
+    x: Tensor, lengths: Tensor | None, settings: KernelSettings, log: bool
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """k or log k (n,); its gradient in the points; that in log bandwidth and log amplitude (n, 2), if lifted."""
+    batch = make_batch(x, lengths, settings.static)
+    solved = _solved(batch, x, lengths, settings, log, "segments")
+    assert solved.gradient is not None
+    parameters = None
+    if isinstance(batch, LiftedBatch):
+        parameters = batch.of_log_parameters(solved.gradient, batch.points[:, :1].double())
+    return solved.value, batch.of_points(solved.gradient), parameters
+
+
+def _solved(
+    batch: Batch, x: Tensor, lengths: Tensor | None, settings: KernelSettings, log: bool, wanted: Wanted
+) -> Solved:
+    solved = solve_diagonal(batch, plan_request(settings.refine, settings.tol, True, log, x.dtype), log, wanted)
     if solved.failure is not None:
         raise_or_warn(solved.failure, x, lengths, None, None, log)
-    if solved.gradient is None or inside == "scales":
-        return _Result(solved.value, solved.gradient, None)
-    if not isinstance(batch, LiftedBatch):
-        return _Result(solved.value, batch.of_points(solved.gradient), None)
-    centre = batch.points[:, :1].double()
-    if wanted == "scales":
-        return _Result(solved.value, batch.of_log_scales(solved.gradient, centre), None)
-    parameters = batch.of_log_parameters(solved.gradient, centre)
-    return _Result(solved.value, batch.of_points(solved.gradient), parameters)
-
-
-class _Diagonal(torch.autograd.Function):
-    """One pass computes value and gradient, so the forward pass keeps the gradient for the first backward pass."""
-
-    @staticmethod
-    def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
-        ctx: Any, x: Tensor, lengths: Tensor | None, name: Any, bandwidth: Any, amplitude: Any, alpha: Any,
-        settings: Settings,
-    ) -> Tensor:  # fmt: skip
-        static = None if name is None else StaticKernel(name, bandwidth, amplitude, alpha)
-        value, gradient, parameters = _run_diagonal(x, lengths, None, static, settings, "points")
-        tensors = (None, None) if static is None else static.tensors
-        ctx.save_for_backward(x, lengths, *tensors)
-        ctx.call = static, settings
-        ctx.kept = [(gradient, parameters)]
-        return value
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        x, lengths, *tensors = ctx.saved_tensors
-        if ctx.kept:
-            gradient, parameters = ctx.kept.pop()
-        else:  # an earlier backward pass has used it: compute it again
-            static, settings = ctx.call
-            with warnings.catch_warnings():  # the forward pass has warned already
-                warnings.simplefilter("ignore")
-                _, gradient, parameters = _run_diagonal(x, lengths, None, static, settings, "points")
-        of_x, of_bandwidth, of_amplitude = once_differentiable(_pull_back, grad, x, *tensors, gradient, parameters)
-        return of_x, None, None, of_bandwidth, of_amplitude, None, None
-
-
-def _pull_back(
-    grad: Tensor, _x: Tensor, bandwidth: Any, amplitude: Any, gradient: Tensor, parameters: Tensor | None
-) -> tuple[Tensor | None, ...]:
-    """The gradients for sensitivities grad (n,); `_x` tells `once_differentiable` that they depend on x."""
-    of_x = gradient * grad[:, None, None]
-    if parameters is None:
-        return of_x, None, None
-    return of_x, *per_parameter(grad.double() @ parameters, bandwidth, amplitude)
+    return solved
 
 
 def gram(
-    x: Tensor, x_lengths: Tensor | None, y: Tensor | None, y_lengths: Tensor | None, static: StaticKernel | None,
-    refine: int, tol: float, threads: int, differentiable: bool,
+    x: Tensor, x_lengths: Tensor | None, y: Tensor | None, y_lengths: Tensor | None, norms: Norms | None,
+    settings: KernelSettings, differentiable: bool,
 ) -> Tensor:  # fmt: skip
-    """k(X_i, Y_j) (n, m); y None means x."""
-    return autograd.gram(_Call(x_lengths, y_lengths, static, refine, tol), x, y, None, differentiable)
+    """k(X_i, Y_j) (n, m), divided by the exponentials of `norms` (n,) and (m,); y None means x."""
+    pairs = Pairs(x, x_lengths, y, y_lengths, norms, settings)
+    return autograd.gram(_gram_values, _gram_gradients, pairs) if differentiable else _gram_values(pairs)
 
 
-def normalized_gram(
-    x: Tensor, x_lengths: Tensor | None, y: Tensor | None, y_lengths: Tensor | None, log_norm_x: Tensor,
-    log_norm_y: Tensor, static: StaticKernel | None, refine: int, tol: float, threads: int, differentiable: bool,
-) -> Tensor:  # fmt: skip
-    """k(X_i, Y_j) exp(-log_norm_x_i - log_norm_y_j) (n, m), float64, where k itself may be out of range."""
-    call = _Call(x_lengths, y_lengths, static, refine, tol)
-    return autograd.gram(call, x, y, (log_norm_x, log_norm_y), differentiable)
+def _gram_values(pairs: Pairs) -> Tensor:
+    value, bad = solve_gram(*_sides(pairs), pairs.norms)
+    if bad is not None:
+        raise_or_warn(bad, pairs.x, pairs.x_lengths, pairs.y, pairs.y_lengths, pairs.norms is not None)
+    return value
 
 
-class _Call(NamedTuple):
-    """`siggpde.numerics.autograd.GramCall` of Triton."""
+def _gram_gradients(pairs: Pairs, weight: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    with warnings.catch_warnings():  # the forward pass has warned already
+        warnings.simplefilter("ignore")
+        rows, columns = _sides(pairs)
+    of_rows, of_columns = differentiate_gram(rows, columns, weight, pairs.norms)
+    of_x = rows.batch.of_points(of_rows)
+    of_y = None if columns is None or of_columns is None else columns.batch.of_points(of_columns)
+    if not isinstance(rows.batch, LiftedBatch):
+        return of_x, of_y, None
+    centre = rows.batch.points.flatten(0, 1)[:1].double().sum(0)
+    of_logarithms = rows.batch.of_log_parameters(of_rows, centre).sum(0)
+    if columns is not None and of_columns is not None:
+        assert isinstance(columns.batch, LiftedBatch)
+        of_logarithms = of_logarithms + columns.batch.of_log_parameters(of_columns, centre).sum(0)
+    return of_x, of_y, of_logarithms
 
-    x_lengths: Tensor | None
-    y_lengths: Tensor | None
-    static: StaticKernel | None
-    refine: int
-    tol: float
 
-    def sides(self, x: Tensor, y: Tensor | None, log: bool) -> tuple[Side, Side | None]:
-        """Both sides, planned; raises if one of them cannot be."""
-        rows = prepare(make_batch(x, self.x_lengths, self.static), self.refine, self.tol, log)
-        columns = None
-        if y is not None:
-            columns = prepare(make_batch(y, self.y_lengths, self.static), self.refine, self.tol, log)
-        for result, side in ((rows, 0), (columns, 1)):
-            if isinstance(result, tuple) and not isinstance(result, Side):
-                raise_or_warn((*result[:4], side), x, self.x_lengths, y, self.y_lengths, log)
-        return rows, columns  # pyright: ignore[reportReturnType]
-
-    def run(self, x: Tensor, y: Tensor | None, norms: Norms | None) -> Tensor:
-        value, bad = solve_gram(*self.sides(x, y, norms is not None), norms)
-        if bad is not None:
-            raise_or_warn(bad, x, self.x_lengths, y, self.y_lengths, norms is not None)
-        return value
-
-    def gradients(
-        self, grad: Tensor, x: Tensor, y: Tensor | None, norms: Norms | None
-    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """The gradients of the weighted sum of the values."""
-        with warnings.catch_warnings():  # the forward pass has warned already
-            warnings.simplefilter("ignore")
-            rows, columns = self.sides(x, y, norms is not None)
-        of_rows, of_columns = differentiate_gram(rows, columns, grad, norms)
-        of_x = rows.batch.of_points(of_rows)
-        of_y = None if columns is None or of_columns is None else columns.batch.of_points(of_columns)
-        if not isinstance(rows.batch, LiftedBatch):
-            return of_x, of_y, None
-        centre = rows.batch.points.flatten(0, 1)[:1].double().sum(0)
-        of_logarithms = rows.batch.of_log_parameters(of_rows, centre).sum(0)
-        if columns is not None and of_columns is not None:
-            assert isinstance(columns.batch, LiftedBatch)
-            of_logarithms = of_logarithms + columns.batch.of_log_parameters(of_columns, centre).sum(0)
-        return of_x, of_y, of_logarithms
+def _sides(pairs: Pairs) -> tuple[Side, Side | None]:
+    """Both sides, planned; raises if one of them cannot be."""
+    x, x_lengths, y, y_lengths, norms, (static, refine, tol, _) = pairs
+    log = norms is not None
+    rows = prepare(make_batch(x, x_lengths, static), refine, tol, log)
+    columns = None if y is None else prepare(make_batch(y, y_lengths, static), refine, tol, log)
+    for result, side in ((rows, 0), (columns, 1)):
+        if isinstance(result, tuple) and not isinstance(result, Side):
+            raise_or_warn((*result[:4], side), x, x_lengths, y, y_lengths, log)
+    return rows, columns  # pyright: ignore[reportReturnType]
 
 
 __all__ = [
@@ -428,7 +358,6 @@ __all__ = [
     "extend",
     "gram",
     "logsignature",
-    "normalized_gram",
     "pool_windows",
     "separating_thresholds",
     "signature",
