@@ -8,16 +8,14 @@ import torch
 from _table import _grid
 from torch import Tensor
 
-from siggpde.gp.inducing import OrthogonalSignatureFeatures, Projection
+from siggpde.gp.cache import SignatureCache
+from siggpde.gp.features import OrthogonalSignatureFeatures, Projection
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.likelihoods import RobustMax, Softmax
 from siggpde.gp.model import SignatureGP
+from siggpde.gp.phases import NadamPhase, PaperSchedule
+from siggpde.gp.trainer import History, Trainer
 from siggpde.series import SeriesBatch
-from siggpde.training.history import History
-from siggpde.training.phases.paper import NadamPhase
-from siggpde.training.schedules import PaperSchedule
-from siggpde.training.signature_cache import SignatureCache
-from siggpde.training.trainer import Trainer
 
 _SERIES = 1000
 LIKELIHOODS = {"softmax": Softmax, "robustmax": RobustMax}

@@ -8,7 +8,7 @@ import torch
 from _table import by_turns, show_seconds
 from _train_cases import Grid, SetUp, model_of, phase_of
 
-from siggpde.gp.triangular import add_times_upper, lower_products, times_lower
+from siggpde.gp.variational import add_times_upper, lower_products, times_lower
 
 PENDIGITS = SetUp("PenDigits", batch=50, length=8, channels=3, classes=10)
 SATELLITE = SetUp("satellite", batch=200, length=46, channels=2, classes=24)

@@ -6,7 +6,7 @@ import torch
 from _table import by_turns, show_seconds
 from _train_cases import Grid, SetUp, model_of, projection, series
 
-from siggpde.training.posterior_update import NaturalGradient
+from siggpde.gp.natural_gradients import NaturalGradient
 
 _CLASSES, _BATCH, _RHO = 10, 1000, 0.1
 _SIZES = (250, 500, 1000, 2000)

@@ -24,16 +24,16 @@ from torch import Tensor
 
 import siggpde
 from siggpde import SigGPClassifier, SignatureGP
-from siggpde.gp.inducing import OrthogonalSignatureFeatures
+from siggpde.gp.features import OrthogonalSignatureFeatures
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.likelihoods import Softmax
+from siggpde.gp.phases import NaturalGradients, PaperSchedule
 from siggpde.numerics import backend, triton
 from siggpde.numerics import goursat as reference
 from siggpde.numerics import reference as operations
 from siggpde.numerics.inputs import row_mask
 from siggpde.numerics.static_kernels import KernelSettings, StaticKernel
 from siggpde.numerics.words import words_up_to
-from siggpde.training import NaturalGradients, PaperSchedule
 
 ALLOWED = {torch.float64: 1e-7, torch.float32: 2e-4}
 ALLOWED_AFTER_TRAINING = 1e-5

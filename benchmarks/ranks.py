@@ -22,16 +22,15 @@ from pathlib import Path
 
 import torch
 
-from siggpde.gp.inducing import OrthogonalSignatureFeatures, Projection
+from siggpde.gp.exact import best_noise
+from siggpde.gp.features import OrthogonalSignatureFeatures, Projection
 from siggpde.gp.kernel import SignatureKernel
-from siggpde.gp.leave_one_out import best_noise
 from siggpde.gp.likelihoods import Softmax
 from siggpde.gp.model import SignatureGP
-from siggpde.gp.triangular import gram_upper
-from siggpde.gp.variational import NaturalParameters, VariationalGaussian
+from siggpde.gp.natural_gradients import NaturalGradient
+from siggpde.gp.variational import NaturalParameters, VariationalGaussian, gram_upper
 from siggpde.numerics.signature import signature
 from siggpde.numerics.words import words
-from siggpde.training.posterior_update import NaturalGradient
 
 RANKS = (1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128, 256, 512, 1000)
 NETWORKS = {"10 Gbit/s, 50 µs": (1.25e9, 50e-6), "100 Gbit/s, 5 µs": (12.5e9, 5e-6)}

@@ -17,7 +17,7 @@ from helpers.interruptions import Interruption, interrupt
 from helpers.pretend_device import DEVICE, PretendTensor, pretend_device
 from helpers.small_estimators import classifier, estimator, outputs, rising
 from siggpde import SignatureGP, fit, likelihoods
-from siggpde.gp.inducing import OrthogonalSignatureFeatures
+from siggpde.gp.features import OrthogonalSignatureFeatures
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.training import Exact, NaturalGradients, PaperSchedule
 from siggpde_paper.gpsig import gpsig

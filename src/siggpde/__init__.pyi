@@ -13,12 +13,12 @@ from .estimators import SigGPRegressor as SigGPRegressor
 from .estimators.drift import Drift as Drift
 from .estimators.drift import drift as drift
 from .estimators.loading import load as load
-from .gp.inducing import OrthogonalSignatureFeatures as OrthogonalSignatureFeatures
+from .gp.features import OrthogonalSignatureFeatures as OrthogonalSignatureFeatures
 from .gp.kernel import SignatureKernel as SignatureKernel
-from .gp.landmark_features import LandmarkFeatures as LandmarkFeatures
+from .gp.landmarks import LandmarkFeatures as LandmarkFeatures
+from .gp.landmarks import NewtonBasis as NewtonBasis
 from .gp.model import SignatureGP as SignatureGP
 from .gp.model import SparseGP as SparseGP
-from .gp.newton_basis import NewtonBasis as NewtonBasis
 from .io.predictions import predict_stream as predict_stream
 from .numerics.averaging import average_points as average_points
 from .numerics.logsignature import logsignature as logsignature

@@ -11,7 +11,8 @@ from helpers.small_estimators import classifier, regressor, rising
 
 SLOW = ("sklearn", "scipy", "pandas", "aeon", "numba", "matplotlib", "gpytorch", "torch._dynamo", "triton")
 OURS = (
-    "siggpde.training",
+    "siggpde.gp.training",
+    "siggpde.gp.phases",
     "siggpde.explain",
     "siggpde.gp.likelihoods",
     "siggpde.committee.fit",

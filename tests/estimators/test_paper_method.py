@@ -17,7 +17,7 @@ from siggpde.datasets import load_pendigits
 from siggpde.distributed.ranks import Ranks
 from siggpde.distributed.shard import Shard
 from siggpde.estimators.paper_method import starting_scales
-from siggpde.gp import scaled_diagonal
+from siggpde.gp import kernel as scaled_diagonal
 from siggpde.gp.likelihoods import Bernoulli, Gaussian, Poisson, RobustMax, Softmax, StudentT
 from siggpde.io import read
 from siggpde.io.predictions import prediction_table
@@ -25,7 +25,7 @@ from siggpde.numerics.signature_kernel import signature_kernel_diag
 from siggpde.numerics.words import words
 from siggpde.series import PathOptions, SeriesBatch
 
-kernel_module, run = sys.modules["siggpde.gp.kernel"], sys.modules["siggpde.training.run"]
+kernel_module, run = sys.modules["siggpde.gp.kernel"], sys.modules["siggpde.gp.training"]
 QUICK: dict[str, Any] = {"method": "paper", "n_features": 30, "max_iter": 30}
 X, Y = rising(60, classes=3)
 SIZES = X[:, 0, -1] / 4 + 1

@@ -9,10 +9,9 @@ from helpers.random_paths import batches, few, generator
 from helpers.small_models import series
 from siggpde import signature
 from siggpde.datasets import load_dataset, load_pendigits
-from siggpde.gp import inducing
-from siggpde.gp.inducing import OrthogonalSignatureFeatures
+from siggpde.gp import features as inducing
+from siggpde.gp.features import OrthogonalSignatureFeatures, grow_pool, most_energetic, principal_directions
 from siggpde.gp.kernel import SignatureKernel
-from siggpde.gp.word_choice import grow_pool, most_energetic, principal_directions
 from siggpde.numerics.words import parents
 from siggpde.series import PathOptions, PathTransform, SeriesBatch
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from helpers.random_paths import batches, few
 from helpers.small_models import series
 from siggpde import signature, signature_kernel, signature_kernel_diag
-from siggpde.gp.inducing import OrthogonalSignatureFeatures
+from siggpde.gp.features import OrthogonalSignatureFeatures
 from siggpde.gp.kernel import SignatureKernel
 
 THETA = [0.7, 1.3]

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from siggpde.gp.leave_one_out import NOISES, best_noise
+from siggpde.gp.exact import NOISES, best_noise
 
 
 def left_out(features: Tensor, targets: Tensor, noise: float) -> Tensor:

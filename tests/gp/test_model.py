@@ -8,7 +8,7 @@ from torch import Tensor
 
 from helpers.random_paths import generator
 from helpers.small_models import QUIET, dense_covariance, disturb, exact_gp, labels, series, small_gp, targets, whole_gp
-from siggpde.gp.inducing import OrthogonalSignatureFeatures
+from siggpde.gp.features import OrthogonalSignatureFeatures
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.likelihoods import Bernoulli, Gaussian, Softmax
 from siggpde.gp.model import SignatureGP

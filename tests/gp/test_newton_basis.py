@@ -16,7 +16,7 @@ from helpers.small_models import series, targets
 from siggpde import NewtonBasis, SignatureKernel, average_points, signature_kernel, signature_kernel_diag
 from siggpde.gp.kernel import PathKernel
 
-LOGGER = "siggpde.gp.newton_basis"
+LOGGER = "siggpde.gp.landmarks"
 LIFTED: dict[str, Any] = {"static": "rbf", "bandwidth": 0.8, "tol": 1e-12}
 
 

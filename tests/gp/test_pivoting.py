@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from helpers.random_paths import generator, modest
-from siggpde.gp.pivoting import PivotedCholesky, pivoted_cholesky
+from siggpde.gp.landmarks import PivotedCholesky, pivoted_cholesky
 
 
 class Recorded:

@@ -8,10 +8,9 @@ from torch.distributions import MultivariateNormal, kl_divergence
 from helpers.random_paths import generator
 from helpers.small_models import labels, same_state, series, small_gp
 from siggpde.gp.likelihoods import Softmax
-from siggpde.gp.triangular import blocks, gram_upper, times_lower
-from siggpde.gp.variational import NaturalParameters, VariationalGaussian
-from siggpde.training.posterior_update import NaturalGradient
-from siggpde.training.trainer import _overlap
+from siggpde.gp.natural_gradients import NaturalGradient
+from siggpde.gp.trainer import _overlap
+from siggpde.gp.variational import NaturalParameters, VariationalGaussian, blocks, gram_upper, times_lower
 
 every = pytest.mark.parametrize("covariance", ["full", "shared", "diagonal"])
 dtypes = pytest.mark.parametrize("dtype", [torch.float64, torch.float32])

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from siggpde.training.phases.natural import LearnHyperparameters, SettleQ
-from siggpde.training.phases.paper import NadamPhase
+from siggpde.gp.phases import LearnHyperparameters, NadamPhase, SettleQ
 
 
 class Interruption(Exception):

@@ -25,11 +25,9 @@ from siggpde.distributed.ranks import Ranks
 from siggpde.distributed.shard import Shard, all_labels
 from siggpde.gp.likelihoods import Bernoulli, Gaussian, Likelihood, Softmax, StudentT
 from siggpde.gp.model import SignatureGP
+from siggpde.gp.phases import LearnHyperparameters, NadamPhase, Schedule
 from siggpde.series import SeriesBatch
 from siggpde.training import Exact, NaturalGradients, PaperSchedule, fit
-from siggpde.training.phases.natural import LearnHyperparameters
-from siggpde.training.phases.paper import NadamPhase
-from siggpde.training.schedules import Schedule
 
 N = 61
 CUTS = {1: [0, N], 2: [0, 17, N], 3: [0, 30, 33, N]}

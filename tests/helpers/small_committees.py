@@ -10,11 +10,10 @@ from torch import Tensor
 import siggpde
 from helpers.small_models import disturb
 from siggpde.committee.committee import Committee, Member
-from siggpde.gp.inducing import OrthogonalSignatureFeatures
+from siggpde.gp.features import OrthogonalSignatureFeatures, grow_pool
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.likelihoods import Gaussian, Likelihood, Softmax
 from siggpde.gp.model import SignatureGP
-from siggpde.gp.word_choice import grow_pool
 from siggpde.numerics.words import Word, words_up_to
 from siggpde.series import PathOptions, PathTransform, SeriesBatch
 from siggpde.training import Exact, NaturalGradients

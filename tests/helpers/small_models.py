@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from helpers.random_paths import generator, make
-from siggpde.gp.inducing import OrthogonalSignatureFeatures
+from siggpde.gp.features import OrthogonalSignatureFeatures
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.likelihoods import Gaussian, Likelihood
 from siggpde.gp.model import SignatureGP

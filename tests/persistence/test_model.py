@@ -9,10 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from helpers.small_models import QUIET, disturb, labels, same_state, series, small_gp, targets, whole_gp
-from siggpde.gp.inducing import OrthogonalSignatureFeatures
+from siggpde.gp.features import OrthogonalSignatureFeatures, principal_directions
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.model import SignatureGP
-from siggpde.gp.word_choice import principal_directions
 from siggpde.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson, RobustMax, Softmax, StudentT, from_gpytorch
 from siggpde.persistence import ModelFileError, model_from_state, model_state, read_folder, write_folder
 from siggpde.training import NaturalGradients, PaperSchedule, fit

@@ -14,10 +14,10 @@ from torch import Tensor
 
 from helpers.interruptions import Interruption, interrupt
 from helpers.small_models import QUIET, labels, same_state, series, small_gp, targets
+from siggpde.gp.checkpoint import write_whole
 from siggpde.gp.likelihoods import Gaussian, Softmax
 from siggpde.gp.model import SignatureGP
 from siggpde.training import History, NaturalGradients, PaperSchedule, fit
-from siggpde.training.checkpoint import write_whole
 
 NATURAL = NaturalGradients(max_iter=4, settle=1e-12, inner=2)
 PAPER = PaperSchedule(iterations=5, batch=8, evaluate_every=2)

@@ -10,11 +10,10 @@ import torch
 from torch import Tensor
 
 from helpers.small_models import QUIET, exact_gp, labels, same_state, series, small_gp, targets, whole_gp
-from siggpde.gp.leave_one_out import left_out
+from siggpde.gp.exact import ExactPosterior, left_out
 from siggpde.gp.likelihoods import Gaussian, Softmax
 from siggpde.gp.model import SignatureGP
 from siggpde.training import Exact, NaturalGradients, PaperSchedule, fit
-from siggpde.training.phases.exact import ExactPosterior
 
 X, NEW = series(40), series(9, seed=7)
 FIXED = Exact(tune=False)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from helpers.small_models import QUIET, exact_gp, same_state, series, small_gp, targets, whole_gp
-from siggpde.gp.leave_one_out import NOISES
+from siggpde.gp.exact import NOISES
 from siggpde.gp.likelihoods import Gaussian
 from siggpde.gp.model import SignatureGP
 from siggpde.training import Exact, fit

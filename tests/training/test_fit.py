@@ -11,12 +11,12 @@ import torch
 
 from helpers.random_paths import generator
 from helpers.small_models import QUIET, labels, same_state, series, small_gp, targets
+from siggpde.gp.cache import SignatureCache
 from siggpde.gp.likelihoods import Gaussian, Softmax
+from siggpde.gp.trainer import split_rows
+from siggpde.gp.training import _warn_if_diverged
 from siggpde.series import SeriesBatch
 from siggpde.training import History, NaturalGradients, PaperSchedule, Record, fit
-from siggpde.training.fitting import _warn_if_diverged
-from siggpde.training.signature_cache import SignatureCache
-from siggpde.training.split import split_rows
 
 NATURAL = NaturalGradients(max_iter=4, settle=1e-12, inner=2)
 PAPER = PaperSchedule(iterations=5, batch=8, evaluate_every=2)

@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 
 from helpers.small_models import disturb, labels, series, small_gp, targets
-from siggpde.gp.inducing import OrthogonalSignatureFeatures
+from siggpde.gp import nadam
+from siggpde.gp.features import OrthogonalSignatureFeatures
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.likelihoods import Bernoulli, Gaussian, RobustMax, Softmax, StudentT
 from siggpde.gp.model import SignatureGP
-from siggpde.training import nadam
-from siggpde.training.nadam import Nadam, q_gradient, q_step
+from siggpde.gp.nadam import Nadam, q_gradient, q_step
 
 both = pytest.mark.parametrize("covariance", ["full", "diagonal"])
 SIZES = [1, 5, 40, 211]  # below a vector, below a block, one block, several blocks with a remainder

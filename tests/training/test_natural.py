@@ -10,9 +10,9 @@ from torch import Tensor
 from helpers.small_models import QUIET, dense_covariance, labels, same_state, series, small_gp, targets, whole_gp
 from siggpde.gp.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson, Softmax, StudentT
 from siggpde.gp.model import SignatureGP
+from siggpde.gp.natural_gradients import Climb, NaturalGradient
+from siggpde.gp.phases import LearnHyperparameters, SettleQ
 from siggpde.training import NaturalGradients, fit
-from siggpde.training.phases.natural import LearnHyperparameters, SettleQ
-from siggpde.training.posterior_update import Climb, NaturalGradient
 
 EXACT = NaturalGradients(learn=False, settle=1e-10, max_iter=300)
 both = pytest.mark.parametrize("covariance", ["full", "diagonal"])
@@ -183,7 +183,7 @@ def test_an_error_in_a_step_leaves_q_trainable(monkeypatch: pytest.MonkeyPatch):
     def fail(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("siggpde.training.signature_cache.SignatureCache._paths_at", fail)
+    monkeypatch.setattr("siggpde.gp.cache.SignatureCache._paths_at", fail)
     with pytest.raises(KeyboardInterrupt):
         fit(model, (x, y), NaturalGradients(), validation=0, **QUIET)
     assert all(p.requires_grad for p in model.parameters())

@@ -8,10 +8,11 @@ import torch
 from torch import Tensor
 
 from helpers.small_models import QUIET, labels, same_state, series, small_gp, targets
+from siggpde.gp import natural_gradients as new_series
 from siggpde.gp.likelihoods import Bernoulli, Gaussian, Poisson, Softmax, StudentT
 from siggpde.gp.model import SignatureGP
-from siggpde.training import Exact, NaturalGradients, fit, new_series
-from siggpde.training.new_series import update_posterior
+from siggpde.gp.natural_gradients import update_posterior
+from siggpde.training import Exact, NaturalGradients, fit
 
 X = series(120)
 A, B = slice(0, 80), slice(80, 120)

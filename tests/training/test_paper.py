@@ -8,9 +8,9 @@ from torch import Tensor
 
 from helpers.small_models import QUIET, dense_covariance, labels, same_state, series, small_gp, targets
 from siggpde.gp.likelihoods import Bernoulli, Gaussian, Softmax, StudentT
+from siggpde.gp.phases import NadamPhase
+from siggpde.gp.trainer import Trainer
 from siggpde.training import NaturalGradients, PaperSchedule, fit
-from siggpde.training.phases.paper import NadamPhase
-from siggpde.training.trainer import Trainer
 
 both = pytest.mark.parametrize("covariance", ["full", "diagonal"])
 MAKERS = {

@@ -17,10 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from siggpde.gp.cache import RowFile, SignatureCache
 from siggpde.numerics.words import words
 from siggpde.series import SeriesBatch
-from siggpde.training.row_file import RowFile
-from siggpde.training.signature_cache import SignatureCache
 
 N, COUNT, BLOCK = 23, 3, 4
 
@@ -148,7 +147,7 @@ _FILLING = """
 import os, signal, sys, torch
 from pathlib import Path
 from siggpde.series import SeriesBatch
-from siggpde.training.row_file import RowFile
+from siggpde.gp.cache import RowFile
 
 def compute(rows):
     if rows.start == 12:

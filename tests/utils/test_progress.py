@@ -5,10 +5,10 @@ import torch
 
 import siggpde
 from siggpde import SignatureGP, likelihoods
-from siggpde.gp.inducing import OrthogonalSignatureFeatures
+from siggpde.gp import exact
+from siggpde.gp.features import OrthogonalSignatureFeatures
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.training import Exact
-from siggpde.training.phases import exact
 from siggpde.utils import progress
 from siggpde.utils.progress import Progress
 

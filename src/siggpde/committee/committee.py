@@ -21,8 +21,8 @@ from siggpde.committee.mixture import NormalMixture, Recalibration
 from siggpde.committee.novelty import Novelty
 from siggpde.gp.likelihoods import Gaussian
 from siggpde.gp.model import SignatureGP
+from siggpde.gp.trainer import History
 from siggpde.series import PathTransform, SeriesBatch
-from siggpde.training.history import History
 
 _CHUNK = 1024
 

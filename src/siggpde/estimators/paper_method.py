@@ -18,14 +18,16 @@ from siggpde.committee.novelty import Novelty
 from siggpde.distributed.shard import Shard
 from siggpde.estimators.settings import FitSettings
 from siggpde.estimators.targets import Beside
-from siggpde.gp.inducing import OrthogonalSignatureFeatures
+from siggpde.gp.features import OrthogonalSignatureFeatures
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson, RobustMax, Softmax, StudentT
 from siggpde.gp.model import SignatureGP
+from siggpde.gp.phases import PaperSchedule
+from siggpde.gp.trainer import History
+from siggpde.gp.training import fit
 from siggpde.numerics.signature_kernel import signature_kernel_diag
 from siggpde.series import PathOptions, PathTransform, SeriesBatch
 from siggpde.series.batch import all_gather_series
-from siggpde.training import History, PaperSchedule, fit
 
 log = logging.getLogger(__name__)
 

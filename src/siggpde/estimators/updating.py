@@ -7,8 +7,8 @@ from torch import Tensor
 from siggpde.committee.committee import Committee, Member
 from siggpde.committee.update import update_views
 from siggpde.committee.view_committee import OfViews, ViewCommittee, WeightCommittee
+from siggpde.gp.natural_gradients import update_posterior
 from siggpde.series import SeriesBatch
-from siggpde.training.new_series import update_posterior
 
 
 def update_committee(committee: Committee | OfViews, batch: SeriesBatch, y: Tensor) -> None:

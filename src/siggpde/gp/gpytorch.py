@@ -20,11 +20,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from siggpde.gp.inducing import OrthogonalSignatureFeatures
+from siggpde.gp.features import OrthogonalSignatureFeatures
 from siggpde.gp.kernel import SignatureKernel
-from siggpde.gp.likelihoods import targets
-from siggpde.gp.likelihoods.base import Likelihood
-from siggpde.gp.likelihoods.bernoulli import Bernoulli
+from siggpde.gp.likelihoods.base import Likelihood, as_numbers, refuse_target
+from siggpde.gp.likelihoods.classification import Bernoulli
 from siggpde.gp.quadrature import as_probabilities, deviation, gauss_hermite, invert_increasing, normal_trapezoid
 from siggpde.gp.variational import Covariance, VariationalGaussian
 
@@ -170,7 +169,7 @@ class _Adapted(Likelihood):
 
     @torch.no_grad()
     def check_targets(self, y: Any) -> Tensor:
-        values = targets.finite(y)
+        values = as_numbers(y)
         values = values.to(self._device(values.device))
         given = self._given(torch.zeros(1, 1, dtype=torch.float64, device=values.device))
         inside: Any = given.support
@@ -178,7 +177,7 @@ class _Adapted(Likelihood):
         known = likely.isfinite()
         likely[known] = given.log_prob(likely[known])[0]
         fix = f"{type(self.likelihood).__name__} gives it no probability; its targets are {inside}"
-        targets.refuse(values, ~likely.isfinite(), fix)
+        refuse_target(values, ~likely.isfinite(), fix)
         return values
 
     def settings(self) -> dict[str, Any]:

@@ -8,14 +8,16 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd import Function
 
-from siggpde.gp.scaled_diagonal import ScaledDiagonal
 from siggpde.numerics import inputs
+from siggpde.numerics.autograd import once_differentiable
 from siggpde.numerics.signature import signature
 from siggpde.numerics.signature_kernel import (
     Lengths,
     signature_kernel,
     signature_kernel_diag,
+    signature_kernel_diag_scales,
 )
 from siggpde.numerics.static_kernels import Static, check_static
 from siggpde.numerics.words import Word, as_integer, check_words, letter_counts, words_up_to
@@ -240,3 +242,22 @@ class SignatureKernel(PathKernel):
         kind = "all words" if self.words is None else f"{len(self.words)} words"
         kind += "" if self.static == "linear" else f", lifted by {self.static}"
         return f"{self.channels} channels, {kind}, normalized={self.normalized}"
+
+
+class ScaledDiagonal(Function):
+    """k(theta X, theta X) and its gradient in log theta, in one fused pass."""
+
+    @staticmethod
+    def forward(ctx: Any, log_theta: Tensor, xs: Tensor, counts: Tensor | None, tol: float) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
+        value, slope = signature_kernel_diag_scales(xs, log_theta.exp(), lengths=counts, tol=tol)
+        ctx.save_for_backward(log_theta, slope)
+        return value
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return once_differentiable(_pull_back, *ctx.saved_tensors, grad), None, None, None
+
+
+def _pull_back(_log_theta: Tensor, slope: Tensor, grad: Tensor) -> Tensor:
+    """The slope depends on log theta, though it is not computed from it here: `once_differentiable` has to know."""
+    return grad @ slope

@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import Tensor, nn
 
-from siggpde.gp.inducing import InducingFeatures, OrthogonalSignatureFeatures, Projection
+from siggpde.gp.features import InducingFeatures, OrthogonalSignatureFeatures, Projection
 from siggpde.gp.kernel import PathKernel, SignatureKernel
 from siggpde.gp.likelihoods import Likelihood
 from siggpde.gp.variational import Covariance, VariationalGaussian

@@ -1,13 +1,14 @@
-"""q(u) = N(m, Sigma) of the inducing variables, independently for every latent function."""
+"""q(u) = N(m, Sigma) of the inducing variables, its priors, and products with triangular matrices by blocks."""
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import pairwise
+from typing import Literal, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
-
-from siggpde.gp.triangular import times_lower
 
 Covariance = Literal["full", "shared", "diagonal"]
 
@@ -160,3 +161,121 @@ def _times_rows(matrices: Tensor, rows: Tensor) -> Tensor:
     if len(matrices) == 1:
         return rows @ matrices[0].T
     return (matrices @ rows[..., None])[..., 0]
+
+
+_NARROWEST_BLOCK, _STEP = 112, 16
+
+
+@lru_cache(maxsize=64)
+def blocks(size: int) -> tuple[tuple[int, int], ...]:
+    """Blocks (start, stop) of about equal width: eight of them, fewer where they would be narrow.
+
+    They start at multiples of 16, whole vectors of either dtype.
+    """
+    count = max(1, min(8, size // _NARROWEST_BLOCK))
+    cuts = [round(size * i / count / _STEP) * _STEP for i in range(count)]
+    return tuple(pairwise([*cuts, size]))
+
+
+def times_lower(rows: Tensor, lower: Tensor, out: Tensor | None = None) -> Tensor:
+    """rows (n, M) @ lower (M, M), where `lower` is zero above its diagonal, into `out` (n, M)."""
+    result = torch.empty_like(rows) if out is None else out
+    for start, stop in blocks(len(lower)):
+        torch.mm(rows[:, start:], lower[start:, start:stop], out=result[:, start:stop])
+    return result
+
+
+def add_times_upper(rows: Tensor, lower: Tensor, out: Tensor) -> None:
+    """Adds rows (n, M) @ lower^T (M, M) to `out` (n, M)."""
+    for start, stop in blocks(len(lower)):
+        out[:, start:stop].addmm_(rows[:, :stop], lower[start:stop, :stop].T)
+
+
+def lower_products(left: Tensor, right: Tensor, buffer: Tensor) -> Iterator[tuple[int, Tensor]]:
+    """The lower triangle of left^T (M, n) @ right (n, M), a block of rows after the other: (first row, (rows, M)).
+
+    All are in the same memory, that of `buffer` (M, M), so that they are still in the cache when they are used; what is
+    above the triangle is left undefined.
+    """
+    for start, stop in blocks(len(buffer)):
+        rows = buffer[: stop - start]
+        torch.mm(left[:, start:stop].T, right[:, :stop], out=rows[:, :stop])
+        yield start, rows
+
+
+def pack_upper(matrices: Tensor) -> Tensor:
+    """The upper triangles of (C, M, M), a row after the other, (C, M (M + 1) / 2)."""
+    size = matrices.shape[1]
+    return torch.cat([matrices[:, row, row:] for row in range(size)], dim=1)
+
+
+def unpack_upper(packed: Tensor, size: int) -> Tensor:
+    """The way back, (C, M, M), with zeros below the diagonal."""
+    matrices = packed.new_zeros(len(packed), size, size)
+    start = 0
+    for row in range(size):
+        matrices[:, row, row:] = packed[:, start : start + size - row]
+        start += size - row
+    return matrices
+
+
+def gram_upper(rows: Tensor, weights: Tensor) -> Tensor:
+    """rows^T diag(weights) rows (M, M); only blocks on and above the diagonal are computed, the others are zero."""
+    result = rows.new_zeros(rows.shape[1], rows.shape[1])
+    weighted = rows * weights[:, None]
+    for start, stop in blocks(rows.shape[1]):
+        torch.mm(rows[:, :stop].T, weighted[:, start:stop], out=result[:stop, start:stop])
+    return result
+
+
+class Prior(Protocol):
+    """p(u) = N(m_0, Sigma_0), independently for every latent function."""
+
+    def add_natural_parameters(self, precision: Tensor, shift: Tensor) -> None:
+        """Adds Sigma_0^-1 to `precision`, shaped as the root of q(u), and Sigma_0^-1 m_0 to `shift` (latents, M).
+
+        Of matrices the upper triangle counts; what is added below the diagonal is undefined.
+        """
+        ...
+
+    def kl(self, q: VariationalGaussian) -> float:
+        """KL[q(u) || p(u)], summed over the latents."""
+        ...
+
+
+class StandardNormal:
+    """N(0, I): the prior of orthogonal features, whose covariance C_uu is the identity."""
+
+    def add_natural_parameters(self, precision: Tensor, shift: Tensor) -> None:
+        (precision.diagonal(dim1=1, dim2=2) if precision.ndim == 3 else precision).add_(1.0)
+
+    def kl(self, q: VariationalGaussian) -> float:
+        return float(q.kl().detach())
+
+
+class EarlierPosterior:
+    """A copy of q(u) = N(m_0, R_0 R_0^T) as the prior of data that come later, in float64."""
+
+    def __init__(self, q: VariationalGaussian) -> None:
+        self.precision, self.shift = q.natural_parameters()
+        self.mean = q.mean.detach().double().clone()
+        root = q.root.detach().double()
+        identity = torch.eye(q.size, dtype=torch.float64, device=root.device)
+        self.inverse_root = torch.linalg.solve_triangular(root, identity, upper=False) if q.full else 1 / root
+
+    def add_natural_parameters(self, precision: Tensor, shift: Tensor) -> None:
+        precision.add_(self.precision)
+        shift.add_(self.shift)
+
+    @torch.no_grad()
+    def kl(self, q: VariationalGaussian) -> float:
+        """That of u' = R_0^-1 (u - m_0), whose prior is N(0, I)."""
+        whitened = VariationalGaussian(q.latents, q.size, q.covariance, device=q.root.device)
+        root, difference = q.root.double(), q.mean.double() - self.mean
+        if q.full:
+            whitened.root.copy_(self.inverse_root @ root)
+            whitened.mean.copy_((self.inverse_root @ difference[..., None])[..., 0])
+        else:
+            whitened.root.copy_(self.inverse_root * root)
+            whitened.mean.copy_(self.inverse_root * difference)
+        return float(whitened.kl())

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from siggpde.gp.inducing import OrthogonalSignatureFeatures
+from siggpde.gp.features import OrthogonalSignatureFeatures
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.likelihoods import Likelihood
 from siggpde.gp.model import SignatureGP

@@ -16,7 +16,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from siggpde.gp.newton_basis import NewtonBasis
+from siggpde.gp.landmarks import NewtonBasis
 from siggpde.numerics.signature_kernel import signature_kernel, signature_kernel_diag
 from siggpde.numerics.triton.plan import ROUGH_TOL, PlanRequest, make_plans
 from siggpde.series import PathOptions, PathTransform, SeriesBatch

@@ -11,10 +11,9 @@ from functools import partial
 from statistics import mean
 from typing import Any
 
+from siggpde.gp.cache import PathStore, SignatureCache
 from siggpde.gp.model import SignatureGP
 from siggpde.series import SeriesBatch
-from siggpde.training.path_cache import PathStore
-from siggpde.training.signature_cache import SignatureCache
 from siggpde_paper.experiments.measurements import iteration_times, load_average, one_thread, spoken_load
 from siggpde_paper.experiments.methods import build, fit_tasks, fits_of, prepare
 from siggpde_paper.experiments.report import (

@@ -24,18 +24,15 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
-from siggpde.gp.inducing import OrthogonalSignatureFeatures
+from siggpde.gp.cache import PathStore, SignatureCache
+from siggpde.gp.features import OrthogonalSignatureFeatures
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.likelihoods import Bernoulli, Gaussian, RobustMax
 from siggpde.gp.model import AnyGP, SparseGP
+from siggpde.gp.phases import NadamPhase, PaperSchedule
+from siggpde.gp.trainer import History, Trainer
 from siggpde.numerics.signature import signature
 from siggpde.series import SeriesBatch
-from siggpde.training import PaperSchedule
-from siggpde.training.history import History
-from siggpde.training.path_cache import PathStore
-from siggpde.training.phases.paper import NadamPhase
-from siggpde.training.signature_cache import SignatureCache
-from siggpde.training.trainer import Trainer
 from siggpde_paper.experiments.variants import TorchFeatures, TorchKernel, word_signatures
 from siggpde_paper.gpsig import InducingSequences, InducingTensors, TruncatedKernel, gpsig, kernel, models
 from siggpde_paper.gpsig.models import whiten

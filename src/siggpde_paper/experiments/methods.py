@@ -20,15 +20,16 @@ from torch import Tensor
 
 from siggpde.datasets import load_dataset
 from siggpde.estimators import SigGPClassifier
-from siggpde.gp.inducing import OrthogonalSignatureFeatures
+from siggpde.gp.cache import PathStore
+from siggpde.gp.features import OrthogonalSignatureFeatures
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.likelihoods import Bernoulli, RobustMax, Softmax
 from siggpde.gp.likelihoods.base import Classification
 from siggpde.gp.model import AnyGP, SignatureGP
+from siggpde.gp.phases import PaperSchedule
+from siggpde.gp.trainer import History
+from siggpde.gp.training import fit
 from siggpde.series import SeriesBatch, Spectrogram
-from siggpde.training import PaperSchedule, fit
-from siggpde.training.history import History
-from siggpde.training.path_cache import PathStore
 from siggpde_paper.experiments.variants import FiniteDifferenceKernel
 from siggpde_paper.gpsig import gpsig
 from siggpde_paper.gpsig.models import lengthscales

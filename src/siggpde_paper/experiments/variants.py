@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from siggpde.gp.inducing import OrthogonalSignatureFeatures, Projection
+from siggpde.gp.features import OrthogonalSignatureFeatures, Projection
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.numerics import inputs
 from siggpde.numerics.autograd import once_differentiable

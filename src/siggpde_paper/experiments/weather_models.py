@@ -40,12 +40,14 @@ from siggpde import SigGPClassifier
 from siggpde.committee.view_committee import AveragedMembers, Judged, average_latents
 from siggpde.datasets import find_dataset
 from siggpde.explain.terms import terms_of, word_features
-from siggpde.gp.inducing import OrthogonalSignatureFeatures
+from siggpde.gp.features import OrthogonalSignatureFeatures
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.likelihoods import Bernoulli
 from siggpde.gp.model import SignatureGP
+from siggpde.gp.phases import PaperSchedule
+from siggpde.gp.trainer import History
+from siggpde.gp.training import fit
 from siggpde.series import SeriesBatch
-from siggpde.training import History, PaperSchedule, fit
 from siggpde_paper.experiments.methods import each_standardised, standardised, with_time
 from siggpde_paper.experiments.results import Record
 from siggpde_paper.gpsig.models import lengthscales

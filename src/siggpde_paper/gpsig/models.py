@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.autograd import Function
 from torch.linalg import solve_triangular
 
-from siggpde.gp.inducing import InducingFeatures, Projection, positive_tail
+from siggpde.gp.features import InducingFeatures, Projection, positive_tail
 from siggpde.gp.kernel import PathKernel
 from siggpde.gp.likelihoods import Likelihood
 from siggpde.gp.likelihoods.base import Classification

@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 import torch
 
-from siggpde.gp.inducing import OrthogonalSignatureFeatures
+from siggpde.gp.features import OrthogonalSignatureFeatures
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.numerics.signature import signature
 from siggpde.numerics.signature_kernel import signature_kernel_diag

@@ -5,7 +5,7 @@ import torch
 
 from helpers.small_models import QUIET, labels, series, targets
 from siggpde import fit
-from siggpde.gp.inducing import OrthogonalSignatureFeatures
+from siggpde.gp.features import OrthogonalSignatureFeatures
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.likelihoods import Bernoulli, Gaussian, RobustMax
 from siggpde.gp.model import SparseGP

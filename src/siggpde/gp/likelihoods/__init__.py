@@ -1,9 +1,10 @@
 """Likelihoods p(y | f) of one observation given the values of the latent functions."""
 
+from siggpde.gp.likelihoods.base import Classification as Classification
 from siggpde.gp.likelihoods.base import Likelihood as Likelihood
-from siggpde.gp.likelihoods.bernoulli import Bernoulli as Bernoulli
-from siggpde.gp.likelihoods.gaussian import Gaussian as Gaussian
-from siggpde.gp.likelihoods.poisson import Poisson as Poisson
-from siggpde.gp.likelihoods.robustmax import RobustMax as RobustMax
-from siggpde.gp.likelihoods.softmax import Softmax as Softmax
-from siggpde.gp.likelihoods.student_t import StudentT as StudentT
+from siggpde.gp.likelihoods.classification import Bernoulli as Bernoulli
+from siggpde.gp.likelihoods.classification import RobustMax as RobustMax
+from siggpde.gp.likelihoods.classification import Softmax as Softmax
+from siggpde.gp.likelihoods.regression import Gaussian as Gaussian
+from siggpde.gp.likelihoods.regression import Poisson as Poisson
+from siggpde.gp.likelihoods.regression import StudentT as StudentT

@@ -1,4 +1,4 @@
-"""What every likelihood offers, and what classification likelihoods share."""
+"""What every likelihood offers, what those of classes share, and checks of targets."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
-
-from siggpde.gp.likelihoods import targets
 
 
 class Likelihood(nn.Module):
@@ -70,7 +68,7 @@ class Likelihood(nn.Module):
 
     def check_targets(self, y: Any) -> Tensor:
         """The targets as a tensor (B,) of the type this likelihood computes with, or a ValueError that says why not."""
-        return targets.finite(y)
+        return as_numbers(y)
 
     def settings(self) -> dict[str, Any]:
         """The name and the constructor's arguments, with parameters at their present values, ready for JSON."""
@@ -125,7 +123,7 @@ class Classification(Likelihood):
         self.register_buffer("class_weight", weight, persistent=False)
 
     def check_targets(self, y: Any) -> Tensor:
-        return targets.labels(y, self.classes)
+        return as_labels(y, self.classes)
 
     def _weighted(self, y: Tensor, value: Tensor, *others: Tensor) -> tuple[Tensor, ...]:
         """The value (B,) and the others (B, L), times the weights of the points' classes."""
@@ -136,3 +134,69 @@ class Classification(Likelihood):
 
     def _weight_setting(self) -> list[float] | None:
         return None if self.class_weight is None else self.class_weight.tolist()
+
+
+def as_numbers(y: Any) -> Tensor:
+    """Finite numbers (B,) in their floating dtype; integers become the default dtype.
+
+    Examples:
+        >>> as_numbers([1, 2])
+        tensor([1., 2.])
+    """
+    values = _vector(y)
+    if not values.is_floating_point():
+        return values.to(torch.get_default_dtype())
+    refuse_target(values, ~torch.isfinite(values), "targets must be finite; drop or fill in the missing ones")
+    return values
+
+
+def as_labels(y: Any, classes: int) -> Tensor:
+    """Class labels 0..classes-1, (B,), int64.
+
+    Examples:
+        >>> as_labels([0.0, 2.0], classes=3)
+        tensor([0, 2])
+    """
+    values = _vector(y)
+    wrong = ~((values >= 0) & (values < classes) & (values == values.floor()))
+    if bool(wrong.any()):
+        fix = f"labels must be whole numbers from 0 to {classes - 1}; number the classes from 0 in this order"
+        refuse_target(values, wrong, fix)
+    return values.long()
+
+
+def as_counts(y: Any) -> Tensor:
+    """Counts 0, 1, 2, .., (B,), int64.
+
+    Examples:
+        >>> as_counts([3.0, 0.0])
+        tensor([3, 0])
+    """
+    values = _vector(y)
+    wrong = ~((values >= 0) & (values <= 2**53) & (values == values.floor()))
+    refuse_target(
+        values, wrong, "counts must be whole numbers from 0; round them, or use a likelihood for real numbers"
+    )
+    return values.long()
+
+
+def _vector(y: Any) -> Tensor:
+    try:
+        values = torch.as_tensor(y).detach()
+    except (TypeError, ValueError, RuntimeError):
+        raise ValueError(
+            f"targets must be numbers, one a series, got {type(y).__name__}; encode names as numbers"
+        ) from None
+    if values.ndim != 1:
+        raise ValueError(f"targets must be (B,), one number a series, got shape {tuple(values.shape)}")
+    if values.is_complex():
+        raise ValueError(f"targets must be real, got {values.dtype}")
+    return values.long() if values.dtype == torch.bool else values
+
+
+def refuse_target(values: Tensor, wrong: Tensor, fix: str) -> None:
+    """Raises for the first target that is wrong."""
+    where = wrong.nonzero()
+    if len(where):
+        index = int(where[0])
+        raise ValueError(f"target {index} is {values[index].item()}: {fix}")

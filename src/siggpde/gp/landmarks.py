@@ -1,9 +1,19 @@
-r"""The Newton basis of landmark series: finite features for a kernel that has none.
+r"""Landmark series as inducing variables: for kernels of which words are none, such as those of lifted paths.
 
-For landmarks :math:`Z_1, \dots, Z_m` with :math:`K_{ZZ} = L L^T` the features are :math:`\phi(X) = L^{-1} k(Z, X)`.
-Then :math:`k(X, Y) \approx \phi(X) \cdot \phi(Y)`, exactly where X or Y is a landmark, and what is left out of the
-variance, the tail :math:`k(X, X) - |\phi(X)|^2`, is never negative. Column j of the features depends on the first j
-landmarks only, as Newton's polynomials do on their nodes.
+The inducing variables are u = f(Z) at series Z. With :math:`K_{ZZ} + \epsilon I = L L^T` the features of X are
+:math:`L^{-1} k(Z, X)`: whitened, so that q(u) starts from N(0, I) as it does for words, at the price of one m x m
+factorisation a step while the kernel is learned.
+
+The Newton basis (`NewtonBasis`) gives finite features to a kernel that has none. For landmarks :math:`Z_1, \dots, Z_m`
+with :math:`K_{ZZ} = L L^T` the features are :math:`\phi(X) = L^{-1} k(Z, X)`. Then
+:math:`k(X, Y) \approx \phi(X) \cdot \phi(Y)`, exactly where X or Y is a landmark, and what is left out of the variance,
+the tail :math:`k(X, X) - |\phi(X)|^2`, is never negative. Column j of the features depends on the first j landmarks
+only, as Newton's polynomials do on their nodes.
+
+The landmarks are the pivots of a Cholesky decomposition of a kernel matrix of which only the needed columns are ever
+computed. After s steps :math:`K \approx \Phi \Phi^T` with :math:`\Phi` (n, s), exact in the rows and columns of the s
+pivots. The next pivot is the row with the largest *tail* :math:`K_{ii} - |\Phi_i|^2`, and its column of the remainder,
+divided by the root of its pivot, is the next column of :math:`\Phi`.
 """
 
 from __future__ import annotations
@@ -11,19 +21,88 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from siggpde.gp.inducing import Projection, positive_tail
+from siggpde.gp.features import InducingFeatures, Projection, positive_tail
 from siggpde.gp.kernel import PathKernel
-from siggpde.gp.pivoting import pivoted_cholesky
 from siggpde.numerics import inputs
 from siggpde.numerics.averaging import average_sides, check_max_points
 from siggpde.numerics.signature_kernel import Lengths
 from siggpde.numerics.words import as_integer
 from siggpde.series import SeriesBatch
+
+
+class LandmarkFeatures(InducingFeatures):
+    """The values of the process at given series, (m, length, channels), as inducing variables of any `PathKernel`.
+
+    The series stay as they are; kernel parameters may be learned. `jitter` is added to the diagonal of k(Z, Z), in
+    units of its mean, so that series much like each other can be factorised.
+
+    Examples:
+        >>> from siggpde import SignatureKernel
+        >>> kernel = SignatureKernel(1, static="rbf", normalized=True)
+        >>> x = torch.tensor([[[0.0], [1.0]], [[0.0], [2.0]], [[0.0], [-1.0]]]).double()
+        >>> LandmarkFeatures.choose(kernel, x, 2)(kernel, x).tail.detach() < 1
+        tensor([True, True, True])
+    """
+
+    values: Tensor
+    lengths: Tensor | None
+
+    def __init__(self, series: inputs.Series, *, lengths: Lengths = None, jitter: float = 1e-10) -> None:
+        super().__init__()
+        if not 0 <= jitter < 1:
+            raise ValueError(f"jitter must be at least 0 and below 1, got {jitter!r}")
+        values, counts = inputs.as_batch(series, lengths, "series")
+        if len(values) == 0:
+            raise ValueError("series has no landmark; give at least one series")
+        self.channels, self.jitter = values.shape[2], jitter
+        self.register_buffer("values", values.detach().to(torch.float64, copy=True))
+        self.register_buffer("lengths", None if counts is None else counts.clone())
+
+    @classmethod
+    def choose(
+        cls, kernel: PathKernel, x: inputs.Series, count: int, *, lengths: Lengths = None, jitter: float = 1e-10
+    ) -> LandmarkFeatures:
+        """At most `count` of the series x, by `NewtonBasis`: the next is the one with the largest tail."""
+        basis = NewtonBasis(kernel, count).fit(x, lengths=lengths)
+        return cls(basis.series_.values, lengths=basis.series_.lengths, jitter=jitter)
+
+    @property
+    def size(self) -> int:
+        return len(self.values)
+
+    def inducing_covariance(self, kernel: PathKernel | None = None) -> Tensor:
+        """E[u u^T] = k(Z, Z) (m, m) without jitter; it depends on the kernel, which has to be given."""
+        if kernel is None:
+            raise ValueError("the covariance of landmarks depends on the kernel; give inducing_covariance(kernel)")
+        return kernel(self.values, lengths=self.lengths)
+
+    def forward(self, kernel: PathKernel, x: inputs.Series, *, lengths: Lengths = None) -> Projection:
+        """The projection of x (n, length, channels), differentiable in the kernel."""
+        self.check(kernel)
+        paths: SeriesBatch = kernel.as_paths(x, lengths)
+        gram = self.inducing_covariance(kernel)
+        gram = gram + self.jitter * gram.diagonal().mean() * torch.eye(self.size, dtype=gram.dtype, device=gram.device)
+        factor, info = torch.linalg.cholesky_ex(gram)
+        if int(info):
+            raise ArithmeticError(
+                f"landmark {int(info) - 1} is a combination of those before it, so that k(Z, Z) cannot be factorised; "
+                "choose them by LandmarkFeatures.choose, or give a larger jitter"
+            )
+        cross = kernel(self.values, paths.values, lengths=self.lengths, y_lengths=paths.lengths)
+        features = torch.linalg.solve_triangular(factor, cross, upper=False).T
+        variance = kernel(paths.values, diag=True, lengths=paths.lengths)
+        tail, rounded = positive_tail(variance, features, getattr(kernel, "tol", 0.0), None)
+        return Projection(features, variance, tail, rounded)
+
+    def extra_repr(self) -> str:
+        return f"{self.size} landmarks of {self.channels} channels, jitter={self.jitter}"
+
 
 log = logging.getLogger(__name__)
 
@@ -214,3 +293,119 @@ class NewtonBasis:
         others: dict[str, Any] = {} if y is None else {"y_lengths": y.lengths}
         args = (x.values,) if y is None else (x.values, y.values)
         return gram(*args, lengths=x.lengths, **others).double()
+
+
+# Among so many rows of the largest tails the next pivots are looked for, to be solved together; see `_next_pivots`.
+# Below as many times _ROWS_EACH rows they are fewer: what the candidates cost is then small beside the columns.
+_CANDIDATES = 32
+_ROWS_EACH = 16
+# A tail of so many roundings of K_ii is zero.
+_ROUNDINGS = 64.0
+
+
+@dataclass(frozen=True, eq=False)
+class PivotedCholesky:
+    """K ~ features @ features.T.
+
+    - `landmarks`: the pivots in the order they were taken, (m,), int64.
+    - `features`: (n, m); its rows at the landmarks are a lower triangular matrix.
+    - `pivots`: the squared diagonal of that matrix, (m,): what was left of K_ii when i was taken.
+    - `tails`: K_ii - |features_i|², (n,), never negative.
+    """
+
+    landmarks: Tensor
+    features: Tensor
+    pivots: Tensor
+    tails: Tensor
+
+
+def pivoted_cholesky(
+    diagonal: Tensor,
+    columns: Callable[[Tensor], Tensor],
+    among: Callable[[Tensor], Tensor],
+    count: int,
+    threshold: float = 0.0,
+) -> PivotedCholesky:
+    """Pivoted Cholesky of K (n, n) with at most `count` pivots, until the largest tail is not above `threshold`.
+
+    `diagonal` (n,) is that of K, `columns(rows)` returns K[:, rows], (n, len(rows)), and `among(rows)` the symmetric
+    K[rows][:, rows]. Pivots are exactly those of the rule, one after the other; of equal tails the first row is taken.
+    Every column that is asked for is used, but for rounding and ties.
+
+    Examples:
+        >>> k = torch.tensor([[4.0, 2.0, 0.0], [2.0, 1.0, 0.0], [0.0, 0.0, 3.0]]).double()
+        >>> done = pivoted_cholesky(k.diagonal(), lambda rows: k[:, rows], lambda rows: k[rows][:, rows], 3)
+        >>> done.landmarks, done.tails
+        (tensor([0, 2]), tensor([0., 0., 0.], dtype=torch.float64))
+    """
+    n = len(diagonal)
+    count = min(count, n)
+    rounding = _ROUNDINGS * torch.finfo(diagonal.dtype).eps * diagonal
+    features, tails = diagonal.new_zeros(n, count), diagonal.clone()
+    taken = torch.zeros_like(diagonal, dtype=torch.bool)
+    landmarks: list[int] = []
+    pivots: list[Tensor] = []
+    # Columns that were solved and are not used yet: what the first so many features had left of them.
+    waiting: dict[int, tuple[Tensor, int]] = {}
+    while len(landmarks) < count:
+        row, size = int(tails.argmax()), len(landmarks)
+        if not float(tails[row]) > threshold:
+            break
+        if row not in waiting:
+            wanted = _next_pivots(tails, features[:, :size], among, count - size - len(waiting), threshold)
+            wanted = [other for other in wanted if other not in waiting]
+            rows = torch.tensor(wanted, device=diagonal.device)
+            solved = columns(rows) - features[:, :size] @ features[rows, :size].T
+            waiting |= {other: (column, size) for other, column in zip(wanted, solved.unbind(1), strict=True)}
+        column, known = waiting.pop(row)
+        rest = column - features[:, known:size] @ features[row, known:size]
+        if not bool(rest[row] > rounding[row]):  # the matrix has less there than its diagonal says: nothing is left
+            tails[row] = 0.0
+            continue
+        features[:, size] = torch.where(taken, 0.0, rest / rest[row].sqrt())  # exactly triangular
+        tails = tails - features[:, size].square()
+        tails = torch.where(tails > rounding, tails, 0.0)
+        tails[row] = 0.0
+        taken[row] = True
+        landmarks.append(row)
+        pivots.append(rest[row])
+    size = len(landmarks)
+    return PivotedCholesky(
+        torch.tensor(landmarks, dtype=torch.int64, device=diagonal.device),
+        features[:, :size].clone() if size < count else features,
+        torch.stack(pivots) if pivots else diagonal.new_zeros(0),
+        tails,
+    )
+
+
+def _next_pivots(
+    tails: Tensor, features: Tensor, among: Callable[[Tensor], Tensor], most: int, threshold: float
+) -> list[int]:
+    """The next pivots as far as they are certain, at least one.
+
+    A kernel solves several columns for less than one after the other, but which they are depends on the columns before.
+    The rule is run on the rows of the largest tails alone, whose small matrix is cheap: as long as the largest tail
+    there is above every tail elsewhere, which can only fall, the pivot is the one of all rows.
+    """
+    first = int(tails.argmax())
+    size = min(_CANDIDATES, len(tails) // _ROWS_EACH)
+    if most <= 1 or size <= 1:
+        return [first]
+    largest, rows = tails.sort(descending=True, stable=True)
+    elsewhere = max(float(largest[size]), threshold)
+    rows = rows[:size].sort().values  # so that of equal tails the first row is taken here too
+    left = tails[rows].clone()
+    rest = among(rows) - features[rows] @ features[rows].T
+    chosen: list[int] = []
+    while len(chosen) < most:
+        at = int(left.argmax())
+        if chosen and not float(left[at]) > elsewhere:
+            break
+        chosen.append(int(rows[at]))
+        if not bool(rest[at, at] > 0):
+            break
+        step = rest[at] / rest[at, at].sqrt()
+        rest = rest - step[:, None] * step
+        left = left - step.square()
+        left[at] = 0.0
+    return chosen

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from siggpde.distributed.ranks import ALONE, Ranks
 from siggpde.gp.model import AnyGP
-from siggpde.gp.triangular import add_times_upper, lower_products, pack_upper, times_lower, unpack_upper
+from siggpde.gp.variational import add_times_upper, lower_products, pack_upper, times_lower, unpack_upper
 from siggpde.numerics import inputs
 from siggpde.numerics.core import core
 

@@ -8,17 +8,18 @@ damages files should be known of. The message says what to delete to go on witho
 from __future__ import annotations
 
 import hashlib
+import time
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import torch
 
-from siggpde.gp.inducing import OrthogonalSignatureFeatures
+from siggpde.gp.features import OrthogonalSignatureFeatures
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.model import AnyGP
+from siggpde.gp.phases import Phase
+from siggpde.gp.trainer import History, Trainer
 from siggpde.gp.variational import VariationalGaussian
-from siggpde.training.history import History
-from siggpde.training.trainer import Trainer
 from siggpde.utils.files import atomic_write
 
 _FORMAT = 5
@@ -114,6 +115,23 @@ class _Content:
         return len(data)
 
     def flush(self) -> None: ...
+
+
+class Checkpoint:
+    """A file that the fit is saved to: at the start of every phase, every `seconds` and at the end."""
+
+    def __init__(self, path: Path, seconds: float, fingerprint: str) -> None:
+        self.path, self.seconds, self.fingerprint = path, seconds, fingerprint
+        self._saved = time.perf_counter()
+
+    def save(self, trainer: Trainer, phase: Phase | None) -> None:
+        """`phase` is the one that is running; None when all are done."""
+        save_checkpoint(self.path, trainer, {} if phase is None else phase.state_dict(), self.fingerprint)
+
+    def save_if_due(self, trainer: Trainer, phase: Phase) -> None:
+        if time.perf_counter() - self._saved > self.seconds:
+            self.save(trainer, phase)
+            self._saved = time.perf_counter()
 
 
 def read_checkpoint(path: Path, fingerprint: str, version: int = _FORMAT) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""`fit`: trains a model on series and returns what happened."""
+"""`fit` trains a model on series by the phases of a schedule, and returns what happened."""
 
 from __future__ import annotations
 
@@ -14,23 +14,17 @@ import torch
 
 from siggpde.distributed.ranks import ALONE, Ranks
 from siggpde.distributed.shard import Shard
+from siggpde.gp.cache import PathStore, SignatureCache
+from siggpde.gp.checkpoint import Checkpoint, describe, read_checkpoint, restore
+from siggpde.gp.exact import ExactPosterior
 from siggpde.gp.likelihoods.base import Classification
 from siggpde.gp.model import AnyGP, SignatureGP
+from siggpde.gp.phases import Exact, NaturalGradients, PaperSchedule, Phase, Schedule, natural_phases, paper_phases
+from siggpde.gp.trainer import History, Trainer, split_rows, word_pool
 from siggpde.numerics import inputs
 from siggpde.numerics.signature_kernel import Lengths
 from siggpde.series.batch import fingerprint, pad_to_longest
-from siggpde.training.checkpoint import describe, read_checkpoint, restore
-from siggpde.training.history import History
-from siggpde.training.path_cache import PathStore
-from siggpde.training.phases.base import Phase
-from siggpde.training.phases.exact import ExactPosterior
-from siggpde.training.phases.natural import natural_phases
-from siggpde.training.phases.paper import paper_phases
-from siggpde.training.run import Checkpoint, run_phases
-from siggpde.training.schedules import Exact, NaturalGradients, PaperSchedule, Schedule
-from siggpde.training.signature_cache import SignatureCache
-from siggpde.training.split import split_rows, word_pool
-from siggpde.training.trainer import Trainer
+from siggpde.utils.progress import Progress
 
 _LOWEST_ELBO = -1e6
 
@@ -163,3 +157,65 @@ def _phases(schedule: Schedule, model: AnyGP) -> list[Phase]:
             raise ValueError("Exact() has no covariance='diagonal'; take 'shared' or 'full'")
         return [ExactPosterior(schedule)]
     raise ValueError(f"schedule must be NaturalGradients(), PaperSchedule() or Exact(), got {schedule!r}")
+
+
+class PhaseControl:
+    """The `Control` of a running phase."""
+
+    def __init__(self, trainer: Trainer, phase: Phase, checkpoint: Checkpoint | None, time_limit: float | None) -> None:
+        self.trainer, self.phase, self.checkpoint, self.time_limit = trainer, phase, checkpoint, time_limit
+        self._earlier = trainer.history.phase_seconds.get(phase.name, 0.0)
+        self._started = time.perf_counter()
+
+    def after_step(self, *, last: bool = False) -> bool:
+        trainer = self.trainer
+        limit = None if self.time_limit is None else self.time_limit * self.phase.time_share
+        late = limit is not None and bool(trainer.ranks.broadcast_value(trainer.seconds > limit))
+        if trainer.bar.shown:
+            trainer.bar.step(trainer.history.latest())
+        self.count_seconds()
+        if self.checkpoint is not None and not last and not late:
+            self.checkpoint.save_if_due(trainer, self.phase)
+        return late
+
+    def count_seconds(self) -> None:
+        """Writes the time spent in this phase, also before an interruption, into the History."""
+        self.trainer.history.phase_seconds[self.phase.name] = self._earlier + time.perf_counter() - self._started
+
+
+def run_phases(
+    trainer: Trainer,
+    phases: list[Phase],
+    *,
+    count: int,
+    saved: dict[str, Any] | None,
+    time_limit: float | None,
+    progress: bool | None,
+    checkpoint: Checkpoint | None,
+) -> None:
+    """Runs all phases, or those from `trainer.phase` on; `saved` is the state of that one from a checkpoint.
+
+    `count` is the number of words, which are chosen anew before every phase but the first.
+    """
+    with Progress(progress) as bar:
+        trainer.bar = bar
+        while trainer.phase < len(phases):
+            phase = phases[trainer.phase]
+            if saved is not None:
+                phase.load_state_dict(saved)
+                saved = None
+            else:
+                trainer.iteration = 0
+                if trainer.phase > 0:
+                    trainer.choose_features(count)
+                phase.begin(trainer)
+                if checkpoint is not None:
+                    checkpoint.save(trainer, phase)
+            bar.start(phase.name, phase.max_steps)
+            control = PhaseControl(trainer, phase, checkpoint, time_limit)
+            reason = phase.run(trainer, control)
+            control.count_seconds()
+            trainer.history.stopped[phase.name] = reason
+            trainer.phase += 1
+    if checkpoint is not None:
+        checkpoint.save(trainer, None)

@@ -1,4 +1,4 @@
-"""Signatures of a training set, computed once.
+"""Training series during a fit: signatures computed once (`SignatureCache`), or paths alone (`PathStore`).
 
 With channel scales theta, S_theta = S * exp(counts @ log(theta / reference)): when theta moves, the stored signatures
 of the paths at the reference scales are rescaled word by word, never computed again. k(X, X) is computed again only
@@ -6,30 +6,34 @@ while theta moves.
 
 In a folder that is kept, signatures are found again by the next fit of the same paths: the file is named after a hash
 of the paths, the words, the reference scales and the number type.
+
 """
 
 from __future__ import annotations
 
+import json
 import logging
+import shutil
 import tempfile
 import time
-from collections.abc import Sequence
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import torch
 from torch import Tensor
 
 from siggpde.distributed.ranks import ALONE, Ranks
-from siggpde.gp.inducing import Projection
+from siggpde.gp.features import Projection, most_energetic
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.model import AnyGP
-from siggpde.gp.word_choice import most_energetic
 from siggpde.numerics.signature import signature
 from siggpde.numerics.words import Word, letter_counts
 from siggpde.series import SeriesBatch
-from siggpde.training.path_cache import joined
-from siggpde.training.row_file import RowFile
-from siggpde.utils.files import digest
+from siggpde.utils.files import digest, locked, sync_file
 from siggpde.utils.progress import Progress
 
 log = logging.getLogger(__name__)
@@ -44,7 +48,7 @@ class SignatureCache:
 
     Above `budget` bytes they live in a memory-mapped temporary file, which goes when the cache does. With a `folder`
     they live in a file there, whatever their size, which stays and is used again by the next cache of the same
-    signatures; see `siggpde.training.row_file` for what becomes of it in a crash.
+    signatures; see `siggpde.gp.cache` for what becomes of it in a crash.
     """
 
     def __init__(
@@ -87,7 +91,7 @@ class SignatureCache:
         """The projection of the series at `rows` (all by default); differentiable in the kernel's parameters."""
         kernel, features = model.kernel, model.features
         if rows is None and not torch.is_grad_enabled() and len(self.paths) > _CHUNK:
-            return joined([self.project(model, part) for part in torch.arange(len(self.paths)).split(_CHUNK)])
+            return concatenated([self.project(model, part) for part in torch.arange(len(self.paths)).split(_CHUNK)])
         stored = (self.values if rows is None else self.values[rows]).to(self.device)
         columns = self._columns(features.words)
         chosen = stored if columns is None else stored[:, columns]
@@ -183,3 +187,184 @@ class SignatureCache:
         self._folder = tempfile.TemporaryDirectory(prefix="siggpde-")
         path = Path(self._folder.name) / "signatures"
         return torch.from_file(str(path), shared=True, size=n * count, dtype=dtype).view(n, count)
+
+
+_PATH_CHUNK = 512
+
+
+class PathStore:
+    """Paths whose features are computed at every step, because the inducing variables are learned.
+
+    Where the features can use them, signatures are computed once.
+    """
+
+    pool: tuple[Word, ...] = ()
+
+    def __init__(self, model: AnyGP, paths: SeriesBatch) -> None:
+        self.paths = paths
+        self.reference = model.kernel.log_theta.detach().clone()
+        with torch.no_grad():
+            self.signatures = model.features.signatures(model.kernel, paths)
+
+    def project(self, model: AnyGP, rows: Tensor | None = None) -> Projection:
+        """The projection of the series at `rows` (all by default); differentiable in all that it depends on."""
+        rows = torch.arange(len(self.paths)) if rows is None else rows
+        if not torch.is_grad_enabled() and len(rows) > _PATH_CHUNK:
+            return concatenated([self.project(model, part) for part in rows.split(_PATH_CHUNK)])
+        if self.signatures is not None:
+            projection = model.features.project_signatures(model.kernel, self.signatures[rows], self.reference)
+        else:
+            paths = self.paths[rows]
+            projection = model.features(model.kernel, paths.values, lengths=paths.lengths)
+        return projection.to_dtype(model.dtype)
+
+
+def concatenated(parts: list[Projection]) -> Projection:
+    """One projection of all the series of the parts."""
+    return Projection(
+        torch.cat([part.features for part in parts]),
+        torch.cat([part.variance for part in parts]),
+        torch.cat([part.tail for part in parts]),
+        sum(part.rounded for part in parts),
+    )
+
+
+_FORMAT = 1
+
+
+class RowFile:
+    """A file of (n, count) numbers of `dtype` in `folder`, written in blocks of `block` rows.
+
+    It outlives the process, and can be trusted after a crash. Two files are named after a key that says what the rows
+    are:
+
+        KEY.rows      the numbers, row after row
+        KEY.journal   what the file is; then for every block of rows that was written its number and checksum
+
+    A block counts as written when the journal has its checksum and its bytes agree with that. So a process killed at
+    any moment leaves nothing that is taken for whole, and the next one goes on where it was; blocks that were cut off
+    or changed are computed again. Whoever fills the file holds a lock on the journal, which the system lets go of when
+    the process ends, however it ends: of two processes one writes, and the other waits and then reads.
+    """
+
+    def __init__(self, folder: Path, key: str, n: int, count: int, dtype: torch.dtype, block: int) -> None:
+        self.rows, self.journal = folder / f"{key}.rows", folder / f"{key}.journal"
+        self.n, self.count, self.dtype, self.block = n, count, dtype, block
+        head = {"format": _FORMAT, "key": key, "shape": [n, count], "dtype": str(dtype), "block": block}
+        self._head = (json.dumps(head) + "\n").encode()
+
+    @property
+    def size(self) -> int:
+        """Bytes of all the numbers."""
+        return self.n * self.count * self.dtype.itemsize
+
+    def filled(
+        self, compute: Callable[[slice], Tensor], done: Callable[[], None] = lambda: None
+    ) -> tuple[Tensor, int, int]:
+        """All the rows, mapped from the file, and how many of them were read and how many computed.
+
+        `compute(rows)` gives a block that is not there yet; `done()` is called after every block.
+        """
+        self.rows.parent.mkdir(parents=True, exist_ok=True)
+        with self._locked() as journal:
+            whole = self._whole_blocks(journal)
+            missing = [block_number for block_number in range(self._blocks) if block_number not in whole]
+            for _ in whole:
+                done()
+            if missing:
+                self._write(journal, missing, compute, done)
+        mapped = torch.from_file(str(self.rows), shared=True, size=self.n * self.count, dtype=self.dtype)
+        fresh = sum(len(range(*self._slice(block_number).indices(self.n))) for block_number in missing)
+        return mapped.view(self.n, self.count), self.n - fresh, fresh
+
+    @property
+    def _blocks(self) -> int:
+        return -(-self.n // self.block)
+
+    def _slice(self, block_number: int) -> slice:
+        return slice(block_number * self.block, min(self.n, (block_number + 1) * self.block))
+
+    def _write(
+        self, journal: BinaryIO, missing: list[int], compute: Callable[[slice], Tensor], done: Callable[[], None]
+    ) -> None:
+        self._check_room()
+        with self.rows.open("r+b" if self.rows.exists() else "w+b") as file:
+            file.truncate(self.size)
+            for block_number in missing:
+                values = compute(self._slice(block_number)).to(self.dtype).contiguous().numpy()
+                file.seek(block_number * self._block_bytes)
+                file.write(values.data)
+                file.flush()
+                _append(journal, {"block": block_number, "checksum": zlib.crc32(values.data)})
+                done()
+            sync_file(file)
+
+    def _whole_blocks(self, journal: BinaryIO) -> set[int]:
+        """The blocks that are there as they were written. A journal of something else is emptied."""
+        journal.seek(0)
+        head, *lines = journal.read().splitlines(keepends=True) or [b""]
+        if head != self._head or not self.rows.exists():
+            if head and head != self._head:
+                log.warning("%s is damaged; what it describes is computed again", self.journal)
+            _restart(journal, self._head)
+            return set()
+        if lines and not lines[-1].endswith(b"\n"):  # the writer was stopped in the middle of a line
+            journal.write(b"\n")
+        checksums = dict(filter(None, map(_entry, lines)))
+        whole = set()
+        with self.rows.open("rb") as file:
+            for block_number, checksum in checksums.items():
+                if not 0 <= block_number < self._blocks:
+                    continue
+                file.seek(block_number * self._block_bytes)
+                rows = self._slice(block_number)
+                expected = (rows.stop - rows.start) * self.count * self.dtype.itemsize
+                content = file.read(expected)
+                if len(content) == expected and zlib.crc32(content) == checksum:
+                    whole.add(block_number)
+                else:
+                    log.warning(
+                        "%s was cut off or changed at block %d, which is computed again", self.rows, block_number
+                    )
+        return whole
+
+    @property
+    def _block_bytes(self) -> int:
+        return self.block * self.count * self.dtype.itemsize
+
+    def _check_room(self) -> None:
+        """Raises before anything is written where the disk cannot hold the file."""
+        there = self.rows.stat().st_blocks * 512 if self.rows.exists() else 0
+        free = shutil.disk_usage(self.rows.parent).free
+        if self.size - there > free:
+            raise OSError(
+                f"the signatures take {self.size / 1e9:.3g} GB, but {self.rows.parent} has {free / 1e9:.3g} GB free; "
+                "make room there, or choose another cache_dir"
+            )
+
+    @contextmanager
+    def _locked(self) -> Iterator[BinaryIO]:
+        """The journal, open for reading and appending, which no other process has meanwhile."""
+        waiting = partial(log.info, "another process is writing %s; waiting for it", self.rows)
+        with locked(self.journal, on_wait=waiting), self.journal.open("a+b") as journal:
+            yield journal
+
+
+def _append(journal: BinaryIO, entry: dict[str, Any]) -> None:
+    journal.write((json.dumps(entry) + "\n").encode())
+    journal.flush()
+
+
+def _restart(journal: BinaryIO, head: bytes) -> None:
+    journal.truncate(0)
+    journal.write(head)
+    journal.flush()
+
+
+def _entry(line: bytes) -> tuple[int, int] | None:
+    """The block and the checksum of a line; None for one that is no such line."""
+    try:
+        entry = json.loads(line)
+        return int(entry["block"]), int(entry["checksum"])
+    except (ValueError, KeyError, TypeError):
+        return None

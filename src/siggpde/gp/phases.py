@@ -1,0 +1,550 @@
+"""Schedules and their phases: the paper's three phases of Nadam, and natural gradients with Adam.
+
+A phase is work on a model that can be interrupted and resumed.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import time
+from contextlib import nullcontext
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+
+import torch
+from torch import Tensor
+
+from siggpde.gp.nadam import Nadam, q_step
+from siggpde.gp.natural_gradients import Climb, NaturalGradient, in_batches
+from siggpde.gp.trainer import Part, Trainer, frozen, trainable
+from siggpde.gp.variational import NaturalParameters
+
+
+@dataclass(frozen=True)
+class NaturalGradients:
+    """Natural gradients for q(u), Adam for the hyperparameters; nothing to tune. The default.
+
+    Phase `q` settles q(u) on the training part. Phase `hyperparameters` alternates `inner` Adam steps of scales,
+    amplitude and likelihood with one step of q(u), watches the validation part, and ends with the best state seen.
+    Phase `all` settles q(u) on all the series.
+
+    - `max_iter`: the most iterations of a phase.
+    - `learn`: False skips the hyperparameters.
+    - `settle`: a phase of q(u) ends when a step raises the ELBO by less than this, in nats a series.
+    - `patience`: evaluations without improvement after which the hyperparameters are left.
+    - `batch`: series of a stochastic step; None takes max(1024, 2 M).
+    - `max_joint`: up to this many series q(u) takes steps on all of them; above, stochastic steps only.
+    """
+
+    max_iter: int = 60
+    learn: bool = True
+    learning_rate: float = 0.05
+    inner: int = 5
+    batch: int | None = None
+    settle: float = 2e-4
+    patience: int = 3
+    max_joint: int = 60_000
+
+    def __post_init__(self) -> None:
+        _positive(self, "max_iter", "learning_rate", "inner", "settle", "patience", "max_joint")
+        if self.batch is not None:
+            _positive(self, "batch")
+
+
+@dataclass(frozen=True)
+class PaperSchedule:
+    """The SigGPDE paper's: Nadam in three equal phases, as `iterations` each with minibatches of `batch` series.
+
+    q(u) alone; q(u) and hyperparameters, the validation NLPP watched every `evaluate_every` iterations and the best
+    state restored; q(u) alone on training and validation series. Inducing variables that can move do so with q(u);
+    words stay as they are, however many, so that nothing is factorised. A time limit gives every phase a third.
+
+    - `patience`: a phase with a validation part ends after so many evaluations none of which lowered the NLPP by more
+      than 0.5 % of the best before, and the last phase takes as many iterations as the first did; None for never.
+    - `cpu_budget`: seconds of CPU time, a third of them for each phase, after which it ends; None for no end.
+    """
+
+    iterations: int = 5000
+    batch: int = 50
+    learning_rate: float = 1e-3
+    evaluate_every: int = 250
+    patience: int | None = None
+    cpu_budget: float | None = None
+
+    def __post_init__(self) -> None:
+        _positive(self, "iterations", "batch", "learning_rate", "evaluate_every")
+        _positive(self, *(name for name in ("patience", "cpu_budget") if getattr(self, name) is not None))
+
+
+@dataclass(frozen=True)
+class Exact:
+    """The optimum in closed form, for the `Gaussian` likelihood: no steps, nothing to tune.
+
+    Noise and amplitude are those with the best leave-one-out predictions, known for every level of noise from one
+    eigendecomposition; q(u) follows exactly. Scales stay.
+
+    - `tune`: False leaves noise and amplitude as they are.
+    - `max_tuned`: at most so many series, drawn at random, decide noise and amplitude; all decide q(u).
+    """
+
+    tune: bool = True
+    max_tuned: int = 8000
+
+    def __post_init__(self) -> None:
+        _positive(self, "max_tuned")
+
+
+Schedule = NaturalGradients | PaperSchedule | Exact
+
+
+def _positive(settings: object, *names: str) -> None:
+    for name in names:
+        value = getattr(settings, name)
+        if not value > 0:
+            raise ValueError(f"{name} must be positive, got {value!r}")
+
+
+@dataclass
+class PhaseState:
+    """All that a phase changes besides the model, the minibatches and the History: what a checkpoint keeps of it.
+
+    Fields are tensors and numbers, and lists and dictionaries of them.
+    """
+
+    def state_dict(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @classmethod
+    def from_state_dict(cls, values: dict[str, Any]) -> Self:
+        return cls(**values)
+
+
+class Control(Protocol):
+    """What a phase calls between its steps, when its state is consistent: there a fit may be saved, or end."""
+
+    def after_step(self, *, last: bool = False) -> bool:
+        """Shows progress and, but for the last step, saves a checkpoint when one is due.
+
+        Returns whether the time limit has passed.
+        """
+        ...
+
+
+class Phase(Protocol):
+    """One phase of a schedule; `max_steps` is how often at most it calls `Control.after_step`.
+
+    `time_share` is the share of a time limit, from the start of the fit, at which the phase is late.
+    """
+
+    name: str
+    max_steps: int
+    time_share: float
+
+    def begin(self, trainer: Trainer) -> None:
+        """Makes the state that the phase starts from."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state, for a checkpoint."""
+        ...
+
+    def load_state_dict(self, values: dict[str, Any]) -> None:
+        """Takes over the state of a checkpoint, instead of `begin`."""
+
+    def run(self, trainer: Trainer, control: Control) -> str:
+        """Does what is left to do, and returns why it ended."""
+        ...
+
+
+State = TypeVar("State", bound=PhaseState)
+
+
+class IterativePhase(Generic[State]):
+    """A phase of at most `max_steps` iterations, each of which may be the last."""
+
+    name: str
+    max_steps: int
+    time_share: float = 1.0
+    state: State
+    state_type: ClassVar[type[PhaseState]]
+
+    def begin(self, trainer: Trainer) -> None:
+        """Sets `state`."""
+        raise NotImplementedError
+
+    def prepare(self, trainer: Trainer) -> None:
+        """Before the first iteration, and again after a resume: computes what follows from model and state."""
+        raise NotImplementedError
+
+    def iterate(self, trainer: Trainer) -> str | None:
+        """One iteration; returns why the phase is over, or None."""
+        raise NotImplementedError
+
+    def finish(self, trainer: Trainer) -> None:
+        """After the last iteration."""
+        raise NotImplementedError
+
+    def state_dict(self) -> dict[str, Any]:
+        return self.state.state_dict()
+
+    def load_state_dict(self, values: dict[str, Any]) -> None:
+        self.state = self.state_type.from_state_dict(values)  # pyright: ignore[reportAttributeAccessIssue]
+
+    def run(self, trainer: Trainer, control: Control) -> str:
+        self.prepare(trainer)
+        reason = None
+        while reason is None:
+            reason = self.iterate(trainer)
+            trainer.iteration += 1
+            if reason is None and trainer.iteration >= self.max_steps:
+                reason = f"{self.max_steps} iterations"
+            late = control.after_step(last=reason is not None)
+            if reason is None and late:
+                reason = "time limit"
+        self.finish(trainer)
+        return reason
+
+
+_IMPROVEMENT = 0.005  # an evaluation counts as an improvement when it lowers the NLPP by this share
+
+
+def paper_phases(schedule: PaperSchedule) -> list[NadamPhase]:
+    """The three phases of the paper: q(u); q(u) and hyperparameters; q(u) on training and validation series."""
+    return [
+        NadamPhase("q", "train", False, schedule, 1 / 3),
+        NadamPhase("hyperparameters", "train", True, schedule, 2 / 3),
+        NadamPhase("all", "all", False, schedule),
+    ]
+
+
+@dataclass
+class NadamState(PhaseState):
+    """The state of Nadam, a running average of the ELBO per series, and CPU seconds spent.
+
+    `best` is the state of the model with `best_nlpp` on the validation part, where hyperparameters are learned.
+    `reference_nlpp` is that of the last evaluation that improved enough, and `idle` counts those since.
+    """
+
+    optimizer: dict[str, Any] | None = None
+    elbo: float | None = None
+    cpu_seconds: float = 0.0
+    best: dict[str, Any] | None = None
+    best_nlpp: float = math.inf
+    reference_nlpp: float = math.inf
+    idle: int = 0
+
+
+class NadamPhase(IterativePhase[NadamState]):
+    """Minibatch steps of q(u) and of the features' parameters, and with `learn` of the hyperparameters too.
+
+    With `learn`, the phase ends with the state of the best validation NLPP.
+    """
+
+    state_type = NadamState
+
+    def __init__(self, name: str, which: Part, learn: bool, schedule: PaperSchedule, time_share: float = 1.0) -> None:
+        self.name, self.learn, self.schedule, self.time_share = name, learn, schedule, time_share
+        self.which: Part = which
+        self.max_steps = schedule.iterations
+
+    def begin(self, trainer: Trainer) -> None:
+        trainer.minibatches.reset()
+        self.state = NadamState()
+
+    def prepare(self, trainer: Trainer) -> None:
+        self.rows = trainer.rows(self.which)
+        self.local_rows = trainer.shard.select(self.rows)
+        model = trainer.model
+        modules = (model.features, model.kernel, model.likelihood) if self.learn else (model.features,)
+        self.parameters: list[Tensor] = [parameter for module in modules for parameter in trainable(module)]
+        q = model.variational
+        self.optimizer = Nadam([q.mean, q.root, *self.parameters], self.schedule.learning_rate)
+        if self.state.optimizer is not None:
+            self.optimizer.load(self.state.optimizer)
+        fixed = not self.learn and not trainable(model.features)
+        self.projection = trainer.project(self.rows) if fixed else None
+        first = trainer.history.steps.get("q")
+        if self.which == "all" and self.schedule.patience is not None and first is not None:
+            self.max_steps = first
+
+    def iterate(self, trainer: Trainer) -> str | None:
+        started = time.process_time()
+        rows = trainer.minibatches.next(self.rows, self.schedule.batch)
+        elbo = self._step(trainer, rows) / len(self.rows)
+        stepped = time.process_time()
+        history, state, done = trainer.history, self.state, trainer.iteration + 1
+        history.steps[self.name] = done
+        history.step_seconds[self.name] = history.step_seconds.get(self.name, 0.0) + stepped - started
+        state.elbo = elbo if state.elbo is None else 0.98 * state.elbo + 0.02 * elbo
+        state.optimizer = self.optimizer.state()
+        budget = self.schedule.cpu_budget
+        used = state.cpu_seconds + stepped - started
+        spent = budget is not None and bool(trainer.ranks.broadcast_value(used > budget / 3))
+        settled = False
+        if spent or done % self.schedule.evaluate_every == 0 or done == self.max_steps:
+            self._evaluate(trainer)
+            settled = self.schedule.patience is not None and state.idle >= self.schedule.patience
+        state.cpu_seconds += time.process_time() - started
+        return "settled" if settled else "budget spent" if spent else None
+
+    def finish(self, trainer: Trainer) -> None:
+        if not trainer.history.of(self.name):  # a time limit came before the first evaluation
+            self._evaluate(trainer)
+        if self.state.best is not None:
+            trainer.model.load_state_dict(self.state.best)
+
+    def _step(self, trainer: Trainer, rows: Tensor) -> float:
+        """One update of everything this phase learns; returns the estimate of the ELBO before it."""
+        model, optimizer, total = trainer.model, self.optimizer, len(self.rows)
+        local_rows = trainer.shard.select(rows)
+        y, of_features = trainer.y[local_rows], self.projection is None
+        for module in (model.likelihood, model.kernel, model.features) if of_features else (model.likelihood,):
+            module.zero_grad(set_to_none=True)
+        if self.projection is not None:
+            projection = self.projection[torch.searchsorted(self.local_rows, local_rows)]
+        else:
+            with torch.enable_grad(), nullcontext() if self.learn else frozen(model.kernel):
+                projection = trainer.cache.project(model, trainer.shard.local_index(local_rows))
+        features, tail = projection.features, projection.tail
+        rates = optimizer.advance()
+        gradient = q_step(
+            model,
+            optimizer,
+            rates,
+            features,
+            tail,
+            y,
+            total,
+            of_features=of_features,
+            batch=len(rows),
+            ranks=trainer.ranks,
+        )
+        if of_features:
+            assert gradient.features is not None and gradient.tail is not None
+            pairs = [(features, gradient.features), (tail, gradient.tail.to(tail))]
+            pairs = [(tensor, grad) for tensor, grad in pairs if tensor.requires_grad]
+            if pairs:
+                torch.autograd.backward([tensor for tensor, _ in pairs], [grad for _, grad in pairs])
+        trainer.ranks.all_reduce_gradients(self.parameters)
+        for index, parameter in enumerate(self.parameters, 2):
+            grad = parameter.grad
+            optimizer.update(index, torch.zeros_like(parameter) if grad is None else grad, rates)
+        return gradient.elbo
+
+    def _evaluate(self, trainer: Trainer) -> None:
+        state = self.state
+        scores = trainer.validate() if self.which == "train" else None
+        nlpp, accuracy = scores or (None, None)
+        trainer.record(self.name, elbo=state.elbo, nlpp=nlpp, accuracy=accuracy)
+        if nlpp is None:
+            return
+        if nlpp < state.reference_nlpp - _IMPROVEMENT * abs(nlpp):
+            state.reference_nlpp, state.idle = nlpp, 0
+        else:
+            state.idle += 1
+        if nlpp < state.best_nlpp:
+            state.best_nlpp = nlpp
+            state.best = copy.deepcopy(trainer.model.state_dict()) if self.learn else None
+
+
+# Curvature of the first step from the prior: that of a softmax or logistic likelihood at its steepest.
+_START_CURVATURE = 0.25
+
+
+def natural_phases(schedule: NaturalGradients) -> list[SettleQ | LearnHyperparameters]:
+    hyperparameters = [LearnHyperparameters(schedule)] if schedule.learn else []
+    return [SettleQ("q", "train", schedule), *hyperparameters, SettleQ("all", "all", schedule)]
+
+
+@dataclass
+class SettleState(PhaseState):
+    """Natural parameters of q(u), the step rho, how many iterations at the start take minibatches (`warm_up`), and how
+    many steps in a row gained too little (`idle`)."""
+
+    precision: Tensor
+    shift: Tensor
+    rho: float
+    warm_up: int
+    idle: int = 0
+
+
+class SettleQ(IterativePhase[SettleState]):
+    """Steps of q(u) alone until the ELBO has settled."""
+
+    state_type = SettleState
+
+    def __init__(self, name: str, which: Part, schedule: NaturalGradients) -> None:
+        self.name, self.schedule, self.max_steps = name, schedule, schedule.max_iter
+        self.which: Part = which
+
+    def begin(self, trainer: Trainer) -> None:
+        trainer.minibatches.reset()
+        model = trainer.model
+        gaussian, at_prior = model.likelihood.is_gaussian, model.variational.covariance_is_prior()
+        # One pass over the data in small steps, where that is cheaper.
+        minibatches = math.ceil(len(trainer.rows(self.which)) / batch_size(trainer, self.schedule))
+        warm_up = 0 if gaussian or not at_prior else 2 * minibatches if minibatches > 2 else 1
+        self.state = SettleState(*model.variational.natural_parameters(), 1.0 if gaussian else 0.5, warm_up)
+
+    def prepare(self, trainer: Trainer) -> None:
+        self.rows = trainer.rows(self.which)
+        self.local_rows = trainer.shard.select(self.rows)
+        self.y = trainer.y[self.local_rows]
+        self.projection = trainer.project(self.rows) if len(self.rows) <= self.schedule.max_joint else None
+        self.gradient = _resumed(trainer, self.state)
+        self.climb: Climb | None = None
+
+    def iterate(self, trainer: Trainer) -> str | None:
+        state = self.state
+        if trainer.iteration < state.warm_up:
+            self._stochastic(trainer, 0.5)
+            return None
+        if self.projection is None:
+            return self._stochastic_only(trainer)
+        if self.climb is None:
+            self.climb = Climb(self.gradient, in_batches(self.projection, self.y), state.rho)
+        gain = self.climb.step() / len(self.rows)
+        (state.precision, state.shift), state.rho = self.gradient.natural, self.climb.rho
+        trainer.record(self.name, elbo=self.climb.elbo / len(self.rows), step=self.climb.rho)
+        # Before the hyperparameters are learned, q(u) need not be exact.
+        enough = self.schedule.settle * (5 if self.schedule.learn and self.which == "train" else 1)
+        state.idle = state.idle + 1 if gain < enough else 0
+        return "settled" if gain <= 0 or state.idle >= 2 else None
+
+    def finish(self, trainer: Trainer) -> None:
+        scores = trainer.validate() if self.which == "train" else None
+        if scores is not None:
+            trainer.record(self.name, nlpp=scores[0], accuracy=scores[1])
+
+    def _stochastic(self, trainer: Trainer, rho: float) -> None:
+        """A step from one minibatch."""
+        rows = trainer.minibatches.next(self.rows, batch_size(trainer, self.schedule))
+        index = torch.searchsorted(self.local_rows, trainer.shard.select(rows))
+        projection = trainer.project(rows) if self.projection is None else self.projection[index]
+        first = trainer.iteration == 0 and self.state.warm_up > 0
+        curvature = _START_CURVATURE if first else None
+        batches = in_batches(projection, self.y[index])
+        value = self.gradient.step(batches, len(self.rows), 1.0 if first else rho, curvature)
+        elbo = value / len(rows) - float(trainer.model.variational.kl().detach()) / len(self.rows)
+        self.state.precision, self.state.shift = self.gradient.natural
+        trainer.record(self.name, elbo=elbo, step=rho)
+
+    def _stochastic_only(self, trainer: Trainer) -> str | None:
+        """Too many series for joint steps: steps that shrink, so that the average over batches remains."""
+        done = trainer.iteration - self.state.warm_up
+        self._stochastic(trainer, 0.5 / (1 + done / 4))
+        passes = done * batch_size(trainer, self.schedule) / len(self.rows)
+        return "settled" if passes >= 2 and done >= 20 else None
+
+
+@dataclass
+class HyperparameterState(PhaseState):
+    """Natural parameters of q(u), its step rho, the state of Adam, and the best state of the model with its score, and
+    how many evaluations in a row were no better (`idle`)."""
+
+    precision: Tensor
+    shift: Tensor
+    rho: float
+    optimizer: dict[str, Any] | None = None
+    best: dict[str, Any] | None = None
+    best_score: float = math.inf
+    idle: int = 0
+
+
+class LearnHyperparameters(IterativePhase[HyperparameterState]):
+    """Adam for scales, amplitude and likelihood in turn with steps of q(u); ends with the best state that it had."""
+
+    name = "hyperparameters"
+    state_type = HyperparameterState
+
+    def __init__(self, schedule: NaturalGradients) -> None:
+        self.schedule, self.max_steps = schedule, schedule.max_iter
+
+    def begin(self, trainer: Trainer) -> None:
+        trainer.minibatches.reset()
+        rho = 1.0 if trainer.model.likelihood.is_gaussian else 0.5
+        self.state = HyperparameterState(*trainer.model.variational.natural_parameters(), rho)
+
+    def prepare(self, trainer: Trainer) -> None:
+        self.gradient = _resumed(trainer, self.state)
+        model, state = trainer.model, self.state
+        self.parameters = [p for part in (model.kernel, model.likelihood, model.features) for p in trainable(part)]
+        if not self.parameters:
+            state.best = copy.deepcopy(model.state_dict())
+            return
+        self.optimizer = torch.optim.Adam(self.parameters, lr=self.schedule.learning_rate, betas=(0.9, 0.95))
+        if state.optimizer is not None:
+            self.optimizer.load_state_dict(state.optimizer)
+        if state.best is None:
+            self._evaluate(trainer, None)
+
+    def iterate(self, trainer: Trainer) -> str | None:
+        if not self.parameters:
+            return "nothing to learn"
+        for _ in range(self.schedule.inner):
+            self._adam(trainer)
+        elbo = self._step_of_q(trainer)
+        self.state.optimizer = copy.deepcopy(self.optimizer.state_dict())
+        self._evaluate(trainer, elbo)
+        return "no more improvement" if self.state.idle >= self.schedule.patience else None
+
+    def finish(self, trainer: Trainer) -> None:
+        assert self.state.best is not None
+        trainer.model.load_state_dict(self.state.best)
+
+    def _adam(self, trainer: Trainer) -> None:
+        model = trainer.model
+        size = min(512, len(trainer.train))
+        rows = trainer.shard.select(trainer.minibatches.next(trainer.train, size))
+        with frozen(model.variational):
+            self.optimizer.zero_grad()
+            if len(rows):  # the KL divergence is constant here: q(u) is frozen
+                marginals = model.latent_marginals(trainer.cache.project(model, trainer.shard.local_index(rows)))
+                loss = -model.likelihood.expected_log_prob(*marginals, trainer.y[rows]).sum() / size
+                loss.backward()
+            trainer.ranks.all_reduce_gradients(self.parameters)
+            self.optimizer.step()
+
+    def _step_of_q(self, trainer: Trainer) -> float:
+        """One step of q(u) at the new hyperparameters; returns the ELBO per series after it."""
+        rows = trainer.train
+        if len(rows) > self.schedule.max_joint:
+            rows = trainer.minibatches.next(rows, 4 * batch_size(trainer, self.schedule))
+        batches = in_batches(trainer.project(rows), trainer.y[trainer.shard.select(rows)])
+        if len(rows) < len(trainer.train):
+            value = self.gradient.step(batches, len(trainer.train), 0.3)
+            elbo = value / len(rows) - float(trainer.model.variational.kl().detach()) / len(trainer.train)
+        else:
+            climb = Climb(self.gradient, batches, self.state.rho)
+            climb.step()
+            self.state.rho = climb.rho
+            elbo = climb.elbo / len(rows)
+        self.state.precision, self.state.shift = self.gradient.natural
+        return elbo
+
+    def _evaluate(self, trainer: Trainer, elbo: float | None) -> None:
+        """Compares by validation NLPP, or without a validation part by the ELBO; keeps the best state."""
+        state = self.state
+        nlpp, accuracy = trainer.validate() or (None, None)
+        if elbo is not None:
+            trainer.record(self.name, elbo=elbo, nlpp=nlpp, accuracy=accuracy)
+        elif nlpp is None and len(trainer.train) <= self.schedule.max_joint:
+            y = trainer.y[trainer.shard.select(trainer.train)]
+            start = Climb(self.gradient, in_batches(trainer.project(trainer.train), y))
+            elbo = start.elbo / len(trainer.train)
+        score = nlpp if nlpp is not None else (-elbo if elbo is not None else math.inf)
+        if score < state.best_score - 1e-4 or state.best is None:
+            state.best_score, state.best, state.idle = score, copy.deepcopy(trainer.model.state_dict()), 0
+        else:
+            state.idle += 1
+
+
+def _resumed(trainer: Trainer, state: SettleState | HyperparameterState) -> NaturalGradient:
+    """Natural gradients that go on from the natural parameters of a state."""
+    device = trainer.model.device
+    natural = NaturalParameters(state.precision.to(device), state.shift.to(device))
+    return NaturalGradient(trainer.model, natural, ranks=trainer.ranks)
+
+
+def batch_size(trainer: Trainer, schedule: NaturalGradients) -> int:
+    return schedule.batch or max(1024, 2 * trainer.model.variational.size)

@@ -1,1 +1,0 @@
-"""The phases of the schedules."""
