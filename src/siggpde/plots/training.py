@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from siggpde.committee.recipes import Recipe
+from siggpde.gp.trainer import History
 from siggpde.plots import style
 from siggpde.plots.inputs import numbers, vector
-from siggpde.gp.trainer import History
 from siggpde.views.saved import kinds_of_kernels
 
 if TYPE_CHECKING:
