@@ -93,12 +93,26 @@ def plot_calibration(
     bins: int | None = None,
     level: float = 0.95,
 ) -> Axes:
-    """How often the most probable class is right, against its probability; on the diagonal probabilities are honest.
+    """Draws how often the most probable class is right against its probability; the diagonal is honest.
 
-    Arguments as for `classification_metrics`: labels y (n,), `probabilities` (n, C), columns in the order of `classes`
-    (C,). `bins` hold about as many series each, 20 or more of up to ten bins without it, which are put together where
-    their points would lie on one another; error bars are Wilson's at `level`. The histogram above has all probabilities
-    of predicted classes. Where more than half of them are above 0.95 the axes are stretched towards 1.
+    The histogram above has all probabilities of predicted classes. Where more than half of them are above 0.95 the
+    axes are stretched towards 1.
+
+    Parameters
+    ----------
+    y : array-like (n,)
+        The true labels.
+    probabilities : array-like (n, C)
+        Columns in the order of `classes`.
+    classes : array-like (C,)
+        The labels.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw on; those of a new figure without them.
+    bins : int, optional
+        How many bins hold about as many series each; without it up to ten of 20 or more, which are put together where
+        their points would lie on one another.
+    level : float
+        That of the error bars, Wilson's intervals.
     """
     truth, p, _ = checked_classes(y, probabilities, classes)
     if bins is not None and (not isinstance(bins, int) or bins < 1):
@@ -209,10 +223,16 @@ _NAMES = 0.25  # of the width, at most, for names of classes
 
 
 def plot_confusion(metrics: ClassificationMetrics, ax: Axes | None = None) -> Axes:
-    """The confusion matrix: rows are true classes, columns predicted ones, colours shares of the row.
+    """Draws the confusion matrix: rows are true classes, columns predicted ones, colours shares of the row.
 
-    `metrics` is what `classification_metrics` returns. Counts are written where there is room; long names of classes
-    are cut, and of very many classes some are named.
+    Counts are written where there is room; long names of classes are cut, and of very many classes some are named.
+
+    Parameters
+    ----------
+    metrics : siggpde.metrics.ClassificationMetrics
+        What `classification_metrics` returns.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw on; those of a new figure without them.
     """
     counts = np.array(metrics.confusion)
     size = len(counts)
@@ -261,11 +281,23 @@ _LEAST_AREA = 1e-3
 def plot_risk_coverage(
     y: ArrayLike, probabilities: ArrayLike, classes: ArrayLike, ax: Axes | None = None, *, level: float = 0.95
 ) -> Axes:
-    """The share of wrong predictions among the surest series, against the share of series that are predicted.
+    """Draws the share of wrong predictions among the surest series, against the share of series that are predicted.
 
-    Arguments as for `risk_coverage`: labels y (n,), `probabilities` (n, C), columns in the order of `classes` (C,). The
-    band is Wilson's interval at `level`, of every point by itself. The dashed line is what one gets where being sure
-    means nothing, the dotted one what nobody can beat: all wrong predictions are the least sure ones.
+    The dashed line is what one gets where being sure means nothing, the dotted one what nobody can beat: all wrong
+    predictions are the least sure ones.
+
+    Parameters
+    ----------
+    y : array-like (n,)
+        The true labels.
+    probabilities : array-like (n, C)
+        Columns in the order of `classes`.
+    classes : array-like (C,)
+        The labels.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw on; those of a new figure without them.
+    level : float
+        That of the band, Wilson's interval of every point by itself.
     """
     check_level(level)
     curve = risk_coverage(y, probabilities, classes)

@@ -57,18 +57,36 @@ def plot_series(
     label: str = "contribution",
     most: int = 8,
 ) -> np.ndarray:
-    """A series, its lines coloured by what they contribute to a prediction; uncertain contributions are pale.
+    """Draws a series, its lines coloured by what they contribute to a prediction; uncertain contributions are pale.
 
-    - `values` (channels, points): the series, NaN where a value is missing; `times` (points,), ascending, or 0, 1, ...
-    - `contributions` (channels, segments), with standard deviations `std` of the same shape: positive for what speaks
-      for a class or raises a number. Segment j of every channel is from `edges[j]` to `edges[j + 1]`, `edges`
-      (segments + 1,) being times, ascending.
-    - `counterfactual` (channels, points): another series, drawn dashed where it differs, and named in the legend.
-    - `channels` and `units`: names and units of the channels. `label` is that of the colour bar, such as "latent of
-      class 3".
+    Parameters
+    ----------
+    values : array-like (channels, points)
+        The series, NaN where a value is missing.
+    contributions : array-like (channels, segments)
+        Positive for what speaks for a class or raises a number. Segment j of every channel is from `edges[j]` to
+        `edges[j + 1]`.
+    edges : array-like (segments + 1,)
+        Times, ascending.
+    axes : sequence of matplotlib.axes.Axes, optional
+        As many as channels are drawn; those of a new figure without them.
+    times : array-like (points,), optional
+        Ascending; 0, 1, ... without them.
+    std : array-like (channels, segments), optional
+        The standard deviations of the contributions.
+    counterfactual : array-like (channels, points), optional
+        Another series, drawn dashed where it differs, and named `counterfactual_label` in the legend.
+    channels, units : sequence of str, optional
+        The names and units of the channels; `time_unit` is that of time.
+    label : str
+        The label of the colour bar, such as "latent of class 3".
+    most : int
+        Of more channels those with the largest contributions are drawn, in their order.
 
-    Of more than `most` channels, those with the largest contributions are drawn, in their order. `axes` are as many as
-    channels drawn, or None for a new figure; they are returned, (channels drawn,).
+    Returns
+    -------
+    ndarray of matplotlib.axes.Axes (channels drawn,)
+        The axes.
     """
     data = _checked(values, contributions, edges, times, std, counterfactual)
     count = len(data.values)
@@ -229,17 +247,30 @@ def plot_explanation(
     unit: str | None = None,
     most: int = 8,
 ) -> np.ndarray:
-    """A series with its lines coloured by what they contribute to its prediction; what is uncertain is pale.
+    """Draws a series with its lines coloured by what they contribute to its prediction; what is uncertain is pale.
 
-    - `explanation`: one of those that `estimator.explain(X)` returns, with segments. Of classes it is the difference of
-      the predicted one and the runner-up that is drawn, of numbers the number itself, whose `unit` labels the colours.
-    - `x` (channels, points) or (1, channels, points): the series that is explained, as it was handed in; None takes
-      that of the counterfactual. `time_channel`: which of its channels holds time stamps, as in the estimator.
-    - `counterfactual`: what `estimator.counterfactual(x)` returns, or another series of the same shape, drawn dashed
-      where it differs.
-    - `units`: those of the channels, without the time channel, and `time_unit` that of time.
+    Parameters
+    ----------
+    explanation : siggpde.explain.SeriesExplanation
+        One of those that `estimator.explain(X)` returns, with segments. Of classes the difference of the predicted one
+        and the runner-up is drawn, of numbers the number itself, whose `unit` labels the colours.
+    x : array-like (channels, points) or (1, channels, points), optional
+        The series that is explained, as it was handed in; that of the counterfactual without it.
+    axes : sequence of matplotlib.axes.Axes, optional
+        As for `plot_series`.
+    counterfactual : siggpde.explain.Counterfactual or array-like, optional
+        What `estimator.counterfactual(x)` returns, or another series of the same shape, drawn dashed where it differs.
+    time_channel : int, optional
+        Which channel of x holds time stamps, as in the estimator.
+    units : sequence of str, optional
+        Those of the channels, without the time channel; `time_unit` is that of time.
+    most : int
+        As for `plot_series`.
 
-    `most` and `axes` are as for `plot_series`, and so is what is returned.
+    Returns
+    -------
+    ndarray of matplotlib.axes.Axes (channels drawn,)
+        The axes.
     """
     if not isinstance(explanation, SeriesExplanation):
         raise ValueError(

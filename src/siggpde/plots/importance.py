@@ -97,10 +97,15 @@ _NAME_WIDTH = 48  # characters of a line
 
 
 def plot_importance(importances: Iterable[Importance] | Importances, ax: Axes | None = None) -> Axes:
-    """Bars of the shares of words, channels, time regions, window scales or views, the first at the top.
+    """Draws bars of the shares of words, channels, time regions, window scales or views, the first at the top.
 
-    `importances` is what `global_importance` returns, of which the words are drawn, or its `channels`, `regions`,
-    `scales`, `views`, .. Long names are broken into lines.
+    Parameters
+    ----------
+    importances : siggpde.explain.Importances or sequence of Importance
+        What `importance` of an estimator returns, of which the words are drawn, or its `channels`, `regions`, `scales`
+        or `views`. Long names are broken into lines.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw on; those of a new figure without them.
     """
     shown = list(importances.words or importances if isinstance(importances, Importances) else importances)
     if not shown:
@@ -117,9 +122,19 @@ _SURE = 0.9  # the probability of a sign below which a bar is pale
 
 
 def plot_effects(effects: Iterable[Effect], ax: Axes | None = None, *, label: str = "effect on the logit") -> Axes:
-    """Bars of effects of channels, time regions, window scales, words or views, the first at the top: what a list of
-    `ClassEffects` holds. Lines are one standard deviation to both sides; bars of which the sign is not 90 % sure are
-    pale."""
+    """Draws bars of effects of channels, time regions, window scales, words or views, the first at the top.
+
+    Lines are one standard deviation to both sides; bars of which the sign is not 90 % sure are pale.
+
+    Parameters
+    ----------
+    effects : sequence of siggpde.explain.Effect
+        What a list of `ClassEffects` holds, such as `importance(X).classes[0].channels`.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw on; those of a new figure without them.
+    label : str
+        The label of the horizontal axis.
+    """
     shown = list(effects) if isinstance(effects, Iterable) else [effects]
     if not all(isinstance(part, Effect) for part in shown):
         raise ValueError(
@@ -141,9 +156,14 @@ def plot_effects(effects: Iterable[Effect], ax: Axes | None = None, *, label: st
 
 
 def plot_paper_reading(reading: PaperReading | Iterable[WordWeight], ax: Axes | None = None) -> Axes:
-    """Bars of |m| of words, the largest at the top, with one standard deviation under q(u): the figure of the paper.
+    """Draws bars of |m| of words, the largest at the top, with one standard deviation under q(u), as the paper does.
 
-    `reading` is what `paper_reading` of an estimator returns, or the words of one class of it.
+    Parameters
+    ----------
+    reading : siggpde.explain.PaperReading or sequence of WordWeight
+        What `paper_reading` of an estimator returns, or the words of one class of it.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw on; those of a new figure without them.
     """
     shown = list(reading.words if isinstance(reading, PaperReading) else reading)
     if not shown:

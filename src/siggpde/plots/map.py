@@ -45,12 +45,22 @@ def plot_map(
     uncertain: ArrayLike | None = None,
     name: str = "class",
 ) -> Axes:
-    """The series in the plane of the first two principal directions of `points` (n, d), d at least 2, with their shares
-    of the variance; points (n, 2) as they are.
+    """Draws series as points in the plane of the first two principal directions.
 
-    `points` are what the model makes of the series: `kernel_directions(estimator, X)`, the plane of its kernel, or
-    `estimator.latent(X)[0]`, with more than two classes. y (n,) are labels, drawn as colours and markers, or floats,
-    drawn as colours with a bar. `uncertain` (n,), bools, has the series that get a ring. `name` is what y is called.
+    Parameters
+    ----------
+    points : array-like (n, d)
+        What the model makes of the series, d at least 2: `kernel_directions(estimator, X)`, the plane of its kernel, or
+        `estimator.latent(X)[0]`, with more than two classes. Points (n, 2) are drawn as they are, others with the
+        shares of the variance.
+    y : array-like (n,)
+        Labels, drawn as colours and markers, or floats, drawn as colours with a bar.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw on; those of a new figure without them.
+    uncertain : array-like (n,) of bool, optional
+        The series that get a ring.
+    name : str
+        What y is called.
     """
     where = matrix("points", points, (None, None), "a row for each series")
     if where.shape[1] < 2:
@@ -125,10 +135,22 @@ def principal_directions(points: np.ndarray, count: int = 2) -> tuple[np.ndarray
 
 @torch.no_grad()
 def kernel_directions(estimator: Any, X: Any, count: int = 2) -> np.ndarray:
-    """Coordinates (n_cases, count) of the series X along the first directions of the estimator's kernel.
+    """Returns the coordinates of series along the first directions of an estimator's kernel.
 
-    They are learned from its landmarks, training series, so that X may be other series; a fitted estimator whose model
-    has none (`keep_series=False`, `method="paper"`) is refused.
+    Parameters
+    ----------
+    estimator : SigGPClassifier or SigGPRegressor
+        A fitted estimator. The directions are learned from its landmarks, training series; one whose model has none
+        (`keep_series=False`, `method="paper"`) is refused.
+    X : series
+        The series, which may be others than those of the fit.
+    count : int
+        How many directions.
+
+    Returns
+    -------
+    ndarray (n_cases, count)
+        The coordinates.
     """
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
         raise ValueError(f"count must be a whole number of at least 1, got {count!r}")

@@ -36,12 +36,21 @@ def plot_novelty(
     *,
     limit: float | None = None,
 ) -> Axes:
-    """Histograms of the novelty scores of new series and, grey, of left-out training series.
+    """Draws histograms of the novelty scores of new series and, grey, of left-out training series.
 
-    `scores` (n,) is what `estimator.novelty(X, return_score=True)` returns second, or several such arrays by name.
-    `training` (m,) and `limit`, beyond which predictions tend to what is known without looking at the series, are
-    `left_out_scores` and `limit` of `estimator.committee_.novelty`. 0 is the median of left-out training series; 5 % of
-    them are above 1. Where some score is above 8 the axis is logarithmic far out.
+    0 is the median of left-out training series; 5 % of them are above 1. Where some score is above 8 the axis is
+    logarithmic far out.
+
+    Parameters
+    ----------
+    scores : array-like (n,), or mapping of such by name
+        What `estimator.novelty(X, return_score=True)` returns second.
+    training : array-like (m,)
+        `left_out_scores` of `estimator.committee_.novelty`.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw on; those of a new figure without them.
+    limit : float, optional
+        `limit` of the same, beyond which predictions tend to what is known without looking at the series.
     """
     given = scores if isinstance(scores, Mapping) else {"new series": scores}
     if not given:

@@ -29,9 +29,16 @@ def plot_intervals(
     *,
     unit: str | None = None,
 ) -> Axes:
-    """Predictions against true numbers y (n,), with intervals from `lower` to `upper`; those that miss y in orange.
+    """Draws predicted numbers against true ones, with their intervals; those that miss the true number in orange.
 
-    `mean`, `lower` and `upper` are (n,) each; `unit` is that of y, for the labels of the axes.
+    Parameters
+    ----------
+    y, mean, lower, upper : array-like (n,)
+        The true numbers, their predictions, and the ends of the intervals.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw on; those of a new figure without them.
+    unit : str, optional
+        The unit of y, for the labels of the axes.
     """
     target, centre, low, high = (
         vector(name, values) for name, values in (("y", y), ("mean", mean), ("lower", lower), ("upper", upper))
@@ -60,13 +67,23 @@ def plot_intervals(
 def plot_pit(
     y: ArrayLike, quantiles: ArrayLike, levels: ArrayLike, ax: Axes | None = None, *, level: float = 0.95
 ) -> Axes:
-    """How often y (n,) falls between predicted `quantiles` (n, L) at ascending `levels` (L,), over how often it should.
+    """Draws how often numbers fall between predicted quantiles, over how often they should.
 
     Bars reach 1 where distributions are honest. Higher at both ends: they are too narrow; higher in the middle: too
-    wide; sloping: predictions are too low (rising) or too high (falling). An honest bar ends between the dotted
-    lines with the probability `level`.
+    wide; sloping: predictions are too low (rising) or too high (falling).
 
-    The quantiles are `regressor.predict_quantiles(X, levels)`, with levels such as 0.1, 0.2, ..., 0.9.
+    Parameters
+    ----------
+    y : array-like (n,)
+        The true numbers.
+    quantiles : array-like (n, L)
+        The predicted quantiles, such as `regressor.predict_quantiles(X, levels)`.
+    levels : array-like (L,)
+        Their levels, ascending, such as 0.1, 0.2, ..., 0.9.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw on; those of a new figure without them.
+    level : float
+        The probability with which an honest bar ends between the dotted lines.
     """
     from scipy.stats import binom  # noqa: PLC0415 - takes long to import
 

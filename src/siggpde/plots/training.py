@@ -27,10 +27,17 @@ _WILD = 4.0  # the start of training is cut off where it is so many times as far
 def plot_history(
     history: History, ax: Axes | None = None, *, against: Literal["seconds", "records"] = "seconds"
 ) -> Axes:
-    """The course of training: -ELBO and validation NLPP, both in nats a series, phases as bands.
+    """Draws the course of training: -ELBO and validation NLPP, both in nats a series, phases as bands.
 
-    `history` is what `siggpde.fit` returns, or `committee_.members[0].history` of an estimator that was trained by
-    iterations. A model in closed form has none: its choices are drawn by `plot_trials` and `plot_weights`.
+    Parameters
+    ----------
+    history : siggpde.History
+        What `siggpde.fit` returns, or that of a member that was trained by iterations. A model in closed form has none:
+        its choices are drawn by `plot_trials` and `plot_weights`.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw on; those of a new figure without them.
+    against : {"seconds", "records"}
+        What the horizontal axis counts.
     """
     if against not in ("seconds", "records"):
         raise ValueError(f"against must be 'seconds' or 'records', got {against!r}")
@@ -63,10 +70,18 @@ def plot_history(
 
 
 def plot_trials(losses: ArrayLike, ax: Axes | None = None, *, label: str = "leave-one-out loss (nats)") -> Axes:
-    """The loss (n,) of every setting that was tried, in order, and the best so far; on a logarithmic axis where losses
-    are positive and some more than ten times the smallest.
+    """Draws the losses of settings that were tried, in order, and the best so far.
 
-    NaN stands for what could not be scored.
+    The axis is logarithmic where losses are positive and some more than ten times the smallest.
+
+    Parameters
+    ----------
+    losses : array-like (n,)
+        The losses; NaN for what could not be scored.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw on; those of a new figure without them.
+    label : str
+        The label of the vertical axis.
     """
     values = np.asarray(losses, dtype=float)
     if values.ndim != 1 or not np.isfinite(values).any():
@@ -130,10 +145,18 @@ def plot_sizes(
     metric: str = "NLPP (nats a series)",
     size: str = "inducing features M",
 ) -> Axes:
-    """A metric against sizes (k,), on a logarithmic axis.
+    """Draws a metric against the size of a model, on a logarithmic axis.
 
-    `values` are (k,) for one run or (runs, k), of which the mean is drawn with a band of one standard deviation; or
-    several such arrays by the name of their method. `metric` and `size` label the axes.
+    Parameters
+    ----------
+    sizes : array-like (k,)
+        The sizes, ascending.
+    values : array-like (k,) or (runs, k), or mapping of such by method
+        The metric. Of several runs the mean is drawn, with a band of one standard deviation.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw on; those of a new figure without them.
+    metric, size : str
+        The labels of the axes.
     """
     places = vector("sizes", sizes, unit="size")
     if (places <= 0).any() or (np.diff(places) <= 0).any():
@@ -184,10 +207,17 @@ _NARROW = 4.0  # inches: less has no room for a long label in one line
 
 
 def plot_weights(committee: Any, ax: Axes | None = None) -> Axes:
-    """Bars of the weights of the members of `estimator.committee_`, the heaviest at the top.
+    """Draws bars of the weights of a committee's members, the heaviest at the top.
 
     The colours of a bar are the shares of the views in the member's kernel. At its end is the member's leave-one-out
     loss in nats a series (validation NLPP for models that were trained by iterations), the smaller the better.
+
+    Parameters
+    ----------
+    committee
+        `estimator.committee_`.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw on; those of a new figure without them.
     """
     weights = committee.weights.tolist()
     order = sorted(range(len(weights)), key=lambda index: -weights[index])

@@ -1,21 +1,68 @@
-"""Plots draw what they are given, on the axes they are given, and say what is missing."""
+"""Bars of importances, of effects and of the paper's reading draw what they are given, with names that fit."""
 
 # What matplotlib's lines and patches are is known only when they are drawn.
 # pyright: reportAttributeAccessIssue=false, reportIndexIssue=false, reportOperatorIssue=false, reportCallIssue=false
 
 import itertools
-import math
+from typing import Any
 
-import numpy as np
 import pytest
-import torch
 
 from helpers.small_committees import KINDS, batch_of, committee_of, labels_of
-from siggpde.explain import Importance, global_importance
+from siggpde.explain import Effect, Importance, Importances, PaperReading, WordWeight, global_importance
 from siggpde.metrics import classification_metrics
-from siggpde.plots import plot_calibration, plot_confusion, plot_importance, plot_intervals
+from siggpde.plots import (
+    plot_calibration,
+    plot_confusion,
+    plot_effects,
+    plot_importance,
+    plot_intervals,
+    plot_paper_reading,
+)
 from siggpde.plots.importance import fitted
-from siggpde.plots.style import letters
+from siggpde.plots.style import AGAINST, FOR, PALE, letters
+
+EFFECTS = [
+    Effect("points 0 to 9", (), 2.0, 0.5, 0.99),
+    Effect("points 10 to 19", (), -1.0, 0.2, 0.99),
+    Effect("points 20 to 29", (), 0.1, 1.0, 0.6),
+]
+WORDS = [WordWeight("moisture–humidity–moisture", ("moisture", "humidity", "moisture"), 1.5, 0.3, (-1.5,))]
+
+
+def test_effects_have_their_signs_and_doubts(pyplot, drawn):
+    ax = plot_effects(EFFECTS, label="effect on fat (%)")
+    bars: Any = ax.patches
+    assert [bar.get_width() for bar in bars] == [2.0, -1.0, 0.1]
+    assert [bar.get_facecolor() for bar in bars] == [
+        pyplot.matplotlib.colors.to_rgba(colour) for colour in (FOR, AGAINST, PALE)
+    ]
+    assert [text.get_text() for text in ax.get_yticklabels()] == [each.name for each in EFFECTS]
+    drawn(ax)
+    with pytest.raises(ValueError, match="no effects to draw"):
+        plot_effects([])
+    for other in (Importances([Importance("x", (), 1.0, 1.0)], 1, 1), None):
+        with pytest.raises(ValueError, match="effects must be a list of `Effect`"):
+            plot_effects(other)  # pyright: ignore[reportArgumentType]
+
+
+def test_names_of_any_kind_are_drawn(pyplot, drawn):
+    words = ["$x_{$–time", "–".join(["acceleration_of_the_left_hand"] * 5), "n" * 200]
+    ax = plot_effects([Effect(name, (), 1.0, 0.5, 0.99) for name in words])
+    drawn(ax)
+    told = [text.get_text() for text in ax.get_yticklabels()]
+    assert [each.replace("\n", "") for each in told] == words
+    assert told[1].split("\n")[0].endswith("–") and ax.get_position().width > 0.3
+
+
+def test_what_the_paper_reads(pyplot, drawn):
+    ax = plot_paper_reading(PaperReading(WORDS, {}, 10))
+    bars: Any = ax.patches
+    assert [bar.get_width() for bar in bars] == [1.5] and ax.get_xlabel() == "|m|"
+    drawn(ax)
+    assert len(plot_paper_reading(WORDS).patches) == 1
+    with pytest.raises(ValueError, match="no words to draw"):
+        plot_paper_reading([])
 
 
 @pytest.fixture(scope="module")
@@ -66,59 +113,6 @@ def test_names_are_broken_between_words_and_are_as_large_as_they_can_be(narrow):
     assert "…" not in wide[0]
 
 
-def test_numbers_of_ticks_do_not_overlap(narrow):
-    y = np.linspace(0, 0.18, 30)
-    ax = plot_intervals(y, y, y - 1e-3, y + 1e-3, narrow)
-    ax.figure.canvas.draw()
-    boxes = [text.get_window_extent() for text in ax.get_xticklabels() if text.get_text()]
-    assert all(one.x1 < other.x0 for one, other in itertools.pairwise(boxes))
-
-
-@pytest.mark.parametrize("count", [2, 5, 30, 90])
-def test_confusion(pyplot, drawn, count):
-    y = np.arange(90) % count
-    chances = np.full((90, count), 0.4 / count)
-    chances[np.arange(90), (y + (np.arange(90) % 7 == 0)) % count] += 0.6
-    metrics = classification_metrics(y, chances, np.arange(count))
-    ax = plot_confusion(metrics)
-    (image,) = ax.images
-    assert image.get_array().sum() == pytest.approx(count)
-    written = [text.get_text() for text in ax.texts]
-    counts = [str(n) for row in metrics.confusion for n in row]
-    assert written == (counts if count <= 10 else [n for n in counts if n != "0"])
-    assert [text.get_text() for text in ax.get_xticklabels()] == [str(label) for label in range(count)]
-    assert ax.get_xlabel() == "predicted" and ax.get_ylabel() == "true"
-    drawn(ax)
-
-
-def test_long_names_of_classes_leave_room_for_the_matrix(narrow, drawn):
-    names = [f"{letter} written with the left hand" for letter in "abcd"]
-    ax = plot_confusion(classification_metrics(names, np.eye(4), names), narrow)
-    ax.figure.canvas.draw()
-    assert ax.get_window_extent().width > 0.4 * ax.figure.bbox.width
-    assert ax.title.get_window_extent().x1 <= ax.figure.bbox.x1
-    assert len({text.get_text() for text in ax.get_xticklabels()}) == 4
-    drawn(ax)
-
-
-def test_names_of_many_classes_do_not_overlap(narrow):
-    names = [f"{letter}{other} on the left" for letter in "abcdefg" for other in "xyz"]
-    ax = plot_confusion(classification_metrics(names, np.eye(21), names), narrow)
-    ax.figure.canvas.draw()
-    boxes = [text.get_window_extent() for text in ax.get_yticklabels()]
-    assert not ax.texts and len(boxes) == 21
-    assert all(above.y0 >= below.y1 - 1.5 for above, below in itertools.pairwise(boxes))
-
-
-def test_intervals(pyplot, drawn):
-    y = np.linspace(0, 5, 20)
-    mean = y + np.where(np.arange(20) % 5 == 0, 2.0, 0.1)
-    ax = plot_intervals(y, torch.as_tensor(mean), mean - 1, mean + 1)
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["inside (80%)", "outside (20%)"]
-    drawn(ax)
-    assert len(plot_intervals(y, y, y - 1, y + 1).get_legend().get_texts()) == 1
-
-
 def test_given_axes_come_back(pyplot, importances):
     metrics = classification_metrics([0, 1], [[1, 0], [0, 1]], [0, 1])
     figure, axes = pyplot.subplots(2, 2)
@@ -139,22 +133,6 @@ def test_without_matplotlib_the_error_says_what_to_install(monkeypatch, importan
     monkeypatch.setattr("siggpde.plots.style.import_module", missing)
     with pytest.raises(ImportError, match="pip install matplotlib"):
         plot_importance(importances)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (([1.0], [1.0, 2.0], [0.0], [2.0]), "they have 1, 2, 1, 1"),
-        (([], [], [], []), r"y must have shape \(n,\)"),
-        (([1.0], [math.nan], [0.0], [2.0]), "mean of series 0 is nan"),
-        (([1.0], [1.0], [0.0], [math.inf]), "upper of series 0 is inf"),
-        (([1.0], [1.0], [2.0], [0.0]), "series 0 ends below its start"),
-        ((["a"], [1.0], [0.0], [2.0]), "y must be numbers"),
-    ],
-)
-def test_bad_intervals_are_refused(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        plot_intervals(*arguments)
 
 
 def test_nothing_to_draw_is_refused():

@@ -1,14 +1,16 @@
-"""Plots of class probabilities: reliability and risk against coverage."""
+"""Plots of class probabilities: reliability, confusion, and risk against coverage."""
 
 # What matplotlib's lines and patches are is known only when they are drawn.
 # pyright: reportAttributeAccessIssue=false, reportIndexIssue=false, reportOperatorIssue=false, reportCallIssue=false
+
+import itertools
 
 import numpy as np
 import pytest
 from scipy.stats import norm
 
-from siggpde.metrics import risk_coverage
-from siggpde.plots import plot_calibration, plot_risk_coverage
+from siggpde.metrics import classification_metrics, risk_coverage
+from siggpde.plots import plot_calibration, plot_confusion, plot_risk_coverage
 from siggpde.plots.classification import equal_count_bins, wilson_interval
 
 
@@ -101,3 +103,46 @@ def test_what_cannot_be_drawn_is_refused(plot):
         plot([0, 1], [[1, 0], [0, 1]], [0, 1], level=95)
     with pytest.raises(ValueError, match="whole number of at least 1, got 0"):
         plot_calibration([0, 1], [[1, 0], [0, 1]], [0, 1], bins=0)
+
+
+def test_the_share_is_inside_for_all_counts():
+    count = np.arange(1, 400)
+    for right in (np.zeros(len(count)), np.ones(len(count)), np.round(0.3 * count) / count):
+        low, high = wilson_interval(right, count, 0.95)
+        assert (low <= right).all() and (right <= high).all() and (low < high).all()
+
+
+@pytest.mark.parametrize("count", [2, 5, 30, 90])
+def test_confusion(pyplot, drawn, count):
+    y = np.arange(90) % count
+    chances = np.full((90, count), 0.4 / count)
+    chances[np.arange(90), (y + (np.arange(90) % 7 == 0)) % count] += 0.6
+    metrics = classification_metrics(y, chances, np.arange(count))
+    ax = plot_confusion(metrics)
+    (image,) = ax.images
+    assert image.get_array().sum() == pytest.approx(count)
+    written = [text.get_text() for text in ax.texts]
+    counts = [str(n) for row in metrics.confusion for n in row]
+    assert written == (counts if count <= 10 else [n for n in counts if n != "0"])
+    assert [text.get_text() for text in ax.get_xticklabels()] == [str(label) for label in range(count)]
+    assert ax.get_xlabel() == "predicted" and ax.get_ylabel() == "true"
+    drawn(ax)
+
+
+def test_long_names_of_classes_leave_room_for_the_matrix(narrow, drawn):
+    names = [f"{letter} written with the left hand" for letter in "abcd"]
+    ax = plot_confusion(classification_metrics(names, np.eye(4), names), narrow)
+    ax.figure.canvas.draw()
+    assert ax.get_window_extent().width > 0.4 * ax.figure.bbox.width
+    assert ax.title.get_window_extent().x1 <= ax.figure.bbox.x1
+    assert len({text.get_text() for text in ax.get_xticklabels()}) == 4
+    drawn(ax)
+
+
+def test_names_of_many_classes_do_not_overlap(narrow):
+    names = [f"{letter}{other} on the left" for letter in "abcdefg" for other in "xyz"]
+    ax = plot_confusion(classification_metrics(names, np.eye(21), names), narrow)
+    ax.figure.canvas.draw()
+    boxes = [text.get_window_extent() for text in ax.get_yticklabels()]
+    assert not ax.texts and len(boxes) == 21
+    assert all(above.y0 >= below.y1 - 1.5 for above, below in itertools.pairwise(boxes))

@@ -1,4 +1,4 @@
-"""Plots of what a fit did: weights, training, trials, sizes; and the map of the series."""
+"""The map of the series, and the directions in which they differ."""
 
 # What matplotlib's lines and patches are is known only when they are drawn.
 # pyright: reportAttributeAccessIssue=false, reportIndexIssue=false, reportOperatorIssue=false, reportCallIssue=false
@@ -6,11 +6,9 @@
 import numpy as np
 import pytest
 
-from helpers.small_committees import KINDS, batch_of, committee_of, labels_of
 from siggpde import SigGPClassifier
-from siggpde.plots import kernel_directions, plot_history, plot_map, plot_sizes, plot_trials, plot_weights
+from siggpde.plots import kernel_directions, plot_map
 from siggpde.plots.map import principal_directions
-from siggpde.training import History, Record
 
 
 @pytest.fixture(scope="module")
@@ -20,24 +18,6 @@ def fitted():
     y = np.arange(24) % 2
     X = (2.0 * y[:, None, None] - 1) * np.linspace(0, 3, 12) + 0.1 * random.normal(size=(24, 1, 12))
     return SigGPClassifier(views=["path", "windows"]).fit(X, y), X, y
-
-
-def test_weights(fitted, narrow, drawn):
-    committee = fitted[0].committee_
-    ax = plot_weights(committee, narrow)
-    ends = np.zeros(len(committee.members))
-    for bar in ax.patches:
-        ends[round(bar.get_y() + bar.get_height() / 2)] += bar.get_width()
-    assert ends == pytest.approx(sorted(committee.weights.tolist(), reverse=True))
-    assert ax.yaxis_inverted() and ax.get_legend() is not None
-    drawn(ax)
-
-
-def test_weights_of_models_of_words(pyplot, drawn):
-    batch = batch_of(24)
-    ax = plot_weights(committee_of(batch, labels_of(batch, 2), KINDS[:2]))
-    assert sorted(text.get_text() for text in ax.get_yticklabels()) == ["model 1", "model 2"]
-    drawn(ax)
 
 
 def test_kernel_directions_tell_groups_apart(fitted):
@@ -129,51 +109,3 @@ def test_map_of_numbers_and_of_a_plane(pyplot, drawn):
 def test_bad_maps_are_refused(pyplot, points, y, uncertain, message):
     with pytest.raises(ValueError, match=message):
         plot_map(points, y, uncertain=uncertain)
-
-
-def test_history(narrow, drawn):
-    records = [Record("q", i, float(i), elbo=-1000.0 if i == 0 else -1.0 / i) for i in range(6)]
-    records += [Record("all", i, 6.0 + i, elbo=-0.1, nlpp=0.3 + abs(i - 2) / 10) for i in range(5)]
-    ax = plot_history(History(records), narrow)
-    loss, nlpp = ax.lines
-    assert loss.get_ydata() == pytest.approx([1000, *(1 / i for i in range(1, 6)), *[0.1] * 5])
-    assert nlpp.get_xdata() == pytest.approx([6, 7, 8, 9, 10])
-    assert ax.get_ylim()[1] < 10  # the first loss is far above
-    assert {text.get_text() for text in ax.texts} == {"q", "all"}
-    assert "best, 0.3" in [text.get_text() for text in ax.get_legend().get_texts()]
-    drawn(ax)
-    assert plot_history(History(records), against="records").lines[0].get_xdata()[-1] == 10
-
-
-def test_trials(pyplot, drawn):
-    ax = plot_trials([0.5, np.nan, 0.3, 0.4])
-    assert ax.lines[0].get_ydata().tolist() == [0.5, 0.3, 0.3] and ax.lines[0].get_xdata().tolist() == [1, 3, 4]
-    drawn(ax)
-
-
-def test_trials_of_many_sizes_are_on_a_logarithmic_axis(pyplot):
-    assert plot_trials([0.5, 0.02]).get_yscale() == "log"
-    assert plot_trials([0.5, 0.3]).get_yscale() == plot_trials([0.5, -0.02]).get_yscale() == "linear"
-
-
-def test_sizes(narrow, drawn):
-    ax = plot_sizes([10, 100, 1000], {"a": [[3, 2, 1], [5, 2, 1]], "b": [1, 1, 1]}, narrow, metric="error")
-    assert ax.lines[0].get_ydata().tolist() == [4, 2, 1] and ax.get_xscale() == "log"
-    assert [text.get_text() for text in ax.get_xticklabels()] == ["10", "100", "1000"]
-    drawn(ax)
-
-
-@pytest.mark.parametrize(
-    ("plot", "arguments", "message"),
-    [
-        (plot_history, (History(),), "no ELBO and no NLPP"),
-        (plot_trials, ([np.nan],), "a finite number among them"),
-        (plot_sizes, ([10, 5], [1, 2]), "positive and ascending"),
-        (plot_sizes, ([5, 10], {"a": [1.0]}), r"values of 'a' must have shape \(2,\) or \(runs, 2\)"),
-        (plot_sizes, ([5, 10], [1.0, np.nan]), "values must be finite"),
-        (plot_sizes, ([5, 10], {}), "one to 7 methods, got 0"),
-    ],
-)
-def test_what_cannot_be_drawn_is_refused(plot, arguments, message):
-    with pytest.raises(ValueError, match=message):
-        plot(*arguments)

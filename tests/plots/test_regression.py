@@ -1,13 +1,17 @@
-"""The histogram of where numbers fall in their predictive distributions."""
+"""Plots of predicted numbers: their intervals, and where numbers fall in their distributions."""
 
 # What matplotlib's lines and patches are is known only when they are drawn.
 # pyright: reportAttributeAccessIssue=false, reportIndexIssue=false, reportOperatorIssue=false, reportCallIssue=false
 
+import itertools
+import math
+
 import numpy as np
 import pytest
+import torch
 from scipy.stats import binom, norm
 
-from siggpde.plots import plot_pit
+from siggpde.plots import plot_intervals, plot_pit
 
 LEVELS = np.array([0.1, 0.25, 0.5, 0.9])
 
@@ -40,3 +44,36 @@ def test_bars_are_the_shares_between_quantiles(narrow, drawn):
 def test_what_does_not_fit_is_refused(y, quantiles, levels, message):
     with pytest.raises(ValueError, match=message):
         plot_pit(y, quantiles, levels)
+
+
+def test_intervals(pyplot, drawn):
+    y = np.linspace(0, 5, 20)
+    mean = y + np.where(np.arange(20) % 5 == 0, 2.0, 0.1)
+    ax = plot_intervals(y, torch.as_tensor(mean), mean - 1, mean + 1)
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["inside (80%)", "outside (20%)"]
+    drawn(ax)
+    assert len(plot_intervals(y, y, y - 1, y + 1).get_legend().get_texts()) == 1
+
+
+def test_numbers_of_ticks_do_not_overlap(narrow):
+    y = np.linspace(0, 0.18, 30)
+    ax = plot_intervals(y, y, y - 1e-3, y + 1e-3, narrow)
+    ax.figure.canvas.draw()
+    boxes = [text.get_window_extent() for text in ax.get_xticklabels() if text.get_text()]
+    assert all(one.x1 < other.x0 for one, other in itertools.pairwise(boxes))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([1.0], [1.0, 2.0], [0.0], [2.0]), "they have 1, 2, 1, 1"),
+        (([], [], [], []), r"y must have shape \(n,\)"),
+        (([1.0], [math.nan], [0.0], [2.0]), "mean of series 0 is nan"),
+        (([1.0], [1.0], [0.0], [math.inf]), "upper of series 0 is inf"),
+        (([1.0], [1.0], [2.0], [0.0]), "series 0 ends below its start"),
+        ((["a"], [1.0], [0.0], [2.0]), "y must be numbers"),
+    ],
+)
+def test_bad_intervals_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        plot_intervals(*arguments)
