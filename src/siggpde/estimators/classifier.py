@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from siggpde.estimators.aeon_bases import TAGS, ClassifierBase
-from siggpde.estimators.classifying import ClassifierMethods
+from siggpde.estimators.classification import ClassifierMethods
 from siggpde.series import PathOptions, Spectrogram
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from siggpde.estimators.aeon_bases import TAGS, RegressorBase
-from siggpde.estimators.regressing import RegressorMethods
+from siggpde.estimators.regression import RegressorMethods
 from siggpde.series import PathOptions, Spectrogram
 
 

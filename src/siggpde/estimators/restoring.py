@@ -11,8 +11,8 @@ import torch
 
 from siggpde.committee.mixture import Recalibration
 from siggpde.estimators.base import SeriesEstimator
-from siggpde.estimators.classifying import ClassifierMethods, class_attributes
-from siggpde.estimators.regressing import RegressorMethods
+from siggpde.estimators.classification import ClassifierMethods, class_attributes
+from siggpde.estimators.regression import RegressorMethods
 from siggpde.estimators.settings import STORED_ATTRIBUTES, usable_device
 from siggpde.persistence import (
     ModelFileError,

@@ -23,7 +23,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from siggpde.estimators.regressing import RegressorMethods
+from siggpde.estimators.regression import RegressorMethods
 from siggpde.estimators.restoring import Predictor, load_predictor
 from siggpde.estimators.trusting import NoveltyWarning, unlike_line
 from siggpde.io import SeriesData, SeriesStream, stream

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from siggpde.cli.console import WrongCall
-from siggpde.estimators.classifying import ClassifierMethods
+from siggpde.estimators.classification import ClassifierMethods
 from siggpde.estimators.decisions import least_cost
 from siggpde.estimators.restoring import Predictor
 

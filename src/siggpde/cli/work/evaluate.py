@@ -13,8 +13,8 @@ from rich.table import Table
 from siggpde.cli.console import WrongCall, caution, column_table, fits_terminal, summary_table
 from siggpde.cli.options import ReadOptions
 from siggpde.cli.work.predict import open_model, series_for
-from siggpde.estimators.classifying import ClassifierMethods
-from siggpde.estimators.regressing import RegressorMethods
+from siggpde.estimators.classification import ClassifierMethods
+from siggpde.estimators.regression import RegressorMethods
 from siggpde.estimators.targets import as_classes
 from siggpde.estimators.trusting import Newness, NoveltyWarning, unlike_line
 from siggpde.io import SeriesData

@@ -11,7 +11,7 @@ from typing import Any
 from siggpde.cli.data import has_test_part, read_series
 from siggpde.cli.options import ReadOptions, join_names
 from siggpde.cli.work.predict import check_layout, open_model
-from siggpde.estimators.classifying import ClassifierMethods
+from siggpde.estimators.classification import ClassifierMethods
 from siggpde.estimators.targets import as_classes
 from siggpde.io import SeriesData
 from siggpde.io.data import errors_by_id
