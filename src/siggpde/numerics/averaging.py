@@ -66,7 +66,10 @@ def averaged(values: Tensor, lengths: Tensor | None, max_points: int) -> Side:
     for count in counts[counts > max_points].unique().tolist():
         rows = counts == count
         series = values[:, :count] if bool(rows.all()) else values[rows, :count]  # a slice is no copy
-        means[rows] = _bin_means(series, max_points)
+        sizes = (torch.arange(max_points + 1, device=values.device) * count // max_points).diff()
+        sizes = sizes.expand(len(series), max_points).contiguous()
+        bins = torch.segment_reduce(series.double().contiguous(), "mean", lengths=sizes, axis=1)
+        means[rows] = bins.to(values.dtype)
     return means, None if bool((shorter == longest).all()) else shorter
 
 
@@ -80,10 +83,3 @@ def check_max_points(max_points: Any) -> None:
 def _counts(values: Tensor, lengths: Tensor | None) -> Tensor:
     n, length, _ = values.shape
     return torch.full((n,), length, device=values.device) if lengths is None else lengths
-
-
-def _bin_means(series: Tensor, bins: int) -> Tensor:
-    """Means of the bins of series (n, count, channels) of one length, summed in float64: (n, bins, channels)."""
-    n, count, _ = series.shape
-    sizes = (torch.arange(bins + 1, device=series.device) * count // bins).diff().expand(n, bins).contiguous()
-    return torch.segment_reduce(series.double().contiguous(), "mean", lengths=sizes, axis=1).to(series.dtype)

@@ -58,6 +58,7 @@ FEW = 1000
 """Up to so many series (rows of matrices), threads of torch gain nothing worth the risk."""
 
 _IMPORTED_IN = os.getpid()
+_SPINS = ("GOMP_SPINCOUNT", "KMP_BLOCKTIME")
 
 _core_threads: ContextVar[int | None] = ContextVar("threads of the core", default=None)
 
@@ -94,20 +95,12 @@ def torch_threads(threads: int, rows: int | None, environment: MutableMapping[st
         >>> torch_threads(8, 40), torch_threads(8, 5000, {}), torch_threads(8, 5000, {"OMP_WAIT_POLICY": "passive"})
         (1, 1, 8)
     """
-    if forked():
+    if os.getpid() != _IMPORTED_IN:  # this process was forked since
         return 1
     return threads if rows is None or (rows > FEW and waits_passively(environment)) else 1
-
-
-def forked() -> bool:
-    """Whether this process was forked after this module was imported."""
-    return os.getpid() != _IMPORTED_IN
 
 
 def waits_passively(environment: MutableMapping[str, str] = os.environ) -> bool:
     """Whether the environment tells OpenMP that threads which wait should sleep."""
     policy = environment.get("OMP_WAIT_POLICY", "").strip().lower()
     return policy == "passive" or any(environment.get(name, "").strip() == "0" for name in _SPINS)
-
-
-_SPINS = ("GOMP_SPINCOUNT", "KMP_BLOCKTIME")

@@ -164,11 +164,10 @@ def _signature(x: Tensor, start: Tensor | None, lengths: Tensor | None, tree: An
     n, length, _ = x.shape
     out = x.new_empty((n, tree.columns))
     run = tree.forward_double if x.dtype == torch.float64 else tree.forward_float
-    lengths_at = 0 if lengths is None else lengths.data_ptr()
-    start_at = 0 if start is None else start.data_ptr()
-    failure = run(x.data_ptr(), lengths_at, n, length, start is not None, start_at, out.data_ptr(), threads)
+    extends = start is not None
+    failure = run(x.data_ptr(), address(lengths), n, length, extends, address(start), out.data_ptr(), threads)
     if failure == NOT_FINITE:
-        inputs.raise_not_finite(x, lengths, "x" if start is None else "increments")
+        inputs.raise_not_finite(x, lengths, "increments" if extends else "x")
     if failure == OVERFLOW:
         inputs.raise_overflow(out, "the signature")
     return out
@@ -178,16 +177,12 @@ def _signature_gradients(
     x: Tensor, start: Tensor | None, lengths: Tensor | None, grad: Tensor, tree: Any, threads: int
 ) -> tuple[Tensor, Tensor | None]:
     n, length, _ = x.shape
-    grad = grad.contiguous()
-    grad_x = torch.empty_like(x)
-    grad_start = None if start is None else torch.zeros_like(start)
+    grad, of_x = grad.contiguous(), torch.empty_like(x)
+    of_start = None if start is None else torch.zeros_like(start)
     run = tree.backward_double if x.dtype == torch.float64 else tree.backward_float
-    lengths_at = 0 if lengths is None else lengths.data_ptr()
-    start_at = 0 if start is None else start.data_ptr()
-    grad_start_at = 0 if grad_start is None else grad_start.data_ptr()
-    addresses = (start_at, grad.data_ptr(), grad_x.data_ptr(), grad_start_at)
-    run(x.data_ptr(), lengths_at, n, length, start is not None, *addresses, threads)
-    return grad_x, grad_start
+    addresses = address(start), grad.data_ptr(), of_x.data_ptr(), address(of_start)
+    run(x.data_ptr(), address(lengths), n, length, start is not None, *addresses, threads)
+    return of_x, of_start
 
 
 class _Signature(torch.autograd.Function):
@@ -264,12 +259,10 @@ def pool_windows(
     whole: Tensor, thirds: Tensor, threads: int,
 ) -> None:  # fmt: skip
     """Writes statistics over all windows to `whole` (n, 4 + q, M), over thirds to (n, 1 + ceil(q / 2), 3, M)."""
-    factors = (1 / lift_scale)[list(view.used)]
     by_column = thresholds.T.contiguous()
-    numbers = (factors.data_ptr(), path_scales.data_ptr(), by_column.data_ptr(), len(thresholds))
-    run = _window_function("pool", x, view)
+    levels = (by_column.data_ptr(), len(thresholds))
     results = (whole.data_ptr(), whole.stride(0), thirds.data_ptr(), thirds.stride(0))
-    _raise(run(*_batch_arguments(x, lengths), *numbers, *results, threads), x, lengths, whole)
+    _run_windows("pool", x, lengths, view, lift_scale, whole, path_scales.data_ptr(), *levels, *results, threads)
 
 
 def window_signatures(
@@ -278,13 +271,8 @@ def window_signatures(
 ) -> Tensor:  # fmt: skip
     """The normalised words (m, M) of chosen windows."""
     out = x.new_empty(len(series), view.columns)
-    factors = (1 / lift_scale)[list(view.used)]
-    chosen = (series.data_ptr(), windows.data_ptr(), len(series))
-    run = _window_function("signatures", x, view)
-    failure = run(
-        *_batch_arguments(x, lengths), factors.data_ptr(), path_scales.data_ptr(), *chosen, out.data_ptr(), threads
-    )
-    _raise(failure, x, lengths, out)
+    chosen = (series.data_ptr(), windows.data_ptr(), len(series), out.data_ptr())
+    _run_windows("signatures", x, lengths, view, lift_scale, out, path_scales.data_ptr(), *chosen, threads)
     return out
 
 
@@ -294,37 +282,33 @@ def window_path_lengths(
 ) -> Tensor:  # fmt: skip
     """The lengths (m, groups) of the paths of chosen windows, before they are scaled."""
     out = x.new_empty(len(series), len(view.groups))
-    factors = (1 / lift_scale)[list(view.used)]
-    chosen = (series.data_ptr(), windows.data_ptr(), len(series))
-    run = _window_function("path_lengths", x, view)
-    failure = run(*_batch_arguments(x, lengths), factors.data_ptr(), 0, *chosen, out.data_ptr(), threads)
-    _raise(failure, x, lengths, out)
+    chosen = (series.data_ptr(), windows.data_ptr(), len(series), out.data_ptr())
+    _run_windows("path_lengths", x, lengths, view, lift_scale, out, 0, *chosen, threads)
     return out
+
+
+def _run_windows(
+    name: str, x: Tensor, lengths: Tensor | None, view: WindowView, lift_scale: Tensor, result: Tensor, *arguments: int
+) -> None:
+    """Calls a function of the core for a view; raises where a number is not finite, or the result out of range."""
+    run = getattr(_windows(view), f"{name}_{'double' if x.dtype == torch.float64 else 'float'}")
+    factors = (1 / lift_scale)[list(view.used)]
+    failure = run(x.data_ptr(), address(lengths), len(x), x.shape[1], factors.data_ptr(), *arguments)
+    if failure == NOT_FINITE:
+        inputs.raise_not_finite(x, lengths)
+    if failure == OVERFLOW:
+        inputs.raise_overflow(result, "the signature of a window")
 
 
 @lru_cache(maxsize=256)
 def _windows(view: WindowView) -> Any:
+    """The core's `Windows` of a view."""
     used = list(view.used)
     groups = [[used.index(channel) for channel in group] for group in view.groups]
     return core.Windows(
         view.lift_code, view.points, view.dilation, view.smoothing, view.max_windows, view.base_point,
         view.depth, view.channels, used, groups,
     )  # fmt: skip
-
-
-def _window_function(name: str, x: Tensor, view: WindowView) -> Any:
-    return getattr(_windows(view), f"{name}_{'double' if x.dtype == torch.float64 else 'float'}")
-
-
-def _batch_arguments(x: Tensor, lengths: Tensor | None) -> tuple[int, int, int, int]:
-    return x.data_ptr(), 0 if lengths is None else lengths.data_ptr(), len(x), x.shape[1]
-
-
-def _raise(failure: int, x: Tensor, lengths: Tensor | None, result: Tensor) -> None:
-    if failure == NOT_FINITE:
-        inputs.raise_not_finite(x, lengths)
-    if failure == OVERFLOW:
-        inputs.raise_overflow(result, "the signature of a window")
 
 
 def separating_thresholds(values: Tensor, count: int, distinct: float, clearance: float, threads: int) -> Tensor:

@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Literal, NamedTuple, get_args
 
 import torch
@@ -77,9 +78,10 @@ class WindowView:
             raise ValueError(f"depth must be at most {MAX_DEPTH}, got {self.depth}")
         if not self.groups or not all(self.groups):
             raise ValueError(f"groups must be tuples of channels, at least one in each, got {self.groups}")
-        outside = [c for group in self.groups for c in group if not 0 <= c < self.channels]
-        if outside:
-            raise ValueError(f"groups has channel {outside[0]}, but the series have channels 0 to {self.channels - 1}")
+        least, most = self.used[0], self.used[-1]
+        if least < 0 or most >= self.channels:
+            outside = least if least < 0 else most
+            raise ValueError(f"groups has channel {outside}, but the series have channels 0 to {self.channels - 1}")
         if self.columns > _MAX_COLUMNS:
             raise ValueError(f"depth {self.depth} gives a window {self.columns} words; lower it, or use smaller groups")
 
@@ -93,17 +95,17 @@ class WindowView:
         """Points from the first to the last of a window."""
         return (self.points - 1) * self.dilation + 1
 
-    @property
+    @cached_property
     def used(self) -> tuple[int, ...]:
         """The channels that occur in a group, ascending."""
-        return tuple(sorted({c for group in self.groups for c in group}))
+        return tuple(sorted(set(chain.from_iterable(self.groups))))
 
     @cached_property
     def column_counts(self) -> tuple[int, ...]:
         """Words of each group: all up to the depth, except those of time alone, (), (0,), (0, 0), .."""
         return tuple(count_up_to(1 + len(group), self.depth) - self.depth - 1 for group in self.groups)
 
-    @property
+    @cached_property
     def columns(self) -> int:
         """Words of a window, M."""
         return sum(self.column_counts)
@@ -179,8 +181,7 @@ def pool_windows(
                  [0.0000],
                  [0.5000]]])
     """
-    batch, counts = _batch(x, lengths, view)
-    scale = _lift_scale(lift_scale, view, batch)
+    batch, counts, scale = _batch(x, lengths, view, lift_scale)
     scales = _numbers("path_scales", path_scales, (len(view.groups),), batch)
     if thresholds.ndim != 2:
         raise ValueError(f"thresholds must have shape (q, {view.columns}), got {tuple(thresholds.shape)}")
@@ -203,8 +204,7 @@ def window_signatures(
     n_jobs: int | None = None,
 ) -> Tensor:
     """The normalised words (m, M) of chosen windows: window windows[i] of series series[i], both (m,), integers."""
-    batch, counts = _batch(x, lengths, view)
-    scale = _lift_scale(lift_scale, view, batch)
+    batch, counts, scale = _batch(x, lengths, view, lift_scale)
     scales = _numbers("path_scales", path_scales, (len(view.groups),), batch)
     series, windows = _chosen(series, windows, batch, counts, view)
     threads = inputs.thread_count(n_jobs)
@@ -222,8 +222,7 @@ def window_path_lengths(
     n_jobs: int | None = None,
 ) -> Tensor:
     """The lengths (m, groups) of the paths (time, channels) of chosen windows, from their base points, not scaled."""
-    batch, counts = _batch(x, lengths, view)
-    scale = _lift_scale(lift_scale, view, batch)
+    batch, counts, scale = _batch(x, lengths, view, lift_scale)
     series, windows = _chosen(series, windows, batch, counts, view)
     return backend_for(batch).window_path_lengths(
         batch, counts, view, scale, series, windows, inputs.thread_count(n_jobs)
@@ -232,8 +231,8 @@ def window_path_lengths(
 
 def empty_pooled(n: int, view: WindowView, thresholds: int, like: Tensor) -> PooledWindows:
     """Room for the statistics of n series."""
-    shapes = (4 + thresholds, view.columns), (1 + (thresholds + 1) // 2, 3, view.columns)
-    return PooledWindows(*(like.new_empty(n, *shape) for shape in shapes))
+    whole = like.new_empty(n, 4 + thresholds, view.columns)
+    return PooledWindows(whole, like.new_empty(n, 1 + (thresholds + 1) // 2, 3, view.columns))
 
 
 def _check_out(out: PooledWindows, view: WindowView, thresholds: Tensor, x: Tensor) -> PooledWindows:
@@ -249,20 +248,20 @@ def _check_out(out: PooledWindows, view: WindowView, thresholds: Tensor, x: Tens
     return out
 
 
-def _batch(x: inputs.Series, lengths: Lengths, view: WindowView) -> tuple[Tensor, Tensor | None]:
+def _batch(
+    x: inputs.Series, lengths: Lengths, view: WindowView, lift_scale: Tensor | None
+) -> tuple[Tensor, Tensor | None, Tensor]:
+    """The series, their lengths and the scales (channels,) of lifts, checked."""
     batch, counts = inputs.as_batch(x, lengths)
     if batch.shape[2] != view.channels:
         raise ValueError(f"the view is of series with {view.channels} channels, but x has {batch.shape[2]}")
-    return batch.detach(), counts
-
-
-def _lift_scale(given: Tensor | None, view: WindowView, x: Tensor) -> Tensor:
-    if given is None:
-        return x.new_ones(view.channels)
-    scale = _numbers("lift_scale", given, (view.channels,), x)
+    batch = batch.detach()
+    if lift_scale is None:
+        return batch, counts, batch.new_ones(view.channels)
+    scale = _numbers("lift_scale", lift_scale, (view.channels,), batch)
     if not bool((scale > 0).all()):
         raise ValueError(f"lift_scale must be positive, got {float(scale.min())}")
-    return scale
+    return batch, counts, scale
 
 
 def _numbers(name: str, given: Tensor, shape: tuple[int, ...], x: Tensor) -> Tensor:
@@ -278,7 +277,8 @@ def _chosen(
         raise ValueError(
             f"series and windows must have one shape (m,), got {tuple(series.shape)} and {tuple(windows.shape)}"
         )
-    series, windows = (given.to(x.device, torch.int64).contiguous() for given in (series, windows))
+    series = series.to(x.device, torch.int64).contiguous()
+    windows = windows.to(x.device, torch.int64).contiguous()
     if len(series) and not 0 <= int(series.min()) <= int(series.max()) < len(x):
         raise ValueError(f"series must be from 0 to {len(x) - 1}, got {int(series.min())} to {int(series.max())}")
     counts = torch.full((len(x),), x.shape[1], device=x.device) if lengths is None else lengths

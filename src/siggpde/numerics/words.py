@@ -55,9 +55,12 @@ def words(channels: int, count: int) -> list[Word]:
             f"the first {_spoken(count)} words over {channels} channels go beyond the {MAX_LETTERS} letters that a "
             f"word may have; ask for at most {MAX_LETTERS + 1}"
         )
-    _check_letters(f"the first {_spoken(count)} words over {channels} channels have", letters)
-    levels = (itertools.product(range(channels), repeat=length) for length in itertools.count())
-    return list(itertools.islice(itertools.chain.from_iterable(levels), count))
+    if letters > MAX_LETTERS_IN_ALL:
+        _raise_letters(f"the first {_spoken(count)} words over {channels} channels have", letters)
+    listed: list[Word] = []
+    for repeat in range(length):
+        listed += itertools.islice(itertools.product(range(channels), repeat=repeat), count - len(listed))
+    return listed
 
 
 def words_up_to(channels: int, depth: int) -> list[Word]:
@@ -76,14 +79,17 @@ def count_up_to(channels: int, depth: int) -> int:
     depth = _at_least(0, "depth", depth)
     if depth > MAX_LETTERS:
         raise ValueError(f"depth {_spoken(depth)} is beyond the {MAX_LETTERS} letters that a word may have; lower it")
-    return sum(channels**length for length in range(depth + 1))
+    return depth + 1 if channels == 1 else (channels ** (depth + 1) - 1) // (channels - 1)
 
 
 def check_depth(channels: int, depth: int) -> int:
     """The number of words of at most `depth` letters; raises ValueError if they are too many to make."""
     count = count_up_to(channels, depth)
-    letters = sum(length * channels**length for length in range(1, depth + 1))
-    _check_letters(f"depth {depth} with {channels} channels has {_spoken(count)} words of", letters)
+    letters = 0
+    for length in range(1, depth + 1):
+        letters += length * channels**length
+    if letters > MAX_LETTERS_IN_ALL:
+        _raise_letters(f"depth {depth} with {channels} channels has {_spoken(count)} words of", letters)
     return count
 
 
@@ -148,7 +154,9 @@ def prefix_closure(words: Iterable[Sequence[int]]) -> list[Word]:
     """
     given = _as_words(words)
     if sum(len(word) * (len(word) + 1) // 2 for word in given) > MAX_LETTERS_IN_ALL:  # unless they share prefixes
-        _check_letters(f"the prefixes of these {len(given)} words have", _letters_of_prefixes(given))
+        letters = _letters_of_prefixes(given)
+        if letters > MAX_LETTERS_IN_ALL:
+            _raise_letters(f"the prefixes of these {len(given)} words have", letters)
     closure: set[Word] = {()}
     new = set(given) - closure
     while new:
@@ -245,11 +253,10 @@ def _letters_of_prefixes(words: list[Word]) -> int:
     return total
 
 
-def _check_letters(what: str, letters: int) -> None:
-    if letters > MAX_LETTERS_IN_ALL:
-        raise ValueError(
-            f"{what} {_spoken(letters)} letters in all, of which {MAX_LETTERS_IN_ALL} are allowed; ask for fewer"
-        )
+def _raise_letters(what: str, letters: int) -> NoReturn:
+    raise ValueError(
+        f"{what} {_spoken(letters)} letters in all, of which {MAX_LETTERS_IN_ALL} are allowed; ask for fewer"
+    )
 
 
 def _spoken(number: int) -> str:
