@@ -89,10 +89,10 @@ def test_without_answers_nothing_is_judged(model: SigGPClassifier, tmp_path: Pat
 
 def test_labels_that_are_numbers_are_classes(tmp_path: Path):
     X, _ = turning(30)
-    y = np.arange(30) % 2 + 0.5
+    y = np.arange(30) % 2 + 1.0
     made = SigGPClassifier(n_features=20, members=1, views=["linear"]).fit(X, y)
     page = parsed(made.report(X + 0.01, y, tmp_path / "r.html", explained=0))
-    assert "class: 2 classes 0.5, 1.5" in page.text and "Series of every class" in page.text
+    assert "class: 2 classes 1.0, 2.0" in page.text and "Series of every class" in page.text
 
 
 def test_training_series_are_judged_as_left_out(model: SigGPClassifier, tmp_path: Path):
