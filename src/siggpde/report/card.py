@@ -115,12 +115,12 @@ def model_facts(estimator: Any) -> ModelFacts:
         method, options, landmarks = "views", {}, len(getattr(committee, "landmarks", ()))
         likelihood = "LeastSquares" if classifies else "Gaussian"
         kinds = [name if kind == "features" else kind for name, kind in kernels.items()]
-        described = [(each.recipe.name, in_words(each.recipe, kernels)) for each in committee.members]
+        described = [(one.recipe.name, in_words(one.recipe, kernels)) for one in committee.members]
     else:
         first = committee.members[0]
         method, options, landmarks = "paper", asdict(first.transform.options), 0
         likelihood, kinds = type(first.model.likelihood).__name__, ["path"]
-        described = [("model 1", f"{len(each.model.features.words)} words of one path") for each in committee.members]
+        described = [("model 1", f"{len(one.model.features.words)} words of one path") for one in committee.members]
     members = [
         Member(weight, *words, member.score)
         for weight, words, member in zip(committee.weights.tolist(), described, committee.members, strict=True)
