@@ -1,6 +1,8 @@
-"""The numerical operations on paths: signatures and signature kernels, with gradients; no Gaussian process in here.
+"""The numerical operations on paths: signatures, their kernels and gradients, windows; no Gaussian process in here.
 
-- `signature`, `signature_kernel`: the public functions, which check their arguments and call a backend;
-- `backend`: which of the three implementations computes for a tensor, `native`, `triton` or `reference`;
-- `gradients`: Algorithms 1 and 2 of the SigGPDE paper, for `gradient="augmented"` and `gradient="variation"`.
+- `words`, `signature`, `logsignature`, `signature_kernel`, `windows`, `averaging`: the public functions, which check
+  their arguments by `inputs` and call a backend;
+- `backend`: which implementation computes for a tensor: `native` (the compiled `core`), `triton` or `reference`;
+- `goursat`: the PDE of the signature kernel in plain torch; `static_kernels` lift its paths; `gradients` are
+  Algorithms 1 and 2 of the SigGPDE paper.
 """

@@ -157,8 +157,8 @@ def edges(rho: Tensor, scheme: Scheme) -> Cells:
 def inside(cells: Cells, rho: Tensor, scheme: Scheme, rows: slice) -> Tensor:
     """U at the Gauss points of the cells of some rows, (n, rows, J, points in s, points in t), by Riemann's formula."""
     exponents = np.arange(scheme.powers + 1)
-    nodes, _ = _gauss(_points(scheme))
-    grown = torch.as_tensor(nodes[:, None] ** exponents).to(rho)  # (points, powers)
+    points, _ = _gauss(_points(scheme))
+    grown = torch.as_tensor(points[:, None] ** exponents).to(rho)  # (points, powers)
     factorials = torch.as_tensor([1 / factorial(n) ** 2 for n in exponents], dtype=torch.float64).to(rho)
     integrals = torch.as_tensor(_edge_integrals(scheme.degree, scheme.powers)).to(rho)
     monomials = rho[:, rows].unsqueeze(-1) ** torch.as_tensor(exponents, device=rho.device)
@@ -198,20 +198,20 @@ def _points(scheme: Scheme) -> int:
 @lru_cache(maxsize=16)
 def _gauss(count: int) -> tuple[np.ndarray, np.ndarray]:
     """Nodes and weights of the Gauss-Legendre rule on [0, 1]."""
-    nodes, weights = np.polynomial.legendre.leggauss(count)
-    return (nodes + 1) / 2, weights / 2
+    points, weights = np.polynomial.legendre.leggauss(count)
+    return (points + 1) / 2, weights / 2
 
 
 @lru_cache(maxsize=16)
 def _edge_integrals(degree: int, powers: int) -> np.ndarray:
     """(J^(n+1) P_k)(s_p) / n! at the Gauss points, J being the integration from 0: (powers + 1, degree, points)."""
-    nodes, _ = _gauss(degree + 2)
-    out = np.empty((powers + 1, degree, len(nodes)))
+    points, _ = _gauss(degree + 2)
+    out = np.empty((powers + 1, degree, len(points)))
     for k in range(degree):
         polynomial = np.polynomial.Legendre.basis(k, domain=[0, 1])
         for n in range(powers + 1):
             polynomial = polynomial.integ(lbnd=0)
-            out[n, k] = polynomial(nodes) / factorial(n)
+            out[n, k] = polynomial(points) / factorial(n)
     return out
 
 
@@ -255,9 +255,9 @@ def _check_size(dx: Tensor, dy: Tensor, algorithm: Algorithm) -> None:
     rows, columns, channels = dx.shape[1], dy.shape[1], dx.shape[2]
     directions = max(rows, columns) * channels if algorithm == "augmented" else 1
     if rows * columns * directions > _MOST_CELLS[algorithm]:
-        each = f" for each of {directions} directions" if directions > 1 else ""
+        many = f" for each of {directions} directions" if directions > 1 else ""
         raise ValueError(
-            f"gradient={algorithm!r} would solve a grid of {rows} x {columns} cells{each} (paths are cut into pieces "
+            f"gradient={algorithm!r} would solve a grid of {rows} x {columns} cells{many} (paths are cut into pieces "
             f"no longer than 1), and {_MOST_CELLS[algorithm]} cells in all are allowed; take gradient='adjoint', or "
             "rescale or shorten the series"
         )

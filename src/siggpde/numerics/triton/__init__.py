@@ -62,10 +62,10 @@ def run(kernel: Any, programs: int, like: Tensor, *args: Any, **constants: Any) 
 
 def tile(rows: int) -> tuple[int, int]:
     """(SERIES, ROWS) of a program for grids of so many rows: the fewer rows, the more series."""
-    own = 4
-    while own < min(rows, MAX_ROWS):
-        own *= 2
-    return LANES // own, own
+    rows_in_tile = 4
+    while rows_in_tile < min(rows, MAX_ROWS):
+        rows_in_tile *= 2
+    return LANES // rows_in_tile, rows_in_tile
 
 
 def cdiv(a: int, b: int) -> int:

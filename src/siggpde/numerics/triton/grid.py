@@ -79,14 +79,14 @@ def sweep(
     columns = tl.load(y_rows + iy, mask=here, other=0)
     max_columns = tl.max(columns)
     last = tl.minimum(end, tl.max(rows))
-    own = tl.arange(0, ROWS)[None, :]
+    offset = tl.arange(0, ROWS)[None, :]
     bottom_at = pair * ((M + LOG) * y_steps)
     corner_at = pair * ((1 + LOG) * (x_steps + 1))
     zero = tl.zeros([SERIES, ROWS], bottom.dtype.element_ty)
     x_first = ix * (2 * channels + 2 if LIFTED else channels) * x_steps
     y_first = iy * (2 * channels + 2 if LIFTED else channels) * y_steps
     for band in range(begin, last, ROWS):
-        i = band + own
+        i = band + offset
         first = band if SYMMETRIC else 0
         row_at = pair * (end - begin) + (i - begin)
         store_at = row_at * (FIELDS * y_steps)
@@ -102,7 +102,7 @@ def sweep(
         c = zero + 1.0
         e = zero
         for turn in range(max_columns - first + ROWS - 1):
-            j = first + turn - own
+            j = first + turn - offset
             active = (i < rows) & (j < columns) & (j >= (i if SYMMETRIC else 0)) & (i < end)
             y_at = y_first + j
             if LIFTED:
@@ -159,9 +159,9 @@ def sweep(
                     tl.store(corner + corner_at + x_steps + 2 + i, e, mask=starts)
             else:
                 ends = active & (i == rows - 1) & (j == columns - 1)
-                tl.store(value + pair + 0 * own, c + a[0], mask=ends)
+                tl.store(value + pair + 0 * offset, c + a[0], mask=ends)
                 if LOG:
-                    tl.store(value + pairs + pair + 0 * own, e, mask=ends)
+                    tl.store(value + pairs + pair + 0 * offset, e, mask=ends)
             tl.debug_barrier()
 
 
@@ -186,7 +186,7 @@ def reverse(
     columns = tl.load(y_rows + iy, mask=here, other=0)
     max_columns = tl.max(columns)
     last = tl.minimum(end, tl.max(rows))
-    own = tl.arange(0, ROWS)[None, :]
+    offset = tl.arange(0, ROWS)[None, :]
     bottom_at = pair * ((M + LOG) * y_steps)
     corner_at = pair * ((1 + LOG) * (x_steps + 1))
     zero = tl.zeros([SERIES, ROWS], bottom_bar.dtype.element_ty)
@@ -195,7 +195,7 @@ def reverse(
     bands = tl.cdiv(last - begin, ROWS)
     for back in range(bands):
         band = begin + (bands - 1 - back) * ROWS
-        i = band + own
+        i = band + offset
         first = band if SYMMETRIC else 0
         row_at = pair * (end - begin) + (i - begin)
         store_at = row_at * (FIELDS * y_steps)
@@ -204,7 +204,7 @@ def reverse(
         to_right = zero + FAR
         turns = max_columns - first + ROWS - 1
         for back_turn in range(turns):
-            j = first + turns - 1 - back_turn - own
+            j = first + turns - 1 - back_turn - offset
             active = (i < rows) & (j < columns) & (j >= (i if SYMMETRIC else 0)) & (i < end)
             rho = tl.load(coefficients + row_at * y_steps + j, mask=active, other=0.0)
             a = load_edge(store, store_at + j, y_steps, active, M)
@@ -261,7 +261,7 @@ def pull_back(
 ):  # fmt: skip
     """out[s][c][i] (+)= sum over series o and steps j of rho_bar[s, o, i, j] partner[s, o][c][j].
 
-    Serves rows (own series x, partner y) and columns (own y, partner x) alike: strides say which.
+    Serves rows (pieces of x, partner y) and columns (pieces of y, partner x) alike: strides say which.
     """
     blocks = tl.cdiv(own_steps, OWN)
     program = tl.program_id(0).to(tl.int64)
@@ -322,7 +322,7 @@ def add_rows(out, at, tile, inside):
 
 @triton.jit(do_not_specialize=PULL_BACK_SIZES)
 def pull_back_lifted(
-    rho_bar, own, partner, out,
+    rho_bar, pieces, partner, out,
     channels, own_steps, other_steps, others, out_steps, partner_steps,
     own_stride, other_stride, row_stride, column_stride, partner_own_stride, partner_other_stride,
     OWN: tl.constexpr, OTHER: tl.constexpr,
@@ -339,7 +339,7 @@ def pull_back_lifted(
     i = step[:, None]
     here = i < own_steps
     own_first = series * (2 * channels + 2) * out_steps
-    factor = tl.load(own + own_first + 2 * channels * out_steps + i, mask=here, other=0.0)
+    factor = tl.load(pieces + own_first + 2 * channels * out_steps + i, mask=here, other=0.0)
     for other in range(others):
         bar_at = series * own_stride + other * other_stride + i * row_stride
         partner_first = series * partner_own_stride + other * partner_other_stride
@@ -353,10 +353,10 @@ def pull_back_lifted(
             v = partner_first + j
             u_end = u + channels * out_steps
             v_end = v + channels * partner_steps
-            from_from = kappa_less_one(own, partner, u, v, out_steps, partner_steps, channels, inside)
-            from_to = kappa_less_one(own, partner, u, v_end, out_steps, partner_steps, channels, inside)
-            to_from = kappa_less_one(own, partner, u_end, v, out_steps, partner_steps, channels, inside)
-            to_to = kappa_less_one(own, partner, u_end, v_end, out_steps, partner_steps, channels, inside)
+            from_from = kappa_less_one(pieces, partner, u, v, out_steps, partner_steps, channels, inside)
+            from_to = kappa_less_one(pieces, partner, u, v_end, out_steps, partner_steps, channels, inside)
+            to_from = kappa_less_one(pieces, partner, u_end, v, out_steps, partner_steps, channels, inside)
+            to_to = kappa_less_one(pieces, partner, u_end, v_end, out_steps, partner_steps, channels, inside)
             difference = (to_to - to_from) - (from_to - from_from)
             out_at = own_first + step
             add_rows(out, out_at + 2 * channels * out_steps, bar * difference, step < own_steps)
@@ -366,7 +366,7 @@ def pull_back_lifted(
             to_from = pull * (1.0 + to_from)
             to_to = pull * (1.0 + to_to)
             for channel in range(channels):
-                u0, u1 = load_two(own, u + channel * out_steps, out_steps, channels, here)
+                u0, u1 = load_two(pieces, u + channel * out_steps, out_steps, channels, here)
                 v0, v1 = load_two(partner, v + channel * partner_steps, partner_steps, channels, there)
                 at = out_at + channel * out_steps
                 add_rows(out, at, from_to * (u0 - v1) - from_from * (u0 - v0), step < own_steps)

@@ -143,7 +143,7 @@ def retreat(
     series = ((program % blocks) * SERIES + tl.arange(0, SERIES))[None, :]
     group = program // blocks
     size = words * n.to(tl.int64)
-    own = (program % blocks) * SERIES + tl.arange(0, SERIES)
+    column = (program % blocks) * SERIES + tl.arange(0, SERIES)
     for block in range(group, tl.cdiv(lanes, WORDS), groups):
         lane = (block * WORDS + tl.arange(0, WORDS))[:, None]
         active = (series < n) & (lane < lanes)
@@ -179,15 +179,15 @@ def retreat(
                 before = more_r
                 vbar = more_v
             rbar = before
-            address = of_increments + ((group * (end - begin) + (t - begin)) * channels) * n + own
+            address = of_increments + ((group * (end - begin) + (t - begin)) * channels) * n + column
             for channel in range(channels):
                 total = tl.zeros([WORDS, SERIES], bar.dtype.element_ty)
                 for k in tl.static_range(DEPTH):
                     mine = tl.load(letter + k * lanes + lane, mask=lane < lanes, other=-1) == channel
                     total += tl.where(mine, vbar[k], 0.0)
                 at = address + channel * n
-                before_this = tl.load(at, mask=own < n, other=0.0)
-                tl.store(at, before_this + tl.sum(total, 0), mask=own < n)
+                before_this = tl.load(at, mask=column < n, other=0.0)
+                tl.store(at, before_this + tl.sum(total, 0), mask=column < n)
         for k in tl.static_range(DEPTH + 1):
             tl.store(bar + k * lanes * n.to(tl.int64) + bar_at, rbar[k], mask=active)
         tl.debug_barrier()  # the next lanes add to the same increments

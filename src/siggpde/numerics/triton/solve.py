@@ -348,27 +348,27 @@ class Grids:
         rows, columns = end - begin, y.longest
         grid = rows * columns
         x_size, y_size = x.fields * x.longest, y.fields * y.longest
-        # Strides of rho_bar and of the partner's pieces, by the own series and by the other one.
+        # Strides of rho_bar and of the partner's pieces, by their series and by the other one.
         if self.symmetric:
             others, by_x, by_y = (1, 1), (grid, 0, y_size, 0), (grid, 0, x_size, 0)
         else:
             others = (y.count, x.count)
             by_x, by_y = (grid * y.count, grid, 0, y_size), (grid, grid * y.count, 0, x_size)
-        own, part = x.values[:, :, begin:], of_x[:, :, begin:]
+        pieces, part = x.values[:, :, begin:], of_x[:, :, begin:]
         sizes = rows, columns, others[0], x.longest, y.longest, *by_x[:2], columns, 1, *by_x[2:]
-        self._pull_back_side(rho_bar, own, y.values, part, *sizes, add=False)
+        self._pull_back_side(rho_bar, pieces, y.values, part, *sizes, add=False)
         if of_y is not None:
             sizes = columns, rows, others[1], y.longest, x.longest, *by_y[:2], 1, columns, *by_y[2:]
-            self._pull_back_side(rho_bar, y.values, own, of_y, *sizes, add=True)
+            self._pull_back_side(rho_bar, y.values, pieces, of_y, *sizes, add=True)
 
     def _pull_back_side(
-        self, rho_bar: Tensor, own: Tensor, partner: Tensor, out: Tensor, steps: int, *sizes: int, add: bool
+        self, rho_bar: Tensor, pieces: Tensor, partner: Tensor, out: Tensor, steps: int, *sizes: int, add: bool
     ) -> None:
         """Adds to the gradient of a side; without `add` the places it goes to are known to be zero."""
-        blocks, channels = own.shape[0] * cdiv(steps, _OWN), self.x.channels
+        blocks, channels = pieces.shape[0] * cdiv(steps, _OWN), self.x.channels
         tiles = {"OWN": _OWN, "OTHER": _OTHER}
         if self.x.lifted:
-            run(pull_back_lifted, blocks, out, rho_bar, own, partner, out, channels, steps, *sizes, **tiles)
+            run(pull_back_lifted, blocks, out, rho_bar, pieces, partner, out, channels, steps, *sizes, **tiles)
         else:
             run(pull_back, blocks * channels, out, rho_bar, partner, out, channels, steps, *sizes, ADD=add, **tiles)
 
