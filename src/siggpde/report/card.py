@@ -112,7 +112,7 @@ def model_facts(estimator: Any) -> ModelFacts:
     classifies = hasattr(estimator, "classes_")
     if hasattr(committee, "blocks"):
         kernels = kinds_of_kernels(committee.blocks)
-        method, options, landmarks = "views", {}, len(getattr(committee, "landmarks", ()))
+        method, options, landmarks = "views", {}, len(getattr(committee, "landmarks", None) or ())
         likelihood = "LeastSquares" if classifies else "Gaussian"
         kinds = [name if kind == "features" else kind for name, kind in kernels.items()]
         described = [(one.recipe.name, in_words(one.recipe, kernels)) for one in committee.members]

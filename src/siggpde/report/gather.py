@@ -265,7 +265,7 @@ def _mixture(committee: AveragedMembers, record: LeftOutRecord) -> NormalMixture
 
 def _rows_of_record(committee: Any, record: LeftOutRecord, batch: SeriesBatch, y: Tensor) -> np.ndarray | None:
     """Which series of the batch those of the record are, (n,); None where the model does not keep them all."""
-    if not hasattr(committee, "landmarks") or not record.exact or len(record.y) != len(batch):
+    if getattr(committee, "landmarks", None) is None or not record.exact or len(record.y) != len(batch):
         return None
     places: dict[bytes, list[int]] = {}
     for index, values in enumerate(committee.standard(batch).values.cpu().numpy()):
@@ -423,7 +423,7 @@ def _map(subject: Subject, judgement: Judgement | None, seed: int) -> tuple[np.n
     series = subject.rows(judgement.rows[rows].tolist())
     if len(judgement.classes) > 2:
         return rows, subject.estimator.latent(series)[0]
-    if len(rows) < 3 or not hasattr(subject.committee, "landmarks"):
+    if len(rows) < 3 or getattr(subject.committee, "landmarks", None) is None:
         return None, None
     return rows, kernel_directions(subject.estimator, series)
 
