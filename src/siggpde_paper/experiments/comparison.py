@@ -14,26 +14,9 @@ from typing import Any
 from siggpde.gp.cache import PathStore, SignatureCache
 from siggpde.gp.model import SignatureGP
 from siggpde.series import SeriesBatch
+from siggpde_paper.experiments import tables
 from siggpde_paper.experiments.measurements import iteration_times, load_average, one_thread, spoken_load
 from siggpde_paper.experiments.methods import build, fit_tasks, fits_of, prepare
-from siggpde_paper.experiments.report import (
-    FIGURES,
-    duration,
-    duration_of,
-    ended_cell,
-    iterations_cell,
-    legend_below,
-    log_ticks,
-    markdown_table,
-    named,
-    notes_of,
-    page,
-    run_line,
-    runs_table,
-    save_figure,
-    spread_of,
-    stop_rule,
-)
 from siggpde_paper.experiments.results import Record, Results
 
 _COLOURS = ("#3b6fb6", "#6ba3d6", "#2f8f5b", "#d9752b", "#8a4fa3", "#8a8a8a")
@@ -54,29 +37,33 @@ def run(config: dict[str, Any], results: Results, runs: int, jobs: int = 1) -> N
 def report(config: dict[str, Any], results: Results) -> str:
     """The table of fits, the table of times and the figure."""
     draw = _draw_sizes if "sizes" in config else _draw_training
-    return page(
+    return tables.page(
         _fits(config, results),
-        f"{run_line(config)} {stop_rule(config)} ELBO: of all the training series, over their number.",
+        f"{tables.protocol(config)} ELBO: of all the training series, over their number.",
         times_section(config, results),
         f"![{config['title']}]({draw(config, results)})",
-        notes_of(config),
+        tables.notes_of(config),
     )
 
 
 def _fits(config: dict[str, Any], results: Results) -> str:
     sized, rows = "sizes" in config, []
     for key, (settings, method) in fits_of(config).items():
-        first = [named(method["name"], settings)]
+        first = [tables.named(method["name"], settings)]
         if sized:
             first.append(str(settings["inducing"]))
         else:
             first.append(f"{method['paper'][0]:.2f} / {method['paper'][1]:.3f}" if "paper" in method else "–")
         rows.append((first, list(results.records(f"fit/{key}/").values())))
-    columns = FIGURES | {"ELBO per series": spread_of("elbo", 4)}
+    columns = tables.FIGURES | {"ELBO per series": tables.spread_of("elbo", 4)}
     if not sized:
         columns["CPU time / iteration"] = _iteration_cell
-    columns |= {"iterations": iterations_cell, "CPU time": duration_of("cpu_seconds"), "ended by": ended_cell}
-    return runs_table(["method", "M" if sized else "paper"], rows, columns)
+    columns |= {
+        "iterations": tables.iterations_cell,
+        "CPU time": tables.duration_of("cpu_seconds"),
+        "ended by": tables.ended_cell,
+    }
+    return tables.runs_table(["method", "M" if sized else "paper"], rows, columns)
 
 
 def _iteration_cell(records: list[Record]) -> str:
@@ -86,7 +73,7 @@ def _iteration_cell(records: list[Record]) -> str:
         if "seconds_per_iteration" in record:
             counts, seconds = record["iterations"], record["seconds_per_iteration"]
             steps.append(sum(seconds[name] * counts[name] for name in counts) / sum(counts.values()))
-    return duration(mean(steps)) if steps else "–"
+    return tables.duration(mean(steps)) if steps else "–"
 
 
 def timing_tasks(config: dict[str, Any]) -> dict[str, Callable[[], Record]]:
@@ -139,12 +126,12 @@ def times_section(config: dict[str, Any], results: Results) -> str:
     return (
         f"CPU time of an iteration on one thread, kernel fixed / kernel learned, M = {', '.join(map(str, sizes))}, the "
         f"mean of {config['timing_iterations']} iterations after a first one. "
-        f"{spoken_load(results.records('time/').values())}\n\n{markdown_table(headings, rows)}"
+        f"{spoken_load(results.records('time/').values())}\n\n{tables.markdown_table(headings, rows)}"
     )
 
 
 def _times(record: Record | None) -> str:
-    return f"{duration(record['fixed'])} / {duration(record['moving'])}" if record else "–"
+    return f"{tables.duration(record['fixed'])} / {tables.duration(record['moving'])}" if record else "–"
 
 
 def _ratio(record: Record | None, base: Record | None) -> str:
@@ -165,13 +152,15 @@ def _draw_training(config: dict[str, Any], results: Results) -> str:
         seconds, done = record["seconds_per_iteration"], record["iterations"]
         before = {"q": 0.0, "hyperparameters": seconds["q"] * done["q"]}
         times = [before[phase] + seconds[phase] * step for phase, step, _ in record["validation"]]
-        ax.plot(times, [nlpp for *_, nlpp in record["validation"]], color=colour, label=named(method["name"], config))
+        ax.plot(
+            times, [nlpp for *_, nlpp in record["validation"]], color=colour, label=tables.named(method["name"], config)
+        )
     ax.set(xscale="log", yscale="log", xlabel="CPU seconds", ylabel="NLPP of the validation part")
-    log_ticks(ax.xaxis)
-    log_ticks(ax.yaxis)
+    tables.log_ticks(ax.xaxis)
+    tables.log_ticks(ax.yaxis)
     ax.spines[["top", "right"]].set_visible(False)
-    legend_below(figure, 3)
-    return save_figure(figure, results.folder, "training")
+    tables.legend_below(figure, 3)
+    return tables.save_figure(figure, results.folder, "training")
 
 
 def _draw_sizes(config: dict[str, Any], results: Results) -> str:
@@ -193,11 +182,11 @@ def _draw_sizes(config: dict[str, Any], results: Results) -> str:
             ax.plot(*zip(*points, strict=True), color=colour, marker=marker, label=heading)
         if label.startswith("CPU"):
             ax.set_yscale("log")
-            log_ticks(ax.yaxis)
+            tables.log_ticks(ax.yaxis)
         ax.set(xlabel="inducing variables M", ylabel=label)
         ax.spines[["top", "right"]].set_visible(False)
-    legend_below(figure, 3)
-    return save_figure(figure, results.folder, "crops")
+    tables.legend_below(figure, 3)
+    return tables.save_figure(figure, results.folder, "crops")
 
 
 def _timed_curves(config: dict[str, Any], results: Results) -> Curves:

@@ -36,8 +36,8 @@ from siggpde_paper.experiments.measurements import (
     time_iteration,
     time_of,
 )
-from siggpde_paper.experiments.report import duration, markdown_table, save_figure
 from siggpde_paper.experiments.results import Record, Results, least, pass_key
+from siggpde_paper.experiments.tables import duration, markdown_table, save_figure
 
 COLOURS = {"siggpde": "#3b6fb6", "siggpde-torch": "#3f9c6b", "gpsig-it": "#d9752b", "gpsig-is": "#8a4fa3"}
 _SYMBOLS = {"M": "M", "length": "l", "d": "d", "batch": "B", "n": "n"}  # of the sizes in orders

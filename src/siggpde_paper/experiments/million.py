@@ -18,19 +18,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from siggpde_paper.experiments import tables
 from siggpde_paper.experiments.methods import Prepared, build, judged, prepare, standardised, train, with_time
-from siggpde_paper.experiments.report import (
-    FIGURES,
-    duration,
-    duration_of,
-    ended_cell,
-    iterations_cell,
-    notes_of,
-    page,
-    run_line,
-    runs_table,
-    stop_rule,
-)
 from siggpde_paper.experiments.results import Results
 
 _METHOD = {"kind": "siggpde", "order": "lexicographic"}
@@ -85,28 +74,28 @@ def resampled(data: Prepared, count: int, noise: float, seed: int) -> tuple[Tens
 
 def report(config: dict[str, Any], results: Results) -> str:
     """The table of both fits."""
-    columns = FIGURES | {
-        "iterations": iterations_cell,
+    columns = tables.FIGURES | {
+        "iterations": tables.iterations_cell,
         "kernel fixed / learned": lambda records: " / ".join(
-            duration(mean(record["seconds_per_iteration"][phase] for record in records))
+            tables.duration(mean(record["seconds_per_iteration"][phase] for record in records))
             for phase in ("q", "hyperparameters")
         ),
-        "CPU time": duration_of("cpu_seconds"),
-        "wall time": duration_of("wall_seconds"),
+        "CPU time": tables.duration_of("cpu_seconds"),
+        "wall time": tables.duration_of("wall_seconds"),
         "peak memory": lambda records: f"{max(record['peak_gib'] for record in records):.1f} GiB",
-        "ended by": ended_cell,
+        "ended by": tables.ended_cell,
     }
     rows = []
     for kind in ("synthetic", "original"):
         records = list(results.records(f"fit/{kind}/").values())
         rows.append(([f"{records[0]['series']:,} {kind}" if records else kind], records))
-    return page(
+    return tables.page(
         "**Synthetic series**: each is one of the training series, drawn at random with its class, with Gaussian noise "
         f"of {config['noise']:g} times the spread of its channel added at every point. Both models are tested on the "
         "real test series.",
-        runs_table(["training series"], rows, columns),
+        tables.runs_table(["training series"], rows, columns),
         "Kernel fixed / learned: CPU time of an iteration. CPU and wall time: of all iterations, and of the whole fit "
         "with set-up, signatures and evaluations. Peak memory: of the process, data included.",
-        f"{run_line(config)} {stop_rule(config)}",
-        notes_of(config),
+        tables.protocol(config),
+        tables.notes_of(config),
     )

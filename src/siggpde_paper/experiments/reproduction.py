@@ -10,8 +10,8 @@ from typing import Any
 
 from siggpde.plots import require_matplotlib
 from siggpde.utils.files import atomic_write
-from siggpde_paper.experiments.report import machine_line
 from siggpde_paper.experiments.results import Results, load_config
+from siggpde_paper.experiments.tables import machine_line
 
 log = logging.getLogger(__name__)
 

@@ -13,22 +13,8 @@ from typing import Any
 import torch
 
 from siggpde.numerics.signature_kernel import signature_kernel_diag_scales
+from siggpde_paper.experiments import tables
 from siggpde_paper.experiments.methods import build, fit_tasks, prepare
-from siggpde_paper.experiments.report import (
-    FIGURES,
-    duration,
-    ended_cell,
-    iterations_cell,
-    legend_below,
-    markdown_table,
-    notes_of,
-    page,
-    run_line,
-    runs_table,
-    save_figure,
-    spread,
-    stop_rule,
-)
 from siggpde_paper.experiments.results import Record, Results
 from siggpde_paper.experiments.variants import scale_gradient
 
@@ -66,30 +52,30 @@ def gradient_errors(config: dict[str, Any]) -> dict[str, Any]:
 
 def report(config: dict[str, Any], results: Results) -> str:
     """The table of variants, the errors of the authors' gradient and the figure."""
-    columns = FIGURES | {
-        "best validation NLPP": lambda records: spread([nlpp for *_, nlpp in _best(records)], 4),
+    columns = tables.FIGURES | {
+        "best validation NLPP": lambda records: tables.spread([nlpp for *_, nlpp in _best(records)], 4),
         f"start ({', '.join(config['channels'])})": lambda records: _means([r["theta_start"] for r in records]),
         "end of phase 2": lambda records: _means([record["scales"][-1][2] for record in records]),
         "kept": lambda records: _means([record["theta"] for record in records]),
         "kept from iteration": lambda records: ", ".join(str(step) for _, step, _ in _best(records)),
-        "CPU time / iteration of phase 2": lambda records: duration(
+        "CPU time / iteration of phase 2": lambda records: tables.duration(
             mean(record["seconds_per_iteration"]["hyperparameters"] for record in records)
         ),
-        "iterations": iterations_cell,
-        "ended by": ended_cell,
+        "iterations": tables.iterations_cell,
+        "ended by": tables.ended_cell,
     }
     rows = [
         ([method["name"]], list(results.records(f"fit/{name}/").values())) for name, method in config["methods"].items()
     ]
-    return page(
-        runs_table(["scales"], rows, columns),
+    return tables.page(
+        tables.runs_table(["scales"], rows, columns),
         "Scales are means over the runs; those of the end are what the phase of the hyperparameters had reached, and "
         "those kept belong to its best validation NLPP, from which the last phase goes on. Amplitude and q(u) are "
         "learned in all rows.",
-        f"{run_line(config)} {stop_rule(config)}",
+        tables.protocol(config),
         _errors(results),
         f"![scales along the iterations]({_figure(config, results)})",
-        notes_of(config),
+        tables.notes_of(config),
     )
 
 
@@ -114,7 +100,7 @@ def _errors(results: Results) -> str:
     headings = ["refinement", "median error", "largest error", "bias of the sum", "cosine of the sums"]
     return (
         f"The authors' gradient of k(X, X) in log theta against the exact one, {record['series']} training series at "
-        f"the starting scales; the sums are over series:\n\n{markdown_table(headings, rows)}"
+        f"the starting scales; the sums are over series:\n\n{tables.markdown_table(headings, rows)}"
     )
 
 
@@ -137,5 +123,5 @@ def _figure(config: dict[str, Any], results: Results) -> str:
         ax.ticklabel_format(useOffset=False)
         ax.locator_params(axis="x", nbins=5)
         ax.spines[["top", "right"]].set_visible(False)
-    legend_below(figure, 2)
-    return save_figure(figure, results.folder, "scales")
+    tables.legend_below(figure, 2)
+    return tables.save_figure(figure, results.folder, "scales")

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, log_expit
 
-from siggpde_paper.experiments.report import duration, markdown_table, notes_of, page
+from siggpde_paper.experiments import tables
 from siggpde_paper.experiments.results import Record, Results
 from siggpde_paper.experiments.weather_figures import describe_features, describe_stretch
 from siggpde_paper.experiments.weather_models import (
@@ -259,7 +259,7 @@ def report(config: dict[str, Any], results: Results) -> str:
     if described:
         sections += [describe_stretch(config, results, described, test), *describe_features(config, results, described)]
     sections += [_training(config, names, runs), _costs(names, runs)]
-    return page(*sections, notes_of(config))
+    return tables.page(*sections, tables.notes_of(config))
 
 
 def thinned_forecasts(record: Record, _test: Record) -> Forecasts:
@@ -296,7 +296,7 @@ def _data(config: dict[str, Any], test: Record, runs: dict[str, list[Record]]) -
 
 def _scores(names: dict[str, str], single: dict[str, dict[str, Estimate]]) -> str:
     rows = [[names[name], *(_cell(estimates[m], m) for m in MEASURES)] for name, estimates in single.items()]
-    return markdown_table(["method", *(_HEADINGS[m] for m in MEASURES)], rows)
+    return tables.markdown_table(["method", *(_HEADINGS[m] for m in MEASURES)], rows)
 
 
 def _differences(config: dict[str, Any], names: dict[str, str], pairs: dict[tuple[str, str], Estimate]) -> str:
@@ -311,7 +311,7 @@ def _differences(config: dict[str, Any], names: dict[str, str], pairs: dict[tupl
         if kinds[one] == "paper" and kinds[other] in ("climatology", "logistic")
     ]
     rows = [[f"{names[one]} minus {names[other]}", _cell(pairs[one, other], "nlpp", sign="+")] for one, other in wanted]
-    return markdown_table(["difference in NLPP", "below 0: the first is better"], rows) if rows else ""
+    return tables.markdown_table(["difference in NLPP", "below 0: the first is better"], rows) if rows else ""
 
 
 def _cell(estimate: Estimate, measure: str, sign: str = "") -> str:
@@ -343,7 +343,7 @@ def _training(config: dict[str, Any], names: dict[str, str], runs: dict[str, lis
         facts = [record["facts"] for record in runs[name]]
         step = np.mean([np.mean(list(each["seconds_per_iteration"].values())) for each in facts])
         nlpp = np.mean([each["validation_nlpp"] for each in facts])
-        parts.append(f"{names[name]}: {duration(float(step))} of CPU an iteration, validation NLPP {nlpp:.4f}")
+        parts.append(f"{names[name]}: {tables.duration(float(step))} of CPU an iteration, validation NLPP {nlpp:.4f}")
     return (
         f"The paper's model has M = {settings['inducing']} words and is trained for three phases of "
         f"{schedule['iterations']} iterations with minibatches of {schedule['batch']}; {settings['validation']:.0%} of "
@@ -353,5 +353,5 @@ def _training(config: dict[str, Any], names: dict[str, str], runs: dict[str, lis
 
 def _costs(names: dict[str, str], runs: dict[str, list[Record]]) -> str:
     means = {name: float(np.mean([record["cpu_seconds"] for record in records])) for name, records in runs.items()}
-    listed = ", ".join(f"{names[name]} {duration(seconds)}" for name, seconds in means.items())
+    listed = ", ".join(f"{names[name]} {tables.duration(seconds)}" for name, seconds in means.items())
     return f"CPU time of a fit, the choice of settings included: {listed}."

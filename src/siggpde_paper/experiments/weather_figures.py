@@ -12,8 +12,8 @@ from scipy.special import expit
 
 from siggpde.explain import Importance
 from siggpde.plots import plot_importance
-from siggpde_paper.experiments.report import markdown_table, save_figure
 from siggpde_paper.experiments.results import Record, Results
+from siggpde_paper.experiments.tables import markdown_table, save_figure
 from siggpde_paper.experiments.weather_models import to_natural
 
 _BLUE, _GREY, _RAIN, _WET = "#3b6fb6", "#8a8a8a", "#9db8d9", "#d9752b"

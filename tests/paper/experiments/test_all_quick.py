@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 from helpers.cli_data import run
 from siggpde.datasets.loading import find_dataset
 from siggpde_paper.experiments import NAMES, folder_of
-from siggpde_paper.experiments.report import named
 from siggpde_paper.experiments.results import load_config
+from siggpde_paper.experiments.tables import named
 
 DATA = ("Crop", "RightWhaleCalls", "JenaWeather2020", "JenaWeatherExtra")
 

@@ -16,9 +16,9 @@ from siggpde import SigGPClassifier
 from siggpde_paper.experiments import reproduction
 from siggpde_paper.experiments.methods import prepare
 from siggpde_paper.experiments.million import resampled
-from siggpde_paper.experiments.report import duration, markdown_table, spread
 from siggpde_paper.experiments.reproduction import NAMES, reproduce
 from siggpde_paper.experiments.results import Results, load_config, merged
+from siggpde_paper.experiments.tables import duration, markdown_table, spread
 
 
 def square(number: int) -> dict:

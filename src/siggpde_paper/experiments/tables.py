@@ -136,30 +136,24 @@ def machine_line(installation: dict[str, Any], commits: Sequence[str] = ()) -> s
     )
 
 
-def stop_rule(config: dict[str, Any]) -> str:
-    """The rule in words, and which methods it is for."""
-    count, batch = config["schedule"]["iterations"], config["schedule"]["batch"]
-    others = [method for method in config.get("methods", {}).values() if method["kind"] not in BY_THE_PAPER]
-    trained = "SigGPDE by the paper's schedule and GPSig" if others else "All methods"
-    rule = f"{trained} take three phases of {count} iterations with batches of {batch} series, by one rule: "
-    if config.get("budget") is None:
-        rule += "the whole schedule, however long it takes."
-    else:
-        rule += (
-            f"a phase ends after its {count} iterations, or when a third of {duration(config['budget'])} of CPU time "
-            "is spent."
-        )
-    return rule + (" SigGPClassifier is fitted in closed form." if others else "")
-
-
-def run_line(config: dict[str, Any]) -> str:
-    """Sizes of a run in words: its inducing variables, its series, its validation part."""
+def protocol(config: dict[str, Any]) -> str:
+    """Sizes of a run in words, and the one rule by which runs end for every method trained by the paper's schedule."""
     parts = [f"M = {config['inducing']} inducing variables"] if "inducing" in config else []
     kept = [f"{config[key]} {name}" for key, name in (("series", "training"), ("test_series", "test")) if key in config]
     if kept:
         parts.append(f"{' and '.join(kept)} series of the data set, evenly spread")
     parts.append(f"{100 * config['validation']:g} % of the training series for validation, drawn anew in every run")
-    return "; ".join(parts) + ". Run i has seed i, from 0."
+    count, batch = config["schedule"]["iterations"], config["schedule"]["batch"]
+    others = any(method["kind"] not in BY_THE_PAPER for method in config.get("methods", {}).values())
+    trained = "SigGPDE by the paper's schedule and GPSig" if others else "All methods"
+    rule = "the whole schedule, however long it takes"
+    if config.get("budget") is not None:
+        spent = duration(config["budget"])
+        rule = f"a phase ends after its {count} iterations, or when a third of {spent} of CPU time is spent"
+    return (
+        f"{'; '.join(parts)}. Run i has seed i, from 0. {trained} take three phases of {count} iterations with batches "
+        f"of {batch} series, by one rule: {rule}.{' SigGPClassifier is fitted in closed form.' if others else ''}"
+    )
 
 
 def iterations_cell(records: list[dict[str, Any]]) -> str:
