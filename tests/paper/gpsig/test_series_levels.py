@@ -1,5 +1,7 @@
 """Levels of pairs of series by the native core, against the recursion in torch."""
 
+from __future__ import annotations
+
 from typing import Literal
 
 import pytest
