@@ -15,6 +15,7 @@ import pytest
 
 from helpers.cli_data import LONG, command, loaded, long_table, run, write
 from siggpde.cli.processes import shard_bounds, shard_of
+from siggpde.datasets import load_pendigits
 from siggpde.distributed.ranks import Ranks
 from siggpde.io import SeriesData
 
@@ -102,6 +103,18 @@ def test_torchrun_makes_the_model_of_one_process(tmp_path: Path):
     np.testing.assert_allclose(together.drop("id", "prediction"), alone.drop("id", "prediction"), rtol=1e-8, atol=1e-8)
     wrong = torchrun(2, "fit", tmp_path / "none.csv", "--output", tmp_path / "x")
     assert wrong.returncode != 0 and "there is no file" in wrong.stderr
+
+
+@pytest.mark.slow
+def test_two_ranks_fit_pendigits_as_one_process_does(tmp_path: Path):
+    """All defaults and more series than landmarks, whose roots are stored in float32."""
+    settings = ["fit", "pendigits", "--jobs", "1", "--output"]
+    assert run(*settings, tmp_path / "one").exit_code == 0
+    done = torchrun(2, *settings, tmp_path / "two")
+    assert done.returncode == 0, done.stderr
+    series = load_pendigits().X_test[:500].astype(float)
+    one, two = (loaded(tmp_path / name).predict_proba(series) for name in ("one", "two"))
+    np.testing.assert_allclose(two, one, rtol=0, atol=1e-9)
 
 
 @pytest.mark.slow
