@@ -1,6 +1,5 @@
 """`method="paper"`: SigGPDE as published, through the estimators."""
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,8 @@ from siggpde.datasets import load_pendigits
 from siggpde.distributed.ranks import Ranks
 from siggpde.distributed.shard import Shard
 from siggpde.estimators.paper_method import starting_scales
-from siggpde.gp import kernel as scaled_diagonal
+from siggpde.gp import kernel as kernel_module
+from siggpde.gp.checkpoint import Checkpoint
 from siggpde.gp.likelihoods import Bernoulli, Gaussian, Poisson, RobustMax, Softmax, StudentT
 from siggpde.io import read
 from siggpde.io.predictions import prediction_table
@@ -25,7 +25,6 @@ from siggpde.numerics.signature_kernel import signature_kernel_diag
 from siggpde.numerics.words import words
 from siggpde.series import PathOptions, SeriesBatch
 
-kernel_module, run = sys.modules["siggpde.gp.kernel"], sys.modules["siggpde.gp.training"]
 QUICK: dict[str, Any] = {"method": "paper", "n_features": 30, "max_iter": 30}
 X, Y = rising(60, classes=3)
 SIZES = X[:, 0, -1] / 4 + 1
@@ -93,7 +92,7 @@ def test_the_pde_is_solved_and_nothing_is_factorised(
     kind: str, count: int, series: int, monkeypatch: pytest.MonkeyPatch
 ):
     calls = {"diagonal": 0, "gradient": 0}
-    diagonal, with_scales = kernel_module.signature_kernel_diag, scaled_diagonal.signature_kernel_diag_scales
+    diagonal, with_scales = kernel_module.signature_kernel_diag, kernel_module.signature_kernel_diag_scales
 
     def counted(name: str, real: Any) -> Any:
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -104,7 +103,7 @@ def test_the_pde_is_solved_and_nothing_is_factorised(
 
     fitted(kind, max_iter=1)  # nodes of quadratures, from the eigenvalues of a fixed matrix, are computed once
     monkeypatch.setattr(kernel_module, "signature_kernel_diag", counted("diagonal", diagonal))
-    monkeypatch.setattr(scaled_diagonal, "signature_kernel_diag_scales", counted("gradient", with_scales))
+    monkeypatch.setattr(kernel_module, "signature_kernel_diag_scales", counted("gradient", with_scales))
     with Factorisations() as operations:
         mine = fitted(kind, n_features=count)
         trained = dict(calls)
@@ -184,10 +183,9 @@ def test_a_stream_is_predicted_as_a_whole(kind: str, tmp_path: Path):
 @pytest.mark.parametrize("call", [1, 2, 3])
 def test_going_on_after_an_interruption(kind: str, call: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     """Interrupted at the start of each phase; the checkpoint of another fit that was there is not gone on from."""
-    (tmp_path / "screening.pt").write_bytes(b"")
-    (tmp_path / "member-2.pt").write_bytes(b"")
+    (tmp_path / "member-1.pt").write_bytes(b"")
     whole = fitted(kind, max_iter=6)
-    real, calls = run.save_checkpoint, []
+    real, calls = Checkpoint.save, []
 
     def cut(*arguments: Any) -> None:
         real(*arguments)
@@ -196,7 +194,7 @@ def test_going_on_after_an_interruption(kind: str, call: int, monkeypatch: pytes
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(run, "save_checkpoint", cut)
+        patch.setattr(Checkpoint, "save", cut)
         with pytest.raises(KeyboardInterrupt):
             fitted(kind, max_iter=6, checkpoint=tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["member-1.pt"]

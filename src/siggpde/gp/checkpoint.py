@@ -55,27 +55,43 @@ def _settings_of(part: Any) -> tuple[Any, ...]:
     return type(part).__name__, part.extra_repr()
 
 
-def save_checkpoint(path: Path, trainer: Trainer, phase_state: dict[str, Any], fingerprint: str) -> None:
-    """Writes the state of the fit, whole or not at all: a crash meanwhile leaves the checkpoint before.
+class Checkpoint:
+    """A file that the fit is saved to: at the start of every phase, every `seconds` and at the end.
 
-    `phase_state` is the state of the phase that runs, and `fingerprint` that of data and settings.
+    `fingerprint` is that of data and settings, which a fit that goes on from the file must have too.
     """
-    model = trainer.model
-    state = {
-        "format": _FORMAT,
-        "fingerprint": fingerprint,
-        "words": [list(word) for word in getattr(model.features, "words", ())],
-        "model": model.state_dict(),
-        "phase": trainer.phase,
-        "iteration": trainer.iteration,
-        "phase_state": phase_state,
-        "minibatches": trainer.minibatches.state_dict(),
-        "history": trainer.history.to_dict(),
-        "seconds": trainer.seconds,
-        "reference": trainer.cache.reference,
-        "pool": [list(word) for word in trainer.cache.pool],
-    }
-    write_whole(path, state)
+
+    def __init__(self, path: Path, seconds: float, fingerprint: str) -> None:
+        self.path, self.seconds, self.fingerprint = path, seconds, fingerprint
+        self._saved = time.perf_counter()
+
+    def save(self, trainer: Trainer, phase: Phase[Any] | None) -> None:
+        """Writes the state of the fit, whole or not at all: a crash meanwhile leaves the checkpoint before.
+
+        `phase` is the one that is running; None when all are done.
+        """
+        model = trainer.model
+        state = {
+            "format": _FORMAT,
+            "fingerprint": self.fingerprint,
+            "words": [list(word) for word in getattr(model.features, "words", ())],
+            "model": model.state_dict(),
+            "phase": trainer.phase,
+            "iteration": trainer.iteration,
+            "phase_state": {} if phase is None else phase.state_dict(),
+            "minibatches": trainer.minibatches.state_dict(),
+            "history": trainer.history.to_dict(),
+            "seconds": trainer.seconds,
+            "reference": trainer.cache.reference,
+            "pool": [list(word) for word in trainer.cache.pool],
+        }
+        write_whole(self.path, state)
+
+    def save_if_due(self, trainer: Trainer, phase: Phase[Any]) -> None:
+        """Writes the state where the last one is older than `seconds`."""
+        if time.perf_counter() - self._saved > self.seconds:
+            self.save(trainer, phase)
+            self._saved = time.perf_counter()
 
 
 def write_whole(path: Path, state: dict[str, Any]) -> None:
@@ -117,28 +133,11 @@ class _Content:
     def flush(self) -> None: ...
 
 
-class Checkpoint:
-    """A file that the fit is saved to: at the start of every phase, every `seconds` and at the end."""
-
-    def __init__(self, path: Path, seconds: float, fingerprint: str) -> None:
-        self.path, self.seconds, self.fingerprint = path, seconds, fingerprint
-        self._saved = time.perf_counter()
-
-    def save(self, trainer: Trainer, phase: Phase | None) -> None:
-        """`phase` is the one that is running; None when all are done."""
-        save_checkpoint(self.path, trainer, {} if phase is None else phase.state_dict(), self.fingerprint)
-
-    def save_if_due(self, trainer: Trainer, phase: Phase) -> None:
-        if time.perf_counter() - self._saved > self.seconds:
-            self.save(trainer, phase)
-            self._saved = time.perf_counter()
-
-
-def read_checkpoint(path: Path, fingerprint: str, version: int = _FORMAT) -> dict[str, Any] | None:
+def read_checkpoint(path: Path, fingerprint: str) -> dict[str, Any] | None:
     """Reads a checkpoint, None where there is none, without executing anything, and checks that it is of this fit.
 
-    `version` is the format that it must have. Its tensors come to the CPU, whatever device they were on, and are
-    copied from there to that of the model. A file of which a single bit was changed is a ValueError.
+    Its tensors come to the CPU, whatever device they were on, and are copied from there to that of the model. A file of
+    which a single bit was changed is a ValueError.
     """
     try:
         with open(path, "rb") as file:
@@ -150,9 +149,9 @@ def read_checkpoint(path: Path, fingerprint: str, version: int = _FORMAT) -> dic
         raise
     except Exception as error:
         raise _DamagedError(f"{path} is not a readable checkpoint ({type(error).__name__}); {_FIX}") from error
-    if not isinstance(state, dict) or state.get("format") != version:
-        found = state.get("format") if isinstance(state, dict) else type(state).__name__
-        raise ValueError(f"{path}: format {found!r} is not the one of this version, {version}; start without resume")
+    if not isinstance(state, dict) or state.get("format") != _FORMAT:
+        given = state.get("format") if isinstance(state, dict) else type(state).__name__
+        raise ValueError(f"{path}: format {given!r} is not the one of this version, {_FORMAT}; start without resume")
     if state["fingerprint"] != fingerprint:
         raise ValueError(
             f"{path} was made with other series, targets or settings; give the same ones, or start without resume"
@@ -171,11 +170,11 @@ def _check_hash(file: BinaryIO, path: Path) -> None:
         zipped = begin.startswith(b"PK")  # as torch.save begins
         why = "it has no hash: is it of an earlier version?" if zipped else "it does not begin like one"
         raise _DamagedError(f"{path} is not a readable checkpoint ({why}); {_FIX}")
-    written, found = file.read(_DIGEST + 1), hashlib.sha256()
+    written, content = file.read(_DIGEST + 1), hashlib.sha256()
     start = file.tell()
     while chunk := file.read(_CHUNK):
-        found.update(chunk)
-    if written != found.hexdigest().encode() + b"\n":
+        content.update(chunk)
+    if written != content.hexdigest().encode() + b"\n":
         raise _DamagedError(
             f"{path} is not a readable checkpoint (it is not as it was written: its SHA-256 differs); {_FIX}"
         )

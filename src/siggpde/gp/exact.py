@@ -23,14 +23,17 @@ from torch import Tensor
 
 from siggpde.gp.features import Projection
 from siggpde.gp.likelihoods import Gaussian
+from siggpde.gp.model import AnyGP
 from siggpde.gp.natural_gradients import solve_gaussian
-from siggpde.gp.phases import Control, Exact, PhaseState
+from siggpde.gp.phases import Phase, check_positive
 from siggpde.gp.trainer import Trainer
 from siggpde.gp.variational import VariationalGaussian, times_lower
 
 NOISES = tuple(10.0 ** (-k / 2) for k in range(-4, 17))
 _TIE = 1e-6
 _SMALLEST_AMPLITUDE = 1e-12
+_CHUNK = 4096
+_SCORED_ROWS = 4000
 
 
 class BestNoise(NamedTuple):
@@ -102,12 +105,35 @@ def left_out(
     return targets + (latent_mean - targets) / rest, variance / rest + projection.tail.detach()[:, None]
 
 
-_CHUNK = 4096
-_SCORED_ROWS = 4000
+@dataclass(frozen=True)
+class Exact:
+    """The optimum in closed form, for the `Gaussian` likelihood: no steps, nothing to tune.
+
+    Noise and amplitude are those with the best leave-one-out predictions, known for every level of noise from one
+    eigendecomposition; q(u) follows exactly. Scales stay.
+
+    - `tune`: False leaves noise and amplitude as they are.
+    - `max_tuned`: at most so many series, drawn at random, decide noise and amplitude; all decide q(u).
+    """
+
+    tune: bool = True
+    max_tuned: int = 8000
+
+    def __post_init__(self) -> None:
+        check_positive(self, "max_tuned")
+
+    def phases(self, model: AnyGP) -> list[Phase[Any]]:
+        """Returns the one phase."""
+        if not model.likelihood.is_gaussian:
+            name = type(model.likelihood).__name__
+            raise ValueError(f"Exact() is for the Gaussian likelihood, not {name}; take NaturalGradients()")
+        if not model.variational.full:
+            raise ValueError("Exact() has no covariance='diagonal'; take 'shared' or 'full'")
+        return [ExactPosterior(self)]
 
 
 @dataclass
-class ExactState(PhaseState):
+class ExactState:
     """Which steps are done: whether noise and amplitude are tuned, and the posterior, mean (1, M) and root (M, M)
     in float64, once it is solved."""
 
@@ -116,7 +142,7 @@ class ExactState(PhaseState):
     root: Tensor | None = None
 
 
-class ExactPosterior:
+class ExactPosterior(Phase[ExactState]):
     """The one phase of `Exact`: noise and amplitude by leave-one-out, the posterior, and scores of left-out series.
 
     Each step is done once. A checkpoint may come between them; a time limit does not cut them short, for the posterior
@@ -125,33 +151,26 @@ class ExactPosterior:
 
     name = "exact"
     max_steps = 3
-    time_share = 1.0
+    time_share = None
+    state_type = ExactState
 
     def __init__(self, schedule: Exact) -> None:
         self.schedule = schedule
-        self.state = ExactState()
 
     def begin(self, trainer: Trainer) -> None:
         self.state = ExactState()
 
-    def state_dict(self) -> dict[str, Any]:
-        return self.state.state_dict()
-
-    def load_state_dict(self, values: dict[str, Any]) -> None:
-        self.state = ExactState.from_state_dict(values)
-
     @torch.no_grad()
-    def run(self, trainer: Trainer, control: Control) -> str:
+    def iterate(self, trainer: Trainer) -> str | None:
         if not self.state.tuned:
             if self.schedule.tune:
                 self._tune(trainer)
             self.state.tuned = True
-            control.after_step()
+            return None
         if self.state.root is None:
             self._solve(trainer)
-            control.after_step()
+            return None
         self._score(trainer)
-        control.after_step(last=True)
         return "exact"
 
     def _tune(self, trainer: Trainer) -> None:

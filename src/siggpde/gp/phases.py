@@ -9,47 +9,69 @@ import copy
 import math
 import time
 from contextlib import nullcontext
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
 
+from siggpde.gp.model import AnyGP
 from siggpde.gp.nadam import Nadam, q_step
 from siggpde.gp.natural_gradients import Climb, NaturalGradient, in_batches
 from siggpde.gp.trainer import Part, Trainer, frozen, trainable
 from siggpde.gp.variational import NaturalParameters
 
+_IMPROVEMENT = 0.005  # an evaluation counts as an improvement when it lowers the NLPP by this share
+# Curvature of the first step from the prior: that of a softmax or logistic likelihood at its steepest.
+_START_CURVATURE = 0.25
 
-@dataclass(frozen=True)
-class NaturalGradients:
-    """Natural gradients for q(u), Adam for the hyperparameters; nothing to tune. The default.
 
-    Phase `q` settles q(u) on the training part. Phase `hyperparameters` alternates `inner` Adam steps of scales,
-    amplitude and likelihood with one step of q(u), watches the validation part, and ends with the best state seen.
-    Phase `all` settles q(u) on all the series.
+def check_positive(settings: object, *names: str) -> None:
+    """Raises a ValueError that names the first of these settings that is not positive."""
+    for name in names:
+        value = getattr(settings, name)
+        if not value > 0:
+            raise ValueError(f"{name} must be positive, got {value!r}")
 
-    - `max_iter`: the most iterations of a phase.
-    - `learn`: False skips the hyperparameters.
-    - `settle`: a phase of q(u) ends when a step raises the ELBO by less than this, in nats a series.
-    - `patience`: evaluations without improvement after which the hyperparameters are left.
-    - `batch`: series of a stochastic step; None takes max(1024, 2 M).
-    - `max_joint`: up to this many series q(u) takes steps on all of them; above, stochastic steps only.
+
+State = TypeVar("State")
+
+
+class Phase(Generic[State]):
+    """One phase of a schedule: at most `max_steps` iterations, each of which may be the last.
+
+    Between iterations a fit may be saved, or end. `state`, a dataclass of tensors and numbers and lists and
+    dictionaries of them, is all that a phase changes besides the model, the minibatches and the History. `time_share`
+    is the share of a time limit, from the start of the fit, at which the phase is late; None for never.
     """
 
-    max_iter: int = 60
-    learn: bool = True
-    learning_rate: float = 0.05
-    inner: int = 5
-    batch: int | None = None
-    settle: float = 2e-4
-    patience: int = 3
-    max_joint: int = 60_000
+    name: str
+    max_steps: int
+    time_share: float | None = 1.0
+    state: State
+    state_type: type[State]
 
-    def __post_init__(self) -> None:
-        _positive(self, "max_iter", "learning_rate", "inner", "settle", "patience", "max_joint")
-        if self.batch is not None:
-            _positive(self, "batch")
+    def begin(self, trainer: Trainer) -> None:
+        """Makes the state that the phase starts from."""
+        raise NotImplementedError
+
+    def prepare(self, trainer: Trainer) -> None:
+        """Computes what follows from model and state, before the first iteration, and again after a resume."""
+
+    def iterate(self, trainer: Trainer) -> str | None:
+        """Makes one iteration and returns why the phase is over, or None."""
+        raise NotImplementedError
+
+    def finish(self, trainer: Trainer) -> None:
+        """Does what is left after the last iteration."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the state, for a checkpoint."""
+        return dict(vars(self.state))
+
+    def load_state_dict(self, values: dict[str, Any]) -> None:
+        """Takes over the state of a checkpoint, instead of `begin`."""
+        self.state = self.state_type(**values)
 
 
 @dataclass(frozen=True)
@@ -73,152 +95,22 @@ class PaperSchedule:
     cpu_budget: float | None = None
 
     def __post_init__(self) -> None:
-        _positive(self, "iterations", "batch", "learning_rate", "evaluate_every")
-        _positive(self, *(name for name in ("patience", "cpu_budget") if getattr(self, name) is not None))
+        check_positive(self, "iterations", "batch", "learning_rate", "evaluate_every")
+        check_positive(self, *(name for name in ("patience", "cpu_budget") if getattr(self, name) is not None))
 
-
-@dataclass(frozen=True)
-class Exact:
-    """The optimum in closed form, for the `Gaussian` likelihood: no steps, nothing to tune.
-
-    Noise and amplitude are those with the best leave-one-out predictions, known for every level of noise from one
-    eigendecomposition; q(u) follows exactly. Scales stay.
-
-    - `tune`: False leaves noise and amplitude as they are.
-    - `max_tuned`: at most so many series, drawn at random, decide noise and amplitude; all decide q(u).
-    """
-
-    tune: bool = True
-    max_tuned: int = 8000
-
-    def __post_init__(self) -> None:
-        _positive(self, "max_tuned")
-
-
-Schedule = NaturalGradients | PaperSchedule | Exact
-
-
-def _positive(settings: object, *names: str) -> None:
-    for name in names:
-        value = getattr(settings, name)
-        if not value > 0:
-            raise ValueError(f"{name} must be positive, got {value!r}")
+    def phases(self, model: AnyGP) -> list[Phase[Any]]:
+        """Returns the phases: q(u); q(u) and hyperparameters; q(u) on training and validation series."""
+        if model.variational.shared:
+            raise ValueError("the paper's schedule has no covariance='shared'; take 'full' or 'diagonal'")
+        return [
+            NadamPhase("q", "train", False, self, 1 / 3),
+            NadamPhase("hyperparameters", "train", True, self, 2 / 3),
+            NadamPhase("all", "all", False, self),
+        ]
 
 
 @dataclass
-class PhaseState:
-    """All that a phase changes besides the model, the minibatches and the History: what a checkpoint keeps of it.
-
-    Fields are tensors and numbers, and lists and dictionaries of them.
-    """
-
-    def state_dict(self) -> dict[str, Any]:
-        return {field.name: getattr(self, field.name) for field in fields(self)}
-
-    @classmethod
-    def from_state_dict(cls, values: dict[str, Any]) -> Self:
-        return cls(**values)
-
-
-class Control(Protocol):
-    """What a phase calls between its steps, when its state is consistent: there a fit may be saved, or end."""
-
-    def after_step(self, *, last: bool = False) -> bool:
-        """Shows progress and, but for the last step, saves a checkpoint when one is due.
-
-        Returns whether the time limit has passed.
-        """
-        ...
-
-
-class Phase(Protocol):
-    """One phase of a schedule; `max_steps` is how often at most it calls `Control.after_step`.
-
-    `time_share` is the share of a time limit, from the start of the fit, at which the phase is late.
-    """
-
-    name: str
-    max_steps: int
-    time_share: float
-
-    def begin(self, trainer: Trainer) -> None:
-        """Makes the state that the phase starts from."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """The state, for a checkpoint."""
-        ...
-
-    def load_state_dict(self, values: dict[str, Any]) -> None:
-        """Takes over the state of a checkpoint, instead of `begin`."""
-
-    def run(self, trainer: Trainer, control: Control) -> str:
-        """Does what is left to do, and returns why it ended."""
-        ...
-
-
-State = TypeVar("State", bound=PhaseState)
-
-
-class IterativePhase(Generic[State]):
-    """A phase of at most `max_steps` iterations, each of which may be the last."""
-
-    name: str
-    max_steps: int
-    time_share: float = 1.0
-    state: State
-    state_type: ClassVar[type[PhaseState]]
-
-    def begin(self, trainer: Trainer) -> None:
-        """Sets `state`."""
-        raise NotImplementedError
-
-    def prepare(self, trainer: Trainer) -> None:
-        """Before the first iteration, and again after a resume: computes what follows from model and state."""
-        raise NotImplementedError
-
-    def iterate(self, trainer: Trainer) -> str | None:
-        """One iteration; returns why the phase is over, or None."""
-        raise NotImplementedError
-
-    def finish(self, trainer: Trainer) -> None:
-        """After the last iteration."""
-        raise NotImplementedError
-
-    def state_dict(self) -> dict[str, Any]:
-        return self.state.state_dict()
-
-    def load_state_dict(self, values: dict[str, Any]) -> None:
-        self.state = self.state_type.from_state_dict(values)  # pyright: ignore[reportAttributeAccessIssue]
-
-    def run(self, trainer: Trainer, control: Control) -> str:
-        self.prepare(trainer)
-        reason = None
-        while reason is None:
-            reason = self.iterate(trainer)
-            trainer.iteration += 1
-            if reason is None and trainer.iteration >= self.max_steps:
-                reason = f"{self.max_steps} iterations"
-            late = control.after_step(last=reason is not None)
-            if reason is None and late:
-                reason = "time limit"
-        self.finish(trainer)
-        return reason
-
-
-_IMPROVEMENT = 0.005  # an evaluation counts as an improvement when it lowers the NLPP by this share
-
-
-def paper_phases(schedule: PaperSchedule) -> list[NadamPhase]:
-    """The three phases of the paper: q(u); q(u) and hyperparameters; q(u) on training and validation series."""
-    return [
-        NadamPhase("q", "train", False, schedule, 1 / 3),
-        NadamPhase("hyperparameters", "train", True, schedule, 2 / 3),
-        NadamPhase("all", "all", False, schedule),
-    ]
-
-
-@dataclass
-class NadamState(PhaseState):
+class NadamState:
     """The state of Nadam, a running average of the ELBO per series, and CPU seconds spent.
 
     `best` is the state of the model with `best_nlpp` on the validation part, where hyperparameters are learned.
@@ -234,7 +126,7 @@ class NadamState(PhaseState):
     idle: int = 0
 
 
-class NadamPhase(IterativePhase[NadamState]):
+class NadamPhase(Phase[NadamState]):
     """Minibatch steps of q(u) and of the features' parameters, and with `learn` of the hyperparameters too.
 
     With `learn`, the phase ends with the state of the best validation NLPP.
@@ -347,17 +239,44 @@ class NadamPhase(IterativePhase[NadamState]):
             state.best = copy.deepcopy(trainer.model.state_dict()) if self.learn else None
 
 
-# Curvature of the first step from the prior: that of a softmax or logistic likelihood at its steepest.
-_START_CURVATURE = 0.25
+@dataclass(frozen=True)
+class NaturalGradients:
+    """Natural gradients for q(u), Adam for the hyperparameters; nothing to tune. The default.
 
+    Phase `q` settles q(u) on the training part. Phase `hyperparameters` alternates `inner` Adam steps of scales,
+    amplitude and likelihood with one step of q(u), watches the validation part, and ends with the best state seen.
+    Phase `all` settles q(u) on all the series.
 
-def natural_phases(schedule: NaturalGradients) -> list[SettleQ | LearnHyperparameters]:
-    hyperparameters = [LearnHyperparameters(schedule)] if schedule.learn else []
-    return [SettleQ("q", "train", schedule), *hyperparameters, SettleQ("all", "all", schedule)]
+    - `max_iter`: the most iterations of a phase.
+    - `learn`: False skips the hyperparameters.
+    - `settle`: a phase of q(u) ends when a step raises the ELBO by less than this, in nats a series.
+    - `patience`: evaluations without improvement after which the hyperparameters are left.
+    - `batch`: series of a stochastic step; None takes max(1024, 2 M).
+    - `max_joint`: up to this many series q(u) takes steps on all of them; above, stochastic steps only.
+    """
+
+    max_iter: int = 60
+    learn: bool = True
+    learning_rate: float = 0.05
+    inner: int = 5
+    batch: int | None = None
+    settle: float = 2e-4
+    patience: int = 3
+    max_joint: int = 60_000
+
+    def __post_init__(self) -> None:
+        check_positive(self, "max_iter", "learning_rate", "inner", "settle", "patience", "max_joint")
+        if self.batch is not None:
+            check_positive(self, "batch")
+
+    def phases(self, model: AnyGP) -> list[Phase[Any]]:
+        """Returns the phases: q(u); hyperparameters, if they are learned; q(u) on all series."""
+        hyperparameters = [LearnHyperparameters(self)] if self.learn else []
+        return [SettleQ("q", "train", self), *hyperparameters, SettleQ("all", "all", self)]
 
 
 @dataclass
-class SettleState(PhaseState):
+class SettleState:
     """Natural parameters of q(u), the step rho, how many iterations at the start take minibatches (`warm_up`), and how
     many steps in a row gained too little (`idle`)."""
 
@@ -368,7 +287,7 @@ class SettleState(PhaseState):
     idle: int = 0
 
 
-class SettleQ(IterativePhase[SettleState]):
+class SettleQ(Phase[SettleState]):
     """Steps of q(u) alone until the ELBO has settled."""
 
     state_type = SettleState
@@ -438,7 +357,7 @@ class SettleQ(IterativePhase[SettleState]):
 
 
 @dataclass
-class HyperparameterState(PhaseState):
+class HyperparameterState:
     """Natural parameters of q(u), its step rho, the state of Adam, and the best state of the model with its score, and
     how many evaluations in a row were no better (`idle`)."""
 
@@ -451,7 +370,7 @@ class HyperparameterState(PhaseState):
     idle: int = 0
 
 
-class LearnHyperparameters(IterativePhase[HyperparameterState]):
+class LearnHyperparameters(Phase[HyperparameterState]):
     """Adam for scales, amplitude and likelihood in turn with steps of q(u); ends with the best state that it had."""
 
     name = "hyperparameters"
