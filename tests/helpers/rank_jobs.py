@@ -25,7 +25,8 @@ from siggpde.distributed.ranks import Ranks
 from siggpde.distributed.shard import Shard, all_labels
 from siggpde.gp.likelihoods import Bernoulli, Gaussian, Likelihood, Softmax, StudentT
 from siggpde.gp.model import SignatureGP
-from siggpde.gp.phases import LearnHyperparameters, NadamPhase, Schedule
+from siggpde.gp.phases import LearnHyperparameters, NadamPhase
+from siggpde.gp.training import Schedule
 from siggpde.series import SeriesBatch
 from siggpde.training import Exact, NaturalGradients, PaperSchedule, fit
 
