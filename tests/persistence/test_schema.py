@@ -7,7 +7,9 @@ import torch
 
 from siggpde.persistence.estimator_schema import check_estimator
 from siggpde.persistence.schema import (
+    EITHER,
     Absent,
+    Array,
     ByKind,
     Fields,
     Flag,
@@ -19,12 +21,14 @@ from siggpde.persistence.schema import (
     Number,
     OneOf,
     Place,
+    Plain,
     Schema,
     SchemaError,
     Size,
     Text,
+    integers,
+    nested,
 )
-from siggpde.persistence.tensor_schema import EITHER, Array, Plain, integers, nested
 
 DEEP: Any = []
 for _ in range(30):

@@ -1,4 +1,8 @@
-"""The schemas of committees of views: with series ("views") and without ("weights")."""
+"""The schemas of committees, of the settings of likelihoods, and of what tells how new a series is.
+
+Sizes are bounded before anything of that size is made: `classes` has to be that of the labels, and quadrature points
+are few.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,12 @@ from typing import Any
 
 import torch
 
-from siggpde.persistence.novelty_schema import NOVELTY
 from siggpde.persistence.schema import (
+    EITHER,
     RAW,
+    SINGLE,
     Absent,
+    Array,
     ByKind,
     Fields,
     Flag,
@@ -19,12 +25,87 @@ from siggpde.persistence.schema import (
     MapOf,
     Maybe,
     Number,
+    OneOf,
     Place,
     Schema,
+    Size,
     Text,
+    integers,
 )
-from siggpde.persistence.tensor_schema import EITHER, SINGLE, Array, integers
 from siggpde.persistence.view_schema import blocks, kernels_of
+
+LOGARITHM = 100.0
+"""The largest logarithm, up or down, of a scale, noise or amplitude: of standardised series all are far from it."""
+
+_SMALLEST, _LARGEST = 1e-40, 1e40
+_POINTS = Integer(1, 2**14)
+_SEED = Absent(Integer(0, 2**63))
+_POSITIVE = Number(_SMALLEST, _LARGEST)
+_CLASS_WEIGHT = Absent(Maybe(ListOf(Number(above=0), size="classes")))
+
+
+def _named(entries: dict[str, Schema]) -> Fields:
+    return Fields({"name": Text(), **entries})
+
+
+LIKELIHOOD = ByKind(
+    "name",
+    {
+        "softmax": _named(
+            {
+                "classes": Size("classes"),
+                "points": Absent(_POINTS),
+                "predict_points": Absent(_POINTS),
+                "class_weight": _CLASS_WEIGHT,
+                "seed": _SEED,
+            }
+        ),
+        "robustmax": _named({"classes": Size("classes"), "eps": Number(1e-12, 0.999), "class_weight": _CLASS_WEIGHT}),
+        "bernoulli": _named({"link": OneOf(("probit", "logit")), "class_weight": _CLASS_WEIGHT}),
+        "gaussian": _named({"noise": _POSITIVE}),
+        "student_t": _named({"scale": _POSITIVE, "df": Number(1e-3, 1e9), "learn_df": Flag()}),
+        "poisson": _named({"offset": Number(-LOGARITHM, LOGARITHM)}),
+    },
+)
+
+
+_LOGARITHM = Absent(Array(low=-LOGARITHM, high=LOGARITHM))
+PARAMETERS: dict[str, Schema] = {
+    "likelihood.log_noise": _LOGARITHM,
+    "likelihood.log_scale": _LOGARITHM,
+    "likelihood.log_df": _LOGARITHM,
+}
+"""The tensors of likelihoods in the state of a model."""
+
+
+_MOST_CLASSES = 10**6
+
+_FACTS = Fields(  # in units of the user's
+    {
+        "medians": Array("facts", low=-RAW, high=RAW),
+        "units": Array("facts", above=0, high=RAW),
+        "low": Array("facts", low=-RAW, high=RAW),
+        "high": Array("facts", low=-RAW, high=RAW),
+        "least": Array("facts", low=0, high=RAW),
+        "reference": Array("references", "facts", dtypes=SINGLE),
+        "middle": Number(-RAW, RAW),
+        "upper": Number(-RAW, RAW),
+    }
+)
+NOVELTY = Fields(
+    {
+        "weights": Array("members", low=0, high=1),
+        "centres": Array("members"),
+        "widths": Array("members", above=0),
+        "middle": Number(),
+        "upper": Number(),
+        "facts": _FACTS,
+        "left_out": Array("members", "known", dtypes=SINGLE),
+        "left_out_facts": Array("known"),
+        "labels": Maybe(integers("known", high=_MOST_CLASSES)),
+    }
+)
+
 
 _FURTHEST = 1e5  # of standardised series (`views.base`)
 

@@ -13,12 +13,21 @@ from typing import Any
 from torch import Tensor
 
 from siggpde.numerics.words import MAX_LETTERS
-from siggpde.persistence.committee_schema import COMMITTEE, RECALIBRATION, WEIGHTS, weights_sum
-from siggpde.persistence.likelihood_schema import LIKELIHOOD, LOGARITHM, PARAMETERS
-from siggpde.persistence.novelty_schema import NOVELTY
+from siggpde.persistence.committee_schema import (
+    COMMITTEE,
+    LIKELIHOOD,
+    LOGARITHM,
+    NOVELTY,
+    PARAMETERS,
+    RECALIBRATION,
+    WEIGHTS,
+    weights_sum,
+)
 from siggpde.persistence.schema import (
+    EITHER,
     RAW,
     Absent,
+    Array,
     Fields,
     Flag,
     Integer,
@@ -29,13 +38,14 @@ from siggpde.persistence.schema import (
     Number,
     OneOf,
     Place,
+    Plain,
     Schema,
     SchemaError,
     Size,
     Text,
     describe,
+    integers,
 )
-from siggpde.persistence.tensor_schema import EITHER, Array, Plain, integers
 from siggpde.persistence.view_schema import path_channels, transform
 
 _MOST_CHARACTERS = 10**7  # of all labels together, in memory

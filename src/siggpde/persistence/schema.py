@@ -1,4 +1,4 @@
-"""What saved values have to be: checkers, of which the schemas of models are made.
+"""What saved values have to be: checkers of plain values and tensors, of which the schemas of models are made.
 
 A hash says that a file is as it was written, not that it was written by siggpde. So what is read is compared with a
 schema before anything is made of it: types, ranges, shapes that fit together, and no field that is not known.
@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, Protocol
 
+import torch
 from torch import Tensor
 
 LARGEST = 1e15
@@ -253,3 +254,74 @@ class ByKind:
         if not isinstance(kind, str) or kind not in self.kinds:
             at.at(self.key).refuse(kind, f"one of {', '.join(self.kinds)}, or of a newer siggpde")
         self.kinds[kind].check(value, at)
+
+
+SINGLE, DOUBLE = (torch.float32,), (torch.float64,)
+EITHER = SINGLE + DOUBLE
+
+_DEPTH = 20
+
+
+class Array:
+    """A tensor with axes of these sizes: names, numbers, or None for any. Values are finite, as a `Number` is."""
+
+    def __init__(
+        self,
+        *axes: str | int | None,
+        low: float = -LARGEST,
+        high: float = LARGEST,
+        above: float = -math.inf,
+        dtypes: tuple[torch.dtype, ...] = DOUBLE,
+    ) -> None:
+        self.axes, self.low, self.high, self.above, self.dtypes = axes, low, high, above, dtypes
+
+    def check(self, value: Any, at: Place) -> None:
+        if not isinstance(value, Tensor) or value.ndim != len(self.axes) or value.dtype not in self.dtypes:
+            names = "/".join(str(dtype).removeprefix("torch.") for dtype in self.dtypes)
+            at.refuse(value, f"a tensor of {names} with {len(self.axes)} axes")
+        for axis, size in zip(self.axes, value.shape, strict=True):
+            if isinstance(axis, str):
+                at.fit(axis, size)
+            elif axis is not None and axis != size:
+                at.refuse(value, f"a tensor with shape {self.axes}")
+        if value.numel() == 0:
+            return
+        least, most = (float(each) for each in value.aminmax())
+        if not (self.low <= least and most <= self.high and least > self.above):  # of NaN nothing is true
+            bound = f"above {self.above:g}" if self.above > -math.inf else f"from {self.low:g}"
+            raise SchemaError(f"{at.name} must have finite numbers {bound} to {self.high:g}, got {least:g} to {most:g}")
+
+
+def integers(*axes: str | int | None, low: int = 0, high: int = 2**53) -> Array:
+    """A tensor of whole numbers from `low` to `high`."""
+    return Array(*axes, low=low, high=high, dtypes=(torch.int64,))
+
+
+@dataclass(frozen=True)
+class Plain:
+    """Any nested dictionaries and lists of numbers, strings, true, false and null."""
+
+    tensors: bool = False
+    depth: int = _DEPTH
+
+    def check(self, value: Any, at: Place) -> None:
+        if self.depth == 0:
+            at.refuse(value, f"nested at most {_DEPTH} deep")
+        inner = Plain(self.tensors, self.depth - 1)
+        if isinstance(value, Mapping):
+            MapOf(inner).check(value, at)
+        elif isinstance(value, list):
+            ListOf(inner).check(value, at)
+        elif self.tensors and isinstance(value, Tensor) and value.dtype in (torch.int64, torch.bool, torch.uint8):
+            return
+        elif self.tensors and isinstance(value, Tensor):
+            Array(*[None] * value.ndim, low=-RAW, high=RAW, dtypes=EITHER).check(value, at)
+        elif type(value) in (int, float):
+            Number(-RAW, RAW).check(value, at)
+        elif value is not None and not isinstance(value, str | bool):
+            at.refuse(value, "a plain value")
+
+
+def nested() -> Plain:
+    """Any nested dictionaries and lists of finite tensors and plain values."""
+    return Plain(tensors=True)
