@@ -40,7 +40,7 @@ def test_folds_without_peers(table: Path, tmp_path: Path):
     assert json.loads(output.read_text()) == found
     assert [entry["name"] for entry in found["methods"]] == ["siggpde", "constant"]
     assert [entry["name"] for entry in found["not_installed"]] == ["minirocket", "mr-hydra", "quant", "multirocket"]
-    assert "they need aeon (pip install aeon): minirocket, mr-hydra, quant, multirocket" in result.stderr
+    assert "(pip install aeon): left out minirocket, mr-hydra, quant, multirocket" in result.stderr
     assert [split["test"] for split in found["splits"]] == [10, 10, 10] and found["task"] == "classification"
     siggpde, constant = found["methods"]
     assert siggpde["mean"]["accuracy"] > 0.7 >= constant["mean"]["accuracy"]
@@ -113,7 +113,7 @@ def test_wrong_calls(table: Path, arguments: list[str], words: str):
 def test_wrong_data(table: Path, tmp_path: Path):
     bare = write(long_table(10).drop("kind", "size"), tmp_path / "bare.csv")
     result = run("compare", bare, *LONG)
-    assert result.exit_code == 2 and "says no labels; name where they are with --target" in result.stderr
+    assert result.exit_code == 2 and "has no labels; name them with --target" in result.stderr
     thin = write(long_table(10).drop("y"), tmp_path / "thin.csv")
     result = run("compare", table, *KINDS, "--test", thin, "--methods", "constant")
     assert result.exit_code == 1 and "'y'" in result.stderr

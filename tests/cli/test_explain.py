@@ -100,7 +100,7 @@ def test_the_picture_of_one_series_is_of_the_series(models: Path, tmp_path: Path
     def spy(explained: Any, x: Any, axes: Any, **settings: Any) -> Any:
         seen.append((np.asarray(x).shape, settings["counterfactual"], plot_explanation(explained, x, axes, **settings)))
 
-    monkeypatch.setattr("siggpde.cli.work.explain.plot_explanation", spy)
+    monkeypatch.setattr("siggpde.plots.plot_explanation", spy)
     for model, more in (("kinds", []), ("kinds", ["--counterfactual"]), ("sizes", [])):
         picture = tmp_path / f"{model}{len(more)}.png"
         result = run("explain", models / model, models / "test.csv", "--plot", picture, "--number", "5", *more)

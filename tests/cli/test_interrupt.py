@@ -53,7 +53,7 @@ def part(folder: Path, stopped: str, tmp_path: Path) -> Path:
 
 def test_an_interrupted_fit_says_how_to_go_on(folder: Path, stopped: str):
     last = stopped.splitlines()[-1]
-    assert last.startswith(f"interrupted; what was reached is in {folder / 'part.checkpoint'}. To go on: siggpde fit ")
+    assert last.startswith(f"interrupted; the checkpoint is in {folder / 'part.checkpoint'}. To go on: siggpde fit ")
     assert last.endswith("--resume") and "Traceback" not in stopped
     assert not (folder / "part").exists()
 
@@ -76,7 +76,7 @@ def test_other_data_and_other_settings_do_not_go_on(folder: Path, part: Path):
 def test_a_checkpoint_is_not_thrown_away_unasked(folder: Path, part: Path):
     result = run("fit", folder / "other.csv", "--output", part, *SETTINGS)
     assert result.exit_code == 2
-    assert "--resume with that method goes on, --force starts anew" in result.stderr
+    assert "--resume with that method continues it, --force starts anew" in result.stderr
     assert run("fit", folder / "other.csv", "--output", part, *SETTINGS, "--resume").exit_code == 2
     result = run("fit", folder / "other.csv", "--output", part, *SETTINGS, "--time-limit", "0.4", "--force")
     assert result.exit_code == 0, result.output
@@ -93,7 +93,7 @@ def test_resume_without_a_checkpoint_just_starts(folder: Path, tmp_path: Path):
     model = tmp_path / "model"
     result = run("fit", folder / "data.csv", "--output", model, *PAPER, "--resume")
     assert result.exit_code == 0, result.output
-    assert "the fit starts from the beginning" in result.stderr
+    assert "to resume from: the fit starts anew" in result.stderr
     assert weights(model) == weights(folder / "whole")
     assert list(tmp_path.iterdir()) == [model]
 
@@ -102,7 +102,7 @@ def test_views_say_that_there_is_nothing_to_go_on_from(folder: Path, tmp_path: P
     model = tmp_path / "model"
     result = run("fit", folder / "data.csv", "--output", model, *SETTINGS, "--time-limit", "0.4", "--resume")
     assert result.exit_code == 0, result.output
-    assert result.stderr.count("there is nothing to go on from") == 1
+    assert result.stderr.count("keeps no checkpoint to resume from") == 1
     assert list(tmp_path.iterdir()) == [model]
 
 

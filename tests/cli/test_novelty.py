@@ -93,7 +93,7 @@ def test_evaluate_says_how_many(name: str, models: Path, strange: Path):
 def test_evaluate_on_the_series_of_the_fit_says_so(name: str, models: Path, tmp_path: Path):
     result = run("evaluate", models / name, models / "train.csv", "--json")
     assert json.loads(result.stdout)["fitted_to_these"] is True
-    assert "train.csv holds the series that the model was fitted to: the figures tell nothing" in result.stderr
+    assert "train.csv holds the training series: the figures tell nothing" in result.stderr
     table = pl.read_csv(models / "train.csv").with_columns(x=pl.col("x") + (pl.col("who") == "w5") * 1e-9)
     changed = run("evaluate", models / name, write(table, tmp_path / "changed.csv"), "--json")
     assert json.loads(changed.stdout)["fitted_to_these"] is False and "fitted to" not in changed.stderr

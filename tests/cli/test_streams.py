@@ -63,10 +63,10 @@ def test_an_interruption_says_how_to_go_on(folder: Path, tmp_path: Path, monkeyp
         patch.setattr(streaming, "prediction_table", interrupt)
         result = run(*arguments)
     assert result.exit_code == 130
-    assert f"what was predicted is in {output}.parts. To go on: siggpde" in result.stderr
+    assert f"finished blocks are in {output}.parts. To go on: siggpde" in result.stderr
     assert result.stderr.rstrip().endswith("--resume")
     again = run(*arguments)
-    assert again.exit_code == 2 and "--resume goes on, --force starts anew" in again.stderr
+    assert again.exit_code == 2 and "--resume continues, --force starts anew" in again.stderr
     resumed = run(*arguments, "--resume")
     assert resumed.exit_code == 0, resumed.output
     assert pl.read_parquet(output).equals(whole(folder, "kinds"))

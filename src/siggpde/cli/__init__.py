@@ -2,8 +2,7 @@
 
 Exit code 0 is success, 1 a failure, 2 a wrong call, 130 Ctrl-C.
 
-Every command has a module of its own with its options, which imports neither torch nor numpy: help comes at once. What
-the commands do is in `siggpde.cli.work`, imported when a command is called.
+Every command is a module. Its functions import torch and numpy when they are called, so that help comes at once.
 """
 
 import os
@@ -13,8 +12,7 @@ from typing import Annotated
 import typer
 
 from siggpde.cli import compare, demo, drift, evaluate, explain, fit, info, predict, report, reproduce
-from siggpde.cli.console import WrongCall, one_line_errors, set_up_logging
-from siggpde.cli.waiting import wait_passively
+from siggpde.cli.console import WrongCall, one_line_errors, set_up_logging, wait_passively
 
 app = typer.Typer(
     help="Predict from time series, and say how sure you are, with signature-kernel Gaussian processes.",

@@ -1,16 +1,20 @@
-"""What commands print: tables and JSON on stdout, logs and one-line errors on stderr; and their exit codes."""
+"""Output of commands: tables and JSON on stdout, logs and one-line errors on stderr; exit codes and start-up."""
 
 from __future__ import annotations
 
+import gc
+import importlib
 import json
 import logging
 import math
+import os
 import re
 import shlex
 import sys
+import tempfile
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +29,13 @@ from siggpde.utils.files import atomic_write
 
 log = logging.getLogger("siggpde")
 
-# Arguments in messages of the library that are options of the command line. It does not offer `reader` and `mmap`.
+# Arguments in messages of the library that are options of the command line, which has no `reader` and `mmap`.
 _ARGUMENTS = {option for options in READ_OPTIONS.values() for option in options} - {"reader", "mmap"}
 _ARGUMENTS |= {"format", "likelihood", "members", "device", "dtype", "checkpoint"}
 _IN_PYTHON = re.compile(rf"(?<![\w.-])({'|'.join(sorted(_ARGUMENTS))})=(?=(['\[\w]?))")
 
+_PASSIVE = {"OMP_WAIT_POLICY": "PASSIVE", "KMP_BLOCKTIME": "0"}  # of every runtime, and of Intel's and LLVM's
+_OF_THE_USER = (*_PASSIVE, "GOMP_SPINCOUNT", "KMP_LIBRARY")
 
 INTERRUPTED = 130
 """The exit code after Ctrl-C, as shells have it: 128 and the number of the signal."""
@@ -45,10 +51,9 @@ class Interrupted(Exception):
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Prints expected errors (of options, data, files) as one line on stderr and exits with code 1 or 2.
+    """Prints expected errors (of options, data, files) as one line on stderr; exits with 1 or 2, after Ctrl-C with 130.
 
-    After Ctrl-C it is 130. The traceback is logged with --verbose. Other exceptions are defects of the program and pass
-    through.
+    The traceback is logged with --verbose. Other exceptions are defects of the program and pass through.
     """
     try:
         yield
@@ -70,29 +75,20 @@ def one_line_errors() -> Iterator[None]:
 
 
 def as_cli_options(message: str) -> str:
-    """A message of the library on one line, with its arguments written as options of the command line.
+    """Returns a message of the library on one line, with its arguments written as options of the command line.
 
-    Examples:
-        >>> as_cli_options("there is no column 'x' for target=;\\nleave it out with ignore=")
-        "there is no column 'x' for --target; leave it out with --ignore"
+    Examples
+    --------
+    >>> as_cli_options("there is no column 'x' for target=;\\nleave it out with ignore=")
+    "there is no column 'x' for --target; leave it out with --ignore"
     """
     return _IN_PYTHON.sub(lambda match: f"--{match[1]}" + (" " if match[2] else ""), " ".join(message.split()))
 
 
 def resume_command() -> str:
-    """The command line of this process with --resume, to go on after an interruption."""
+    """Returns the command line of this process with --resume, to go on after an interruption."""
     arguments = [argument for argument in sys.argv[1:] if argument != "--resume"]
     return f"{shlex.join(['siggpde', *arguments])} --resume"
-
-
-def note(message: str) -> None:
-    """Logs a line, which goes to stderr."""
-    log.info("%s", message)
-
-
-def caution(message: str) -> None:
-    """Logs a line that should not be overlooked."""
-    log.warning("%s", message)
 
 
 def set_up_logging(verbose: bool) -> None:
@@ -107,11 +103,11 @@ def set_up_logging(verbose: bool) -> None:
 
 def _log_warning(message: Warning | str, *where: Any, **more: Any) -> None:
     """In place of `warnings.showwarning`, which prints a line of our code as well."""
-    caution(as_cli_options(str(message)))
+    log.warning("%s", as_cli_options(str(message)))
 
 
 def summary_table(title: str, *sections: Iterable[tuple[str, Any]]) -> Table:
-    """Names and values in two columns, with a line between sections. Text such as "[red]" is not taken for markup."""
+    """Returns names and values in two columns, with a line between sections; "[red]" is text, not markup."""
     table = Table(title=Text(title), show_header=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
@@ -123,7 +119,7 @@ def summary_table(title: str, *sections: Iterable[tuple[str, Any]]) -> Table:
 
 
 def column_table(title: str, header: Sequence[str], rows: Iterable[Sequence[Any]], *, text_columns: int = 1) -> Table:
-    """A table with a header; the first `text_columns` columns are text, the others numbers."""
+    """Returns a table with a header; the first `text_columns` columns are text, the others numbers."""
     table = Table(title=Text(title))
     for index, name in enumerate(header):
         table.add_column(Text(name), justify="left" if index < text_columns else "right", overflow="fold")
@@ -144,12 +140,12 @@ def print_tables(*tables: Table) -> None:
 
 
 def fits_terminal(table: Table) -> bool:
-    """Whether the table can be shown without breaking its cells."""
+    """Returns whether the table can be shown without breaking its cells."""
     return Console(width=10_000).measure(table).maximum <= Console().width
 
 
 def as_json(values: Any) -> str:
-    """JSON text of plain values; infinity and NaN, which JSON does not have, become null."""
+    """Returns JSON text of plain values; infinity and NaN, which JSON does not have, become null."""
     return json.dumps(_without_nan(values), indent=2, ensure_ascii=False, allow_nan=False)
 
 
@@ -187,3 +183,65 @@ def _without_nan(value: Any) -> Any:
 
 def _print_error(line: str) -> None:
     typer.echo(line, err=True)
+
+
+@contextmanager
+def panics_held_back() -> Iterator[None]:
+    """Keeps stderr, also of threads and of Rust, until the end of a short block, so that a panic of polars is one line.
+
+    It is then written, unless the block raised an error that a panic caused.
+    """
+    sys.stderr.flush()
+    try:
+        stderr = os.dup(2)
+    except OSError:  # no stderr at all
+        yield
+        return
+    panicked = False
+    with tempfile.TemporaryFile() as held:
+        os.dup2(held.fileno(), 2)
+        try:
+            yield
+        except ValueError as error:
+            panicked = type(error.__cause__).__name__ == "PanicException"
+            raise
+        finally:
+            sys.stderr.flush()
+            os.dup2(stderr, 2)
+            os.close(stderr)
+            held.seek(0)
+            with suppress(OSError):
+                os.write(2, b"" if panicked else held.read())
+
+
+def import_quickly(*modules: str) -> None:
+    """Imports modules, such as those that import torch, without garbage collection; their objects are frozen.
+
+    Searching them for garbage, while importing and when the process ends, is a third of the time of `import torch`.
+    """
+    enabled, first = gc.isenabled(), "torch" not in sys.modules
+    gc.disable()
+    try:
+        for module in modules:
+            importlib.import_module(module)
+    finally:
+        if first:
+            gc.freeze()
+        if enabled:
+            gc.enable()
+
+
+def wait_passively(environment: MutableMapping[str, str] = os.environ) -> None:
+    """Lets waiting threads of OpenMP sleep, unless torch is loaded already or the user has set one of the variables.
+
+    Threads that spin slow a command down on a busy machine.
+
+    Examples
+    --------
+    >>> environment = {"GOMP_SPINCOUNT": "1000"}
+    >>> wait_passively(environment)
+    >>> environment
+    {'GOMP_SPINCOUNT': '1000'}
+    """
+    if "torch" not in sys.modules and not any(name in environment for name in _OF_THE_USER):
+        environment.update(_PASSIVE)

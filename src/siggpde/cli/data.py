@@ -1,4 +1,4 @@
-"""The series of the argument DATA: of a file, with the options given and those a model remembers, or of a data set."""
+"""The arguments MODEL and DATA: series of a file, with options given and remembered, or of a data set; their checks."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from siggpde.cli.console import WrongCall
+import numpy as np
+from numpy.typing import NDArray
+
+from siggpde.cli.console import WrongCall, panics_held_back
 from siggpde.cli.options import ReadOptions
-from siggpde.cli.panics import panics_held_back
-from siggpde.cli.plausible import check_plausible, check_training, what_is_streamed, what_was_read
 from siggpde.cli.processes import read_shard, shard_of
 from siggpde.datasets import Dataset, data_folders, find_dataset, load_dataset
 from siggpde.distributed.ranks import ALONE, Ranks
+from siggpde.estimators.restoring import Predictor, load_predictor
 from siggpde.io import NotStreamable, SeriesData, SeriesStream, stream
 from siggpde.io.arrays import is_split, open_members
-from siggpde.io.data import cut, groups_by_time
+from siggpde.io.data import cut, default_names, groups_by_time
 from siggpde.io.formats import (
     FOR_TRAINING,
     FORMATS,
@@ -32,6 +34,12 @@ from siggpde.io.formats import (
 
 log = logging.getLogger(__name__)
 
+_LARGEST = 1e150  # the square of a larger number overflows
+_FAR = 1e6  # times the spread of the middle half of the values
+_SHOWN = 10
+_SAMPLE = 2**18  # values by which the spread of channels is told
+_BLOCK = 2**22  # values checked at a time
+
 
 def read_series(
     data: str,
@@ -45,10 +53,10 @@ def read_series(
 ) -> SeriesData:
     """Reads the series of DATA, with `ranks` only those of this rank.
 
-    - `part`: "train" or "test", the one read of data with both unless --part says otherwise.
-    - `remembered`: the options that the file of the fit was read with.
-    - `labels`: without them the target is not read, and need not be there.
-    - `training`: read groups and weights, which others do without, and refuse what nothing can be learned from.
+    - `part`: "train" or "test", of data with both parts where --part is not given.
+    - `remembered`: the options with which the file of the fit was read.
+    - `labels`: whether the target is read; otherwise it may be missing.
+    - `training`: whether groups and weights are read, and series refused from which nothing can be learned.
     """
     path = Path(data)
     remembered = remembered or {}
@@ -69,7 +77,7 @@ def read_series(
     if read_options.groups_by_time is not None:
         series = _grouped_by_time(series, read_options.groups_by_time)
     target = read_options.target or remembered.get("target")
-    log.info("%s", what_was_read(series, target, ranks))
+    log.info("%s", describe_series(series, target, ranks))
     if training and ranks.alone:  # on several ranks, a channel may have its values on another
         check_training(series)
     check_plausible(series)
@@ -77,7 +85,7 @@ def read_series(
 
 
 def stream_series(data: str, read_options: ReadOptions, remembered: dict[str, Any]) -> SeriesStream:
-    """The same series without labels, to be read block by block; `NotStreamable` where that is impossible."""
+    """Opens DATA to be read block by block, without labels; raises `NotStreamable` where that is impossible."""
     path = Path(data)
     if not _is_file(path, data, read_options):
         raise NotStreamable(f"{data} is a data set by name; only files are read block by block")
@@ -87,15 +95,15 @@ def stream_series(data: str, read_options: ReadOptions, remembered: dict[str, An
         raise NotStreamable(f"{data} is no .npy or .parquet file, and only these are read block by block")
     options = _file_options(path, kind, read_options, remembered, labels=False, training=False)
     if "part" in options or "separator" in options:
-        raise NotStreamable(f"{data} is read with options that streams have not")  # reading it as a whole says more
+        raise NotStreamable(f"{data} is read with options that streams do not have")  # reading it whole tells which
     with panics_held_back() if kind == "parquet" else nullcontext():
         series = stream(path, **{key: value for key, value in options.items() if key != "format"}, format=kind)
-    log.info("%s", what_is_streamed(series))
+    log.info("%s", describe_stream(series))
     return series
 
 
 def has_test_part(data: str, read_options: ReadOptions) -> bool:
-    """Whether DATA has test series beside those that were read for training."""
+    """Returns whether DATA has test series besides those that were read for training."""
     path = Path(data)
     if read_options.part is not None:
         return False
@@ -114,8 +122,8 @@ def _grouped_by_time(series: SeriesData, span: str) -> SeriesData:
 def _read_csv(
     path: Path, read_options: ReadOptions, remembered: dict[str, Any], labels: bool, training: bool
 ) -> SeriesData:
-    """Reads a ``.csv`` file, which is opened once: options depend on its columns, which come with it."""
-    from siggpde.io.frames import open_csv  # noqa: PLC0415 - polars takes long to import
+    """Reads a ``.csv`` file, which is opened once: options depend on the names of its columns."""
+    from siggpde.io.frames import open_csv
 
     check_options("csv", {key: value for key, value in read_options.given().items() if key != "format"})
     check_file(path)
@@ -128,7 +136,7 @@ def _read_csv(
 def _file_options(
     path: Path, kind: str, read_options: ReadOptions, remembered: dict[str, Any], labels: bool, training: bool
 ) -> dict[str, Any]:
-    """The options to read a file with: those given, and those remembered that its format takes."""
+    """Returns the options to read a file with: those given, and those remembered that its format takes."""
     if kind == "parquet":
         return _table_options(kind, _parquet_columns(path), read_options, remembered, labels, training)
     options = {key: value for key, value in remembered.items() if key in READ_OPTIONS.get(kind, ())}
@@ -140,14 +148,14 @@ def _file_options(
 
 
 def _unread(labels: bool, training: bool) -> tuple[str, ...]:
-    """The options whose columns are left out."""
+    """Returns the options whose columns are not read."""
     return (*(() if labels else ("target",)), *(() if training else FOR_TRAINING))
 
 
 def _table_options(
     kind: str, columns: list[str], read_options: ReadOptions, remembered: dict[str, Any], labels: bool, training: bool
 ) -> dict[str, Any]:
-    """The options to read a table with: those given, and those remembered, as far as it has the columns."""
+    """Returns the options to read a table with: those given, and those remembered whose columns it has."""
     options = {key: value for key, value in remembered.items() if key in READ_OPTIONS[kind]}
     if "ignore" in options:  # columns left out when fitting need not be in this file, nor ids
         options["ignore"] = [name for name in options["ignore"] if name in columns]
@@ -162,9 +170,9 @@ def _table_options(
 
 
 def options_to_remember(data: SeriesData, read_options: ReadOptions) -> dict[str, Any]:
-    """The options that a model keeps, so that files of the same layout are read in the same way.
+    """Returns the options that a model keeps, so that files of the same layout are read in the same way.
 
-    Channels of a table in long form are kept by name: another file may have them in another order.
+    Channels of a table in long form are kept by name, because another file may have them in another order.
     """
     options = {key: value for key, value in read_options.given().items() if key != "part"}
     if read_options.series is not None:
@@ -175,7 +183,7 @@ def options_to_remember(data: SeriesData, read_options: ReadOptions) -> dict[str
 
 
 def _is_file(path: Path, data: str, read_options: ReadOptions) -> bool:
-    """Whether DATA means a file, existing or not, rather than the name of a data set."""
+    """Returns whether DATA means a file, existing or not, rather than the name of a data set."""
     return path.is_file() or path.name != data or suffix_of(path) in FORMATS or read_options.format is not None
 
 
@@ -193,8 +201,8 @@ def _format(path: Path, read_options: ReadOptions, remembered: dict[str, Any]) -
 
 
 def _parquet_columns(path: Path) -> list[str]:
-    """The names of its columns; none where it cannot be read, for reading it then raises an error that says why."""
-    from siggpde.io.frames import schema_of  # noqa: PLC0415 - polars takes long to import
+    """Returns the names of the columns; none for a damaged file, about which reading it raises an error."""
+    from siggpde.io.frames import schema_of
 
     try:
         return list(schema_of(path))
@@ -203,7 +211,7 @@ def _parquet_columns(path: Path) -> list[str]:
 
 
 def _has_parts(path: Path) -> bool:
-    """Whether an ``.npz`` file has train and test series; false where it cannot be read, for reading it says why."""
+    """Returns whether an ``.npz`` file is split; False for a damaged file, about which reading it raises an error."""
     try:
         with open_members(path) as members:
             return is_split(members)
@@ -240,3 +248,156 @@ def _load_dataset(name: str) -> Dataset:
                 f"({error.__cause__ or error})"
             ) from error
     return load_dataset(name)
+
+
+def describe_series(data: SeriesData, target: str | None, ranks: Ranks = ALONE) -> str:
+    """Returns a line such as: read 40 series, 3 channels x, y, z, 61 to 182 points, label gesture."""
+    lengths = data.lengths
+    parts = [f"read {len(data)} series", _channels(data), _points(int(lengths.min()), int(lengths.max()))]
+    if data.y is not None:
+        parts.append(f"label {target}" if target is not None else "labelled")
+    if data.groups is not None:
+        parts.append(f"{len(np.unique(data.groups))} groups")
+    if data.sample_weight is not None:
+        parts.append("weights")
+    return ", ".join(parts) + ("" if ranks.alone else f" (rank {ranks.rank} of {ranks.count})")
+
+
+def describe_stream(data: SeriesStream) -> str:
+    """Returns a line about series that will be read block by block."""
+    return f"reading {len(data)} series block by block, {_channels(data)}, up to {data.points} points"
+
+
+def check_plausible(data: SeriesData) -> None:
+    """Warns of series of one point, and of values far from all others, which often mark missing values."""
+    lengths = data.lengths
+    if len(data) > 2 and np.median(lengths) == 1 and data.n_channels <= 2:
+        log.warning(
+            "most series have one point only; if rows of the table are points, name the column that tells series "
+            "apart with --series"
+        )
+    extremes = _extremes(data)
+    quarters = _quarters(data)
+    for channel in _channels_of(data):
+        least, greatest = extremes[:, channel]
+        if np.isnan(least):
+            log.warning("channel %s has no values", data.channel_names[channel])
+            continue
+        low, middle, high = quarters[:, channel]
+        if high > low and max(greatest - middle, middle - least) > _FAR * (high - low):
+            worst = greatest if greatest - middle >= middle - least else least
+            log.warning(
+                "channel %s has the value %g in %s, where half of its values are between %g and %g; if it marks a "
+                "missing value, leave the cell empty",
+                data.channel_names[channel],
+                worst,
+                _where(data, channel, worst),
+                low,
+                high,
+            )
+
+
+def check_training(data: SeriesData) -> None:
+    """Raises ValueError for a channel without values, and for values too large to be squared."""
+    extremes = _extremes(data)
+    for channel in _channels_of(data):
+        name, (least, greatest) = data.channel_names[channel], extremes[:, channel]
+        if np.isnan(least):
+            raise ValueError(
+                f"channel {name} has no values to learn from; leave it out with ignore=, or name the others with "
+                "channels="
+            )
+        worst = greatest if greatest >= -least else least
+        if not abs(worst) <= _LARGEST:
+            raise ValueError(
+                f"channel {name} has the value {worst:g} in {_where(data, channel, worst)}, too large to be squared; "
+                "leave the cell empty if the value is missing, or give the channel in other units"
+            )
+
+
+def _channels_of(data: SeriesData) -> range:
+    """Returns the channels except that of time."""
+    return range(0 if data.time_channel is None else 1, data.n_channels)
+
+
+def _extremes(data: SeriesData) -> NDArray[np.float64]:
+    """Returns (2, n_channels): the least and the greatest value of every channel, NaN for a channel without values."""
+    extremes = np.full((2, data.n_channels), np.nan)
+    step = max(1, _BLOCK // (data.n_channels * int(data.lengths.max()))) if isinstance(data.X, np.ndarray) else 1
+    for start in range(0, len(data), step):  # a block of a mapped file is in memory at a time
+        block = data.X[start : start + step]
+        values = np.asarray(block if isinstance(data.X, np.ndarray) else block[0][None], dtype=np.float64)
+        extremes[0] = np.fmin(extremes[0], np.fmin.reduce(values, axis=(0, 2)))
+        extremes[1] = np.fmax(extremes[1], np.fmax.reduce(values, axis=(0, 2)))
+    return extremes
+
+
+def _quarters(data: SeriesData) -> NDArray[np.float64]:
+    """Returns (3, n_channels): quartiles of every channel, from series with some 2^18 values in all."""
+    wanted = max(1, _SAMPLE // (data.n_channels * int(data.lengths.max())))
+    some = range(0, len(data), max(1, len(data) // wanted))
+    quartiles = np.full((3, data.n_channels), np.nan)
+    for channel in _channels_of(data):
+        values = np.concatenate([np.asarray(data.X[number][channel], dtype=np.float64) for number in some])
+        finite = values[np.isfinite(values)]
+        if len(finite):
+            quartiles[:, channel] = np.percentile(finite, [25, 50, 75])
+    return quartiles
+
+
+def _where(data: SeriesData, channel: int, value: float) -> str:
+    for number, series in enumerate(data.X):
+        places = np.flatnonzero(series[channel] == value)
+        if len(places):
+            name = number if data.ids is None else data.ids[number]
+            return f"series {name} at point {places[0]}"
+    raise AssertionError("the value was in one of the series")
+
+
+def _channels(data: SeriesData | SeriesStream) -> str:
+    names = data.channel_names[0 if data.time_channel is None else 1 :]
+    count = f"{len(names)} channel{'s' * (len(names) != 1)}"
+    time = "" if data.time_channel is None else f", time {data.channel_names[0]}"
+    if names == default_names(len(names)):
+        return count + time
+    return f"{count} {', '.join(names[:_SHOWN])}{', ...' * (len(names) > _SHOWN)}{time}"
+
+
+def _points(shortest: int, longest: int) -> str:
+    return f"{longest} point{'s' * (longest != 1)}" if shortest == longest else f"{shortest} to {longest} points"
+
+
+def open_model(path: Path, device: str, jobs: int | None) -> Predictor:
+    """Loads the model onto the device, with `jobs` threads, by default the number of the fit."""
+    if jobs is not None and jobs < 1 and jobs != -1:
+        raise WrongCall(f"--jobs must be a positive number, or -1 for one a core; got {jobs}")
+    estimator = load_predictor(path, device)
+    if jobs is not None:
+        estimator.n_jobs = jobs
+    return estimator
+
+
+def series_for(
+    estimator: Predictor, data: str, read_options: ReadOptions, *, labels: bool, ranks: Ranks = ALONE
+) -> SeriesData:
+    """Reads the series of DATA with the options that the model remembers, and checks their channels."""
+    remembered = getattr(estimator, "reading_", {})
+    series = read_series(data, read_options, "test", remembered, labels=labels, ranks=ranks)
+    check_layout(estimator, data, series)
+    return series
+
+
+def check_layout(estimator: Predictor, data: str, series: SeriesData | SeriesStream) -> None:
+    """Raises ValueError where the series have other channels than those of the fit."""
+    names = tuple(series.channel_names)
+    if len(names) != estimator.n_channels_:
+        wanted = ", ".join(estimator.channel_names_)
+        raise ValueError(
+            f"{data} has {len(names)} channels ({', '.join(names)}), but the model was fitted with "
+            f"{estimator.n_channels_} ({wanted})"
+        )
+    if (series.time_channel is None) != (estimator.time_channel is None):
+        has = (
+            "no time stamps, but the model was" if series.time_channel is None else "time stamps, but the model was not"
+        )
+        raise ValueError(f"{data} is read with {has} fitted with them; give the --time of the fit")

@@ -26,6 +26,7 @@ _DEPTH = 5
 _GRAM_SIZE = 200
 
 
+@one_line_errors()
 def demo(
     output: Annotated[
         Path | None, typer.Option(help="Folder for demo.json, report.html, report.md and model/.")
@@ -39,28 +40,27 @@ def demo(
 
     Signatures and kernels of the data set are computed and checked first.
     """
-    with one_line_errors():
-        if output is not None and not force:
-            for path in (output / name for name in ("demo.json", "report.html", "report.md", "model")):
-                if path.exists():
-                    raise WrongCall(f"{path} exists; --force overwrites it")
-        from siggpde.datasets import load_pendigits  # noqa: PLC0415 - numpy takes long to import
+    if output is not None and not force:
+        for path in (output / name for name in ("demo.json", "report.html", "report.md", "model")):
+            if path.exists():
+                raise WrongCall(f"{path} exists; --force overwrites it")
+    from siggpde.datasets import load_pendigits
 
-        if output is not None:
-            output.mkdir(parents=True, exist_ok=True)
-        data, page = load_pendigits(), None
-        result = compute_kernels(data)
-        result["training"], model = train_demo(data, series, seed)
-        if output is not None:
-            model.save(output / "model", force=True)
-            (output / "report.md").write_text(_report(result["training"]), encoding="utf-8")
-            (output / "demo.json").write_text(json.dumps(result, indent=2) + "\n")
-            title, page = "Handwritten digits (PenDigits)", output / "report.html"
-            model.report(data.X_test, data.y_test, page, title=title, target="digit", force=True)
-        print_tables(_demo_table(result))
-        if page is not None:
-            log.info("model and figures are in %s", output)
-            log.info("open the report in a browser: %s", page.resolve())
+    if output is not None:
+        output.mkdir(parents=True, exist_ok=True)
+    data, page = load_pendigits(), None
+    result = compute_kernels(data)
+    result["training"], model = train_demo(data, series, seed)
+    if output is not None:
+        model.save(output / "model", force=True)
+        (output / "report.md").write_text(_report(result["training"]), encoding="utf-8")
+        (output / "demo.json").write_text(json.dumps(result, indent=2) + "\n")
+        title, page = "Handwritten digits (PenDigits)", output / "report.html"
+        model.report(data.X_test, data.y_test, page, title=title, target="digit", force=True)
+    print_tables(_demo_table(result))
+    if page is not None:
+        log.info("model and figures are in %s", output)
+        log.info("open the report in a browser: %s", page.resolve())
 
 
 def compute_kernels(data: Dataset) -> dict[str, Any]:
@@ -70,9 +70,9 @@ def compute_kernels(data: Dataset) -> dict[str, Any]:
     k(X, X) - |S_M|² is never negative; and a Gram matrix has no negative eigenvalue. Both hold up to rounding, which is
     why each is also given relative to the size of k.
     """
-    import torch  # noqa: PLC0415 - takes long to import
+    import torch
 
-    import siggpde  # noqa: PLC0415
+    import siggpde
 
     x = _as_paths(data)
     log.info("%s as paths: %d series, %d points, %d channels (time first)", data.name, *x.shape)
@@ -100,10 +100,10 @@ def train_demo(data: Dataset, series: int | None = None, seed: int = 0) -> tuple
 
     Returns a summary of plain values, with accuracy, NLPP (the mean of -log p(y | x)) and seconds, and the classifier.
     """
-    import numpy as np  # noqa: PLC0415 - takes long to import
+    import numpy as np
 
-    from siggpde.estimators import SigGPClassifier  # noqa: PLC0415
-    from siggpde.report.card import model_facts  # noqa: PLC0415
+    from siggpde.estimators import SigGPClassifier
+    from siggpde.report.card import model_facts
 
     x_train, y_train = data.X_train[:series], data.y_train[:series]
     started = time.perf_counter()
@@ -133,7 +133,7 @@ def _as_paths(data: Dataset) -> Tensor:
 
     The result is divided by the square root of the number of channels, so that a point has length about one.
     """
-    import torch  # noqa: PLC0415 - takes long to import
+    import torch
 
     series = torch.from_numpy(data.X_train).double().transpose(1, 2)
     n, length, _ = series.shape

@@ -1,25 +1,22 @@
-"""`siggpde drift`: its options."""
+"""`siggpde drift`."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
 from siggpde.cli import options
-from siggpde.cli.console import one_line_errors, print_json, print_tables
-
-Reference = Annotated[
-    str, typer.Argument(metavar="REFERENCE", help="Series of the source in question, such as those of the fit.")
-]
+from siggpde.cli.console import print_json, print_tables, summary_table
 
 
 @options.reads_data
 def drift(
-    reference: Reference,
+    reference: Annotated[str, typer.Argument(metavar="REFERENCE", help="Reference series, such as those of the fit.")],
     data: options.Data,
     permutations: Annotated[int, typer.Option(metavar="N", min=1, help="The smallest p-value is 1 / (N + 1).")] = 1000,
-    max_series: Annotated[int, typer.Option(metavar="N", min=2, help="Draw so many of more series of a set.")] = 500,
+    max_series: Annotated[int, typer.Option(metavar="N", min=2, help="Draw so many series of a larger set.")] = 500,
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="Runs of one seed are the same.")] = 0,
     read_options: options.ReadOptions = options.NOT_GIVEN,
     as_json: options.AsJson = False,
@@ -29,11 +26,33 @@ def drift(
 
     Both are read with the same options. Of a data set by name, REFERENCE is its training and DATA its test part.
     """
-    with one_line_errors():
-        from siggpde.cli.work.drift import drift_table, run_drift  # noqa: PLC0415 - torch takes long to import
+    from siggpde.cli.data import options_to_remember, read_series
+    from siggpde.estimators import drift as estimator_drift
 
-        found = run_drift(reference, data, read_options, permutations, max_series, seed)
-        if as_json:
-            print_json(found)
-        else:
-            print_tables(drift_table(found))
+    old = read_series(reference, read_options, "train", labels=False)
+    remembered = options_to_remember(old, read_options)  # channels by name: a table may have another order
+    new = read_series(data, read_options, "test", remembered, labels=False)
+    if tuple(new.channel_names) != tuple(old.channel_names):
+        raise ValueError(
+            f"{data} has the channels {', '.join(new.channel_names)}, but {reference} has "
+            f"{', '.join(old.channel_names)}; name those to compare with channels="
+        )
+    result = estimator_drift.drift(
+        old.X,
+        new.X,
+        permutations=permutations,
+        max_series=max_series,
+        random_state=seed,
+        time_channel=old.time_channel,
+        channel_names=old.channel_names,
+    )
+    if as_json:
+        print_json({"reference": reference, "data": data, "permutations": permutations, **asdict(result)})
+        return
+    rows = [
+        ("series compared", f"{result.n_reference} and {result.n_new}"),
+        ("p-value", f"{result.p_value:.4g}"),
+        ("MMD²", f"{result.statistic:.4g}"),
+        ("largest shift", result.shifted),
+    ]
+    print_tables(summary_table(f"{data} against {reference}", rows))

@@ -1,16 +1,43 @@
-"""`siggpde evaluate`: its options."""
+"""`siggpde evaluate`."""
 
 from __future__ import annotations
 
+import logging
+import warnings
+from collections import Counter
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.table import Table
 
 from siggpde.cli import options
+from siggpde.cli.console import (
+    WrongCall,
+    check_output_file,
+    column_table,
+    fits_terminal,
+    print_json,
+    print_tables,
+    summary_table,
+    write_bytes,
+)
 from siggpde.cli.console import as_json as json_text
-from siggpde.cli.console import check_output_file, note, one_line_errors, print_json, print_tables, write_bytes
 from siggpde.cli.report import SUFFIXES
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from siggpde.estimators.classification import ClassifierMethods
+    from siggpde.estimators.regression import RegressorMethods
+    from siggpde.estimators.trusting import Newness
+    from siggpde.io import SeriesData
+
+log = logging.getLogger(__name__)
+
+_MAX_MISTAKES = 10
+_SHARES = (0.5, 0.8, 0.9, 1.0)  # of series, the surest, at which the share of wrong predictions is shown
+_LEVEL = 0.9  # of prediction sets
 
 
 @options.reads_data
@@ -28,23 +55,141 @@ def evaluate(
     as_json: options.AsJson = False,
     verbose: options.Verbose = False,
 ) -> None:
-    """Judge a model on labelled series: how often it is right, and whether its probabilities are honest."""
-    with one_line_errors():
-        if output is not None:
-            check_output_file(output, force, (".json",))
-        if report is not None:
-            check_output_file(report, force, SUFFIXES, "--report")
-        from siggpde.cli.work.evaluate import metric_tables, run_evaluate  # noqa: PLC0415 - torch takes long to import
+    """Judge a model on labelled series: its accuracy, and the calibration of its probabilities."""
+    if output is not None:
+        check_output_file(output, force, (".json",))
+    if report is not None:
+        check_output_file(report, force, SUFFIXES, "--report")
+    from siggpde.cli.data import open_model, series_for
+    from siggpde.cli.report import write_page
 
-        metrics = run_evaluate(model, data, read_options, device, jobs, report)
-        if report is not None:
-            note(f"the report is in {report}")
-        if output is not None:
-            write_bytes(output, (json_text(metrics) + "\n").encode())
-            note(f"the figures are in {output}")
-        if as_json:
-            print_json(metrics)
-        else:
-            print_tables(*metric_tables(metrics))
-            if metrics["left_out"] is not None:
-                note(metrics["left_out"])
+    estimator = open_model(model, device, jobs)
+    series = series_for(estimator, data, read_options, labels=True)
+    metrics = {"data": series.name, "model": str(model), **_metrics(estimator, data, series)}
+    if report is not None:
+        write_page(estimator, series, report, model, data, read_options)
+        log.info("the report is in %s", report)
+    if output is not None:
+        write_bytes(output, (json_text(metrics) + "\n").encode())
+        log.info("the figures are in %s", output)
+    if as_json:
+        print_json(metrics)
+    else:
+        print_tables(*_tables(metrics))
+        if metrics["left_out"] is not None:
+            log.info("%s", metrics["left_out"])
+
+
+def _metrics(estimator: Any, data: str, series: SeriesData) -> dict[str, Any]:
+    """Returns the metrics of a model on labelled series as plain values, and warns of series that tell little."""
+    from siggpde.estimators.regression import RegressorMethods
+    from siggpde.estimators.trusting import NoveltyWarning, unlike_line
+    from siggpde.io.data import errors_by_id
+    from siggpde.report.card import model_facts
+
+    if series.y is None:
+        raise WrongCall(f"{data} has no labels; name them with --target")
+    with errors_by_id(None if series.ids is None else series.ids.tolist()), warnings.catch_warnings():
+        warnings.simplefilter("ignore", NoveltyWarning)  # logged once, below
+        judge: Any = _regression if isinstance(estimator, RegressorMethods) else _classification
+        values, new = judge(estimator, series.X, series.y)
+        fitted = estimator.is_fitted_to(series.X, series.y)
+    if fitted:
+        log.warning("%s holds the training series: the figures tell nothing about new ones", data)
+    reasons = Counter() if new is None else Counter(reason for reason in new.unlike if reason is not None)
+    if new is not None:
+        values["unlike"] = reasons.total()
+    if new is not None and reasons:
+        first = next(number for number, reason in enumerate(new.unlike) if reason is not None)
+        log.warning("%s", unlike_line(len(series), first if series.ids is None else series.ids[first], reasons))
+    facts = model_facts(estimator)
+    return {"fitted_to_these": fitted, **values, "groups": facts.groups, "left_out": facts.left_out}
+
+
+def _tables(metrics: dict[str, Any]) -> list[Table]:
+    """Returns the metrics as tables."""
+    title = f"{metrics['model']} on {metrics['data']}"
+    if metrics["task"] == "regression":
+        return _regression_tables(title, metrics)
+    rows = [("series", metrics["n"]), ("accuracy", _percent(metrics["accuracy"]))]
+    rows += [("balanced accuracy", _percent(metrics["balanced_accuracy"])), ("NLPP", f"{metrics['nlpp']:.4f}")]
+    rows += [("Brier score", f"{metrics['brier']:.4f}"), ("ECE (calibration error)", f"{metrics['ece']:.4f}")]
+    auc = "" if metrics["auc"] is None else f"{metrics['auc']:.4f}"
+    rows += [("F1, mean over classes", f"{metrics['f1']:.4f}"), ("AUC, one class against the rest", auc)]
+    rows.append(("AURC (area of risk and coverage)", f"{metrics['aurc']:.4f}"))
+    if (sets := metrics["sets"]) is not None:
+        rows.append((f"{100 * sets['level']:g} % sets hold the label", _percent(sets["coverage"])))
+        rows.append(("classes in a set", f"{sets['size']:.2f}"))
+    risks = [(f"{100 * float(share):g} %", _percent(risk)) for share, risk in metrics["risk"].items()]
+    withheld = column_table("Only the surest series predicted", ["series", "wrong"], risks)
+    return [summary_table(title, rows + _unlike_row(metrics)), withheld, _confusion_table(metrics)]
+
+
+def _classification(estimator: ClassifierMethods, X: Any, y: np.ndarray) -> tuple[dict[str, Any], Newness | None]:
+    from siggpde.estimators.targets import as_classes
+    from siggpde.metrics import risk_coverage
+    from siggpde.metrics.classification import classifier_figures
+
+    labels = as_classes(y, estimator.classes_)  # a file may have them in another type
+    probabilities, new = estimator.predict_with_newness(X)
+    figures = classifier_figures(estimator, X, labels, probabilities)
+    curve = risk_coverage(labels, probabilities, estimator.classes_)
+    risk = {f"{share:g}": curve.risk_at(share) for share in _SHARES}
+    return {"task": "classification", **figures, "risk": risk, "sets": _sets(estimator, X, labels)}, new
+
+
+def _regression(estimator: RegressorMethods, X: Any, y: np.ndarray) -> tuple[dict[str, Any], Newness | None]:
+    from siggpde.metrics.regression import regressor_figures
+
+    mean, std, _, new = estimator.predict_with_newness(X)
+    return {"task": "regression", **regressor_figures(estimator, X, y, mean, std)}, new
+
+
+def _sets(estimator: ClassifierMethods, X: Any, labels: np.ndarray) -> dict[str, float] | None:
+    """Returns the metrics of prediction sets; None for models without left-out training series."""
+    from siggpde.metrics import set_metrics
+
+    if getattr(estimator.committee_, "left_out", None) is None:
+        return None
+    sets = set_metrics(labels, estimator.predict_set(X, _LEVEL), estimator.classes_)
+    return {"level": _LEVEL, "coverage": sets.coverage, "size": sets.size}
+
+
+def _unlike_row(metrics: dict[str, Any]) -> list[tuple[str, Any]]:
+    return [("unlike all training series", metrics["unlike"])] if "unlike" in metrics else []
+
+
+def _confusion_table(metrics: dict[str, Any]) -> Table:
+    """Returns the whole confusion matrix if it fits the terminal, otherwise the most frequent mistakes."""
+    labels, counts = [str(label) for label in metrics["classes"]], metrics["confusion"]
+    rows = [
+        [label, *("." if count == 0 else count for count in row), _percent(recall)]
+        for label, row, recall in zip(labels, counts, metrics["recall"], strict=True)
+    ]
+    table = column_table("True labels (rows) and predictions (columns)", ["", *labels, "recall"], rows)
+    if fits_terminal(table):
+        return table
+    pairs = [(count, i, j) for i, row in enumerate(counts) for j, count in enumerate(row) if i != j and count]
+    pairs.sort(key=lambda pair: (-pair[0], pair[1:]))
+    mistakes = [(labels[i], labels[j], count) for count, i, j in pairs[:_MAX_MISTAKES]]
+    shown = f"the {len(mistakes)} most frequent of {len(pairs)} kinds" if len(pairs) > len(mistakes) else "all"
+    return column_table(
+        f"Mistakes ({shown}; --json has the whole matrix)", ["true", "predicted", "series"], mistakes, text_columns=2
+    )
+
+
+def _regression_tables(title: str, metrics: dict[str, Any]) -> list[Table]:
+    rows = [("series", metrics["n"]), ("RMSE", f"{metrics['rmse']:.6g}"), ("MAE", f"{metrics['mae']:.6g}")]
+    rows += [("R²", "" if metrics["r2"] is None else f"{metrics['r2']:.4f}"), ("NLPD", f"{metrics['nlpd']:.4f}")]
+    intervals = [
+        (f"{100 * float(level):g} %", _percent(coverage), f"{metrics['width'][level]:.6g}")
+        for level, coverage in metrics["coverage"].items()
+    ]
+    return [
+        summary_table(title, rows + _unlike_row(metrics)),
+        column_table("Intervals", ["level", "hold the number", "mean width"], intervals),
+    ]
+
+
+def _percent(value: float | None) -> str:
+    return "" if value is None else f"{100 * value:.2f} %"

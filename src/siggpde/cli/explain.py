@@ -1,21 +1,55 @@
-"""`siggpde explain`: its options."""
+"""`siggpde explain`."""
 
 from __future__ import annotations
 
+import io
+import logging
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.table import Table
 
 from siggpde.cli import options
-from siggpde.cli.console import check_output_file, note, one_line_errors, print_json, print_tables, write_bytes
+from siggpde.cli.console import (
+    WrongCall,
+    check_output_file,
+    column_table,
+    print_json,
+    print_tables,
+    summary_table,
+    write_bytes,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from siggpde.estimators.restoring import Predictor
+    from siggpde.explain import Counterfactual, Importance, Importances, SeriesExplanation
+    from siggpde.io import SeriesData
+
+log = logging.getLogger(__name__)
+
+_BACKGROUND = 200
+_MOST_CHANNELS = 8  # in a picture
+_CHANNEL = 1.0  # inches of height
+_SIDE_BY_SIDE = 4  # classes; more have one table of their strongest evidence
+_SURE = 0.9
+_VIEWS = 8
+
+_PARTS = (
+    ("channels", "Channels", "channel"),
+    ("regions", "Time regions", "when"),
+    ("scales", "Window scales", "scale"),
+)
 
 
 @options.reads_data
 def explain(
     model: options.Model,
     data: options.Data,
-    top: Annotated[int, typer.Option(metavar="N", min=1, help="How many words to show.")] = 10,
+    top: Annotated[int, typer.Option(metavar="N", min=1, help="Number of words to show.")] = 10,
     number: Annotated[
         int | None, typer.Option(metavar="N", min=0, help="Explain the prediction of this series, counted from 0.")
     ] = None,
@@ -23,7 +57,7 @@ def explain(
         bool, typer.Option("--counterfactual", help="With --number: the smallest change that turns the prediction.")
     ] = False,
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE.png", help="Draw it as well; with --number, on the series.")
+        Path | None, typer.Option(metavar="FILE.png", help="Draw the importance, or with --number the series.")
     ] = None,
     read_options: options.ReadOptions = options.NOT_GIVEN,
     device: options.Device = "cpu",
@@ -32,36 +66,283 @@ def explain(
     as_json: options.AsJson = False,
     verbose: options.Verbose = False,
 ) -> None:
-    """Show what predictions rest on: channels, time regions, scales of windows, words (channels that move one after the
-    other) and views of the series, overall and for each class, with standard deviations.
+    """Show the importance of channels, time regions, scales of windows, words and views, overall and for each class.
 
-    With --number, what speaks for and against the prediction of one series, compared with the others of DATA, and in
-    which channels and stretches of time; with --counterfactual also which change of one stretch would make it the
-    runner-up.
+    A word is a sequence of channels that move one after the other. With --number, show the evidence for and against the
+    prediction of one series, compared with others of DATA, by channel and stretch of time; with --counterfactual also
+    the change of one stretch that turns the prediction into the runner-up.
     """
-    with one_line_errors():
-        if plot is not None:
-            check_output_file(plot, force, (".png",), "--plot")
-        from siggpde.cli.work.explain import explanation_tables, run_explain  # noqa: PLC0415 - torch takes long to import
-        from siggpde.cli.work.importance_tables import footnote  # noqa: PLC0415
+    if plot is not None:
+        check_output_file(plot, force, (".png",), "--plot")
+    from siggpde.cli.data import open_model, series_for
+    from siggpde.plots import require_matplotlib
 
-        explanation = run_explain(
-            model,
-            data,
-            read_options,
-            top,
-            number,
-            counterfactual=counterfactual,
-            draw=plot is not None,
-            device=device,
-            jobs=jobs,
-        )
+    if plot is not None:  # before any work, for it may not be installed
+        require_matplotlib("figure")
+    if counterfactual and number is None:
+        raise WrongCall("--counterfactual is for one series; name it with --number")
+    estimator = open_model(model, device, jobs)
+    if counterfactual and not hasattr(estimator, "classes_"):
+        raise WrongCall("--counterfactual is for classes; for numbers call counterfactual(x, target) in Python")
+    series = series_for(estimator, data, read_options, labels=False)
+    values: dict[str, Any] = {"data": series.name, "model": str(model)}
+    if number is None:
+        importances = estimator.importance(series.X, top)
+        values |= importances.to_dict()
         if plot is not None:
-            write_bytes(plot, explanation.picture)
-            note(f"the picture is in {plot}")
-        if as_json:
-            print_json(explanation.values)
-        else:
-            print_tables(*explanation_tables(explanation.values))
-            if "classes" in explanation.values:
-                note(footnote(explanation.values))
+            write_bytes(plot, _picture(importances))
+    else:
+        explanation = _explain_one(estimator, series, top, number)
+        values |= replace(explanation, series=number).to_dict()
+        if series.ids is not None:
+            values["id"] = series.ids.tolist()[number]
+        x, change = series.X[number], None
+        if counterfactual:
+            change = estimator.counterfactual(x, donors=_donors(estimator, series, number, values))
+            values["counterfactual"] = change.to_dict() | {"sentence": str(change)}
+        if plot is not None:
+            write_bytes(plot, _picture_of_one(estimator, explanation, x, change))
+    if plot is not None:
+        log.info("the picture is in %s", plot)
+    if as_json:
+        print_json(values)
+    elif number is None:
+        print_tables(*_importance_tables(values))
+        log.info("%s", _footnote(values))
+    else:
+        print_tables(*_tables_of_one(values))
+
+
+def _donors(estimator: Predictor, data: SeriesData, number: int, values: dict[str, Any]) -> list[np.ndarray] | None:
+    """Returns the series of DATA that are predicted as the runner-up, for new values of a counterfactual.
+
+    Returns None where the model keeps training series, which it takes instead.
+    """
+    from siggpde.explain.counterfactual import kept_series
+
+    if kept_series(estimator.committee_)[0]:
+        return None
+    labels = estimator.predict(data.X)
+    donors = [x for index, x in enumerate(data.X) if index != number and labels[index] == values["runner_up"]]
+    if not donors:
+        raise WrongCall(
+            f"--counterfactual takes new values from series predicted as {values['runner_up']}, but the model keeps no "
+            "training series and DATA has none; add such series to DATA"
+        )
+    return donors
+
+
+def _explain_one(estimator: Predictor, data: SeriesData, top: int, number: int) -> SeriesExplanation:
+    """Returns the explanation of one series, compared with others of DATA."""
+    import numpy as np
+
+    if number >= len(data):
+        raise WrongCall(f"--number {number} is beyond the last series, {len(data) - 1} (they are counted from 0)")
+    others = [index for index in range(0, len(data), max(1, len(data) // _BACKGROUND)) if index != number][:_BACKGROUND]
+    X = data.X[others] if isinstance(data.X, np.ndarray) else [data.X[index] for index in others]
+    (explanation,) = estimator.explain(data.X[number : number + 1], top, X if others else None)
+    return explanation
+
+
+def _tables_of_one(values: dict[str, Any]) -> list[Table]:
+    series = f"{values['series']}" + (f" ({values['id']})" if "id" in values else "")
+    rows: list[tuple[str, Any]] = [("series", series)]
+    if values["probability"] is None:
+        rows.append(("prediction", f"{values['mean']:.6g} ± {values['std']:.3g}"))
+        what = "What makes up the number"
+    else:
+        rows.append(("prediction", f"{values['label']}, probability {values['probability']:.4f}"))
+        rows.append(("runner-up", f"{values['runner_up']}, probability {values['runner_up_probability']:.4f}"))
+        what = f"What speaks for {values['label']} against {values['runner_up']}"
+    if values["sentence"]:
+        rows.append(("raised by" if values["probability"] is None else "what speaks for it", values["sentence"]))
+    rows += [
+        (f"nearest training series of {neighbour['target']}", f"at distance {neighbour['distance']:.3g}")
+        for neighbour in values["neighbours"]
+    ]
+    if "counterfactual" in values:
+        rows.append(("counterfactual", values["counterfactual"]["sentence"]))
+    first = [summary_table(f"{values['model']} on {values['data']}", rows)]
+    if values["segments"] is not None and values["segments"]["main"]:
+        first.append(_table_of_stretches(values["segments"]["main"]))
+    rest, together = ("all others", _signed(values["rest"])), ("together", _signed(values["latent"]))
+    if not values["views"]:
+        terms = [*_terms(values["contributions"]), rest, ("the same for all series", _signed(values["constant"]))]
+        return [*first, column_table(what, ["word", "contribution"], [*terms, together])]
+    average = ("the average series", _signed(values["constant"]))
+    views = [*_terms(values["views"]), average, together]
+    features = [*_terms(values["contributions"]), rest, average, together]
+    return [
+        *first,
+        column_table(f"{what}: views of the series", ["view", "contribution"], views),
+        column_table("Words and kernels", ["word", "contribution"], features),
+        column_table("Channels together", ["channels", "contribution"], _terms(values["interactions"])),
+    ]
+
+
+def _table_of_stretches(stretches: list[dict[str, Any]]) -> Table:
+    from siggpde.explain.text import when
+
+    rows = [
+        (
+            part["channel"],
+            part["does"],
+            when(part["start"], part["end"]),
+            _signed(part["value"]),
+            f"± {part['std']:.2g}",
+            f"{part['error']:.2g}",
+        )
+        for part in stretches
+    ]
+    header = ["channel", "what it does", "when", "contribution", "uncertainty", "sampling error"]
+    return column_table("When and where the evidence is", header, rows, text_columns=3)
+
+
+def _terms(contributions: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    return [(term["name"], _signed(term["value"])) for term in contributions]
+
+
+def _picture(importances: Importances) -> bytes:
+    """Draws bars of channels, time regions, scales and words."""
+    lists = [importances.channels, importances.regions, importances.scales, importances.words]
+    titles = ["channels", "time regions", "window scales", "words"]
+    return _panels([(title, bars) for title, bars in zip(titles, lists, strict=True) if bars], "")
+
+
+def _picture_of_one(
+    estimator: Predictor, explanation: SeriesExplanation, x: np.ndarray, change: Counterfactual | None
+) -> bytes:
+    """Draws the series, its lines coloured by their contributions, or bars for models of spectrograms."""
+    from siggpde.plots import plot_explanation, require_matplotlib
+
+    if explanation.segments is None or estimator.spectrogram is not None:
+        return _bars_of_one(explanation)
+    shown = min(_MOST_CHANNELS, len(x) - (estimator.time_channel is not None))
+    height = _CHANNEL * shown + (1.4 if change is None else 1.6)
+    figure = require_matplotlib("figure").Figure(figsize=(6.4, height), layout="constrained")
+    axes = figure.subplots(shown, sharex=True, squeeze=False)[:, 0]
+    time_channel = estimator.time_channel
+    plot_explanation(explanation, x, axes, counterfactual=change, time_channel=time_channel, most=_MOST_CHANNELS)
+    return _png(figure)
+
+
+def _bars_of_one(explanation: SeriesExplanation) -> bytes:
+    """Draws bars to both sides of zero, of views above words; a kernel, which is among both, is drawn once."""
+    from siggpde.explain import Importance
+
+    views, words = (
+        [Importance(term.name, term.letters, abs(term.value), term.value) for term in contributions]
+        for contributions in (explanation.views, explanation.contributions)
+    )
+    drawn = {bar.name for bar in views}
+    words = [bar for bar in words if bar.name not in drawn]
+    label = "contribution: for the prediction to the right, against it to the left"
+    return _panels([(name, bars) for name, bars in (("views", views), ("words", words)) if bars], label)
+
+
+def _panels(shown: list[tuple[str, list[Importance]]], contribution: str) -> bytes:
+    """Draws panels of bars, without pyplot's global state; `contribution` labels bars that are not shares."""
+    from siggpde.plots import plot_importance, require_matplotlib
+
+    heights = [max(2.0, 0.32 * len(bars) + 1.2) for _, bars in shown]
+    width = 6.4 if len(shown) == 1 else 8.4  # names of views are long
+    figure = require_matplotlib("figure").Figure(figsize=(width, sum(heights)), layout="constrained")
+    axes = figure.subplots(len(shown), squeeze=False, height_ratios=heights)[:, 0]
+    for ax, (title, bars) in zip(axes, shown, strict=True):
+        plot_importance(bars, ax)
+        if len(shown) > 1:
+            ax.set_title(title, fontsize="medium", loc="left")
+        if contribution:
+            ax.xaxis.set_major_formatter(require_matplotlib("ticker").ScalarFormatter())
+            ax.set_xlabel(contribution if ax is axes[-1] else "")
+            ax.axvline(0, color="black", linewidth=0.8)
+    return _png(figure)
+
+
+def _png(figure: Any) -> bytes:
+    content = io.BytesIO()
+    figure.savefig(content, format="png", dpi=150)
+    return content.getvalue()
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.4g}"
+
+
+def _importance_tables(values: dict[str, Any]) -> list[Table]:
+    """Returns the values of `Importances` as tables."""
+    classes = values["classes"]
+    title = f"{values['model']} on {values['series']} series of {values['data']}"
+    shown = classes if len(classes) <= _SIDE_BY_SIDE else []
+    if len(classes) == 2:  # the first one is its mirror image, but for the sizes of the classes
+        shown = classes[1:]
+    tables = []
+    for part, name, column in _PARTS:
+        if values[part]:
+            heading = f"{title}: {name.lower()}" if not tables else name
+            tables.append(_table(heading, column, values[part], shown, part))
+    words = f"{'Words' if tables else title + ': words'}, the first of {values['all_words']}"
+    tables.append(column_table(words, ["word", "share"], [(word["name"], _percent(word)) for word in values["words"]]))
+    if len(classes) > _SIDE_BY_SIDE:
+        tables.append(_strongest(classes))
+    else:
+        tables += [_words_of(label) for label in shown]
+    if values["views"]:
+        views = [(view["name"], _percent(view)) for view in values["views"][:_VIEWS]]
+        more = len(values["views"]) - len(views)
+        rest = f", the first {len(views)} of {len(views) + more}" if more > 0 else ""
+        tables.append(column_table(f"The views of the series{rest}", ["view", "share"], views))
+    return tables
+
+
+def _footnote(values: dict[str, Any]) -> str:
+    """Returns a line about the columns."""
+    regression = not values["classes"] or values["classes"][0]["label"] is None
+    effect = (
+        "the mean contribution to the number in the larger half of the numbers, minus that in the smaller half"
+        if regression
+        else "the mean contribution to the logit of the class in its series, minus that in the other series"
+    )
+    return (
+        f"effect ± standard deviation: {effect}; a question mark: its sign is less than 90 % sure. In a word such as "
+        "x–y x moves, then y; words that move together are one"
+    )
+
+
+def _table(heading: str, column: str, overall: list[dict[str, Any]], classes: list[dict[str, Any]], part: str) -> Table:
+    terms = [{term["name"]: term for term in values[part]} for values in classes]
+    header = [column, "share", *("effect" if values["label"] is None else f"{values['label']}" for values in classes)]
+    rows = [
+        (term["name"], _percent(term), *(_effect(by_name.get(term["name"])) for by_name in terms)) for term in overall
+    ]
+    return column_table(heading, header, rows)
+
+
+def _words_of(values: dict[str, Any]) -> Table:
+    heading = "The number" if values["label"] is None else f"{values['label']} against the others"
+    rows = [(word["name"], _effect(word)) for word in values["words"]]
+    return column_table(f"{heading}: words", ["word", "effect"], rows)
+
+
+def _strongest(classes: list[dict[str, Any]]) -> Table:
+    """Returns the strongest channel, region, scale and word of every class."""
+    rows = []
+    for values in classes:
+        cells = [f"{values['label']}", f"{values['series']}"]
+        for part in ("channels", "regions", "scales", "words"):
+            best = max(values[part], key=lambda term: term["effect"], default=None)
+            cells.append("" if best is None else f"{best['name']}\n{_effect(best)}")
+        rows.append(cells)
+    header = ["class", "series", "channel", "when", "scale", "word"]
+    return column_table("The strongest evidence for each class", header, rows, text_columns=6)
+
+
+def _effect(term: dict[str, Any] | None) -> str:
+    if term is None:
+        return ""
+    doubt = "" if term["probability"] >= _SURE else " ?"
+    return f"{term['effect']:+.2g} ± {term['std']:.2g}{doubt}"
+
+
+def _percent(term: dict[str, Any]) -> str:
+    return f"{100 * term['share']:.1f} %"

@@ -1,20 +1,43 @@
-"""`siggpde fit`: its options."""
+"""`siggpde fit`."""
 
 from __future__ import annotations
 
+import logging
 import os
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.table import Table
 
 from siggpde.cli import options
-from siggpde.cli.config import read_config
-from siggpde.cli.console import WrongCall, check_output_file, note, one_line_errors, print_json, print_tables
-from siggpde.cli.imports import without_collections
+from siggpde.cli.console import (
+    Interrupted,
+    WrongCall,
+    check_output_file,
+    import_quickly,
+    print_json,
+    print_tables,
+    resume_command,
+    summary_table,
+)
+from siggpde.cli.info import data_rows, estimator_summary, member_table
+from siggpde.cli.options import read_config
 from siggpde.cli.report import SUFFIXES
-from siggpde.gp.likelihood_names import LikelihoodName
+from siggpde.gp.likelihood_names import LikelihoodName, names_for
+from siggpde.utils.files import PART_SUFFIX, locked
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from siggpde.distributed.ranks import Ranks
+    from siggpde.estimators import SigGPClassifier, SigGPRegressor
+    from siggpde.io import SeriesData
 
 
 class Task(StrEnum):
@@ -38,8 +61,12 @@ class DType(StrEnum):
     float64 = "float64"
 
 
+log = logging.getLogger(__name__)
+
 _MODEL = "The model"
 _RUN = "The run"
+_SUFFIX = ".checkpoint"
+_CHECKPOINT_FILES = re.compile(rf"member-\d+\.pt({PART_SUFFIX})?")
 
 
 @options.reads_data
@@ -66,24 +93,25 @@ def fit(
         LikelihoodName,
         typer.Option(
             metavar="NAME",
-            help="auto: in closed form; for --method paper robustmax, for two classes bernoulli, or gaussian. With "
-            "--method paper also softmax for classes, student_t and poisson for numbers.",
+            help="auto: in closed form. --method paper: robustmax (for two classes bernoulli) or softmax for classes, "
+            "gaussian, student_t or poisson for numbers.",
             rich_help_panel=_MODEL,
         ),
     ] = LikelihoodName.auto,
     members: Annotated[
-        str, typer.Option(metavar="N|auto", help="How many models are averaged.", rich_help_panel=_MODEL)
+        str, typer.Option(metavar="N|auto", help="Number of models that are averaged.", rich_help_panel=_MODEL)
     ] = "auto",
     n_features: Annotated[
         str,
         typer.Option(
             metavar="N|auto",
-            help="At most so many signature features a model; auto: 2000, for paper 500.",
+            help="Largest number of signature features of a model; auto: 2000, for paper 500.",
             rich_help_panel=_MODEL,
         ),
     ] = "auto",
     class_weight: Annotated[
-        ClassWeight | None, typer.Option(help="Rare classes count as much as common ones.", rich_help_panel=_MODEL)
+        ClassWeight | None,
+        typer.Option(help="Give rare classes as much weight as common ones.", rich_help_panel=_MODEL),
     ] = None,
     mask: Annotated[
         bool, typer.Option("--mask", help="Tell the model where values are missing.", rich_help_panel=_MODEL)
@@ -91,7 +119,7 @@ def fit(
     max_points: Annotated[
         int,
         typer.Option(
-            metavar="N", min=0, help="Longer series are averaged down to it; 0: never.", rich_help_panel=_MODEL
+            metavar="N", min=0, help="Average longer series down to so many points; 0: never.", rich_help_panel=_MODEL
         ),
     ] = 1000,
     max_iter: Annotated[
@@ -107,7 +135,7 @@ def fit(
     ] = DType.auto,
     time_limit: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", help="About when to stop; the best so far is kept.", rich_help_panel=_RUN),
+        typer.Option(metavar="SECONDS", help="Stop after about so long, with the best so far.", rich_help_panel=_RUN),
     ] = None,
     seed: Annotated[
         int, typer.Option(metavar="N", min=0, help="Runs of one seed are the same.", rich_help_panel=_RUN)
@@ -118,13 +146,13 @@ def fit(
     jobs: Annotated[int, typer.Option(metavar="N", help="Threads; -1 is one a core.", rich_help_panel=_RUN)] = -1,
     resume: Annotated[
         bool,
-        typer.Option("--resume", help="Go on with a fit of --method paper that was interrupted.", rich_help_panel=_RUN),
+        typer.Option("--resume", help="Continue an interrupted fit of --method paper.", rich_help_panel=_RUN),
     ] = False,
     keep_series: Annotated[
         bool,
         typer.Option(
             "--keep-series/--no-keep-series",
-            help="Whether the model may contain training series; without them it has no views by kernels.",
+            help="Whether the model may contain training series; without them it has no kernel views.",
             rich_help_panel=_MODEL,
         ),
     ] = True,
@@ -140,8 +168,8 @@ def fit(
         Path | None,
         typer.Option(
             metavar="[FILE.html]",
-            help="Write a page about the model, by default report.html: of the test series of DATA if it has some, "
-            "else of left-out series.",
+            help="Write a report, by default report.html: of the test series of DATA if there are some, else of "
+            "left-out series.",
             rich_help_panel=_RUN,
         ),
     ] = None,
@@ -151,7 +179,7 @@ def fit(
             metavar="FILE.toml",
             callback=read_config,
             is_eager=True,
-            help="Options by their names, alone or in a table called fit; those given here win.",
+            help="Options by name, at the top or in a table [fit]; the command line overrides them.",
             rich_help_panel=_RUN,
         ),
     ] = None,
@@ -161,45 +189,43 @@ def fit(
 ) -> None:
     """Learn from labelled series, and save the model.
 
-    With --method paper MODEL.checkpoint has what was reached until the model is saved, and --resume goes on from there.
+    With --method paper the folder MODEL.checkpoint keeps the state of an interrupted fit, and --resume continues it.
     """
-    with one_line_errors():
-        read_options = read_options.beside(groups, groups_by_time, sample_weight)
-        if report is not None and os.environ.get("RANK", "0") == "0":  # other ranks write nothing
-            check_output_file(report, force, SUFFIXES, "--report")
-        settings = {
-            "method": method.value,
-            "likelihood": likelihood.value,
-            "members": _number_or_auto("--members", members, 1),
-            "n_features": _number_or_auto("--n-features", n_features, 2),
-            "class_weight": None if class_weight is None else class_weight.value,
-            "mask": mask,
-            "max_points": max_points or None,
-            "max_iter": _number_or_auto("--max-iter", max_iter, 1),
-            "time_limit": _check_time_limit(time_limit),
-            "random_state": seed,
-            "device": device,
-            "dtype": dtype.value,
-            "n_jobs": jobs,
-            "cache_dir": cache_dir,
-            "keep_series": keep_series,
-        }
-        with without_collections():
-            from siggpde.cli.processes import connected_ranks  # noqa: PLC0415 - torch takes long to import
-            from siggpde.cli.work.fit import fit_tables, run_fit  # noqa: PLC0415
+    read_options = read_options.with_groups(groups, groups_by_time, sample_weight)
+    if report is not None and os.environ.get("RANK", "0") == "0":  # other ranks write nothing
+        check_output_file(report, force, SUFFIXES, "--report")
+    if time_limit is not None and not 0 < time_limit < float("inf"):
+        raise WrongCall(f"--time-limit takes seconds above 0; got {time_limit:g}")
+    settings = {
+        "method": method.value,
+        "likelihood": likelihood.value,
+        "members": _number_or_auto("--members", members, 1),
+        "n_features": _number_or_auto("--n-features", n_features, 2),
+        "class_weight": None if class_weight is None else class_weight.value,
+        "mask": mask,
+        "max_points": max_points or None,
+        "max_iter": _number_or_auto("--max-iter", max_iter, 1),
+        "time_limit": time_limit,
+        "random_state": seed,
+        "device": device,
+        "dtype": dtype.value,
+        "n_jobs": jobs,
+        "cache_dir": cache_dir,
+        "keep_series": keep_series,
+    }
+    import_quickly("siggpde.cli.data", "siggpde.estimators.base")
+    from siggpde.cli.processes import connected_ranks
 
-        with connected_ranks() as ranks:
-            summary = run_fit(
-                data, output, read_options, task.value, settings, resume=resume, force=force, ranks=ranks, report=report
-            )
-        if not ranks.leads:
-            return
-        if report is not None:
-            note(f"the report is in {report}")
-        if as_json:
-            print_json(summary)
-        else:
-            print_tables(*fit_tables(summary))
+    with connected_ranks() as ranks:
+        summary = _fit(data, output, read_options, task.value, settings, resume, force, ranks, report)
+    if not ranks.leads:
+        return
+    if report is not None:
+        log.info("the report is in %s", report)
+    if as_json:
+        print_json(summary)
+    else:
+        print_tables(*_tables(summary))
 
 
 def _number_or_auto(option: str, text: str, minimum: int) -> int | str:
@@ -210,7 +236,196 @@ def _number_or_auto(option: str, text: str, minimum: int) -> int | str:
     return int(text)
 
 
-def _check_time_limit(seconds: float | None) -> float | None:
-    if seconds is not None and not 0 < seconds < float("inf"):
-        raise WrongCall(f"--time-limit takes seconds above 0; got {seconds:g}")
-    return seconds
+def _fit(
+    data: str,
+    output: Path,
+    read_options: options.ReadOptions,
+    task: str,
+    settings: dict[str, Any],
+    resume: bool,
+    force: bool,
+    ranks: Ranks,
+    report: Path | None,
+) -> dict[str, Any]:
+    """Reads, fits and saves; returns a summary of the model. Every rank reads its series; rank 0 writes."""
+    from siggpde.cli.data import options_to_remember, read_series
+    from siggpde.cli.processes import threads_per_rank
+    from siggpde.distributed.shard import all_labels
+    from siggpde.io.data import errors_by_id
+
+    if report is not None and not ranks.alone:
+        raise WrongCall("--report is for one process; write the page afterwards, with siggpde report")
+    checkpoint = Checkpoint.of(output)
+    with ExitStack() as locks:
+        with ranks.together():
+            if ranks.leads:
+                check_model_folder(output, force)
+                locks.enter_context(checkpoint.held())
+                check_model_folder(output, force)  # a fit that ended meanwhile may have written it
+                _check_start(checkpoint, resume, force, settings["method"])
+            series = read_series(data, read_options, "train", training=True, ranks=ranks)
+            if series.y is None:
+                raise WrongCall(f"{data} has no labels; name them with --target")
+        if task == "auto":
+            classes, codes = all_labels(series.y, ranks)
+            task = ranks.broadcast(lambda: choose_task(classes[codes], settings["likelihood"]))
+        log.info("%s", task)
+        estimator = make_estimator(task, series, settings)
+        if ranks.leads and not resume:
+            checkpoint.remove()
+        try:
+            threads = threads_per_rank(settings["n_jobs"], ranks)
+            if settings["method"] == "paper":
+                estimator.set_params(checkpoint=str(checkpoint.folder), resume=resume)
+            estimator.set_params(verbose=1, n_jobs=threads)
+            with errors_by_id(None if series.ids is None else series.ids.tolist()):
+                estimator.fit(series.X, series.y, groups=series.groups, sample_weight=series.sample_weight, ranks=ranks)
+            # Settings of this run, not of the model.
+            estimator.set_params(checkpoint=None, resume=False, verbose=0, n_jobs=settings["n_jobs"])
+            estimator.reading_ = options_to_remember(series, read_options)  # pyright: ignore[reportAttributeAccessIssue]
+            with ranks.together():
+                if ranks.leads:
+                    estimator.save(output, force=force)
+        except KeyboardInterrupt:
+            raise Interrupted(_interruption_message(checkpoint, ranks)) from None
+        if ranks.leads:
+            checkpoint.remove()
+    if report is not None:
+        from siggpde.cli.report import write_fit_page
+
+        write_fit_page(estimator, series, report, output, data, read_options)
+    return {"data": series.name, **estimator_summary(estimator), "output": os.fspath(output)}
+
+
+def _tables(summary: dict[str, Any]) -> list[Table]:
+    """Returns the summary of a fit as tables."""
+    rows: list[tuple[str, Any]] = [
+        ("data", summary["data"]),
+        ("task", f"{summary['task']}, {summary['likelihood']}"),
+        ("method", summary["method"]),
+        *data_rows(summary),
+        ("seconds", f"{summary['seconds']:.1f}"),
+        ("saved in", summary["output"]),
+    ]
+    return [summary_table("siggpde fit", rows), member_table(summary)]
+
+
+def _check_start(checkpoint: Checkpoint, resume: bool, force: bool, method: str) -> None:
+    if checkpoint.exists() and not force and not (resume and method == "paper"):
+        raise WrongCall(
+            f"{checkpoint.folder} holds an interrupted fit of --method paper; --resume with that method continues it, "
+            "--force starts anew"
+        )
+    if resume and method != "paper":
+        log.info("--method %s keeps no checkpoint to resume from: the fit starts anew", method)
+    elif resume and not checkpoint.exists():
+        log.info("there is no checkpoint %s to resume from: the fit starts anew", checkpoint.folder)
+
+
+def check_model_folder(output: Path, force: bool) -> None:
+    """Checks, before any work, that the model can be saved there."""
+    from siggpde.persistence.folder import MANIFEST, check_writable
+
+    if output.name in ("", ".."):
+        raise WrongCall(f"--output must name a folder for the model; got {output}")
+    if os.path.lexists(output) and not output.is_dir():
+        raise WrongCall(f"{output} is a file, not a model folder; choose another --output")
+    if (output / MANIFEST).exists() and not force:
+        raise WrongCall(f"{output} holds a model already; --force replaces it")
+    if output.is_dir():
+        try:
+            check_writable(output, force=True)
+        except FileExistsError as error:
+            raise WrongCall(str(error)) from error
+
+
+def choose_task(y: np.ndarray, likelihood: str = "auto") -> str:
+    """Returns classification for strings, bools and integers, regression for fractions; a likelihood goes first."""
+    import numpy as np
+
+    if y.dtype.kind not in "fiu":
+        return "classification"
+    if likelihood != "auto":
+        return "regression" if likelihood in names_for("regression") else "classification"
+    if y.dtype.kind == "f" and not (np.isfinite(y) & (y == np.round(y))).all():
+        return "regression"
+    distinct = len(np.unique(y))
+    if 2 * distinct > len(y):
+        raise WrongCall(
+            f"the targets are integers with {distinct} different values in {len(y)} series, which looks like "
+            "numbers to predict, not classes: say --task regression, or --task classification if they are classes"
+        )
+    return "classification"
+
+
+def make_estimator(task: str, data: SeriesData, settings: dict[str, Any]) -> SigGPClassifier | SigGPRegressor:
+    """Returns the estimator of a task, with the time channel and the names of the data."""
+    from siggpde.estimators import SigGPClassifier, SigGPRegressor
+
+    known = names_for("classification" if task == "classification" else "regression")
+    if settings["likelihood"] not in known:
+        raise WrongCall(f"--likelihood {settings['likelihood']} is not for a {task}; take one of {', '.join(known)}")
+    common = {**settings, "time_channel": data.time_channel, "channel_names": list(data.channel_names)}
+    if task == "classification":
+        return SigGPClassifier(**common)
+    if common.pop("class_weight") is not None:
+        raise WrongCall("--class-weight is for classes, but the task is a regression; leave it out")
+    return SigGPRegressor(**common)
+
+
+def _interruption_message(checkpoint: Checkpoint, ranks: Ranks) -> str:
+    if not checkpoint.exists():
+        return "interrupted without a checkpoint; to fit again, give the same command"
+    command = resume_command() if ranks.alone else "the same command with --resume"
+    return f"interrupted; the checkpoint is in {checkpoint.folder}. To go on: {command}"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The folder MODEL.checkpoint, which exists while a fit runs and after one that was interrupted."""
+
+    folder: Path
+
+    @staticmethod
+    def of(output: Path) -> Checkpoint:
+        return Checkpoint(output.with_name(output.name + _SUFFIX))
+
+    def exists(self) -> bool:
+        """Returns whether there is a checkpoint to resume from."""
+        return any(path.suffix == ".pt" for path in self._files())
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Locks the folder against other fits of the same model; it is removed at the end if it is empty.
+
+        It is created before any work, so that errors show at once. The system releases the lock of a process that dies.
+        """
+
+        def refuse() -> None:
+            model = self.folder.with_name(self.folder.name.removesuffix(_SUFFIX))
+            raise WrongCall(
+                f"another fit to {model} is running, which holds {self.folder}; wait for its end or choose "
+                "another --output"
+            )
+
+        with ExitStack() as lock:
+            while True:
+                self.folder.mkdir(parents=True, exist_ok=True)
+                with suppress(FileNotFoundError):  # a fit that ended at this moment removed the folder
+                    lock.enter_context(locked(self.folder, on_wait=refuse))
+                    break
+            try:
+                yield
+            finally:
+                with suppress(OSError):
+                    self.folder.rmdir()
+
+    def remove(self) -> None:
+        """Removes the files of the checkpoint and no others."""
+        for path in self._files():
+            path.unlink(missing_ok=True)
+
+    def _files(self) -> list[Path]:
+        if not self.folder.is_dir():
+            return []
+        return [path for path in self.folder.iterdir() if _CHECKPOINT_FILES.fullmatch(path.name)]

@@ -1,10 +1,11 @@
-"""Options that commands have in common, first of all those that say how DATA is read."""
+"""Options of several commands, above all how DATA is read; `--config` takes options from a file."""
 
 from __future__ import annotations
 
 import csv
 import functools
 import inspect
+import tomllib
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
@@ -37,6 +38,7 @@ def _verbose(wanted: bool) -> bool:
     return wanted
 
 
+_NOT_IN_FILES = ("config", "data", "verbose", "help")
 _READING = "How DATA is read"
 
 Data = Annotated[
@@ -45,7 +47,7 @@ Data = Annotated[
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model folder, written by siggpde fit.")]
 Target = Annotated[
     str | None,
-    typer.Option(metavar="COLUMN", help="Where the labels or numbers to predict are.", rich_help_panel=_READING),
+    typer.Option(metavar="COLUMN", help="The labels, or the numbers to predict.", rich_help_panel=_READING),
 ]
 Series = Annotated[
     str | None,
@@ -59,7 +61,7 @@ Id = Annotated[
     str | None,
     typer.Option(
         metavar="COLUMN",
-        help="Tables with one row a series: what the series are called, kept beside the predictions.",
+        help="Tables with one row a series: their ids, which are written next to the predictions.",
         rich_help_panel=_READING,
     ),
 ]
@@ -79,24 +81,26 @@ Ignore = Annotated[
 Separator = Annotated[
     str | None,
     typer.Option(
-        metavar="MARK", help="CSV: what stands between cells, if not to be guessed.", rich_help_panel=_READING
+        metavar="MARK", help="CSV: the mark between cells; by default it is guessed.", rich_help_panel=_READING
     ),
 ]
 PartOption = Annotated[
     Part | None,
-    typer.Option("--part", help="Of data with both; by default fit and compare take train.", rich_help_panel=_READING),
+    typer.Option(
+        "--part", help="Of data split into both; by default fit and compare take train.", rich_help_panel=_READING
+    ),
 ]
 FormatOption = Annotated[
     Format | None,
     typer.Option(
-        "--format", metavar="SUFFIX", help="Where the file's own does not tell: csv, ...", rich_help_panel=_READING
+        "--format", metavar="SUFFIX", help="The format, if the suffix does not tell: csv, ...", rich_help_panel=_READING
     ),
 ]
 Groups = Annotated[
     str | None,
     typer.Option(
         metavar="COLUMN",
-        help="What a series is part of, such as a person: leave out whole groups, not series.",
+        help="The group of each series, such as a person; whole groups are left out, not series.",
         rich_help_panel=_READING,
     ),
 ]
@@ -104,19 +108,19 @@ GroupsByTime = Annotated[
     str | None,
     typer.Option(
         metavar="SPAN",
-        help="The same by the --time of the first point: 1d, 12h, 30min, 1w, ..",
+        help="Groups by the --time of the first point: 1d, 12h, 30min, 1w, ..",
         rich_help_panel=_READING,
     ),
 ]
 SampleWeight = Annotated[
     str | None,
-    typer.Option(metavar="COLUMN", help="What a series counts in the fit.", rich_help_panel=_READING),
+    typer.Option(metavar="COLUMN", help="The weight of each series in the fit.", rich_help_panel=_READING),
 ]
 Device = Annotated[str, typer.Option(help="Where to compute: cpu, cuda, cuda:1, ..")]
 Jobs = Annotated[
     int | None, typer.Option(metavar="N", help="Threads; -1 is one a core. By default as the model was fitted.")
 ]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite what is there.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", callback=_verbose, help="Log more, on stderr.")]
 
@@ -140,28 +144,19 @@ class ReadOptions:
 
     @staticmethod
     def from_command_line(values: dict[str, Any]) -> ReadOptions:
-        """From the values of the parameters that `reads_data` adds to a command."""
-        part, form = values["part"], values["form"]
-        return ReadOptions(
-            values["target"],
-            values["series"],
-            values["id"],
-            values["time"],
-            split_names(values["channels"], "--channels"),
-            split_names(values["ignore"], "--ignore"),
-            values["separator"],
-            None if part is None else part.value,
-            None if form is None else form.value,
-        )
+        """Returns the options from the values of the parameters that `reads_data` adds to a command."""
+        texts = {name: None if value is None else str(value) for name, value in values.items()}
+        lists = {name: split_names(texts[name], f"--{name}") for name in ("channels", "ignore")}
+        return ReadOptions(**{**texts, **lists})
 
     def given(self) -> dict[str, Any]:
-        """The options of reading that were given; groups by time are made of what was read."""
+        """Returns the options of reading that were given; groups by time are computed after reading."""
         return {key: value for key, value in asdict(self).items() if value is not None and key != "groups_by_time"}
 
-    def beside(
+    def with_groups(
         self, groups: str | None, groups_by_time: str | None = None, sample_weight: str | None = None
     ) -> ReadOptions:
-        """The same with what a fit is told of every series beside its target."""
+        """Returns the options with those of groups and weights of series."""
         if groups is not None and groups_by_time is not None:
             raise WrongCall("--groups and --groups-by-time exclude each other; leave out one of them")
         return replace(self, groups=groups, groups_by_time=groups_by_time, sample_weight=sample_weight)
@@ -178,15 +173,15 @@ _READ_PARAMETERS = {
     "ignore": Ignore,
     "separator": Separator,
     "part": PartOption,
-    "form": FormatOption,
+    "format": FormatOption,
 }
 
 
 def reads_data(command: Callable[..., None]) -> Callable[..., None]:
-    """Decorates a command that has a parameter `read_options`: on the command line it has the options of `ReadOptions`.
+    """Decorates a command with a parameter `read_options`: on the command line it has the options of `ReadOptions`.
 
-    Typer makes the options of a command from its signature, so the decorated one has a signature in which a parameter
-    for each of these options stands in place of `read_options`.
+    Typer takes the options of a command from its signature, so in that of the decorated command parameters for these
+    options replace `read_options`. Expected errors are printed as one line.
     """
     parameters: list[Parameter] = []
     for parameter in inspect.signature(command, eval_str=True).parameters.values():
@@ -203,7 +198,7 @@ def reads_data(command: Callable[..., None]) -> Callable[..., None]:
     def decorated(**values: Any) -> None:
         with one_line_errors():
             read_options = ReadOptions.from_command_line({name: values.pop(name) for name in _READ_PARAMETERS})
-        command(read_options=read_options, **values)
+            command(read_options=read_options, **values)
 
     vars(decorated)["__signature__"] = inspect.Signature(parameters)
     decorated.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
@@ -211,11 +206,12 @@ def reads_data(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def split_names(text: str | None, option: str) -> list[str] | None:
-    """Names separated by commas; a name with a comma in it must be in double quotes.
+    """Returns names separated by commas; a name with a comma in it must be in double quotes.
 
-    Examples:
-        >>> split_names('x, y,"a,b"', "--channels")
-        ['x', 'y', 'a,b']
+    Examples
+    --------
+    >>> split_names('x, y,"a,b"', "--channels")
+    ['x', 'y', 'a,b']
     """
     if text is None:
         return None
@@ -226,5 +222,55 @@ def split_names(text: str | None, option: str) -> list[str] | None:
 
 
 def join_names(names: list[str]) -> str:
-    """The inverse of `split_names`."""
+    """Returns the text that `split_names` splits."""
     return ",".join(f'"{name}"' if "," in name else name for name in names)
+
+
+def read_config(ctx: typer.Context, path: Path | None) -> Path | None:
+    """Makes the entries of a TOML file the defaults of the command, which converts and checks them as its options."""
+    if path is None or ctx.resilient_parsing:
+        return path
+    try:
+        entries = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise typer.BadParameter(f"{path} cannot be read ({error.strerror})") from error
+    except ValueError as error:
+        raise typer.BadParameter(f"{path} is no TOML file: {error}") from error
+    table = entries.pop("fit", {})
+    if not isinstance(table, dict):
+        raise typer.BadParameter(f"{path}: fit must be a table, [fit]")
+    ctx.default_map = {**(ctx.default_map or {}), **_defaults(ctx, {**entries, **table}, path)}
+    return path
+
+
+def _defaults(ctx: typer.Context, entries: dict[str, Any], path: Path) -> dict[str, Any]:
+    parameters = {_key(parameter.name): parameter for parameter in ctx.command.params}
+    parameters = {key: parameter for key, parameter in parameters.items() if key not in _NOT_IN_FILES}
+    defaults, unknown = {}, []
+    for key, value in entries.items():
+        parameter = parameters.get(key.replace("_", "-"))
+        if parameter is None:
+            unknown.append(key)
+        else:
+            defaults[parameter.name] = _value(value, bool(getattr(parameter, "is_flag", False)), f"{path}: {key}")
+    if unknown:
+        known = ", ".join(sorted(parameters))
+        raise typer.BadParameter(f"{path} has unknown keys: {', '.join(unknown)}; known are {known}")
+    return defaults
+
+
+def _key(parameter: str | None) -> str:
+    """Returns the name of an option in a file, which is that on the command line."""
+    return (parameter or "").removeprefix("as_").replace("_", "-")
+
+
+def _value(value: Any, flag: bool, source: str) -> Any:
+    """Returns the value as it is written on the command line; typer.BadParameter for a wrong type."""
+    if flag != isinstance(value, bool):
+        wanted = "true or false" if flag else "a number or a text"
+        raise typer.BadParameter(f"{source} must be {wanted}; got {value!r}")
+    if isinstance(value, list) and value and all(isinstance(name, str) for name in value):
+        return join_names(value)
+    if not isinstance(value, bool | int | float | str):
+        raise typer.BadParameter(f"{source} must be a number, a text or a list of names; got {value!r}")
+    return value if flag else str(value)

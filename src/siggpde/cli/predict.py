@@ -1,20 +1,29 @@
-"""`siggpde predict`: its options."""
+"""`siggpde predict`."""
 
 from __future__ import annotations
 
+import io
+import logging
 import os
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from siggpde.cli import options
-from siggpde.cli.console import WrongCall, caution, check_output_file, note, one_line_errors, write_bytes
-from siggpde.cli.imports import without_collections
+from siggpde.cli.console import Interrupted, WrongCall, check_output_file, import_quickly, resume_command, write_bytes
+
+if TYPE_CHECKING:
+    import numpy as np
+    import polars as pl
+
+    from siggpde.estimators.restoring import Predictor
+
+log = logging.getLogger(__name__)
 
 
-class OnErrorOption(StrEnum):
+class OnError(StrEnum):
     fail = "fail"
     skip = "skip"
 
@@ -27,95 +36,209 @@ def predict(
         Path | None, typer.Option(metavar="FILE", help="A .csv, .parquet or .json file; without it CSV is printed.")
     ] = None,
     level: Annotated[
-        float, typer.Option(metavar="SHARE", help="Regression: how often intervals hold the number.")
+        float, typer.Option(metavar="SHARE", help="Regression: the share of numbers that intervals should hold.")
     ] = 0.9,
     on_error: Annotated[
-        OnErrorOption,
+        OnError,
         typer.Option(
             "--on-error",
             metavar="fail|skip",
             help="A series that cannot be predicted stops the command, or has an empty row with the reason.",
         ),
-    ] = OnErrorOption.fail,
+    ] = OnError.fail,
     costs: Annotated[
         Path | None,
         typer.Option(metavar="FILE.csv", help="Classification: costs of decisions (columns) by true class (rows)."),
     ] = None,
     reject_cost: Annotated[
         float | None,
-        typer.Option(metavar="COST", help="Classification: don't know where every decision costs more on average."),
+        typer.Option(metavar="COST", help="Classification: decide nothing where every decision costs more."),
     ] = None,
     read_options: options.ReadOptions = options.NOT_GIVEN,
     device: options.Device = "cpu",
     jobs: options.Jobs = None,
     resume: Annotated[
         bool,
-        typer.Option("--resume", help="Go on with predictions that were interrupted (.npy or .parquet to .parquet)."),
+        typer.Option("--resume", help="Continue interrupted predictions (.npy or .parquet to .parquet)."),
     ] = False,
     force: options.Force = False,
     as_json: options.AsJson = False,
     verbose: options.Verbose = False,
 ) -> None:
-    """Predict new series: a class and its probabilities, or a number and its interval; and how new each series is.
+    """Predict new series: a class and its probabilities, or a number and its interval; and the novelty of each series.
 
-    DATA is read as it was for the fit, unless options say otherwise. It needs no labels; those it has are not read.
+    DATA is read with the options of the fit, unless others are given. It needs no labels; existing ones are not read.
     From .npy or .parquet to .parquet, series are read, predicted and written block by block, however many there are.
     """
-    with one_line_errors():
-        if not 0 < level < 1:
-            raise WrongCall(f"--level must be between 0 and 1, such as 0.9; got {level:g}")
-        if output is not None and os.environ.get("RANK", "0") == "0":  # other ranks write nothing
-            check_output_file(output, force, (".csv", ".parquet", ".json"))
-        by_cost = costs is not None or reject_cost is not None
-        streamed = output is not None and output.suffix.lower() == ".parquet" and not as_json and not by_cost
-        if resume and by_cost:
-            raise WrongCall("--resume is for predictions block by block, which --costs and --reject-cost are not")
-        if resume and not streamed:
-            raise WrongCall("--resume is for predictions that go to a .parquet file; name it with --output")
-        with without_collections():
-            from siggpde.cli.processes import connected_ranks  # noqa: PLC0415 - torch takes long to import
-            from siggpde.cli.work import predict as work  # noqa: PLC0415
+    if not 0 < level < 1:
+        raise WrongCall(f"--level must be between 0 and 1, such as 0.9; got {level:g}")
+    if output is not None and os.environ.get("RANK", "0") == "0":  # other ranks write nothing
+        check_output_file(output, force, (".csv", ".parquet", ".json"))
+    by_cost = costs is not None or reject_cost is not None
+    in_blocks = output is not None and output.suffix.lower() == ".parquet" and not as_json and not by_cost
+    if resume and by_cost:
+        raise WrongCall("--resume is for predictions block by block, which --costs and --reject-cost are not")
+    if resume and not in_blocks:
+        raise WrongCall("--resume is for predictions that go to a .parquet file; name it with --output")
+    import_quickly("siggpde.cli.data", "siggpde.io.predictions")
+    from siggpde.cli.data import open_model, series_for
+    from siggpde.cli.processes import connected_ranks, gather_table, threads_per_rank
+    from siggpde.io.predictions import prediction_table, unlike_in, without_reasons
 
-        with connected_ranks() as ranks:
-            if resume and not ranks.alone:
-                raise WrongCall("--resume is for one process; several predict their parts and join them at the end")
-            if output is not None and streamed and ranks.alone:
-                counts = work.run_predict_stream(
-                    model,
-                    data,
-                    output,
-                    read_options,
-                    level,
-                    on_error=on_error.value,
-                    resume=resume,
-                    force=force,
-                    device=device,
-                    jobs=jobs,
-                )
-                if counts is not None:
-                    _say_how_many(*counts, output)
-                    return
-            table, unlike = work.run_predict(
-                model, data, read_options, level, ranks, device, jobs, on_error.value, costs, reject_cost
+    with connected_ranks() as ranks:
+        if resume and not ranks.alone:
+            raise WrongCall("--resume is for one process; several predict their parts and join them at the end")
+        if in_blocks and ranks.alone:
+            assert output is not None
+            counts = _predict_blocks(
+                model, data, output, read_options, level, on_error.value, resume, force, device, jobs
             )
-        if not ranks.leads:
-            return
-        if output is not None:
-            write_bytes(output, work.table_bytes(table, output.suffix.lower()))
-        counts = len(table), work.skipped(table), unlike
-        if as_json or output is None:
-            typer.echo(work.table_bytes(table, ".json" if as_json else ".csv").decode(), nl=False)
-        _say_how_many(*counts, output)
-
-
-def _say_how_many(count: int, skipped: int, unlike: str | None, output: Path | None) -> None:
-    """Says where the predictions are, which of them tell little, and how many series had none; exit code 1 if none had
-    one."""
+            if counts is not None:
+                _log_counts(*counts, output)
+                return
+        with ranks.together():
+            estimator = open_model(model, device, jobs)
+            estimator.n_jobs = threads_per_rank(estimator.n_jobs, ranks)
+            series = series_for(estimator, data, read_options, labels=False, ranks=ranks)
+            if ranks.leads:
+                _log_if_too_old(model, estimator)
+            table = prediction_table(estimator, series, level, on_error.value, True)
+            if by_cost:
+                table = _with_decisions(table, estimator, costs, reject_cost)
+        table = gather_table(table, series.ids is None, ranks)
+    if not ranks.leads:
+        return
+    unlike, table = unlike_in(table), without_reasons(table)
     if output is not None:
-        note(f"{count - skipped} predictions are in {output}")
+        write_bytes(output, _content(table, output.suffix.lower()))
+    if as_json or output is None:
+        typer.echo(_content(table, ".json" if as_json else ".csv").decode(), nl=False)
+    _log_counts(len(table), _count_failures(table), unlike, output)
+
+
+def _log_counts(count: int, failures: int, unlike: str | None, output: Path | None) -> None:
+    """Logs how many series were predicted and which predictions tell little; exit code 1 if all series failed."""
+    if output is not None:
+        log.info("%d predictions are in %s", count - failures, output)
     if unlike is not None:
-        caution(unlike)
-    if skipped:
-        note(f"{skipped} of {count} series could not be predicted; the column error says why")
-    if skipped == count:
+        log.warning("%s", unlike)
+    if failures:
+        log.info("%d of %d series could not be predicted; the column error says why", failures, count)
+    if failures == count:
         raise typer.Exit(1)
+
+
+def _predict_blocks(
+    model: Path,
+    data: str,
+    output: Path,
+    read_options: options.ReadOptions,
+    level: float,
+    on_error: Literal["fail", "skip"],
+    resume: bool,
+    force: bool,
+    device: str,
+    jobs: int | None,
+) -> tuple[int, int, str | None] | None:
+    """Predicts into a ``.parquet`` file block by block; returns None where DATA must be read as a whole.
+
+    Otherwise returns the numbers of series and of failures, and a line about series unlike all training series.
+    """
+    import polars as pl
+
+    from siggpde.cli.data import check_layout, open_model, stream_series
+    from siggpde.io import NotStreamable
+    from siggpde.io.predictions import BlockFolder, predict_blocks
+
+    blocks = BlockFolder.of(output)
+    if blocks.exists() and not resume and not force:
+        raise WrongCall(f"{blocks.folder} holds interrupted predictions; --resume continues, --force starts anew")
+    estimator = open_model(model, device, jobs)
+    try:
+        series = stream_series(data, read_options, getattr(estimator, "reading_", {}))
+    except NotStreamable as error:
+        if resume:
+            raise WrongCall(f"--resume is impossible: {error}") from error
+        return None
+    check_layout(estimator, data, series)
+    _log_if_too_old(model, estimator)
+    try:
+        count, unlike = predict_blocks(
+            estimator, series, output, level=level, on_error=on_error, resume=resume, force=force or resume
+        )
+    except KeyboardInterrupt:
+        raise Interrupted(
+            f"interrupted; finished blocks are in {blocks.folder}. To go on: {resume_command()}"
+        ) from None
+    return count, _count_failures(pl.scan_parquet(output)), unlike
+
+
+def _count_failures(table: pl.DataFrame | pl.LazyFrame) -> int:
+    """Returns how many series of a table of predictions could not be predicted."""
+    import polars as pl
+
+    rows = table.lazy()
+    if "error" not in rows.collect_schema():
+        return 0
+    return int(rows.select(pl.col("error").is_not_null().sum()).collect().item())
+
+
+def _log_if_too_old(model: Path, estimator: Predictor) -> None:
+    if estimator.committee_.novelty is None:
+        log.info(
+            "%s was fitted by an earlier version of siggpde that has no novelty: there is no column novelty; fit the "
+            "model again to have it",
+            model,
+        )
+
+
+def _content(table: pl.DataFrame, suffix: str) -> bytes:
+    """Returns the content of a file with this suffix; in JSON it is a list of rows."""
+    if suffix == ".csv":
+        return table.write_csv().encode()
+    if suffix == ".json":
+        return (table.write_json() + "\n").encode()
+    content = io.BytesIO()
+    table.write_parquet(content)
+    return content.getvalue()
+
+
+def _with_decisions(
+    table: pl.DataFrame, estimator: Predictor, costs: Path | None, reject_cost: float | None
+) -> pl.DataFrame:
+    """Returns predictions with the decisions of least cost in the column `prediction`, empty for no decision."""
+    import numpy as np
+    import polars as pl
+
+    from siggpde.estimators.classification import ClassifierMethods
+    from siggpde.estimators.decisions import least_cost
+
+    if not isinstance(estimator, ClassifierMethods):
+        raise WrongCall("--costs and --reject-cost are for classes, and the model predicts numbers")
+    classes = estimator.classes_
+    matrix = None if costs is None else _read_costs(costs, [str(label) for label in classes.tolist()])
+    chances = np.stack([table[f"p({label})"].to_numpy() for label in classes.tolist()], axis=1)
+    known = table["prediction"].is_not_null().to_numpy()  # failures stay empty
+    decided = np.full(len(table), None, dtype=object)
+    decided[known] = least_cost(chances[known], classes, matrix, reject_cost)
+    return table.with_columns(pl.Series("prediction", decided.tolist(), dtype=table.schema["prediction"]))
+
+
+def _read_costs(path: Path, classes: list[str]) -> np.ndarray:
+    """Returns the costs (C, C) in a file, rows and columns in the order of the classes."""
+    import polars as pl
+
+    if not path.is_file():
+        raise WrongCall(f"there is no file {path} for --costs")
+    table = pl.read_csv(path, infer_schema=False)
+    rows = [label or "" for label in table.to_series(0).to_list()] if table.width else []
+    for what, labels in (("rows", rows), ("columns", table.columns[1:])):
+        if sorted(labels) != sorted(classes):
+            raise ValueError(
+                f"{path} must have {what} for the classes {', '.join(classes)}, each once; it has {', '.join(labels)}"
+            )
+    try:
+        numbers = table.select(pl.col(classes).cast(pl.Float64, strict=True)).to_numpy()
+    except pl.exceptions.InvalidOperationError as error:
+        raise ValueError(f"{path} must have numbers only: {str(error).splitlines()[0]}") from None
+    return numbers[[rows.index(label) for label in classes]]

@@ -1,4 +1,4 @@
-"""A command run by several processes that `torchrun` started: every rank has a shard of the series, rank 0 prints."""
+"""Commands run by several processes of `torchrun`: every rank has a shard of the series, and rank 0 prints."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from siggpde.io.frames import damage_reported
 
 @contextmanager
 def connected_ranks() -> Iterator[Ranks]:
-    """Connects the processes of this command; ranks other than 0 log warnings and their own errors only."""
+    """Connects the processes of this command; ranks other than 0 log only warnings and their errors."""
     with connect() as ranks:
         if not ranks.leads:
             logging.getLogger("siggpde").setLevel(logging.WARNING)
@@ -36,16 +37,16 @@ def connected_ranks() -> Iterator[Ranks]:
 
 
 def threads_per_rank(jobs: Any, ranks: Ranks) -> Any:
-    """The threads of this rank: `jobs`, or for -1 (one a core) an equal share of the cores of its machine."""
+    """Returns the threads of this rank: `jobs`, or for -1 (one a core) an equal share of the cores of its machine."""
     if jobs != -1 or ranks.alone:
         return jobs
     return max(1, (os.cpu_count() or 1) // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
 
 
 def read_shard(path: Path, kind: str, options: dict[str, Any], ranks: Ranks) -> SeriesData:
-    """Reads the series of this rank from a file that is no ``.csv``.
+    """Reads the series of this rank from a file other than ``.csv``.
 
-    Only these series are read from ``.npy`` and from ``.parquet`` with one row a series; other files are read whole.
+    Only these series are read from ``.npy``, and from ``.parquet`` with one row a series; other files are read whole.
     """
     if kind == "parquet" and not ranks.alone and options.get("series") is None and options.get("time") is None:
         with damage_reported(path):
@@ -55,35 +56,32 @@ def read_shard(path: Path, kind: str, options: dict[str, Any], ranks: Ranks) -> 
         columns = {key: options.get(key) for key in ("target", "id", "channels", "ignore", *FOR_TRAINING)}
         return from_frame(shard, name=path.stem, **columns)
     if kind == "npy":
-        options = {**options, "mmap": True}  # converted piece by piece by its users, so it is never in memory twice
+        options = {**options, "mmap": True}  # converted piece by piece, so that it is never in memory twice
     return shard_of(read(path, **options), ranks)
 
 
 def shard_of(data: SeriesData, ranks: Ranks) -> SeriesData:
-    """The series of this rank, from all the series."""
+    """Returns the series of this rank, of all the series."""
     if ranks.alone:
         return data
     shard = slice(*shard_bounds(len(data), ranks))
-    return SeriesData(
+    values = {key: getattr(data, key) for key in ("y", "ids", *FOR_TRAINING)}
+    return replace(
+        data,
         X=np.array(data.X[shard], dtype=np.float64) if isinstance(data.X, np.ndarray) else data.X[shard],
-        y=None if data.y is None else data.y[shard],
-        ids=None if data.ids is None else data.ids[shard],
-        channel_names=data.channel_names,
-        time_channel=data.time_channel,
-        name=data.name,
-        **{key: None if getattr(data, key) is None else getattr(data, key)[shard] for key in FOR_TRAINING},
+        **{key: value[shard] for key, value in values.items() if value is not None},
     )
 
 
 def shard_bounds(total: int, ranks: Ranks) -> tuple[int, int]:
-    """(start, stop): this rank has the series start to stop - 1 of `total`."""
+    """Returns (start, stop): this rank has the series start to stop - 1 of `total`."""
     if total < ranks.count:
         raise ValueError(f"there are {total} series for {ranks.count} ranks, but each needs one; start fewer ranks")
     return total * ranks.rank // ranks.count, total * (ranks.rank + 1) // ranks.count
 
 
 def gather_table(table: pl.DataFrame, renumber: bool, ranks: Ranks) -> pl.DataFrame:
-    """On rank 0 the rows of all ranks in the order of ranks; `renumber` makes the ids their row numbers."""
+    """Returns on rank 0 the rows of all ranks in the order of ranks; `renumber` makes the ids row numbers."""
     if ranks.alone:
         return table
     buffer = io.BytesIO()
@@ -91,5 +89,5 @@ def gather_table(table: pl.DataFrame, renumber: bool, ranks: Ranks) -> pl.DataFr
     gathered = ranks.gather_rows(torch.frombuffer(bytearray(buffer.getvalue()), dtype=torch.uint8))
     if not gathered:
         return table
-    whole = pl.concat([pl.read_ipc(each.numpy().tobytes()) for each in gathered], how="vertical_relaxed")
+    whole = pl.concat([pl.read_ipc(content.numpy().tobytes()) for content in gathered], how="vertical_relaxed")
     return whole.with_columns(id=pl.int_range(len(whole), dtype=pl.Int64)) if renumber else whole

@@ -1,15 +1,25 @@
-"""`siggpde report`: its options."""
+"""`siggpde report`, and the option --report of other commands."""
 
 from __future__ import annotations
 
+import hashlib
+import logging
+import shlex
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
 from siggpde.cli import options
-from siggpde.cli.console import check_output_file, note, one_line_errors, print_json
+from siggpde.cli.console import check_output_file, print_json
+from siggpde.cli.options import ReadOptions, join_names
+
+if TYPE_CHECKING:
+    from siggpde.io import SeriesData
+
+log = logging.getLogger(__name__)
 
 SUFFIXES = (".html", ".htm")
 DEFAULT_PAGE = "report.html"
@@ -24,7 +34,7 @@ class WithReport(TyperCommand):
 
 
 def name_page(arguments: list[str]) -> list[str]:
-    """The arguments with a file name after each --report that no name of a page follows."""
+    """Returns the arguments with a file name after each --report that no name of a page follows."""
     named = []
     for argument, following in zip(arguments, [*arguments[1:], ""], strict=True):
         named.append(argument)
@@ -42,18 +52,18 @@ def _is_page(argument: str) -> bool:
 def report(
     model: options.Model,
     data: options.Data,
-    output: Annotated[Path, typer.Option(metavar="FILE.html", help="Where the page is written.")] = Path(DEFAULT_PAGE),
+    output: Annotated[Path, typer.Option(metavar="FILE.html", help="The page to write.")] = Path(DEFAULT_PAGE),
     title: Annotated[str | None, typer.Option(help="The title of the page; by default model and data.")] = None,
     explained: Annotated[
         int,
-        typer.Option(metavar="N", min=0, help="Series to explain: so many most uncertain, surprising and novel ones."),
+        typer.Option(metavar="N", min=0, help="Explain so many of the most uncertain, surprising and novel series."),
     ] = 2,
     labels: Annotated[
         bool, typer.Option("--labels/--no-labels", help="Whether DATA has labels, to judge the predictions by.")
     ] = True,
     groups: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="What a series is part of, such as a person: judge every group."),
+        typer.Option(metavar="COLUMN", help="The group of each series, such as a person; every group is judged."),
     ] = None,
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="Pages of one seed are the same.")] = 0,
     read_options: options.ReadOptions = options.NOT_GIVEN,
@@ -63,16 +73,103 @@ def report(
     as_json: options.AsJson = False,
     verbose: options.Verbose = False,
 ) -> None:
-    """Write a page about a model and DATA: the series, what was fitted, how good it is, what it rests on, and series to
-    look at. It is one HTML file that needs nothing else.
-    """
-    with one_line_errors():
-        check_output_file(output, force, SUFFIXES)
-        from siggpde.cli.work.report import PageSettings, run_report  # noqa: PLC0415 - torch takes long to import
+    """Write a page about a model and DATA: the series, the model, its accuracy, its evidence, and series to look at.
 
-        settings = PageSettings(title, explained, seed)
-        run_report(model, data, output, read_options.beside(groups), settings, labels=labels, device=device, jobs=jobs)
-        if as_json:
-            print_json({"report": str(output)})
-        else:
-            note(f"the report is in {output}")
+    The page is one HTML file that needs no other.
+    """
+    from siggpde.cli.data import check_layout, open_model, read_series
+
+    check_output_file(output, force, SUFFIXES)
+    estimator = open_model(model, device, jobs)
+    remembered = getattr(estimator, "reading_", {})
+    read_options = read_options.with_groups(groups)
+    series = read_series(
+        data, read_options, "test", remembered, labels=labels, training=read_options.groups is not None
+    )
+    check_layout(estimator, data, series)
+    write_page(estimator, series, output, model, data, read_options, PageSettings(title, explained, seed))
+    if as_json:
+        print_json({"report": str(output)})
+    else:
+        log.info("the report is in %s", output)
+
+
+@dataclass(frozen=True)
+class PageSettings:
+    """The title of a page, None for that of model and data; how many series of a kind are explained; and the seed."""
+
+    title: str | None = None
+    explained: int = 2
+    seed: int = 0
+
+
+_DEFAULTS = PageSettings()
+
+
+def write_page(
+    estimator: Any,
+    series: SeriesData,
+    output: Path,
+    model: Path,
+    data: str,
+    read_options: ReadOptions,
+    settings: PageSettings = _DEFAULTS,
+) -> None:
+    """Writes the page of an estimator, which is saved as `model`, and of series that were read from `data`."""
+    from siggpde.estimators.classification import ClassifierMethods
+    from siggpde.estimators.targets import as_classes
+    from siggpde.io.data import errors_by_id
+    from siggpde.report.gather import write_report
+
+    y = series.y
+    if y is not None and isinstance(estimator, ClassifierMethods):
+        y = as_classes(y, estimator.classes_)  # which a file may have in another type
+    ids = None if series.ids is None else series.ids.tolist()
+    with errors_by_id(ids):
+        write_report(
+            estimator,
+            series.X,
+            y,
+            output,
+            groups=series.groups,
+            ids=ids,
+            title=settings.title or f"{model.name} on {series.name}",
+            explained=settings.explained,
+            seed=settings.seed,
+            force=True,  # the command has checked the file
+            source=_source(data, series),
+            commands=[("In a shell", _command(model, data, output, read_options, settings))],
+        )
+
+
+def write_fit_page(
+    estimator: Any, series: SeriesData, output: Path, model: Path, data: str, read_options: ReadOptions
+) -> None:
+    """Writes the page of a model that was just fitted to `series`: of the test series where DATA has some."""
+    from siggpde.cli.data import has_test_part, read_series
+
+    if has_test_part(data, read_options):
+        remembered = getattr(estimator, "reading_", {})
+        series = read_series(data, read_options, "test", remembered)
+    write_page(estimator, series, output, model, data, read_options)
+
+
+def _source(data: str, series: SeriesData) -> list[tuple[str, str]]:
+    rows = [("data", series.name)]
+    path = Path(data)
+    if path.is_file():
+        with path.open("rb") as file:
+            rows += [("file", path.name), ("SHA-256 of the file", hashlib.file_digest(file, "sha256").hexdigest())]
+    return rows
+
+
+def _command(model: Path, data: str, output: Path, read_options: ReadOptions, settings: PageSettings) -> str:
+    """Returns the command that writes the page again, without the options of reading that the model remembers."""
+    words = ["siggpde", "report", model.name, Path(data).name, "--output", output.name]
+    for name, value in read_options.given().items():
+        words += [f"--{name.replace('_', '-')}", join_names(value) if isinstance(value, list) else str(value)]
+    if settings.explained != _DEFAULTS.explained:
+        words += ["--explained", str(settings.explained)]
+    if settings.seed != _DEFAULTS.seed:
+        words += ["--seed", str(settings.seed)]
+    return shlex.join(words)

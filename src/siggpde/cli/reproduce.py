@@ -22,6 +22,7 @@ class Experiment(StrEnum):
     all = "all"
 
 
+@one_line_errors()
 def reproduce(
     name: Annotated[
         Experiment,
@@ -58,20 +59,19 @@ def reproduce(
     Writes results.json, report.md (tables beside the paper's) and the figures as PNG and SVG, and prints the report.
     Called again with the same folder it goes on where it was.
     """
-    with one_line_errors():
-        from siggpde_paper.experiments import folder_of, reproduce_all  # noqa: PLC0415 - torch takes long
-        from siggpde_paper.experiments import reproduce as run  # noqa: PLC0415
+    from siggpde_paper.experiments import folder_of, reproduce_all
+    from siggpde_paper.experiments import reproduce as run
 
-        everything = name is Experiment.all
-        if everything and (config is not None or only):
-            raise ValueError("--config and --only are for one experiment; name it instead of all")
-        folder = output or (Path("results") if everything else folder_of(name.value, quick=quick))
-        settings = {"runs": runs, "quick": quick, "budget": budget, "jobs": jobs}
-        try:
-            if everything:
-                report = reproduce_all(folder, **settings)
-            else:
-                report = run(name.value, folder, **settings, config=config, only=only or ())
-        except KeyboardInterrupt:
-            raise Interrupted(f"interrupted; the same command goes on from what is in {folder}") from None
-        typer.echo(report, nl=False)
+    everything = name is Experiment.all
+    if everything and (config is not None or only):
+        raise ValueError("--config and --only are for one experiment; name it instead of all")
+    folder = output or (Path("results") if everything else folder_of(name.value, quick=quick))
+    settings = {"runs": runs, "quick": quick, "budget": budget, "jobs": jobs}
+    try:
+        if everything:
+            report = reproduce_all(folder, **settings)
+        else:
+            report = run(name.value, folder, **settings, config=config, only=only or ())
+    except KeyboardInterrupt:
+        raise Interrupted(f"interrupted; the same command goes on from what is in {folder}") from None
+    typer.echo(report, nl=False)

@@ -11,9 +11,11 @@ import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-from torch import Tensor
+if TYPE_CHECKING:
+    from torch import Tensor
+
 
 try:
     import fcntl
