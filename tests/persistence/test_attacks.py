@@ -77,7 +77,7 @@ def change_tensor(folder: Path, name: str, value: Callable[[torch.Tensor], torch
         ("2/paper-numbers", "facts.n_series_", True, r"n_series_ must be an integer from 1 .*, got True"),
         ("2/paper-numbers", "preparation.fill", [0.0], r"preparation has 1 means"),
         ("2/paper-numbers", "members.0.surprise", 1, r"members\[0\] has the field 'surprise', which is not known here"),
-        ("2/classifier", "committee.kind", "trees", r"committee\.kind must be one of views, weights, variational, or"),
+        ("2/classifier", "committee.kind", "trees", r"committee\.kind must be one of views, weights, or"),
         ("2/classifier", "committee.members.0.noise", -1.0, r"members\[0\]\.noise must be a number from 0"),
         ("2/classifier", "committee.members.0.recipe.weights.0.0", "Q", r"member of the kernel 'Q', which none of its"),
         ("2/classifier", "committee.link.lapse", 1.5, r"committee\.link\.lapse must be a number from 0 to 0\.999"),
