@@ -1,4 +1,6 @@
-"""The exact schedule: the posterior of dense regression, leave-one-out by leaving out, and going on bitwise."""
+"""The exact schedule: the posterior of dense regression, noise by leave-one-out, and going on bitwise."""
+
+from __future__ import annotations
 
 import copy
 import math
@@ -10,7 +12,7 @@ import torch
 from torch import Tensor
 
 from helpers.small_models import QUIET, exact_gp, labels, same_state, series, small_gp, targets, whole_gp
-from siggpde.gp.exact import ExactPosterior, left_out
+from siggpde.gp.exact import NOISES, ExactPosterior, best_noise, left_out
 from siggpde.gp.likelihoods import Gaussian, Softmax
 from siggpde.gp.model import SignatureGP
 from siggpde.training import Exact, NaturalGradients, PaperSchedule, fit
@@ -174,3 +176,126 @@ def test_the_model_given_is_the_only_thing_that_changes():
     before = torch.get_rng_state()
     fit(small_gp(Gaussian(), 7), (x, y), Exact(), **QUIET)
     assert torch.equal(x, X) and torch.equal(y, kept) and torch.equal(before, torch.get_rng_state())
+
+
+def left_out_score(model: SignatureGP, y: Tensor, noise: float) -> float:
+    """What tuning wants the least of, at a noise relative to features of mean square 1, by refitting."""
+    with torch.no_grad():
+        features = model.project(X).features
+    features = features / features.square().sum(dim=1).mean().sqrt()
+    gram = features @ features.T + noise * torch.eye(40).double()
+    wanted = y[:, None].double() / y.std(correction=0)
+    amplitude = float((wanted * torch.linalg.solve(gram, wanted)).mean())
+    predicted, variance = torch.empty_like(wanted), torch.empty(40).double()
+    for i in range(40):
+        rest = torch.arange(40) != i
+        solved = torch.linalg.solve(gram[rest][:, rest], torch.cat([wanted[rest], gram[rest, i : i + 1]], dim=1))
+        predicted[i] = gram[i, rest] @ solved[:, :-1]
+        variance[i] = amplitude * (gram[i, i] - gram[i, rest] @ solved[:, -1])
+    density = torch.distributions.Normal(predicted[:, 0], variance.sqrt()).log_prob(wanted[:, 0])
+    return -float(density.mean())
+
+
+@pytest.mark.parametrize("kernel", [{"normalized": True}, {"theta": 1.5}, {"theta": 0.7, "amplitude": 40.0}])
+def test_the_noise_is_the_best_of_those_tried(kernel: dict[str, Any]):
+    y, likelihood = targets(X), Gaussian()
+    model = small_gp(likelihood, 15, depth=3, covariance="shared", **kernel)
+    scores = {noise: left_out_score(model, y, noise) for noise in NOISES}
+    best = min(scores, key=scores.__getitem__)
+    with torch.no_grad():
+        size = float(model.project(X).variance.mean() / model.kernel.amplitude)
+    fit(model, (X, y), Exact(), **QUIET)
+    assert (likelihood.noise / (model.kernel.amplitude * size)).item() == pytest.approx(best, rel=1e-6)
+
+
+@pytest.mark.parametrize("size", [1e-6, 1e6])
+def test_targets_of_any_size_are_fitted_alike(size: float):
+    one, other = (small_gp(Gaussian(), 15, theta=0.7, covariance="shared") for _ in range(2))
+    fit(one, (X, targets(X)), Exact(), **QUIET)
+    fit(other, (X, size * targets(X)), Exact(), **QUIET)
+    for left, right, power in zip(one.predict(NEW), other.predict(NEW), (1, 2), strict=True):
+        assert torch.allclose(size**power * left, right, rtol=1e-6)
+
+
+def test_some_series_tune_and_all_decide():
+    y = targets(X)
+    model = whole_gp(2, theta=0.7)
+    fit(model, (X, y), Exact(max_tuned=25), seed=1, **QUIET)
+    mean, variance, _ = exact_gp(model, X, y, NEW)
+    found_mean, found = model.predict_f(NEW)
+    assert torch.allclose(found_mean[:, 0], mean, atol=1e-8)
+    assert torch.allclose(found[:, 0], variance.diagonal(), atol=1e-8)
+    again = whole_gp(2, theta=0.7)
+    fit(again, (X, y), Exact(max_tuned=25), seed=1, **QUIET)
+    assert same_state(model, again)
+    assert len({_noise_tuned_by(seed) for seed in range(6)}) > 1, "others are drawn for other seeds"
+
+
+def _noise_tuned_by(seed: int) -> float:
+    model = whole_gp(2, theta=0.7)
+    fit(model, (X, targets(X)), Exact(max_tuned=10), seed=seed, **QUIET)
+    return model.kernel.amplitude.item()
+
+
+def left_out_by_refitting(features: Tensor, targets: Tensor, noise: float) -> Tensor:
+    """Predictions of every row by the regression on all the others."""
+    rows = []
+    for i in range(len(features)):
+        rest = [j for j in range(len(features)) if j != i]
+        gram = features[rest] @ features[rest].T + noise * torch.eye(len(rest), dtype=torch.float64)
+        rows.append(features[i] @ features[rest].T @ torch.linalg.solve(gram, targets[rest]))
+    return torch.stack(rows)
+
+
+def normal(*shape: int, seed: int = 1) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+@pytest.mark.parametrize("count", [3, 40])
+def test_numbers_are_judged_by_the_density_of_what_was_left_out(count: int):
+    features = normal(20, count, seed=2)
+    y = features[:, 0] + 0.1 * normal(20, seed=3)
+    found = best_noise(features, y)
+    inverse = torch.linalg.inv(features @ features.T + found.noise * torch.eye(20, dtype=torch.float64))
+    assert found.amplitude == pytest.approx(float(y @ inverse @ y / 20), rel=1e-5)
+    predicted = left_out_by_refitting(features, y[:, None], found.noise)[:, 0]
+    variance = found.amplitude / inverse.diagonal()
+    density = 0.5 * ((y - predicted).square() / variance + variance.log() + math.log(2 * math.pi))
+    assert found.score == pytest.approx(float(density.mean()), rel=1e-5)
+    scores = []
+    for noise in NOISES[:-6]:  # for the least noise the plain way is not accurate itself
+        inverse = torch.linalg.inv(features @ features.T + noise * torch.eye(20, dtype=torch.float64))
+        variance = (y @ inverse @ y / 20) / inverse.diagonal()
+        squared = (y - left_out_by_refitting(features, y[:, None], noise)[:, 0]).square()
+        scores.append(float((0.5 * (squared / variance + variance.log() + math.log(2 * math.pi))).mean()))
+    assert found.score == pytest.approx(min(scores), abs=2e-5)
+
+
+@pytest.mark.parametrize("decay", [0.0, 12.0], ids=["alike", "nearly dependent"])
+def test_both_sides_of_the_eigenproblem_agree(decay: float):
+    """Columns of zeros change nothing but which of the two Gram matrices is taken."""
+    features = normal(30, 12) * 10.0 ** -torch.linspace(0, decay, 12).double()
+    features = features / features.norm(dim=1, keepdim=True)
+    y = normal(30, seed=5)
+    small, large = best_noise(features, y), best_noise(torch.cat([features, 0 * normal(30, 40)], 1), y)
+    assert small.score == pytest.approx(large.score, abs=1e-5)
+    assert small.noise == large.noise and small.amplitude == pytest.approx(large.amplitude, rel=1e-5)
+
+
+def test_targets_that_are_noise_are_taken_to_be():
+    features = normal(60, 30)
+    features = features / features.norm(dim=1, keepdim=True)
+    found = best_noise(features, normal(60, seed=9))
+    assert found.noise > 1 and found.score < 1.6
+
+
+@pytest.mark.parametrize("count", [2, 60])
+def test_where_scores_are_equal_the_most_noise_is_taken(count: int):
+    """Features of zeros explain nothing at any noise."""
+    assert best_noise(torch.zeros(40, count).double(), normal(40)).noise == max(NOISES)
+
+
+def test_features_that_are_not_finite():
+    for count in (2, 9):
+        with pytest.raises(ArithmeticError, match="finite features"):
+            best_noise(torch.full((4, count), math.nan, dtype=torch.float64), torch.arange(4.0))

@@ -1,4 +1,6 @@
-"""The Newton basis of landmarks: features of a kernel that are exact at the landmarks and never too long."""
+"""Landmark series as inducing variables, and the Newton basis with its pivots against plain algorithms."""
+
+from __future__ import annotations
 
 import logging
 from functools import partial
@@ -10,11 +12,102 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from helpers.lifted_paths import paths
 from helpers.pretend_device import DEVICE, PretendTensor, pretend_device
-from helpers.random_paths import few, make
+from helpers.random_paths import few, generator, make, modest
 from helpers.small_models import series, targets
-from siggpde import NewtonBasis, SignatureKernel, average_points, signature_kernel, signature_kernel_diag
+from siggpde import (
+    LandmarkFeatures,
+    NewtonBasis,
+    PaperSchedule,
+    SignatureGP,
+    SignatureKernel,
+    SparseGP,
+    average_points,
+    fit,
+    signature_kernel,
+    signature_kernel_diag,
+)
 from siggpde.gp.kernel import PathKernel
+from siggpde.gp.landmarks import PivotedCholesky, pivoted_cholesky
+from siggpde.likelihoods import Gaussian
+
+STATIC = ["linear", "rbf", "matern52"]
+
+
+def kernel(static: str, normalized: bool = True) -> SignatureKernel:
+    return SignatureKernel(2, static=static, theta=0.5, normalized=normalized)  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("static", STATIC)
+@pytest.mark.parametrize("normalized", [True, False])
+def test_all_series_as_landmarks_give_the_kernel(static: str, normalized: bool):
+    k, x = kernel(static, normalized), paths(0, 12, 6, 2)
+    projection = LandmarkFeatures(x, jitter=0)(k, x)
+    torch.testing.assert_close(projection.features @ projection.features.T, k(x), rtol=1e-7, atol=1e-7)
+    torch.testing.assert_close(projection.variance, k(x, diag=True))
+    assert float(projection.tail.detach().max()) < 1e-6
+
+
+def test_features_are_those_of_the_newton_basis():
+    k, x, lengths = kernel("rbf"), paths(1, 20, 7, 2), torch.randint(2, 8, (20,), generator=torch.manual_seed(1))
+    basis = NewtonBasis(k, 8).fit(x, lengths=lengths)
+    features = LandmarkFeatures.choose(k, x, 8, lengths=lengths, jitter=0)
+    wanted, got = basis(x, lengths=lengths), features(k, x, lengths=lengths)
+    assert features.size == 8
+    torch.testing.assert_close(got.features.detach(), wanted.features, rtol=1e-7, atol=1e-7)
+    torch.testing.assert_close(got.tail.detach(), wanted.tail, rtol=1e-6, atol=1e-6)
+
+
+def test_gradients_in_the_parameters_of_the_kernel():
+    k, x = kernel("matern32"), paths(2, 5, 5, 2)
+    features = LandmarkFeatures(paths(3, 3, 4, 2))
+    names = [name for name, _ in k.named_parameters()]
+    assert "log_static_amplitude" in names
+
+    def tails(*values: torch.Tensor) -> torch.Tensor:
+        return torch.func.functional_call(k, dict(zip(names, values, strict=True)), (x,), {"diag": True}) - (
+            _features(k, names, values, features, x).square().sum(1)
+        )
+
+    assert torch.autograd.gradcheck(tails, [p.detach().clone().requires_grad_() for p in k.parameters()], atol=1e-5)
+
+
+def _features(k: SignatureKernel, names: list[str], values, features: LandmarkFeatures, x: torch.Tensor):
+    own = dict(zip(names, values, strict=True))
+    gram = torch.func.functional_call(k, own, (features.values,))
+    cross = torch.func.functional_call(k, own, (features.values, x))
+    jitter = features.jitter * gram.diagonal().mean() * torch.eye(len(gram)).double()
+    return torch.linalg.solve_triangular(torch.linalg.cholesky(gram + jitter), cross, upper=False).T
+
+
+def test_a_gaussian_process_of_lifted_paths_learns():
+    x = paths(4, 80, 10, 2).cumsum(1) * 0.3
+    y = torch.sin(x[:, -1, 0] - x[:, 0, 0])
+    k = SignatureKernel(2, static="rbf", static_amplitude=2.0, normalized=True)
+    model = SparseGP(k, LandmarkFeatures.choose(k, x[:60], 40), Gaussian(noise=0.1))
+    before = float(k.log_static_amplitude.detach())
+    fit(model, (x[:60], y[:60]), PaperSchedule(iterations=300, evaluate_every=100, learning_rate=0.02))
+    assert float(k.log_static_amplitude.detach()) != before
+    mean, _ = model.predict_f(x[60:])
+    assert float((mean[:, 0] - y[60:]).square().mean()) < 0.5 * float(y[60:].var())
+
+
+def test_refusals_name_the_culprit():
+    x = paths(5, 3, 4, 2)
+    with pytest.raises(TypeError, match="take SparseGP"):
+        SignatureGP(kernel("rbf"), LandmarkFeatures(x), Gaussian())  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ValueError, match="kernel has 3 channels"):
+        SparseGP(SignatureKernel(3, static="rbf"), LandmarkFeatures(x), Gaussian())
+    with pytest.raises(ValueError, match="no landmark"):
+        LandmarkFeatures(x[:0])
+    with pytest.raises(ValueError, match="jitter"):
+        LandmarkFeatures(x, jitter=2.0)
+    with pytest.raises(ArithmeticError, match="landmark 1 is a combination"):
+        LandmarkFeatures(x[[0, 0]], jitter=0)(kernel("rbf"), x)
+    with pytest.raises(ValueError, match="depends on the kernel"):
+        LandmarkFeatures(x).inducing_covariance()
+
 
 LOGGER = "siggpde.gp.landmarks"
 LIFTED: dict[str, Any] = {"static": "rbf", "bandwidth": 0.8, "tol": 1e-12}
@@ -272,3 +365,98 @@ def test_errors():
         with pytest.raises(ValueError, match="no landmarks yet; call fit"):
             call()
     assert "5 found" in repr(NewtonBasis(kernel, 5).fit(series(9)))
+
+
+class Recorded:
+    """A matrix that remembers which of its entries were asked for."""
+
+    def __init__(self, k: Tensor) -> None:
+        self.k = k
+        self.columns_asked: list[int] = []
+        self.among_asked: list[int] = []
+
+    def columns(self, rows: Tensor) -> Tensor:
+        self.columns_asked += rows.tolist()
+        return self.k[:, rows]
+
+    def among(self, rows: Tensor) -> Tensor:
+        self.among_asked.append(len(rows))
+        return self.k[rows][:, rows]
+
+    def factorised(self, count: int, threshold: float = 0.0) -> PivotedCholesky:
+        return pivoted_cholesky(self.k.diagonal(), self.columns, self.among, count, threshold)
+
+
+def naive(k: Tensor, count: int, threshold: float = 0.0) -> tuple[list[int], Tensor]:
+    """Pivots and the whole remainder K - Phi Phi^T, from the whole matrix."""
+    rest, pivots = k.clone(), []
+    while len(pivots) < count:
+        tails = rest.diagonal().tolist()
+        row = tails.index(max(tails))
+        if tails[row] <= max(threshold, 1e-13 * float(k[row, row])):
+            break
+        rest = rest - rest[:, row, None] * rest[row] / rest[row, row]
+        pivots.append(row)
+    return pivots, rest
+
+
+def positive(n: int, rank: int, seed: int, spread: float = 1.0) -> Tensor:
+    """A matrix of the given rank, whose eigenvalues fall by a factor of up to 10^spread."""
+    random = generator(seed)
+    weights = 10 ** (-spread * torch.linspace(0, 1, rank).double())
+    rows = torch.randn(n, rank, generator=random, dtype=torch.float64) * weights
+    return rows @ rows.T
+
+
+@given(
+    n=st.integers(1, 150), rank=st.integers(1, 40), count=st.integers(1, 60), seed=st.integers(0, 10**6),
+    spread=st.floats(0, 2), threshold=st.sampled_from([0.0, 1e-4, 1e-1]),
+)  # fmt: skip
+@modest
+def test_it_is_the_plain_algorithm(n: int, rank: int, count: int, seed: int, spread: float, threshold: float):
+    k = positive(n, rank, seed, spread)
+    limit = max(threshold, 1e-9) * float(k.diagonal().mean())  # above the rounding of either
+    matrix = Recorded(k)
+    done = matrix.factorised(count, limit)
+    pivots, rest = naive(k, min(count, n), limit)
+    assert done.landmarks.tolist() == pivots and len(pivots) <= min(n, rank, count)
+    assert sorted(matrix.columns_asked) == sorted(pivots), "every column asked for is used, once"
+    largest = float(k.diagonal().max())
+    assert torch.allclose(k - done.features @ done.features.T, rest, atol=1e-12 * largest * (n + 1))
+    assert torch.allclose(done.tails, rest.diagonal(), atol=1e-12 * largest * (n + 1)) and (done.tails >= 0).all()
+    assert len(pivots) == min(n, count) or float(done.tails.max()) <= limit
+    factor = done.features[done.landmarks]
+    assert torch.equal(factor, factor.tril()) and torch.allclose(factor.diagonal().square(), done.pivots, rtol=1e-12)
+    assert (done.pivots[1:] <= done.pivots[:-1] * (1 + 1e-9)).all()
+
+
+def test_several_columns_are_solved_at_a_time():
+    matrix = Recorded(positive(1000, 60, 3))
+    done = matrix.factorised(50)
+    calls = len(matrix.among_asked)
+    assert len(done.landmarks) == 50 and calls < 25, "at least two columns a call"
+    assert sum(size * size for size in matrix.among_asked) < 0.5 * 1000 * 50 and max(matrix.among_asked) <= 32
+
+
+def test_equal_tails_are_taken_in_order():
+    for n in (5, 200):
+        assert Recorded(torch.eye(n).double()).factorised(4).landmarks.tolist() == [0, 1, 2, 3]
+    blocks = torch.block_diag(*[torch.ones(2, 2).double()] * 100)
+    assert Recorded(blocks).factorised(5).landmarks.tolist() == [0, 2, 4, 6, 8]
+
+
+def test_it_stops_where_nothing_is_left():
+    rows = positive(6, 6, 1)[[0, 1, 2, 0, 1, 2, 3]][:, [0, 1, 2, 0, 1, 2, 3]]
+    done = Recorded(rows).factorised(7)
+    assert len(done.landmarks) == 4 and not done.tails.any()
+    nothing = Recorded(torch.zeros(3, 3).double()).factorised(2)
+    assert len(nothing.landmarks) == 0 and nothing.features.shape == (3, 0) and nothing.pivots.shape == (0,)
+
+
+@pytest.mark.parametrize("n", [3, 100])
+def test_a_diagonal_that_promises_too_much_is_no_pivot(n: int):
+    """A kernel whose diagonal is computed apart is larger there by its error: what is left of that is nothing."""
+    k = torch.ones(n, n).double()
+    matrix = Recorded(k)
+    done = pivoted_cholesky(k.diagonal() * (1 + 1e-6), matrix.columns, matrix.among, 3)
+    assert done.landmarks.tolist() == [0] and torch.allclose(done.features, torch.ones(n, 1).double())
