@@ -78,7 +78,7 @@ $(VENV)/.bench: $(VENV)/.tools $(SOURCES)
 SANITIZED := build/sanitize
 # Tests of threads on large batches, and of whole data sets, would take the slowed core half an hour.
 SANITIZE_SKIP ?= not change_no_bit and not disturb_each_other and not series_of and not memory
-SANITIZE_TESTS ?= tests/gp/test_paper_schedule.py $(wildcard tests/paper/gpsig/test_*_levels.py) $(wildcard tests/numerics/test_[klnqsw]*.py)
+SANITIZE_TESTS ?= tests/gp/test_paper_schedule.py $(wildcard tests/paper/gpsig/test_*_levels.py) $(wildcard tests/numerics/test_[klnsw]*.py)
 
 $(SANITIZED)/.built: $(VENV)/.dev $(SOURCES) $(shell find src -name '*.py')
 	rm -rf $(SANITIZED)/site

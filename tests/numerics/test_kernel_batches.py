@@ -1,7 +1,13 @@
-"""What a series gives depends on that series alone: not on its batch, its padding, the threads or the processor."""
+"""What a series gives depends on that series alone: not on its batch, its padding, the threads or the processor.
+
+The memory of value and gradient stays low: long paths keep checkpoints, not every cell.
+"""
+
+from __future__ import annotations
 
 import multiprocessing
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from helpers.random_paths import few, generator, make
+from helpers.random_paths import few, generator, make, numbers_from
 from siggpde import (
     signature_kernel,
     signature_kernel_diag,
@@ -198,3 +204,39 @@ def test_large_batches_go_through_in_chunks_unchanged():
     x[4321, 3, 1] = 1e3
     with pytest.raises(OverflowError, match=r"series 4321 of x"):
         signature_kernel_diag(x)
+
+
+CODE = """
+import json, torch, siggpde
+def peak():
+    with open("/proc/self/status") as lines:
+        return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) * 1024
+x = torch.randn({shape}, generator=torch.Generator().manual_seed(0)).double()
+x = (x * {size} / (x.shape[1] * x.shape[2]) ** 0.5).cumsum(1)
+def run(x):
+    x = x.clone().requires_grad_()
+    {operation}.sum().backward()
+    assert torch.isfinite(x.grad).all()
+    assert (x.grad != 0).any()
+run(x[:1, :4])
+before = peak()
+run(x)
+print(json.dumps(peak() - before))
+"""
+MB, GIB = 1e6, 2.0**30
+DIAGONAL, GRAM = "siggpde.signature_kernel_diag(x)", "siggpde.signature_kernel(x)"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak is read from /proc")
+@pytest.mark.parametrize(
+    ("shape", "operation", "max_bytes"),
+    [
+        ((16, 1000, 5), DIAGONAL, 50 * MB),
+        ((1, 10_000, 3), DIAGONAL, GIB),
+        ((1, 4000, 3), GRAM, GIB),
+        ((60, 200, 5), GRAM, 50 * MB),
+    ],
+)
+def test_the_peak_stays_low(shape: tuple[int, ...], operation: str, max_bytes: float):
+    assert numbers_from(CODE.format(shape=shape, size=1.5, operation=operation)) < max_bytes

@@ -1,21 +1,45 @@
-"""Gradients of the signature kernel: exact, the same by every route, and honest about what they cannot do."""
+"""Gradients of the signature kernel: exact, the same by every route, and honest about what they cannot do.
 
+Routes are the adjoint, blocks of rows of long paths that are computed again, and the paper's two algorithms with their
+parts. Forward-mode derivatives and the transforms of torch.func are refused where they would be dropped.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 from hypothesis import given
 from torch import Tensor
+from torch.autograd import forward_ad
 
-from helpers.random_paths import batches, few, make
+import siggpde
+from helpers.random_paths import batches, few, make, numbers_from
 from siggpde import (
+    extend,
+    signature,
     signature_kernel,
     signature_kernel_diag,
     signature_kernel_diag_gradient,
     signature_kernel_diag_scales,
+    words,
 )
 from siggpde.numerics import goursat as reference
-from siggpde.numerics.goursat import scheme_of
+from siggpde.numerics import gradients
+from siggpde.numerics.goursat import LEGENDRE, boundary, scheme_of, solve_pairs
+from siggpde.numerics.gradients import (
+    augmented_gradient,
+    augmented_gradients,
+    directional_derivatives,
+    kernel_variation,
+    localised_impulses,
+    solution,
+    time_reversed_solution,
+    variation_gradients,
+)
 
 SOLVERS: list[dict[str, Any]] = [{"solver": "series", "tol": 1e-11}, {"solver": "fd"}, {"solver": "fd", "refine": 2}]
 EXACT: dict[str, Any] = {"tol": 1e-13}
@@ -177,3 +201,238 @@ def test_padding_gets_no_gradient(dtype: torch.dtype):
             assert torch.equal(got[2], torch.zeros(12, 2, dtype=dtype))
             assert torch.isfinite(got).all()
             assert (got[1] != 0).any()
+
+
+def walks(n: int, length: int, channels: int, seed: int = 0) -> Tensor:
+    """Random walks with a root mean square length of about 2."""
+    steps = torch.randn(n, length, channels, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return (steps * (2 / (length * channels) ** 0.5)).cumsum(1)
+
+
+LONG = [250, 700, pytest.param(2600, marks=pytest.mark.slow)]  # one, two and three levels of blocks
+
+
+@pytest.mark.parametrize("log", [False, True])
+@pytest.mark.parametrize("length", LONG)
+def test_the_gradient_of_the_diagonal_is_the_slope_of_its_values(length: int, log: bool):
+    x, way = walks(2, length, 2), walks(2, length, 2, seed=1)
+    lengths = torch.tensor([length, length // 2 + 1])
+    leaf = x.clone().requires_grad_()
+    siggpde.signature_kernel_diag(leaf, lengths=lengths, log=log, tol=1e-12).sum().backward()
+    assert leaf.grad is not None
+    h = 1e-5
+    high, low = (siggpde.signature_kernel_diag(x + s * h * way, lengths=lengths, log=log, tol=1e-12) for s in (1, -1))
+    torch.testing.assert_close((leaf.grad * way).sum(dim=(1, 2)), (high - low) / (2 * h), rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("length", LONG)
+def test_the_gradient_in_the_scales_is_that_of_the_path(length: int):
+    """d/d log theta_c of k(theta X, theta X) is the sum of theta X times its gradient, channel by channel."""
+    x, theta = walks(2, length, 3), torch.tensor([0.5, 1.0, 1.5]).double()
+    value, slope = siggpde.signature_kernel_diag_scales(x, theta, tol=1e-12)
+    leaf = (x * theta).requires_grad_()
+    plain = siggpde.signature_kernel_diag(leaf, tol=1e-12)
+    plain.sum().backward()
+    assert leaf.grad is not None
+    torch.testing.assert_close(value, plain.detach(), rtol=1e-12, atol=0)
+    torch.testing.assert_close(slope, (leaf * leaf.grad).sum(dim=1).detach(), rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("length", LONG)
+def test_the_gradient_of_a_gram_matrix_is_the_slope_of_its_values(length: int):
+    x, y = walks(2, length, 2), walks(1, length - 37, 2, seed=2)
+    there, back = walks(2, length, 2, seed=3), walks(1, length - 37, 2, seed=4)
+    a, b = x.clone().requires_grad_(), y.clone().requires_grad_()
+    siggpde.signature_kernel(a, b, tol=1e-12).sum().backward()
+    assert a.grad is not None and b.grad is not None
+    h = 1e-5
+    high, low = (siggpde.signature_kernel(x + s * h * there, y + s * h * back, tol=1e-12).sum() for s in (1, -1))
+    derivative = (a.grad * there).sum() + (b.grad * back).sum()
+    torch.testing.assert_close(derivative, (high - low) / (2 * h), rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("length", [100, 600, 1500])
+@pytest.mark.parametrize("settings", [{}, {"solver": "fd"}], ids=["series", "fd"])
+def test_a_path_that_goes_straight_on_is_not_taken_for_one_that_comes_back(length: int, settings: Any):
+    """Rows that are swept again for the gradient are compared with those before them, not with all."""
+    line = torch.linspace(0, 16, length, dtype=torch.float64)[None, :, None]
+    expected = siggpde.signature_kernel_diag(line, **settings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        leaf = line.clone().requires_grad_()
+        value = siggpde.signature_kernel_diag(leaf, **settings)
+        value.sum().backward()
+    torch.testing.assert_close(value.detach(), expected, rtol=1e-12, atol=0)
+    assert leaf.grad is not None
+    # k of a line of length r is I_0(2 r): d/dr = 2 I_1(2 r), all of it at the ends
+    if not settings:
+        slope = 2 * torch.special.i1(torch.tensor(32.0).double())
+        torch.testing.assert_close(leaf.grad[0, -1, 0], slope, rtol=1e-6, atol=0)
+
+
+def increments(seed: int, length: int) -> torch.Tensor:
+    return make("brownian", seed, 1, length + 1, 2, 1.5)[0].diff(dim=0)
+
+
+def kernel(dx: torch.Tensor, dy: torch.Tensor) -> torch.Tensor:
+    return solve_pairs(dx[None], dy[None], LEGENDRE, False)[0]
+
+
+def test_a_localised_impulse_changes_one_channel_of_one_increment():
+    impulses = localised_impulses(increments(0, 3))
+    assert impulses.shape == (6, 3, 2)
+    assert torch.equal(impulses.sum(0), torch.ones(3, 2).double())
+    assert impulses[3, 1, 1] == 1 and impulses[3].abs().sum() == 1
+
+
+def test_directional_derivatives_are_the_limit_of_differences():
+    dx, dy = increments(1, 4), increments(2, 3)
+    directions = torch.stack([increments(3, 4), *localised_impulses(dx)[:2]])
+    got = directional_derivatives(dx, dy, directions, LEGENDRE)
+    step = 1e-5
+    for derivative, gamma in zip(got, directions, strict=True):
+        difference = (kernel(dx + step * gamma, dy) - kernel(dx - step * gamma, dy)) / (2 * step)
+        torch.testing.assert_close(derivative, difference, rtol=1e-8, atol=1e-9)
+
+
+def test_both_algorithms_give_the_gradient_of_the_solver():
+    dx, dy = increments(4, 4).requires_grad_(), increments(5, 3)
+    (wanted,) = torch.autograd.grad(kernel(dx, dy), dx)
+    rho = (dx @ dy.T)[None].detach()
+    torch.testing.assert_close(augmented_gradient(dx.detach(), dy, LEGENDRE), wanted, rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(kernel_variation(rho, LEGENDRE)[0] @ dy, wanted, rtol=1e-10, atol=1e-12)
+
+
+def test_the_time_reversed_solution_is_the_kernel_of_the_rest():
+    """Near the end of both paths V is close to U of nothing, which is 1, and near their start to the whole kernel."""
+    dx, dy = increments(6, 3), increments(7, 3)
+    rho = (dx @ dy.T)[None]
+    u, v = solution(rho, LEGENDRE)[0], time_reversed_solution(rho, LEGENDRE)[0]
+    assert abs(u[0, 0, 0, 0] - 1) < 1e-2 and abs(v[-1, -1, -1, -1] - 1) < 1e-2
+    torch.testing.assert_close(u[-1, -1, -1, -1], v[0, 0, 0, 0], rtol=5e-2, atol=0)
+    torch.testing.assert_close(v[0, 0, 0, 0], kernel(dx, dy), rtol=5e-2, atol=0)
+
+
+def test_the_boundary_is_one_on_both_axes():
+    left, bottom, corner = boundary(torch.zeros(2, 3, 4).double(), 5)
+    assert torch.equal(corner, torch.ones(2, 3).double())
+    assert not left.any() and not bottom.any()  # derivatives along the axes
+
+
+def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch):
+    dx, dy = (torch.stack([increments(seed + i, 5) for i in range(3)]) for seed in (8, 20))
+    grad = torch.tensor([1.0, -2.0, 0.5]).double()
+    wanted = [rule(dx, dy, grad, LEGENDRE) for rule in (variation_gradients, augmented_gradients)]
+    for name, size in (("_CELLS_AT_ONCE", 30), ("_CELLS_EVALUATED_AT_ONCE", 11)):
+        monkeypatch.setattr(gradients, name, size)
+    monkeypatch.setattr(gradients, "_DIRECTIONS_AT_ONCE", 3)
+    for rule, (of_x, of_y) in zip((variation_gradients, augmented_gradients), wanted, strict=True):
+        again = rule(dx, dy, grad, LEGENDRE)
+        torch.testing.assert_close(again[0], of_x, rtol=1e-13, atol=1e-15)
+        torch.testing.assert_close(again[1], of_y, rtol=1e-13, atol=1e-15)
+
+
+@pytest.mark.parametrize("rule", ["variation", "augmented"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_huge_numbers_are_refused_before_the_work(rule: Any, dtype: torch.dtype):
+    """As by the adjoint; and grids that would take minutes are refused with what to do instead."""
+    for size in (1e3, 1e6, 1e30, torch.finfo(dtype).max / 64):
+        x = make("brownian", 0, 3, 8, 2).to(dtype)
+        x[1] *= size / x[1].diff(dim=0).norm(dim=1).max()
+        x.requires_grad_()
+        for each in ("adjoint", rule):
+            with pytest.raises(OverflowError, match=rf"of series 1 of x is too large for {dtype}"):
+                signature_kernel_diag(x, gradient=each)
+            with pytest.raises(OverflowError, match=rf"of series 1 of [xy] is too large for {dtype}"):
+                signature_kernel(x[:1].detach(), x, gradient=each)
+    large = make("brownian", 0, 1, 60, 2, 8).to(dtype)
+    assert large.diff(dim=1).norm(dim=2).max() < 87
+    many = large[:, torch.arange(1200) % 60].requires_grad_()
+    with pytest.raises(ValueError, match=rf"gradient='{rule}' would solve a grid of .* take gradient='adjoint', or"):
+        signature_kernel_diag(many, gradient=rule)
+
+
+@pytest.mark.parametrize("rule", ["variation", "augmented"])
+def test_logarithms_reach_further_than_float32(rule: Any):
+    x = (14 * torch.linspace(0, 1, 4)[None, :, None] ** 2).requires_grad_()  # k is about exp(28) / 13
+    value = signature_kernel_diag(4 * x, log=True, gradient=rule)
+    (slope,) = torch.autograd.grad(value.sum(), x)
+    wanted = signature_kernel_diag(4 * x, log=True)
+    assert wanted > 89 and value.dtype == torch.float32
+    torch.testing.assert_close(value, wanted)
+    torch.testing.assert_close(slope, torch.autograd.grad(wanted.sum(), x)[0], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("rule", ["variation", "augmented"])
+@pytest.mark.parametrize("shape", [(0, 4, 2), (3, 1, 2), (0, 1, 1)])
+def test_nothing_to_differentiate(rule: Any, shape: tuple[int, ...]):
+    x = torch.ones(shape).double().requires_grad_()
+    for value in (signature_kernel_diag(x, gradient=rule), signature_kernel(x, gradient=rule)):
+        assert torch.equal(torch.autograd.grad(value.sum(), x)[0], torch.zeros(shape).double())
+
+
+PLAIN = make("brownian", 0, 3, 5, 2)
+OPERATIONS: dict[str, Callable[[Tensor], Any]] = {
+    "signature": lambda x: signature(x, 2),
+    "signature of words": lambda x: signature(x, words=[(0, 1), (1,)]),
+    "increments": lambda x: extend(torch.ones(3, 4).double(), x, words(2, 4)),
+    "start": lambda x: extend(x[:, 0], torch.ones(3, 5, 1).double(), words(1, 2)),
+    "gram": signature_kernel,
+    "rows": lambda x: signature_kernel(x, PLAIN),
+    "columns": lambda x: signature_kernel(PLAIN, x),
+    "diagonal": signature_kernel_diag,
+    "logarithm": lambda x: signature_kernel_diag(x, log=True),
+    "points": lambda x: signature_kernel_diag_gradient(x)[0],
+    "paths": lambda x: signature_kernel_diag_scales(x, torch.ones(2).double())[0],
+    "scales": lambda x: signature_kernel_diag_scales(PLAIN, x[0, 0])[0],
+}
+operations = pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
+REFUSED = "only reverse-mode gradients"
+
+
+@operations
+def test_tangents_are_refused(operation: Callable[[Tensor], Any]):
+    x = PLAIN.clone()
+    with forward_ad.dual_level():
+        operation(x)  # a tensor without a tangent is as good as ever
+        for leaf in (x, x.clone().requires_grad_()):
+            with pytest.raises(NotImplementedError, match=REFUSED):
+                operation(forward_ad.make_dual(leaf, torch.ones_like(x)))
+
+
+@operations
+def test_transforms_are_refused(operation: Callable[[Tensor], Any]):
+    x = PLAIN.clone()
+    with pytest.raises(NotImplementedError, match=REFUSED):
+        torch.func.jvp(operation, (x,), (torch.ones_like(x),))
+    with pytest.raises(NotImplementedError, match=REFUSED):
+        torch.func.grad(lambda x: operation(x).sum())(x)
+    with pytest.raises(NotImplementedError, match=REFUSED):
+        torch.func.vmap(operation)(x[None])
+
+
+@pytest.mark.parametrize("gradient", ["variation", "augmented"])
+def test_the_algorithms_of_the_paper_refuse_tangents_too(gradient: Any):
+    x = PLAIN.clone().requires_grad_()
+    with forward_ad.dual_level(), pytest.raises(NotImplementedError, match=REFUSED):
+        signature_kernel_diag(forward_ad.make_dual(x, torch.ones_like(x)), gradient=gradient)
+    with forward_ad.dual_level(), pytest.raises(NotImplementedError, match=REFUSED):
+        signature_kernel(x, forward_ad.make_dual(PLAIN.clone(), torch.ones_like(x)), gradient=gradient)
+
+
+def test_the_reference_has_forward_mode_derivatives():
+    """The tangents of the points of X are what the gradient says, along the same direction."""
+    code = """
+import json
+import torch
+import siggpde
+x = (torch.arange(2 * 5 * 2).double() * 0.7).sin().reshape(2, 5, 2)
+v = (torch.arange(2 * 5 * 2).double() * 0.3).cos().reshape(2, 5, 2)
+for operation in (siggpde.signature_kernel_diag, lambda x: siggpde.signature(x, 3).sum(1)):
+    _, tangent = torch.func.jvp(operation, (x,), (v,))
+    leaf = x.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(operation(leaf).sum(), leaf)
+    assert torch.allclose(tangent, (gradient * v).sum((1, 2)), rtol=1e-12)
+print(json.dumps("done"))
+"""
+    assert numbers_from(code, SIGGPDE_BACKEND="reference") == "done"

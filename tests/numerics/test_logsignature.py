@@ -1,17 +1,146 @@
-"""The log-signature: its mathematics, against slow algebra on words, and against other libraries."""
+"""The log-signature: bases of the free Lie algebra, and values against slow algebra on words and other libraries."""
 
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from helpers.random_paths import few, modest, paths
-from helpers.word_polynomials import bracket, exponential, lie_series, logarithm
+from helpers.word_polynomials import add, bracket, exponential, lie_series, logarithm
 from siggpde import logsignature, logsignature_basis, signature
-from siggpde.numerics.logsignature import bracket_name, log_basis
+from siggpde.numerics import reference
+from siggpde.numerics.backend import backend_for
+from siggpde.numerics.core import core
+from siggpde.numerics.logsignature import bracket_name, expand, hall_brackets, log_basis, lyndon_bracket, lyndon_words
 from siggpde.numerics.words import words_up_to
+
+SIZES = [(1, 5), (2, 9), (3, 6), (4, 5), (5, 4), (9, 3)]
+
+
+def witt(channels: int, length: int) -> int:
+    """The number of Lyndon words, by Witt's formula."""
+
+    def moebius(n: int) -> int:
+        primes = [p for p in range(2, n + 1) if n % p == 0 and all(p % q for q in range(2, p))]
+        return 0 if any(n % (p * p) == 0 for p in primes) else (-1) ** len(primes)
+
+    divisors = [j for j in range(1, length + 1) if length % j == 0]
+    return sum(moebius(j) * channels ** (length // j) for j in divisors) // length
+
+
+def factorisation(word: tuple[int, ...], lyndon: set[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """Longest Lyndon prefixes, one after the other."""
+    factors = []
+    while word:
+        end = max(i for i in range(1, len(word) + 1) if word[:i] in lyndon)
+        factors.append(word[:end])
+        word = word[end:]
+    return factors
+
+
+@pytest.mark.parametrize(("channels", "depth"), SIZES)
+def test_as_many_as_witt_says(channels: int, depth: int):
+    expected = [witt(channels, m) for m in range(1, depth + 1)]
+    for elements in (lyndon_words(channels, depth), list(map(sorted_letters, hall_brackets(channels, depth)))):
+        lengths = [len(element) for element in elements]
+        assert [lengths.count(m) for m in range(1, depth + 1)] == expected
+        assert lengths == sorted(lengths)
+
+
+def sorted_letters(element) -> tuple[int, ...]:
+    return tuple(sorted(next(iter(expand(element)))))
+
+
+@pytest.mark.parametrize(("channels", "depth"), [(2, 7), (3, 5)])
+def test_lyndon_words_are_smaller_than_their_rotations(channels: int, depth: int):
+    smallest = [
+        word
+        for word in words_up_to(channels, depth)[1:]
+        if all(word < word[i:] + word[:i] for i in range(1, len(word)))
+    ]
+    assert lyndon_words(channels, depth) == smallest
+
+
+@pytest.mark.parametrize(("channels", "depth"), [(2, 8), (3, 5)])
+def test_every_word_is_a_falling_product_of_lyndon_words(channels: int, depth: int):
+    """The theorem of Chen, Fox and Lyndon, and that this is the only such product."""
+    lyndon = set(lyndon_words(channels, depth))
+    seen = set()
+    for word in words_up_to(channels, depth):
+        factors = factorisation(word, lyndon)
+        assert sum(factors, ()) == word and all(a >= b for a, b in itertools.pairwise(factors))
+        seen.add(tuple(factors))
+    falling = {
+        factors
+        for count in range(depth + 1)
+        for factors in itertools.combinations_with_replacement(sorted(lyndon, reverse=True), count)
+        if sum(map(len, factors)) <= depth
+    } if channels == 3 else seen  # fmt: skip
+    assert seen == falling
+
+
+@pytest.mark.parametrize(("channels", "depth"), SIZES)
+def test_a_lyndon_bracket_is_its_word_plus_larger_ones(channels: int, depth: int):
+    for word in lyndon_words(channels, depth):
+        terms = expand(lyndon_bracket(word))
+        assert terms[word] == 1 and min(terms) == word
+
+
+@pytest.mark.parametrize(("channels", "depth"), SIZES)
+def test_hall_brackets_keep_halls_condition(channels: int, depth: int):
+    elements = hall_brackets(channels, depth)
+    position = {element: i for i, element in enumerate(elements)}
+    assert len(position) == len(elements)
+    for element in elements:
+        if isinstance(element, tuple):
+            left, right = element
+            assert position[left] < position[right]
+            assert isinstance(right, int) or position[right[0]] <= position[left]
+
+
+letters = st.integers(0, 2)
+brackets = st.recursive(letters, lambda inner: st.tuples(inner, inner), max_leaves=3)
+
+
+@modest
+@given(brackets, brackets, brackets)
+def test_brackets_expand_to_a_lie_algebra(a, b, c):
+    cleaned = {word: value for word, value in add((1, expand((a, b))), (1, expand((b, a)))).items() if value}
+    assert cleaned == {}
+    jacobi = add((1, expand((a, (b, c)))), (1, expand((b, (c, a)))), (1, expand((c, (a, b)))))
+    assert not any(jacobi.values())
+    product = bracket(expand(a), expand(b), 99)
+    assert expand((a, b)) == {word: value for word, value in product.items() if value}
+
+
+@pytest.mark.parametrize("basis", ["lyndon", "hall"])
+@pytest.mark.parametrize(("channels", "depth"), [(2, 8), (3, 5), (5, 4), (8, 3)])
+def test_the_change_of_basis_undoes_the_expansion(channels: int, depth: int, basis):
+    prepared = log_basis(channels, depth, basis)
+    coefficients = np.array([[expand(e).get(word, 0) for e in prepared.elements] for word in prepared.words])
+    change = np.zeros_like(coefficients)
+    for i, (start, stop) in enumerate(itertools.pairwise(prepared.rows)):
+        change[i, prepared.columns[start:stop]] = prepared.values[start:stop]
+    np.testing.assert_array_equal(change @ coefficients, np.eye(len(change)))
+    if basis == "lyndon":
+        np.testing.assert_array_equal(change, np.tril(change))
+        np.testing.assert_array_equal(np.diag(change), 1)
+
+
+def test_names():
+    names = ["time", "level", "flow"]
+    assert bracket_name((0, (1, 2)), names) == "[time, [level, flow]]"
+    assert bracket_name(2, names) == "flow"
+
 
 BASES: Any = ("lyndon", "hall")
 sizes = st.sampled_from([(1, 4), (2, 1), (2, 5), (3, 3), (4, 3), (2, 6)])
@@ -138,3 +267,137 @@ def test_signax_has_the_same_words():
     x = paths(3, 20, 3, torch.float32, size=4.0)
     theirs = torch.tensor(signax.logsignature(x.numpy(), 4).tolist())
     torch.testing.assert_close(logsignature(x, 4, basis="words"), theirs, rtol=1e-4, atol=1e-5)
+
+
+TOLERANCE = {torch.float64: 1e-11, torch.float32: 1e-3}
+ALL_BASES = ["lyndon", "hall", "words"]
+batch_sizes = st.sampled_from([(1, 1), (1, 7), (2, 1), (2, 7), (3, 5), (4, 4), (5, 3), (7, 3), (12, 2), (20, 2)])
+
+
+@modest
+@given(
+    batch_sizes,
+    st.integers(1, 20),
+    st.integers(1, 9),
+    st.sampled_from(list(TOLERANCE)),
+    st.sampled_from(ALL_BASES),
+    st.data(),
+)
+@example((2, 7), 17, 9, torch.float32, "hall", None)
+def test_native_equals_reference(size, n: int, length: int, dtype, basis, data):
+    channels, depth = size
+    lengths = None
+    if data is not None and data.draw(st.booleans()):
+        lengths = data.draw(st.lists(st.integers(1, length), min_size=n, max_size=n))
+    x = paths(n, length, channels, dtype, seed=n)
+    for row, end in enumerate(lengths or []):
+        x[row, end:] = float("nan")
+    x.requires_grad_()
+    ours = logsignature(x, depth, basis=basis, lengths=lengths)
+    leaf = x.detach().double().requires_grad_()
+    theirs = reference.logsignature(signature(leaf, depth, lengths=lengths), log_basis(channels, depth, basis), 1)
+    assert ours.dtype == dtype and ours.shape == (n, len(logsignature_basis(channels, depth, basis)))
+    weights = torch.randn(ours.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    ours_grad = torch.autograd.grad(ours, x, weights.to(dtype))[0]
+    theirs_grad = torch.autograd.grad(theirs, leaf, weights)[0]
+    for a, b in [(ours, theirs), (ours_grad, theirs_grad)]:
+        error = float((a.double() - b).detach().abs().max())
+        assert error <= TOLERANCE[dtype] * max(1.0, float(b.detach().abs().max()))
+
+
+@pytest.mark.parametrize("basis", ALL_BASES)
+@pytest.mark.parametrize(("channels", "depth"), [(2, 4), (3, 3), (1, 3)])
+def test_gradcheck(channels: int, depth: int, basis):
+    x = paths(3, 4, channels).requires_grad_()
+    assert torch.autograd.gradcheck(lambda x: logsignature(x, depth, basis=basis, lengths=[4, 1, 3]), [x])
+
+
+def test_a_result_depends_on_its_series_alone():
+    x = paths(37, 12, 3, size=5.0)
+    lengths = (torch.arange(37) % 12) + 1
+    together = logsignature(x, 4, lengths=lengths)
+    assert torch.equal(logsignature(x, 4, lengths=lengths, n_jobs=2), together)
+    for i in (0, 5, 36):
+        torch.testing.assert_close(logsignature(x[i : i + 1, : lengths[i]], 4)[0], together[i], rtol=1e-13, atol=1e-15)
+    ragged = [x[i, : lengths[i]] for i in range(len(x))]
+    torch.testing.assert_close(logsignature(ragged, 4), together, rtol=1e-13, atol=1e-15)
+
+
+def test_many_series_on_two_threads():
+    x = paths(300, 5, 4, torch.float32)
+    x.requires_grad_()
+    results = []
+    for n_jobs in (1, 2):
+        out = logsignature(x, 5, n_jobs=n_jobs)
+        results.append((out.detach(), torch.autograd.grad(out.sum(), x)[0]))
+    assert torch.equal(results[0][0], results[1][0]) and torch.equal(results[0][1], results[1][1])
+
+
+def test_an_empty_batch_and_a_single_point():
+    assert logsignature(torch.zeros(0, 5, 2), 3).shape == (0, 5)
+    assert not logsignature(torch.ones(2, 1, 2), 3).any()
+
+
+@pytest.mark.skipif(core is None, reason="the native core is not there")
+def test_no_second_derivative():
+    x = paths(1, 3, 2).requires_grad_()
+    (gradient,) = torch.autograd.grad(logsignature(x, 2).sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="cannot be differentiated again"):
+        gradient.sum().backward()
+
+
+@pytest.mark.skipif(core is None, reason="the native core is not there")
+@pytest.mark.parametrize("isa", ["baseline", "avx2", "reference"])
+def test_other_instruction_sets_and_the_reference_backend(isa: str, tmp_path):
+    x = paths(19, 30, 3).requires_grad_()
+    out = logsignature(x, 4)
+    out.sum().backward()
+    torch.save((x.detach(), out.detach(), x.grad), tmp_path / "expected.pt")
+    code = f"""
+import torch
+from siggpde import logsignature
+x, expected, gradient = torch.load({str(tmp_path / "expected.pt")!r})
+x.requires_grad_()
+out = logsignature(x, 4)
+out.sum().backward()
+torch.testing.assert_close(out.detach(), expected, rtol=0, atol=1e-12)
+torch.testing.assert_close(x.grad, gradient, rtol=0, atol=1e-12)
+"""
+    name = "SIGGPDE_BACKEND" if isa == "reference" else "SIGGPDE_ISA"
+    run = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], env={**os.environ, name: isa}, capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stderr
+
+
+good = paths(3, 4, 2)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: logsignature(good, 0), "depth must be an integer of at least 1, got 0"),
+        (lambda: logsignature(good, 2.0), "depth must be an integer of at least 1, got 2.0"),
+        (lambda: logsignature(good, 40), "depth 40 with 2 channels has .* words of .* letters in all"),
+        (lambda: logsignature(good, 2, basis="shirshov"), "basis must be 'lyndon', 'hall' or 'words', got 'shirshov'"),
+        (lambda: logsignature_basis(2, 2, "tensor"), "basis must be 'lyndon', 'hall' or 'words', got 'tensor'"),
+        (lambda: logsignature(good[0], 2), r"\(n, length, channels\), got \(4, 2\)"),
+        (lambda: logsignature(good, 2, n_jobs=0), "n_jobs must be"),
+        (lambda: logsignature(good / 0, 2), "x is not finite"),
+    ],
+)
+def test_errors(call, message: str):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_overflow_names_the_series():
+    x = paths(20, 9, 2, torch.float32)
+    x[11] *= 1e12
+    with pytest.raises(OverflowError, match=r"the signature of series 11 is too large for torch\.float32; .*float64"):
+        logsignature(x, 6)
+    large = signature(paths(20, 9, 2, torch.float32), 3)
+    large[7] = 1e30  # no signature, but one whose products are out of range
+    for backend in (backend_for(large), reference):
+        with pytest.raises(OverflowError, match=r"the log-signature of series 7 is too large for torch\.float32"):
+            backend.logsignature(large, log_basis(2, 3, "lyndon"), 1)

@@ -1,16 +1,29 @@
-"""The signature: the identities that define it."""
+"""The signature: the identities that define it, the native core against the reference, and batches.
+
+Batches are ragged, sliced, threaded and forked: a result never depends on what else is computed, or where.
+"""
+
+from __future__ import annotations
 
 import itertools
 import math
+import multiprocessing
+import os
+import subprocess
+import sys
+import threading
 
+import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from helpers.random_paths import paths
+from siggpde.numerics import inputs, reference
+from siggpde.numerics.core import core
 from siggpde.numerics.signature import extend, signature
-from siggpde.numerics.words import letter_counts, words_up_to
+from siggpde.numerics.words import letter_counts, prefix_closure, words, words_up_to
 
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 2e-5}
 dtypes = st.sampled_from([torch.float64, torch.float32])
@@ -147,3 +160,307 @@ def test_extending_by_one_increment_or_none():
     start = signature(x[:, :5], 3)
     close(extend(start, x[:, 5] - x[:, 4], listed), signature(x, 3))
     assert torch.equal(extend(start, x.new_zeros(3, 0, 2), listed), start)
+
+
+needs_core = pytest.mark.skipif(core is None, reason="the native core is not there")
+ORACLE_TOLERANCE = {torch.float64: 2e-12, torch.float32: 2e-4}
+
+
+def oracle(x, listed, lengths=None):
+    """The reference on the prefix closure, in float64."""
+    closure = prefix_closure(listed)
+    mask = inputs.row_mask(x, None if lengths is None else torch.as_tensor(lengths))
+    out = reference.chen_signature(torch.where(mask[:, :, None], x.double(), 0.0), mask, closure)
+    return out[:, [closure.index(word) for word in listed]]
+
+
+def compare(x, listed, lengths=None):
+    """Same values and same gradients, relative to the largest."""
+    x = x.requires_grad_()
+    ours, theirs = signature(x, words=listed, lengths=lengths), oracle(x, listed, lengths)
+    weights = torch.randn(ours.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    ours_grad = torch.autograd.grad(ours, x, weights.to(x.dtype))[0]
+    if not theirs.requires_grad:  # only the empty word
+        assert torch.equal(ours.double(), theirs) and not ours_grad.any()
+        return
+    theirs_grad = torch.autograd.grad(theirs, x, weights)[0]
+    for a, b in [(ours, theirs), (ours_grad, theirs_grad)]:
+        error = float((a.double() - b.double()).detach().abs().max())
+        assert error <= ORACLE_TOLERANCE[x.dtype] * max(1.0, float(b.detach().abs().max()))
+
+
+@needs_core
+@settings(max_examples=25, deadline=None)
+@given(
+    st.sampled_from([(1, 14), (2, 9), (3, 5), (4, 4), (5, 4), (6, 4), (7, 3), (8, 3), (13, 2), (30, 2)]),
+    st.integers(1, 20),
+    st.integers(1, 20),
+    dtypes,
+    st.randoms(),
+)
+@example((2, 9), 9, 20, torch.float64, None)  # several tiles
+@example((7, 4), 3, 6, torch.float32, None)
+def test_all_words_and_arbitrary_words(shape, n, length, dtype, random):
+    channels, depth = shape
+    x = paths(n, length, channels, dtype, seed=n)
+    everything = words_up_to(channels, depth)
+    compare(x, everything)
+    if random is not None:
+        compare(x, random.sample(everything, random.randint(1, len(everything))))
+        compare(x, words(channels, random.randint(1, len(everything))))
+
+
+@needs_core
+@pytest.mark.parametrize("depth", range(12))
+def test_every_depth(depth):
+    compare(paths(9, 7, 2, size=4.0), words_up_to(2, depth))
+
+
+@needs_core
+@settings(max_examples=20, deadline=None)
+@given(st.integers(1, 25), st.integers(1, 12), dtypes, st.data())
+def test_lengths(n, length, dtype, data):
+    lengths = data.draw(st.lists(st.integers(1, length), min_size=n, max_size=n))
+    x = paths(n, length, 3, dtype, seed=n)
+    for row, end in enumerate(lengths):
+        x[row, end:] = float("nan")
+    compare(x, words_up_to(3, 3), lengths)
+
+
+@needs_core
+@pytest.mark.parametrize("length", [49, 50, 51, 64, 65, 300])
+def test_long_paths_are_walked_back_in_segments(length):
+    generator = torch.Generator().manual_seed(0)
+    everything = words_up_to(2, 6)
+    some = [everything[i] for i in torch.randperm(len(everything), generator=generator)[:60].tolist()]
+    compare(paths(9, length, 2, size=4.0), some)
+
+
+@needs_core
+def test_float32_gradients_hold_at_length_2000():
+    for channels in (2, 3):
+        x = paths(4, 2000, channels, size=40.0).requires_grad_()
+        weights = torch.randn(4, len(words_up_to(channels, 4)), dtype=torch.float64)
+        exact = torch.autograd.grad(signature(x, 4), x, weights)[0]
+        single = x.detach().float().requires_grad_()
+        rounded = torch.autograd.grad(signature(single, 4), single, weights.float())[0]
+        again = single.detach().double().requires_grad_()
+        same_points = torch.autograd.grad(signature(again, 4), again, weights.float().double())[0]
+        assert (rounded - same_points).abs().max() <= 1e-3 * same_points.abs().max()
+        assert (rounded - exact).abs().max() <= 1e-3 * exact.abs().max()
+
+
+@needs_core
+@pytest.mark.parametrize(("channels", "depth", "length"), [(1, 4, 4), (2, 5, 5), (3, 3, 3), (5, 2, 3)])
+def test_gradcheck(channels, depth, length):
+    x = paths(3, length, channels).requires_grad_()
+    assert torch.autograd.gradcheck(lambda x: signature(x, depth, lengths=[length, 1, length - 1]), [x])
+
+
+@needs_core
+def test_gradcheck_of_extend_in_both_arguments():
+    listed = words_up_to(2, 4)
+    start = torch.randn(2, len(listed), dtype=torch.float64).requires_grad_()  # any tensor, its first column included
+    increments = torch.randn(2, 3, 2, dtype=torch.float64).requires_grad_()
+    assert torch.autograd.gradcheck(lambda s, v: extend(s, v, listed), [start, increments])
+    big = words_up_to(3, 6)  # several tiles
+    start, increments = torch.randn(2, len(big), dtype=torch.float64), torch.randn(2, 3, 3, dtype=torch.float64)
+    for leaf in (start, increments):
+        leaf.requires_grad_()
+    ours, theirs = extend(start, increments, big), reference.apply_chen(start, increments, big)
+    torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9)
+    weights = torch.randn_like(ours)
+    for a, b in zip(
+        torch.autograd.grad(ours, [start, increments], weights),
+        torch.autograd.grad(theirs, [start, increments], weights),
+        strict=True,
+    ):
+        torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9 * float(b.abs().max()))
+
+
+@needs_core
+def test_no_second_derivative():
+    x = paths(1, 3, 2).requires_grad_()
+    (gradient,) = torch.autograd.grad(signature(x, 2).sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="cannot be differentiated again"):
+        gradient.sum().backward()
+
+
+@needs_core
+@pytest.mark.parametrize("isa", ["baseline", "avx2", "reference"])
+def test_other_instruction_sets_and_the_reference_backend(isa, tmp_path):
+    x = paths(19, 30, 3).requires_grad_()
+    lengths = torch.arange(19) + 3
+    out = signature(x, 5, lengths=lengths)
+    out.sum().backward()
+    torch.save((x.detach(), lengths, out.detach(), x.grad), tmp_path / "expected.pt")
+    code = f"""
+import torch
+from siggpde.numerics.core import core
+from siggpde.numerics.signature import signature
+x, lengths, expected, gradient = torch.load({str(tmp_path / "expected.pt")!r})
+assert core is None if {isa!r} == "reference" else core.isa() <= {isa!r}, core
+x.requires_grad_()
+out = signature(x, 5, lengths=lengths)
+out.sum().backward()
+torch.testing.assert_close(out.detach(), expected, rtol=0, atol=1e-12)
+torch.testing.assert_close(x.grad, gradient, rtol=0, atol=1e-12)
+"""
+    name = "SIGGPDE_BACKEND" if isa == "reference" else "SIGGPDE_ISA"
+    run = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], env={**os.environ, name: isa}, capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stderr
+
+
+both_dtypes = pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+
+
+@both_dtypes
+@pytest.mark.parametrize("n", [1, 7, 8, 9, 37])
+def test_a_row_does_not_depend_on_the_others(n, dtype):
+    x = paths(n, 13, 3, dtype)
+    whole = signature(x, 5)
+    for row in range(n):
+        assert torch.equal(whole[row], signature(x[row : row + 1], 5)[0])
+
+
+@both_dtypes
+def test_a_gradient_does_not_depend_on_the_others(dtype):
+    x = paths(19, 13, 2, dtype).requires_grad_()
+    whole = torch.autograd.grad(signature(x, 6).sum(), x)[0]
+    for row in range(19):
+        alone = x[row : row + 1].detach().requires_grad_()
+        assert torch.equal(whole[row], torch.autograd.grad(signature(alone, 6).sum(), alone)[0][0])
+
+
+@both_dtypes
+@pytest.mark.parametrize("channels", [2, 5])
+def test_a_list_is_lengths_is_one_by_one(channels, dtype):
+    lengths = [(7 * row) % 20 + 1 for row in range(21)]
+    x = paths(21, 20, channels, dtype)
+    for row, length in enumerate(lengths):
+        x[row, length:] = float("nan")
+    pieces = [x[row, :length].clone().requires_grad_() for row, length in enumerate(lengths)]
+    ragged = signature(pieces, 4)
+    ragged.sum().backward()
+    padded = x.clone().requires_grad_()
+    with_lengths = signature(padded, 4, lengths=torch.tensor(lengths, dtype=torch.int32))
+    with_lengths.sum().backward()
+    assert torch.equal(ragged, with_lengths)
+    for row, length in enumerate(lengths):
+        alone = pieces[row].detach()[None].requires_grad_()
+        single = signature(alone, 4)
+        single.sum().backward()
+        assert torch.equal(single[0], ragged[row])
+        assert torch.equal(alone.grad[0], pieces[row].grad) and torch.equal(alone.grad[0], padded.grad[row, :length])
+        assert not padded.grad[row, length:].any()
+
+
+def test_words_pick_columns():
+    x = paths(9, 10, 3)
+    some = [(2, 1, 0), (), (0,), (2, 2)]
+    everything = dict(zip(words_up_to(3, 3), signature(x, 3).unbind(1), strict=True))
+    assert torch.equal(signature(x, words=some), torch.stack([everything[word] for word in some], 1))
+    assert torch.equal(signature(x, words=[()]), torch.ones(9, 1, dtype=torch.float64))
+    assert signature(x, words=[]).shape == (9, 0)
+    assert torch.equal(signature(x, words=words(3, 13)), signature(x, 2))
+    assert torch.equal(signature(x, 0), torch.ones(9, 1, dtype=torch.float64))
+
+
+def test_kinds_of_input():
+    x = paths(5, 6, 3)
+    expected = signature(x, 3)
+    strided = torch.empty(6, 3, 10, dtype=torch.float64)[..., ::2].permute(2, 0, 1)
+    strided.copy_(x)
+    frozen = x.numpy().copy()
+    frozen.flags.writeable = False
+    for same in (
+        strided,
+        x.numpy(),
+        np.asfortranarray(x.numpy()),
+        frozen,
+        x.numpy()[::-1][::-1],
+        x.numpy()[:, ::-1][:, ::-1],
+    ):
+        assert torch.equal(signature(same, 3), expected)
+    assert torch.equal(signature([row.numpy() for row in x], 3), expected)
+    assert signature(x.numpy().astype(np.float32), 3).dtype == torch.float32
+
+
+def test_gradients_reach_leaves_through_views():
+    x = paths(5, 6, 3)
+    leaf = x.transpose(0, 1).contiguous().requires_grad_()
+    signature(2 * leaf.transpose(0, 1), 3).sum().backward()
+    plain = x.clone().requires_grad_()
+    signature(2 * plain, 3).sum().backward()
+    assert torch.equal(leaf.grad, plain.grad.transpose(0, 1))
+    with torch.no_grad():
+        assert not signature(plain, 3).requires_grad
+    assert not signature(x, 3).requires_grad
+
+
+def test_inputs_are_left_alone():
+    x, weights = paths(9, 6, 2).requires_grad_(), torch.randn(9, 15, dtype=torch.float64)
+    before, weights_before = x.detach().clone(), weights.clone()
+    signature(x, 3).backward(weights)
+    assert torch.equal(x.detach(), before) and torch.equal(weights, weights_before)
+
+
+def test_empty_batch():
+    assert signature(torch.zeros(0, 5, 2), 3).shape == (0, 15)
+    x = torch.zeros(0, 5, 2, requires_grad=True)
+    signature(x, 3).sum().backward()
+    assert x.grad.shape == (0, 5, 2)
+    assert extend(torch.zeros(0, 3), torch.zeros(0, 1, 2), words_up_to(2, 1)).shape == (0, 3)
+
+
+@both_dtypes
+def test_threads_change_no_bit(dtype):
+    x = paths(300, 60, 3, dtype).requires_grad_()
+    results = []
+    for jobs in (1, 2, 5, -1, None):
+        out = signature(x, 5, n_jobs=jobs)
+        results.append((out.detach(), torch.autograd.grad(out.sum(), x)[0]))
+    for out, gradient in results[1:]:
+        assert torch.equal(out, results[0][0]) and torch.equal(gradient, results[0][1])
+
+
+def test_many_python_threads_at_once():
+    x = paths(64, 40, 3)
+    expected = signature(x, 4)
+    wrong = []
+
+    def work(seed):
+        for depth in (4, 2, 4):
+            mine = x.clone().requires_grad_()
+            out = signature(mine, depth)
+            out.sum().backward()
+            if not torch.equal(out, expected[:, : out.shape[1]]) or not torch.isfinite(mine.grad).all():
+                wrong.append(seed)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def _child(x, queue):
+    queue.put(signature(x, 4, n_jobs=2).numpy())
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_after_a_fork():
+    x = paths(400, 50, 3)
+    expected = signature(x, 4, n_jobs=2)
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    child = context.Process(target=_child, args=(x, queue), daemon=True)
+    child.start()
+    try:
+        assert np.array_equal(queue.get(timeout=30), expected.numpy())
+    finally:
+        child.kill()
+        child.join()

@@ -1,8 +1,5 @@
 """What the signature says about a mistake: what was got, what was expected, and the fix."""
 
-import subprocess
-import sys
-
 import pytest
 import torch
 
@@ -110,21 +107,3 @@ def test_the_longest_words_that_are_allowed(asked):
     assert torch.allclose(out[:, [-1 if "words" in asked else 3]], height[:, None] ** 3 / 6, rtol=1e-9)
     assert out.shape == (20, 1001 if "depth" in asked else 2)
     assert torch.isfinite(gradient).all()
-
-
-def test_a_missing_core_warns_once_and_works():
-    code = """
-import sys, warnings
-sys.modules["siggpde._core"] = None
-import torch
-with warnings.catch_warnings(record=True) as caught:
-    warnings.simplefilter("always")
-    from siggpde.numerics.signature import signature
-    import siggpde.numerics.backend
-    out = signature(torch.tensor([[[0.0], [1.0]]]), 2)
-ours = [str(w.message) for w in caught if w.category is UserWarning and "siggpde" in str(w.message)]
-assert len(ours) == 1 and "pip install" in ours[0], ours
-assert out.tolist() == [[1, 1, 0.5]]
-"""
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr

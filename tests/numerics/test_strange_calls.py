@@ -1,21 +1,36 @@
 """Thousands of strange calls: the core against the reference, and errors that say which argument is wrong.
 
-To see a call that failed again: `outcome(strange_call(seed))`, with the seed that the failure shows.
+To see a call that failed again: `outcome(strange_call(seed))`, with the seed that the failure shows. Numbers, arrays
+and flags of every kind are taken for what they are, or refused by name, whatever was called before.
 """
 
-import re
+from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
 import pytest
 import torch
+from numpy.lib.stride_tricks import as_strided
 from torch import Tensor
 
+from helpers.random_paths import make
 from helpers.strange_calls import Call, Outcome, outcome, raised_on_purpose, strange_call
-from siggpde import signature, signature_kernel_diag
+from siggpde import (
+    signature,
+    signature_kernel,
+    signature_kernel_diag,
+    signature_kernel_diag_gradient,
+    signature_kernel_diag_scales,
+)
 from siggpde.numerics import reference
 from siggpde.numerics.core import core
 from siggpde.numerics.inputs import as_batch
+from siggpde.numerics.words import words_up_to
 
-pytestmark = pytest.mark.skipif(core is None, reason="without the core there is nothing to compare")
+needs_core = pytest.mark.skipif(core is None, reason="without the core there is nothing to compare")
 
 # What an error speaks of: an argument, or the quantity that is out of range.
 CULPRIT = re.compile(
@@ -26,17 +41,20 @@ LOST = "has lost all of its digits"  # only the core looks for paths that come b
 _ACCURACY = {torch.float64: 1e-6, torch.float32: 1e-2}  # of what is returned without a warning, whatever the path
 
 
+@needs_core
 @pytest.mark.parametrize("block", range(5))
 def test_strange_calls(block: int):
     check(range(20 * block, 20 * block + 20))
 
 
+@needs_core
 @pytest.mark.slow
 @pytest.mark.parametrize("block", range(40))
 def test_many_strange_calls(block: int):
     check(range(1000 + 100 * block, 1100 + 100 * block))
 
 
+@needs_core
 def test_a_call_can_be_made_again():
     for seed in range(40):
         assert str(strange_call(seed)) == str(strange_call(seed))
@@ -123,3 +141,166 @@ def size(call: Call, wanted: Tensor) -> float:
             lift = {k: call.arguments[k] for k in ("static", "bandwidth", "amplitude", "alpha") if k in call.arguments}
             own *= float(signature_kernel_diag(batch[0].detach(), lengths=batch[1], **lift).max())
     return max(largest, own**0.5)
+
+
+KERNELS: dict[str, Callable[..., Any]] = {
+    "gram": signature_kernel,
+    "diagonal": signature_kernel_diag,
+    "points": signature_kernel_diag_gradient,
+    "scales": lambda x, **settings: signature_kernel_diag_scales(x, [1.0, 1.0], **settings),
+}
+OPERATIONS = KERNELS | {"signature": lambda x, **settings: signature(x, 2, **settings)}
+kernels = pytest.mark.parametrize("operation", KERNELS.values(), ids=KERNELS)
+operations = pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
+
+
+def plain() -> Tensor:
+    return make("brownian", 0, 3, 5, 2)
+
+
+def first(result: Any) -> Tensor:
+    return result[0] if isinstance(result, tuple) else result
+
+
+@pytest.mark.parametrize("depth", [1.0, True, "1", [1], (), torch.tensor(1), np.float64(1), np.True_, 1j, float("nan")])
+def test_a_depth_that_only_equals_an_integer_is_refused_even_after_that_integer(depth: Any):
+    signature(plain(), 1)
+    with pytest.raises(ValueError, match="depth must be an integer, got "):
+        signature(plain(), depth)
+    with pytest.raises(ValueError, match="depth must be an integer, got "):
+        signature(plain(), depth=depth, n_jobs=2)
+
+
+@pytest.mark.parametrize("letter", [0.5, "0", None, [0], (0,), {}, float("nan"), float("inf"), 1j, torch.zeros(2)])
+def test_a_letter_that_is_no_integer_is_refused(letter: Any):
+    signature(plain(), words=[(0, 1)])
+    with pytest.raises(ValueError, match=r"a word is a tuple of integers such as \(0, 1\), got "):
+        signature(plain(), words=[(letter, 1)])
+
+
+@pytest.mark.parametrize("first_call", [True, False])
+@pytest.mark.parametrize("letter", [0.0, 0j, False, np.int8(0), np.False_, np.float32(0), torch.tensor(0)])
+def test_equal_words_are_one_word_in_whatever_order_they_come(letter: Any, first_call: bool):
+    words = [(0, 1), (1, 0, 1, int(first_call))]
+    wanted = signature(plain(), 4)[:, [4, 15 + 10 + int(first_call)]]
+    assert words_up_to(2, 4)[25 + int(first_call)] == words[1]
+    calls = [words, [(letter, 1), words[1]]]
+    for given in calls if first_call else reversed(calls):
+        assert torch.allclose(signature(plain(), words=given), wanted, rtol=1e-12)
+
+
+def test_integers_of_every_kind_are_integers():
+    x = plain()
+    assert torch.equal(signature(x, np.int32(2)), signature(x, 2))
+    letters = np.array([[0, 1], [1, 0]], np.int16)
+    assert torch.equal(signature(x, words=letters), signature(x, words=[(0, 1), (1, 0)]))
+    assert torch.equal(signature(x, words=torch.tensor([[0, 1]])), signature(x, words=[(0, 1)]))
+    some = {"solver": "fd", "refine": np.uint8(2), "n_jobs": np.int64(2), "tol": np.float32(1e-3)}
+    assert torch.equal(signature_kernel(x, **some), signature_kernel(x, solver="fd", refine=2))
+    assert torch.equal(signature_kernel_diag(x, log=np.True_), signature_kernel_diag(x, log=True))
+
+
+@kernels
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"tol": None}, "tol must be between 0 and 1, got None"),
+        ({"tol": "1e-8"}, "tol must be between 0 and 1, got '1e-8'"),
+        ({"tol": [1e-8]}, r"tol must be between 0 and 1, got \[1e-08\]"),
+        ({"tol": 1e-8j}, "tol must be between 0 and 1, got 1e-08j"),
+        ({"solver": "fd", "refine": 1.0}, "refine must be an integer from 0 to 12, got 1.0"),
+        ({"solver": "fd", "refine": True}, "refine must be an integer from 0 to 12, got True"),
+        ({"solver": "fd", "refine": [1]}, r"refine must be an integer from 0 to 12, got \[1\]"),
+        ({"refine": False}, "refine must be an integer from 0 to 12, got False"),
+        ({"solver": ["series"]}, r"solver must be 'series' or 'fd', got \['series'\]"),
+        ({"solver": None}, "solver must be 'series' or 'fd', got None"),
+        ({"solver": np.zeros(2)}, "solver must be 'series' or 'fd', got array"),
+        ({"n_jobs": True}, "n_jobs must be None, -1 .* got True"),
+        ({"n_jobs": "2"}, "n_jobs must be None, -1 .* got '2'"),
+        ({"lengths": "many"}, r"lengths must be integers of shape \(3,\), one for each series of x, got <U4"),
+        ({"lengths": [5, "5", 5]}, r"lengths must be integers of shape \(3,\)"),
+        ({"lengths": [[5], [5, 5]]}, "lengths must be integers .* got list"),
+        ({"lengths": [True, True, True]}, "lengths must be integers .* got bool"),
+        ({"lengths": 5}, r"lengths must be integers of shape \(3,\), one for each series of x, got shape \(\)"),
+        ({"lengths": torch.tensor([5, 5, 5], device="meta")}, "lengths must be integers"),
+        ({"lengths": [2**70, 5, 5]}, "lengths must be integers"),
+    ],
+)
+def test_settings_of_the_wrong_kind_are_named(operation: Callable[..., Any], settings: dict[str, Any], message: str):
+    operation(plain(), solver="fd", refine=1)
+    operation(plain(), solver="series", refine=0)
+    with pytest.raises(ValueError, match=message):
+        operation(plain(), **settings)
+
+
+@pytest.mark.parametrize("log", ["x", None, 1, 0.0, [True], torch.tensor(True)])
+def test_log_is_true_or_false(log: Any):
+    for name in ("diagonal", "points", "scales"):
+        with pytest.raises(ValueError, match="log must be True or False, got "):
+            KERNELS[name](plain(), log=log)
+
+
+@pytest.mark.parametrize("theta", ["ab", None, [1.0], [[1.0], [1.0, 1.0]], [1.0, 1.0j], {"a": 1}, [1.0, float("inf")]])
+def test_scales_of_the_wrong_kind_are_named(theta: Any):
+    with pytest.raises(ValueError, match="theta must be 2 finite scales, one a channel of x, got "):
+        signature_kernel_diag_scales(plain(), theta)
+
+
+@operations
+def test_any_number_of_threads(operation: Callable[..., Any]):
+    wanted = first(operation(plain(), n_jobs=1))
+    for count in (3, 1025, 2**31, 10**30):
+        assert torch.equal(first(operation(plain(), n_jobs=count)), wanted)
+
+
+@operations
+def test_lengths_of_any_kind(operation: Callable[..., Any]):
+    wanted = first(operation(plain(), lengths=[5, 1, 3]))
+    reversed_view = np.array([3, 1, 5])[::-1]
+    for dtype in (np.int8, np.uint16, np.uint64, ">i4"):
+        assert torch.equal(first(operation(plain(), lengths=reversed_view.astype(dtype))), wanted)
+    assert torch.equal(first(operation(plain(), lengths=reversed_view)), wanted)
+    assert torch.equal(first(operation(plain(), lengths=torch.tensor([5, 0, 1, 0, 3])[::2])), wanted)
+    assert torch.equal(first(operation(plain(), lengths=(5, np.int64(1), 3))), wanted)
+
+
+@operations
+@pytest.mark.parametrize("n", [1, 3])
+def test_arrays_with_any_strides(operation: Callable[..., Any], n: int):
+    x = plain()[:n].numpy()
+    wanted = first(operation(torch.from_numpy(x)))
+    for axis in range(3):
+        turned = np.flip(np.flip(x, axis).copy(), axis)
+        assert turned.strides[axis] < 0
+        assert torch.equal(first(operation(turned)), wanted)
+        assert torch.equal(first(operation([one[::-1][::-1] for one in turned])), wanted)
+    for array in (np.asfortranarray(x), x.astype(">f8"), np.broadcast_to(x, x.shape)):
+        assert torch.equal(first(operation(array)), wanted)
+    odd = as_strided(x[:1], strides=(3, *x.strides[1:]))  # the stride of an axis of one entry may be anything
+    assert torch.equal(first(operation(odd)), first(operation(torch.from_numpy(x[:1].copy()))))
+    frozen = x.copy()
+    frozen.flags.writeable = False
+    assert torch.equal(first(operation(frozen)), wanted)
+
+
+@operations
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        (np.zeros((1, 3, 2), np.longdouble), "x must be float32 or float64, got float128; convert it"),
+        (np.zeros((1, 3, 2), complex), "x must be a float tensor"),
+        (np.zeros((1, 3, 2), object), "x must be a float tensor"),
+        ([[[0.0, 1.0], [2.0]]], r"x\[0\] must be an array or a list of them"),
+        (np.ma.masked_greater(np.ones((1, 3, 2)), 0.5), "x has masked numbers"),
+        (None, "x must be a float tensor, a numpy array or a list of them, got NoneType"),
+        (torch.ones(1, 3, 2).to_sparse(), r"x must be a dense tensor, got torch.sparse_coo; convert it with .to_dense"),
+        ([torch.ones(3, 2).to_sparse()], r"x\[0\] must be a dense tensor"),
+        (torch.ones(1, 3, 2, device="meta"), "x is on the device meta, where tensors have no numbers"),
+        ([torch.ones(3, 2), torch.ones(3, 2, device="meta")], r"x\[1\] is on the device meta"),
+    ],
+)
+def test_series_of_the_wrong_kind_are_named(operation: Callable[..., Any], x: Any, message: str):
+    if isinstance(x, np.ndarray) and x.dtype == np.longdouble == np.float64:
+        pytest.skip("long double is double here")
+    with pytest.raises(ValueError, match=message):
+        operation(x)

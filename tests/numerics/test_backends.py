@@ -1,0 +1,437 @@
+"""The backends: which of them computes, with how many threads, and that all of them give the same numbers.
+
+Instruction sets of the native core agree with each other and with the reference; failure codes, constants and plans of
+series are the same in C++ and in Python; CUDA tensors, fake here, take the Triton path or say why they cannot.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from helpers.random_paths import FAMILIES, make, modest, numbers_from
+from siggpde.numerics import backend, goursat, inputs, native, reference, triton
+from siggpde.numerics.core import FEW, core, limited, torch_threads, usual_threads, waits_passively
+from siggpde.numerics.inputs import thread_count
+from siggpde.numerics.installation import installation
+from siggpde.numerics.static_kernels import KINDS, KernelSettings
+from siggpde.numerics.triton import plan
+from siggpde.numerics.triton.plan import PlanRequest, make_plans
+
+CODE = """
+import json, sys, warnings
+import torch
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    import siggpde
+    from siggpde.numerics.core import core
+    x = (torch.arange(2 * 9 * 3).double() * 0.7).sin().reshape(2, 9, 3).requires_grad_()
+    y = (torch.arange(3 * 6 * 3).double() * 0.3).cos().reshape(3, 6, 3)
+    theta = torch.tensor([0.5, 1.0, 2.0]).double()
+    fine = {"tol": 1e-11}
+    results = [siggpde.signature_kernel_diag(x, log=log, **fine) for log in (False, True)]
+    results += [siggpde.signature_kernel(x, y, **fine), siggpde.signature_kernel(x, **fine)]
+    for log in (False, True):
+        results += siggpde.signature_kernel_diag_scales(x, theta, log=log, **fine)
+        results += siggpde.signature_kernel_diag_gradient(x, log=log, **fine)
+    results += [torch.autograd.grad(value.sum(), x)[0] for value in results[:4]]
+    results.append(siggpde.signature(x, 2))
+    single = siggpde.signature_kernel_diag(x.detach().float())
+print(json.dumps({
+    "isa": core and core.isa(),
+    "warnings": [str(item.message) for item in caught if "siggpde" in str(item.message)],
+    "results": [value.flatten().tolist() for value in results],
+    "single": single.tolist(),
+}))
+"""
+needs_core = pytest.mark.skipif(core is None, reason="the native core is not there")
+BLOCKED = """
+import sys
+class Block:
+    def find_spec(self, name, path=None, target=None):
+        if name == "siggpde._core":
+            raise ImportError("no such thing here")
+sys.meta_path.insert(0, Block())
+"""
+
+
+@pytest.fixture(scope="module")
+def here() -> dict[str, Any]:
+    return numbers_from(CODE)
+
+
+def differ(a: dict[str, Any], b: dict[str, Any]) -> float:
+    """The largest difference, beside the largest number of each result."""
+    worst = 0.0
+    for mine, other in zip(a["results"], b["results"], strict=True):
+        p, q = torch.tensor(mine).double(), torch.tensor(other).double()
+        worst = max(worst, float((p - q).abs().max() / q.abs().max()))
+    return worst
+
+
+@pytest.mark.parametrize("isa", ["baseline", "avx2"])
+def test_instruction_sets_agree(here: dict[str, Any], isa: str):
+    there = numbers_from(CODE, SIGGPDE_ISA=isa)
+    if there["isa"] != isa:
+        pytest.skip(f"this processor has no {isa}")
+    assert differ(here, there) == 0
+    assert there["single"] == here["single"]
+
+
+def test_the_reference_agrees(here: dict[str, Any]):
+    there = numbers_from(CODE, SIGGPDE_BACKEND="reference")
+    assert there["isa"] is None
+    assert there["warnings"] == []
+    assert differ(here, there) < 1e-8
+    assert there["single"] == pytest.approx(here["single"], rel=1e-5)
+
+
+def test_without_the_core_there_is_one_warning_and_the_right_numbers(here: dict[str, Any]):
+    there = numbers_from(BLOCKED + CODE)
+    assert there["isa"] is None
+    (warning,) = there["warnings"]
+    assert "without its native core (no such thing here)" in warning
+    assert "pip install --force-reinstall ." in warning
+    assert "C++20 compiler" in warning
+    assert differ(here, there) < 1e-8
+
+
+def refusal(kind: str) -> str:
+    """Code that imports the operations and prints what the import raises."""
+    tried = "try:\n import siggpde.numerics.signature_kernel\n"
+    return f"{tried}except {kind} as e:\n import json\n print(json.dumps(str(e)))"
+
+
+def test_the_core_can_be_insisted_on():
+    assert numbers_from(BLOCKED + "\n" + refusal("ImportError"), SIGGPDE_BACKEND="native") == "no such thing here"
+
+
+def test_an_unknown_backend_is_refused():
+    said = numbers_from(refusal("ValueError"), SIGGPDE_BACKEND="fast")
+    assert "SIGGPDE_BACKEND is 'fast'; set it to 'native', 'reference' or 'triton'" in said
+
+
+def test_here_is_native(here: dict[str, Any]):
+    assert here["isa"] in ("baseline", "avx2", "avx512", "neon")
+    assert here["warnings"] == []
+    assert json.dumps(here["results"]).count("NaN") == 0
+
+
+refinements = pytest.mark.parametrize("refine", [-1, 0, 2])
+backends: Any = pytest.mark.parametrize("backend", [reference, native], ids=["reference", "native"])
+
+
+@backends
+@refinements
+@pytest.mark.parametrize("log", [False, True])
+@pytest.mark.parametrize("n", [0, 3])
+def test_points_have_kernel_one_and_no_gradient(backend: Any, refine: int, log: bool, n: int):
+    x = make("brownian", 0, 3, 1, 2)[:n]
+    settings = KernelSettings(None, refine)
+    value, gradient = backend.diagonal_with_gradient(x, None, settings, log)
+    assert torch.equal(value, torch.full((n,), 0.0 if log else 1.0).double())
+    assert torch.equal(gradient, torch.zeros_like(x))
+    theta = torch.ones(2).double()
+    value, slope = backend.diagonal_with_scale_gradient(x, None, theta, settings, log)
+    assert torch.equal(value, torch.full((n,), 0.0 if log else 1.0).double())
+    assert torch.equal(slope, torch.zeros(n, 2).double())
+    leaf = x.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(backend.diagonal(leaf, None, settings, log, True).sum(), leaf)
+    assert torch.equal(gradient, torch.zeros_like(x))
+
+
+@backends
+@pytest.mark.parametrize(("n", "m"), [(0, 3), (3, 0), (0, 0)])
+def test_no_pairs_are_in_the_graph_all_the_same(backend: Any, n: int, m: int):
+    x, y = make("brownian", 0, 3, 4, 2)[:n].requires_grad_(), make("brownian", 1, 3, 4, 2)[:m].requires_grad_()
+    value = backend.gram(x, None, y, None, None, KernelSettings(), True)
+    assert value.shape == (n, m)
+    for gradient in torch.autograd.grad(value.sum(), (x, y)):
+        assert not gradient.any()
+
+
+@backends
+@pytest.mark.parametrize("words", [0, (), ((),)])
+def test_constant_coefficients_are_in_the_graph_all_the_same(backend: Any, words: Any):
+    x = make("brownian", 0, 3, 4, 2).requires_grad_()
+    value = backend.signature(x, None, words, 1)
+    assert value.shape == (3, 0 if words == () else 1)
+    assert not torch.autograd.grad(value.sum(), x)[0].any()
+
+
+@backends
+@refinements
+def test_a_point_against_a_path(backend: Any, refine: int):
+    point, path = make("brownian", 0, 2, 1, 2).requires_grad_(), make("brownian", 1, 3, 4, 2).requires_grad_()
+    value = backend.gram(point, None, path, None, None, KernelSettings(None, refine), True)
+    assert torch.equal(value, torch.ones(2, 3).double())
+    for gradient in torch.autograd.grad(value.sum(), (point, path)):
+        assert not gradient.any()
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize(("refine", "size"), [(0, 1000.0), (1, 3e4), (2, 3e4), (-1, 200.0)])
+def test_logarithms_beyond_the_range_of_the_value(dtype: torch.dtype, refine: int, size: float):
+    """Values of k above 1e150 are rescaled on the way; log k of the line of length `size` is about 2 size."""
+    x = (torch.linspace(0, 1, 5)[None, :, None] * size).to(dtype)
+    pairs = zip(
+        reference.diagonal_with_gradient(x, None, KernelSettings(None, refine), True),
+        native.diagonal_with_gradient(x, None, KernelSettings(None, refine), True),
+        strict=True,
+    )
+    for got, wanted in pairs:
+        assert got.dtype == dtype
+        torch.testing.assert_close(got, wanted, rtol=1e-5, atol=1e-5)
+    if refine == -1:
+        assert abs(reference.diagonal(x, None, KernelSettings(), True, False) - 2 * size) < 5
+
+
+def constants_of(module) -> dict[str, object]:
+    return {name.lower(): value for name, value in vars(module).items() if name.isupper() and not name.startswith("_")}
+
+
+@needs_core
+def test_static_kernels_are_those_of_the_core():
+    assert {name: number for number, name in enumerate(KINDS)} == core.static_kinds
+
+
+@needs_core
+def test_failure_codes_are_those_of_the_core():
+    assert constants_of(inputs) == {**core.failure_codes, "floats": inputs.FLOATS}
+
+
+@needs_core
+def test_planning_constants_are_those_of_the_core():
+    assert constants_of(plan) == core.plan_constants
+
+
+@needs_core
+def test_the_reference_refuses_what_the_core_refuses():
+    constants = core.plan_constants
+    assert goursat.LONGEST_SEGMENT[torch.float64] == constants["overflowing_segment_f64"]
+    assert goursat.LONGEST_SEGMENT[torch.float32] == constants["overflowing_segment_f32"]
+    assert constants["overflowing_segment_log"] == goursat.LONGEST_SEGMENT_OF_LOG
+
+
+def cuda_batch(dtype: torch.dtype = torch.float64) -> torch.Tensor:
+    """A batch that says it is on a GPU and has no numbers."""
+    with FakeTensorMode():
+        return torch.empty(2, 3, 2, dtype=dtype, device="cuda")
+
+
+@pytest.fixture
+def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    monkeypatch.setattr(backend, "requested_backend", "")
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    return monkeypatch
+
+
+def missing(environment: pytest.MonkeyPatch, reason: str | None) -> None:
+    environment.setattr(triton, "why_not_importable", lambda: reason)
+
+
+def test_cuda_tensors_take_triton_and_cpu_tensors_do_not(environment: pytest.MonkeyPatch):
+    missing(environment, None)
+    assert backend.uses_triton(cuda_batch())
+    assert backend.uses_triton(cuda_batch(torch.float32))
+    assert not backend.uses_triton(torch.zeros(2, 3, 2))
+    assert not backend.uses_triton(torch.zeros(2, 3, 2, device="meta"))
+
+
+def test_the_reference_can_be_insisted_on(environment: pytest.MonkeyPatch):
+    missing(environment, "triton is not installed")
+    environment.setattr(backend, "requested_backend", "reference")
+    assert not backend.uses_triton(cuda_batch())
+
+
+def test_without_triton_a_cuda_tensor_is_refused_and_not_moved(environment: pytest.MonkeyPatch):
+    missing(environment, "triton is not installed")
+    with pytest.raises(RuntimeError, match=r'triton is not installed; pip install "triton>=3.5", or set SIGGPDE_'):
+        backend.uses_triton(cuda_batch())
+
+
+def test_triton_on_the_cpu_is_the_interpreter_or_nothing(environment: pytest.MonkeyPatch):
+    missing(environment, None)
+    environment.setattr(backend, "requested_backend", "triton")
+    with pytest.raises(RuntimeError, match=r"only in Triton's interpreter, TRITON_INTERPRET=1"):
+        backend.uses_triton(torch.zeros(2, 3, 2))
+    environment.setenv("TRITON_INTERPRET", "1")
+    assert backend.uses_triton(torch.zeros(2, 3, 2))
+
+
+@pytest.mark.parametrize("operation", ["gram", "diag", "scales", "gradient", "signature", "extend"])
+def test_every_operation_asks(environment: pytest.MonkeyPatch, operation: str):
+    """Each refuses a CUDA tensor where Triton is missing, before anything is computed or moved."""
+    import siggpde  # noqa: PLC0415
+
+    missing(environment, "not here")
+    x: Any = cuda_batch()
+    with x.fake_mode:
+        start = torch.empty(2, 2, dtype=x.dtype, device="cuda")
+    calls: dict[str, Any] = {
+        "gram": lambda: siggpde.signature_kernel(x),
+        "diag": lambda: siggpde.signature_kernel_diag(x),
+        "gradient": lambda: siggpde.signature_kernel_diag_gradient(x),
+        "scales": lambda: siggpde.signature_kernel_diag_scales(x, torch.ones(2)),
+        "signature": lambda: siggpde.signature(x, 2),
+        "extend": lambda: siggpde.extend(start, x, [(), (0,)]),
+    }
+    with pytest.raises(RuntimeError, match=r"x is on cuda.*cannot be used: not here"), x.fake_mode:
+        calls[operation]()
+
+
+@pytest.mark.parametrize(
+    ("importable", "devices", "interpreter", "reason"),
+    [
+        ("triton is not installed", True, "0", "triton is not installed"),
+        (None, False, "0", "torch sees no CUDA device"),
+        (None, True, "0", None),
+        (None, False, "1", None),
+    ],
+)
+def test_info_says_why(
+    environment: pytest.MonkeyPatch, importable: str | None, devices: bool, interpreter: str, reason: str | None
+):
+    missing(environment, importable)
+    environment.setattr(torch.cuda, "is_available", lambda: devices)
+    environment.setenv("TRITON_INTERPRET", interpreter)
+    assert installation()["backends"]["triton"] == {"available": reason is None, "reason": reason}
+
+
+def test_importing_siggpde_does_not_import_triton():
+    code = "import json, sys, siggpde, siggpde.numerics.signature_kernel; print(json.dumps('triton' in sys.modules))"
+    assert numbers_from(code) is False
+
+
+PASSIVE = {"OMP_WAIT_POLICY": "Passive "}
+
+
+def test_few_series_leave_torch_one_thread_and_the_core_all_of_them():
+    before = torch.get_num_threads()
+    with limited(3, rows=40):
+        assert (thread_count(None), thread_count(2), torch.get_num_threads()) == (3, 2, 1)
+        with limited(2):
+            assert (usual_threads(), torch.get_num_threads()) == (2, 2)
+        assert (usual_threads(), torch.get_num_threads()) == (3, 1)
+    assert usual_threads() == torch.get_num_threads() == before
+
+
+def test_threads_are_put_back_after_an_error():
+    before = torch.get_num_threads()
+    with pytest.raises(KeyError), limited(before + 1, rows=1):
+        raise KeyError
+    assert usual_threads() == torch.get_num_threads() == before
+
+
+def test_one_thread_does_not_limit_another():
+    seen = []
+    with limited(1009, rows=40):
+        other = threading.Thread(target=lambda: seen.append(usual_threads()))
+        other.start()
+        other.join()
+        assert usual_threads() == 1009
+    assert seen[0] != 1009
+
+
+@pytest.mark.parametrize("rows", [1, FEW, FEW + 1, 10**6])
+@pytest.mark.parametrize("environment", [{}, PASSIVE, {"GOMP_SPINCOUNT": "0"}, {"KMP_BLOCKTIME": "200"}])
+def test_torch_has_more_threads_for_many_series_where_they_sleep(rows, environment):
+    sleeps = environment in (PASSIVE, {"GOMP_SPINCOUNT": "0"})
+    assert waits_passively(environment) == sleeps
+    assert torch_threads(4, rows, environment) == (4 if rows > FEW and sleeps else 1)
+    assert torch_threads(4, None, environment) == 4
+
+
+LENGTHS = st.lists(st.integers(1, 12), min_size=1, max_size=6)
+
+
+def scheme_and_bound(lengths: list[float], path_length: float, tol: float, diag: bool) -> tuple[int, float]:
+    """The first scheme whose bound of the error is within the tolerance, or the last: csrc/plan.cpp in plain Python."""
+    degrees = core.plan_constants["scheme_degree"]
+    longest = max(lengths)
+    fourth, eighth = sum(r**4 for r in lengths), sum(r**8 for r in lengths)
+    mean = math.sqrt(eighth / fourth) if fourth > 0 else 0.0
+    value = 0.0
+    for scheme in range(core.plan_constants["first_legendre_scheme"], len(degrees)):
+        m = degrees[scheme]
+        powers = {2: fourth * mean**0.5, 3: fourth * mean**1.5}.get(m, eighth * longest ** (2 * m - 7))
+        value = 2 * (math.factorial(m) / math.factorial(2 * m)) ** 2 / (2 * m + 1) * powers
+        if longest > 1:
+            value *= longest**6 * (1 if m == 2 else longest if m == 3 else 10 * longest ** (m - 4))
+        if diag:
+            value *= min(1.0, path_length**m / math.factorial(m)) * min(
+                1.0, path_length ** (m + 1) / math.factorial(m + 1)
+            )
+        if value <= tol:
+            return scheme, value
+    return len(degrees) - 1, value
+
+
+def expected_plan(steps: list[float], tol: float, diag: bool) -> tuple[int, int]:
+    """Scheme and number of pieces of a path whose segments have these lengths."""
+    constants = core.plan_constants
+    first, work = constants["first_legendre_scheme"], constants["cell_work"]
+    if not steps or max(steps) == 0:
+        return first, len(steps)
+    path_length = math.sqrt(len(steps) * sum(r * r for r in steps))
+    longest, allowed = max(steps), constants["longest_piece"]
+    scheme, bound, pieces, best = first, 0.0, len(steps), 0.0
+    if longest <= allowed:
+        scheme, bound = scheme_and_bound(steps, path_length, tol, diag)
+        if constants["scheme_degree"][scheme] <= 4 and bound <= tol:
+            return scheme, pieces
+        best = work[scheme] * len(steps) ** 2
+    good = longest <= allowed and bound <= tol
+    for factor in constants["cut_factors"]:
+        piece = min(longest, allowed) / factor
+        if piece >= longest:
+            continue
+        counts = [max(1, math.ceil(r / piece - 1e-15)) for r in steps]
+        total = sum(counts)
+        if good and work[first] * total**2 >= best:
+            break
+        parts = [r / c for r, c in zip(steps, counts, strict=True) for _ in range(c)]
+        new, value = scheme_and_bound(parts, path_length, tol, diag)
+        cost, meets = work[new] * total**2, value <= tol
+        if best > 0 and (not meets or cost >= best if good else not meets and value >= bound):
+            continue
+        scheme, bound, pieces, best, good = new, value, total, cost, meets
+    return scheme, pieces
+
+
+def plans(series: list[Tensor], tol: float, diag: bool) -> list[tuple[int, int]]:
+    return [expected_plan(one.diff(dim=0).norm(dim=1).tolist(), tol, diag) for one in series]
+
+
+@needs_core
+@given(
+    lengths=LENGTHS, seed=st.integers(0, 10**6), size=st.floats(0.01, 20), tol=st.floats(-13, -2), diag=st.booleans(),
+    family=st.sampled_from(sorted(FAMILIES)),
+)  # fmt: skip
+@modest
+def test_plans_are_those_of_the_core(lengths: list[int], seed: int, size: float, tol: float, diag: bool, family: str):
+    series, tol = [make(family, seed + i, 1, length, 2, size)[0] for i, length in enumerate(lengths)], 10**tol
+    segments = torch.tensor(lengths) - 1
+    squared = torch.zeros(len(series), max(lengths) - 1, dtype=torch.float64)
+    for row, points in zip(squared, series, strict=True):
+        row[: len(points) - 1] = points.diff(dim=0).square().sum(1)
+    request = PlanRequest(-1, tol, diag, math.inf)
+    found = make_plans(squared, segments, request, torch.full((len(series),), tol, dtype=torch.float64))
+    assert list(zip(found.scheme.tolist(), found.steps.tolist(), strict=True)) == plans(series, tol, diag)
+
+
+@pytest.mark.parametrize("refine", [0, 1, 4])
+def test_finite_differences_have_two_to_the_power_of_refine_pieces_a_segment(refine: int):
+    squared = torch.rand(3, 7, dtype=torch.float64)
+    request = PlanRequest(refine, 1e-8, False, math.inf)
+    found = make_plans(squared, torch.full((3,), 7), request, torch.full((3,), 1e-8, dtype=torch.float64))
+    assert found.steps.tolist() == [7 * 2**refine] * 3
