@@ -1,4 +1,4 @@
-"""The paper's schedule: where its phases lead and end; Nadam against torch, and the native step against the plain one."""
+"""The paper's schedule: where its phases lead and end; Nadam against torch, native steps against plain ones."""
 
 from __future__ import annotations
 

@@ -220,7 +220,7 @@ def test_a_resumed_fit_ends_bitwise_as_an_uninterrupted_one(
 
 def test_a_process_that_is_killed_goes_on(tmp_path: Path):
     code = (
-        "import sys; sys.path[:0] = ['tests', 'tests/training']\n"
+        "import sys; sys.path[:0] = ['tests', 'tests/gp']\n"
         "import test_training as t\n"
         "model, y = t.CASES['energy']()\n"
         "t.fit(model, (t.X, y), t.PaperSchedule(iterations=100000, batch=8), checkpoint=sys.argv[1], "
