@@ -18,9 +18,7 @@ from siggpde.explain.counterfactual import (
     class_goal,
     donors_of,
     kept_series,
-    nearest_first,
     number_goal,
-    of_target,
 )
 from siggpde.explain.results import Counterfactual
 from siggpde.explain.terms import terms_of
@@ -44,7 +42,8 @@ def find_counterfactual(estimator: Any, x: Any, target: Any, donors: Any, plausi
     before = judge.predictions(raw[None])[0]
     goal = _goal(estimator, target, before)
     one = estimator._batch(raw[None])
-    canvas = nearest_first(_canvas(estimator, raw, one, _donors(estimator, donors, goal)))
+    canvas = _canvas(estimator, raw, one, _donors(estimator, donors, goal))
+    canvas.sort_donors()
     usual = judge.p_values(raw[None])
     enough = plausible if usual is None else min(plausible, float(np.nextafter(usual[0], 0)))
     search = Search(canvas, goal, judge.predictions, judge.known_p_values, enough)
@@ -121,10 +120,10 @@ def _donors(estimator: Any, given: Any, goal: ClassGoal | NumberGoal) -> list[Do
             "this model keeps no training series to take new values from; give some that are predicted as the target, "
             "counterfactual(x, target, donors=X)"
         )
-    found = of_target(kept, None if targets is None else goal.fitting(targets))
-    if not found:
+    fitting = kept if targets is None else [kept[index] for index in goal.fitting(targets).nonzero()[:, 0].tolist()]
+    if not fitting:
         raise ValueError("no training series is like the target; give series that are, counterfactual(.., donors=X)")
-    return found
+    return fitting
 
 
 def _canvas(estimator: Any, raw: np.ndarray, one: SeriesBatch, donors: list[Donor]) -> Canvas:
