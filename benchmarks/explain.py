@@ -45,7 +45,7 @@ class Case:
         length, self.channels = one.values.shape[1:]
         self.of_point = segments_of(length, SEGMENTS, one.values.device)
         self.segments = int(self.of_point[-1]) + 1
-        self.reference = stretched(terms.average(), length)
+        self.reference = stretched(terms.ordinary, length)
 
     def __call__(self, masks: np.ndarray) -> np.ndarray:
         kept = torch.from_numpy(np.asarray(masks)).bool().view(len(masks), self.segments, self.channels)

@@ -37,7 +37,7 @@ def features_and_weights(committee, batch) -> tuple[torch.Tensor, torch.Tensor]:
     """Of all words but the empty one, (n, words) and (classes, words)."""
     terms = terms_of(committee)
     (part,) = terms.parts(terms.prepare(batch))
-    return part.values.detach(), terms.logits.mixing @ terms.part(0).weights.T
+    return part.values.detach(), terms.logits.mixing @ terms.part_weights(0).T
 
 
 @pytest.mark.parametrize("rank", [None, 5])

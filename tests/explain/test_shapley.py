@@ -80,7 +80,7 @@ def test_contributions_add_up_to_the_latents_less_their_baseline(kind: str, ragg
     committee, classes = model(kind, training)
     new = batch_of(2, 18, seed=1, ragged=ragged)
     full = wanted(kind, committee, new).numpy()
-    ordinary = terms_of(committee).average()
+    ordinary = terms_of(committee).ordinary
     for background in (None, batch_of(6, 18, seed=2)):
         for row, each in enumerate(explain(committee, new, classes, background)):
             found = each.segments
@@ -112,7 +112,7 @@ def test_walks_average_to_the_values_of_all_orders():
     """Against an oracle: every order of segments, and of channels within them."""
     batch = batch_of(20, 12)
     committee = view_committee_of(batch, ends(batch))
-    one, average = batch[3:4], terms_of(committee).average()
+    one, average = batch[3:4], terms_of(committee).ordinary
 
     @functools.cache
     def value(kept: frozenset[tuple[int, int]]) -> float:
@@ -264,7 +264,7 @@ def terms():
 
 def nodes_of(terms, background: bool) -> tuple[SeriesBatch, Ends]:
     one = batch_of(1, 20, channels=CHANNELS, seed=4)
-    references = batch_of(6, 20, channels=CHANNELS, seed=5).values if background else terms.average()[None]
+    references = batch_of(6, 20, channels=CHANNELS, seed=5).values if background else terms.ordinary[None]
     begins = member_logits(terms, SeriesBatch(references))
     return one, Ends(member_logits(terms, one)[:, 0], references, begins, torch.arange(len(references)))
 
@@ -351,7 +351,7 @@ def test_explanations_of_real_series_beat_gradients_and_permutations(name: str):
     chosen = [data.X_test[row] for row in random.permutation(len(data.X_test))[:SERIES]]
     batch = model.preparation_(chosen)
     terms = terms_of(model.committee_)
-    reference = stretched(terms.average(), batch.values.shape[1])
+    reference = stretched(terms.ordinary, batch.values.shape[1])
     areas = []
     for row, each in enumerate(model.explain(chosen)):
         there = each.segments

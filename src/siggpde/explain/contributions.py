@@ -187,7 +187,7 @@ class _Weights:
 
     def of_part(self, number: int, name: str) -> Tensor:
         """Returns W (n, p) of a part of the kernel `name`."""
-        weights = self.direction @ self.terms.part(number).weights.T
+        weights = self.direction @ self.terms.part_weights(number).T
         return weights + self.terms.bent_weights(number, self.bent[name]) if name in self.bent else weights
 
     def of_kernel(self, name: str) -> Tensor:
@@ -260,7 +260,7 @@ class _Sums:
             kernels.append(name)
             if indices is None or not len(indices):
                 continue
-            mean, part_weights = terms.part(number).mean, weights.of_part(number, name)
+            mean, part_weights = terms.centre(number), weights.of_part(number, name)
             origin = mean if average is None else average.features[number]
             values = (features.double() - origin) * part_weights
             total += values.sum(1)

@@ -37,7 +37,7 @@ import torch
 from torch import Tensor
 
 from siggpde.explain.contributions import CANDIDATES, FEWEST, grouped
-from siggpde.explain.posterior import Functionals, Gaussian, LatentSums, PartSums, averaged
+from siggpde.explain.posterior import Gaussian, PartSums, averaged
 from siggpde.explain.results import ClassEffects, Effect, Importance, Importances, Letters, PaperReading, WordWeight
 from siggpde.explain.shapley import segments_of
 from siggpde.explain.terms import AnyCommittee, Terms, check_inputs, checked_labels, evenly_spaced, stretched, terms_of
@@ -152,9 +152,12 @@ def _overall(classes: list[ClassEffects], part: str) -> list[Importance]:
     return _importances(names, sizes)
 
 
-def _importances(names: Sequence[tuple[str, Letters, Letters]], sizes: Sequence[float]) -> list[Importance]:
-    """Returns importances of these sizes; `names` are names, letters and other words of a group."""
-    whole = sum(sizes)
+def _importances(
+    names: Sequence[tuple[str, Letters, Letters]], sizes: Sequence[float], whole: float | None = None
+) -> list[Importance]:
+    """Returns importances of these sizes, and their shares of the whole; `names` are names, letters and other words of
+    a group."""
+    whole = sum(sizes) if whole is None else whole
     return [
         Importance(name, letters, size, size / whole if whole > 0 else 0.0, others)
         for (name, letters, others), size in zip(names, sizes, strict=True)
@@ -258,7 +261,7 @@ def cut_channels(terms: Terms, batch: SeriesBatch) -> Cut:
 
 def _cut(terms: Terms, batch: SeriesBatch, count: int, piece_of: Callable[[int, torch.device], Tensor]) -> Cut:
     """`piece_of(length, device)` has the number of the piece of every point and channel, or what broadcasts to it."""
-    average = terms.average()
+    average = terms.ordinary
     kept = torch.arange(count, device=batch.values.device)
     values = batch.values.new_empty(len(batch), 2 * count, *batch.values.shape[1:])
     for row, length in enumerate(batch.counts().tolist()):
@@ -314,11 +317,12 @@ def cut_effects(
 def whole_sums(terms: Terms, batch: SeriesBatch, weights: Tensor, directions: Tensor) -> Gaussian:
     """Returns the posterior of sums of whole latents over n series, with weights (q, n) that sum to 0, in directions
     (q, outputs)."""
-    sums, seen = LatentSums(terms), terms.prepare(batch)
-    sums.add(seen, weights)
-    every = Functionals(torch.arange(len(batch), device=weights.device), weights)
-    moments = sums.moments([[row] for row in range(len(weights))], [every], lambda _: seen)
-    return averaged(terms, moments, directions)
+    seen = terms.prepare(batch)
+    sums = PartSums(terms, weights)
+    for number, part in enumerate(terms.parts(seen)):
+        sums.features(number, part, torch.arange(len(weights), device=weights.device))
+    sums.rest(seen)
+    return averaged(terms, sums.moments(), directions)
 
 
 def region_names(batch: SeriesBatch, count: int) -> list[str]:
@@ -399,7 +403,7 @@ def term_effects(
         return torch.tensor(rows, device=device)
 
     seen = terms.prepare(batch)
-    sums = PartSums(terms, seen, contrasts.weights[side_of])
+    sums = PartSums(terms, contrasts.weights[side_of], terms.slopes(seen))
     for number, part in enumerate(terms.parts(seen)):
         if not words.columns[number]:
             continue
@@ -494,7 +498,7 @@ def _kernel_latents(
 
 def _mean_weights(terms: Terms, number: int, bent: Tensor | None) -> Tensor:
     """Returns W (p, outputs) of a part, with the mean a_b (m, outputs) of members of a power above 1."""
-    weights = terms.part(number).weights
+    weights = terms.part_weights(number)
     return weights if bent is None else weights + terms.bent_weights(number, bent.T).T
 
 
@@ -544,9 +548,8 @@ def _feature_importance(terms: Terms, batch: SeriesBatch, vocabulary: Vocabulary
         for number, (name, values) in enumerate(terms.parts(seen)):
             kernels[number] = name
             if vocabulary.parts[number] is not None:
-                part = terms.part(number)
                 features[number].add(values)
-                latents = (values.double() - part.mean) @ part.weights
+                latents = (values.double() - terms.centre(number)) @ terms.part_weights(number)
                 added[name] = added[name] + latents if name in added else latents
         for name, latents in added.items():
             views.setdefault(name, Spread()).add(latents @ mixing.T)
@@ -561,13 +564,13 @@ def _feature_importance(terms: Terms, batch: SeriesBatch, vocabulary: Vocabulary
     by_view: dict[str, float] = {}
     for name, view in vocabulary.views.items():
         by_view[view] = by_view.get(view, 0.0) + sizes[name]
-    named = [(name, vocabulary.channels_of(index), ()) for index, name in enumerate(vocabulary.names)]
-    importances = sorted(_importances(named, total.tolist()), key=lambda feature: -feature.importance)
+    largest = total.argsort(descending=True, stable=True)[:top].tolist()
+    named = [(vocabulary.names[index], vocabulary.channels_of(index), ()) for index in largest]
     of_views = _importances([(name, (), ()) for name in by_view], list(by_view.values()))
     return Importances(
-        features=importances[:top],
+        features=_importances(named, total[largest].tolist(), float(total.sum())),
         series=len(batch),
-        all_features=len(importances),
+        all_features=len(total),
         views=sorted(of_views, key=lambda view: -view.importance),
     )
 

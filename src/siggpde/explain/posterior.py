@@ -32,7 +32,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from siggpde.explain.terms import CompactParts, Gram, Moments, Terms, Watched, raised
+from siggpde.explain.terms import CompactParts, Moments, Terms, Watched, raised
 from siggpde.series import SeriesBatch
 from siggpde.views.base import Part
 
@@ -159,81 +159,92 @@ class LatentSums:
         """
         terms, like = self.terms, over[0].coefficients
         prior = like.new_zeros(len(terms.weights), len(chosen))
-        statistics = [like.new_zeros(len(chosen), width) for width in terms.widths_of_statistics]
+        statistics = [like.new_zeros(len(chosen), width) for width in terms.statistic_widths]
+        single, several = [rows[0] for rows in chosen], [place for place, rows in enumerate(chosen) if len(rows) > 1]
+
+        def totals(sums: Tensor) -> Tensor:
+            total = sums[single].double()
+            for place in several:
+                total[place] = sums[list(chosen[place])].double().sum(0)
+            return total
+
         for number, sums in self.features.items():
-            totals = [sums[list(rows)].sum(0).double() for rows in chosen]
-            squares = torch.stack([total.square().sum() for total in totals])
+            total = totals(sums)
+            squares = total.square().sum(1)
             for k, coefficient in terms.coefficients(number).items():
                 prior[k] += coefficient * squares
             if not self.cross:
-                for k, more in terms.statistics(number, torch.stack(totals)):
+                for k, more in terms.statistics(number, total):
                     statistics[k] += more
-        for k, cross in enumerate(self.cross):
-            statistics[k] = torch.stack([cross[list(rows)].sum(0) for rows in chosen]).double()
-        for gram in terms.grams():
-            forms = self._forms(gram, chosen, over, prepared)
-            for k, coefficient in gram.coefficients.items():
-                prior[k] += coefficient * forms
+        if self.cross:
+            statistics = [totals(cross) for cross in self.cross]
+        near = [k for k in terms.bent if all(name in self.among for name in terms.shares[k])]
+        for k in near:
+            prior[k] = self._single_forms(k)[single]
+        others = [k for k in range(len(prior)) if k not in near]
+        _add_forms(terms, others, over, prepared, prior)
+        if near and several:
+            forms = torch.zeros_like(prior[:, : len(several)])
+            _add_forms(terms, near, [over[place] for place in several], prepared, forms)
+            for k in near:
+                prior[k, several] = forms[k]
         return [terms.moments(k, *both) for k, both in enumerate(zip(prior, statistics, strict=True))]
 
-    def _forms(
-        self,
-        gram: Gram,
-        chosen: Sequence[Sequence[int]],
-        over: Sequence[Functionals],
-        prepared: Callable[[Tensor], SeriesBatch],
-    ) -> Tensor:
-        """Returns v^T k v of all sums; single ones may be there already where a power has features only."""
-        if not gram.shares or not all(name in self.among for name in gram.shares):
-            return quadratic_forms(gram, over, prepared)
-        plain = torch.stack([share * self.among[name] for name, share in gram.shares.items()]).sum(0)
-        kernel = raised(plain, gram.power)
+    def _single_forms(self, member: int) -> Tensor:
+        """Returns v^T k v of the sums that were added, for a power of kernels that are known among their series."""
+        shares = self.terms.shares[member]
+        plain = torch.stack([share * self.among[name] for name, share in shares.items()]).sum(0)
+        kernel = raised(plain, self.terms.powers[member])
         walks = kernel.shape[1] // 2
         signs = torch.ones(2 * walks, dtype=kernel.dtype, device=kernel.device) / walks
         signs[walks:] *= -1
-        single = torch.einsum("pij,i,j->p", kernel, signs, signs)
-        forms = single[[rows[0] for rows in chosen]]
-        several = [place for place, rows in enumerate(chosen) if len(rows) > 1]
-        if several:
-            forms[several] = quadratic_forms(gram, [over[place] for place in several], prepared)
-        return forms
+        return torch.einsum("pij,i,j->p", kernel, signs, signs)
 
 
-def quadratic_forms(gram: Gram, over: Sequence[Functionals], prepared: Callable[[Tensor], SeriesBatch]) -> Tensor:
-    """Returns v^T k v of all sums, one after the other.
+def _add_forms(
+    terms: Terms,
+    members: Sequence[int],
+    over: Sequence[Functionals],
+    prepared: Callable[[Tensor], SeriesBatch],
+    prior: Tensor,
+) -> None:
+    """Adds v^T k v of all sums to `prior` (K, q), for the covariances that some members have beside those of features.
 
-    The Gram matrix is computed for the series of one `Functionals` at a time, or for as many as have `gram.together`
-    series where one call is dearer than pairs.
+    These are computed for the series of one `Functionals` at a time, or for as many as have `terms.together` series.
     """
-    forms, start = [], 0
-    while start < len(over):
-        stop, count = start + 1, len(over[start].series)
-        while stop < len(over) and count + len(over[stop].series) <= gram.together:
-            count += len(over[stop].series)
-            stop += 1
-        some = over[start:stop]
-        covariance = gram.of(prepared(torch.cat([one.series for one in some]))).detach().double()
-        first = 0
-        for series, coefficients in some:
-            inside = slice(first, first + len(series))
-            forms.append(((coefficients @ covariance[inside, inside]) * coefficients).sum(1))
-            first += len(series)
-        start = stop
-    return torch.cat(forms)
+    start, row = 0, 0
+    while start < len(over) and members:
+        slices = [slice(0, len(over[start].series))]
+        while start + len(slices) < len(over):
+            stop = slices[-1].stop + len(over[start + len(slices)].series)
+            if stop > terms.together:
+                break
+            slices.append(slice(slices[-1].stop, stop))
+        some = over[start : start + len(slices)]
+        seen = prepared(torch.cat([one.series for one in some]))
+        for (_, coefficients), covariances in zip(some, terms.covariances(seen, slices, members), strict=True):
+            for k, gram in covariances:
+                prior[k, row : row + len(coefficients)] += ((coefficients @ gram) * coefficients).sum(1)
+            row += len(coefficients)
+        start += len(slices)
 
 
 class PartSums:
-    """Sums of parts of the latents over n prepared series with weights (q, n), from the pieces that are added."""
+    """Sums of parts of the latents over n prepared series with weights (q, n), from the pieces that are added.
 
-    def __init__(self, terms: Terms, seen: SeriesBatch, weights: Tensor) -> None:
-        self.terms, self.weights = terms, weights
-        self.slopes = terms.slopes(seen)
+    Pieces add nothing to members of a power above 1 without their `slopes` at the series.
+    """
+
+    def __init__(
+        self, terms: Terms, weights: Tensor, slopes: Mapping[int, tuple[Tensor, Tensor]] | None = None
+    ) -> None:
+        self.terms, self.weights, self.slopes = terms, weights, slopes or {}
         self.prior = weights.new_zeros(len(terms.weights), len(weights))
-        self.statistics = [weights.new_zeros(len(weights), width) for width in terms.widths_of_statistics]
+        self.statistics = [weights.new_zeros(len(weights), width) for width in terms.statistic_widths]
 
     def features(self, number: int, part: Part, rows: Tensor, columns: Tensor | None = None) -> None:
         """Adds features of the part `number` to the sums `rows`: all of its values (n, p), or these `columns`."""
-        values, mean = part.values, self.terms.part(number).mean
+        values, mean = part.values, self.terms.centre(number)
         if columns is not None:
             values, mean = values[:, columns], mean[columns]
         centred = values.double() - mean.double()
@@ -244,6 +255,15 @@ class PartSums:
             self.statistics[k].index_add_(0, rows, more)
         if any(part.name in self.terms.shares[k] for k in self.slopes):
             self._add(part.name, *self.terms.part_grams(number, centred, columns), rows, list(self.slopes))
+
+    def rest(self, seen: SeriesBatch) -> None:
+        """Adds all that whole latents have beside features in which members are linear, to sums with weights that sum
+        to 0."""
+        (covariances,) = self.terms.covariances(seen, [slice(None)], range(len(self.prior)))
+        for k, inside in covariances:
+            self.prior[k] += ((self.weights @ inside) * self.weights).sum(1)
+        for k, cross in self.terms.cross(seen):
+            self.statistics[k] += self.weights @ cross
 
     def kernel(self, name: str, inside: Tensor, cross: Tensor, rows: Tensor) -> None:
         """Adds a kernel without features, among the series (n, n) and with the landmarks (n, m), to the sums `rows`."""

@@ -110,7 +110,7 @@ def segment_contributions(
     background that many are used, evenly spaced."""
     channels, latents = terms.names(names), member_logits(terms, batch)
     others = None if background is None else evenly_spaced(background, _BACKGROUND)
-    average = terms.average() if others is None else None
+    average = terms.ordinary if others is None else None
     plans = plans_of(terms)
     known: dict[int, Tensor] = {}  # logits of references, by the length they are brought to
     contributions = []
@@ -495,7 +495,7 @@ class States:
 class Columns:
     """Of one group of a view, in the features over the whole series or over its thirds: the number of the part, the
     columns in it (p,), the same among the features of the group alone (p,), mean and spread (p,), the landmarks'
-    features (m, p), float32, their mean, and the root of the number of columns of the part."""
+    features (m, p), float32, and the root of the number of columns of the part."""
 
     part: int
     columns: Tensor
@@ -503,7 +503,6 @@ class Columns:
     mean: Tensor
     spread: Tensor
     landmarks: Tensor
-    centre: Tensor
     size: float
 
     @staticmethod
@@ -514,10 +513,8 @@ class Columns:
         columns = ((word >= 0) & (word < count)).nonzero()[:, 0]
         kept = learned.kept[columns]
         alone = torch.div(kept, total, rounding_mode="floor") * count + word[columns]
-        landmarks = block.landmarks[part].values[:, columns]
-        centre = landmarks.double().mean(0)
-        size = max(1, len(learned.kept)) ** 0.5
-        return Columns(part, columns, alone, learned.mean[columns], learned.spread[columns], landmarks, centre, size)
+        landmarks, size = block.landmarks[part].values[:, columns], max(1, len(learned.kept)) ** 0.5
+        return Columns(part, columns, alone, learned.mean[columns], learned.spread[columns], landmarks, size)
 
 
 class GroupPlan(NamedTuple):
@@ -548,7 +545,6 @@ class WindowsPlan:
 
     def parts(self, seen: SeriesBatch, states: States) -> Iterator[Compact]:
         """Yields the features of n standardised series, group by group, of every state once."""
-        names = self.block.kernels
         known: dict[tuple[int, ...], tuple[Tensor, Tensor]] = {}
         for plan in self.groups:
             if plan.channels not in known:
@@ -565,10 +561,7 @@ class WindowsPlan:
             for columns, values in zip(plan.halves, halves, strict=True):
                 mean, spread = columns.mean.to(values), columns.spread.to(values)
                 scaled = ((values[:, columns.alone] - mean) / spread).clamp_(-_LARGEST, _LARGEST) / columns.size
-                yield Compact(
-                    names[columns.part], plan.channels, columns.part, columns.columns, columns.landmarks,
-                    columns.centre, scaled, state,
-                )  # fmt: skip
+                yield Compact(columns.part, columns.columns, scaled, state, plan.channels, columns.landmarks)
 
     def _prepared(self, seen: SeriesBatch, channels: tuple[int, ...], states: States) -> tuple[Tensor, Tensor]:
         """Returns the channels of every state as the windows see them, float64, and the state of every node."""

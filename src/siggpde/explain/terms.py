@@ -29,8 +29,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -57,7 +56,7 @@ CHUNK = 256
 _CHUNK_OF_MEANS = 1024
 _LARGEST_CHUNK = 2**24  # numbers of series, or of the features of a part, handled at a time
 _SMALLEST = 1e-9
-_TOGETHER = 128  # series among which powers of kernels are computed at a time
+_TOGETHER = 128  # series whose features are computed at a time, where powers need them
 
 
 class Logits(NamedTuple):
@@ -108,13 +107,6 @@ class Logits(NamedTuple):
         return Logits(torch.ones(1, 1, dtype=torch.float64, device=device), offsets)
 
 
-class LinearPart(NamedTuple):
-    """Of the p features of a part: m (p,) and the W (p, outputs) of all members of power 1."""
-
-    mean: Tensor
-    weights: Tensor
-
-
 class Bend(NamedTuple):
     """What a member of a power above 1 adds to a kernel: a_b(X, Z) = factor(X, Z) alpha(Z), with `factor` (n, m) and
     `alpha` (m, outputs), the weight of the member included."""
@@ -124,25 +116,12 @@ class Bend(NamedTuple):
     alpha: Tensor
 
 
-class Gram(NamedTuple):
-    """The covariance of n prepared series among themselves, (n, n), that features do not give.
-
-    `coefficients`: that of each member that has it. A member of a `power` above 1 has the `shares` of its kernels;
-    `together`: how many series one call may have where several sums are asked for.
-    """
-
-    of: Callable[[SeriesBatch], Tensor]
-    coefficients: dict[int, float]
-    shares: Mapping[str, float] = {}
-    power: int = 1
-    together: int = 0
-
-
 class Watched(NamedTuple):
-    """Features of the part `number` as they pass by: `values` (u, p) of all of its columns, or of these `columns`.
+    """Features of the part `number`, of the kernel `name`, as they pass by: `values` (u, p) of all of its columns, or
+    of these `columns`.
 
-    `state` (n,): which of the u rows each of the n series has; None where u = n. `centre` (p,) is the mean to be taken
-    off, and `scale` what a product counts, where a member raises the kernel `name` to a power.
+    `state` (n,): which of the u rows each of the n series has; None where u = n. Of kernels that a member raises to a
+    power, `centre` (p,) is the mean to be taken off, and `scale` what a product counts.
     """
 
     number: int
@@ -156,17 +135,14 @@ class Watched(NamedTuple):
 
 class Compact(NamedTuple):
     """Features (u, p) of the distinct states that a group of channels has in n series, the state of every series (n,),
-    and where they belong: the number of the part in its block, the columns in it (p,), the features of the landmarks
-    (m, p), and their mean (p,)."""
+    the number of the part in its block and the columns in it (p,), and the features of the landmarks there (m, p)."""
 
-    name: str
-    channels: tuple[int, ...]
     part: int
     columns: Tensor
-    landmarks: Tensor
-    centre: Tensor
     values: Tensor
     state: Tensor
+    channels: tuple[int, ...]
+    landmarks: Tensor
 
 
 Watch: TypeAlias = Callable[[Watched], None]
@@ -181,29 +157,40 @@ class Moments(NamedTuple):
 
 
 class Terms(ABC):
-    """What the latents of a committee of K members are made of.
+    """What the latents of a committee of K members are made of; without landmarks, of features alone.
 
     - `logits`; `weights` (K,) of the members.
     - `constant` (outputs,): mu_0; `widths`: the number of features of every part.
-    - `kernels`: the kernels without features, each with the a_b (m, outputs) of the members of power 1.
-    - `spread` (channels,): the standard deviations over all points of the training series.
+    - `ordinary` (length, channels): the series that takes the place of what is cut out, in the units of the series. It
+      is the mean over the landmarks, to which shorter ones are stretched, or where none are kept (1, channels) the mean
+      of every channel over all points of the training series; `spread` (channels,) is the standard deviation over them.
+    - `statistic_widths`: how many numbers the posterior of each member looks at.
     - `model`: the paper's, if it is that.
-    - `landmarks`, as features see them, and their `blocks`; `shares`: for every member the kernels that it averages,
-      with shares that sum to 1; `bent`: the numbers of the members of a power above 1. Models without landmarks have
-      none of these.
+
+    Models without landmarks have none of these:
+
+    - `landmarks`, as features see them, and their `blocks`.
+    - `kernels`: the kernels without features, each with the a_b (m, outputs) of the members of power 1.
+    - `shares`: for every member the kernels that it averages, with shares that sum to 1; `powers`: to which it raises
+      them; `bent`: the numbers of the members of a power above 1.
+    - `together`: for how many series at least `covariances` are to be asked for at a time.
     """
 
     logits: Logits
     weights: Tensor
     constant: Tensor
     widths: Sequence[int]
-    kernels: Mapping[str, Tensor]
+    ordinary: Tensor
     spread: Tensor
+    statistic_widths: Sequence[int]
     model: SignatureGP | None = None
     landmarks: SeriesBatch | None = None
     blocks: Sequence[Block] = ()
+    kernels: Mapping[str, Tensor] = {}
     shares: Sequence[Mapping[str, float]] = ()
     bent: Sequence[int] = ()
+    powers: Sequence[int] = ()
+    together: int = 0
 
     @abstractmethod
     def names(self, names: Sequence[str]) -> Letters:
@@ -214,12 +201,6 @@ class Terms(ABC):
         """Returns the names of all terms, for series whose channels have these names."""
 
     @abstractmethod
-    def average(self) -> Tensor:
-        """Returns the ordinary series (length, channels) that takes the place of what is cut out, in the units of the
-        series: the mean over the landmarks, to which shorter ones are stretched, or (1, channels) the mean of every
-        channel over all points of the training series, where no landmarks are kept."""
-
-    @abstractmethod
     def prepare(self, batch: SeriesBatch) -> SeriesBatch:
         """Returns the series as features see them."""
 
@@ -228,8 +209,12 @@ class Terms(ABC):
         """Yields the features of n prepared series, part by part."""
 
     @abstractmethod
-    def part(self, number: int) -> LinearPart:
-        """Returns the mean and the weights of the features of a part."""
+    def centre(self, number: int) -> Tensor:
+        """Returns m (p,) of the features of a part."""
+
+    @abstractmethod
+    def part_weights(self, number: int) -> Tensor:
+        """Returns the W (p, outputs) of a part, of all members of power 1."""
 
     @abstractmethod
     def means(
@@ -250,6 +235,8 @@ class Terms(ABC):
         """Returns how many series are handled at a time where all features are kept."""
         return max(1, min(CHUNK, _LARGEST_CHUNK // max([batch.values.shape[1] * batch.channels, *self.widths])))
 
+    # What kernels without features, and members of a power above 1, add.
+
     def rows(self, seen: SeriesBatch) -> dict[str, Rows]:
         """Returns the rows, at n prepared series, of the kernels without features and of those that are bent."""
         return {}
@@ -262,21 +249,6 @@ class Terms(ABC):
         """Returns W (n, p) of the features of a part, from coefficients a_b (n, m) of its kernel."""
         raise NotImplementedError("there are no landmarks")
 
-    def slopes(self, seen: SeriesBatch) -> dict[int, tuple[Tensor, Tensor]]:
-        """Returns h(c) / (|X| |Y|) of every member of a power above 1, among n prepared series (n, n) and with the
-        landmarks (n, m)."""
-        return {}
-
-    def part_grams(self, number: int, centred: Tensor, columns: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Returns the kernel of features of a part, less their mean (n, p), or of these columns, among n series (n, n)
-        and with the landmarks (n, m)."""
-        raise NotImplementedError("there are no landmarks")
-
-    def kernel_grams(self, seen: SeriesBatch) -> Iterator[tuple[str, Tensor, Tensor]]:
-        """Yields the name of every kernel without features, centred, among n prepared series (n, n) and with the
-        landmarks (n, m)."""
-        return iter(())
-
     # What the posterior is made of (`explain.posterior`).
 
     @abstractmethod
@@ -284,18 +256,9 @@ class Terms(ABC):
         """Returns the coefficient of the kernel of a part in each member that is linear in it."""
 
     @abstractmethod
-    def grams(self) -> Iterator[Gram]:
-        """Yields the covariances that a member has beside those of features in which it is linear."""
-
-    @abstractmethod
     def statistics(self, number: int, sums: Tensor, columns: Tensor | None = None) -> Iterator[tuple[int, Tensor]]:
         """Yields, for each member that is linear in a part, what its posterior looks at (r, d) in sums (r, p) of the
-        features of the part, less their mean, or of some `columns` of them; d is that of `widths_of_statistics`."""
-
-    @property
-    @abstractmethod
-    def widths_of_statistics(self) -> list[int]:
-        """The numbers that the posterior of each member looks at."""
+        features of the part, less their mean, or of some `columns` of them."""
 
     @abstractmethod
     def moments(self, member: int, prior: Tensor, statistics: Tensor) -> Moments:
@@ -315,6 +278,32 @@ class Terms(ABC):
         joint = (outputs * eye - 1) / (outputs - 1)
         return variances[..., 0] * ((directions @ joint) * directions).sum(-1).clamp_min(0.0)
 
+    def covariances(
+        self, seen: SeriesBatch, slices: Sequence[slice], members: Collection[int]
+    ) -> list[list[tuple[int, Tensor]]]:
+        """Returns the covariances (n, n), among the series of each slice of prepared ones, that some members have
+        beside those of features in which they are linear, with the number of the member."""
+        return [[] for _ in slices]
+
+    def cross(self, seen: SeriesBatch) -> Iterator[tuple[int, Tensor]]:
+        """Yields the covariances (n, m) of n prepared series with the landmarks, for the same members."""
+        return iter(())
+
+    def slopes(self, seen: SeriesBatch) -> dict[int, tuple[Tensor, Tensor]]:
+        """Returns h(c) / (|X| |Y|) of every member of a power above 1, among n prepared series (n, n) and with the
+        landmarks (n, m)."""
+        return {}
+
+    def part_grams(self, number: int, centred: Tensor, columns: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Returns the kernel of features of a part, less their mean (n, p), or of these columns, among n series (n, n)
+        and with the landmarks (n, m)."""
+        raise NotImplementedError("there are no landmarks")
+
+    def kernel_grams(self, seen: SeriesBatch) -> Iterator[tuple[str, Tensor, Tensor]]:
+        """Yields the name of every kernel without features, centred, among n prepared series (n, n) and with the
+        landmarks (n, m)."""
+        return iter(())
+
 
 def terms_of(committee: AnyCommittee) -> Terms:
     """Returns the terms of a committee."""
@@ -329,32 +318,27 @@ class WordTerms(Terms):
     def __init__(self, committee: Committee) -> None:
         (member,) = committee.members
         self.transform, self.weights = member.transform, committee.weights
-        self.gp = self.model = member.model
-        model, device = self.gp, committee.device
-        self.logits = Logits.of_likelihood(model.likelihood, device)
-        assert self.transform.spread is not None
-        self.spread, self.kernels = self.transform.spread, {}
+        self.gp = self.model = gp = member.model
+        self.logits = Logits.of_likelihood(gp.likelihood, committee.device)
+        assert self.transform.mean is not None and self.transform.spread is not None
+        self.ordinary, self.spread = self.transform.mean[None], self.transform.spread
+        words, mean = gp.features.words, gp.variational.mean.detach().double()
+        self.mean = (mean if gp.features.basis is None else mean @ gp.features.basis.T.double()).T  # (M, outputs)
+        self.statistic_widths = [len(words)]
         # Of a normalised kernel the empty word is 1 / norm.
-        words = model.features.words
-        self.kept = [index for index, word in enumerate(words) if word or model.kernel.normalized]
+        self.kept = [index for index, word in enumerate(words) if word or gp.kernel.normalized]
         self.widths = [len(self.kept)]
-        mean = model.variational.mean.detach().double()
-        self.mean = (mean if model.features.basis is None else mean @ model.features.basis.T.double()).T  # (M, outputs)
-        empty = [index for index in range(len(words)) if index not in set(self.kept)]
-        self.constant = model.kernel.amplitude.detach().double().sqrt() * self.mean[empty].sum(0)
+        empty = [index for index, word in enumerate(words) if not (word or gp.kernel.normalized)]
+        self.constant = gp.kernel.amplitude.detach().double().sqrt() * self.mean[empty].sum(0)
 
     def names(self, names: Sequence[str]) -> Letters:
         return unique_names(names, [self.transform.names(names)])
 
     def vocabulary(self, names: Sequence[str]) -> Vocabulary:
-        channels = self.names(names)
-        letters, words = self.transform.names(channels), self.gp.features.words
+        channels, words = self.names(names), self.gp.features.words
+        letters = self.transform.names(channels)
         spelled = [tuple(letters[letter] for letter in words[index]) for index in self.kept]
         return word_vocabulary(spelled, channels, self.weights.device)
-
-    def average(self) -> Tensor:
-        assert self.transform.mean is not None
-        return self.transform.mean[None]
 
     def prepare(self, batch: SeriesBatch) -> SeriesBatch:
         return self.transform.paths(batch)
@@ -362,36 +346,39 @@ class WordTerms(Terms):
     def parts(self, seen: SeriesBatch) -> Iterator[Part]:
         yield Part("words", word_features(self.gp, seen)[:, self.kept])
 
-    def part(self, number: int) -> LinearPart:
-        return LinearPart(self.mean.new_zeros(len(self.kept)), self.mean[self.kept])
+    def centre(self, number: int) -> Tensor:
+        return self.mean.new_zeros(len(self.kept))
+
+    def part_weights(self, number: int) -> Tensor:
+        return self.mean[self.kept]
 
     def means(
         self, seen: SeriesBatch, watch: Watch | None = None, compact: Mapping[int, CompactParts] | None = None
     ) -> tuple[Tensor, list[Tensor]]:
-        features = word_features(self.gp, seen)
+        ((name, values),) = self.parts(seen)
         if watch is not None:
-            watch(Watched(0, "words", features[:, self.kept]))
-        return (features @ self.mean)[None], []
+            watch(Watched(0, name, values))
+        return (self.constant + values @ self.mean[self.kept])[None], []
 
     def coefficients(self, number: int) -> dict[int, float]:
         return {0: 1.0}
 
-    def grams(self) -> Iterator[Gram]:
-        def beyond(paths: SeriesBatch) -> Tensor:
+    def covariances(
+        self, seen: SeriesBatch, slices: Sequence[slice], members: Collection[int]
+    ) -> list[list[tuple[int, Tensor]]]:
+        """Returns those of longer words."""
+        covariances = []
+        for paths in (seen[some] for some in slices):
             features = word_features(self.gp, paths)
-            return self.gp.kernel(paths.values, lengths=paths.lengths).detach().double() - features @ features.T
-
-        yield Gram(beyond, {0: 1.0})  # longer words
+            kernel = self.gp.kernel(paths.values, lengths=paths.lengths).detach().double()
+            covariances.append([(0, kernel - features @ features.T)])
+        return covariances
 
     def statistics(self, number: int, sums: Tensor, columns: Tensor | None = None) -> Iterator[tuple[int, Tensor]]:
         words = torch.tensor(self.kept, device=sums.device)
         whole = sums.new_zeros(len(sums), len(self.mean))
         whole[:, words if columns is None else words[columns]] = sums
         yield 0, whole
-
-    @property
-    def widths_of_statistics(self) -> list[int]:
-        return [len(self.mean)]
 
     def moments(self, member: int, prior: Tensor, statistics: Tensor) -> Moments:
         """Returns those of q(u) = N(m, Sigma): with the features phi the variance k - |phi|² + phi^T Sigma phi."""
@@ -442,12 +429,19 @@ class WeightTerms(ViewTerms):
 
     def __init__(self, committee: WeightCommittee) -> None:
         super().__init__(committee)
-        self.members, self.centres, self.kernels = committee.members, committee.centres, {}
-        self.widths = [len(centre) for centre in committee.centres]
-        self.constant = committee.weights @ torch.stack([member.constant for member in committee.members]).double()
+        self.members, self.centres = committee.members, committee.centres
+        self.ordinary, self.widths = committee.standard.mean[None], [len(centre) for centre in self.centres]
+        self.constant = committee.weights @ torch.stack([member.constant for member in self.members]).double()
+        self.statistic_widths = [len(member.constant) + len(member.root) for member in self.members]
 
-    def average(self) -> Tensor:
-        return self.committee.standard.mean[None]
+    def centre(self, number: int) -> Tensor:
+        return self.centres[number]
+
+    def part_weights(self, number: int) -> Tensor:
+        total = self.constant.new_zeros(self.widths[number], len(self.constant))
+        for k in self.coefficients(number):
+            total += self.weights[k] * self.members[k].parts[number].weights.double()
+        return total
 
     def means(
         self, seen: SeriesBatch, watch: Watch | None = None, compact: Mapping[int, CompactParts] | None = None
@@ -455,44 +449,31 @@ class WeightTerms(ViewTerms):
         means = [member.constant.double().expand(len(seen), -1).clone() for member in self.members]
         for number, (name, values) in enumerate(self.parts(seen)):
             users = self.coefficients(number)
-            if not users:
-                continue
-            if watch is not None:
+            if users and watch is not None:
                 watch(Watched(number, name, values))
-            centred = values.double() - self.centres[number]
+            centred = values.double() - self.centres[number] if users else values
             for k in users:
                 means[k] += centred @ self.members[k].parts[number].weights.double()
         return torch.stack(means), []
 
-    def part(self, number: int) -> LinearPart:
-        total = self.constant.new_zeros(self.widths[number], len(self.constant))
-        for weight, member in zip(self.weights.tolist(), self.members, strict=True):
-            if number in member.parts:
-                total += weight * member.parts[number].weights.double()
-        return LinearPart(self.centres[number], total)
-
     def coefficients(self, number: int) -> dict[int, float]:
         return {k: member.parts[number].coefficient for k, member in enumerate(self.members) if number in member.parts}
 
-    def grams(self) -> Iterator[Gram]:
-        return iter(())
-
     def statistics(self, number: int, sums: Tensor, columns: Tensor | None = None) -> Iterator[tuple[int, Tensor]]:
-        for k, member in enumerate(self.members):
-            if number in member.parts:
-                part = member.parts[number]
-                both = [each if columns is None else each[columns] for each in (part.weights, part.factor)]
-                yield k, torch.cat([sums @ each.to(sums) for each in both], dim=1)
-
-    @property
-    def widths_of_statistics(self) -> list[int]:
-        return [len(member.constant) + len(member.root) for member in self.members]
+        for k in self.coefficients(number):
+            part = self.members[k].parts[number]
+            both = [some if columns is None else some[columns] for some in (part.weights, part.factor)]
+            yield k, torch.cat([sums @ some.to(sums) for some in both], dim=1)
 
     def moments(self, member: int, prior: Tensor, statistics: Tensor) -> Moments:
-        chosen, outputs = self.members[member], len(self.constant)
+        outputs = len(self.constant)
         mean, explained = statistics[:, :outputs], statistics[:, outputs:].square().sum(1)
-        variance = chosen.amplitude * (prior - explained).clamp_min(0.0)  # what is negative is rounding
-        return Moments(mean, variance[:, None].expand_as(mean))
+        return _closed_form(mean, self.members[member].amplitude, prior, explained)
+
+
+def _closed_form(mean: Tensor, amplitude: float, prior: Tensor, explained: Tensor) -> Moments:
+    variance = amplitude * (prior - explained).clamp_min(0.0)  # what is negative is rounding
+    return Moments(mean, variance[:, None].expand_as(mean))
 
 
 class LandmarkTerms(ViewTerms):
@@ -500,41 +481,33 @@ class LandmarkTerms(ViewTerms):
 
     def __init__(self, committee: ViewCommittee) -> None:
         super().__init__(committee)
-        self.blocks = list(committee.blocks)
-        self.members = committee.members
-        self.landmarks = committee.landmarks
+        self.landmarks, self.members, self.blocks = committee.landmarks, committee.members, list(committee.blocks)
+        mean = _mean_series(committee.landmarks)
+        self.ordinary = mean * committee.standard.spread.to(mean) + committee.standard.mean.to(mean)
+        self.statistic_widths = [len(member.alpha) for member in self.members]
         self.features = [
             (block, part) for block in self.blocks if isinstance(block, FeatureBlock) for part in block.landmarks
         ]
         self.counts = Counter(part.name for _, part in self.features)
         self.widths = [part.values.shape[1] for _, part in self.features]
         self.shares = [shares_of(member.recipe) for member in self.members]
-        self.bent = [k for k, member in enumerate(self.members) if member.recipe.power > 1]
+        self.powers = [member.recipe.power for member in self.members]
+        self.bent = [k for k, power in enumerate(self.powers) if power > 1]
         self.raised = {name for k in self.bent for name in self.shares[k]}
-        used = {name for shares in self.shares for name in shares}
-        linear = {name: torch.zeros_like(self.members[0].alpha) for name in used}
-        self.constant = torch.zeros_like(self.members[0].alpha[0])
-        for k, (weight, member) in enumerate(zip(self.weights.tolist(), self.members, strict=True)):
-            alpha = weight * member.alpha
-            self.constant += (CONSTANT + (2.0**-member.recipe.power if k in self.bent else 0.0)) * alpha.sum(0)
+        alphas = [weight * member.alpha for weight, member in zip(self.weights.tolist(), self.members, strict=True)]
+        self.constant = torch.zeros_like(alphas[0][0])
+        self.linear = {name: torch.zeros_like(alphas[0]) for shares in self.shares for name in shares}
+        for k, alpha in enumerate(alphas):
+            least = 2.0 ** -self.powers[k] if k in self.bent else 0.0
+            self.constant += (CONSTANT + least) * alpha.sum(0)
             for name, share in self.shares[k].items() if k not in self.bent else ():
-                linear[name] += share * alpha
-        self.linear = linear
-        self.kernels = {name: weights for name, weights in linear.items() if name not in self.counts}
+                self.linear[name] += share * alpha
+        self.kernels = {name: weights for name, weights in self.linear.items() if name not in self.counts}
+        self.together = _TOGETHER if self.raised.intersection(self.counts) else 0
         wanted = self.raised.union(self.kernels)
         self.row_blocks = [block for block in self.blocks if not wanted.isdisjoint(block.centring)]
-        self.known: dict[int, LinearPart] = {}
-
-    def average(self) -> Tensor:
-        standard, landmarks = self.committee.standard, self.landmarks
-        assert landmarks is not None
-        longest = landmarks.values.shape[1]
-        if landmarks.lengths is None:
-            mean = landmarks.values.mean(0)
-        else:
-            counts = zip(landmarks.values, landmarks.lengths.tolist(), strict=True)
-            mean = torch.stack([stretched(series[:count], longest) for series, count in counts]).mean(0)
-        return mean * standard.spread.to(mean) + standard.mean.to(mean)
+        self.centres: dict[int, Tensor] = {}
+        self.known: dict[int, Tensor] = {}
 
     def means(
         self, seen: SeriesBatch, watch: Watch | None = None, compact: Mapping[int, CompactParts] | None = None
@@ -544,53 +517,54 @@ class LandmarkTerms(ViewTerms):
         for index, block in enumerate(self.blocks):
             if not isinstance(block, FeatureBlock):
                 rows |= block.rows(seen)
-            elif compact and index in compact:
+                continue
+            if compact and index in compact:
                 rows |= self._compact_rows(block, compact[index](seen), first, watch)
             else:
                 rows |= block.rows_from(self._watched(block, seen, first, watch))
-            first += len(block.landmarks) if isinstance(block, FeatureBlock) else 0
+            first += len(block.landmarks)
         grams = [member.mixed(rows).gram for member in self.members]
         return torch.stack([gram @ member.alpha for gram, member in zip(grams, self.members, strict=True)]), grams
 
     def _watched(self, block: FeatureBlock, seen: SeriesBatch, first: int, watch: Watch | None) -> Iterator[Part]:
-        for number, (part, landmarks) in enumerate(zip(block.parts(seen), block.landmarks, strict=True), first):
+        for number, part in enumerate(block.parts(seen), first):
             if watch is not None:
-                centre = landmarks.values.double().mean(0) if part.name in self.raised else None
-                watch(Watched(number, part.name, part.values, None, None, centre, self.scale(number)))
+                centre = self.centre(number) if part.name in self.raised else None
+                watch(Watched(number, *part, centre=centre, scale=self.scale(number)))
             yield part
 
     def _compact_rows(
         self, block: FeatureBlock, parts: Iterator[Compact], first: int, watch: Watch | None
     ) -> dict[str, Rows]:
         """Returns the rows from features of groups of channels, of every state of a group once."""
-        sums: dict[tuple[str, tuple[int, ...]], tuple[Tensor, Tensor, Tensor]] = {}
-        for name, channels, part, columns, landmarks, centre, values, state in parts:
-            gram, variance = (values @ landmarks.T).double(), values.double().square().sum(1)
-            if (name, channels) in sums:
-                sums[name, channels][0].add_(gram)
-                sums[name, channels][1].add_(variance)
-            else:
-                sums[name, channels] = gram, variance, state
+        sums: dict[tuple[str, tuple[int, ...]], tuple[Rows, Tensor]] = {}
+        for part, columns, values, state, channels, landmarks in parts:
+            number, name = first + part, block.landmarks[part].name
+            rows = Rows((values @ landmarks.T).double(), values.double().square().sum(1))
+            known = sums.get((name, channels))
+            sums[name, channels] = (rows if known is None else _added(known[0], rows)), state
             if watch is not None:
-                number, mean = first + part, centre if name in self.raised else None
-                watch(Watched(number, name, values, columns, state, mean, self.scale(number)))
-        rows: dict[str, Rows] = {}
-        for (name, _), (gram, variance, state) in sums.items():
-            more = Rows(gram[state], variance[state])
-            rows[name] = (
-                Rows(rows[name].gram + more.gram, rows[name].variance + more.variance) if name in rows else more
-            )
+                centre = self.centre(number)[columns] if name in self.raised else None
+                watch(Watched(number, name, values, columns, state, centre, self.scale(number)))
+        total: dict[str, Rows] = {}
+        for (name, _), (rows, state) in sums.items():
+            more = Rows(rows.gram[state], rows.variance[state])
+            total[name] = _added(total[name], more) if name in total else more
         return {
             name: block.centring[name](Rows(raw.gram / self.counts[name], raw.variance / self.counts[name]))
-            for name, raw in rows.items()
+            for name, raw in total.items()
         }
 
-    def part(self, number: int) -> LinearPart:
+    def part_weights(self, number: int) -> Tensor:
         if number not in self.known:
-            part = self.features[number][1]
-            weights = self.bent_weights(number, self.linear[part.name].T).T
-            self.known[number] = LinearPart(part.values.double().mean(0), weights)
+            name = self.features[number][1].name
+            self.known[number] = self.bent_weights(number, self.linear[name].T).T
         return self.known[number]
+
+    def centre(self, number: int) -> Tensor:
+        if number not in self.centres:
+            self.centres[number] = self.features[number][1].values.double().mean(0)
+        return self.centres[number]
 
     def scale(self, number: int) -> float:
         """Returns s / q of a part: what the product of its features counts in its kernel."""
@@ -628,39 +602,80 @@ class LandmarkTerms(ViewTerms):
             for k, coefficient in coefficients.items():
                 yield k, coefficient * cross
 
-    @property
-    def widths_of_statistics(self) -> list[int]:
-        return [len(member.alpha) for member in self.members]
-
     def moments(self, member: int, prior: Tensor, statistics: Tensor) -> Moments:
         regression = self.members[member].regression
-        mean = statistics @ regression.alpha
         explained = (statistics @ regression.root.to(statistics)).square().sum(1)
-        variance = regression.amplitude * (prior - explained).clamp_min(0.0)  # what is negative is rounding
-        return Moments(mean, variance[:, None].expand_as(mean))
+        return _closed_form(statistics @ regression.alpha, regression.amplitude, prior, explained)
 
-    def grams(self) -> Iterator[Gram]:
-        """Yields those of kernels without features, not centred, which makes no difference to sums with weights that
-        sum to 0; then those of members of a power above 1."""
-        for block in self._kernel_blocks():
-            name, scale = block.view.name, block.centring[block.view.name].scale
-            users = [(k, shares) for k, shares in enumerate(self.shares) if name in shares and k not in self.bent]
-            if users:
-                yield Gram(block.gram, {k: scale * shares[name] for k, shares in users})
-        for k in self.bent:
-            shares, power = self.shares[k], self.members[k].recipe.power
-            blocks = [kept for block in self.blocks if (kept := block.keep(set(shares))) is not None]
-            gram = partial(_raised_gram, blocks, shares, power)
-            yield Gram(gram, {k: 1.0}, shares, power, _TOGETHER)
+    def covariances(
+        self, seen: SeriesBatch, slices: Sequence[slice], members: Collection[int]
+    ) -> list[list[tuple[int, Tensor]]]:
+        """Returns those of kernels without features, not centred where they need not be, which makes no difference to
+        sums with weights that sum to 0; and those of members of a power above 1."""
+        centred = {name for k in self.bent if k in members for name in self.shares[k]}
+        linear = [k for k in members if k not in self.bent and not self.kernels.keys().isdisjoint(self.shares[k])]
+        plain = {name for k in linear for name in self.shares[k] if name in self.kernels}
+        covariances = []
+        for among in self._among(seen, slices, plain | centred, centred):
+            some = [
+                (k, torch.stack([self.shares[k][name] * among[name] for name in plain & self.shares[k].keys()]).sum(0))
+                for k in linear
+            ]
+            for k in self.bent:
+                if k in members:
+                    gram = torch.stack([share * among[name] for name, share in self.shares[k].items()]).sum(0)
+                    some.append((k, raised(gram, self.powers[k])))
+            covariances.append(some)
+        return covariances
+
+    def cross(self, seen: SeriesBatch) -> Iterator[tuple[int, Tensor]]:
+        rows = self.rows(seen)
+        for k, shares in enumerate(self.shares):
+            if k in self.bent:
+                yield k, self.members[k].mixed(rows).gram
+            else:
+                grams = [share * rows[name].gram for name, share in shares.items() if name in self.kernels]
+                if grams:
+                    yield k, torch.stack(grams).sum(0)
+
+    def _among(
+        self, seen: SeriesBatch, slices: Sequence[slice], names: set[str], centred: set[str]
+    ) -> list[dict[str, Tensor]]:
+        """Returns the kernels `names`, scaled, among the series of each slice (n, n); all with features are centred,
+        others where `centred` has them."""
+        grams: list[dict[str, Tensor]] = [{} for _ in slices]
+        for block in self.blocks:
+            wanted = names.intersection(block.centring)
+            if not wanted:
+                continue
+            if isinstance(block, KernelBlock):
+                ((name, centring),) = block.centring.items()
+                mean = block.raw(seen)[name].gram.mean(1) if name in centred else None
+                for gram, some in zip(grams, slices, strict=True):
+                    plain = block.gram(seen[some])
+                    if mean is not None:
+                        plain = plain - mean[some, None] - mean[some] + centring.mean
+                    gram[name] = plain * centring.scale
+                continue
+            kept = block.keep(wanted)
+            assert isinstance(kept, FeatureBlock)
+            for part, landmarks in zip(kept.parts(seen), kept.landmarks, strict=True):
+                if part.name not in wanted:
+                    continue
+                values = part.values.double() - landmarks.values.double().mean(0)
+                factor = kept.centring[part.name].scale / self.counts[part.name]
+                for gram, some in zip(grams, slices, strict=True):
+                    more = factor * (values[some] @ values[some].T)
+                    gram[part.name] = gram[part.name] + more if part.name in gram else more
+        return grams
 
     def kernel_grams(self, seen: SeriesBatch) -> Iterator[tuple[str, Tensor, Tensor]]:
-        for block in self._kernel_blocks():
-            name, raw = block.view.name, block.raw(seen)
-            ((_, inside),) = grams_among(block, seen, {name}, raw)
-            yield name, inside, block.centring[name](raw[name]).gram
-
-    def _kernel_blocks(self) -> list[KernelBlock]:
-        return [block for block in self.blocks if isinstance(block, KernelBlock) and block.view.name in self.kernels]
+        for block in self.blocks:
+            if isinstance(block, KernelBlock) and block.view.name in self.kernels:
+                name, raw = block.view.name, block.raw(seen)[block.view.name]
+                centring, mean = block.centring[name], raw.gram.mean(1)
+                inside = (block.gram(seen) - mean[:, None] - mean + centring.mean) * centring.scale
+                yield name, inside, centring(raw).gram
 
     def part_grams(self, number: int, centred: Tensor, columns: Tensor | None) -> tuple[Tensor, Tensor]:
         values, scale = self.features[number][1].values, self.scale(number)
@@ -670,17 +685,21 @@ class LandmarkTerms(ViewTerms):
     def slopes(self, seen: SeriesBatch) -> dict[int, tuple[Tensor, Tensor]]:
         if not self.bent:
             return {}
-        rows, among = self.rows(seen), _summed(self.row_blocks, seen, self.raised)
+        rows, (among,) = self.rows(seen), self._among(seen, [slice(None)], self.raised, self.raised)
         slopes = {}
         for k in self.bent:
             member = self.members[k]
             assert member.norms is not None
-            plain, power = member.recipe.average(rows), member.recipe.power
+            plain, power = member.recipe.average(rows), self.powers[k]
             gram = torch.stack([share * among[name] for name, share in self.shares[k].items()]).sum(0)
             gram.diagonal().copy_(plain.variance)  # that of predictions, which has a floor
             inside = Rows(gram, plain.variance)
             slopes[k] = slope(gram, sizes(inside, inside), power), slope(plain.gram, sizes(plain, member.norms), power)
         return slopes
+
+
+def _added(one: Rows, other: Rows) -> Rows:
+    return Rows(one.gram + other.gram, one.variance + other.variance)
 
 
 def shares_of(recipe: Recipe) -> dict[str, float]:
@@ -703,36 +722,12 @@ def raised(plain: Tensor, power: int) -> Tensor:
     return ((1 + cosine) / 2) ** power
 
 
-def _raised_gram(blocks: Sequence[Block], shares: Mapping[str, float], power: int, seen: SeriesBatch) -> Tensor:
-    among = _summed(blocks, seen, set(shares))
-    return raised(torch.stack([share * among[name] for name, share in shares.items()]).sum(0), power)
-
-
-def _summed(blocks: Sequence[Block], seen: SeriesBatch, names: set[str]) -> dict[str, Tensor]:
-    among: dict[str, Tensor] = {}
-    for block in blocks:
-        for name, gram in grams_among(block, seen, names):
-            among[name] = among[name] + gram if name in among else gram
-    return among
-
-
-def grams_among(
-    block: Block, seen: SeriesBatch, names: set[str], raw: Mapping[str, Rows] | None = None
-) -> Iterator[tuple[str, Tensor]]:
-    """Yields kernels of a block among n series (n, n), centred and scaled: of kernels without features one, whose `raw`
-    rows may be known, of others the share of every part."""
-    if isinstance(block, KernelBlock):
-        name = block.view.name
-        if name in names:
-            centring, mean = block.centring[name], (raw or block.raw(seen))[name].gram.mean(1)
-            yield name, (block.gram(seen) - mean[:, None] - mean + centring.mean) * centring.scale
-        return
-    assert isinstance(block, FeatureBlock)
-    counts = Counter(block.kernels)
-    for part, landmarks in zip(block.parts(seen), block.landmarks, strict=True):
-        if part.name in names:
-            values = part.values.double() - landmarks.values.double().mean(0)
-            yield part.name, block.centring[part.name].scale / counts[part.name] * (values @ values.T)
+def _mean_series(landmarks: SeriesBatch) -> Tensor:
+    """Returns the mean (length, channels) over series, to the longest of which the others are stretched."""
+    if landmarks.lengths is None:
+        return landmarks.values.mean(0)
+    counts = zip(landmarks.values, landmarks.lengths.tolist(), strict=True)
+    return torch.stack([stretched(series[:count], landmarks.values.shape[1]) for series, count in counts]).mean(0)
 
 
 def stretched(series: Tensor, length: int) -> Tensor:
