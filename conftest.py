@@ -1,6 +1,7 @@
-"""Modules whose examples cannot be collected without an optional dependency; and the threads of torch after a test.
+"""What holds for all tests: modules that are left out, the threads of torch, and settings of Hypothesis.
 
-Later tests of a process would compute with whatever number of threads a test leaves behind.
+Modules that need an optional dependency are left out without it. After a test torch has as many threads as before, or
+later tests of the process would compute with others. Hypothesis accepts slow examples: the machine may be busy.
 """
 
 import sys
@@ -8,6 +9,10 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy")
 
 collect_ignore_glob = [] if find_spec("triton") else ["src/siggpde/numerics/triton/*"]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.io_data import assert_equal, series_data
@@ -15,7 +15,7 @@ from siggpde.datasets import find_dataset
 from siggpde.io import SeriesData, read, write
 from siggpde.io.formats import WRITE_FORMATS
 
-FEW = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+FEW = settings(max_examples=40, deadline=None)
 
 
 def small(**changes) -> SeriesData:
