@@ -1,7 +1,8 @@
 """What holds for all tests: modules that are left out, the threads of torch, and settings of Hypothesis.
 
 Modules that need an optional dependency are left out without it. After a test torch has as many threads as before, or
-later tests of the process would compute with others. Hypothesis accepts slow examples: the machine may be busy.
+later tests of the process would compute with others. Hypothesis accepts slow examples, for the machine may be busy, and
+draws the same ones whichever tests run: it would take constants from all modules that are imported.
 """
 
 import sys
@@ -10,9 +11,12 @@ from importlib.util import find_spec
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy")
+if hasattr(providers, "_get_local_constants"):
+    providers._get_local_constants = providers.Constants
 
 collect_ignore_glob = [] if find_spec("triton") else ["src/siggpde/numerics/triton/*"]
 
