@@ -12,11 +12,12 @@ from importlib.util import find_spec
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy")
 if hasattr(providers, "_get_local_constants"):
-    providers._get_local_constants = providers.Constants
+    providers._get_local_constants = Constants
 
 collect_ignore_glob = [] if find_spec("triton") else ["src/siggpde/numerics/triton/*"]
 
