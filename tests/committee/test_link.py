@@ -1,4 +1,6 @@
-"""The link of classes: its objective, its optimum, and its probabilities against integrals."""
+"""The link of classes: its objective, its optimum and its search, and its probabilities against integrals."""
+
+from __future__ import annotations
 
 import itertools
 import math
@@ -9,13 +11,13 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.optimize import approx_fprime, minimize
+from scipy.optimize import approx_fprime, minimize, minimize_scalar
 from torch import Tensor
 
 from helpers.random_paths import few
 from helpers.view_data import generator
 from siggpde.committee import link as module
-from siggpde.committee.link import ClassLink, fit_link
+from siggpde.committee.link import ClassLink, fit_link, minimize_bounded
 from siggpde.committee.regression import Targets
 
 
@@ -183,3 +185,16 @@ def test_series_in_chunks(monkeypatch: pytest.MonkeyPatch):
     state = link.state()
     again = ClassLink(**state).to("cpu")
     assert torch.equal(again.probabilities(mean, variance), link.probabilities(mean, variance))
+
+
+@given(st.floats(-1.0, 1.0), st.floats(0.1, 10.0))
+def test_the_minimum_is_that_of_scipy_within_the_resolution(centre: float, steepness: float):
+    def function(x: float) -> float:
+        return steepness * (x - centre) ** 2 + 0.1 * (x - centre) ** 4
+
+    exact = minimize_scalar(function, bounds=(-2.0, 3.0), method="bounded", options={"xatol": 1e-9}).x
+    assert abs(minimize_bounded(function, -2.0, 3.0) - exact) <= 5.0 / 2000
+
+
+def test_at_a_bound():
+    assert abs(minimize_bounded(lambda x: x, 0.0, 1.0)) < 1 / 2000

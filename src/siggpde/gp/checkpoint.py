@@ -37,8 +37,8 @@ def describe(model: AnyGP) -> tuple[Any, ...]:
         given = likelihood.settings()
     except ValueError:  # one that cannot be saved by its settings
         given = {"name": str(likelihood)}
-    changing = {*likelihood.calibrated, *(name.removeprefix("log_") for name in learned)}
-    fixed = {key: value for key, value in given.items() if key not in changing}
+    learnable = {*likelihood.calibrated, *(name.removeprefix("log_") for name in learned)}
+    fixed = {key: value for key, value in given.items() if key not in learnable}
     return (
         _settings_of(kernel),
         _settings_of(features),

@@ -228,20 +228,20 @@ class OrthogonalSignatureFeatures(InducingFeatures):
 def positive_tail(variance: Tensor, features: Tensor, tol: float, rows: Tensor | None) -> tuple[Tensor, int]:
     """k(X, X) - |features|² in float64, zero within rounding, and how many were negative; lower is a defect, raised."""
     tail = variance - features.to(torch.float64).square().sum(dim=1)
-    found, size, eps = tail.detach(), variance.detach(), torch.finfo(features.dtype).eps
-    rounding = ~(found > _ZERO * eps * size)  # NaN too
+    values, size, eps = tail.detach(), variance.detach(), torch.finfo(features.dtype).eps
+    rounding = ~(values > _ZERO * eps * size)  # NaN too
     if not bool(rounding.any()):
         return tail, 0
-    bad = (found < -_ROUNDINGS * max(eps, tol) * size) | torch.isnan(found)
+    bad = (values < -_ROUNDINGS * max(eps, tol) * size) | torch.isnan(values)
     if bool(bad.any()):
         first = int(bad.nonzero()[0])
-        relative = float(found[first] / size[first])
+        relative = float(values[first] / size[first])
         raise ArithmeticError(
             f"series {first if rows is None else int(rows[first])}: its features are longer than the kernel allows "
             f"(k(X,X) - |S|² is {relative:.1e} k(X,X)); the kernel was not solved accurately enough: "
             "lower the kernel's tol, or scale the series down"
         )
-    return torch.where(rounding, torch.zeros_like(tail), tail), int((found < 0).sum())
+    return torch.where(rounding, torch.zeros_like(tail), tail), int((values < 0).sum())
 
 
 _SMALLEST_SHARE = 1e-10

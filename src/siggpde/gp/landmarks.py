@@ -181,7 +181,7 @@ class NewtonBasis:
 
     @property
     def size(self) -> int:
-        """The number of landmarks that `fit` found."""
+        """The number of landmarks that `fit` chose."""
         self._check_fitted()
         return len(self.landmarks_)
 
@@ -229,7 +229,7 @@ class NewtonBasis:
         return Projection(features, variance, *self._tails(variance, features))
 
     def state_dict(self) -> dict[str, Tensor]:
-        """What `fit` found, as plain tensors; the features of the series of `fit` are not kept."""
+        """Returns what `fit` learned, as plain tensors; the features of the series of `fit` are not kept."""
         self._check_fitted()
         state = {name: getattr(self, name) for name in _TENSORS}
         state["series_values"], state["series_lengths"] = self.series_.values, self.series_.counts()
@@ -237,7 +237,7 @@ class NewtonBasis:
         return state
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> NewtonBasis:
-        """Takes over what another basis, of the same kernel and settings, has found; returns itself."""
+        """Takes over what another basis, of the same kernel and settings, has learned; returns itself."""
         missing = {*_TENSORS, "series_values", "series_lengths", "max_points"} - set(state)
         if missing:
             raise ValueError(f"this is not the state of a NewtonBasis: {', '.join(sorted(missing))} missing")
@@ -251,8 +251,8 @@ class NewtonBasis:
         return self
 
     def __repr__(self) -> str:
-        found = f", {len(self.landmarks_)} found" if hasattr(self, "landmarks_") else ""
-        return f"NewtonBasis(at most {self.count} landmarks{found}, threshold={self.threshold})"
+        fitted = f", {len(self.landmarks_)} found" if hasattr(self, "landmarks_") else ""
+        return f"NewtonBasis(at most {self.count} landmarks{fitted}, threshold={self.threshold})"
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "landmarks_"):
@@ -276,11 +276,12 @@ class NewtonBasis:
         if isinstance(self.kernel, PathKernel):
             return
         row = int(diagonal.argmax())
-        own, other = float(diagonal[row]), float(self._gram(batch[torch.tensor([row], device=batch.values.device)]))
-        if not abs(own - other) <= 1e-3 * abs(own):
+        some = batch[torch.tensor([row], device=batch.values.device)]
+        variance, other = float(diagonal[row]), float(self._gram(some))
+        if not abs(variance - other) <= 1e-3 * abs(variance):
             raise ValueError(
-                f"the functions of the kernel do not belong together: for series {row} diagonal gives {own:.6g} and "
-                f"gram {other:.6g}; a normalised gram needs a diagonal of ones"
+                f"the functions of the kernel do not belong together: for series {row} diagonal gives {variance:.6g} "
+                f"and gram {other:.6g}; a normalised gram needs a diagonal of ones"
             )
 
     def _diagonal(self, batch: SeriesBatch) -> Tensor:

@@ -181,8 +181,8 @@ def _summed(ranks: Ranks, value: float, of_mean: Tensor, of_root: Tensor) -> tup
     if ranks.alone:
         return value, of_mean, of_root
     full = of_root.ndim == 3
-    own = of_mean.new_tensor(value, dtype=torch.float64)
-    sums = ranks.all_reduce_sum(own, of_mean, pack_upper(of_root.mT) if full else of_root)
+    total = of_mean.new_tensor(value, dtype=torch.float64)
+    sums = ranks.all_reduce_sum(total, of_mean, pack_upper(of_root.mT) if full else of_root)
     return float(sums[0]), sums[1], unpack_upper(sums[2], of_root.shape[1]).mT if full else sums[2]
 
 

@@ -23,7 +23,7 @@ from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.linear_model import LogisticRegressionCV, RidgeClassifierCV, RidgeCV
 from sklearn.preprocessing import StandardScaler
 
-from siggpde.gp.bounded_search import minimize_bounded
+from siggpde.committee.link import minimize_bounded
 from siggpde_paper.compare.splits import Split, common_length, cpu_seconds, equal_lengths, held_out
 
 _CHUNK = 500  # series transformed at a time

@@ -195,8 +195,8 @@ class Softmax(Classification):
         result = mean.new_empty(len(mean))
         for rows, f in _logits(mean, s, z):
             label = y[rows].long()
-            own = _chosen(mean[rows], label) + _chosen(s[rows], label) * z[label].T
-            result[rows] = own.sub_(_exponentials_(f)[1]).logsumexp(0)
+            logits = _chosen(mean[rows], label) + _chosen(s[rows], label) * z[label].T
+            result[rows] = logits.sub_(_exponentials_(f)[1]).logsumexp(0)
         return result - math.log(z.shape[1])
 
     def settings(self) -> dict[str, Any]:
@@ -352,8 +352,8 @@ def _rows(classes: int, points: int) -> int:
 def _win(mean: Tensor, s: Tensor, y: Tensor, points: int) -> Tensor:
     """P(argmax f = y), (B,)."""
     nodes, weights = (part.to(mean) for part in gauss_hermite(points))
-    own = y[:, None]
-    f = mean.gather(1, own) + s.gather(1, own) * nodes
+    label = y[:, None]
+    f = mean.gather(1, label) + s.gather(1, label) * nodes
     # (B, C, points), with a certain win against itself.
     ahead = (f[:, None] - mean[:, :, None]) / s[:, :, None]
     log_phi = torch.special.log_ndtr(ahead.clamp(min=_LOST))
