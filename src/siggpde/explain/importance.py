@@ -576,7 +576,7 @@ def _feature_importance(terms: Terms, batch: SeriesBatch, vocabulary: Vocabulary
 
 
 class Spread:
-    """Mean and standard deviation (p,) of rows (n, p) that are added chunk by chunk: the update of Chan et al.
+    """The standard deviation (p,) of rows (n, p) that are added chunk by chunk.
 
     Examples
     --------
@@ -588,19 +588,15 @@ class Spread:
     """
 
     def __init__(self) -> None:
-        self.count = 0
-        self.mean = torch.zeros(1, dtype=torch.float64)
-        self.squares = self.mean
+        self.count, self.mean, self.squares = 0, torch.zeros(1).double(), torch.zeros(1).double()
 
     def add(self, rows: Tensor) -> None:
-        """Adds rows (n, p), n at least 1."""
-        values = rows.double()
-        mean, known = values.mean(dim=0), self.mean.to(values.device)
-        share = len(values) / (self.count + len(values))
-        correction = (mean - known).square() * (self.count * share)
-        self.squares = self.squares.to(values.device) + (values - mean).square().sum(dim=0) + correction
-        self.mean = known + (mean - known) * share
-        self.count += len(values)
+        """Adds rows (n, p), n at least 1: the update of Chan et al."""
+        squares, mean = torch.var_mean(rows.double(), dim=0, correction=0)
+        share, apart = len(rows) / (self.count + len(rows)), mean - self.mean.to(mean)
+        more = len(rows) * squares + apart.square() * (self.count * share)
+        self.squares, self.mean = self.squares.to(mean) + more, self.mean.to(mean) + apart * share
+        self.count += len(rows)
 
     def std(self) -> Tensor:
         """Returns it without Bessel's correction, (p,)."""

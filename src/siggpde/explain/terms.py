@@ -305,11 +305,11 @@ class Terms(ABC):
         return iter(())
 
 
-def terms_of(committee: AnyCommittee) -> Terms:
-    """Returns the terms of a committee."""
-    if isinstance(committee, Committee):
+def terms_of(committee: Any) -> Terms:
+    """Returns the terms of a committee: of one without views, without landmark series, or with both."""
+    if getattr(committee, "blocks", None) is None:
         return WordTerms(committee)
-    return WeightTerms(committee) if isinstance(committee, WeightCommittee) else LandmarkTerms(committee)
+    return WeightTerms(committee) if getattr(committee, "landmarks", None) is None else LandmarkTerms(committee)
 
 
 class WordTerms(Terms):
