@@ -35,10 +35,10 @@ def demo(
     series: Annotated[int | None, typer.Option(min=20, help="Train on so many series only.")] = None,
     seed: Annotated[int, typer.Option(help="Decides which series settings are tried on.")] = 0,
 ) -> None:
-    """Train on the data set inside the package, and print accuracy, NLPP and times on its test set; with --output write
-    the model and a report.
+    """Train on the data set inside the package, and print accuracy, NLPP and times on its test set.
 
-    Signatures and kernels of the data set are computed and checked first.
+    Signatures and kernels of the data set are computed and checked first. With --output the model and a report are
+    written.
     """
     if output is not None and not force:
         for path in (output / name for name in ("demo.json", "report.html", "report.md", "model")):

@@ -179,7 +179,7 @@ def fit(
             metavar="FILE.toml",
             callback=read_config,
             is_eager=True,
-            help="Options by name, at the top or in a table [fit]; the command line overrides them.",
+            help="Options by name, at the top or in a table called fit; the command line overrides them.",
             rich_help_panel=_RUN,
         ),
     ] = None,

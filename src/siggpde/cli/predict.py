@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import os
+import warnings
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -113,15 +114,15 @@ def predict(
         write_bytes(output, _content(table, output.suffix.lower()))
     if as_json or output is None:
         typer.echo(_content(table, ".json" if as_json else ".csv").decode(), nl=False)
-    _log_counts(len(table), _count_failures(table), unlike, output)
-
-
-def _log_counts(count: int, failures: int, unlike: str | None, output: Path | None) -> None:
-    """Logs how many series were predicted and which predictions tell little; exit code 1 if all series failed."""
-    if output is not None:
-        log.info("%d predictions are in %s", count - failures, output)
     if unlike is not None:
         log.warning("%s", unlike)
+    _log_counts(len(table), _count_failures(table), output)
+
+
+def _log_counts(count: int, failures: int, output: Path | None) -> None:
+    """Logs how many series were predicted; exit code 1 if all failed."""
+    if output is not None:
+        log.info("%d predictions are in %s", count - failures, output)
     if failures:
         log.info("%d of %d series could not be predicted; the column error says why", failures, count)
     if failures == count:
@@ -139,16 +140,17 @@ def _predict_blocks(
     force: bool,
     device: str,
     jobs: int | None,
-) -> tuple[int, int, str | None] | None:
-    """Predicts into a ``.parquet`` file block by block; returns None where DATA must be read as a whole.
+) -> tuple[int, int] | None:
+    """Predicts into a ``.parquet`` file block by block; returns the numbers of series and of failures.
 
-    Otherwise returns the numbers of series and of failures, and a line about series unlike all training series.
+    Returns None where DATA must be read as a whole.
     """
     import polars as pl
 
     from siggpde.cli.data import check_layout, open_model, stream_series
+    from siggpde.estimators.trusting import NoveltyWarning
     from siggpde.io import NotStreamable
-    from siggpde.io.predictions import BlockFolder, predict_blocks
+    from siggpde.io.predictions import BlockFolder, predict_stream
 
     blocks = BlockFolder.of(output)
     if blocks.exists() and not resume and not force:
@@ -163,14 +165,16 @@ def _predict_blocks(
     check_layout(estimator, data, series)
     _log_if_too_old(model, estimator)
     try:
-        count, unlike = predict_blocks(
-            estimator, series, output, level=level, on_error=on_error, resume=resume, force=force or resume
-        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", NoveltyWarning)  # which the command line logs
+            count = predict_stream(
+                estimator, series, output, level=level, on_error=on_error, resume=resume, force=force or resume
+            )
     except KeyboardInterrupt:
         raise Interrupted(
             f"interrupted; finished blocks are in {blocks.folder}. To go on: {resume_command()}"
         ) from None
-    return count, _count_failures(pl.scan_parquet(output)), unlike
+    return count, _count_failures(pl.scan_parquet(output))
 
 
 def _count_failures(table: pl.DataFrame | pl.LazyFrame) -> int:

@@ -218,35 +218,6 @@ def predict_stream(
     int
         The number of series.
     """
-    count, unlike = predict_blocks(
-        model,
-        source,
-        output,
-        level=level,
-        on_error=on_error,
-        block=block,
-        resume=resume,
-        force=force,
-        progress=progress,
-    )
-    if unlike is not None:
-        warnings.warn(unlike, NoveltyWarning, stacklevel=2)
-    return count
-
-
-def predict_blocks(
-    model: Predictor | str | os.PathLike[str],
-    source: SeriesStream | str | os.PathLike[str],
-    output: str | os.PathLike[str],
-    *,
-    level: float = 0.9,
-    on_error: OnError = "fail",
-    block: int | None = None,
-    resume: bool = False,
-    force: bool = False,
-    progress: bool | None = None,
-) -> tuple[int, str | None]:
-    """Returns the number of series and the warning of `predict_stream`, None without one."""
     output = Path(output)
     if output.suffix.lower() != ".parquet":
         raise ValueError(f"output must be a .parquet file, got {output}")
@@ -275,7 +246,10 @@ def predict_blocks(
                 left = (now - started) * (len(series) - predicted) / (predicted - first)
                 log.info("%d of %d series predicted, about %.0f s left", predicted, len(series), left)
                 logged = now
-    return len(series), blocks.join(output)
+    unlike = blocks.join(output)
+    if unlike is not None:
+        warnings.warn(unlike, NoveltyWarning, stacklevel=2)
+    return len(series)
 
 
 @dataclass(frozen=True)
