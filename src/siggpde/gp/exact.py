@@ -112,8 +112,12 @@ class Exact:
     Noise and amplitude are those with the best leave-one-out predictions, known for every level of noise from one
     eigendecomposition; q(u) follows exactly. Scales stay.
 
-    - `tune`: False leaves noise and amplitude as they are.
-    - `max_tuned`: at most so many series, drawn at random, decide noise and amplitude; all decide q(u).
+    Parameters
+    ----------
+    tune : bool, default True
+        False leaves noise and amplitude as they are.
+    max_tuned : int, default 8000
+        At most so many series, drawn at random, decide noise and amplitude; all decide q(u).
     """
 
     tune: bool = True

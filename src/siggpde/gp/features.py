@@ -97,13 +97,24 @@ class InducingFeatures(nn.Module):
 class OrthogonalSignatureFeatures(InducingFeatures):
     """`count` words as inducing variables of a `SignatureKernel`; with `rank`, as many combinations of them.
 
-    `order="lexicographic"` takes the first words, by length and then alphabet, as the paper does. `order="energy"`
-    takes those with the largest mean of S_theta(X)² over the training set, once `choose` has seen it; before that they
-    are the first ones. `rank` keeps that many orthonormal directions, set by `rotate`.
+    Parameters
+    ----------
+    channels : int
+        Channels of the paths.
+    count : int
+        The number of words.
+    order : {"energy", "lexicographic"}, default "energy"
+        "lexicographic" takes the first words, by length and then alphabet, as the paper does. "energy" takes those with
+        the largest mean of S_theta(X)² over the training set, once a fit has seen it; before that the first ones.
+    rank : int, optional
+        Keep so many orthonormal directions of the words, set by `rotate`.
+    chosen : list of words, optional
+        These words instead of the first `count`.
 
-    Examples:
-        >>> OrthogonalSignatureFeatures(2, 4).words
-        [(), (0,), (1,), (0, 0)]
+    Examples
+    --------
+    >>> OrthogonalSignatureFeatures(2, 4).words
+    [(), (0,), (1,), (0, 0)]
     """
 
     letters: Tensor

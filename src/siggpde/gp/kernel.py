@@ -109,20 +109,39 @@ class SignatureKernel(PathKernel):
 
     This is the covariance function k_theta of the paper, whose code learns an amplitude as well.
 
-    theta (channels,) scales the channels (a number gives all the same) and sigma² is `amplitude`; both are learned, as
-    logarithms. `normalized=True` divides by sqrt(k(X, X) k(Y, Y)), so that every series has variance sigma². The sum
-    goes over all words, by the PDE to accuracy `tol`; over the words of at most `depth` letters; or over the `words`
-    given. A kernel of finitely many words needs no PDE and leaves no tail to features that use them all.
+    The sum goes over all words, by the PDE; a kernel of finitely many words needs no PDE and leaves no tail to features
+    that use them all.
 
-    `static` other than "linear" lifts the scaled paths by a kernel a² c(|theta (x - y)|) of points before (as for
-    `signature_kernel`): theta are then inverse bandwidths, and the amplitude a, `static_amplitude`, is learned as well.
-    Such a kernel is a sum over the words of its Hilbert space, so that neither `depth` nor `words` can be chosen, and
-    words of the channels are no inducing variables of it: landmarks are.
+    Parameters
+    ----------
+    channels : int
+        Channels of the paths.
+    theta : float or array (channels,), default 1
+        Scales of the channels, learned as logarithms.
+    amplitude : float, default 1
+        sigma², learned as a logarithm.
+    normalized : bool, default False
+        Whether to divide by sqrt(k(X, X) k(Y, Y)), so that every series has variance sigma².
+    depth : int, optional
+        Sum over the words of at most so many letters.
+    words : list of words, optional
+        Sum over these words.
+    static : str, default "linear"
+        The kernel of points a² c(|theta (x - y)|) that lifts the scaled paths before, as for `signature_kernel`: theta
+        are then inverse bandwidths. Such a kernel is a sum over the words of its Hilbert space, so that neither `depth`
+        nor `words` can be chosen, and words of the channels are no inducing variables of it: landmarks are.
+    static_amplitude : float, default 1
+        a, learned as well.
+    alpha : float, optional
+        The mixture of scales of `static="rational_quadratic"`.
+    tol : float, default 1e-8
+        The accuracy of the PDE.
 
-    Examples:
-        >>> kernel = SignatureKernel(1, theta=0.5, amplitude=2.0)
-        >>> kernel(torch.tensor([[[0.0], [2.0]]]).double(), diag=True).detach()
-        tensor([4.5592], dtype=torch.float64)
+    Examples
+    --------
+    >>> kernel = SignatureKernel(1, theta=0.5, amplitude=2.0)
+    >>> kernel(torch.tensor([[[0.0], [2.0]]]).double(), diag=True).detach()
+    tensor([4.5592], dtype=torch.float64)
     """
 
     letters: Tensor

@@ -39,15 +39,24 @@ from siggpde.series import SeriesBatch
 class LandmarkFeatures(InducingFeatures):
     """The values of the process at given series, (m, length, channels), as inducing variables of any `PathKernel`.
 
-    The series stay as they are; kernel parameters may be learned. `jitter` is added to the diagonal of k(Z, Z), in
-    units of its mean, so that series much like each other can be factorised.
+    The series stay as they are; kernel parameters may be learned.
 
-    Examples:
-        >>> from siggpde import SignatureKernel
-        >>> kernel = SignatureKernel(1, static="rbf", normalized=True)
-        >>> x = torch.tensor([[[0.0], [1.0]], [[0.0], [2.0]], [[0.0], [-1.0]]]).double()
-        >>> LandmarkFeatures.choose(kernel, x, 2)(kernel, x).tail.detach() < 1
-        tensor([True, True, True])
+    Parameters
+    ----------
+    series : array (m, length, channels) or list of series
+        The landmarks.
+    lengths : array of int, optional
+        Their numbers of points, where they are padded.
+    jitter : float, default 1e-10
+        Added to the diagonal of k(Z, Z), in units of its mean, so that series much like each other can be factorised.
+
+    Examples
+    --------
+    >>> from siggpde import SignatureKernel
+    >>> kernel = SignatureKernel(1, static="rbf", normalized=True)
+    >>> x = torch.tensor([[[0.0], [1.0]], [[0.0], [2.0]], [[0.0], [-1.0]]]).double()
+    >>> LandmarkFeatures.choose(kernel, x, 2)(kernel, x).tail.detach() < 1
+    tensor([True, True, True])
     """
 
     values: Tensor
@@ -134,15 +143,16 @@ class NewtonBasis:
     - `tails_`: of the series of `fit`, (n,); `features_`: their features, (n, m);
     - `series_`: the landmarks themselves, as they meet new series.
 
-    Examples:
-        >>> from siggpde import SignatureKernel, signature_kernel
-        >>> x = torch.tensor([[0.0, 1.0], [0.0, 2.0], [0.0, 1.0]]).double()[:, :, None]
-        >>> basis = NewtonBasis(SignatureKernel(1), 3).fit(x)
-        >>> basis.landmarks_
-        tensor([1, 0])
-        >>> seen = basis(x)
-        >>> torch.allclose(seen.features @ seen.features.T, signature_kernel(x))
-        True
+    Examples
+    --------
+    >>> from siggpde import SignatureKernel, signature_kernel
+    >>> x = torch.tensor([[0.0, 1.0], [0.0, 2.0], [0.0, 1.0]]).double()[:, :, None]
+    >>> basis = NewtonBasis(SignatureKernel(1), 3).fit(x)
+    >>> basis.landmarks_
+    tensor([1, 0])
+    >>> seen = basis(x)
+    >>> torch.allclose(seen.features @ seen.features.T, signature_kernel(x))
+    True
     """
 
     landmarks_: Tensor
@@ -333,11 +343,12 @@ def pivoted_cholesky(
     K[rows][:, rows]. Pivots are exactly those of the rule, one after the other; of equal tails the first row is taken.
     Every column that is asked for is used, but for rounding and ties.
 
-    Examples:
-        >>> k = torch.tensor([[4.0, 2.0, 0.0], [2.0, 1.0, 0.0], [0.0, 0.0, 3.0]]).double()
-        >>> done = pivoted_cholesky(k.diagonal(), lambda rows: k[:, rows], lambda rows: k[rows][:, rows], 3)
-        >>> done.landmarks, done.tails
-        (tensor([0, 2]), tensor([0., 0., 0.], dtype=torch.float64))
+    Examples
+    --------
+    >>> k = torch.tensor([[4.0, 2.0, 0.0], [2.0, 1.0, 0.0], [0.0, 0.0, 3.0]]).double()
+    >>> done = pivoted_cholesky(k.diagonal(), lambda rows: k[:, rows], lambda rows: k[rows][:, rows], 3)
+    >>> done.landmarks, done.tails
+    (tensor([0, 2]), tensor([0., 0., 0.], dtype=torch.float64))
     """
     n = len(diagonal)
     count = min(count, n)

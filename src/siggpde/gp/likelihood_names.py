@@ -36,8 +36,9 @@ class LikelihoodName(StrEnum):
 def names_for(task: Task) -> tuple[str, ...]:
     """The names that an estimator for this task takes.
 
-    Examples:
-        >>> names_for("regression")
-        ('auto', 'gaussian', 'student_t', 'poisson')
+    Examples
+    --------
+    >>> names_for("regression")
+    ('auto', 'gaussian', 'student_t', 'poisson')
     """
     return tuple(name.value for name in LikelihoodName if task in name.tasks)

@@ -31,8 +31,20 @@ AnyFeatures = TypeVar("AnyFeatures", bound=InducingFeatures)
 class SparseGP(nn.Module, Generic[AnyKernel, AnyFeatures]):
     """A Gaussian process prior with covariance `kernel`, inducing `features`, a `likelihood` and q(u).
 
-    Every latent function of the likelihood (one a class for `Softmax`) has its own q(u); all share the kernel.
-    `dtype` is that of features and q(u); k(X, X) and its difference to |s|² are always computed in float64.
+    Every latent function of the likelihood (one a class for `Softmax`) has a q(u); all share the kernel.
+
+    Parameters
+    ----------
+    kernel : PathKernel
+        The covariance function.
+    features : InducingFeatures
+        The inducing variables.
+    likelihood : Likelihood
+        p(y | f).
+    covariance : {"full", "shared", "diagonal"}, default "full"
+        The covariance of q(u): a matrix for every latent function, one for all, or independent components.
+    dtype : torch.dtype, default torch.float64
+        That of features and q(u); k(X, X) and its difference to |s|² are always computed in float64.
     """
 
     def __init__(
@@ -167,7 +179,21 @@ AnyGP = SparseGP[Any, Any]
 
 
 class SignatureGP(SparseGP[SignatureKernel, OrthogonalSignatureFeatures]):
-    """The model of the paper: the signature kernel, and orthogonal signature features, whose covariance is I."""
+    """The model of the paper: the signature kernel, and orthogonal signature features, whose covariance is I.
+
+    Parameters
+    ----------
+    kernel : SignatureKernel
+        The covariance function.
+    features : OrthogonalSignatureFeatures
+        Words, or directions of words, as inducing variables.
+    likelihood : Likelihood
+        p(y | f).
+    covariance : {"full", "shared", "diagonal"}, default "full"
+        The covariance of q(u): a matrix for every latent function, one for all, or independent components.
+    dtype : torch.dtype, default torch.float64
+        That of features and q(u).
+    """
 
     def __init__(
         self,

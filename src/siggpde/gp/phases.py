@@ -82,9 +82,21 @@ class PaperSchedule:
     state restored; q(u) alone on training and validation series. Inducing variables that can move do so with q(u);
     words stay as they are, however many, so that nothing is factorised. A time limit gives every phase a third.
 
-    - `patience`: a phase with a validation part ends after so many evaluations none of which lowered the NLPP by more
-      than 0.5 % of the best before, and the last phase takes as many iterations as the first did; None for never.
-    - `cpu_budget`: seconds of CPU time, a third of them for each phase, after which it ends; None for no end.
+    Parameters
+    ----------
+    iterations : int, default 5000
+        Iterations of each phase.
+    batch : int, default 50
+        Series of a minibatch.
+    learning_rate : float, default 1e-3
+        The rate of Nadam.
+    evaluate_every : int, default 250
+        Iterations from one evaluation of the validation NLPP to the next.
+    patience : int, optional
+        A phase with a validation part ends after so many evaluations none of which lowered the NLPP by more than 0.5 %
+        of the best before, and the last phase takes as many iterations as the first did. By default no phase does.
+    cpu_budget : float, optional
+        Seconds of CPU time, a third of them for each phase, after which it ends; by default it does not.
     """
 
     iterations: int = 5000
@@ -247,12 +259,24 @@ class NaturalGradients:
     amplitude and likelihood with one step of q(u), watches the validation part, and ends with the best state seen.
     Phase `all` settles q(u) on all the series.
 
-    - `max_iter`: the most iterations of a phase.
-    - `learn`: False skips the hyperparameters.
-    - `settle`: a phase of q(u) ends when a step raises the ELBO by less than this, in nats a series.
-    - `patience`: evaluations without improvement after which the hyperparameters are left.
-    - `batch`: series of a stochastic step; None takes max(1024, 2 M).
-    - `max_joint`: up to this many series q(u) takes steps on all of them; above, stochastic steps only.
+    Parameters
+    ----------
+    max_iter : int, default 60
+        The most iterations of a phase.
+    learn : bool, default True
+        False skips the hyperparameters.
+    learning_rate : float, default 0.05
+        The rate of Adam.
+    inner : int, default 5
+        Steps of Adam for each step of q(u).
+    batch : int, optional
+        Series of a stochastic step; max(1024, 2 M) by default.
+    settle : float, default 2e-4
+        A phase of q(u) ends when a step raises the ELBO by less than this, in nats a series.
+    patience : int, default 3
+        Evaluations without improvement after which the hyperparameters are left.
+    max_joint : int, default 60000
+        Up to this many series q(u) takes steps on all of them; above, stochastic steps only.
     """
 
     max_iter: int = 60

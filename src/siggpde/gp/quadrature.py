@@ -17,10 +17,11 @@ _FLOOR = {torch.float32: 1e-6, torch.float64: 1e-10}
 def gauss_hermite(count: int) -> tuple[Tensor, Tensor]:
     """Nodes and weights (count,), float64, with sum_k w_k h(z_k) = E[h(Z)], Z ~ N(0, 1), for degrees below 2 count.
 
-    Examples:
-        >>> nodes, weights = gauss_hermite(3)
-        >>> bool(torch.isclose((weights * nodes**4).sum(), torch.tensor(3.0).double()))
-        True
+    Examples
+    --------
+    >>> nodes, weights = gauss_hermite(3)
+    >>> bool(torch.isclose((weights * nodes**4).sum(), torch.tensor(3.0).double()))
+    True
     """
     nodes, weights = np.polynomial.hermite_e.hermegauss(count)
     # Exact symmetry makes odd moments cancel to the last bit, which derivatives at small variances rely on.
@@ -41,10 +42,11 @@ def sobol_normal(count: int, dimensions: int, seed: int = 0) -> Tensor:
     negatives, rescaled so that each coordinate has second moment 1 and, where there are points enough, so that no two
     are correlated: averages of cubic polynomials are then exact. The global random state is neither read nor changed.
 
-    Examples:
-        >>> z = sobol_normal(8, 3)
-        >>> z.shape, bool((z.mean(0).abs() < 1e-12).all()), bool((z.square().mean(0) - 1 < 1e-12).all())
-        (torch.Size([8, 3]), True, True)
+    Examples
+    --------
+    >>> z = sobol_normal(8, 3)
+    >>> z.shape, bool((z.mean(0).abs() < 1e-12).all()), bool((z.square().mean(0) - 1 < 1e-12).all())
+    (torch.Size([8, 3]), True, True)
     """
     if count < 2 or count % 2:
         raise ValueError(f"points come in pairs z, -z: their number must be even and at least 2, got {count}")
@@ -72,9 +74,10 @@ def deviation(variance: Tensor) -> Tensor:
 def invert_increasing(function: Callable[[Tensor], Tensor], value: Tensor, low: Tensor, high: Tensor) -> Tensor:
     """x (B,) with function(x) = value, by bisection; [low, high] is widened until it holds the answer.
 
-    Examples:
-        >>> invert_increasing(torch.exp, torch.tensor([8.0]), torch.tensor([0.0]), torch.tensor([1.0]))
-        tensor([2.0794])
+    Examples
+    --------
+    >>> invert_increasing(torch.exp, torch.tensor([8.0]), torch.tensor([0.0]), torch.tensor([1.0]))
+    tensor([2.0794])
     """
     while bool((short := function(high) < value).any()):
         high = torch.where(short, 2 * high - low, high)

@@ -157,11 +157,12 @@ def _overlap(
 class Minibatches:
     """Draws row numbers so that every series comes once before any comes again.
 
-    Examples:
-        >>> batches = Minibatches(torch.Generator().manual_seed(0))
-        >>> first, second = (batches.next(torch.arange(6), 3) for _ in range(2))
-        >>> torch.cat([first, second]).sort().values
-        tensor([0, 1, 2, 3, 4, 5])
+    Examples
+    --------
+    >>> batches = Minibatches(torch.Generator().manual_seed(0))
+    >>> first, second = (batches.next(torch.arange(6), 3) for _ in range(2))
+    >>> torch.cat([first, second]).sort().values
+    tensor([0, 1, 2, 3, 4, 5])
     """
 
     def __init__(self, generator: torch.Generator) -> None:
@@ -265,8 +266,20 @@ def frozen(module: nn.Module) -> Iterator[None]:
 class Record:
     """The state of a fit at one moment; what was not evaluated is None.
 
-    `elbo` is per training series (of the minibatch in stochastic phases); `nlpp` and `accuracy` are those of the
-    validation set; `seconds` counts from the start of the fit.
+    Attributes
+    ----------
+    phase, iteration : str, int
+        Where in the fit it was made.
+    seconds : float
+        Since the start of the fit.
+    elbo : float, optional
+        Per training series (of the minibatch in stochastic phases).
+    nlpp, accuracy : float, optional
+        Those of the validation set.
+    theta, amplitude : list of float, float, optional
+        Hyperparameters of the kernel.
+    step : float, optional
+        The step of q(u).
     """
 
     phase: str
@@ -284,8 +297,19 @@ class Record:
 class History:
     """Records in order, seconds spent in every phase, why each phase ended, and what was noticed on the way.
 
-    `steps` counts the iterations of the phases that take minibatches, and `step_seconds` is the CPU time of all their
-    updates: without set-up, evaluations and checkpoints.
+    Attributes
+    ----------
+    records : list of Record
+        One for every evaluation.
+    phase_seconds, stopped : dict
+        Seconds spent in each phase, and why it ended.
+    steps, step_seconds : dict
+        Iterations of the phases that take minibatches, and the CPU time of all their updates: without set-up,
+        evaluations and checkpoints.
+    rounded_tails : int
+        The most tails of one projection that were negative within rounding.
+    seed, schedule : int, str
+        What the fit was given.
     """
 
     records: list[Record] = field(default_factory=list)

@@ -78,10 +78,11 @@ class Likelihood(nn.Module):
     def from_settings(settings: Mapping[str, Any]) -> Likelihood:
         """The likelihood that `settings` came from.
 
-        Examples:
-            >>> from siggpde.gp.likelihoods import Likelihood
-            >>> Likelihood.from_settings({"name": "softmax", "classes": 3}).latents
-            3
+        Examples
+        --------
+        >>> from siggpde.gp.likelihoods import Likelihood
+        >>> Likelihood.from_settings({"name": "softmax", "classes": 3}).latents
+        3
         """
         arguments = dict(settings)
         name = arguments.pop("name", None)
@@ -139,9 +140,10 @@ class Classification(Likelihood):
 def as_numbers(y: Any) -> Tensor:
     """Finite numbers (B,) in their floating dtype; integers become the default dtype.
 
-    Examples:
-        >>> as_numbers([1, 2])
-        tensor([1., 2.])
+    Examples
+    --------
+    >>> as_numbers([1, 2])
+    tensor([1., 2.])
     """
     values = _vector(y)
     if not values.is_floating_point():
@@ -153,9 +155,10 @@ def as_numbers(y: Any) -> Tensor:
 def as_labels(y: Any, classes: int) -> Tensor:
     """Class labels 0..classes-1, (B,), int64.
 
-    Examples:
-        >>> as_labels([0.0, 2.0], classes=3)
-        tensor([0, 2])
+    Examples
+    --------
+    >>> as_labels([0.0, 2.0], classes=3)
+    tensor([0, 2])
     """
     values = _vector(y)
     wrong = ~((values >= 0) & (values < classes) & (values == values.floor()))
@@ -168,9 +171,10 @@ def as_labels(y: Any, classes: int) -> Tensor:
 def as_counts(y: Any) -> Tensor:
     """Counts 0, 1, 2, .., (B,), int64.
 
-    Examples:
-        >>> as_counts([3.0, 0.0])
-        tensor([3, 0])
+    Examples
+    --------
+    >>> as_counts([3.0, 0.0])
+    tensor([3, 0])
     """
     values = _vector(y)
     wrong = ~((values >= 0) & (values <= 2**53) & (values == values.floor()))

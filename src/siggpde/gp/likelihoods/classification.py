@@ -27,10 +27,11 @@ class Bernoulli(Classification):
     Expectations of log p use 20 Gauss-Hermite points. The probit predictive is exact, Phi(m / sqrt(1 + v)); the logit
     predictive uses 64 points. Computed in float64 whatever the inputs are.
 
-    Examples:
-        >>> Bernoulli().predict(torch.tensor([[0.0], [2.0]]), torch.tensor([[1.0], [3.0]]))
-        tensor([[0.5000, 0.5000],
-                [0.1587, 0.8413]])
+    Examples
+    --------
+    >>> Bernoulli().predict(torch.tensor([[0.0], [2.0]]), torch.tensor([[1.0], [3.0]]))
+    tensor([[0.5000, 0.5000],
+            [0.1587, 0.8413]])
     """
 
     name = "bernoulli"
@@ -117,9 +118,10 @@ def default_points(classes: int) -> int:
     polynomials are exact. With 24 classes E[log p] is then wrong by at most 0.003 nats where the latent functions have
     standard deviations up to 1, and by 0.024 up to 2; with 64 points it is wrong by 0.014 and 0.043.
 
-    Examples:
-        >>> [default_points(classes) for classes in (3, 16, 17, 24, 60, 1000)]
-        [64, 64, 128, 128, 256, 256]
+    Examples
+    --------
+    >>> [default_points(classes) for classes in (3, 16, 17, 24, 60, 1000)]
+    [64, 64, 128, 128, 256, 256]
     """
     return min(_MOST_POINTS, max(_FEWEST_POINTS, 2 ** (4 * classes - 1).bit_length()))
 
@@ -132,10 +134,11 @@ class Softmax(Classification):
     `expected_log_prob` is that of the average itself. The statistics g = 1[y = c] - E[p_c] and a = E[p_c (1 - p_c)]
     use the same points.
 
-    Examples:
-        >>> likelihood = Softmax(classes=3)
-        >>> likelihood.predict(torch.tensor([[0.0, 0.0, 20.0]]), torch.zeros(1, 3))
-        tensor([[2.0612e-09, 2.0612e-09, 1.0000e+00]])
+    Examples
+    --------
+    >>> likelihood = Softmax(classes=3)
+    >>> likelihood.predict(torch.tensor([[0.0, 0.0, 20.0]]), torch.zeros(1, 3))
+    tensor([[2.0612e-09, 2.0612e-09, 1.0000e+00]])
     """
 
     name = "softmax"
@@ -288,9 +291,10 @@ class RobustMax(Classification):
     for this quadrature, may be negative. Predictions use 64 points and scale P to sum to 1 over the classes, at C times
     the work of training.
 
-    Examples:
-        >>> RobustMax(classes=3).predict(torch.tensor([[0.0, 0.0, 5.0]]), torch.full((1, 3), 0.1))
-        tensor([[5.0000e-04, 5.0000e-04, 9.9900e-01]])
+    Examples
+    --------
+    >>> RobustMax(classes=3).predict(torch.tensor([[0.0, 0.0, 5.0]]), torch.full((1, 3), 0.1))
+    tensor([[5.0000e-04, 5.0000e-04, 9.9900e-01]])
     """
 
     name = "robustmax"

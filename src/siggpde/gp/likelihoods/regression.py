@@ -18,10 +18,11 @@ _LOG_TWO_PI = math.log(2 * math.pi)
 class Gaussian(Likelihood):
     """y = f + e with e ~ N(0, noise); `log_noise`, the logarithm of the noise variance, is trained.
 
-    Examples:
-        >>> mean, variance = torch.tensor([[1.0]]), torch.tensor([[0.2]])
-        >>> Gaussian(noise=0.3).predict(mean, variance)
-        (tensor([1.]), tensor([0.5000]))
+    Examples
+    --------
+    >>> mean, variance = torch.tensor([[1.0]]), torch.tensor([[0.2]])
+    >>> Gaussian(noise=0.3).predict(mean, variance)
+    (tensor([1.]), tensor([0.5000]))
     """
 
     name = "gaussian"
@@ -92,9 +93,10 @@ class StudentT(Likelihood):
     quantiles come from the t distribution as a mixture of Gaussians, e | w ~ N(0, 1/w) with w ~ Gamma(df/2, df/2),
     integrated over log w by the trapezoidal rule.
 
-    Examples:
-        >>> StudentT(scale=1.0, df=4).predict(torch.tensor([[1.0]]), torch.tensor([[0.5]]))
-        (tensor([1.]), tensor([2.5000]))
+    Examples
+    --------
+    >>> StudentT(scale=1.0, df=4).predict(torch.tensor([[1.0]]), torch.tensor([[0.5]]))
+    (tensor([1.]), tensor([2.5000]))
     """
 
     name = "student_t"
@@ -202,9 +204,10 @@ class Poisson(Likelihood):
     exponential goes on as its tangent, so that bad starts stay finite. Predictive probabilities use 32 Gauss-Hermite
     points about the mode of the integrand.
 
-    Examples:
-        >>> Poisson(offset=1.0).predict(torch.tensor([[0.0]]), torch.tensor([[0.0]]))
-        (tensor([2.7183]), tensor([2.7183]))
+    Examples
+    --------
+    >>> Poisson(offset=1.0).predict(torch.tensor([[0.0]]), torch.tensor([[0.0]]))
+    (tensor([2.7183]), tensor([2.7183]))
     """
 
     name = "poisson"
