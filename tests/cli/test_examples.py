@@ -67,5 +67,5 @@ sys.exit(", ".join(sorted(slow)) or 0)
 """
     folder = str(Path(sys.modules["siggpde"].__path__[0]))
     command = [sys.executable, *["-S"] * sys.flags.no_site, "-c", program, folder]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert result.returncode == 0, result.stderr

@@ -167,7 +167,7 @@ def started(at_block_three: str, folder: Path) -> subprocess.Popen[str]:
 
 def test_a_killed_writer_leaves_nothing_that_is_taken_for_whole(tmp_path: Path):
     writer = started("os.kill(os.getpid(), signal.SIGKILL)", tmp_path)
-    writer.communicate(timeout=60)
+    writer.communicate(timeout=300)
     assert writer.returncode == -signal.SIGKILL
     assert (tmp_path / "key.rows").stat().st_size == N * COUNT * 4  # the size alone says nothing
     assert check(tmp_path) == [3, 4, 5]
@@ -185,8 +185,8 @@ def test_a_second_process_waits_for_the_first(tmp_path: Path, caplog: pytest.Log
     while "waiting for it" not in caplog.text and second.is_alive():
         time.sleep(0.01)
     assert second.is_alive() and not calls
-    first.communicate("go on\n", timeout=60)
-    second.join(60)
+    first.communicate("go on\n", timeout=300)
+    second.join(300)
     assert first.returncode == 0 and not calls
     assert torch.equal(found[0][0], numbers(slice(0, N)))
 

@@ -11,6 +11,6 @@ def run(code: str, *arguments: str) -> str:
     source = str(Path(__file__).parents[2] / "src")
     paths = os.pathsep.join([source, *(path for path in sys.path if path)])
     command = [sys.executable, *(["-S"] if sys.flags.no_site else []), "-c", code, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env={**os.environ, "PYTHONPATH": paths})
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env={**os.environ, "PYTHONPATH": paths})
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -239,7 +239,7 @@ def default_classifier(ranks: Ranks, folder: Path | None = None) -> dict[str, An
     return {"members": members, "probabilities": torch.from_numpy(fitted.predict_proba(waves(200, 1)[0]))}
 
 
-def run(count: int, job: str, folder: Path, *, seconds: float = 120.0) -> list[Any]:
+def run(count: int, job: str, folder: Path, *, seconds: float = 600.0) -> list[Any]:
     """What the job, a function of this module, gives on each of `count` ranks; an exception is its text."""
     address = folder / f"meet-{job}-{count}"
     multiprocessing.set_forkserver_preload(["helpers.rank_jobs"])  # torch is imported once, not by each

@@ -305,7 +305,7 @@ def test_a_killed_stream_goes_on(fitted_classifier: Any, source: Path):
     folder, output = source.with_name("model"), source.with_name("out.parquet")
     fitted_classifier.save(folder)
     command = [sys.executable, *["-S"] * sys.flags.no_site, "-c", _KILLED, str(folder), str(source), str(output)]
-    assert subprocess.run(command, check=False, timeout=120, env=os.environ).returncode == -signal.SIGKILL
+    assert subprocess.run(command, check=False, timeout=300, env=os.environ).returncode == -signal.SIGKILL
     assert not output.exists()
     settings = json.loads((BlockFolder.of(output).folder / "facts.json").read_text())
     assert settings["block"] == 1024

@@ -156,9 +156,9 @@ def test_it_works_after_a_fork():
     process = context.Process(target=child)
     process.start()
     try:
-        assert queue.get(timeout=120) == wanted.tolist()
+        assert queue.get(timeout=300) == wanted.tolist()
     finally:
-        process.join(timeout=10)
+        process.join(timeout=300)
         process.kill()
 
 

@@ -460,7 +460,7 @@ def test_after_a_fork():
     child = context.Process(target=_child, args=(x, queue), daemon=True)
     child.start()
     try:
-        assert np.array_equal(queue.get(timeout=30), expected.numpy())
+        assert np.array_equal(queue.get(timeout=300), expected.numpy())
     finally:
         child.kill()
         child.join()

@@ -56,7 +56,7 @@ def browse(page: Path, folder: Path, *more: str) -> subprocess.CompletedProcess[
     assert CHROMIUM is not None
     root = ["--no-sandbox"] if os.geteuid() == 0 else []
     command = [CHROMIUM, *FLAGS, *root, f"--user-data-dir={folder / 'profile'}", *more, page.as_uri()]
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
 
 
 def measured(page: Path, folder: Path, *more: str) -> dict[str, object]:

@@ -72,7 +72,8 @@ def test_lines_without_control_characters_where_there_is_no_terminal(
     assert not any(ord(letter) < 32 for line in lines for letter in line)
 
 
-def test_what_takes_no_time_writes_no_line(capsys: pytest.CaptureFixture[str]):
+def test_what_takes_no_time_writes_no_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(progress.time, "monotonic", lambda: 5.0)
     with Progress(None) as bar:
         bar.start("views", 2)
         bar.step()
