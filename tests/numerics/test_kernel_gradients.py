@@ -27,9 +27,8 @@ from siggpde import (
     signature_kernel_diag_scales,
     words,
 )
-from siggpde.numerics import goursat as reference
-from siggpde.numerics import gradients
-from siggpde.numerics.goursat import LEGENDRE, boundary, scheme_of, solve_pairs
+from siggpde.numerics import gradients, reference
+from siggpde.numerics.goursat import LEGENDRE, boundary, solve_pairs
 from siggpde.numerics.gradients import (
     augmented_gradient,
     augmented_gradients,
@@ -40,6 +39,7 @@ from siggpde.numerics.gradients import (
     time_reversed_solution,
     variation_gradients,
 )
+from siggpde.numerics.static_kernels import KernelSettings
 
 SOLVERS: list[dict[str, Any]] = [{"solver": "series", "tol": 1e-11}, {"solver": "fd"}, {"solver": "fd", "refine": 2}]
 EXACT: dict[str, Any] = {"tol": 1e-13}
@@ -87,13 +87,13 @@ def test_gradcheck_of_gram_matrices(settings: dict[str, Any], size: float):
 def test_the_native_gradient_is_autograd_through_the_reference(x: Tensor):
     y = make("brownian", 3, 2, 6, x.shape[2])
     for settings in SOLVERS:
-        scheme = scheme_of(-1 if settings["solver"] == "series" else settings.get("refine", 0))
+        plain = KernelSettings(None, -1 if settings["solver"] == "series" else settings.get("refine", 0))
         a, b = leaf(x), leaf(y)
-        wanted = gradient(reference.diagonal(a, None, scheme), a)
+        wanted = gradient(reference.diagonal(a, None, plain, False, True), a)
         assert agree(gradient(signature_kernel_diag(a, **settings), a), wanted, 1e-8)
-        wanted = gradient(reference.gram(a, None, b, None, scheme), a, b)
+        wanted = gradient(reference.gram(a, None, b, None, None, plain, True), a, b)
         assert agree(gradient(signature_kernel(a, b, **settings), a, b), wanted, 1e-8)
-        wanted = gradient(reference.gram(a, None, a, None, scheme), a)
+        wanted = gradient(reference.gram(a, None, None, None, None, plain, True), a)
         assert agree(gradient(signature_kernel(a, **settings), a), wanted, 1e-8)
 
 

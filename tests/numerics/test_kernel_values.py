@@ -18,8 +18,9 @@ import siggpde
 from helpers.random_paths import FAMILIES, batches, brownian, few, generator, make, modest, smooth
 from siggpde import signature, signature_kernel, signature_kernel_diag
 from siggpde.datasets import load_dataset
-from siggpde.numerics import goursat as reference
-from siggpde.numerics.goursat import LEGENDRE, empty_cells, scheme_of, solve_goursat
+from siggpde.numerics import reference
+from siggpde.numerics.goursat import LEGENDRE, empty_cells, solve_goursat, split_increments
+from siggpde.numerics.static_kernels import KernelSettings
 from siggpde.numerics.words import count_up_to
 
 PRECISE = 1e-12
@@ -209,7 +210,7 @@ TOLERANCES = [1e-4, 1e-8, 1e-12]
 
 def rounding(x: Tensor) -> float:
     """What rounding leaves beside k: more where U(i, i) falls along the way, as it does when a path comes back."""
-    steps = reference.split_increments(x, None, LEGENDRE)
+    steps = split_increments(x, None, LEGENDRE)
     rho = steps @ steps.transpose(1, 2)
     cells = empty_cells(rho, LEGENDRE.degree)
     end = solve_goursat(rho, LEGENDRE.degree, LEGENDRE.powers, cells=cells)
@@ -221,7 +222,7 @@ def rounding(x: Tensor) -> float:
 def test_the_tolerance_is_kept_on_the_diagonal(family: str, size: float):
     for seed, (length, channels) in enumerate([(6, 2), (22, 1), (13, 12)]):
         x = make(family, seed, 3, length, channels, size)
-        wanted, allowed = reference.diagonal(x, None, LEGENDRE), rounding(x)
+        wanted, allowed = reference.diagonal(x, None, KernelSettings(), False, True), rounding(x)
         for tol in TOLERANCES:
             error = (signature_kernel_diag(x, tol=tol) - wanted).abs() / wanted
             assert error.max() <= tol + allowed
@@ -235,8 +236,9 @@ def test_the_tolerance_is_kept_by_gram_matrices(family: str, size: float):
     for seed, (length, channels) in enumerate([(5, 2), (18, 1), (12, 3)]):
         x = make(family, seed, 2, length, channels, size)
         y = torch.cat([make(name, seed + 9, 1, 7, channels, scale) for name, scale in others])
-        own, cross = reference.gram(x, None, x, None, LEGENDRE), reference.gram(x, None, y, None, LEGENDRE)
-        of_x, of_y = own.diagonal().sqrt(), reference.diagonal(y, None, LEGENDRE).sqrt()
+        own = reference.gram(x, None, None, None, None, KernelSettings(), True)
+        cross = reference.gram(x, None, y, None, None, KernelSettings(), True)
+        of_x, of_y = own.diagonal().sqrt(), reference.diagonal(y, None, KernelSettings(), False, True).sqrt()
         allowed = max(rounding(x), rounding(y))
         for tol in TOLERANCES:
             error = (signature_kernel(x, y, tol=tol) - cross).abs() / torch.outer(of_x, of_y)
@@ -247,7 +249,7 @@ def test_the_tolerance_is_kept_by_gram_matrices(family: str, size: float):
 
 def test_a_smaller_tolerance_is_not_for_nothing():
     x = make("brownian", 0, 20, 30, 2, 3.0)
-    wanted = reference.diagonal(x, None, LEGENDRE)
+    wanted = reference.diagonal(x, None, KernelSettings(), False, True)
     coarse, fine = ((signature_kernel_diag(x, tol=tol) - wanted).abs().max() for tol in (1e-2, 1e-10))
     assert coarse > 1e-9
     assert fine < coarse / 100
@@ -256,15 +258,15 @@ def test_a_smaller_tolerance_is_not_for_nothing():
 @pytest.mark.parametrize("family", sorted(FAMILIES))
 @pytest.mark.parametrize("refine", [0, 1, 2, 3])
 def test_finite_differences_are_those_of_the_reference(family: str, refine: int):
-    scheme = scheme_of(refine)
+    plain = KernelSettings(None, refine)
     x, y = make(family, 1, 3, 17, 3, 1.0), make("brownian", 2, 4, 9, 3, 1.0)
-    wanted = reference.diagonal(x, None, scheme)
+    wanted = reference.diagonal(x, None, plain, False, True)
     assert torch.allclose(signature_kernel_diag(x, solver="fd", refine=refine), wanted, rtol=1e-13, atol=1e-13)
     got = signature_kernel_diag(x, solver="fd", refine=refine, log=True)
     assert torch.allclose(got, wanted.log(), rtol=1e-12, atol=1e-13)
     got = signature_kernel(x, y, solver="fd", refine=refine)
-    assert torch.allclose(got, reference.gram(x, None, y, None, scheme), rtol=1e-13, atol=1e-13)
-    own = reference.gram(x, None, x, None, scheme)
+    assert torch.allclose(got, reference.gram(x, None, y, None, None, plain, True), rtol=1e-13, atol=1e-13)
+    own = reference.gram(x, None, None, None, None, plain, True)
     assert torch.allclose(signature_kernel(x, solver="fd", refine=refine), own, rtol=1e-13, atol=1e-13)
 
 

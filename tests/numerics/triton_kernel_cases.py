@@ -21,8 +21,8 @@ from siggpde import (
     signature_kernel_diag_gradient,
     signature_kernel_diag_scales,
 )
-from siggpde.numerics import goursat as reference
 from siggpde.numerics import native as native_operations
+from siggpde.numerics import reference
 from siggpde.numerics import triton as launch
 from siggpde.numerics.goursat import solve_goursat
 from siggpde.numerics.static_kernels import KernelSettings
@@ -57,8 +57,8 @@ def leaf(x: Tensor, dtype: torch.dtype = torch.float64) -> Tensor:
     return x.detach().to(dtype).clone().requires_grad_()
 
 
-def scheme_of(settings: dict[str, Any]) -> reference.Scheme:
-    return reference.scheme_of(settings.get("refine", 0) if settings.get("solver") == "fd" else -1)
+def exactly(settings: dict[str, Any]) -> KernelSettings:
+    return KernelSettings(None, settings.get("refine", 0) if settings.get("solver") == "fd" else -1)
 
 
 @dtypes
@@ -76,7 +76,7 @@ def test_the_diagonal_and_its_gradient(dtype: torch.dtype, settings: dict[str, A
     x = leaf(make("smooth", 0, 3, 4, 2, 1.0), dtype)
     got = with_gradients(signature_kernel_diag(x, lengths=LENGTHS, log=log, **settings), x)
     a = leaf(x)
-    wanted = with_gradients(reference.diagonal(a, torch.tensor(LENGTHS), scheme_of(settings), log), a)
+    wanted = with_gradients(reference.diagonal(a, torch.tensor(LENGTHS), exactly(settings), log, True), a)
     assert got[0].dtype == got[1].dtype == dtype
     value, slope = signature_kernel_diag_gradient(x, lengths=LENGTHS, log=log, **settings)
     assert torch.equal(value, got[0])
@@ -90,7 +90,7 @@ def test_value_and_scale_gradient_come_from_one_pass(dtype: torch.dtype):
     x, theta = make("brownian", 1, 3, 4, 3).to(dtype), torch.tensor([0.5, 1.0, 2.0], dtype=dtype)
     got = signature_kernel_diag_scales(x, theta, lengths=LENGTHS, **FD)
     log_theta = theta.double().log().expand(3, -1).clone().requires_grad_()
-    value = reference.diagonal(x.double() * log_theta.exp()[:, None], torch.tensor(LENGTHS), scheme_of(FD))
+    value = reference.diagonal(x.double() * log_theta.exp()[:, None], torch.tensor(LENGTHS), exactly(FD), False, True)
     (slope,) = torch.autograd.grad(value.sum(), log_theta)
     assert worst(got, (value.detach(), slope)) < EPS[dtype]
 
@@ -102,12 +102,12 @@ def test_gram_matrices_and_their_gradients(dtype: torch.dtype, settings: dict[st
     lengths: dict[str, Any] = {"lengths": [3, 2], "y_lengths": LENGTHS}
     got = with_gradients(signature_kernel(x, y, **lengths, **settings), x, y)
     a, b = leaf(x), leaf(y)
-    value = reference.gram(a, torch.tensor([3, 2]), b, torch.tensor(LENGTHS), scheme_of(settings))
+    value = reference.gram(a, torch.tensor([3, 2]), b, torch.tensor(LENGTHS), None, exactly(settings), True)
     assert worst(got, with_gradients(value, a, b)) < (EPS[dtype] if settings is FD else 1e-4)
     both = torch.tensor(LENGTHS)
     got = with_gradients(signature_kernel(y, lengths=both, **settings), y)
     assert torch.equal(got[0], got[0].T)
-    assert worst(got, with_gradients(reference.gram(b, both, b, both, scheme_of(settings)), b)) < (
+    assert worst(got, with_gradients(reference.gram(b, both, b, both, None, exactly(settings), True), b)) < (
         EPS[dtype] if settings is FD else 1e-4
     )
 
@@ -145,7 +145,7 @@ def test_grids_of_several_bands_and_segments(monkeypatch: pytest.MonkeyPatch, lo
     x = leaf(make("brownian", 6, 2, 7, 2))
     got = with_gradients(signature_kernel_diag(x, lengths=[7, 5], log=log, **FD), x)
     a = leaf(x)
-    assert worst(got, with_gradients(reference.diagonal(a, torch.tensor([7, 5]), scheme_of(FD), log), a)) < 1e-13
+    assert worst(got, with_gradients(reference.diagonal(a, torch.tensor([7, 5]), exactly(FD), log, True), a)) < 1e-13
 
 
 @pytest.mark.slow
@@ -153,7 +153,7 @@ def test_no_length_is_too_long():
     x = leaf(make("smooth", 7, 1, 150, 1, 3.0))
     got = with_gradients(signature_kernel_diag(x, **FD), x)
     a = leaf(x)
-    assert worst(got, with_gradients(reference.diagonal(a, None, scheme_of(FD)), a)) < 1e-12
+    assert worst(got, with_gradients(reference.diagonal(a, None, exactly(FD), False, True), a)) < 1e-12
 
 
 def test_chunks_change_no_bit(monkeypatch: pytest.MonkeyPatch):
@@ -213,7 +213,7 @@ def test_nothing_is_made_on_the_default_device(operation: Callable[[Tensor], Ten
 @given(st.integers(0, 999), st.sampled_from(["spiky", "heavy-tailed", "out-and-back"]), st.integers(1, 4))
 def test_the_tolerance_holds(seed: int, family: str, channels: int):
     x = make(family, seed, 2, 4, channels, 1.0)
-    exact = reference.diagonal(x, None, reference.LEGENDRE)
+    exact = reference.diagonal(x, None, KernelSettings(), False, True)
     assert ((signature_kernel_diag(x, tol=1e-2) - exact).abs() <= 1e-2 * exact).all()
 
 

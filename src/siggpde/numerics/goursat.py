@@ -258,27 +258,6 @@ def piece_counts(lengths: Tensor) -> Tensor:
     return counts.clamp(1, MAX_PIECES).long()
 
 
-def diagonal(x: Tensor, lengths: Tensor | None, scheme: Scheme, log: bool = False) -> Tensor:
-    """k(X_i, X_i), (n,)."""
-    dx = split_increments(x, lengths, scheme)
-    return solve_in_chunks(lambda a, b: solve_pairs(a, b, scheme, log), dx, dx)
-
-
-def gram(
-    x: Tensor,
-    x_lengths: Tensor | None,
-    y: Tensor,
-    y_lengths: Tensor | None,
-    scheme: Scheme,
-) -> Tensor:
-    """k(X_i, Y_j), (n, m)."""
-    return solve_all_pairs(
-        lambda a, b: solve_pairs(a, b, scheme, False),
-        split_increments(x, x_lengths, scheme),
-        split_increments(y, y_lengths, scheme),
-    )
-
-
 def solve_all_pairs(solve: Callable[[Tensor, Tensor], Tensor], dx: Tensor, dy: Tensor) -> Tensor:
     """solve(dx_i, dy_j) for all pairs, (n, m, ...); dx (n, I, d), dy (m, J, d); solve takes paired increments."""
     n, m = len(dx), len(dy)
