@@ -1,4 +1,6 @@
-"""`siggpde predict` on models that were fitted by the command line, and what all commands do about models."""
+"""`siggpde predict`: tables, blocks, series that cannot be predicted, decisions by cost."""
+
+from __future__ import annotations
 
 import io
 import json
@@ -11,9 +13,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from helpers.cli_data import FAST, command, loaded, long_table, run, write
+from helpers.cli_data import FAST, command, fitted, loaded, long_table, run, write
 from helpers.file_opens import count_opens
 from helpers.pretend_device import DEVICE, pretend_device
+from siggpde.io import predictions as streaming
+from siggpde.io.predictions import BlockFolder
 from siggpde.numerics import inputs
 
 
@@ -204,3 +208,191 @@ def test_a_csv_file_is_opened_once(name: str, models: Path, monkeypatch: pytest.
     result = run(name, models / "kinds", models / "test.csv")
     assert result.exit_code == 0, result.output
     assert opens == [models / "test.csv"]
+
+
+def with_bad_series() -> pl.DataFrame:
+    """Twelve series; w4 has an infinite value, and w9 no value at all."""
+    table = long_table(12, seed=1)
+    infinite = (pl.col("who") == "w4") & (pl.col("x") == pl.col("x").first().over("who"))
+    empty = pl.col("who") == "w9"
+    return table.with_columns(
+        x=pl.when(infinite).then(float("inf")).when(empty).then(None).otherwise("x"),
+        y=pl.when(empty).then(None).otherwise("y"),
+    )
+
+
+def test_one_bad_series_stops_the_command_and_is_named(models: Path, tmp_path: Path):
+    result = run("predict", models / "kinds", write(with_bad_series(), tmp_path / "a.csv"))
+    assert result.exit_code == 1 and result.stdout == ""
+    assert result.stderr.splitlines()[-1].startswith("Error: series w4 is infinite (inf) in channel 1 at time point 0")
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "json"])
+@pytest.mark.parametrize("model", ["kinds", "sizes"])
+def test_skipped_series_have_a_row_with_the_reason(models: Path, tmp_path: Path, suffix: str, model: str):
+    source, output = tmp_path / "a.parquet", tmp_path / f"out.{suffix}"
+    with_bad_series().write_parquet(source)
+    result = run("predict", models / model, source, "--on-error", "skip", "--output", output)
+    assert result.exit_code == 0, result.output
+    assert f"10 predictions are in {output}\n2 of 12 series could not be predicted; the column error" in result.stderr
+    readers = {"csv": pl.read_csv, "parquet": pl.read_parquet}
+    table = pl.DataFrame(json.loads(output.read_text())) if suffix == "json" else readers[suffix](output)
+    assert table["id"].to_list() == [f"w{number}" for number in range(12)]
+    assert table["prediction"].is_null().arg_true().to_list() == [4, 9]
+    assert table["error"].is_not_null().arg_true().to_list() == [4, 9]
+    assert "series w9 has time stamps but not a single value" in table["error"][9]
+
+
+def test_predictions_of_the_others_are_those_without_bad_series(models: Path, tmp_path: Path):
+    result = run("predict", models / "kinds", write(with_bad_series(), tmp_path / "a.csv"), "--on-error", "skip")
+    table = pl.read_csv(io.StringIO(result.stdout))
+    without = with_bad_series().filter(~pl.col("who").is_in(["w4", "w9"]))
+    expected = run("predict", models / "kinds", write(without, tmp_path / "b.csv"))
+    assert table.filter(pl.col("error").is_null()).drop("error").equals(pl.read_csv(io.StringIO(expected.stdout)))
+
+
+def test_no_prediction_at_all_is_a_failure(models: Path, tmp_path: Path):
+    table = with_bad_series().filter(pl.col("who") == "w9")
+    result = run("predict", models / "kinds", write(table, tmp_path / "a.csv"), "--on-error", "skip")
+    assert result.exit_code == 1 and "1 of 1 series could not be predicted" in result.stderr
+
+
+def test_a_fit_names_a_bad_series_by_its_id(tmp_path: Path):
+    table = with_bad_series().filter(pl.col("who") != "w4")
+    options = ["--series", "who", "--time", "day", "--target", "kind", "--channels", "x,y"]
+    result = run("fit", write(table, tmp_path / "a.csv"), "--output", tmp_path / "m", *options)
+    assert result.exit_code == 1 and "series w9 has time stamps but not a single value" in result.stderr
+
+
+def predictions(*arguments: object) -> pl.DataFrame:
+    result = run("predict", *arguments)
+    assert result.exit_code == 0, result.output
+    return pl.read_csv(io.StringIO(result.stdout))
+
+
+def test_decisions_of_least_cost(models: Path, tmp_path: Path):
+    costs = tmp_path / "costs.csv"
+    costs.write_text("true,blue,[red]\n[red],50,0\nblue,0,1\n")  # a red one is not to be missed
+    plain = predictions(models / "kinds", models / "test.csv")
+    decided = predictions(models / "kinds", models / "test.csv", "--costs", costs)
+    assert decided.drop("prediction").equals(plain.drop("prediction"))
+    red = 50 * plain["p([red])"] > plain["p(blue)"]
+    assert decided["prediction"].to_list() == np.where(red, "[red]", "blue").tolist()
+    unsure = predictions(models / "kinds", models / "test.csv", "--costs", costs, "--reject-cost", "0.01")
+    cost = np.minimum(50 * plain["p([red])"].to_numpy(), plain["p(blue)"].to_numpy())
+    assert [answer == "don't know" for answer in unsure["prediction"]] == (cost > 0.01).tolist()
+    assert (cost > 0.01).sum() > 0
+
+
+def test_wrong_costs(models: Path, tmp_path: Path):
+    costs = tmp_path / "costs.csv"
+    for text, words in (
+        ("true,blue,red\nblue,0,1\nred,1,0\n", "must have rows for the classes [red], blue"),
+        ("true,blue,[red]\nblue,0,1\n[red],much,0\n", "numbers only"),
+    ):
+        costs.write_text(text)
+        result = run("predict", models / "kinds", models / "test.csv", "--costs", costs)
+        assert result.exit_code == 1 and words in " ".join(result.stderr.split())
+    assert run("predict", models / "kinds", models / "test.csv", "--costs", tmp_path / "none.csv").exit_code == 2
+    result = run("predict", models / "sizes", models / "test.csv", "--reject-cost", "1")
+    assert result.exit_code == 2 and "predicts numbers" in " ".join(result.stderr.split())
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = fitted(tmp_path_factory.mktemp("models"))
+    long_table(12, seed=1).write_parquet(folder / "test.parquet")
+    return folder
+
+
+def whole(folder: Path, model: str, *arguments: Any) -> pl.DataFrame:
+    """Predictions by way of a .csv file, which is read as a whole."""
+    output = folder / f"{model}-whole.csv"
+    result = run("predict", folder / model, folder / "test.csv", "--output", output, "--force", *arguments)
+    assert result.exit_code == 0, result.output
+    return pl.read_csv(output)
+
+
+@pytest.mark.parametrize("model", ["kinds", "sizes"])
+def test_streamed_predictions_are_the_same(folder: Path, model: str, tmp_path: Path):
+    output = tmp_path / "out.parquet"
+    result = run("predict", folder / model, folder / "test.parquet", "--output", output, "--level", "0.5")
+    assert result.exit_code == 0, result.output
+    assert "12 predictions are in" in result.stderr
+    assert pl.read_parquet(output).equals(whole(folder, model, "--level", "0.5"))
+    again = run("predict", folder / model, folder / "test.parquet", "--output", output)
+    assert again.exit_code == 2 and "--force overwrites it" in again.stderr
+    assert run("predict", folder / model, folder / "test.parquet", "--output", output, "--force").exit_code == 0
+
+
+def test_scattered_rows_are_read_as_a_whole(folder: Path, tmp_path: Path):
+    long_table(12, seed=1).sort("day", maintain_order=True).write_parquet(tmp_path / "scattered.parquet")
+    result = run("predict", folder / "kinds", tmp_path / "scattered.parquet", "--output", tmp_path / "out.parquet")
+    assert result.exit_code == 0, result.output
+    found = pl.read_parquet(tmp_path / "out.parquet").sort("id")
+    assert found.equals(whole(folder, "kinds").sort("id"))
+    (tmp_path / "out.parquet").unlink()
+    refused = run(
+        "predict", folder / "kinds", tmp_path / "scattered.parquet", "--output", tmp_path / "out.parquet", "--resume"
+    )
+    assert refused.exit_code == 2 and "do not stand together" in refused.stderr
+
+
+def test_an_interruption_says_how_to_go_on(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    output = tmp_path / "out.parquet"
+
+    def interrupt(*arguments: Any) -> pl.DataFrame:
+        raise KeyboardInterrupt
+
+    arguments = ("predict", folder / "kinds", folder / "test.parquet", "--output", output)
+    with monkeypatch.context() as patch:
+        patch.setattr(streaming, "prediction_table", interrupt)
+        result = run(*arguments)
+    assert result.exit_code == 130
+    assert f"finished blocks are in {output}.parts. To go on: siggpde" in result.stderr
+    assert result.stderr.rstrip().endswith("--resume")
+    again = run(*arguments)
+    assert again.exit_code == 2 and "--resume continues, --force starts anew" in again.stderr
+    resumed = run(*arguments, "--resume")
+    assert resumed.exit_code == 0, resumed.output
+    assert pl.read_parquet(output).equals(whole(folder, "kinds"))
+    assert not BlockFolder.of(output).folder.exists()
+
+
+@pytest.mark.parametrize("output", [(), ("--output", "out.csv"), ("--output", "out.parquet", "--json")])
+def test_resume_is_for_parquet(folder: Path, tmp_path: Path, output: tuple[str, ...], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    result = run("predict", folder / "kinds", folder / "test.parquet", *output, "--resume")
+    assert result.exit_code == 2 and "--resume is for predictions that go to a .parquet file" in result.stderr
+
+
+def test_what_cannot_be_streamed_is_written_to_parquet_too(folder: Path, tmp_path: Path):
+    for data in (folder / "test.csv", folder / "test.parquet"):
+        output = tmp_path / f"{data.suffix[1:]}.parquet"
+        assert run("predict", folder / "kinds", data, "--output", output).exit_code == 0
+        assert pl.read_parquet(output).equals(whole(folder, "kinds"))
+    refused = run("predict", folder / "kinds", folder / "test.csv", "--output", tmp_path / "o.parquet", "--resume")
+    assert refused.exit_code == 2 and "no .npy or .parquet file" in refused.stderr
+
+
+def test_the_layout_is_checked(folder: Path, tmp_path: Path):
+    np.save(tmp_path / "x.npy", np.zeros((3, 5, 4)))
+    result = run("predict", folder / "kinds", tmp_path / "x.npy", "--output", tmp_path / "out.parquet")
+    assert result.exit_code == 1 and "has 5 channels" in result.stderr
+    np.save(tmp_path / "y.npy", np.zeros((3, 3, 4)))
+    result = run("predict", folder / "kinds", tmp_path / "y.npy", "--output", tmp_path / "out.parquet")
+    assert result.exit_code == 1 and "give the --time of the fit" in result.stderr
+
+
+def test_from_array_to_table(tmp_path: Path):
+    x = np.random.default_rng(0).normal(size=(1100, 6)).cumsum(axis=1).astype(np.float32)
+    np.save(tmp_path / "x.npy", x)
+    np.save(tmp_path / "y.npy", (x[:, -1] > x[:, 0]).astype(int))
+    result = run("fit", tmp_path / "x.npy", "--target", tmp_path / "y.npy", "--output", tmp_path / "m", *FAST)
+    assert result.exit_code == 0, result.output
+    done = run("predict", tmp_path / "m", tmp_path / "x.npy", "--output", tmp_path / "out.parquet")
+    assert done.exit_code == 0, done.output
+    assert run("predict", tmp_path / "m", tmp_path / "x.npy", "--output", tmp_path / "out.csv").exit_code == 0
+    streamed = pl.read_parquet(tmp_path / "out.parquet")
+    assert streamed.columns == ["id", "prediction", "p(0)", "p(1)", "novelty"]
+    assert streamed.equals(pl.read_csv(tmp_path / "out.csv"))

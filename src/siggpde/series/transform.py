@@ -178,28 +178,27 @@ class PathTransform:
         return self
 
     def names(self, channels: Sequence[str]) -> tuple[str, ...]:
-        """Names of the channels of the path, from those of the series."""
+        """Returns the names of the channels of the path, from those of the series."""
         change = "change of " * self.options.difference
-        own = [change + name for name in channels]
+        path_channels = [change + name for name in channels]
         if self.options.append == "variation":
-            own += [f"variation of {name}" for name in own]
+            path_channels += [f"variation of {name}" for name in path_channels]
         elif self.options.append == "arc":
-            own.append("path length")
+            path_channels.append("path length")
         if self.options.lead_lag:
-            own = [*own, *(f"{name} before" for name in own)]
-        return ("time", *own) if self.options.time else tuple(own)
+            path_channels = [*path_channels, *(f"{name} before" for name in path_channels)]
+        return ("time", *path_channels) if self.options.time else tuple(path_channels)
 
     def origins(self, channels: Sequence[str]) -> tuple[str, ...]:
-        """For every channel of the path the channel of the series that it comes from; "time" and "path length" are
-        their own."""
-        own = list(channels)
+        """Returns for every channel of the path its channel of the series; "time" and "path length" are their own."""
+        path_channels = list(channels)
         if self.options.append == "variation":
-            own += own
+            path_channels += path_channels
         elif self.options.append == "arc":
-            own.append("path length")
+            path_channels.append("path length")
         if self.options.lead_lag:
-            own += own
-        return ("time", *own) if self.options.time else tuple(own)
+            path_channels += path_channels
+        return ("time", *path_channels) if self.options.time else tuple(path_channels)
 
     def _checked(self, batch: SeriesBatch) -> SeriesBatch:
         """The batch with contiguous values; a ValueError where values, times or lengths cannot be used."""

@@ -1,0 +1,198 @@
+"""The command line as a whole: help, exit codes, full disks, threads, and what the first call imports."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+from dataclasses import fields
+from importlib import metadata
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import siggpde
+from helpers.cli_data import LONG, command, long_table, run, weights, write
+from helpers.small_estimators import classifier, regressor, rising
+from siggpde.cli import app, options
+from siggpde.io.formats import FORMATS, READ_OPTIONS
+
+runner = CliRunner()
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["info", "--help"], ["demo", "--help"]])
+def test_help_is_shown(arguments: list[str]):
+    result = runner.invoke(app, arguments)
+    assert result.exit_code == 0
+    assert "Usage:" in result.stdout
+
+
+def test_version_is_printed():
+    result = runner.invoke(app, ["--version"])
+    assert result.exit_code == 0
+    assert result.stdout.startswith("siggpde 0.")
+
+
+@pytest.mark.parametrize("arguments", [["nonsense"], ["info", "--nonsense"]])
+def test_wrong_calls_exit_with_2(arguments: list[str]):
+    assert runner.invoke(app, arguments).exit_code == 2
+
+
+def test_demo_writes_what_it_prints_over_an_earlier_one_if_asked(tmp_path: Path):
+    output = tmp_path / "new" / "folder"
+    output.mkdir(parents=True)
+    (output / "demo.json").write_text("{}")
+    result = runner.invoke(app, ["demo", "--series", "120", "--output", str(output), "--force"])
+    assert result.exit_code == 0, result.output
+    assert "PenDigits" in result.stdout
+    assert "Gram" in result.stdout
+    facts = json.loads((output / "demo.json").read_text())
+    assert facts["signature"]["shape"] == [7494, 1 + 3 + 9 + 27 + 81 + 243]
+    assert facts["kernel_diagonal"]["shape"] == [7494]
+    assert facts["kernel_diagonal"]["smallest"] >= 1
+    assert facts["gram"]["shape"] == [200, 200]
+    assert facts["checks"]["smallest_relative_tail"] > -1e-7
+    assert facts["checks"]["smallest_relative_eigenvalue"] > -1e-7
+    assert facts["training"]["accuracy"] > 0.6 and facts["training"]["nlpp"] < 1.5
+    assert f"{100 * facts['training']['accuracy']:.2f} %" in result.stdout
+    assert "| accuracy | NLPP |" in (output / "report.md").read_text(encoding="utf-8")
+    classifier = siggpde.load(output / "model")
+    assert isinstance(classifier, siggpde.SigGPClassifier) and len(classifier.classes_) == 10
+
+
+def test_demo_does_not_overwrite_unasked(tmp_path: Path):
+    for name in ("model", "report.md", "demo.json"):
+        (tmp_path / name).write_text("{}")
+        refused = runner.invoke(app, ["demo", "--output", str(tmp_path)])
+        assert refused.exit_code == 2
+        assert f"{name} exists; --force" in refused.output
+        assert (tmp_path / name).read_text() == "{}"
+        (tmp_path / name).unlink()
+
+
+def test_demo_fails_with_1_when_it_cannot_write(tmp_path: Path):
+    in_the_way = tmp_path / "file"
+    in_the_way.write_text("")
+    assert runner.invoke(app, ["demo", "--output", str(in_the_way / "folder")]).exit_code == 1
+
+
+def test_the_version_is_that_of_the_package():
+    assert siggpde.__version__ == metadata.version("siggpde")
+
+
+def test_the_formats_are_those_of_the_library():
+    assert [each.value for each in options.Format] == list(FORMATS)
+    assert {field.name for field in fields(options.ReadOptions)} == {
+        option for names in READ_OPTIONS.values() for option in names
+    } - {"reader", "mmap"} | {"format", "groups_by_time"}
+
+
+SETTINGS = [*LONG, "--target", "kind", "--members", "1", "--n-features", "20", "--jobs", "1"]
+
+
+LIMIT = 14_000
+
+
+def no_large_files() -> None:
+    """Files above 14,000 bytes cannot be written: EFBIG, as ENOSPC where the disk is full."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT, LIMIT))
+
+
+@pytest.mark.parametrize("method", ["views", "paper"])
+def test_the_path_and_the_space_are_named_and_the_fit_goes_on_with_more_space(method: str, tmp_path: Path):
+    """The default fails when it saves the model, and the method of the paper at its checkpoint."""
+    data, model = write(long_table(60), tmp_path / "data.csv"), tmp_path / "model"
+    settings = [*SETTINGS, *([] if method == "views" else ["--method", "paper", "--max-iter", "20"])]
+    arguments = ["fit", data, "--output", model, *settings]
+    failed = subprocess.run(
+        command(*arguments), capture_output=True, text=True, preexec_fn=no_large_files, check=False, timeout=300
+    )
+    assert failed.returncode == 1, failed.stderr
+    last = failed.stderr.splitlines()[-1]
+    where = "model/model.json" if method == "views" else "model.checkpoint/member-1.pt"
+    assert last.startswith(f"Error: [Errno 27] File too large: {tmp_path / where}")
+    assert " MB, and its disk has " in last and "make room there" in last
+    assert not list(tmp_path.rglob("*.part")) and not (model / "model.json").exists()
+    assert run(*arguments, "--resume").exit_code == 0
+    whole = tmp_path / "whole"
+    assert run("fit", data, "--output", whole, *settings).exit_code == 0
+    assert weights(model) == weights(whole)
+
+
+# A finder that is asked for torch before any other sees the environment in which it is loaded.
+SEEN = """
+import json, os, sys
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == "torch":
+            names = ("OMP_WAIT_POLICY", "KMP_BLOCKTIME", "GOMP_SPINCOUNT")
+            print(json.dumps({name: os.environ.get(name) for name in names}))
+            sys.stdout.flush()
+            os._exit(0)
+sys.meta_path.insert(0, Finder())
+from siggpde.cli import app
+app(["predict", "model", "data.csv"])
+"""
+
+
+def seen(**given: str) -> dict[str, str | None]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("OMP_", "KMP_", "GOMP_"))}
+    flags = ["-S"] if sys.flags.no_site else []
+    done = subprocess.run(
+        [sys.executable, *flags, "-c", SEEN], capture_output=True, text=True, env=environment | given, check=True
+    )
+    return json.loads(done.stdout)
+
+
+def test_threads_sleep_while_they_wait():
+    assert seen() == {"OMP_WAIT_POLICY": "PASSIVE", "KMP_BLOCKTIME": "0", "GOMP_SPINCOUNT": None}
+
+
+@pytest.mark.parametrize("name", ["OMP_WAIT_POLICY", "KMP_BLOCKTIME", "GOMP_SPINCOUNT"])
+def test_what_the_user_has_set_stays_as_it_is(name):
+    value = "ACTIVE" if name == "OMP_WAIT_POLICY" else "1000"
+    assert {key: value for key, value in seen(**{name: value}).items() if value is not None} == {name: value}
+
+
+SLOW = ("sklearn", "scipy", "pandas", "aeon", "numba", "matplotlib", "gpytorch", "torch._dynamo", "triton")
+OURS = (
+    "siggpde.gp.training",
+    "siggpde.gp.phases",
+    "siggpde.explain",
+    "siggpde.gp.likelihoods",
+    "siggpde.committee.fit",
+)
+IMPORTED = "import json, sys; {}; print(json.dumps(sorted(sys.modules)))"
+
+
+def imported(program: str, *arguments: str) -> set[str]:
+    """The modules that a program has imported in the end."""
+    flags = ["-S"] if sys.flags.no_site else []
+    command = [sys.executable, *flags, "-c", IMPORTED.format(program), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+def test_importing_siggpde_imports_nothing_large():
+    modules = imported("import siggpde")
+    assert not modules & {*SLOW, "torch", "numpy", "polars"}
+    assert "numpy" in imported("import siggpde; siggpde.SigGPClassifier")  # names are there all the same
+
+
+@pytest.mark.parametrize("kind", ["classes", "numbers"])
+def test_predict_imports_only_what_predicts(kind, tmp_path):
+    X, y = rising()
+    model = classifier() if kind == "classes" else regressor()
+    model.fit(X, y if kind == "classes" else y + 0.5 * X[:, 0, -1]).save(tmp_path / "model")
+    np.savez(tmp_path / "new.npz", X=X)
+    program = "from siggpde.cli import app; app(sys.argv[1:], standalone_mode=False)"
+    files = (str(tmp_path / "model"), str(tmp_path / "new.npz"), "--output", str(tmp_path / "out.csv"))
+    modules = imported(program, "predict", *files)
+    assert (tmp_path / "out.csv").read_text().count("\n") == len(X) + 1
+    slow = {*SLOW, *OURS} if kind == "classes" else {*SLOW, *OURS} - {"scipy"}  # tails of intervals are scipy's
+    assert not modules & slow
+    assert "scipy.stats" not in modules
