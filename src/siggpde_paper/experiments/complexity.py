@@ -17,6 +17,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from statistics import linear_regression
 from typing import Any
 
 from siggpde_paper.experiments.measurements import (
@@ -43,7 +44,7 @@ COLOURS = {"siggpde": "#3b6fb6", "siggpde-torch": "#3f9c6b", "gpsig-it": "#d9752
 _SYMBOLS = {"M": "M", "length": "l", "d": "d", "batch": "B", "n": "n"}  # of the sizes in orders
 _NOISE = 0.5  # MiB: two measurements of the same differ by less
 
-Value = Callable[[dict[str, float]], float | None]
+Value = Callable[[dict[str, float]], float]
 
 
 def run(config: dict[str, Any], results: Results, runs: int, jobs: int = 1) -> None:
@@ -89,15 +90,14 @@ class Plan:
         """What was measured, the least of all passes."""
         return least(results, self.key(method, size))
 
-    def points(self, results: Results, method: str, letter: str, value_of: Value) -> list[tuple[float, float]]:
-        """Sizes and what was measured at them, in order, where there is something."""
-        found = []
-        for value in self.grow.get(letter, []):
-            record = self.record(results, method, self.size(letter, value))
-            measured = None if record is None else value_of(record)
-            if measured is not None:
-                found.append((float(value), measured))
-        return found
+    def points(
+        self, results: Results, method: str, letter: str, value_of: Value, above: float = 0.0
+    ) -> list[tuple[float, float]]:
+        """Sizes and what was measured at them, in order, as far as it is more than `above`."""
+        sizes = self.grow.get(letter, [])
+        measured = [(size, self.record(results, method, self.size(letter, size))) for size in sizes]
+        values = [(float(size), value_of(record)) for size, record in measured if record is not None]
+        return [(size, value) for size, value in values if value > above]
 
     def spoken(self) -> str:
         return ", ".join(f"{letter} = {value}" for letter, value in self.base.items())
@@ -120,10 +120,8 @@ def exponent(points: Sequence[tuple[float, float]]) -> float:
         >>> round(exponent([(1.0, 3.0), (2.0, 12.0), (4.0, 48.0)]), 6)
         2.0
     """
-    x, y = ([math.log(pair[side]) for pair in points] for side in (0, 1))
-    mean_x, mean_y = sum(x) / len(x), sum(y) / len(y)
-    above = sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y, strict=True))
-    return above / sum((a - mean_x) ** 2 for a in x)
+    sizes, values = ([math.log(pair[side]) for pair in points] for side in (0, 1))
+    return linear_regression(sizes, values).slope
 
 
 def exponent_cell(points: Sequence[tuple[float, float]], letter: str, order: str) -> str:
@@ -135,14 +133,8 @@ def exponent_cell(points: Sequence[tuple[float, float]], letter: str, order: str
     """
     if len(points) < 2:
         return "–"
-    symbols = re.findall(r"[A-Za-z]+", order)
-    whole = _signed(exponent(points))
-    return f"{whole} ({_signed(exponent(points[-2:]))})" if _SYMBOLS[letter] in symbols else whole
-
-
-def _signed(number: float) -> str:
-    text = f"{number:.2f}"
-    return "0.00" if text == "-0.00" else text
+    whole, last = exponent(points), exponent(points[-2:])
+    return f"{whole:z.2f} ({last:z.2f})" if _SYMBOLS[letter] in re.findall(r"[A-Za-z]+", order) else f"{whole:z.2f}"
 
 
 def growth_table(
@@ -150,51 +142,63 @@ def growth_table(
     rows: Sequence[Row],
     plan: Plan,
     spoken: Callable[[float], str],
-    total: Callable[[dict[str, float], tuple[str, ...]], float | None],
+    total: Callable[..., float],
     *,
     others: dict[str, Plan] | None = None,
     noise: float = 0.0,
 ) -> str:
     """A row for each of `rows`: its order, what it takes at the base of the plan, and exponents in every size.
 
-    Exponents of the methods in `others` come from plans of their own. Values up to `noise` are noise: they are 0, and
-    no exponent rests on them.
+    `total(record, parts=row.parts)` is the value of a row. Exponents of the methods in `others` come from plans of
+    their own. Values up to `noise` are noise: they are 0, and no exponent rests on them.
     """
-    letters, lines = list(plan.grow), []
+    lines = []
     for row in rows:
-
-        def measured(record: dict[str, float], parts: tuple[str, ...] = row.parts) -> float | None:
-            return total(record, parts)
-
-        def certain(record: dict[str, float], parts: tuple[str, ...] = row.parts) -> float | None:
-            value = total(record, parts)
-            return None if value is None or value <= noise else value
-
-        record = plan.record(results, row.method, Size(**plan.base))
-        at_base = None if record is None else measured(record)
-        own = (others or {}).get(row.method, plan)
-        cells = [
-            exponent_cell(own.points(results, row.method, letter, certain), letter, row.order) for letter in letters
-        ]
-        text = "–" if at_base is None else "0" if at_base <= noise else spoken(at_base)
-        lines.append([row.name, row.order, text, *cells])
-    return markdown_table(["part", "order", "at the base", *(f"in {letter}" for letter in letters)], lines)
+        value, grown = partial(total, parts=row.parts), (others or {}).get(row.method, plan)
+        base = plan.record(results, row.method, Size(**plan.base))
+        text = "–" if base is None else "0" if value(base) <= noise else spoken(value(base))
+        curves = {letter: grown.points(results, row.method, letter, value, noise) for letter in plan.grow}
+        exponents = [exponent_cell(points, letter, row.order) for letter, points in curves.items()]
+        lines.append([row.name, row.order, text, *exponents])
+    return markdown_table(["part", "order", "at the base", *(f"in {letter}" for letter in plan.grow)], lines)
 
 
-def growth_panels(
-    axes: Any, results: Results, plan: Plan, methods: dict[str, str], value_of: Value, label: str
-) -> None:
-    """One panel for every size that grows, in a row of axes; all have logarithmic scales."""
-    for ax, (letter, values) in zip(axes, plan.grow.items(), strict=True):
-        for method, name in methods.items():
-            points = plan.points(results, method, letter, value_of)
-            if points:
-                ax.plot(*zip(*points, strict=True), marker="o", markersize=4, color=COLOURS[method], label=name)
-        ax.set(xscale="log", yscale="log", xlabel=letter, xlim=(values[0] / 1.2, values[-1] * 1.2))
-        ax.set_xticks(values, [str(value) for value in values], fontsize="small")
-        ax.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
-        ax.spines[["top", "right"]].set_visible(False)
-    axes[0].set_ylabel(label)
+def draw_growth(
+    results: Results,
+    file: str,
+    rows: Sequence[tuple[Plan, str, dict[str, tuple[str, Value]]]],
+    noise: float | None = None,
+) -> str:
+    """A figure of rows of panels, one for every size that grows; all have logarithmic scales.
+
+    A row has a plan, a label, and by method the name and the value of a curve. The last row has a line at the noise.
+    """
+    from matplotlib import pyplot  # noqa: PLC0415 - not everybody has it
+
+    columns, entries = max(len(plan.grow) for plan, *_ in rows), {}
+    figure, panels = pyplot.subplots(
+        len(rows), columns, figsize=(2.7 * columns, 1 + 2.4 * len(rows)), layout="constrained", sharey="row",
+        squeeze=False,
+    )  # fmt: skip
+    for axes, (plan, label, curves) in zip(panels, rows, strict=True):
+        for unused in axes[len(plan.grow) :]:
+            unused.set_axis_off()
+        for ax, (letter, values) in zip(axes, plan.grow.items(), strict=False):
+            for method, (name, value_of) in curves.items():
+                if points := plan.points(results, method, letter, value_of):
+                    ax.plot(*zip(*points, strict=True), marker="o", markersize=4, color=COLOURS[method], label=name)
+            ax.set(xscale="log", yscale="log", xlabel=letter, xlim=(values[0] / 1.2, values[-1] * 1.2))
+            ax.set_xticks(values, [str(value) for value in values], fontsize="small")
+            ax.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
+            ax.spines[["top", "right"]].set_visible(False)
+        axes[0].set_ylabel(label)
+    for axes in reversed(panels):
+        entries |= dict(zip(*reversed(axes[0].get_legend_handles_labels()), strict=True))
+    if noise:
+        for ax in panels[-1][: len(rows[-1][0].grow)]:
+            ax.axhline(noise, color="#8a8a8a", linestyle=":", linewidth=1, zorder=0)
+    figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=4, frameon=False)
+    return save_figure(figure, results.folder, file)
 
 
 _WITH = ", signatures computed"
@@ -267,46 +271,31 @@ def time_section(config: dict[str, Any], results: Results) -> str:
 
 def _draw_time(plan: Plan, results: Results) -> str:
     """The sum of all parts against each size; in plain torch signatures are counted, with the core they are stored."""
-    from matplotlib import pyplot  # noqa: PLC0415 - not everybody has it
-
-    figure, axes = pyplot.subplots(
-        1, len(plan.grow), figsize=(2.7 * len(plan.grow), 3.4), layout="constrained", sharey=True, squeeze=False
-    )
-    names = {**METHODS, "siggpde-torch": f"{METHODS['siggpde-torch']}{_WITH}"}
-    for method, name in names.items():
-        parts = (*_ALL, "signatures") if method == "siggpde-torch" else _ALL
-        growth_panels(
-            axes[0], results, plan, {method: name}, partial(_total, parts=parts), "CPU seconds of an iteration"
-        )
-    figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
-    return save_figure(figure, results.folder, "complexity")
+    curves = {method: (name, partial(_total, parts=_ALL)) for method, name in METHODS.items()}
+    plain = METHODS["siggpde-torch"] + _WITH
+    curves["siggpde-torch"] = plain, partial(_total, parts=(*_ALL, "signatures"))
+    return draw_growth(results, "complexity", [(plan, "CPU seconds of an iteration", curves)])
 
 
 _STORING = ("siggpde-torch", "gpsig-it", "gpsig-is")
 _OURS = ("siggpde", "gpsig-it", "gpsig-is")
-
+# Name, method and parts of a row, and its order with everything stored and as it is here.
+_SPACE_ROWS = [
+    ("C_uu, SigGPDE: the identity", "siggpde", (), "–", "–"),
+    ("C_uu, GPSig-IT", "gpsig-it", ("C_uu",), "n² M²", "n M² + tile"),
+    ("C_uu, GPSig-IS", "gpsig-is", ("C_uu",), "n² M² c n", "n M² + tile"),
+    ("C_fu, SigGPDE", "siggpde", ("C_fu",), "M B", "M B"),
+    ("C_fu, SigGPDE, signatures computed", "siggpde", ("C_fu", "signatures"), "M B l", "M B"),
+    ("C_fu, GPSig-IT", "gpsig-it", ("C_fu",), "n² M B l", "n M B + tile"),
+    ("C_fu, GPSig-IS", "gpsig-is", ("C_fu",), "M B l n c n", "n M B + tile"),
+    ("diag C_ff, SigGPDE", "siggpde", ("diag C_ff",), "B l²", "l"),
+    ("diag C_ff, GPSig", "gpsig-it", ("diag C_ff",), "B l² c n", "n B + tile"),
+]
 _ALL_STORED = [
-    Row("C_uu, SigGPDE: the identity", "siggpde-torch", (), "–"),
-    Row("C_uu, GPSig-IT", "gpsig-it", ("C_uu",), "n² M²"),
-    Row("C_uu, GPSig-IS", "gpsig-is", ("C_uu",), "n² M² c n"),
-    Row("C_fu, SigGPDE", "siggpde-torch", ("C_fu",), "M B"),
-    Row("C_fu, SigGPDE, signatures computed", "siggpde-torch", ("C_fu", "signatures"), "M B l"),
-    Row("C_fu, GPSig-IT", "gpsig-it", ("C_fu",), "n² M B l"),
-    Row("C_fu, GPSig-IS", "gpsig-is", ("C_fu",), "M B l n c n"),
-    Row("diag C_ff, SigGPDE", "siggpde-torch", ("diag C_ff",), "B l²"),
-    Row("diag C_ff, GPSig", "gpsig-it", ("diag C_ff",), "B l² c n"),
+    Row(name, "siggpde-torch" if method == "siggpde" else method, parts, order)
+    for name, method, parts, order, _ in _SPACE_ROWS
 ]
-_AS_HERE = [
-    Row("C_uu, SigGPDE: the identity", "siggpde", (), "–"),
-    Row("C_uu, GPSig-IT", "gpsig-it", ("C_uu",), "n M² + tile"),
-    Row("C_uu, GPSig-IS", "gpsig-is", ("C_uu",), "n M² + tile"),
-    Row("C_fu, SigGPDE", "siggpde", ("C_fu",), "M B"),
-    Row("C_fu, SigGPDE, signatures computed", "siggpde", ("C_fu", "signatures"), "M B"),
-    Row("C_fu, GPSig-IT", "gpsig-it", ("C_fu",), "n M B + tile"),
-    Row("C_fu, GPSig-IS", "gpsig-is", ("C_fu",), "n M B + tile"),
-    Row("diag C_ff, SigGPDE", "siggpde", ("diag C_ff",), "l"),
-    Row("diag C_ff, GPSig", "gpsig-it", ("diag C_ff",), "n B + tile"),
-]
+_AS_HERE = [Row(name, method, parts, order) for name, method, parts, _, order in _SPACE_ROWS]
 _KEPT = [
     Row("inducing parameters, SigGPDE: words", "siggpde", (STORED,), "M d"),
     Row("inducing parameters, GPSig-IT: tensors", "gpsig-it", (STORED,), "n² M d"),
@@ -384,26 +373,9 @@ def _peak(record: dict[str, float]) -> float:
 
 def _draw_space(stored: Plan, here: Plan, results: Results) -> str:
     """The largest part against each size: everything stored above, as it is here below."""
-    from matplotlib import pyplot  # noqa: PLC0415 - not everybody has it
-
-    columns = max(len(stored.grow), len(here.grow))
-    figure, axes = pyplot.subplots(
-        2, columns, figsize=(2.7 * columns, 5.8), layout="constrained", sharey="row", squeeze=False
-    )
-    for row, plan in zip(axes, (stored, here), strict=True):
-        for unused in row[len(plan.grow) :]:
-            unused.set_axis_off()
-    above = {method: METHODS[method] for method in _STORING}
-    below = {method: METHODS[method] for method in _OURS}
-    growth_panels(axes[0][: len(stored.grow)], results, stored, above, _peak, "peak MiB, everything stored")
-    growth_panels(axes[1][: len(here.grow)], results, here, below, _peak, "peak MiB, as it is here")
-    known = {}
-    for ax in (axes[1][0], axes[0][0]):
-        known |= dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
-    for ax in axes[1][: len(here.grow)]:
-        ax.axhline(_NOISE, color="#8a8a8a", linestyle=":", linewidth=1, zorder=0)
-    figure.legend(known.values(), known.keys(), loc="outside lower center", ncols=4, frameon=False)
-    return save_figure(figure, results.folder, "complexity-space")
+    above, below = ({method: (METHODS[method], _peak) for method in methods} for methods in (_STORING, _OURS))
+    rows = [(stored, "peak MiB, everything stored", above), (here, "peak MiB, as it is here", below)]
+    return draw_growth(results, "complexity-space", rows, _NOISE)
 
 
 _BASELINES = {"gpsig-it": "GPSig-IT", "gpsig-is": "GPSig-IS"}
