@@ -4,8 +4,7 @@ Scores become probabilities by a softmax with a temperature fitted to series tha
 
     p(c) = (1 - lapse) softmax(T scores)_c + lapse / C,    lapse = 1 / (n + 2),
 
-for n training series. The prior of T and the lapse are those that the link of `SigGPClassifier` has, so that a method
-which was right about all left-out series does not claim to be right for ever.
+for n training series, so that a method which was right about all left-out series does not claim to be right for ever.
 """
 
 from __future__ import annotations
@@ -36,17 +35,16 @@ class Features:
         self.parts = parts
 
     def fit_transform(self, X: np.ndarray) -> np.ndarray:
-        columns = []
-        for transform, scaler in self.parts:
-            table = np.asarray(transform.fit_transform(X))
-            columns.append(table if scaler is None else scaler.fit_transform(table))
-        return np.nan_to_num(columns[0] if len(columns) == 1 else np.concatenate(columns, axis=1), copy=False)
+        return self._table(X, "fit_transform")
 
     def transform(self, X: np.ndarray) -> np.ndarray:
+        return self._table(X, "transform")
+
+    def _table(self, X: np.ndarray, method: str) -> np.ndarray:
         columns = []
         for transform, scaler in self.parts:
-            table = np.asarray(transform.transform(X))
-            columns.append(table if scaler is None else scaler.transform(table))
+            table = np.asarray(getattr(transform, method)(X))
+            columns.append(table if scaler is None else getattr(scaler, method)(table))
         return np.nan_to_num(columns[0] if len(columns) == 1 else np.concatenate(columns, axis=1), copy=False)
 
     def by_chunks(self, X: np.ndarray, call: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
@@ -98,7 +96,6 @@ def quant(_seed: int, _jobs: int) -> Features:
 
 RIDGE_CENTRE = math.log(4.0)  # of log T, for scores of a regression on ±1
 LOG_PROBABILITY_CENTRE = 0.0  # T = 1 leaves probabilities as they are
-_SPREAD = 1.0
 _LOGARITHMS = np.linspace(math.log(1 / 32), math.log(128), 65)
 
 
@@ -123,7 +120,7 @@ def lapse_of(series: int) -> float:
 def temperature_loss(logarithm: float, scores: np.ndarray, y: np.ndarray, lapse: float, centre: float) -> float:
     """Minus the log posterior of log T: -sum log p(y), and the prior N(centre, 1)."""
     chances = Link(math.exp(logarithm), lapse).probabilities(scores)[np.arange(len(y)), y]
-    return 0.5 * ((logarithm - centre) / _SPREAD) ** 2 - float(np.log(chances).sum())
+    return 0.5 * (logarithm - centre) ** 2 - float(np.log(chances).sum())
 
 
 def fit_link(scores: np.ndarray, y: np.ndarray, lapse: float, centre: float) -> Link:
@@ -140,8 +137,10 @@ def fit_link(scores: np.ndarray, y: np.ndarray, lapse: float, centre: float) -> 
     losses = [temperature_loss(at, scores, y, lapse, centre) for at in _LOGARITHMS]
     best = int(np.argmin(losses))
     ends = _LOGARITHMS[max(best - 1, 0)], _LOGARITHMS[min(best + 1, len(_LOGARITHMS) - 1)]
-    found = minimize_bounded(lambda at: temperature_loss(at, scores, y, lapse, centre), float(ends[0]), float(ends[1]))
-    return Link(math.exp(found), lapse)
+    best_logarithm = minimize_bounded(
+        lambda at: temperature_loss(at, scores, y, lapse, centre), float(ends[0]), float(ends[1])
+    )
+    return Link(math.exp(best_logarithm), lapse)
 
 
 RIDGE_PENALTIES = np.logspace(-3, 3, 10)  # those of aeon's classifiers
@@ -170,8 +169,8 @@ class RidgeHead:
         self._model = RidgeClassifierCV(alphas=RIDGE_PENALTIES).fit(table, y)
 
     def scores(self, table: np.ndarray) -> np.ndarray:
-        found = self._model.decision_function(table)
-        return np.stack([-found, found], axis=1) if found.ndim == 1 else found
+        scores = self._model.decision_function(table)
+        return np.stack([-scores, scores], axis=1) if scores.ndim == 1 else scores
 
 
 class TreesHead:

@@ -127,13 +127,13 @@ def shares(counts: np.ndarray, total: int, least: int) -> np.ndarray:
         array([8, 1, 1])
     """
     wanted = counts * (total / counts.sum())
-    found = np.clip(np.floor(wanted).astype(int), np.minimum(least, counts), counts)
-    while found.sum() != total:
-        step = 1 if found.sum() < total else -1
-        free = found < counts if step > 0 else found > np.minimum(least, counts)
-        lack = np.where(free, step * (wanted - found), -np.inf)
-        found[int(lack.argmax())] += step
-    return found
+    dealt = np.clip(np.floor(wanted).astype(int), np.minimum(least, counts), counts)
+    while dealt.sum() != total:
+        step = 1 if dealt.sum() < total else -1
+        free = dealt < counts if step > 0 else dealt > np.minimum(least, counts)
+        lack = np.where(free, step * (wanted - dealt), -np.inf)
+        dealt[int(lack.argmax())] += step
+    return dealt
 
 
 def cross_validation(

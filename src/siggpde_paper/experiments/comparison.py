@@ -15,8 +15,8 @@ from siggpde.gp.cache import PathStore, SignatureCache
 from siggpde.gp.model import SignatureGP
 from siggpde.series import SeriesBatch
 from siggpde_paper.experiments import tables
-from siggpde_paper.experiments.measurements import iteration_times, load_average, one_thread, spoken_load
-from siggpde_paper.experiments.methods import build, fit_tasks, fits_of, prepare
+from siggpde_paper.experiments.measurements import iteration_times, load_average, load_sentence, one_thread
+from siggpde_paper.experiments.methods import build, fit_settings, fit_tasks, prepare
 from siggpde_paper.experiments.results import Record, Results
 
 _COLOURS = ("#3b6fb6", "#6ba3d6", "#2f8f5b", "#d9752b", "#8a4fa3", "#8a8a8a")
@@ -42,25 +42,25 @@ def report(config: dict[str, Any], results: Results) -> str:
         f"{tables.protocol(config)} ELBO: of all the training series, over their number.",
         times_section(config, results),
         f"![{config['title']}]({draw(config, results)})",
-        tables.notes_of(config),
+        tables.notes_list(config),
     )
 
 
 def _fits(config: dict[str, Any], results: Results) -> str:
     sized, rows = "sizes" in config, []
-    for key, (settings, method) in fits_of(config).items():
+    for key, (settings, method) in fit_settings(config).items():
         first = [tables.named(method["name"], settings)]
         if sized:
             first.append(str(settings["inducing"]))
         else:
             first.append(f"{method['paper'][0]:.2f} / {method['paper'][1]:.3f}" if "paper" in method else "–")
         rows.append((first, list(results.records(f"fit/{key}/").values())))
-    columns = tables.FIGURES | {"ELBO per series": tables.spread_of("elbo", 4)}
+    columns = tables.FIGURES | {"ELBO per series": tables.spread_cell("elbo", 4)}
     if not sized:
         columns["CPU time / iteration"] = _iteration_cell
     columns |= {
         "iterations": tables.iterations_cell,
-        "CPU time": tables.duration_of("cpu_seconds"),
+        "CPU time": tables.duration_cell("cpu_seconds"),
         "ended by": tables.ended_cell,
     }
     return tables.runs_table(["method", "M" if sized else "paper"], rows, columns)
@@ -126,7 +126,7 @@ def times_section(config: dict[str, Any], results: Results) -> str:
     return (
         f"CPU time of an iteration on one thread, kernel fixed / kernel learned, M = {', '.join(map(str, sizes))}, the "
         f"mean of {config['timing_iterations']} iterations after a first one. "
-        f"{spoken_load(results.records('time/').values())}\n\n{tables.markdown_table(headings, rows)}"
+        f"{load_sentence(results.records('time/').values())}\n\n{tables.markdown_table(headings, rows)}"
     )
 
 
@@ -201,7 +201,7 @@ def _timed_curves(config: dict[str, Any], results: Results) -> Curves:
 def _mean_curves(config: dict[str, Any], results: Results, figure: str) -> Curves:
     """The mean of a figure over runs, of every method that was fitted."""
     curves: Curves = {}
-    for key, (settings, _) in fits_of(config).items():
+    for key, (settings, _) in fit_settings(config).items():
         if records := results.records(f"fit/{key}/").values():
             values = mean(record[figure] for record in records)
             curves.setdefault(key.split("/")[0], []).append((settings["inducing"], values))

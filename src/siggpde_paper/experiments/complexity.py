@@ -30,12 +30,12 @@ from siggpde_paper.experiments.measurements import (
     Size,
     in_fresh_process,
     iteration_peak,
-    kept_by,
+    load_sentence,
     measurable,
-    space_of,
-    spoken_load,
+    parameter_memory,
+    part_memory,
+    part_times,
     time_iteration,
-    time_of,
 )
 from siggpde_paper.experiments.results import Record, Results, least, pass_key
 from siggpde_paper.experiments.tables import duration, markdown_table, save_figure
@@ -242,7 +242,7 @@ def time_tasks(config: dict[str, Any], number: int) -> dict[str, Callable[[], Re
     listed = [(large, "siggpde", size) for size in large.sizes()]
     listed += [(common, method, size) for method in METHODS for size in common.sizes()]
     return {
-        pass_key(plan.key(method, size), number): partial(time_of, method, size, config["seconds"])
+        pass_key(plan.key(method, size), number): partial(part_times, method, size, config["seconds"])
         for plan, method, size in listed
     }
 
@@ -264,7 +264,7 @@ def time_section(config: dict[str, Any], results: Results) -> str:
         f"are measured around larger sizes, {large.spoken()}, for at the base its small parts are mostly the "
         "overhead of calls. The core solves to its default tolerance; plain torch has one cell of finite differences "
         "for each pair of segments. "
-        f"{spoken_load(results.records('time/').values())}\n\n{table}\n\n"
+        f"{load_sentence(results.records('time/').values())}\n\n{table}\n\n"
         f"![growth of time]({_draw_time(common, results)})\n"
     )
 
@@ -326,12 +326,12 @@ def space_tasks(config: dict[str, Any], number: int) -> dict[str, Callable[[], R
     listed += [(here, method, size, True) for method in _OURS for size in here.sizes()]
     listed += [(large, "siggpde", size, True) for size in large.sizes()]
     keeping = {
-        kept.key(method, size): partial(in_fresh_process, kept_by, method, size)
+        kept.key(method, size): partial(in_fresh_process, parameter_memory, method, size)
         for method in _OURS
         for size in kept.sizes()
     }
     return keeping | {
-        plan.key(method, size): partial(in_fresh_process, space_of, method, size, tiled)
+        plan.key(method, size): partial(in_fresh_process, part_memory, method, size, tiled)
         for plan, method, size, tiled in listed
     }
 
@@ -421,9 +421,9 @@ def language_section(config: dict[str, Any], results: Results) -> str:
         ("{} / SigGPDE, both in TensorFlow (quoted)", quoted["siggpde"], quoted),
     ]
     ratios = [
-        [label.format(name), *(_ratio(table[method].get(case), own.get(case)) for case in cases)]
+        [label.format(name), *(_ratio(table[method].get(case), base.get(case)) for case in cases)]
         for method, name in _BASELINES.items()
-        for label, own, table in compared
+        for label, base, table in compared
     ]
     described = "; ".join(
         f"{case}: " + ", ".join(f"{key} = {value}" for key, value in sizes.items())
@@ -443,7 +443,7 @@ def language_section(config: dict[str, Any], results: Results) -> str:
         "`refine` is the refinement of the finite differences of plain torch, that of the authors; the core solves to "
         "a tolerance. The times of the authors' own code were measured separately, on one core of a machine of this "
         "kind, and are quoted. "
-        f"{spoken_load(results.records('iteration/').values())}\n\n"
+        f"{load_sentence(results.records('iteration/').values())}\n\n"
         f"{markdown_table(['method', *cases], rows)}\n\nRatios, with the kernel learned:\n\n"
         f"{markdown_table(['ratio', *cases], ratios)}\n\n"
         "Memory by which a fresh process grows to its peak during an iteration with the kernel learned; quoted ones "
@@ -471,8 +471,8 @@ def _gigabytes(row: dict[str, float], case: str) -> str:
     return f"{row[case]:.1f} GB" if case in row else "–"
 
 
-def _ratio(record: Record | None, own: Record | None) -> str:
-    if record is None or own is None:
+def _ratio(record: Record | None, base: Record | None) -> str:
+    if record is None or base is None:
         return "–"
-    ratio = record["moving"] / own["moving"]
+    ratio = record["moving"] / base["moving"]
     return f"{ratio:.1f}" if ratio < 10 else f"{ratio:.0f}"

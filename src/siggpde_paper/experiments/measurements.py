@@ -227,7 +227,7 @@ def _start() -> None:
     _return_blocks()
 
 
-def space_of(method: str, size: Size, tiled: bool = True) -> dict[str, float]:
+def part_memory(method: str, size: Size, tiled: bool = True) -> dict[str, float]:
     """MiB to the peak of every part of a method; for a fresh process.
 
     Without `tiled` the recursions of GPSig store all their numbers, of all pairs, for the reverse pass.
@@ -241,7 +241,7 @@ def space_of(method: str, size: Size, tiled: bool = True) -> dict[str, float]:
     return {part: peak_growth(parts[part]) for part in _SPACE_PARTS if part in parts}
 
 
-def kept_by(method: str, size: Size) -> dict[str, float]:
+def parameter_memory(method: str, size: Size) -> dict[str, float]:
     """MiB that the inducing variables of a method keep; for a fresh process."""
     inducing_features(method, Size(**{**vars(size), **_TINY}))
     before = reset_peak()
@@ -277,7 +277,7 @@ def _status(field: str) -> float:
     return int(text.split(f"{field}:")[1].split()[0]) / 1024
 
 
-def time_of(method: str, size: Size, min_seconds: float) -> dict[str, float]:
+def part_times(method: str, size: Size, min_seconds: float) -> dict[str, float]:
     """CPU seconds of every part of a method."""
     with one_thread():
         return {part: cpu_seconds(call, min_seconds) for part, call in parts_of(method, size).items()} | load_average()
@@ -299,7 +299,7 @@ def load_average() -> dict[str, float]:
     return {_LOAD: os.getloadavg()[0]} if hasattr(os, "getloadavg") else {}
 
 
-def spoken_load(records: Iterable[dict[str, float]]) -> str:
+def load_sentence(records: Iterable[dict[str, float]]) -> str:
     """In which range the load of the machine was, as a sentence; empty where it is unknown."""
     loads = [record[_LOAD] for record in records if _LOAD in record]
     if not loads:

@@ -67,7 +67,7 @@ def prepare(config: dict[str, Any]) -> Prepared:
         batch = SeriesBatch(torch.from_numpy(np.swapaxes(x[rows], 1, 2).astype(np.float64)))
         if "spectrogram" in config:
             batch = Spectrogram(**config["spectrogram"])(batch)
-        series.append(each_standardised(batch.values) if config.get("each") else batch.values)
+        series.append(standardised_by_series(batch.values) if config.get("each") else batch.values)
         labels.append(torch.tensor([indices[label] for label in y[rows].tolist()]))
     train, test = standardised(with_time(series[0]), with_time(series[1]))
     return Prepared(train, labels[0], test, labels[1], series[0], series[1], len(indices))
@@ -79,7 +79,7 @@ def with_time(x: Tensor) -> Tensor:
     return torch.cat([time[None, :, None].expand(len(x), -1, 1), x], dim=2)
 
 
-def each_standardised(x: Tensor) -> Tensor:
+def standardised_by_series(x: Tensor) -> Tensor:
     """x (n, length, d) with mean 0 and spread 1 in every channel of every series; constant ones become 0."""
     deviation = x.std(dim=1, correction=0, keepdim=True)
     return (x - x.mean(dim=1, keepdim=True)) / torch.where(deviation > 0, deviation, 1.0)
@@ -100,19 +100,19 @@ BY_THE_PAPER = ("siggpde", "gpsig")
 
 
 def fit_tasks(config: dict[str, Any], folder: Path, runs: int) -> dict[str, Callable[[], dict[str, Any]]]:
-    """Every row of `fits_of` `runs` times, by the keys of their records; checkpoints are in the folder.
+    """Every row of `fit_settings` `runs` times, by the keys of their records; checkpoints are in the folder.
 
     Run i has seed i, which decides its validation part and its start.
     """
     tasks = {}
     for seed in range(runs):
-        for key, (sized, method) in fits_of(config).items():
+        for key, (sized, method) in fit_settings(config).items():
             checkpoint = folder / "checkpoints" / f"{key.replace('/', '-')}-{seed}.pt"
             tasks[f"fit/{key}/{seed}"] = partial(run_method, sized, method, seed, checkpoint)
     return tasks
 
 
-def fits_of(config: dict[str, Any]) -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
+def fit_settings(config: dict[str, Any]) -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
     """What is fitted, by key: every method, at each of its numbers of inducing variables where it lists them.
 
     Values are the settings, with the number as `inducing`, and the method.

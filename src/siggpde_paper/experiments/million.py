@@ -80,8 +80,8 @@ def report(config: dict[str, Any], results: Results) -> str:
             tables.duration(mean(record["seconds_per_iteration"][phase] for record in records))
             for phase in ("q", "hyperparameters")
         ),
-        "CPU time": tables.duration_of("cpu_seconds"),
-        "wall time": tables.duration_of("wall_seconds"),
+        "CPU time": tables.duration_cell("cpu_seconds"),
+        "wall time": tables.duration_cell("wall_seconds"),
         "peak memory": lambda records: f"{max(record['peak_gib'] for record in records):.1f} GiB",
         "ended by": tables.ended_cell,
     }
@@ -97,5 +97,5 @@ def report(config: dict[str, Any], results: Results) -> str:
         "Kernel fixed / learned: CPU time of an iteration. CPU and wall time: of all iterations, and of the whole fit "
         "with set-up, signatures and evaluations. Peak memory: of the process, data included.",
         tables.protocol(config),
-        tables.notes_of(config),
+        tables.notes_list(config),
     )

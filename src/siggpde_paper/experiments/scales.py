@@ -40,12 +40,12 @@ def gradient_errors(config: dict[str, Any]) -> dict[str, Any]:
     _, exact = signature_kernel_diag_scales(x, theta, tol=1e-10)
     record: dict[str, Any] = {"series": len(x), "theta": theta.tolist(), "refinements": {}}
     for refine in config["refinements"]:
-        found = scale_gradient(x, theta, refine)
-        error = (found - exact).norm(dim=1) / exact.norm(dim=1)
-        share = float((found - exact).sum() / exact.sum())
+        gradient = scale_gradient(x, theta, refine)
+        error = (gradient - exact).norm(dim=1) / exact.norm(dim=1)
+        share = float((gradient - exact).sum() / exact.sum())
         record["refinements"][str(refine)] = {
             "median": float(error.median()), "largest": float(error.max()), "bias": share,
-            "cosine": float(torch.cosine_similarity(found.sum(0), exact.sum(0), dim=0)),
+            "cosine": float(torch.cosine_similarity(gradient.sum(0), exact.sum(0), dim=0)),
         }  # fmt: skip
     return record
 
@@ -75,7 +75,7 @@ def report(config: dict[str, Any], results: Results) -> str:
         tables.protocol(config),
         _errors(results),
         f"![scales along the iterations]({_figure(config, results)})",
-        tables.notes_of(config),
+        tables.notes_list(config),
     )
 
 

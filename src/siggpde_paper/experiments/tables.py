@@ -39,12 +39,12 @@ def runs_table(
     return markdown_table([*headings, *columns], lines)
 
 
-def spread_of(key: str, digits: int = 2) -> Cell:
+def spread_cell(key: str, digits: int = 2) -> Cell:
     """The cell with mean ± standard deviation of one number of the records."""
     return lambda records: spread([record[key] for record in records if key in record], digits)
 
 
-def duration_of(key: str) -> Cell:
+def duration_cell(key: str) -> Cell:
     """The cell with the mean of one time of the records."""
     return lambda records: duration(statistics.mean(record[key] for record in records))
 
@@ -100,7 +100,7 @@ def named(text: str, config: dict[str, Any]) -> str:
     return text.format_map(config)
 
 
-def notes_of(config: dict[str, Any]) -> str:
+def notes_list(config: dict[str, Any]) -> str:
     """The notes of the settings as a list."""
     return "\n".join(f"- {named(note, config)}" for note in config.get("notes", []))
 
@@ -186,5 +186,5 @@ def ended_cell(records: list[dict[str, Any]]) -> str:
     return ", ".join(sorted(ends)) or "–"
 
 
-FIGURES: dict[str, Cell] = {"accuracy %": spread_of("accuracy"), "NLPP": spread_of("nlpp", 4)}
+FIGURES: dict[str, Cell] = {"accuracy %": spread_cell("accuracy"), "NLPP": spread_cell("nlpp", 4)}
 """Columns of test figures."""

@@ -109,7 +109,7 @@ def run_method(config: dict[str, Any], method: str, seed: int, checkpoint: Path 
     forecaster = fit_forecaster(config, method, train, seed, checkpoint)
     seconds = time.process_time() - started
     record: Record = {
-        "facts": forecaster.settings,
+        "facts": forecaster.facts,
         "cpu_seconds": seconds if forecaster.cpu_seconds is None else forecaster.cpu_seconds,
         "kept": float((~train.wet).sum() / (~every.wet).sum()),
         "train": [len(train), int(train.wet.sum())],
@@ -156,13 +156,13 @@ def scores(forecasts: Forecasts, counts: np.ndarray | None = None, days: np.ndar
         counts = np.ones((1, len(days)))
     day_index = np.searchsorted(days, forecasts.day)
     sign = np.where(forecasts.wet, 1.0, -1.0)
-    each = np.stack([
+    windows = np.stack([
         (forecasts.log_odds > 0) == forecasts.wet,
         -log_expit(sign * forecasts.log_odds),
         (expit(forecasts.log_odds) - forecasts.wet) ** 2,
         np.ones(len(day_index)),
     ])  # fmt: skip
-    daily = np.stack([np.bincount(day_index, row, len(days)) for row in each])
+    daily = np.stack([np.bincount(day_index, row, len(days)) for row in windows])
     with np.errstate(invalid="ignore", divide="ignore"):  # samples of days without a window
         right, loss, square, number = (counts @ row for row in daily)
         areas = _areas(forecasts, counts, day_index)
@@ -259,7 +259,7 @@ def report(config: dict[str, Any], results: Results) -> str:
     if described:
         sections += [describe_stretch(config, results, described, test), *describe_features(config, results, described)]
     sections += [_training(config, names, runs), _costs(names, runs)]
-    return tables.page(*sections, tables.notes_of(config))
+    return tables.page(*sections, tables.notes_list(config))
 
 
 def thinned_forecasts(record: Record, _test: Record) -> Forecasts:
@@ -326,7 +326,7 @@ def _intervals(config: dict[str, Any], names: dict[str, str], runs: dict[str, li
     count = max(len(records) for records in runs.values())
     fewer = [f"{names[name]} over {len(records)}" for name, records in runs.items() if len(records) < count]
     return (
-        f"Means over {count} run{'s' if count > 1 else ''}{''.join(f', of {each}' for each in fewer)}, each with dry "
+        f"Means over {count} run{'s' if count > 1 else ''}{''.join(f', of {name}' for name in fewer)}, each with dry "
         f"windows of its own; in brackets intervals of {config['bootstrap']['level']:.0%} by a bootstrap over days, "
         f"{config['bootstrap']['samples']} samples, the same days for all methods."
     )
@@ -341,8 +341,8 @@ def _training(config: dict[str, Any], names: dict[str, str], runs: dict[str, lis
     parts = []
     for name in paper:
         facts = [record["facts"] for record in runs[name]]
-        step = np.mean([np.mean(list(each["seconds_per_iteration"].values())) for each in facts])
-        nlpp = np.mean([each["validation_nlpp"] for each in facts])
+        step = np.mean([np.mean(list(run["seconds_per_iteration"].values())) for run in facts])
+        nlpp = np.mean([run["validation_nlpp"] for run in facts])
         parts.append(f"{names[name]}: {tables.duration(float(step))} of CPU an iteration, validation NLPP {nlpp:.4f}")
     return (
         f"The paper's model has M = {settings['inducing']} words and is trained for three phases of "

@@ -208,9 +208,9 @@ def describe_features(config: dict[str, Any], results: Results, described: dict[
         short = _short(config, name)
         for reading, features in record["features"].items():
             measure = "|m|" if reading == "by_size" else "sd × |m|" if "series" in record else _OURS
-            shares = [(each["name"], each["share"]) for each in features]
+            shares = [(word["name"], word["share"]) for word in features]
             panels.append(Bars(short, f"words, share of {measure}", shares))
-            cells = [[each["name"], f"{each['share']:.2%}", _signed(each["before_rain"])] for each in features]
+            cells = [[word["name"], f"{word['share']:.2%}", _signed(word["before_rain"])] for word in features]
             sections += [
                 f"{title}, the first {len(cells)} words by {measure}, of the first run:",
                 markdown_table(["word", "share", "before rain"], cells),

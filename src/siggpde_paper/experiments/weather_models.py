@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
@@ -31,7 +32,7 @@ import numpy as np
 import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
-from sklearn.model_selection import GroupShuffleSplit, LeaveOneGroupOut
+from sklearn.model_selection import GroupShuffleSplit, LeaveOneGroupOut, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from torch import Tensor
@@ -48,7 +49,7 @@ from siggpde.gp.phases import PaperSchedule
 from siggpde.gp.trainer import History
 from siggpde.gp.training import fit
 from siggpde.series import SeriesBatch
-from siggpde_paper.experiments.methods import each_standardised, standardised, with_time
+from siggpde_paper.experiments.methods import standardised, standardised_by_series, with_time
 from siggpde_paper.experiments.results import Record
 from siggpde_paper.gpsig.models import lengthscales
 
@@ -263,28 +264,28 @@ def word_importance(classifier: SigGPClassifier, x: np.ndarray, wet: np.ndarray,
     words = {
         name: place for place, name in enumerate(vocabulary.names[: vocabulary.words]) if vocabulary.letters[place]
     }
-    ranked = [each for each in classifier.importance(x, len(vocabulary.names)) if each.name in words][:top]
+    ranked = [word for word in classifier.importance(x, len(vocabulary.names)) if word.name in words][:top]
     values: dict[int, np.ndarray] = {}
-    wanted = {words[each.name] for each in ranked}
+    wanted = {words[word.name] for word in ranked}
     for places, (_, features) in zip(vocabulary.parts, terms.parts(terms.prepare(batch)), strict=True):
         for column, place in enumerate([] if places is None else places.tolist()):
             if place in wanted:
                 values.setdefault(place, features[:, column].numpy())
     return [
         {
-            "name": each.name,
-            "letters": list(each.letters),
-            "importance": each.importance,
-            "share": each.share,
-            "before_rain": before_rain(values[words[each.name]], wet),
+            "name": word.name,
+            "letters": list(word.letters),
+            "importance": word.importance,
+            "share": word.share,
+            "before_rain": before_rain(values[words[word.name]], wet),
         }
-        for each in ranked
+        for word in ranked
     ]
 
 
 def channel_shares(classifier: SigGPClassifier, x: np.ndarray) -> dict[str, float]:
     """The share of every channel in the effects of cutting channels out, largest first."""
-    return {each.name: each.share for each in classifier.importance(x).channels}
+    return {channel.name: channel.share for channel in classifier.importance(x).channels}
 
 
 def _log_ratio(probabilities: np.ndarray) -> np.ndarray:
@@ -295,29 +296,22 @@ _CHUNK = 1024
 _TOL = 1e-6  # of the kernel, as in the other experiments
 
 
-@dataclass(frozen=True)
-class Scaling:
-    """How windows (n, channels, length) become paths (n, length, 1 + channels), time first; `train` are paths as yet
-    unscaled."""
+def as_paths(x: np.ndarray, train: np.ndarray, each: bool) -> Tensor:
+    """Windows x (n, channels, length) as paths (n, length, 1 + channels), time first, with mean 0 and spread 1.
 
-    each: bool
-    train: Tensor
-
-    @staticmethod
-    def of(x: np.ndarray, each: bool) -> Scaling:
-        return Scaling(each, _window_paths(x))
-
-    def __call__(self, x: np.ndarray) -> Tensor:
-        paths = _window_paths(x)
-        return each_standardised(paths) if self.each else standardised(self.train, paths)[1]
+    With `each` in every channel of every window, as tslearn's TimeSeriesScalerMeanVariance has it, which takes away the
+    size of the changes too; else by the mean and spread of every channel over all training windows.
+    """
+    paths, others = (with_time(torch.from_numpy(np.ascontiguousarray(z.swapaxes(1, 2)))) for z in (x, train))
+    return standardised_by_series(paths) if each else standardised(others, paths)[1]
 
 
 @dataclass(frozen=True)
 class PaperModel:
-    """The trained model, how it scales windows, and what happened in training."""
+    """The trained model, how it makes paths of windows, and what happened in training."""
 
     model: SignatureGP
-    scaling: Scaling
+    paths: Callable[[np.ndarray], Tensor]
     history: History
 
     def latent(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -333,7 +327,7 @@ class PaperModel:
         )
         return (wet - dry).numpy()
 
-    def settings(self) -> Record:
+    def facts(self) -> Record:
         """Iterations, CPU seconds of one, the validation NLPP that was kept, and the scales of the kernel."""
         history = self.history
         scores = [record.nlpp for record in history.of("hyperparameters") if record.nlpp is not None]
@@ -359,7 +353,7 @@ class PaperModel:
         word. `before_rain` is the mean of its term before rain minus its mean otherwise, in standard deviations.
         """
         letters, words = ("time", *names), self.model.features.words
-        terms = word_features(self.model, SeriesBatch(self.scaling(x))).detach().numpy()
+        terms = word_features(self.model, SeriesBatch(self.paths(x))).detach().numpy()
         mean = self.model.variational.mean.detach().double().numpy()[0]
         is_word = np.array([len(word) > 0 for word in words])
 
@@ -380,9 +374,9 @@ class PaperModel:
         size = np.abs(mean) * is_word
         return {"by_size": ranked(size), "by_spread": ranked(size * terms.std(axis=0))}
 
+    @torch.no_grad()
     def _latent(self, x: np.ndarray) -> tuple[Tensor, Tensor]:
-        with torch.no_grad():
-            return self.model.predict_f(self.scaling(x), chunk=_CHUNK)
+        return self.model.predict_f(self.paths(x), chunk=_CHUNK)
 
 
 def fit_paper_model(
@@ -400,23 +394,18 @@ def fit_paper_model(
     `settings` have M, `inducing`; the share `validation` of the `blocks` (n,) that judges hyperparameters; and the
     `schedule`. With a `checkpoint` an interrupted fit goes on.
     """
-    scaling = Scaling.of(x, each)
-    paths = scaling(x)
+    paths = as_paths(x, x, each)
     channels = paths.shape[2]
     points = torch.full((len(paths),), paths.shape[1])
     theta = 1 / lengthscales(paths, points, torch.Generator().manual_seed(seed))
     features = OrthogonalSignatureFeatures(channels, settings["inducing"], "lexicographic")
     model = SignatureGP(SignatureKernel(channels, theta=theta, tol=_TOL), features, Bernoulli())
     history = fit(
-        model,
-        (paths, torch.from_numpy(wet.astype(np.int64))),
-        PaperSchedule(**settings["schedule"]),
-        validation=split_blocks(blocks, settings["validation"], seed),
-        seed=seed,
-        checkpoint=checkpoint,
+        model, (paths, torch.from_numpy(wet.astype(np.int64))), PaperSchedule(**settings["schedule"]), seed=seed,
+        validation=split_blocks(blocks, settings["validation"], seed), checkpoint=checkpoint,
         resume=checkpoint is not None,
-    )
-    return PaperModel(model, scaling, history)
+    )  # fmt: skip
+    return PaperModel(model, partial(as_paths, train=x, each=each), history)
 
 
 def split_blocks(blocks: np.ndarray, share: float, seed: int) -> tuple[list[int], list[int]]:
@@ -428,10 +417,6 @@ def split_blocks(blocks: np.ndarray, share: float, seed: int) -> tuple[list[int]
     return train.tolist(), valid.tolist()
 
 
-def _window_paths(x: np.ndarray) -> Tensor:
-    return with_time(torch.from_numpy(np.ascontiguousarray(x.swapaxes(1, 2))))
-
-
 _STEPS = 2000
 _BAND = (0.05, 0.95)
 _KINDS = "climatology, logistic, classifier, paper"
@@ -439,14 +424,14 @@ _KINDS = "climatology, logistic, classifier, paper"
 
 @dataclass(frozen=True)
 class Forecaster:
-    """`log_odds` maps windows x (n, channels, length) to log-odds (n,); `settings` are those that were chosen, in plain
-    values; `cpu_seconds` of training, where it may have been interrupted.
+    """`log_odds` maps windows x (n, channels, length) to log-odds (n,); `facts` are what was chosen, in plain values.
 
-    `describe`, where there is something to draw, maps windows in a row to what is known of them.
+    `cpu_seconds` are those of training, where it may have been interrupted. `describe`, where there is something to
+    draw, maps windows in a row to what is known of them.
     """
 
     log_odds: Callable[[np.ndarray], np.ndarray]
-    settings: dict[str, Any] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
     cpu_seconds: float | None = None
     describe: Callable[[Windows], Record] | None = None
 
@@ -487,10 +472,9 @@ def logistic(x: np.ndarray, wet: np.ndarray, blocks: np.ndarray, strengths: Sequ
     flat = x.reshape(len(x), -1)
     scores = {}
     for strength in strengths:
-        probabilities = np.empty(len(x))
-        for train, left in LeaveOneGroupOut().split(flat, wet, blocks):
-            probabilities[left] = _pipeline(strength).fit(flat[train], wet[train]).predict_proba(flat[left])[:, 1]
-        scores[strength] = float(log_loss(wet, probabilities))
+        left_out = {"groups": blocks, "cv": LeaveOneGroupOut(), "method": "predict_proba"}
+        probabilities = np.asarray(cross_val_predict(_pipeline(strength), flat, wet, **left_out))
+        scores[strength] = float(log_loss(wet, probabilities[:, 1]))
     best = min(scores, key=scores.__getitem__)
     model = _pipeline(best).fit(flat, wet)
     chosen = {"C": best, "left_out_nlpp": scores[best]}
@@ -528,7 +512,7 @@ def by_the_paper(
     seed: int,
     checkpoint: Path | None,
 ) -> Forecaster:
-    """The paper's model; options["each"] says how windows are scaled (see `paper_model`)."""
+    """The paper's model; options["each"] says how windows are scaled (see `as_paths`)."""
     x, names, top = train.x, config["data"]["channels"], config["figure"]["features"]
     model = fit_paper_model(
         x, train.wet, blocks, config["paper"], each=options["each"], seed=seed, checkpoint=checkpoint
@@ -537,14 +521,14 @@ def by_the_paper(
     def describe(shown: Windows) -> Record:
         mean, spread = model.latent(shown.x)
         wettest = int(shown.rain.argmax())
-        series = model.scaling(shown.x[wettest : wettest + 1])[0]
+        series = model.paths(shown.x[wettest : wettest + 1])[0]
         return {
             "latent": {"mean": rounded(mean), "sd": rounded(spread)},
             "series": {"minutes": int(shown.minutes[wettest]), "values": [rounded(row) for row in series.numpy().T]},
             "features": model.features(x, train.wet, names, top),
         }
 
-    return Forecaster(model.log_odds, model.settings(), model.cpu_seconds, describe)
+    return Forecaster(model.log_odds, model.facts(), model.cpu_seconds, describe)
 
 
 def rounded(values: np.ndarray) -> list[float]:

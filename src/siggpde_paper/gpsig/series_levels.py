@@ -203,11 +203,11 @@ class _SequenceLevels(Function):
 def _pull_back_recursion(d: Tensor, grad: Tensor, steps: list[_Step], last: _LastStep) -> Tensor:
     if len(grad) == 1:
         return grad[0][:, None, :, None].expand_as(d)
-    each = grad.repeat_interleave(d.shape[3], dim=2).view(len(grad), len(d), 1, *d.shape[2:])
-    slope = last.factor * each[-1]
-    down = last.pull_back(each[-1], each[-2])
+    of_levels = grad.repeat_interleave(d.shape[3], dim=2).view(len(grad), len(d), 1, *d.shape[2:])
+    slope = last.factor * of_levels[-1]
+    down = last.pull_back(of_levels[-1], of_levels[-2])
     for m in range(len(steps), 0, -1):
-        down = steps[m - 1].pull_back(down, each[m - 1], slope)
+        down = steps[m - 1].pull_back(down, of_levels[m - 1], slope)
     return slope.add_(down[0, 0])
 
 
@@ -231,15 +231,15 @@ class _Step:
             torch.mul(self.side, d, out=self.ends[1:, 0])
             torch.mul(before[: then - 1, : then - 1], d, out=self.ends[1:, 1:])
 
-    def pull_back(self, grad: Tensor, each: Tensor, slope: Tensor) -> Tensor:
-        """The gradient in R, from those in `ends` and in the sum of this level, `each`; adds that in D to `slope`."""
+    def pull_back(self, grad: Tensor, level_grad: Tensor, slope: Tensor) -> Tensor:
+        """The gradient in R, from `grad` in `ends` and `level_grad` in the level's sum; adds that in D to `slope`."""
         d, then, now = self.d, self.then, len(self.before)
         slope += (grad[0] * self.top).sum(dim=0)
         if then > 1:
             slope += (grad[1:, 0] * self.side).sum(dim=0)
             slope += (grad[1:, 1:] * self.before[: then - 1, : then - 1]).sum(dim=(0, 1))
         top = later_rows(grad[0] * d)
-        plain = later(top[0]) + each
+        plain = later(top[0]) + level_grad
         columns = self.weights.view(-1, 1, 1, 1, 1) * plain
         if then > 1:
             columns[: then - 1] += top[1:]
@@ -275,11 +275,11 @@ class _LastStep:
                 self.factor += earlier(sums[2])
                 self.factor += sums[3]
 
-    def pull_back(self, last: Tensor, each: Tensor) -> Tensor:
-        """The gradient in R, from those in the last level, `last`, and in the sum of the level before, `each`."""
+    def pull_back(self, last: Tensor, level_grad: Tensor) -> Tensor:
+        """The gradient in R, from those in the last level, `last`, and in the sum of the level before, `level_grad`."""
         both = self.d * last
         columns = later_rows(both)
-        sums = [later(columns) + each]
+        sums = [later(columns) + level_grad]
         if self.repeats:
             sums += [columns, later(both), both]
         return (self.weights.T @ torch.stack(sums).view(len(sums), -1)).view(self.shape)

@@ -18,12 +18,12 @@ from siggpde_paper.experiments.measurements import (
     Size,
     cpu_seconds,
     in_fresh_process,
-    kept_by,
     measurable,
+    parameter_memory,
+    part_memory,
     parts_of,
     peak_growth,
     series,
-    space_of,
 )
 from siggpde_paper.experiments.results import Results, least, load_config, pass_key
 
@@ -96,14 +96,14 @@ def test_memory_of_a_call_is_that_of_its_tensors():
 @pytest.mark.slow
 def test_memory_of_the_methods_grows_as_their_orders_say():
     small, large = (Size(M=40, length=length, d=4, batch=40, n=3) for length in (32, 64))
-    stored = [in_fresh_process(space_of, "gpsig-it", size, False) for size in (small, large)]
-    tiled = [in_fresh_process(space_of, "gpsig-it", size) for size in (small, large)]
+    stored = [in_fresh_process(part_memory, "gpsig-it", size, False) for size in (small, large)]
+    tiled = [in_fresh_process(part_memory, "gpsig-it", size) for size in (small, large)]
     assert stored[1]["C_fu"] / stored[0]["C_fu"] == pytest.approx(2, rel=0.1)
     assert tiled[1]["C_fu"] / tiled[0]["C_fu"] == pytest.approx(1, rel=0.15)
     assert set(stored[0]) == {"C_uu", "C_fu", "diag C_ff"}
-    kept = in_fresh_process(kept_by, "gpsig-it", Size(M=4000, length=1, d=8, batch=1, n=2))[STORED]
+    kept = in_fresh_process(parameter_memory, "gpsig-it", Size(M=4000, length=1, d=8, batch=1, n=2))[STORED]
     assert kept == pytest.approx(4000 * 3 * 2 * 8 * 8 / 2**20, abs=0.3)  # slots of two points each
-    assert in_fresh_process(space_of, "siggpde", small)["diag C_ff"] < 1
+    assert in_fresh_process(part_memory, "siggpde", small)["diag C_ff"] < 1
 
 
 def tiny() -> dict:

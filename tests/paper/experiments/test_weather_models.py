@@ -21,8 +21,8 @@ from siggpde.explain.terms import word_features
 from siggpde.gp.likelihoods import Bernoulli
 from siggpde.series import SeriesBatch
 from siggpde_paper.experiments.weather_models import (
-    Scaling,
     Station,
+    as_paths,
     before_rain,
     channel_shares,
     classifier_log_odds,
@@ -187,7 +187,7 @@ def test_forecasters_beat_climatology(fitted):
     new, truth, _ = windows(400, 1)
     plain = nlpp(climatology(wet).log_odds(new), truth)
     linear = logistic(x, wet, blocks, [0.001, 0.1, 10.0])
-    assert linear.settings["C"] in (0.001, 0.1, 10.0)
+    assert linear.facts["C"] in (0.001, 0.1, 10.0)
     assert nlpp(linear.log_odds(new), truth) < plain - 0.1
     classifier, *_ = fitted
     assert classifier.n_groups_ == 8
@@ -264,7 +264,7 @@ def trained(request):
 
 def test_scaling_by_series_as_tslearn_has_it():
     x = np.concatenate([X[:5], np.full((1, 2, 12), 7.0)])  # the last is constant
-    paths = Scaling.of(X, each=True)(x).numpy()
+    paths = as_paths(x, X, each=True).numpy()
     assert paths.shape == (6, 12, 3)
     wanted = (x - x.mean(axis=2, keepdims=True))[:5] / x.std(axis=2, keepdims=True)[:5]
     np.testing.assert_allclose(paths[:5, :, 1:], wanted.swapaxes(1, 2), atol=1e-12)
@@ -274,7 +274,7 @@ def test_scaling_by_series_as_tslearn_has_it():
 
 
 def test_scaling_by_the_training_windows():
-    paths = Scaling.of(X, each=False)(X[:5] + 1.0).numpy()
+    paths = as_paths(X[:5] + 1.0, X, each=False).numpy()
     mean, spread = X.mean(axis=(0, 2)), X.std(axis=(0, 2))
     np.testing.assert_allclose(paths[:, :, 1:], (X[:5].swapaxes(1, 2) + 1 - mean) / spread, atol=1e-12)
 
@@ -284,13 +284,13 @@ def test_it_is_the_papers(trained):
     assert isinstance(model.likelihood, Bernoulli) and model.likelihood.link == "probit"
     assert model.kernel.words is None and not model.kernel.normalized
     assert len(model.features.words) == 30 and model.features.words[:3] == [(), (0,), (1,)]
-    assert trained.settings()["iterations"] == {"q": 120, "hyperparameters": 120, "all": 120}
+    assert trained.facts()["iterations"] == {"q": 120, "hyperparameters": 120, "all": 120}
     assert trained.cpu_seconds > 0
 
 
 def test_posterior_mean_is_the_sum_over_words(trained):
     mean, spread = trained.latent(X[:10])
-    terms = word_features(trained.model, SeriesBatch(trained.scaling(X[:10]))).detach()
+    terms = word_features(trained.model, SeriesBatch(trained.paths(X[:10]))).detach()
     np.testing.assert_allclose(mean, (terms @ trained.model.variational.mean[0].detach()).numpy(), rtol=1e-7)
     np.testing.assert_allclose(
         trained.log_odds(X[:10]),
@@ -316,7 +316,7 @@ def test_no_scaling_sees_levels_and_one_sees_sizes():
 def test_words_by_both_readings(trained):
     found = trained.features(X, WET, ["p", "rh"], 5)
     weights = trained.model.variational.mean[0].detach().abs()
-    spread = word_features(trained.model, SeriesBatch(trained.scaling(X))).detach().std(dim=0, correction=0)
+    spread = word_features(trained.model, SeriesBatch(trained.paths(X))).detach().std(dim=0, correction=0)
     names = ["–".join(("time", "p", "rh")[letter] for letter in word) for word in trained.model.features.words]
     for reading, measure in (("by_size", weights), ("by_spread", weights * spread)):
         order = [place for place in measure.argsort(descending=True).tolist() if names[place]][:5]
