@@ -202,7 +202,7 @@ def test_no_folder(tmp_path: Path):
 @pytest.mark.parametrize("kind", ["classifier", "regressor", "paper", "paper-numbers"])
 def test_models_saved_long_ago(kind: str, tmp_path: Path):
     stored = FIXTURES / "model-format-2"
-    # Those of views have features of windows in float32, which differ between processors by their rounding.
+    # Those of views were asked by a version that computed windows in float32.
     accuracy = 1e-9 if kind.startswith("paper") else 1e-4
     expected = np.load(stored / f"{kind}.npz")
     loaded = siggpde.load(stored / kind)

@@ -61,9 +61,9 @@ def test_units_of_targets_do_not_matter(shift: float, scale: float):
     y = X[:, 0, -1]
     plain, other = (regressor().fit(X, t) for t in (y, shift + scale * y))
     expected = outputs(plain, X) * scale + np.array([shift, 0.0, shift, shift])
-    assert outputs(other, X) == pytest.approx(expected, rel=1e-5, abs=1e-4 * scale)
+    assert outputs(other, X) == pytest.approx(expected, rel=1e-8, abs=1e-8 * scale)
     density = plain.log_likelihood(X, y) - np.log(scale)
-    assert other.log_likelihood(X, shift + scale * y) == pytest.approx(density, rel=1e-3, abs=1e-3)
+    assert other.log_likelihood(X, shift + scale * y) == pytest.approx(density, rel=1e-8, abs=1e-8)
 
 
 def test_constant_targets():

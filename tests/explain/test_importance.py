@@ -72,7 +72,7 @@ def test_a_number_is_told_in_its_units():
     assert one.label is None and max(one.channels, key=lambda each: each.effect).name == "cause"
     for part in ("channels", "regions", "scales"):
         ours, theirs = ([each.effect for each in getattr(own, part)] for own in (one, ten))
-        assert theirs == pytest.approx([10 * value for value in ours], rel=1e-3, abs=1e-3)
+        assert theirs == pytest.approx([10 * value for value in ours], rel=1e-8, abs=1e-8)
     upper = y > np.median(y)
     predicted = models[0].predict(X)
     whole = predicted[upper].mean() - predicted[~upper].mean()

@@ -145,8 +145,8 @@ def test_without_landmarks_it_is_the_same(batch, new):
     for ours, theirs in zip(one.classes, other.classes, strict=True):
         for part in ("scales", "views", "words"):  # what replaces channels is not the same
             for mine, its in zip(getattr(ours, part), getattr(theirs, part), strict=True):
-                assert its.effect == pytest.approx(mine.effect, rel=1e-4, abs=1e-5)
-                assert its.std == pytest.approx(mine.std, rel=1e-3, abs=1e-4)
+                assert its.effect == pytest.approx(mine.effect, rel=1e-8, abs=1e-8)
+                assert its.std == pytest.approx(mine.std, rel=1e-8, abs=1e-8)
 
 
 def test_words_of_the_paper_have_the_spread_of_samples(new):
@@ -343,8 +343,8 @@ def test_without_series_it_is_that_with_series():
     with_series = finite_committee_of(batch, labels_of(batch, 3), 3)
     bare, _ = without_series(with_series, complete=True)
     (a,), (b,) = (contributions_of(each, batch_of(1, 12, seed=3), 3, batch[:5]) for each in (with_series, bare))
-    assert b.std == pytest.approx(a.std, rel=1e-3, abs=1e-3 * a.std.max())
-    assert b.contrast_std == pytest.approx(a.contrast_std, rel=1e-3, abs=1e-3 * a.contrast_std.max())
+    assert b.std == pytest.approx(a.std, rel=1e-6, abs=1e-6 * a.std.max())
+    assert b.contrast_std == pytest.approx(a.contrast_std, rel=1e-6, abs=1e-6 * a.contrast_std.max())
 
 
 def test_more_series_make_it_smaller():
@@ -362,8 +362,8 @@ def test_memory_is_bounded_by_channels_at_a_time(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(module, "_LARGEST_SUMS", 1)  # one channel
     monkeypatch.setattr(module, "_LARGEST_CHUNK", 5)
     (parts,) = contributions_of(committee, batch[:1], 3)
-    assert parts.std == pytest.approx(whole.std, rel=1e-3)
-    assert [each.std for each in parts.main] == pytest.approx([each.std for each in whole.main], rel=1e-3)
+    assert parts.std == pytest.approx(whole.std, rel=1e-6)
+    assert [each.std for each in parts.main] == pytest.approx([each.std for each in whole.main], rel=1e-6)
 
 
 def test_without_uncertainty_contributions_are_the_same():
