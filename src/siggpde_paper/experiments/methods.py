@@ -143,12 +143,23 @@ def build(config: dict[str, Any], method: dict[str, Any], data: Prepared, seed: 
             data.x_train, data.y_train, likelihood, kind=method["variables"], count=count, level=method["level"],
             static=method["static"], method=method.get("method", "auto"), seed=seed,
         )  # fmt: skip
-    channels = data.x_train.shape[2]
-    points = torch.full((len(data.x_train),), data.x_train.shape[1])
-    theta = 1 / lengthscales(data.x_train, points, torch.Generator().manual_seed(seed))
-    features = OrthogonalSignatureFeatures(channels, count, method["order"])
     dtype = getattr(torch, config.get("dtype", "float64"))
-    return SignatureGP(_kernel(method, channels, theta), features, likelihood, dtype=dtype)
+    return paper_model(data.x_train, likelihood, count, method, seed, dtype)
+
+
+def paper_model(
+    paths: Tensor,
+    likelihood: Classification,
+    count: int,
+    method: dict[str, Any],
+    seed: int,
+    dtype: torch.dtype = torch.float64,
+) -> SignatureGP:
+    """The paper's model of paths (n, length, channels) with `count` words in the order of the method."""
+    points = torch.full((len(paths),), paths.shape[1])
+    theta = 1 / lengthscales(paths, points, torch.Generator().manual_seed(seed))
+    features = OrthogonalSignatureFeatures(paths.shape[2], count, method["order"])
+    return SignatureGP(_kernel(method, paths.shape[2], theta), features, likelihood, dtype=dtype)
 
 
 def _kernel(method: dict[str, Any], channels: int, theta: Tensor) -> SignatureKernel:

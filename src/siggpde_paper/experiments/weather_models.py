@@ -41,17 +41,14 @@ from siggpde import SigGPClassifier
 from siggpde.committee.view_committee import AveragedMembers, Judged, average_latents
 from siggpde.datasets import find_dataset
 from siggpde.explain.terms import terms_of, word_features
-from siggpde.gp.features import OrthogonalSignatureFeatures
-from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.likelihoods import Bernoulli
 from siggpde.gp.model import SignatureGP
 from siggpde.gp.phases import PaperSchedule
 from siggpde.gp.trainer import History
 from siggpde.gp.training import fit
 from siggpde.series import SeriesBatch
-from siggpde_paper.experiments.methods import standardised, standardised_by_series, with_time
+from siggpde_paper.experiments.methods import paper_model, standardised, standardised_by_series, with_time
 from siggpde_paper.experiments.results import Record
-from siggpde_paper.gpsig.models import lengthscales
 
 _NO_READING = -999.0  # readings below it are missing: they are written as -9999
 _KEYS = ("data", "columns", "time_minutes")
@@ -293,7 +290,6 @@ def _log_ratio(probabilities: np.ndarray) -> np.ndarray:
 
 
 _CHUNK = 1024
-_TOL = 1e-6  # of the kernel, as in the other experiments
 
 
 def as_paths(x: np.ndarray, train: np.ndarray, each: bool) -> Tensor:
@@ -395,11 +391,7 @@ def fit_paper_model(
     `schedule`. With a `checkpoint` an interrupted fit goes on.
     """
     paths = as_paths(x, x, each)
-    channels = paths.shape[2]
-    points = torch.full((len(paths),), paths.shape[1])
-    theta = 1 / lengthscales(paths, points, torch.Generator().manual_seed(seed))
-    features = OrthogonalSignatureFeatures(channels, settings["inducing"], "lexicographic")
-    model = SignatureGP(SignatureKernel(channels, theta=theta, tol=_TOL), features, Bernoulli())
+    model = paper_model(paths, Bernoulli(), settings["inducing"], {"order": "lexicographic"}, seed)
     history = fit(
         model, (paths, torch.from_numpy(wet.astype(np.int64))), PaperSchedule(**settings["schedule"]), seed=seed,
         validation=split_blocks(blocks, settings["validation"], seed), checkpoint=checkpoint,
