@@ -17,6 +17,7 @@ from torch import Tensor
 from helpers.left_out_refits import means_without
 from helpers.view_data import generator, walks
 from siggpde.committee import conformal as module
+from siggpde.committee.committee import ViewCommittee
 from siggpde.committee.conformal import (
     Jackknife,
     adaptive_scores,
@@ -29,7 +30,6 @@ from siggpde.committee.conformal import (
 from siggpde.committee.fit import ViewSettings, fit_view_committee
 from siggpde.committee.link import fit_link
 from siggpde.committee.regression import Targets
-from siggpde.committee.view_committee import ViewCommittee, WeightCommittee
 from siggpde.committee.weights import fold_numbers
 from siggpde.distributed.ranks import ALONE
 from siggpde.distributed.shard import Shard
@@ -46,7 +46,7 @@ def noisy(n: int, classes: int, seed: int, points: int = 3) -> tuple[SeriesBatch
     return SeriesBatch(values + 1.2 * y[:, None, None] * torch.linspace(0, 1, points)[:, None]), y
 
 
-def fitted(batch: SeriesBatch, targets: Targets, settings: ViewSettings = LINEAR) -> ViewCommittee | WeightCommittee:
+def fitted(batch: SeriesBatch, targets: Targets, settings: ViewSettings = LINEAR) -> ViewCommittee:
     return fit_view_committee(batch, targets, settings, Shard(ALONE, len(batch)))
 
 

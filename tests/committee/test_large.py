@@ -14,7 +14,7 @@ import torch
 from helpers import rank_jobs
 from helpers.small_view_committees import Extremes, small_views
 from helpers.view_data import standardised, walks
-from siggpde.committee.large import AllSeries, choose_landmarks, in_order
+from siggpde.committee.large import LargeFit, choose_landmarks, parallel_map
 from siggpde.committee.recipes import Recipe
 from siggpde.committee.regression import Targets
 from siggpde.distributed.ranks import ALONE
@@ -43,8 +43,8 @@ def test_threads_change_no_bit():
     recipes = [Recipe("sum", (("x1", 2.0), ("L", 1.0), ("P", 1.0))), Recipe("square", (("base", 1.0), ("R1", 1.0)), 2)]
     fits = []
     for threads in (1, 2):
-        seen = AllSeries(batch, targets, Standard.fit(batch), blocks, rows, Shard(ALONE, 2300), threads)
-        fits.append(seen.fit(recipes, torch.arange(60, 200), Progress(False))[0])
+        seen = LargeFit(batch, targets, Standard.fit(batch), blocks, rows, Shard(ALONE, 2300), threads)
+        fits.append(seen.fit(recipes, torch.arange(60, 200), Progress(False)))
     for (one, one_left_out), (two, two_left_out) in zip(*fits, strict=True):
         assert torch.equal(one.alpha, two.alpha) and torch.equal(one.root, two.root)
         assert torch.equal(one_left_out.mean, two_left_out.mean)
@@ -85,7 +85,7 @@ def test_two_ranks_find_what_one_does_with_the_defaults(tmp_path: Path):
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_results_are_in_order_and_an_error_ends_the_work(threads: int):
-    assert list(in_order(str, range(20), threads)) == list(map(str, range(20)))
+    assert list(parallel_map(str, range(20), threads)) == list(map(str, range(20)))
     asked: list[int] = []
 
     def failing(number: int) -> int:
@@ -96,7 +96,7 @@ def test_results_are_in_order_and_an_error_ends_the_work(threads: int):
 
     found = []
     with pytest.raises(ArithmeticError, match="three"):
-        found.extend(in_order(failing, range(1000), threads))
+        found.extend(parallel_map(failing, range(1000), threads))
     assert max(asked) <= 3 + threads
 
 
@@ -106,10 +106,10 @@ def test_chunks_have_the_threads_of_the_core_where_torch_has_one():
 
     with limited(2, rows=10):
         assert torch.get_num_threads() == 1
-        assert all(each.startswith("chunk") for each in in_order(name, range(4)))
+        assert all(each.startswith("chunk") for each in parallel_map(name, range(4)))
         assert torch.get_num_threads() == 1
     with limited(1, rows=10):
-        assert set(in_order(name, range(4))) == {threading.current_thread().name}
+        assert set(parallel_map(name, range(4))) == {threading.current_thread().name}
 
 
 @pytest.mark.parametrize(("n", "count", "landmarks", "tuned"), [(5, 5, 5, 0), (3, 9, 3, 0), (700, 699, 467, 233)])

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from helpers.random_paths import few
 from helpers.view_data import generator, random_rows, walks
+from siggpde.committee.committee import LeftOutRecord, ViewCommittee, ViewPrediction
 from siggpde.committee.fit import ViewSettings, fit_view_committee
 from siggpde.committee.novelty import FactScores, Novelty, _joined, joined_variances
 from siggpde.committee.regression import Targets, fit_exact
-from siggpde.committee.view_committee import Judged, LeftOutRecord, ViewCommittee
 from siggpde.distributed.ranks import ALONE
 from siggpde.distributed.shard import Shard
 from siggpde.series import Preparation
@@ -57,15 +57,31 @@ def test_joined_variances_are_those_of_a_regression_on_one_series_more(weighted:
 
 def test_p_values_count_left_out_series_with_the_new_one_joined():
     batch = PREPARATION(new_series())
-    scores = COMMITTEE.judged(batch).scores
+    scores = COMMITTEE.predict(batch).scores
     assert scores is not None and COMMITTEE.novelty is not None
-    joined = joined_variances(COMMITTEE, batch)
+    joined = joined_variances(COMMITTEE, COMMITTEE.rows(batch))
     found = COMMITTEE.novelty.p_values(scores.score, joined)
     for row in range(len(batch)):
         kernel = COMMITTEE.novelty.kernel_score(joined[:, row].log())
         own = torch.maximum(kernel, COMMITTEE.novelty.left_out_facts)
         assert float(found[row]) == pytest.approx((1 + int((own >= scores.score[row]).sum())) / 41)
     assert bool((joined <= COMMITTEE.target_variances(COMMITTEE.left_out.variances)[:, None] * (1 + 1e-9)).all())
+
+
+@pytest.mark.parametrize("chunk", [1, 4, 1000])
+def test_p_values_come_from_one_look_at_every_series(chunk: int, monkeypatch: pytest.MonkeyPatch):
+    batch, seen = PREPARATION(new_series()), []
+    wanted = COMMITTEE.novelty.p_values(
+        COMMITTEE.predict(batch).scores.score, joined_variances(COMMITTEE, COMMITTEE.rows(batch))
+    )
+    real = type(COMMITTEE.standard).__call__
+    monkeypatch.setattr("siggpde.committee.committee._CHUNK", chunk)
+    monkeypatch.setattr(
+        type(COMMITTEE.standard), "__call__", lambda self, part: seen.append(len(part)) or real(self, part)
+    )
+    p_values, scores = COMMITTEE.p_values(batch)
+    torch.testing.assert_close(p_values, wanted, rtol=1e-6, atol=1e-6)
+    assert sum(seen) == len(batch) == len(scores.score)
 
 
 def test_p_values_count_scores_that_are_at_least_as_large():
@@ -98,13 +114,14 @@ def test_far_series_get_the_class_frequencies_and_near_ones_keep_their_probabili
     chances = COMMITTEE.probabilities(far)
     assert COMMITTEE.link is not None and COMMITTEE.novelty is not None
     torch.testing.assert_close(chances, COMMITTEE.link.frequencies.expand_as(chances), atol=1e-6, rtol=0)
-    assert bool(COMMITTEE.novelty.alarms(COMMITTEE.judged(far).scores.score).all())
-    judged = COMMITTEE.judged(near)
-    inside = judged.scores.score <= COMMITTEE.novelty.limit
-    plain = COMMITTEE.probabilities(near, Judged(judged.means, judged.variances, None))
+    assert bool(COMMITTEE.novelty.alarms(COMMITTEE.predict(far).scores.score).all())
+    prediction = COMMITTEE.predict(near)
+    assert prediction.scores is not None
+    inside = prediction.scores.score <= COMMITTEE.novelty.limit
+    plain = ViewPrediction(COMMITTEE, prediction.means, prediction.variances).probabilities()
     assert int(inside.sum()) > 20
     torch.testing.assert_close(COMMITTEE.probabilities(near)[inside], plain[inside], rtol=0, atol=0)
-    assert not bool(COMMITTEE.novelty.alarms(judged.scores.score).any())
+    assert not bool(COMMITTEE.novelty.alarms(prediction.scores.score).any())
 
 
 def test_trust_falls_beyond_the_limit_and_nowhere_else():
@@ -182,4 +199,4 @@ def test_state_and_back():
 
 def test_without_facts_there_is_no_caution():
     batch = replace(PREPARATION(100 * new_series()), facts=None)
-    assert COMMITTEE.judged(batch).scores is None
+    assert COMMITTEE.predict(batch).scores is None

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from siggpde.committee import update as updating
+from siggpde.committee.committee import ViewCommittee
 from siggpde.committee.fit import ViewSettings, fit_view_committee
 from siggpde.committee.regression import Normal, Regression, Targets, fit_exact, whitening_of
-from siggpde.committee.update import Posterior, update_views
-from siggpde.committee.view_committee import ViewCommittee
+from siggpde.committee.update import Posterior
 from siggpde.distributed.ranks import ALONE
 from siggpde.distributed.shard import Shard
 from siggpde.series import SeriesBatch
@@ -72,7 +72,7 @@ def brute_force(committee: ViewCommittee, learned: SeriesBatch, y: Tensor, new: 
 def test_an_update_is_the_regression_on_all_series(classes: int | None, weights: Tensor | None):
     committee, batch = fitted(classes, weights), series()
     before = copy.deepcopy(committee)
-    update_views(committee, batch[FIRST:], targets(batch, classes)[FIRST:])
+    committee.update(batch[FIRST:], targets(batch, classes)[FIRST:])
     means, variances = committee.member_latents(series(30, seed=1))
     for index, (mean, variance) in enumerate(brute_force(before, batch, targets(batch, classes), series(30, seed=1))):
         torch.testing.assert_close(means[index], mean, rtol=1e-8, atol=1e-8)
@@ -89,13 +89,13 @@ def test_neither_order_nor_pieces_of_new_series_matter(weights: Tensor | None, m
     batch = series()
     y = targets(batch, 3)
     together, pieces, turned, chunked = (fitted(3, weights) for _ in range(4))
-    update_views(together, batch[FIRST:], y[FIRST:])
+    together.update(batch[FIRST:], y[FIRST:])
     for rows in (slice(FIRST, 55), slice(55, 56), slice(56, ALL)):
-        update_views(pieces, batch[rows], y[rows])
+        pieces.update(batch[rows], y[rows])
     order = torch.arange(FIRST, ALL).flip(0)
-    update_views(turned, batch[order], y[order])
+    turned.update(batch[order], y[order])
     monkeypatch.setattr(updating, "_CHUNK", 7)
-    update_views(chunked, batch[FIRST:], y[FIRST:])
+    chunked.update(batch[FIRST:], y[FIRST:])
     for other in (pieces, turned, chunked):
         for found, expected in zip(other.member_latents(batch), together.member_latents(batch), strict=True):
             torch.testing.assert_close(found, expected, rtol=1e-7, atol=1e-7)
@@ -105,7 +105,7 @@ def test_neither_order_nor_pieces_of_new_series_matter(weights: Tensor | None, m
 def test_members_on_more_series_than_landmarks_learn_on():
     committee, batch = fitted(None, count=60, max_landmarks=30), series()
     before = copy.deepcopy(committee)
-    update_views(committee, batch[60:], targets(batch, None)[60:])
+    committee.update(batch[60:], targets(batch, None)[60:])
     means, variances = committee.member_latents(series(30, seed=1))
     for index, (mean, variance) in enumerate(brute_force(before, batch, targets(batch, None), series(30, seed=1))):
         torch.testing.assert_close(means[index], mean, rtol=1e-8, atol=1e-8)
@@ -178,10 +178,10 @@ def test_an_error_on_the_way_changes_nothing(monkeypatch: pytest.MonkeyPatch):
     with monkeypatch.context() as patch:
         patch.setattr(Posterior, "add", third_fails)
         with pytest.raises(MemoryError):
-            update_views(committee, batch, targets(batch, 3))
+            committee.update(batch, targets(batch, 3))
     assert committee.members is members
     assert all(torch.equal(*both) for both in zip(committee.member_latents(batch), before, strict=True))
     bad = SeriesBatch(torch.full_like(batch.values, torch.nan))
     with pytest.raises((ValueError, ArithmeticError)):
-        update_views(committee, bad, targets(batch, 3))
+        committee.update(bad, targets(batch, 3))
     assert all(torch.equal(*both) for both in zip(committee.member_latents(batch), before, strict=True))

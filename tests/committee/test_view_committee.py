@@ -12,10 +12,10 @@ from torch import Tensor
 
 from helpers.random_paths import few
 from helpers.view_data import generator, ragged, walks
-from siggpde.committee import view_committee as module
+from siggpde.committee import committee as module
+from siggpde.committee.committee import ViewCommittee, average_latents
 from siggpde.committee.fit import ViewSettings, fit_view_committee
 from siggpde.committee.regression import Targets
-from siggpde.committee.view_committee import ViewCommittee, average_latents
 from siggpde.distributed.ranks import ALONE
 from siggpde.distributed.shard import Shard
 from siggpde.series import SeriesBatch

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from helpers.small_estimators import rising, walks
 from siggpde import SigGPClassifier, SigGPRegressor
-from siggpde.committee.view_committee import ViewCommittee, WeightCommittee, without_series
+from siggpde.committee.committee import ViewCommittee
+from siggpde.committee.weight_space import without_series
 from siggpde.series import SeriesBatch
 
 KINDS = ("linear", "path", "windows", "spectrum")
@@ -29,7 +30,7 @@ def committee(views: list[str], classes: int) -> tuple[ViewCommittee, SeriesBatc
     return found, new
 
 
-def variances(one: ViewCommittee | WeightCommittee, batch: SeriesBatch) -> Tensor:
+def variances(one: ViewCommittee, batch: SeriesBatch) -> Tensor:
     return one.member_latents(batch)[1]
 
 
@@ -54,7 +55,7 @@ def test_the_same_predictions_with_all_directions(views: list[str], classes: int
 def test_fewer_directions_make_the_variance_larger():
     exact, batch = committee(["linear", "windows"], 3)
     found = [without_series(exact, complete=True, most_bytes=size)[0] for size in (2**25, 2**20, 2**18)]
-    counts = [sum(len(member.root) for member in one.members) for one in found]
+    counts = [sum(len(member.features.root) for member in one.members) for one in found]
     assert counts[0] > counts[1] > counts[2] >= len(exact.members)
     steps = [variances(exact, batch), *(variances(one, batch) for one in found)]
     for smaller, larger in itertools.pairwise(steps):

@@ -13,10 +13,10 @@ from sklearn.model_selection import GroupKFold, cross_val_score
 import siggpde
 from helpers.small_estimators import classifier, estimator, outputs, regressor, rising, walks
 from siggpde import SigGPClassifier
+from siggpde.committee.committee import ViewCommittee
 from siggpde.committee.fit import ViewSettings, fit_view_committee
 from siggpde.committee.large import choose_landmarks
 from siggpde.committee.regression import Targets
-from siggpde.committee.view_committee import ViewCommittee
 from siggpde.distributed.ranks import ALONE
 from siggpde.distributed.shard import Shard
 from siggpde.series import SeriesBatch

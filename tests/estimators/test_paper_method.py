@@ -183,7 +183,7 @@ def test_a_stream_is_predicted_as_a_whole(kind: str, tmp_path: Path):
 @pytest.mark.parametrize("call", [1, 2, 3])
 def test_going_on_after_an_interruption(kind: str, call: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     """Interrupted at the start of each phase; the checkpoint of another fit that was there is not gone on from."""
-    (tmp_path / "member-1.pt").write_bytes(b"")
+    (tmp_path / "member-1.pt").write_bytes(b"of another fit")
     whole = fitted(kind, max_iter=6)
     real, calls = Checkpoint.save, []
 

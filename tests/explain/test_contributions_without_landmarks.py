@@ -9,7 +9,8 @@ from helpers.small_committees import batch_of, ends, labels_of
 from helpers.small_view_committees import (
     finite_committee_of,
 )
-from siggpde.committee.view_committee import WeightCommittee, without_series
+from siggpde.committee.committee import ViewCommittee
+from siggpde.committee.weight_space import without_series
 from siggpde.explain import Importances, SeriesExplanation, explain_series
 from siggpde.explain.importance import feature_importance
 from siggpde.series import SeriesBatch
@@ -24,7 +25,7 @@ def batch(request: pytest.FixtureRequest) -> SeriesBatch:
     return batch_of(24, 18, ragged=request.param)
 
 
-def latents(committee: WeightCommittee, batch: SeriesBatch) -> Tensor:
+def latents(committee: ViewCommittee, batch: SeriesBatch) -> Tensor:
     return (committee.weights[:, None, None] * committee.member_latents(batch)[0]).sum(0)
 
 
@@ -59,7 +60,7 @@ def test_without_landmarks_contributions_are_the_same(batch: SeriesBatch, classe
     y = ends(batch) if classes is None else labels_of(batch, classes)
     exact = finite_committee_of(batch, y, classes)
     reduced, _ = without_series(exact, complete=True)
-    assert reduced.members[0].parts[0].weights.dtype == torch.float64
+    assert reduced.members[0].features.parts[0].weights.dtype == torch.float64
     new, labels = batch_of(5, 18, seed=1, ragged=batch.lengths is not None), None if classes is None else [0, 1, 2]
     base = batch_of(6, 18, seed=2) if background else None
     kept, found = (
@@ -81,7 +82,9 @@ def test_without_landmarks_contributions_are_the_same(batch: SeriesBatch, classe
 def test_weights_in_single_precision_are_explained_as_they_are(batch: SeriesBatch):
     exact = finite_committee_of(batch, ends(batch))
     reduced, _ = without_series(exact, complete=True, most_bytes=2**12)
-    assert all(part.weights.dtype == torch.float32 for member in reduced.members for part in member.parts.values())
+    assert all(
+        part.weights.dtype == torch.float32 for member in reduced.members for part in member.features.parts.values()
+    )
     for one, other in zip(
         *(explain_series(each, batch, NAMES, top=EVERYTHING) for each in (exact, reduced)), strict=True
     ):

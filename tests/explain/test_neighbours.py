@@ -7,7 +7,8 @@ import torch
 
 from helpers.small_committees import batch_of, ends, labels_of
 from helpers.small_view_committees import finite_committee_of, view_committee_of
-from siggpde.committee.view_committee import LeftOutRecord, ViewCommittee, without_series
+from siggpde.committee.committee import LeftOutRecord, ViewCommittee
+from siggpde.committee.weight_space import without_series
 from siggpde.explain import WalkSettings, explain_series
 from siggpde.explain.neighbours import nearest_series
 from siggpde.series import SeriesBatch

@@ -16,7 +16,7 @@ from helpers.small_committees import batch_of, ends, labels_of, one_member
 from helpers.small_view_committees import finite_committee_of, view_committee_of
 from siggpde.committee.committee import Committee
 from siggpde.committee.recipes import Recipe
-from siggpde.committee.view_committee import without_series
+from siggpde.committee.weight_space import without_series
 from siggpde.explain import SegmentContributions, WalkSettings
 from siggpde.explain.importance import (
     contrasts_of,

@@ -20,7 +20,7 @@ from torch import Tensor
 from helpers.small_committees import batch_of, ends, labels_of, latents, one_member
 from helpers.small_view_committees import explained, finite_committee_of, view_committee_of
 from siggpde import SigGPClassifier
-from siggpde.committee.view_committee import without_series
+from siggpde.committee.weight_space import without_series
 from siggpde.datasets import load_dataset
 from siggpde.explain import SeriesExplanation, Stretch, WalkSettings, deletion_curve, explain_series
 from siggpde.explain.posterior import over_members

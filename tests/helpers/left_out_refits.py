@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from helpers.view_data import dense
+from siggpde.committee.committee import ViewCommittee
 from siggpde.committee.regression import Targets
-from siggpde.committee.view_committee import ViewCommittee
 from siggpde.series import SeriesBatch
 from siggpde.views.base import Rows
 

@@ -20,7 +20,6 @@ from helpers.small_models import labels, series, small_gp, targets
 from siggpde import SigGPClassifier
 from siggpde.committee.fit import ViewSettings, fit_view_committee
 from siggpde.committee.regression import Targets
-from siggpde.committee.view_committee import ViewCommittee
 from siggpde.distributed.ranks import Ranks
 from siggpde.distributed.shard import Shard, all_labels
 from siggpde.gp.likelihoods import Bernoulli, Gaussian, Likelihood, Softmax, StudentT
@@ -226,7 +225,7 @@ def many_series(ranks: Ranks, folder: Path | None = None, **settings: Any) -> di
     committee = fit_view_committee(batch, Targets(torch.from_numpy(y), 3), chosen, Shard(ranks, len(batch)))
     new = SeriesBatch(torch.from_numpy(waves(200, 1)[0].transpose(0, 2, 1).copy()))
     members = [member.recipe.name for member in committee.members]
-    landmarks = len(committee.landmarks) if isinstance(committee, ViewCommittee) else 0
+    landmarks = 0 if committee.landmarks is None else len(committee.landmarks)
     return {"members": members, "landmarks": landmarks, "probabilities": committee.probabilities(new)}
 
 

@@ -1,4 +1,4 @@
-"""Small committees of word models: every member has its own way to make paths."""
+"""Small models of words, as the method of the paper has them, and series for them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 import siggpde
 from helpers.small_models import disturb
-from siggpde.committee.committee import Committee, Member
+from siggpde.estimators.paper_model import PaperModel
 from siggpde.gp.features import OrthogonalSignatureFeatures, grow_pool
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.likelihoods import Gaussian, Likelihood, Softmax
@@ -18,13 +18,6 @@ from siggpde.numerics.words import Word, words_up_to
 from siggpde.series import PathOptions, PathTransform, SeriesBatch
 from siggpde.training import Exact, NaturalGradients
 from siggpde.views.paths import channel_scales
-
-KINDS = [
-    PathOptions(),
-    PathOptions(base_point=False, append="arc"),
-    PathOptions(time=False, lead_lag=True),
-    PathOptions(append="variation", difference=1),
-]
 
 
 def batch_of(n: int = 36, length: int = 7, channels: int = 2, seed: int = 0, *, ragged: bool = False) -> SeriesBatch:
@@ -49,33 +42,21 @@ def labels_of(batch: SeriesBatch, classes: int) -> Tensor:
     return ends(batch).argsort().argsort() * classes // len(batch)
 
 
-def committee_of(
-    batch: SeriesBatch,
-    y: Tensor,
-    kinds: list[PathOptions] | None = None,
-    *,
-    words: int = 40,
-    rank: int | None = None,
-    dtype: torch.dtype = torch.float64,
-) -> Committee:
-    """A member for each kind of path, with unequal weights."""
-    members = []
-    for options in kinds or KINDS:
-        transform = PathTransform(options).fit(batch)
-        paths = transform.paths(batch)
-        theta = channel_scales(paths, 1.0, 3.0)
-        chosen = grow_pool(SignatureKernel(paths.channels, theta=theta), paths, words)
-        numbers = y.is_floating_point()
-        kernel = SignatureKernel(
-            paths.channels, theta=theta, amplitude=1.0 if numbers else 20.0, normalized=True, words=chosen
-        )
-        features = OrthogonalSignatureFeatures(paths.channels, len(chosen), "lexicographic", rank, chosen=chosen)
-        model = SignatureGP(kernel, features, Gaussian() if numbers else Softmax(int(y.max()) + 1), dtype=dtype)
-        schedule = Exact() if numbers else NaturalGradients(learn=False)
-        history = siggpde.fit(model, (paths.values, y), schedule, lengths=paths.lengths, validation=0.0, progress=False)
-        members.append(Member(transform, model, {}, history.records[-1].nlpp))
-    weights = torch.arange(1.0, len(members) + 1, dtype=torch.float64)
-    return Committee(members, weights / weights.sum())
+def trained_model(batch: SeriesBatch, y: Tensor, words: int = 40) -> PaperModel:
+    """A model of classes by natural gradients, of numbers in closed form."""
+    transform = PathTransform(PathOptions()).fit(batch)
+    paths = transform.paths(batch)
+    theta = channel_scales(paths, 1.0, 3.0)
+    chosen = grow_pool(SignatureKernel(paths.channels, theta=theta), paths, words)
+    numbers = y.is_floating_point()
+    kernel = SignatureKernel(
+        paths.channels, theta=theta, amplitude=1.0 if numbers else 20.0, normalized=True, words=chosen
+    )
+    features = OrthogonalSignatureFeatures(paths.channels, len(chosen), "lexicographic", chosen=chosen)
+    model = SignatureGP(kernel, features, Gaussian() if numbers else Softmax(int(y.max()) + 1), dtype=torch.float64)
+    schedule = Exact() if numbers else NaturalGradients(learn=False)
+    history = siggpde.fit(model, (paths.values, y), schedule, lengths=paths.lengths, validation=0.0, progress=False)
+    return PaperModel(transform, model, {}, history.records[-1].nlpp)
 
 
 def one_member(
@@ -87,16 +68,16 @@ def one_member(
     dtype: torch.dtype = torch.float64,
     own: list[Word] | None = None,
     **kernel: Any,
-) -> Committee:
-    """A committee of one model whose q(u) is somewhere; `own` are its words."""
+) -> PaperModel:
+    """A model whose q(u) is somewhere; `own` are its words."""
     transform = PathTransform(options or PathOptions()).fit(batch)
     channels = transform.options.channels(batch.channels)
     own = own or words_up_to(channels, 2)
     features = OrthogonalSignatureFeatures(channels, len(own), "lexicographic", rank, chosen=own)
     model = SignatureGP(SignatureKernel(channels, theta=0.3, **kernel), features, likelihood, dtype=dtype)
-    return Committee([Member(transform, disturb(model), {}, None)], torch.ones(1, dtype=torch.float64))
+    return PaperModel(transform, disturb(model), {}, None)
 
 
-def latents(committee: Committee, batch: SeriesBatch) -> list[Tensor]:
+def latents(committee: PaperModel, batch: SeriesBatch) -> list[Tensor]:
     """Means of the latents of every member, a list of (n, latents)."""
     return list(committee.member_latents(batch)[0])

@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from siggpde.committee.committee import Member, ViewCommittee, average_latents
 from siggpde.committee.link import fit_link
 from siggpde.committee.recipes import Recipe
 from siggpde.committee.regression import Targets, fit_exact
-from siggpde.committee.view_committee import ViewCommittee, ViewMember, average_latents
 from siggpde.series import PathOptions, SeriesBatch
 from siggpde.views import KernelView, PathView, Rows, TransformerView, View, WindowsView
 from siggpde.views.base import Block, Standard
@@ -67,7 +67,7 @@ def view_committee_of(
     targets = Targets(y, classes)
     fits = [fit_exact(recipe.mix(rows, rows), targets) for recipe in recipes]
     members = [
-        ViewMember(
+        Member(
             recipe,
             regression,
             None if recipe.power == 1 else Rows(torch.empty(0), recipe.average(rows).variance),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from helpers.small_committees import KINDS, batch_of, committee_of, labels_of
+from helpers.small_committees import batch_of, labels_of, trained_model
 from siggpde.explain import Effect, Importance, Importances, PaperReading, WordWeight, global_importance
 from siggpde.metrics import classification_metrics
 from siggpde.plots import (
@@ -68,7 +68,7 @@ def test_what_the_paper_reads(pyplot, drawn):
 @pytest.fixture(scope="module")
 def importances():
     batch = batch_of(24)
-    return global_importance(committee_of(batch, labels_of(batch, 2), KINDS[:1]), batch, ["humidity", "moisture"])
+    return global_importance(trained_model(batch, labels_of(batch, 2)), batch, ["humidity", "moisture"])
 
 
 def test_importance(pyplot, importances, drawn):

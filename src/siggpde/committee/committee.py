@@ -1,148 +1,535 @@
-"""A committee: several models of one data set, and the average of their predictions.
+r"""A committee: the fitted model behind an estimator, and its implementation for views of the series.
 
-A few hundred series do not decide which way of making paths is the best. The committee keeps the best model of each of
-several kinds; its predictive distribution is a mixture,
+The members of a committee on views are Gaussian processes on sums of kernels (`committee.recipes`), with posteriors in
+closed form against landmark series (`committee.regression`) or, without series, in the space of features
+(`committee.weight_space`). Their latents are averaged,
 
-    p(y | x) = sum_k w_k p_k(y | x).
+.. math:: \mu = \sum_k w_k \mu_k, \qquad v = \sum_k w_k (v_k + (\mu_k - \mu)^2),
 
-Class probabilities are sharpened, p^s / sum p^s, and the tails of regressions recalibrated (`committee.mixture`).
+and become class probabilities by one link (`committee.link`); numbers are a mixture of the members' normal
+distributions with recalibrated tails (`committee.mixture`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, ClassVar, NamedTuple, Protocol, cast
 
 import torch
 from torch import Tensor
 
+from siggpde.committee.link import ClassLink, probability_spread
 from siggpde.committee.mixture import NormalMixture, Recalibration
-from siggpde.committee.novelty import Novelty
-from siggpde.gp.likelihoods import Gaussian
-from siggpde.gp.model import SignatureGP
-from siggpde.gp.trainer import History
-from siggpde.series import PathTransform, SeriesBatch
+from siggpde.committee.novelty import Novelty, Scores, joined_variances
+from siggpde.committee.recipes import Recipe
+from siggpde.committee.regression import LeftOut, Regression, Targets
+from siggpde.committee.update import updated
+from siggpde.committee.weight_space import FeatureWeights, feature_latents
+from siggpde.series import SeriesBatch
+from siggpde.views.base import Block, Rows, Standard, parts_of, rows_of
+from siggpde.views.saved import SavedBlocks, states_of
 
 _CHUNK = 1024
+_LARGEST_CHUNK = 2**24  # numbers of series handled at a time
+_JOINED = 2**23  # numbers of joined variances at a time
 
 
-@dataclass
-class Member:
-    """A model and the transform that makes its paths.
+class Latents(NamedTuple):
+    """Mean (n, outputs) of the latents, and their variance: (n,) where all latents have one, else (n, outputs)."""
 
-    `settings` are those of the candidate it was built from, `score` its leave-one-out or validation NLPP.
+    mean: Tensor
+    variance: Tensor
+
+    @property
+    def std(self) -> Tensor:
+        """The standard deviations of the latents, (n, outputs)."""
+        spread = self.variance.sqrt()
+        return (spread[:, None] if spread.ndim == 1 else spread).expand_as(self.mean)
+
+
+class Prediction(Protocol):
+    """What a committee says of n series, of one look at them.
+
+    `scores` are those of novelty, None where the committee has none. Far from all training series, predictions tend to
+    what is known without looking: class frequencies, or the mean and spread of the targets.
     """
 
-    transform: PathTransform
-    model: SignatureGP
-    settings: dict[str, Any]
-    score: float | None
-    history: History | None = None
+    @property
+    def scores(self) -> Scores | None: ...
 
-    def paths(self, batch: SeriesBatch) -> SeriesBatch:
-        """The paths of the series, as the model takes them."""
-        return self.transform.paths(batch)
+    def latents(self) -> Latents:
+        """Returns mean and variance of the latents."""
+        ...
 
-    def predict(self, batch: SeriesBatch) -> Any:
-        """The model's prediction: class probabilities (n, classes), or mean and variance of y, two (n,)."""
-        paths = self.paths(batch)
-        return self.model.predict(paths.values, lengths=paths.lengths)
+    def probabilities(self) -> Tensor:
+        """Returns class probabilities (n, classes) in float64, rows summing to 1."""
+        ...
+
+    def probability_spread(self) -> Tensor:
+        """Returns the standard deviations (n, classes) of the probabilities over the latents."""
+        ...
+
+    def mean_and_variance(self) -> tuple[Tensor, Tensor]:
+        """Returns mean and variance of y, two (n,)."""
+        ...
+
+    def quantiles(self, levels: list[float]) -> Tensor:
+        """Returns quantiles of y, (n, levels)."""
+        ...
+
+    def log_predictive(self, y: Tensor) -> Tensor:
+        """Returns log p(y) of targets (n,): labels 0..classes-1, or numbers."""
+        ...
 
 
-@dataclass
-class Committee:
-    """Members and their weights (K,), which sum to 1.
+class Committee(ABC):
+    """What estimators, explanations, reports and saved models call on a fitted model.
 
-    `recalibration` corrects the tails of regressions; class probabilities are raised to the power `sharpness`.
+    There are two: `ViewCommittee`, and `PaperModel` for the method of the paper, which is its own only member. Targets
+    and predicted numbers are in the units of the fit.
+
+    Attributes
+    ----------
+    method
+        "views" or "paper".
+    members, weights
+        The members, and their weights (K,), which sum to 1.
+    novelty
+        How unlike the training series a series is; None for models saved by early versions.
+    left_out
+        Training series as the others predict them, None where they were not left out.
+    landmarks
+        The training series that the model contains, standardised; None where it contains none.
+    link
+        The link of class probabilities to the latents, None for numbers and for other likelihoods.
+    blocks
+        The fitted views, none for the paper's model.
+    tried
+        The candidates of the fit: name, loss of left-out series and weight, 0 for most.
     """
 
-    members: list[Member]
+    method: ClassVar[str]
+    members: Any
     weights: Tensor
-    recalibration: Recalibration | None = None
-    sharpness: float = 1.0
-    novelty: Novelty | None = None
+    novelty: Novelty | None
+    left_out: LeftOutRecord | None
+    landmarks: SeriesBatch | None
+    link: ClassLink | None
+    blocks: Sequence[Block]
+    tried: Sequence[tuple[str, float, float]]
 
     @property
     def device(self) -> torch.device:
         """The device of the members, on which batches have to be."""
         return self.weights.device
 
+    @property
+    def iterations(self) -> int:
+        """The steps of the longest training, 1 in closed form."""
+        return 1
+
+    @property
+    @abstractmethod
+    def classes(self) -> int | None:
+        """How many classes the committee predicts; None where it predicts numbers."""
+
+    @property
+    @abstractmethod
+    def likelihood_name(self) -> str:
+        """The name of the likelihood."""
+
+    @abstractmethod
     def to(self, device: torch.device | str) -> Committee:
-        """Moves the members to a device, in place, and returns the committee."""
-        for member in self.members:
-            member.model.to(device)
-            member.transform.to(device)
-        self.weights = self.weights.to(device)
+        """Moves everything to a device, in place, and returns the committee; after an error nothing has moved."""
+
+    @abstractmethod
+    def predict(self, batch: SeriesBatch) -> Prediction:
+        """Returns the predictions of a batch."""
+
+    @abstractmethod
+    def update(self, batch: SeriesBatch, y: Tensor) -> None:
+        """Learns from new series and their targets y (n,), in place; after an error nothing has changed."""
+
+    @abstractmethod
+    def state(self) -> dict[str, Any]:
+        """Returns everything that predictions and updates depend on as nested plain values and tensors."""
+
+    def p_values(self, batch: SeriesBatch, by_class: bool = False) -> tuple[Tensor, Scores]:
+        """Returns p-values (n,), or by class (n, classes), and the scores of novelty behind them."""
+        scores = self.predict(batch).scores
+        assert scores is not None and self.novelty is not None
+        return self.novelty.p_values(scores.score, by_class=by_class), scores
+
+    def latents(self, batch: SeriesBatch) -> Latents:
+        """Returns mean and variance of the latents."""
+        return self.predict(batch).latents()
+
+    def probabilities(self, batch: SeriesBatch) -> Tensor:
+        """Returns class probabilities (n, classes)."""
+        return self.predict(batch).probabilities()
+
+    def mean_and_variance(self, batch: SeriesBatch) -> tuple[Tensor, Tensor]:
+        """Returns mean and variance of y, two (n,)."""
+        return self.predict(batch).mean_and_variance()
+
+    def quantiles(self, batch: SeriesBatch, levels: list[float]) -> Tensor:
+        """Returns quantiles of y, (n, levels)."""
+        return self.predict(batch).quantiles(levels)
+
+    def log_predictive(self, batch: SeriesBatch, y: Tensor) -> Tensor:
+        """Returns log p(y | x) of every series, (n,)."""
+        return self.predict(batch).log_predictive(y)
+
+
+@dataclass
+class Member:
+    """A recipe of kernels and its posterior; `norms` are the rows of the landmarks before a power, if it has one.
+
+    `score` is the leave-one-out loss, in nats a series. The posterior is a `regression` on landmarks, or of a model
+    without series the `features`' weights.
+    """
+
+    recipe: Recipe
+    posterior: Regression | FeatureWeights
+    norms: Rows | None
+    score: float
+
+    @property
+    def regression(self) -> Regression:
+        """The posterior against landmarks."""
+        return cast(Regression, self.posterior)
+
+    @property
+    def features(self) -> FeatureWeights:
+        """The posterior in the space of features."""
+        return cast(FeatureWeights, self.posterior)
+
+    @property
+    def noise_variance(self) -> float:
+        """The variance of the noise of numbers."""
+        return self.posterior.noise * self.posterior.amplitude
+
+    @property
+    def alpha(self) -> Tensor:
+        """Weights of the landmarks (m, outputs): the mean of the latents is k(X, landmarks) alpha."""
+        return self.regression.alpha
+
+    def predict(self, rows: Mapping[str, Rows]) -> tuple[Tensor, Tensor]:
+        """Returns mean (n, outputs) and variance (n,) of the latents, from the rows of all kernels."""
+        return self.regression.predict(self.mixed(rows))
+
+    def mixed(self, rows: Mapping[str, Rows]) -> Rows:
+        """Returns the rows of the member's kernel, from those of all kernels."""
+        return self.recipe.mix(rows, Rows(torch.empty(0), torch.empty(0)) if self.norms is None else self.norms)
+
+    def to(self, device: torch.device | str) -> Member:
+        norms = None if self.norms is None else Rows(*(part.to(device) for part in self.norms))
+        return replace(self, posterior=self.posterior.to(device), norms=norms)
+
+    def state(self) -> dict[str, Any]:
+        state = {"recipe": self.recipe.state(), "score": self.score, **self.posterior.state()}
+        landmarks = {} if "parts" in state else {"norms": None if self.norms is None else self.norms.variance}
+        return state | landmarks
+
+    @staticmethod
+    def from_state(state: Mapping[str, Any]) -> Member:
+        norms = state.get("norms")
+        return Member(
+            Recipe.from_state(state["recipe"]),
+            (FeatureWeights if "parts" in state else Regression).from_state(state),
+            None if norms is None else Rows(torch.empty(0), norms),
+            state["score"],
+        )
+
+
+@dataclass(frozen=True)
+class LeftOutRecord:
+    """What a committee keeps of n training series, left out one by one or group by group.
+
+    - `y` (n,): their targets, labels 0..classes-1 or numbers in the units of the committee.
+    - `mean` (n, outputs), `variance` (n,): the committee's latents.
+    - `variances` (K, n): of the members' latents.
+    - `groups` (n,): integers, or None.
+    - `exact`: the series are the landmarks, in their order, and nothing else was learned from.
+    - `means` (K, n, outputs), float32: of the members' latents, where `exact`; records of earlier versions have none.
+    """
+
+    y: Tensor
+    mean: Tensor
+    variance: Tensor
+    variances: Tensor
+    groups: Tensor | None
+    exact: bool
+    means: Tensor | None = None
+
+    @staticmethod
+    def of(weights: Tensor, left_out: Sequence[LeftOut], targets: Targets, exact: bool) -> LeftOutRecord:
+        """Returns the record of the members' predictions of left-out series with these targets."""
+        means = torch.stack([prediction.mean for prediction in left_out])
+        variances = torch.stack([prediction.variance for prediction in left_out])
+        average = average_latents(means, variances, weights)
+        kept = means.float() if exact else None
+        return LeftOutRecord(targets.y, average.mean, average.variance, variances, targets.groups, exact, kept)
+
+    def state(self) -> dict[str, Any]:
+        return vars(self).copy()
+
+    def to(self, device: torch.device | str) -> LeftOutRecord:
+        moved: dict[str, Any] = {name: part.to(device) for name, part in vars(self).items() if isinstance(part, Tensor)}
+        return replace(self, **moved)
+
+
+@dataclass(frozen=True)
+class ViewPrediction:
+    """What a committee on views says of n series: means (K, n, outputs) and variances (K, n) of its members' latents,
+    and the scores of novelty, None where they are not known."""
+
+    committee: ViewCommittee
+    means: Tensor
+    variances: Tensor
+    scores: Scores | None = None
+
+    def latents(self) -> Latents:
+        return average_latents(self.means, self.variances, self.committee.weights)
+
+    def probabilities(self) -> Tensor:
+        link, novelty = self.committee.link, self.committee.novelty
+        assert link is not None
+        chances = link.probabilities(*self.latents())
+        chances = chances / chances.sum(dim=1, keepdim=True)
+        if self.scores is None or link.frequencies is None:
+            return chances
+        assert novelty is not None
+        return novelty.mixed(chances, self.scores, link.frequencies)
+
+    def probability_spread(self) -> Tensor:
+        assert self.committee.link is not None
+        return probability_spread(self.committee.link, *self.latents())
+
+    def mixture(self) -> NormalMixture:
+        """Returns the predictive distribution of numbers: far from all training series it has their mean 0 and
+        variance 1."""
+        means, total = self.means[:, :, 0], self.committee.target_variances(self.variances)
+        if self.scores is not None:
+            assert self.committee.novelty is not None
+            trust = self.committee.novelty.trust(self.scores.score).to(means)
+            total = trust * total + (1 - trust) * (1 + trust * means.square())
+            means = trust * means
+        return NormalMixture(means, total, self.committee.weights, self.committee.recalibration)
+
+    def mean_and_variance(self) -> tuple[Tensor, Tensor]:
+        return self.mixture().mean_and_variance()
+
+    def quantiles(self, levels: list[float]) -> Tensor:
+        return self.mixture().quantiles(levels)
+
+    def log_predictive(self, y: Tensor) -> Tensor:
+        y = y.to(self.committee.device)
+        if self.committee.link is None:
+            return self.mixture().log_density(y)
+        return self.probabilities().gather(1, y.long()[:, None])[:, 0].log()
+
+
+def average_latents(means: Tensor, variances: Tensor, weights: Tensor) -> Latents:
+    """Returns the average of members with means (K, n, outputs) and variances (K, n): what they disagree about is
+    variance too."""
+    share = weights.to(means)
+    mean = (share[:, None, None] * means).sum(0)
+    disagreement = (means - mean).square().mean(2)
+    return Latents(mean, (share[:, None] * (variances + disagreement)).sum(0))
+
+
+@dataclass
+class ViewCommittee(Committee):
+    """A committee of Gaussian processes on views of the series: the default model of the estimators.
+
+    Attributes
+    ----------
+    standard
+        How series are brought to mean 0 and spread 1.
+    landmarks
+        The series, standardised, that all blocks and members refer to. None for a model without series: its blocks give
+        features, and its members have weights of these.
+    recalibration
+        The correction of the tails of numbers, None for classes.
+    class_weights
+        What a series of each class counts, (classes,), 1 on average over the training series; None for all alike.
+    centres
+        Of a model without series, the mean of every part of features over the landmarks that there were.
+    whitenings
+        What updates need of the landmarks (`committee.update`) from one to the next; not a part of the model.
+    """
+
+    method: ClassVar[str] = "views"
+
+    standard: Standard
+    landmarks: SeriesBatch | None
+    blocks: Sequence[Block]
+    members: list[Member]
+    weights: Tensor
+    link: ClassLink | None = None
+    recalibration: Recalibration | None = None
+    class_weights: Tensor | None = None
+    left_out: LeftOutRecord | None = None
+    novelty: Novelty | None = None
+    centres: list[Tensor] = field(default_factory=list)
+    tried: Sequence[tuple[str, float, float]] = ()
+    whitenings: list[Tensor] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def classes(self) -> int | None:
+        return None if self.link is None else len(self.link.offset)
+
+    @property
+    def likelihood_name(self) -> str:
+        return "Gaussian" if self.link is None else "LeastSquares"
+
+    def to(self, device: torch.device | str) -> ViewCommittee:
+        def moved(part: Any) -> Any:
+            return None if part is None else part.to(torch.device(device))
+
+        names = ("standard", "landmarks", "weights", "link", "class_weights", "left_out")
+        parts = {name: moved(getattr(self, name)) for name in names}
+        for name in ("blocks", "members", "centres"):
+            parts[name] = [moved(part) for part in getattr(self, name)]
+        vars(self).update(parts, whitenings=None)
         return self
+
+    def rows(self, batch: SeriesBatch) -> dict[str, Rows]:
+        """Returns the rows of all kernels at n series against the landmarks."""
+        return rows_of(self.blocks, self.standard(batch))
 
     @torch.no_grad()
     def member_latents(self, batch: SeriesBatch) -> tuple[Tensor, Tensor]:
-        """Means and variances of the members' latents, two (K, n, latents) in float64."""
-        parts = []
-        for member in self.members:
-            paths = member.paths(batch)
-            parts.append([part.double() for part in member.model.predict_f(paths.values, lengths=paths.lengths)])
-        return torch.stack([mean for mean, _ in parts]), torch.stack([variance for _, variance in parts])
+        """Returns means (K, n, outputs) and variances (K, n) of the members' latents."""
+        size = self._chunk(batch)
+        means, variances = self._chunk_latents(batch[:size])
+        if len(batch) <= size:
+            return means, variances
+        # Into one place: parts kept from chunk to chunk would keep the memory between them from being used again.
+        count, _, outputs = means.shape
+        whole = means.new_empty(count, len(batch), outputs), variances.new_empty(count, len(batch))
+        whole[0][:, :size], whole[1][:, :size] = means, variances
+        for start in range(size, len(batch), size):
+            part = slice(start, start + size)
+            whole[0][:, part], whole[1][:, part] = self._chunk_latents(batch[part])
+        return whole
 
-    def probabilities(self, batch: SeriesBatch) -> Tensor:
-        """Class probabilities (n, classes) in float64, rows summing to 1."""
-        averages = []
-        for chunk in batch.split(_CHUNK):
-            weighted = [weight * member.predict(chunk).double() for weight, member in self._weighted()]
-            averages.append(torch.stack(weighted).sum(dim=0))
-        probabilities = torch.cat(averages)
-        if self.sharpness != 1.0:
-            probabilities = probabilities**self.sharpness
-        return probabilities / probabilities.sum(dim=1, keepdim=True)
+    def _chunk(self, batch: SeriesBatch) -> int:
+        """How many series are looked at together."""
+        return max(1, min(_CHUNK, _LARGEST_CHUNK // (batch.values.shape[1] * batch.channels)))
 
-    def moments(self, batch: SeriesBatch) -> tuple[Tensor, Tensor]:
-        """Means and variances of y from every member, two (K, n) in float64."""
-        means, variances = [], []
-        for chunk in batch.split(_CHUNK):
-            predictions = [member.predict(chunk) for member in self.members]
-            means.append(torch.stack([mean.double() for mean, _ in predictions]))
-            variances.append(torch.stack([variance.double() for _, variance in predictions]))
-        return torch.cat(means, dim=1), torch.cat(variances, dim=1)
+    def _chunk_latents(self, batch: SeriesBatch) -> tuple[Tensor, Tensor]:
+        if self.landmarks is None:
+            parts = parts_of(self.blocks, self.standard(batch))
+            return feature_latents([member.features for member in self.members], parts, self.centres, len(batch))
+        return self._latents_of(self.rows(batch))
 
-    def mean_and_variance(self, batch: SeriesBatch) -> tuple[Tensor, Tensor]:
-        """Mean and variance of y, two (n,)."""
-        return self._mixture(batch).mean_and_variance()
+    def _latents_of(self, rows: dict[str, Rows]) -> tuple[Tensor, Tensor]:
+        predictions = [member.predict(rows) for member in self.members]
+        return torch.stack([mean for mean, _ in predictions]), torch.stack([variance for _, variance in predictions])
 
-    def _mixture(self, batch: SeriesBatch) -> NormalMixture:
-        return NormalMixture(*self.moments(batch), self.weights, self.recalibration)
+    def predict(self, batch: SeriesBatch) -> ViewPrediction:
+        means, variances = self.member_latents(batch)
+        return ViewPrediction(self, means, variances, self._scores(variances, batch))
 
-    def log_predictive(self, batch: SeriesBatch, y: Tensor) -> Tensor:
-        """log p(y | x) of every series, (n,)."""
-        y = y.to(self.device)
-        if self.sharpness != 1.0:
-            return self.probabilities(batch).log().gather(1, y.long()[:, None])[:, 0]
-        if self.recalibration is not None:
-            return self._mixture(batch).log_density(y)
-        mixtures = []
-        for chunk, targets in zip(batch.split(_CHUNK), y.split(_CHUNK), strict=True):
-            weighted = []
-            for weight, member in self._weighted():
-                paths = member.paths(chunk)
-                density = member.model.log_predictive(paths.values, targets, lengths=paths.lengths)
-                weighted.append(density.double() + weight.log())
-            mixtures.append(torch.stack(weighted).logsumexp(dim=0))
-        return torch.cat(mixtures)
+    def latents(self, batch: SeriesBatch) -> Latents:
+        return average_latents(*self.member_latents(batch), self.weights)
 
-    def quantiles(self, batch: SeriesBatch, probabilities: list[float]) -> Tensor:
-        """Quantiles of y, (n, probabilities)."""
-        if all(isinstance(member.model.likelihood, Gaussian) for member in self.members):
-            return self._mixture(batch).quantiles(probabilities)
-        if len(self.members) > 1:
-            raise NotImplementedError("quantiles of several members are there for the Gaussian likelihood only")
-        model, quantiles = self.members[0].model, []
-        for chunk in batch.split(_CHUNK):
-            paths = self.members[0].paths(chunk)
-            latent = model.predict_f(paths.values, lengths=paths.lengths)
-            quantiles.append(
-                torch.stack([model.likelihood.quantile(*latent, p).double() for p in probabilities], dim=1)
+    def _scores(self, variances: Tensor, batch: SeriesBatch) -> Scores | None:
+        if self.novelty is None or batch.facts is None:
+            return None
+        return self.novelty.scores(self.target_variances(variances), batch.facts)
+
+    def target_variances(self, variances: Tensor) -> Tensor:
+        """Returns variances (K, n) of targets, from those of latents."""
+        noises = [member.noise_variance for member in self.members]
+        return variances + torch.tensor(noises, dtype=variances.dtype, device=variances.device)[:, None]
+
+    @torch.no_grad()
+    def p_values(self, batch: SeriesBatch, by_class: bool = False) -> tuple[Tensor, Scores]:
+        """Returns p-values (n,), or by class (n, classes), and the scores of novelty behind them.
+
+        Where the training series are the landmarks, and not in groups, each new series is joined to them; rows of the
+        kernels are computed once.
+        """
+        record = self.left_out
+        if self.landmarks is None or record is None or not record.exact or record.groups is not None:
+            return super().p_values(batch, by_class)
+        assert self.novelty is not None
+        p_values, scores = [], []
+        for part in batch.split(max(1, min(self._chunk(batch), _JOINED // (len(self.members) * len(record.y))))):
+            rows = self.rows(part)
+            own_scores = self._scores(self._latents_of(rows)[1], part)
+            assert own_scores is not None
+            scores.append(own_scores)
+            joined = joined_variances(self, rows)
+            p_values.append(self.novelty.p_values(own_scores.score, joined, by_class))
+        return torch.cat(p_values), Scores(*(torch.cat(columns) for columns in zip(*scores, strict=True)))
+
+    def update(self, batch: SeriesBatch, y: Tensor) -> None:
+        """Updates the posterior of all members in the span of the landmarks (`committee.update`)."""
+        if self.landmarks is None:
+            raise ValueError(
+                "partial_fit learns from more series by the landmarks, which keep_series=False left out of the model; "
+                "fit one with keep_series=True"
             )
-        return torch.cat(quantiles)
+        self.members, self.whitenings = updated(self, batch, y.to(self.device))
+        if self.left_out is not None:
+            self.left_out = replace(self.left_out, exact=False)
 
-    def _weighted(self) -> Iterator[tuple[Tensor, Member]]:
-        return iter(zip(self.weights, self.members, strict=True))
+    def state(self) -> dict[str, Any]:
+        """Returns everything but transformers of the user's own, as nested plain values and tensors.
+
+        Features of the landmarks are not in it: they are computed from the series when they are first needed.
+        """
+        optional = {"link": self.link, "left_out": self.left_out, "novelty": self.novelty}
+        state = {
+            "standard": {"mean": self.standard.mean, "spread": self.standard.spread},
+            "blocks": states_of(self.blocks),
+            "weights": self.weights,
+            "members": [member.state() for member in self.members],
+            "recalibration": None if self.recalibration is None else asdict(self.recalibration),
+            **{name: None if part is None else part.state() for name, part in optional.items()},
+        }
+        if self.landmarks is None:
+            return {"kind": "weights", **state, "centres": self.centres}
+        series = self.landmarks
+        landmarks = {"values": series.values.float(), "lengths": series.lengths, "times": series.times}
+        return {"kind": "views", **state, "landmarks": landmarks, "class_weights": self.class_weights}
+
+    @staticmethod
+    def from_state(state: Mapping[str, Any], transformers: Mapping[str, Any]) -> ViewCommittee:
+        """Returns the committee of a `state`; `transformers` are those of the user's own views, by name."""
+        series, landmarks = state.get("landmarks"), None
+        if series is not None:
+            landmarks = SeriesBatch(series["values"].double(), series["lengths"], series["times"])
+        blocks = SavedBlocks(state["blocks"], landmarks, transformers)
+        if landmarks is None:
+            _check_widths(blocks, [len(centre) for centre in state["centres"]])
+        link, recalibration = state["link"], state["recalibration"]
+        left_out, novelty = state.get("left_out"), state.get("novelty")  # None in models of early versions
+        return ViewCommittee(
+            Standard(**state["standard"]),
+            landmarks,
+            blocks,
+            [Member.from_state(member) for member in state["members"]],
+            state["weights"],
+            None if link is None else ClassLink(**link),
+            None if recalibration is None else Recalibration(**recalibration),
+            state.get("class_weights"),
+            None if left_out is None else LeftOutRecord(**left_out),
+            None if novelty is None else Novelty.from_state(novelty),
+            state.get("centres", []),
+        )
+
+
+def _check_widths(blocks: Sequence[Block], centres: list[int]) -> None:
+    """Raises a ValueError where blocks do not give as many features as there are means of them."""
+    widths = [width for block in blocks for width in block.widths]
+    if widths != centres:
+        wrong = next((pair for pair in zip(widths, centres, strict=False) if pair[0] != pair[1]), None)
+        what = f"{len(widths)} parts" if wrong is None else f"a part of {wrong[0]} features"
+        raise ValueError(f"the blocks give {what}, for which the model has other weights; save the model again")

@@ -50,7 +50,7 @@ those without it. So
 .. math:: \mu_{-g}(x) = k_x^T Q (y - e_g) = \mu(x) - \sum_{j \in g} (Q k_x)_j e_j,
 
 :math:`e = y - \mu_{-g}(X)` being the left-out errors, which the fit has found in closed form
-(`committee.view_committee`); of a single series it is the well-known :math:`e_i = (Q y)_i / Q_{ii}`. With the root
+(`committee.committee`); of a single series it is the well-known :math:`e_i = (Q y)_i / Q_{ii}`. With the root
 :math:`Q = B B^T` (`committee.regression`) all n predictions of a series cost about as much as its variance. Above 512
 series the root leaves out directions that tell little: of 900 pen-written digits one changes latents, which are about
 ±1, by 0.02 at most, and the closed form misses that by 0.004.
@@ -67,9 +67,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from siggpde.committee.committee import Latents, LeftOutRecord, ViewCommittee, average_latents
 from siggpde.committee.link import ClassLink, fit_link
 from siggpde.committee.regression import Targets
-from siggpde.committee.view_committee import Latents, LeftOutRecord, ViewCommittee, WeightCommittee, average_latents
 from siggpde.committee.weights import fold_numbers
 from siggpde.series import SeriesBatch
 from siggpde.utils.files import digest
@@ -90,7 +90,7 @@ def record_of(committee: object) -> LeftOutRecord:
 
 @torch.no_grad()
 def prediction_sets(
-    committee: ViewCommittee | WeightCommittee,
+    committee: ViewCommittee,
     batch: SeriesBatch,
     level: float,
     *,
@@ -142,7 +142,7 @@ def comparison_weights(record: LeftOutRecord, classes: int, by_class: bool) -> T
 
 
 @torch.no_grad()
-def conformal_intervals(committee: ViewCommittee | WeightCommittee, batch: SeriesBatch, level: float) -> Tensor:
+def conformal_intervals(committee: ViewCommittee, batch: SeriesBatch, level: float) -> Tensor:
     """Lower and upper ends, (m, 2), in the units of the committee; infinite where there are too few series."""
     record = record_of(committee)
     jackknife = Jackknife(committee, record)
@@ -181,9 +181,7 @@ class ScoredFold:
     scores: Tensor
 
 
-def scored_folds(
-    committee: ViewCommittee | WeightCommittee, record: LeftOutRecord, randomised: bool
-) -> list[ScoredFold]:
+def scored_folds(committee: ViewCommittee, record: LeftOutRecord, randomised: bool) -> list[ScoredFold]:
     """All training series of the record; series of one group are in one fold."""
     assert committee.link is not None
     targets = Targets(record.y, record.mean.shape[1], _weights(committee, record), record.groups)
@@ -199,9 +197,9 @@ def scored_folds(
     return folds
 
 
-def _weights(committee: ViewCommittee | WeightCommittee, record: LeftOutRecord) -> Tensor | None:
+def _weights(committee: ViewCommittee, record: LeftOutRecord) -> Tensor | None:
     """What every series counts, (n,), as far as the model has kept it."""
-    if not isinstance(committee, ViewCommittee):
+    if committee.landmarks is None:
         return None
     counts = committee.members[0].regression.counts
     if counts is not None:
@@ -255,11 +253,11 @@ class Jackknife:
     `closed_form`: whether the training series are the landmarks; otherwise nothing is left out for new series.
     """
 
-    def __init__(self, committee: ViewCommittee | WeightCommittee, record: LeftOutRecord) -> None:
+    def __init__(self, committee: ViewCommittee, record: LeftOutRecord) -> None:
         self.committee = committee
         self.group, self.count = group_numbers(record)
         self.errors: Tensor | None = None
-        if record.exact and record.means is not None and isinstance(committee, ViewCommittee):
+        if record.exact and record.means is not None and committee.landmarks is not None:
             outputs = record.mean.shape[1]
             signs = Targets(record.y, None if committee.link is None else outputs).signs()
             self.errors = (signs - record.means.double()) * committee.weights.double()[:, None, None]
@@ -282,7 +280,6 @@ class Jackknife:
             yield Without(Latents(mean, variance), mean[:, None])
 
     def _without(self, chunk: SeriesBatch, errors: Tensor) -> Iterator[Without]:
-        assert isinstance(self.committee, ViewCommittee)
         rows = self.committee.rows(chunk)
         mixed = [member.mixed(rows) for member in self.committee.members]
         pairs = zip(self.committee.members, mixed, strict=True)

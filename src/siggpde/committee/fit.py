@@ -9,12 +9,11 @@ import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TypeVar
 
 import torch
 from torch import Tensor
 
+from siggpde.committee.committee import LeftOutRecord, Member, ViewCommittee, average_latents
 from siggpde.committee.cost import (
     MAX_LANDMARKS,
     MEMBERS,
@@ -24,21 +23,13 @@ from siggpde.committee.cost import (
     most_members,
     row_seconds,
 )
-from siggpde.committee.large import COMPARED, AllSeries, choose_landmarks
+from siggpde.committee.large import COMPARED, LargeFit, choose_landmarks
 from siggpde.committee.link import fit_link
 from siggpde.committee.mixture import NormalMixture, recalibrate
 from siggpde.committee.novelty import Novelty
 from siggpde.committee.recipes import Recipe, kernels_of, recipes
 from siggpde.committee.regression import LeftOut, Regression, Targets, fit_exact
-from siggpde.committee.view_committee import (
-    AveragedMembers,
-    LeftOutRecord,
-    ViewCommittee,
-    ViewMember,
-    WeightCommittee,
-    average_latents,
-    without_series,
-)
+from siggpde.committee.weight_space import without_series
 from siggpde.committee.weights import Fold, bootstrap_weights, nested_folds
 from siggpde.distributed.shard import Shard
 from siggpde.series import PathOptions, SeriesBatch
@@ -71,101 +62,130 @@ class ViewSettings:
     progress: bool | None = False
 
 
-def fit_view_committee(
-    batch: SeriesBatch,
-    targets: Targets,
-    settings: ViewSettings,
-    shard: Shard,
-) -> ViewCommittee | WeightCommittee:
-    """The committee for the series of all ranks; `batch` are those of this rank, `targets` those of all."""
-    started = time.perf_counter()
-    standard = Standard.fit(batch, shard.ranks)
-    members = settings.members or most_members(batch, shard.total, settings.max_landmarks)
-    settings = replace(settings, members=members)
-    most = landmark_count(batch, shard.total, members, settings.max_landmarks, settings.time_limit)
-    taken = choose_landmarks(batch, most, settings.seed, shard, targets.groups)
-    landmarks = standard(all_gather_series(shard, taken.landmarks, batch))
-    own_targets, count = targets[taken.landmarks], len(taken.landmarks)
-    if shard.total > count:
-        log.info("%d of %d series are landmarks", count, shard.total)
+def fit_view_committee(batch: SeriesBatch, targets: Targets, settings: ViewSettings, shard: Shard) -> ViewCommittee:
+    """Returns the committee for the series of all ranks; `batch` are those of this rank, `targets` those of all."""
+    fit = _Fit(batch, targets, settings, shard)
     with Progress(settings.progress if shard.ranks.leads else False) as bar:
+        fit.choose_landmarks()
+        fit.fit_views(bar)
+        fit.compare_members(bar)
+        fit.weigh_members()
+        fit.refit_on_all_series(bar)
+    return fit.link()
+
+
+class _Fit:
+    """The steps of a fit and what each of them leaves to the next."""
+
+    def __init__(self, batch: SeriesBatch, targets: Targets, settings: ViewSettings, shard: Shard) -> None:
+        self.started = time.perf_counter()
+        members = settings.members or most_members(batch, shard.total, settings.max_landmarks)
+        self.batch, self.targets, self.shard = batch, targets, shard
+        self.settings = replace(settings, members=members)
+
+    def choose_landmarks(self) -> None:
+        """Standardises the series, and takes some of them, or all, as landmarks."""
+        batch, shard, settings = self.batch, self.shard, self.settings
+        self.standard = Standard.fit(batch, shard.ranks)
+        assert settings.members is not None
+        most = landmark_count(batch, shard.total, settings.members, settings.max_landmarks, settings.time_limit)
+        self.choice = choose_landmarks(batch, most, settings.seed, shard, self.targets.groups)
+        self.landmarks = self.standard(all_gather_series(shard, self.choice.landmarks, batch))
+        self.landmark_targets = self.targets[self.choice.landmarks]
+        self.complete = shard.total <= len(self.landmarks)
+        if not self.complete:
+            log.info("%d of %d series are landmarks", len(self.landmarks), shard.total)
+
+    def fit_views(self, bar: Progress) -> None:
+        """Fits every view to the landmarks; some are left out where time is short."""
+        settings, total = self.settings, self.shard.total
         views = [
-            *default_views(landmarks, shard.total, settings.kinds, settings.options, settings.words, settings.seed),
+            *default_views(self.landmarks, total, settings.kinds, settings.options, settings.words, settings.seed),
             *settings.own,
         ]
-        announce(bar, views, landmarks, shard.total)
+        announce(bar, views, self.landmarks, total)
         bar.start("views", len(views))
-        blocks, rows, measured = _fitted(views, landmarks, settings, started, bar)
-        found = recipes(_kinds(blocks)) or recipes(_kinds(blocks, constant=True))[:1]
-        found = [recipe for recipe in found if settings.keep_series or recipe.power == 1]
-        bar.start("comparing members", len(found))
-        compared = min(count, COMPARED)
-        results = _compare(found, rows, own_targets, compared, bar)
-        seconds = row_seconds(blocks, landmarks, shard.ranks.broadcast(lambda: measured))
-        weigh = partial(_weights, found, seconds=seconds, settings=settings, total=shard.total, landmarks=count)
-        weights = weigh(torch.stack([left_out.log_density for _, left_out in results]), own_targets[:compared])
-        folds = None
-        if compared == shard.total:
-            folds = nested_folds([left_out for _, left_out in results], own_targets, weigh)
-        _report(found, results, weights)
-        scores = (left_out.score for _, left_out in results)
-        names = (recipe.name for recipe in found)
-        tried = list(zip(names, scores, weights.tolist(), strict=True))
-        chosen = weights.nonzero()[:, 0].tolist()
-        kept = [block.keep(kernels_of(found[index] for index in chosen)) for block in blocks]
-        blocks = [block for block in kept if block is not None]
+        self.blocks, self.rows, self.seconds = _fitted(views, self.landmarks, settings, self.started, bar)
+
+    def compare_members(self, bar: Progress) -> None:
+        """Fits every candidate to some of the landmarks."""
+        candidates = recipes(_kinds(self.blocks)) or recipes(_kinds(self.blocks, constant=True))[:1]
+        self.candidates = [recipe for recipe in candidates if self.settings.keep_series or recipe.power == 1]
+        if not self.candidates:
+            raise ValueError("there is no view of such series: they are too short, or their kernels cost too much")
+        bar.start("comparing members", len(self.candidates))
+        self.compared = count = min(len(self.landmarks), COMPARED)
+        some = {name: Rows(rows.gram[:count, :count], rows.variance[:count]) for name, rows in self.rows.items()}
+        self.results: list[tuple[Regression, LeftOut]] = []
+        for recipe in self.candidates:
+            self.results.append(fit_exact(recipe.mix(some, some), self.landmark_targets[:count]))
+            bar.step()
+
+    def weigh_members(self) -> None:
+        """Weighs the candidates by their predictions of left-out series; most weights are 0."""
+        left_out = [prediction for _, prediction in self.results]
+        seconds = row_seconds(self.blocks, self.landmarks, self.shard.ranks.broadcast(lambda: self.seconds))
+
+        def weigh(densities: Tensor, targets: Targets) -> Tensor:
+            families = [recipe.family for recipe in self.candidates]
+            weights = bootstrap_weights(densities, families, self.settings.members or MEMBERS, groups=targets.groups)
+            scores, limit = (-targets.average(densities)).tolist(), self.settings.time_limit
+            total, landmarks = self.shard.total, len(self.landmarks)
+            return affordable(self.candidates, scores, weights, seconds, total, limit, landmarks)
+
+        densities = torch.stack([prediction.log_density for prediction in left_out])
+        self.weights = weigh(densities, self.landmark_targets[: self.compared])
+        self.folds: list[Fold] = []
+        if self.compared == self.shard.total:
+            self.folds = nested_folds(left_out, self.landmark_targets, weigh)
+        self.chosen = self.weights.nonzero()[:, 0].tolist()
+        _report(self.candidates, self.results, self.weights)
+
+    def refit_on_all_series(self, bar: Progress) -> None:
+        """Fits the members with a weight to all series, and predicts those left out that decide link and novelty."""
+        chosen = [self.candidates[index] for index in self.chosen]
+        kept = [block.keep(kernels_of(chosen)) for block in self.blocks]
+        self.blocks = [block for block in kept if block is not None]
         bar.start("members", len(chosen))
-        if shard.total <= count:
-            fits = [
-                results[index] if compared == count else fit_exact(found[index].mix(rows, rows), own_targets)
-                for index in chosen
-            ]
-            tuned = own_targets
+        if not self.complete:
+            series = LargeFit(self.batch, self.targets, self.standard, self.blocks, self.rows, self.shard)
+            fits, self.known = series.fit(chosen, self.choice.tuned, bar), self.choice.tuned.sort().values
         else:
-            seen = AllSeries(batch, targets, standard, blocks, rows, shard)
-            fits, tuned = seen.fit([found[index] for index in chosen], taken.tuned, bar)
-    members = [
-        ViewMember(found[index], fit, found[index].norms(rows), left_out.score)
-        for index, (fit, left_out) in zip(chosen, fits, strict=True)
-    ]
-    committee = ViewCommittee(standard, landmarks, blocks, members, weights[chosen].to(batch.values.device))
-    left_out = [each for _, each in fits]
-    folds = folds or [as_one_fold(committee, left_out)]
-    complete = shard.total <= count
-    known = taken.landmarks if complete else taken.tuned.sort().values
-    facts = (
-        None if batch.facts is None else shard.all_gather(known, batch.facts[shard.local_index(shard.select(known))])
-    )
-    committee.tried = tried
-    if settings.keep_series:
-        _remember(committee, left_out, tuned, facts, exact=complete)
-        return calibrated(committee, folds, tuned)
-    reduced, more = without_series(committee, complete=complete)
-    reduced.tried = tried
-    missing = committee.weights @ torch.stack(more)
-    folds = [
-        replace(fold, variances=fold.variances + (missing[fold.rows] if complete else missing.mean())) for fold in folds
-    ]
-    for each, variance in zip(left_out, more, strict=True):
-        each.variance = each.variance + (variance if complete else variance.mean())
-    _remember(reduced, left_out, tuned, facts, exact=False)
-    return calibrated(reduced, folds, tuned)
+            fits, self.known = [self.results[index] for index in self.chosen], self.choice.landmarks
+            if self.compared < len(self.landmarks):
+                fits = [fit_exact(recipe.mix(self.rows, self.rows), self.landmark_targets) for recipe in chosen]
+        self.left_out = [prediction for _, prediction in fits]
+        self.members = [
+            Member(recipe, regression, recipe.norms(self.rows), left_out.score)
+            for recipe, (regression, left_out) in zip(chosen, fits, strict=True)
+        ]
 
-
-def _remember(
-    committee: ViewCommittee | WeightCommittee,
-    left_out: Sequence[LeftOut],
-    targets: Targets,
-    facts: Tensor | None,
-    exact: bool,
-) -> None:
-    """Keeps what new series are compared with: left-out series, and how unusual a series can be."""
-    record = LeftOutRecord.of(committee, left_out, targets, exact)
-    committee.left_out = record
-    if facts is not None:
-        labels = None if targets.classes is None else targets.y
-        variances = committee.target_variances(record.variances)
-        committee.novelty = Novelty.fit(variances, committee.weights, facts, labels, targets.groups)
+    def link(self) -> ViewCommittee:
+        """Makes the committee, with what left-out series tell: its link, and how unusual a series can be."""
+        shard, known, weights = self.shard, self.known, self.weights[self.chosen].to(self.batch.values.device)
+        committee = ViewCommittee(self.standard, self.landmarks, self.blocks, self.members, weights)
+        scores = (prediction.score for _, prediction in self.results)
+        names = (recipe.name for recipe in self.candidates)
+        committee.tried = list(zip(names, scores, self.weights.tolist(), strict=True))
+        targets = self.targets[known]
+        folds = self.folds or [as_one_fold(committee, self.left_out)]
+        if not self.settings.keep_series:
+            committee, more = without_series(committee, complete=self.complete)
+            missing = weights @ more
+            folds = [
+                replace(fold, variances=fold.variances + (missing[fold.rows] if self.complete else missing.mean()))
+                for fold in folds
+            ]
+            for left_out, variance in zip(self.left_out, more, strict=True):
+                left_out.variance = left_out.variance + (variance if self.complete else variance.mean())
+        exact = self.complete and self.settings.keep_series
+        committee.left_out = LeftOutRecord.of(weights, self.left_out, targets, exact)
+        if self.batch.facts is not None:
+            facts = shard.all_gather(known, self.batch.facts[shard.local_index(shard.select(known))])
+            variances = committee.target_variances(committee.left_out.variances)
+            labels = None if targets.classes is None else targets.y
+            committee.novelty = Novelty.fit(variances, weights, facts, labels, targets.groups)
+        return calibrated(committee, folds, targets)
 
 
 def _fitted(
@@ -180,15 +200,15 @@ def _fitted(
             log.warning("time limit: %d of %d views are left out", len(views) - index, len(views))
             break
         begun = time.perf_counter()
-        block, own = view.fit(landmarks)
-        if taken := own.keys() & rows.keys():
+        block, block_rows = view.fit(landmarks)
+        if taken := block_rows.keys() & rows.keys():
             raise ValueError(f"two views have the same name {min(taken)!r}; give your own another one")
-        log.debug("view %s: %s, %.2f s", view.kind, ", ".join(own), time.perf_counter() - begun)
+        log.debug("view %s: %s, %.2f s", view.kind, ", ".join(block_rows), time.perf_counter() - begun)
         blocks.append(block)
-        rows |= own
+        rows |= block_rows
         # For views of the user's own; a kernel among several of a block costs its share.
-        each = (time.perf_counter() - begun) / (len(landmarks) * len(own))
-        seconds |= dict.fromkeys(own, each)
+        share = (time.perf_counter() - begun) / (len(landmarks) * len(block_rows))
+        seconds |= dict.fromkeys(block_rows, share)
         bar.step()
     return blocks, rows, seconds
 
@@ -203,51 +223,17 @@ def _kinds(blocks: Sequence[Block], constant: bool = False) -> dict[str, list[st
     return {kind: names for kind, names in kinds.items() if names}
 
 
-def _compare(
-    found: Sequence[Recipe], rows: dict[str, Rows], targets: Targets, count: int, bar: Progress
-) -> list[tuple[Regression, LeftOut]]:
-    """Every recipe fitted to the first `count` landmarks."""
-    if not found:
-        raise ValueError("there is no view of such series: they are too short, or their kernels cost too much")
-    some = {name: Rows(each.gram[:count, :count], each.variance[:count]) for name, each in rows.items()}
-    results = []
-    for recipe in found:
-        results.append(fit_exact(recipe.mix(some, some), targets[:count]))
-        bar.step()
-    return results
-
-
-def _weights(
-    found: Sequence[Recipe],
-    densities: Tensor,
-    compared: Targets,
-    *,
-    seconds: dict[str, float],
-    settings: ViewSettings,
-    total: int,
-    landmarks: int,
-) -> Tensor:
-    """The weights of all recipes, most of them 0, from their log densities (K, n) of left-out series."""
-    families = [recipe.family for recipe in found]
-    weights = bootstrap_weights(densities, families, settings.members or MEMBERS, groups=compared.groups)
-    scores = (-compared.average(densities)).tolist()
-    return affordable(found, scores, weights, seconds, total, settings.time_limit, landmarks)
-
-
-def _report(found: Sequence[Recipe], results: Sequence[tuple[Regression, LeftOut]], weights: Tensor) -> None:
+def _report(candidates: Sequence[Recipe], results: Sequence[tuple[Regression, LeftOut]], weights: Tensor) -> None:
     shares = weights.tolist()
     chosen = [
-        f"{found[index].name} {shares[index]:.2f} ({results[index][1].score:.4f})"
+        f"{candidates[index].name} {shares[index]:.2f} ({results[index][1].score:.4f})"
         for index in weights.argsort(descending=True).tolist()
         if shares[index] > 0
     ]
-    log.info("%d members compared; weights (leave-one-out loss): %s", len(found), ", ".join(chosen))
+    log.info("%d members compared; weights (leave-one-out loss): %s", len(candidates), ", ".join(chosen))
 
 
-Committee = TypeVar("Committee", bound=AveragedMembers)
-
-
-def calibrated(committee: Committee, folds: Sequence[Fold], targets: Targets) -> Committee:
+def calibrated(committee: ViewCommittee, folds: Sequence[Fold], targets: Targets) -> ViewCommittee:
     """The committee with its link or recalibration, fitted to left-out series that are averaged as new ones are."""
     rows = torch.cat([fold.rows for fold in folds])
     if targets.classes is not None:
@@ -264,14 +250,14 @@ def calibrated(committee: Committee, folds: Sequence[Fold], targets: Targets) ->
     return committee
 
 
-def as_one_fold(committee: AveragedMembers, left_out: Sequence[LeftOut]) -> Fold:
+def as_one_fold(committee: ViewCommittee, left_out: Sequence[LeftOut]) -> Fold:
     """The left-out predictions of the members as they are, where so many series chose them that it hardly flatters."""
-    means = torch.stack([each.mean for each in left_out])
-    noises = [member.noise_variance for member in committee.averaged]
+    means = torch.stack([prediction.mean for prediction in left_out])
+    noises = [member.noise_variance for member in committee.members]
     return Fold(
         rows=torch.arange(means.shape[1], device=means.device),
         means=means,
-        variances=torch.stack([each.variance for each in left_out]),
+        variances=torch.stack([prediction.variance for prediction in left_out]),
         noise_variances=torch.tensor(noises, dtype=means.dtype, device=means.device),
         weights=committee.weights,
     )

@@ -80,7 +80,7 @@ class _Sums:
 
 
 @dataclass(frozen=True)
-class AllSeries:
+class LargeFit:
     """The series of this rank, `batch`, the targets of all ranks, and the blocks with the rows of their landmarks.
 
     `threads` work on chunks side by side, None for as many as the core has; sums are bitwise the same for any number.
@@ -94,11 +94,9 @@ class AllSeries:
     shard: Shard
     threads: int | None = None
 
-    def fit(
-        self, chosen: Sequence[Recipe], spared: Tensor, bar: Progress
-    ) -> tuple[list[tuple[Regression, LeftOut]], Targets]:
-        """The regressions of recipes on whitened features of all series, with the noise that is best for those at
-        `spared`, predicted as if left out; also the targets of these."""
+    def fit(self, chosen: Sequence[Recipe], spared: Tensor, bar: Progress) -> list[tuple[Regression, LeftOut]]:
+        """Returns the regressions of recipes on whitened features of all series, with the noise that is best for those
+        at `spared`, predicted as if left out, in the order of their numbers."""
         ranks, tuned = self.shard.ranks, spared.sort().values
         wanted = torch.zeros(self.shard.total, dtype=torch.bool)
         wanted[tuned] = True
@@ -107,7 +105,7 @@ class AllSeries:
         here = ((tuned >= (chunks[0][0].start if chunks else 0)) & (tuned < stop)).nonzero()[:, 0]
         outputs = self.targets[:2].signs().shape[1]
         members = list(
-            in_order(lambda recipe: _Sums.of(recipe, self.landmarks, outputs, len(here)), chosen, self._workers)
+            parallel_map(lambda recipe: _Sums.of(recipe, self.landmarks, outputs, len(here)), chosen, self._workers)
         )
         self._sum(members, chunks, wanted, bar)
         for member in members:
@@ -116,11 +114,11 @@ class AllSeries:
             assert member.filled == len(member.tuned.variance)
         fits = []
         for member, spectrum in zip(
-            members, in_order(lambda member: eigh(member.normal.precision), members, self._workers), strict=True
+            members, parallel_map(lambda member: eigh(member.normal.precision), members, self._workers), strict=True
         ):
             rows = member.tuned if ranks.alone else _gathered(ranks, member.tuned, here, len(tuned))
             fits.append(member.normal.solve(rows, self.targets[tuned], spectrum))
-        return fits, self.targets[tuned]
+        return fits
 
     @property
     def _workers(self) -> int | None:
@@ -164,7 +162,7 @@ class AllSeries:
             return [member.of_chunk(kernels, self.landmarks, self.targets[rows], wanted[rows]) for member in members]
 
         started = logged = time.perf_counter()
-        for (_, part), sums in zip(chunks, in_order(sums_of, chunks, self._workers), strict=True):
+        for (_, part), sums in zip(chunks, parallel_map(sums_of, chunks, self._workers), strict=True):
             for member, (normal, tuned) in zip(members, sums, strict=True):
                 member.add(normal, tuned, grids)
             bar.step(by=len(part))
@@ -204,7 +202,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def in_order(work: Callable[[Item], Result], items: Iterable[Item], threads: int | None = None) -> Iterator[Result]:
+def parallel_map(work: Callable[[Item], Result], items: Iterable[Item], threads: int | None = None) -> Iterator[Result]:
     """The results of `work` for the items, in their order, by `threads` threads; None takes as many as the core has.
 
     Every item is computed by one thread, as with one thread alone, so that results are bitwise the same for any number
@@ -212,7 +210,7 @@ def in_order(work: Callable[[Item], Result], items: Iterable[Item], threads: int
     thread is computed ahead of the one that is asked for.
 
     Examples:
-        >>> list(in_order(lambda x: x * x, [3, 1, 2], threads=2))
+        >>> list(parallel_map(lambda x: x * x, [3, 1, 2], threads=2))
         [9, 1, 4]
     """
     before = torch.get_num_threads()

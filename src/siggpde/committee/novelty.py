@@ -51,7 +51,6 @@ from torch import Tensor
 
 from siggpde.committee.regression import Regression
 from siggpde.distributed.shard import Shard
-from siggpde.series import SeriesBatch
 from siggpde.series.statistics import OF_CHANNELS, OF_SERIES, fact_names
 from siggpde.views.base import Rows
 
@@ -175,7 +174,7 @@ def _beyond_others(z: Tensor, groups: Tensor) -> Tensor:
 
 
 if TYPE_CHECKING:
-    from siggpde.committee.view_committee import LeftOutRecord, ViewCommittee
+    from siggpde.committee.committee import LeftOutRecord, ViewCommittee
 
 _WIDTH, _LEAST_WIDTH = 0.84, 1e-3
 _ONE = 0.95  # the quantile of left-out series at which a standardised score is 1
@@ -337,14 +336,14 @@ def _rank(left_out: Tensor, score: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def joined_variances(committee: ViewCommittee, batch: SeriesBatch) -> Tensor:
-    """Variances (K, n, m) of the targets of the m training series, the landmarks, with each of n new series joined.
+def joined_variances(committee: ViewCommittee, rows: dict[str, Rows]) -> Tensor:
+    """Returns variances (K, n, m) of the targets of the m training series, the landmarks, with each of n new series
+    joined, of which there are the rows of all kernels.
 
     A series of weight w has the noise of one of weight 1 here, so that all are compared alike.
     """
     record = committee.left_out
     assert record is not None and record.exact
-    rows = committee.rows(batch)
     return torch.stack(
         [
             _joined(member.regression, member.mixed(rows), record, number)

@@ -26,8 +26,9 @@ What a committee learns: labels or numbers, what a series counts, and which seri
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -86,6 +87,15 @@ class Regression:
     def to(self, device: torch.device | str) -> Regression:
         counts = None if self.counts is None else self.counts.to(device)
         return Regression(self.alpha.to(device), self.root.to(device), self.noise, self.amplitude, counts)
+
+    def state(self) -> dict[str, Any]:
+        return vars(self).copy()
+
+    @staticmethod
+    def from_state(state: Mapping[str, Any]) -> Regression:
+        return Regression(
+            state["alpha"], state["root"], state["noise"], state["amplitude"], state.get("counts")
+        )  # fmt: skip
 
 
 def fit_exact(rows: Rows, targets: Targets) -> tuple[Regression, LeftOut]:

@@ -21,50 +21,50 @@ rounding, landmarks stand for all series, as a random sample does: :math:`\Phi^T
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from siggpde.committee.regression import Regression, Targets, whitening_of
-from siggpde.committee.view_committee import ViewCommittee
 from siggpde.series import SeriesBatch
 from siggpde.views.base import Rows
+
+if TYPE_CHECKING:
+    from siggpde.committee.committee import Member, ViewCommittee
 
 _CHUNK = 512
 _LEARNED_SHARE = 0.95  # 1 - Sigma above which float32 does not tell what is left
 
 
 @torch.no_grad()
-def update_views(committee: ViewCommittee, batch: SeriesBatch, y: Tensor) -> None:
-    """Updates all members in place with the series of a batch and their targets (n,); after an error none has changed.
+def updated(committee: ViewCommittee, batch: SeriesBatch, y: Tensor) -> tuple[list[Member], list[Tensor]]:
+    """Returns the members with the posterior of the series of a batch and their targets (n,) too, and the whitenings of
+    the landmarks, from which the next update can go on.
 
     Of classes, y are labels 0..classes-1. A series counts as one of its class did in the fit.
     """
-    classes = None if committee.link is None else len(committee.link.offset)
     weights = None if committee.class_weights is None else committee.class_weights[y.long()]
-    targets = Targets(y, classes, weights)
-    spans = committee.spans or whitenings(committee)
+    targets = Targets(y, committee.classes, weights)
+    whitenings = committee.whitenings or landmark_whitenings(committee)
     posteriors = [
-        Posterior(member.regression, whitening) for member, whitening in zip(committee.members, spans, strict=True)
+        Posterior(member.regression, whitening) for member, whitening in zip(committee.members, whitenings, strict=True)
     ]
     done = 0
     for chunk in batch.split(_CHUNK):
         rows = committee.rows(chunk)
-        own = targets[done : done + len(chunk)]
+        chunk_targets = targets[done : done + len(chunk)]
         for member, posterior in zip(committee.members, posteriors, strict=True):
-            posterior.add(member.mixed(rows), own)
+            posterior.add(member.mixed(rows), chunk_targets)
         done += len(chunk)
     members = [
-        member.with_regression(posterior.regression())
+        replace(member, posterior=posterior.regression())
         for member, posterior in zip(committee.members, posteriors, strict=True)
     ]
-    committee.spans = spans
-    committee.members = members
-    if committee.left_out is not None:
-        committee.left_out = replace(committee.left_out, exact=False)
+    return members, whitenings
 
 
-def whitenings(committee: ViewCommittee) -> list[Tensor]:
+def landmark_whitenings(committee: ViewCommittee) -> list[Tensor]:
     """R (m, r) with R R^T = K^-1 of the landmarks, the constant included, for every member."""
     rows: dict[str, Rows] = {}
     for block in committee.blocks:

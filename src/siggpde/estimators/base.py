@@ -13,7 +13,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from siggpde.committee.predictions import log_likelihoods
 from siggpde.distributed.ranks import ALONE
 from siggpde.distributed.shard import Shard
 from siggpde.estimators.settings import (
@@ -33,7 +32,6 @@ from siggpde.series.batch import pad_to_longest
 if TYPE_CHECKING:
     from siggpde.committee.committee import Committee
     from siggpde.committee.novelty import Scores
-    from siggpde.committee.view_committee import OfViews
     from siggpde.estimators.targets import Beside
     from siggpde.estimators.trusting import Newness
     from siggpde.explain import Counterfactual, Importances, PaperReading, SeriesExplanation
@@ -67,7 +65,7 @@ class SeriesEstimator:
     cache_dir: str | os.PathLike[str] | None
     keep_series: bool
 
-    committee_: Committee | OfViews
+    committee_: Committee
     preparation_: Preparation
     channel_names_: tuple[str, ...]
     n_channels_: int
@@ -117,7 +115,7 @@ class SeriesEstimator:
             attributes["committee_"] = self._fit_method()(
                 batch.to(device), y.to(device), classes, settings, beside.to(device), shard
             )
-        tried = getattr(attributes["committee_"], "tried", ())
+        tried = attributes["committee_"].tried
         return attributes | {
             "tried_": tuple(list(each) for each in tried),
             "preparation_": preparation,
@@ -141,9 +139,7 @@ class SeriesEstimator:
 
     def _set_fitted(self, attributes: Mapping[str, Any]) -> None:
         """Sets all attributes of a fit at once, so that an estimator never mixes those of two fits."""
-        members = attributes["committee_"].members
-        histories = [history for member in members if (history := getattr(member, "history", None)) is not None]
-        steps = max([1, *(max(len(history.records), sum(history.steps.values())) for history in histories)])
+        steps = attributes["committee_"].iterations
         vars(self).pop("n_features_in_", None)  # not every X has them
         vars(self).update(
             {"n_iter_": steps, **attributes}, **({"is_fitted": True} if hasattr(self, "is_fitted") else {})
@@ -152,10 +148,8 @@ class SeriesEstimator:
     def _update(self, X: Any, y: Tensor) -> None:
         """Updates the posteriors of all members with new series; after an error all of them are as before."""
         batch = self._batch(X, len(y))
-        from siggpde.estimators.updating import update_committee  # noqa: PLC0415 - predictions need none
-
         with self._threads(batch):
-            update_committee(self.committee_, batch, y)
+            self.committee_.update(batch, y)
         counts, (shortest, longest) = batch.counts(), self.length_range_
         self.length_range_ = (min(shortest, int(counts.min())), max(longest, int(counts.max())))
         self.n_series_ += len(batch)
@@ -168,7 +162,7 @@ class SeriesEstimator:
     def _log_predictive(self, X: Any, y: Tensor) -> np.ndarray:
         batch = self._batch(X, len(y))
         with self._threads(batch):
-            return log_likelihoods(self.committee_, batch, y)
+            return self.committee_.log_predictive(batch, y).cpu().numpy()
 
     def _batch(self, X: Any, targets: int | None = None) -> SeriesBatch:
         """X as a batch on the device of the committee, checked against `fit` and the number of targets."""

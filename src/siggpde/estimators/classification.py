@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from siggpde.committee.predictions import class_probabilities, latents_of
 from siggpde.distributed.ranks import ALONE, Ranks
 from siggpde.distributed.shard import Shard, all_labels
 from siggpde.estimators.base import SeriesEstimator
@@ -99,8 +98,10 @@ class ClassifierMethods(SeriesEstimator):
         """
         batch = self._batch(X)
         with self._threads(batch):
-            chances, spread, scores = class_probabilities(self.committee_, batch, return_std)
-            self._warn(scores)
+            prediction = self.committee_.predict(batch)
+            chances = prediction.probabilities().cpu().numpy()
+            spread = prediction.probability_spread().cpu().numpy() if return_std else None
+            self._warn(prediction.scores)
         return (chances, spread) if return_std else chances
 
     def predict_with_newness(self, X: Any) -> tuple[np.ndarray, Newness | None]:
@@ -110,8 +111,8 @@ class ClassifierMethods(SeriesEstimator):
         """
         batch = self._batch(X)
         with self._threads(batch):
-            chances, _, scores = class_probabilities(self.committee_, batch, False)
-        return chances, self._newness(scores)
+            prediction = self.committee_.predict(batch)
+        return prediction.probabilities().cpu().numpy(), self._newness(prediction.scores)
 
     def is_fitted_to(self, X: Any, y: Any) -> bool:
         """Whether X and y are the very series and labels of `fit`, in the same order."""
@@ -122,7 +123,8 @@ class ClassifierMethods(SeriesEstimator):
         """Mean and standard deviation of the latents, two (n_cases, n_classes); of two classes they are f and -f."""
         batch = self._batch(X)
         with self._threads(batch):
-            return latents_of(self.committee_, batch)
+            latents = self.committee_.latents(batch)
+        return latents.mean.cpu().numpy(), latents.std.contiguous().cpu().numpy()
 
     def predict_set(
         self, X: Any, level: float = 0.9, *, by_class: bool = False, allow_empty: bool = False

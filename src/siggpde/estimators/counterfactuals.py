@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from siggpde.committee.predictions import class_probabilities, numbers
 from siggpde.explain.counterfactual import (
     Canvas,
     Change,
@@ -55,7 +54,7 @@ class _Judge:
 
     def __init__(self, estimator: Any) -> None:
         self.estimator = estimator
-        self.knows = getattr(estimator.committee_, "novelty", None) is not None
+        self.knows = estimator.committee_.novelty is not None
 
     def predictions(self, X: np.ndarray) -> np.ndarray:
         """Probabilities (n, classes), or numbers (n,)."""
@@ -75,9 +74,8 @@ class _Judge:
         batch = estimator._batch(X)
         with estimator._threads(batch):
             if hasattr(estimator, "classes_"):
-                return class_probabilities(estimator.committee_, batch, False)[0]
-            (moments,), _ = numbers(estimator.committee_, batch, ("mean_and_variance",))
-            return estimator._in_units(*moments)[0]
+                return estimator.committee_.probabilities(batch).cpu().numpy()
+            return estimator._in_units(*estimator.committee_.mean_and_variance(batch))[0]
 
     def _parts(self, X: np.ndarray) -> list[np.ndarray]:
         rows = max(1, _CHUNK // X[0].size)

@@ -13,9 +13,9 @@ from dataclasses import asdict
 import torch
 from torch import Tensor
 
-from siggpde.committee.committee import Committee, Member
 from siggpde.committee.novelty import Novelty
 from siggpde.distributed.shard import Shard
+from siggpde.estimators.paper_model import PaperModel
 from siggpde.estimators.settings import FitSettings
 from siggpde.estimators.targets import Beside
 from siggpde.gp.features import OrthogonalSignatureFeatures
@@ -46,8 +46,8 @@ _MAX_FLOAT64_BYTES = 2**31  # of the features of all series; above, they are flo
 
 def fit_by_the_paper(
     batch: SeriesBatch, y: Tensor, classes: int | None, settings: FitSettings, beside: Beside, shard: Shard
-) -> Committee:
-    """A committee of one model. y: labels 0..classes-1, or numbers for None.
+) -> PaperModel:
+    """The fitted model. y: labels 0..classes-1, or numbers for None.
 
     `batch` are the series of this rank's `shard`, padded as those of all; y are the targets of all. Validation leaves
     out whole groups.
@@ -77,8 +77,7 @@ def fit_by_the_paper(
     )
     log.info("method 'paper', %d words: %s", model.features.size, history)
     origin = {"method": "paper", "options": asdict(transform.options), "used_words": model.features.size}
-    member = Member(transform, model, origin, _best_nlpp(history), history)
-    committee = Committee([member], torch.ones(1, dtype=torch.float64, device=y.device))
+    committee = PaperModel(transform, model, origin, _best_nlpp(history), history).to(y.device)
     if batch.facts is not None:
         committee.novelty = Novelty.of_some(
             _SERIES_FOR_NOVELTY,

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch import Tensor
 
-from siggpde.committee.predictions import latents_of, numbers
 from siggpde.distributed.ranks import ALONE, Ranks
 from siggpde.distributed.shard import Shard
 from siggpde.estimators.base import SeriesEstimator
@@ -63,8 +62,9 @@ class RegressorMethods(SeriesEstimator):
         """The expected target of every series, (n_cases,); with `return_std` also the standard deviation of y."""
         batch = self._batch(X)
         with self._threads(batch):
-            (moments,), scores = numbers(self.committee_, batch, ("mean_and_variance",))
-            self._warn(scores)
+            prediction = self.committee_.predict(batch)
+            moments = prediction.mean_and_variance()
+            self._warn(prediction.scores)
         mean, std = self._in_units(*moments)
         return (mean, std) if return_std else mean
 
@@ -92,8 +92,9 @@ class RegressorMethods(SeriesEstimator):
             raise ValueError(f"quantiles must be a list of numbers between 0 and 1, at least one, got {quantiles!r}")
         batch = self._batch(X)
         with self._threads(batch):
-            (values,), scores = numbers(self.committee_, batch, ("quantiles", levels.tolist()))
-            self._warn(scores)
+            prediction = self.committee_.predict(batch)
+            values = prediction.quantiles(levels.tolist())
+            self._warn(prediction.scores)
         return (self.target_shift_ + self.target_scale_ * values).cpu().numpy()
 
     def predict_with_newness(
@@ -107,9 +108,10 @@ class RegressorMethods(SeriesEstimator):
         batch = self._batch(X)
         ends = [(1 - level) / 2, (1 + level) / 2]
         with self._threads(batch):
-            (moments, values), scores = numbers(self.committee_, batch, ("mean_and_variance",), ("quantiles", ends))
+            prediction = self.committee_.predict(batch)
+            moments, values = prediction.mean_and_variance(), prediction.quantiles(ends)
         interval = (self.target_shift_ + self.target_scale_ * values).cpu().numpy()
-        return *self._in_units(*moments), interval, self._newness(scores)
+        return *self._in_units(*moments), interval, self._newness(prediction.scores)
 
     def is_fitted_to(self, X: Any, y: Any) -> bool:
         """Whether X and y are the very series and targets of `fit`, in the same order."""
@@ -123,8 +125,9 @@ class RegressorMethods(SeriesEstimator):
         """
         batch = self._batch(X)
         with self._threads(batch):
-            mean, spread = latents_of(self.committee_, batch)
-        return self.target_shift_ + self.target_scale_ * mean[:, 0], self.target_scale_ * spread[:, 0]
+            latents = self.committee_.latents(batch)
+        mean, spread = (part[:, 0].cpu().numpy() for part in (latents.mean, latents.std))
+        return self.target_shift_ + self.target_scale_ * mean, self.target_scale_ * spread
 
     def log_likelihood(self, X: Any, y: Any) -> np.ndarray:
         """log p(y | X) of every series, (n_cases,); minus its mean is the NLPD."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 
-from siggpde.committee.mixture import Recalibration
+from siggpde.committee.committee import Committee, ViewCommittee
 from siggpde.estimators.base import SeriesEstimator
 from siggpde.estimators.classification import ClassifierMethods, class_attributes
 from siggpde.estimators.regression import RegressorMethods
@@ -18,17 +18,12 @@ from siggpde.persistence import (
     ModelFileError,
     read_folder,
     restore_state,
-    view_committee_from_state,
 )
 from siggpde.persistence.estimator_schema import check_committee, check_estimator, check_novelty, check_words
 from siggpde.persistence.nested import references
 from siggpde.persistence.schema import Place, SchemaError
-from siggpde.persistence.view_committee_state import classes_of
-from siggpde.series import PathOptions, PathTransform, Preparation, Spectrogram
-
-if TYPE_CHECKING:
-    from siggpde.committee.committee import Committee
-    from siggpde.committee.view_committee import OfViews
+from siggpde.series import PathOptions, Preparation, Spectrogram
+from siggpde.views.saved import check_transformers
 
 Predictor = ClassifierMethods | RegressorMethods
 T = TypeVar("T", bound=SeriesEstimator)
@@ -98,20 +93,18 @@ def _restored(
     }
     if "committee" in manifest:
         committee = _views(tensors, manifest, transformers, place)
-        known = classes_of(committee)
     else:
-        committee = _words(tensors, manifest, place)
-        known = {getattr(member.model.likelihood, "classes", None) for member in committee.members}
+        committee = _paper_model(tensors, manifest, place)
     attributes["committee_"] = committee
     attributes["preparation_"] = Preparation.from_state(manifest["preparation"])
     if isinstance(estimator, ClassifierMethods):
         classes = np.array(manifest["classes"]["values"], dtype=np.dtype(manifest["classes"]["dtype"]))
-        if known != {len(classes)}:
+        if committee.classes != len(classes):
             raise ModelFileError(f"there are {len(classes)} labels but other classes in the model")
         if len(set(classes.tolist())) != len(classes):
             raise ModelFileError("a label is there twice")
         attributes |= class_attributes(classes)
-    elif known != {None}:
+    elif committee.classes is not None:
         raise ModelFileError("the model is a regressor, but its committee is one of classes")
     estimator._set_fitted(attributes)
     return estimator
@@ -119,37 +112,29 @@ def _restored(
 
 def _views(
     tensors: dict[str, torch.Tensor], manifest: Mapping[str, Any], transformers: Mapping[str, Any], place: Place
-) -> OfViews:
-    """A committee of views."""
+) -> ViewCommittee:
     plain = manifest["committee"]
     state = restore_state(plain, tensors)
     check_committee(state, manifest, place)
     unused = tensors.keys() - references(plain)
     if unused:
         raise SchemaError(f"the tensor {min(unused)!r:.80} belongs to no part of the model")
-    return view_committee_from_state(state, transformers)
+    try:
+        check_transformers(state["blocks"], transformers)
+    except ValueError as error:
+        raise ModelFileError(str(error)) from error
+    return ViewCommittee.from_state(state, transformers)
 
 
-def _words(tensors: dict[str, torch.Tensor], manifest: Mapping[str, Any], place: Place) -> Committee:
-    """The committee of one model of `method="paper"`."""
-    from siggpde.committee.committee import Committee, Member  # noqa: PLC0415 - most models have no such members
-    from siggpde.persistence import model_from_state  # noqa: PLC0415
+def _paper_model(tensors: dict[str, torch.Tensor], manifest: Mapping[str, Any], place: Place) -> Committee:
+    from siggpde.estimators.paper_model import PaperModel  # noqa: PLC0415 - most models are of views
 
-    members = []
-    for own, stored in zip(check_words(tensors, manifest, place), manifest["members"], strict=True):
-        model = model_from_state(own, stored["model"])
-        transform = PathTransform.from_state(stored["transform"])
-        members.append(Member(transform, model, dict(stored["settings"]), stored["score"]))
-    recalibration = manifest.get("recalibration")
-    recalibration = None if recalibration is None else Recalibration(**recalibration)
-    committee = Committee(members, tensors["weights"], recalibration, float(manifest.get("sharpness", 1.0)))
+    (state, *_) = check_words(tensors, manifest, place)
+    novelty = {}
     if "novelty" in manifest:
-        from siggpde.committee.novelty import Novelty  # noqa: PLC0415
-
-        state = restore_state(manifest["novelty"], tensors)
-        check_novelty(state, place)
-        committee.novelty = Novelty.from_state(state)
-    return committee
+        novelty = {"novelty": restore_state(manifest["novelty"], tensors)}
+        check_novelty(novelty["novelty"], place)
+    return PaperModel.from_state({**manifest, **novelty}, state)
 
 
 def _from_plain(value: Any, transformers: Mapping[str, Any]) -> Any:

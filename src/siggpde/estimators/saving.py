@@ -17,7 +17,7 @@ import torch
 
 from siggpde.committee.committee import Committee
 from siggpde.estimators.settings import STORED_ATTRIBUTES
-from siggpde.persistence import flatten_state, model_state, view_committee_state, write_folder
+from siggpde.persistence import flatten_state, write_folder
 from siggpde.report.card import model_card
 from siggpde.series import PathOptions, Spectrogram
 
@@ -28,12 +28,7 @@ def save_estimator(estimator: Any, path: str | os.PathLike[str], *, force: bool 
     name = type(estimator).__name__
     if not type(estimator).__module__.startswith("siggpde.estimators."):
         raise ValueError(f"{name} is not an estimator of siggpde itself, so its code cannot be saved")
-    committee = estimator.committee_
-    if isinstance(committee, Committee):
-        tensors, model = _words(committee)
-    else:
-        plain, tensors = flatten_state(view_committee_state(committee), "committee")
-        model = {"committee": plain}
+    tensors, model = _stored(estimator.committee_)
     manifest = {
         "estimator": name,
         "parameters": {key: _plain(value) for key, value in estimator.get_params(deep=False).items()},
@@ -46,30 +41,17 @@ def save_estimator(estimator: Any, path: str | os.PathLike[str], *, force: bool 
     write_folder(path, tensors, manifest, model_card(estimator, path), force=force)
 
 
-def _words(committee: Committee) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
-    """The tensors of a committee of words, and its entries of the manifest."""
-    tensors: dict[str, torch.Tensor] = {"weights": committee.weights}
-    members = []
-    for index, member in enumerate(committee.members):
-        model_tensors, settings = model_state(member.model)
-        tensors |= {f"member{index}.{key}": value for key, value in model_tensors.items()}
-        history = None if member.history is None else {"phases": member.history.phase_seconds}
-        members.append(
-            {
-                "model": settings,
-                "transform": member.transform.state(),
-                "settings": member.settings,
-                "score": member.score,
-                "history": history,
-            }
-        )
-    entries: dict[str, Any] = {"members": members, "sharpness": committee.sharpness}
-    if committee.recalibration is not None:
-        entries["recalibration"] = asdict(committee.recalibration)
-    if committee.novelty is not None:
-        entries["novelty"], more = flatten_state(committee.novelty.state(), "novelty")
+def _stored(committee: Committee) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+    """The tensors of a committee, and its entries of the manifest."""
+    state = committee.state()
+    if committee.method == "views":
+        plain, tensors = flatten_state(state, "committee")
+        return tensors, {"committee": plain}
+    tensors = state.pop("tensors")
+    if "novelty" in state:
+        state["novelty"], more = flatten_state(state["novelty"], "novelty")
         tensors |= more
-    return tensors, entries
+    return tensors, state
 
 
 def _plain(value: Any) -> Any:

@@ -10,15 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
-from siggpde.committee.novelty import Novelty, Scores, joined_variances
-from siggpde.committee.predictions import spread_of
-from siggpde.committee.view_committee import AveragedMembers, ViewCommittee
+from siggpde.committee.committee import Committee
+from siggpde.committee.novelty import Novelty, Scores
 from siggpde.series import SeriesBatch
 
-_JOINED = 2**23  # numbers of joined variances at a time
 _FIT_AGAIN = (
     "it was fitted by an earlier version of siggpde, which did not keep what that needs: fit the model again to have it"
 )
@@ -37,39 +34,18 @@ class Newness:
     unlike: list[str | None]
 
 
-def novelty_of(committee: Any) -> Novelty:
+def novelty_of(committee: Committee) -> Novelty:
     """The novelty of a committee; a ValueError where it has none."""
-    novelty = getattr(committee, "novelty", None)
-    if novelty is None:
+    if committee.novelty is None:
         raise ValueError(f"this model cannot tell how new a series is; {_FIT_AGAIN}")
-    return novelty
+    return committee.novelty
 
 
-@torch.no_grad()
-def p_values(committee: Any, batch: SeriesBatch, by_class: bool) -> tuple[Tensor, Scores]:
+def p_values(committee: Committee, batch: SeriesBatch, by_class: bool) -> tuple[Tensor, Scores]:
     """p-values (n,) or (n, classes) of the series of a batch, and their scores."""
-    novelty = novelty_of(committee)
-    if by_class and novelty.labels is None:
+    if by_class and novelty_of(committee).labels is None:
         raise ValueError("by_class=True is for classifiers; numbers have no classes")
-    scores = scores_of(committee, batch)
-    record = getattr(committee, "left_out", None)
-    if not isinstance(committee, ViewCommittee) or record is None or not record.exact or record.groups is not None:
-        return novelty.p_values(scores.score, by_class=by_class), scores
-    size = max(1, _JOINED // (len(committee.members) * len(record.y)))
-    parts = []
-    for part, score in zip(batch.split(size), scores.score.split(size), strict=True):
-        parts.append(novelty.p_values(score, joined_variances(committee, part), by_class))
-    return torch.cat(parts), scores
-
-
-def scores_of(committee: Any, batch: SeriesBatch) -> Scores:
-    """The scores of the series of a batch."""
-    if isinstance(committee, AveragedMembers):
-        scores = committee.judged(batch).scores
-        assert scores is not None
-        return scores
-    assert batch.facts is not None
-    return novelty_of(committee).scores(spread_of(committee, batch), batch.facts)
+    return committee.p_values(batch, by_class)
 
 
 def newness(novelty: Novelty, scores: Scores, channels: tuple[str, ...]) -> Newness:

@@ -7,9 +7,9 @@ import logging
 import torch
 from torch import Tensor
 
+from siggpde.committee.committee import ViewCommittee
 from siggpde.committee.fit import ViewSettings, fit_view_committee
 from siggpde.committee.regression import Targets
-from siggpde.committee.view_committee import ViewCommittee, WeightCommittee
 from siggpde.distributed.shard import Shard
 from siggpde.estimators.settings import FitSettings
 from siggpde.estimators.targets import Beside
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 def fit_by_views(
     batch: SeriesBatch, y: Tensor, classes: int | None, settings: FitSettings, beside: Beside, shard: Shard
-) -> ViewCommittee | WeightCommittee:
+) -> ViewCommittee:
     """The committee of views, in weight space where no series may be kept. y: labels 0..classes-1, or numbers for None.
 
     `batch` are the series of this rank's `shard`, padded as those of all; y are the targets of all.
@@ -51,7 +51,7 @@ def fit_by_views(
         ),
         shard,
     )
-    if isinstance(committee, ViewCommittee):
+    if settings.keep_series:
         committee.class_weights = by_class
     return committee
 

@@ -23,10 +23,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from siggpde.committee.committee import Committee
 from siggpde.explain.neighbours import nearest_series
 from siggpde.explain.results import Contribution, SeriesExplanation
 from siggpde.explain.shapley import WalkSettings, segment_contributions
-from siggpde.explain.terms import AnyCommittee, Terms, check_inputs, checked_labels, evenly_spaced, terms_of
+from siggpde.explain.terms import Terms, check_inputs, checked_labels, evenly_spaced, terms_of
 from siggpde.explain.text import group_name
 from siggpde.explain.vocabulary import Vocabulary, Words
 from siggpde.series import SeriesBatch
@@ -50,7 +51,7 @@ _NUMBERS = 2**24  # of all features of the reference series
 
 @torch.no_grad()
 def explain_series(
-    committee: AnyCommittee,
+    committee: Committee,
     batch: SeriesBatch,
     names: Sequence[str],
     classes: Any = None,
@@ -129,7 +130,7 @@ def explain_series(
 
 
 def _predictions(
-    committee: AnyCommittee, batch: SeriesBatch, labels: list[Any] | None
+    committee: Committee, batch: SeriesBatch, labels: list[Any] | None
 ) -> tuple[list[dict[str, Any]], Tensor | None]:
     """Returns the predictions, as fields of SeriesExplanation, and the two classes (n, 2) to compare."""
     if labels is None:

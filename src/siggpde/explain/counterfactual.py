@@ -169,7 +169,7 @@ def donors_of(batch: SeriesBatch) -> list[Donor]:
 def kept_series(committee: Any) -> tuple[list[Donor], Tensor | None]:
     """Returns the training series that the committee keeps, in the units of the data, and their targets (n,) in the
     units of the committee; None where it does not keep those. Empty for models without landmark series."""
-    landmarks = getattr(committee, "landmarks", None)
+    landmarks = committee.landmarks
     if landmarks is None:
         return [], None
     standard, record = committee.standard, committee.left_out

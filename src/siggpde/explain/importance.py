@@ -36,11 +36,12 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from siggpde.committee.committee import Committee
 from siggpde.explain.contributions import CANDIDATES, FEWEST, grouped
 from siggpde.explain.posterior import Gaussian, PartSums, averaged
 from siggpde.explain.results import ClassEffects, Effect, Importance, Importances, Letters, PaperReading, WordWeight
 from siggpde.explain.shapley import segments_of
-from siggpde.explain.terms import AnyCommittee, Terms, check_inputs, checked_labels, evenly_spaced, stretched, terms_of
+from siggpde.explain.terms import Terms, check_inputs, checked_labels, evenly_spaced, stretched, terms_of
 from siggpde.explain.text import group_name, when
 from siggpde.explain.vocabulary import WHOLE, Vocabulary, Words, scale_order
 from siggpde.gp.variational import VariationalGaussian
@@ -54,7 +55,7 @@ _MOST_SERIES = 60  # that are cut
 
 @torch.no_grad()
 def global_importance(
-    committee: AnyCommittee,
+    committee: Committee,
     batch: SeriesBatch,
     names: Sequence[str],
     top: int = 10,
@@ -139,7 +140,7 @@ def global_importance(
     )
 
 
-def _predicted(committee: AnyCommittee, batch: SeriesBatch, classes: int | None) -> Tensor:
+def _predicted(committee: Committee, batch: SeriesBatch, classes: int | None) -> Tensor:
     """Returns the predicted class, or number, of every series, (n,)."""
     return committee.mean_and_variance(batch)[0] if classes is None else committee.probabilities(batch).argmax(1)
 
@@ -528,7 +529,7 @@ def _word_importances(table: Tensor, words: Words) -> list[Importance]:
 
 
 @torch.no_grad()
-def feature_importance(committee: AnyCommittee, batch: SeriesBatch, names: Sequence[str], top: int = 10) -> Importances:
+def feature_importance(committee: Committee, batch: SeriesBatch, names: Sequence[str], top: int = 10) -> Importances:
     """Returns the importances of single features and of views alone; arguments as those of `global_importance`."""
     terms = terms_of(committee)
     check_inputs(terms, batch, names, min_series=2)
@@ -607,7 +608,7 @@ class Spread:
 
 
 @torch.no_grad()
-def paper_reading(committee: AnyCommittee, names: Sequence[str], top: int = 10, classes: Any = None) -> PaperReading:
+def paper_reading(committee: Committee, names: Sequence[str], top: int = 10, classes: Any = None) -> PaperReading:
     r"""Returns the words of the paper's model by the size of their weights, as the paper ranks them.
 
     The features of the paper's model are words, orthogonal under the prior: inducing variables :math:`u_a` of variance

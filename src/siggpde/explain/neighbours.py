@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from siggpde.committee.view_committee import ViewCommittee
+from siggpde.committee.committee import ViewCommittee
 from siggpde.explain.results import Neighbour
 from siggpde.series import SeriesBatch
 from siggpde.views.base import Block, FeatureBlock, Rows
@@ -30,8 +30,8 @@ def nearest_series(
 ) -> list[list[Neighbour]]:
     """Returns for every series the nearest training series of each of the two classes `pairs` (n, 2), or for numbers
     the two nearest of all. None are known of models that do not keep every training series with its target."""
-    record = getattr(committee, "left_out", None)
-    if getattr(committee, "landmarks", None) is None or record is None or not record.exact:
+    record = committee.left_out
+    if committee.landmarks is None or record is None or not record.exact:
         return [[] for _ in range(len(batch))]
     targets, variances = record.y, _landmark_variances(committee)
     neighbours = []
@@ -87,6 +87,7 @@ def _raw_variances(block: Block) -> dict[str, Tensor]:
 
 def _neighbour(committee: ViewCommittee, index: int, squares: Tensor, target: Any) -> Neighbour:
     landmarks, standard = committee.landmarks, committee.standard
+    assert landmarks is not None
     length = int(landmarks.counts()[index])
     values = landmarks.values[index, :length] * standard.spread + standard.mean
     times = None if landmarks.times is None else landmarks.times[index, :length].cpu().numpy()

@@ -30,15 +30,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from siggpde.committee.committee import Committee
+from siggpde.committee.committee import Committee, ViewCommittee
 from siggpde.committee.recipes import CONSTANT, Recipe, kernels_of, sizes
-from siggpde.committee.view_committee import ViewCommittee, WeightCommittee
 from siggpde.explain.results import Letters
 from siggpde.explain.vocabulary import Vocabulary, unique_names, view_vocabulary, word_vocabulary
 from siggpde.gp.likelihoods import Bernoulli, Likelihood, Poisson
@@ -49,8 +48,6 @@ from siggpde.series import SeriesBatch
 from siggpde.views.base import Block, FeatureBlock, Part, Rows, parts_of, rows_of
 from siggpde.views.kernels import KernelBlock
 from siggpde.views.paths import PathBlock
-
-AnyCommittee: TypeAlias = "Committee | ViewCommittee | WeightCommittee"
 
 CHUNK = 256
 _CHUNK_OF_MEANS = 1024
@@ -285,31 +282,12 @@ class Terms(ABC):
         beside those of features in which they are linear, with the number of the member."""
         return [[] for _ in slices]
 
-    def cross(self, seen: SeriesBatch) -> Iterator[tuple[int, Tensor]]:
-        """Yields the covariances (n, m) of n prepared series with the landmarks, for the same members."""
-        return iter(())
-
-    def slopes(self, seen: SeriesBatch) -> dict[int, tuple[Tensor, Tensor]]:
-        """Returns h(c) / (|X| |Y|) of every member of a power above 1, among n prepared series (n, n) and with the
-        landmarks (n, m)."""
-        return {}
-
-    def part_grams(self, number: int, centred: Tensor, columns: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Returns the kernel of features of a part, less their mean (n, p), or of these columns, among n series (n, n)
-        and with the landmarks (n, m)."""
-        raise NotImplementedError("there are no landmarks")
-
-    def kernel_grams(self, seen: SeriesBatch) -> Iterator[tuple[str, Tensor, Tensor]]:
-        """Yields the name of every kernel without features, centred, among n prepared series (n, n) and with the
-        landmarks (n, m)."""
-        return iter(())
-
-
-def terms_of(committee: Any) -> Terms:
-    """Returns the terms of a committee: of one without views, without landmark series, or with both."""
-    if getattr(committee, "blocks", None) is None:
+def terms_of(committee: Committee) -> Terms:
+    """Returns the terms of a committee."""
+    if committee.method == "paper":
         return WordTerms(committee)
-    return WeightTerms(committee) if getattr(committee, "landmarks", None) is None else LandmarkTerms(committee)
+    views = cast(ViewCommittee, committee)
+    return WeightTerms(views) if views.landmarks is None else LandmarkTerms(views)
 
 
 class WordTerms(Terms):
@@ -404,7 +382,7 @@ def word_features(model: SignatureGP, paths: SeriesBatch) -> Tensor:
 class ViewTerms(Terms):
     """What terms of committees of views have in common."""
 
-    def __init__(self, committee: ViewCommittee | WeightCommittee) -> None:
+    def __init__(self, committee: ViewCommittee) -> None:
         self.committee, self.weights, link = committee, committee.weights, committee.link
         self.logits = Logits.of_number(0.0, committee.device) if link is None else Logits(link.mixing, link.offset)
         self.spread = committee.standard.spread
@@ -427,9 +405,9 @@ class ViewTerms(Terms):
 class WeightTerms(ViewTerms):
     """Those of views without landmark series."""
 
-    def __init__(self, committee: WeightCommittee) -> None:
+    def __init__(self, committee: ViewCommittee) -> None:
         super().__init__(committee)
-        self.members, self.centres = committee.members, committee.centres
+        self.members, self.centres = [member.features for member in committee.members], committee.centres
         self.ordinary, self.widths = committee.standard.mean[None], [len(centre) for centre in self.centres]
         self.constant = committee.weights @ torch.stack([member.constant for member in self.members]).double()
         self.statistic_widths = [len(member.constant) + len(member.root) for member in self.members]

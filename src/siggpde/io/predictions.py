@@ -326,22 +326,11 @@ class BlockFolder:
 
 def _digest(estimator: Predictor) -> str:
     """Returns a hash of everything that predictions depend on."""
-    from siggpde.committee.committee import Committee  # noqa: PLC0415 - other predictions need none
-    from siggpde.persistence import flatten_state, view_committee_state  # noqa: PLC0415
+    from siggpde.persistence import flatten_state  # noqa: PLC0415 - other predictions need none
 
     estimator._check_fitted()
-    committee = estimator.committee_
     scaling = [getattr(estimator, name, None) for name in ("target_shift_", "target_scale_")]
     classes = estimator.classes_.tolist() if not isinstance(estimator, RegressorMethods) else None
     settings = (estimator.preparation_.state(), scaling, classes)
-    if not isinstance(committee, Committee):
-        plain, tensors = flatten_state(view_committee_state(committee), "")
-        return digest(*tensors.values(), settings=(*settings, plain))
-    tensors = [tensor for member in committee.members for tensor in member.model.state_dict().values()]
-    transforms = [member.transform.state() for member in committee.members]
-    words = [member.model.features.words for member in committee.members]
-    own = (transforms, words, committee.recalibration, committee.sharpness)
-    if committee.novelty is not None:
-        plain, more = flatten_state(committee.novelty.state(), "")
-        return digest(committee.weights, *tensors, *more.values(), settings=(*settings, own, plain))
-    return digest(committee.weights, *tensors, settings=(*settings, own))
+    plain, tensors = flatten_state(estimator.committee_.state(), "")
+    return digest(*tensors.values(), settings=(*settings, plain))

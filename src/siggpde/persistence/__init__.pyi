@@ -5,5 +5,3 @@ from .model_state import model_from_state as model_from_state
 from .model_state import model_state as model_state
 from .nested import flatten_state as flatten_state
 from .nested import restore_state as restore_state
-from .view_committee_state import view_committee_from_state as view_committee_from_state
-from .view_committee_state import view_committee_state as view_committee_state

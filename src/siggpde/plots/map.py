@@ -156,7 +156,7 @@ def kernel_directions(estimator: Any, X: Any, count: int = 2) -> np.ndarray:
         raise ValueError(f"count must be a whole number of at least 1, got {count!r}")
     batch = estimator._batch(X)
     committee = estimator.committee_
-    if getattr(committee, "landmarks", None) is None:
+    if committee.landmarks is None:
         raise ValueError(
             "the model has no landmark series to take directions from; give `plot_map` its latents instead"
         )

@@ -223,7 +223,7 @@ def plot_weights(committee: Any, ax: Axes | None = None) -> Axes:
     order = sorted(range(len(weights)), key=lambda index: -weights[index])
     members: list[Any] = list(committee.members)
     ax = style.axes_or_new(ax, width=5.6, height=max(2.0, 0.28 * len(order) + 1.4))
-    kinds = kinds_of_kernels(committee.blocks) if hasattr(committee, "blocks") else {}
+    kinds = kinds_of_kernels(committee.blocks)
     shares = [_shares(getattr(members[index], "recipe", None), kinds) for index in order]
     listed = sorted({kind for part in shares for kind in part}, key=lambda kind: [*_KINDS, kind].index(kind))
     left = np.zeros(len(order))

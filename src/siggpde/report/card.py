@@ -110,17 +110,14 @@ def model_facts(estimator: Any) -> ModelFacts:
     """Returns what there is to say of a fitted estimator; nothing is computed from its series."""
     committee, summary = estimator.committee_, estimator.summary_
     classifies = hasattr(estimator, "classes_")
-    if hasattr(committee, "blocks"):
-        kernels = kinds_of_kernels(committee.blocks)
-        method, options, landmarks = "views", {}, len(getattr(committee, "landmarks", None) or ())
-        likelihood = "LeastSquares" if classifies else "Gaussian"
+    landmarks = 0 if committee.landmarks is None else len(committee.landmarks)
+    if committee.method == "views":
+        kernels, options = kinds_of_kernels(committee.blocks), {}
         kinds = [name if kind == "features" else kind for name, kind in kernels.items()]
         described = [(one.recipe.name, in_words(one.recipe, kernels)) for one in committee.members]
     else:
-        first = committee.members[0]
-        method, options, landmarks = "paper", asdict(first.transform.options), 0
-        likelihood, kinds = type(first.model.likelihood).__name__, ["path"]
-        described = [("model 1", f"{len(one.model.features.words)} words of one path") for one in committee.members]
+        options, kinds = asdict(committee.transform.options), ["path"]
+        described = [("model 1", f"{len(committee.model.features.words)} words of one path")]
     members = [
         Member(weight, *words, member.score)
         for weight, words, member in zip(committee.weights.tolist(), described, committee.members, strict=True)
@@ -129,8 +126,8 @@ def model_facts(estimator: Any) -> ModelFacts:
         estimator=type(estimator).__name__.removesuffix("Methods"),
         committee=committee,
         task="classification" if classifies else "regression",
-        method=method,
-        likelihood=likelihood,
+        method=committee.method,
+        likelihood=committee.likelihood_name,
         members=sorted(members, key=lambda member: -member.weight),
         kinds=list(dict.fromkeys(kinds)),
         options=options,

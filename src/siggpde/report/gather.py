@@ -14,11 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from siggpde.committee.committee import LeftOutRecord, ViewCommittee, ViewPrediction
 from siggpde.committee.conformal import scored_folds
 from siggpde.committee.mixture import NormalMixture
 from siggpde.committee.novelty import Scores
-from siggpde.committee.predictions import class_probabilities, log_likelihoods, numbers
-from siggpde.committee.view_committee import AveragedMembers, Judged, LeftOutRecord
 from siggpde.numerics.installation import installation
 from siggpde.plots import kernel_directions
 from siggpde.plots.style import CLASSES, MARKERS
@@ -188,12 +187,11 @@ class Predicted(NamedTuple):
 
 def predict(subject: Subject) -> Predicted:
     """Returns everything that a report shows of predictions, of one look at the series."""
+    prediction = subject.committee.predict(subject.batch)
     if subject.classes is not None:
-        p, _, scores = class_probabilities(subject.committee, subject.batch, False)
-        return Predicted(p, None, None, None, scores)
-    asked = ("mean_and_variance",), ("quantiles", list(LEVELS))
-    (moments, quantiles), scores = numbers(subject.committee, subject.batch, *asked)
-    return Predicted(None, *_moments(subject, *moments), subject.in_units(quantiles), scores)
+        return Predicted(prediction.probabilities().cpu().numpy(), None, None, None, prediction.scores)
+    moments, quantiles = prediction.mean_and_variance(), prediction.quantiles(list(LEVELS))
+    return Predicted(None, *_moments(subject, *moments), subject.in_units(quantiles), prediction.scores)
 
 
 def judge(subject: Subject, predicted: Predicted, groups: np.ndarray | None, training: bool) -> Judgement | None:
@@ -210,11 +208,12 @@ def judge(subject: Subject, predicted: Predicted, groups: np.ndarray | None, tra
         with np.errstate(divide="ignore"):
             loss = -np.log(predicted.p[rows, truth]) + 0.0
         if not np.isfinite(loss).all():  # a probability too small for a number has a logarithm all the same
-            loss = -log_likelihoods(subject.committee, subject.batch, y)
+            loss = -subject.committee.log_predictive(subject.batch, y).cpu().numpy()
         return ClassJudgement(subject.classes.tolist(), truth, predicted.p, loss, rows, False, groups)
     mean, std, quantiles = predicted.mean, predicted.std, predicted.quantiles
     assert mean is not None and std is not None and quantiles is not None
-    loss = -(log_likelihoods(subject.committee, subject.batch, y) - np.log(subject.estimator.target_scale_))
+    log_density = subject.committee.log_predictive(subject.batch, y).cpu().numpy()
+    loss = -(log_density - np.log(subject.estimator.target_scale_))
     return NumberJudgement(subject.in_units(y), mean, std, loss, np.array(LEVELS), quantiles, rows, False, groups)
 
 
@@ -223,7 +222,7 @@ def _judge_left_out(subject: Subject, y: Tensor, groups: np.ndarray | None) -> J
     """Returns the judgement of training series, each (or each group) as the others predict it; None where a model does
     not know that. Classes are judged by links that were fitted to other series (`committee.conformal`)."""
     committee = subject.committee
-    record: LeftOutRecord | None = getattr(committee, "left_out", None)
+    record = committee.left_out
     if record is None:
         return None
     rows = _rows_of_record(committee, record, subject.batch, y)
@@ -252,11 +251,10 @@ def _moments(subject: Subject, mean: Tensor, variance: Tensor) -> tuple[np.ndarr
     return subject.in_units(mean), (subject.estimator.target_scale_ * variance.sqrt()).cpu().numpy()
 
 
-def _mixture(committee: AveragedMembers, record: LeftOutRecord) -> NormalMixture:
+def _mixture(committee: ViewCommittee, record: LeftOutRecord) -> NormalMixture:
     """The distributions of left-out numbers: of every member where these are kept, else one normal distribution."""
     if record.means is not None:
-        latents = Judged(record.means.double(), record.variances, None)
-        return committee.mixture(SeriesBatch(record.y[:, None, None]), latents)
+        return ViewPrediction(committee, record.means.double(), record.variances).mixture()
     noise = committee.target_variances(torch.zeros_like(record.variances))
     total = record.variance + (committee.weights.to(noise)[:, None] * noise).sum(0)
     one = torch.ones(1, dtype=total.dtype, device=total.device)
@@ -265,7 +263,7 @@ def _mixture(committee: AveragedMembers, record: LeftOutRecord) -> NormalMixture
 
 def _rows_of_record(committee: Any, record: LeftOutRecord, batch: SeriesBatch, y: Tensor) -> np.ndarray | None:
     """Which series of the batch those of the record are, (n,); None where the model does not keep them all."""
-    if getattr(committee, "landmarks", None) is None or not record.exact or len(record.y) != len(batch):
+    if committee.landmarks is None or not record.exact or len(record.y) != len(batch):
         return None
     places: dict[bytes, list[int]] = {}
     for index, values in enumerate(committee.standard(batch).values.cpu().numpy()):
@@ -423,7 +421,7 @@ def _map(subject: Subject, judgement: Judgement | None, seed: int) -> tuple[np.n
     series = subject.rows(judgement.rows[rows].tolist())
     if len(judgement.classes) > 2:
         return rows, subject.estimator.latent(series)[0]
-    if len(rows) < 3 or getattr(subject.committee, "landmarks", None) is None:
+    if len(rows) < 3 or subject.committee.landmarks is None:
         return None, None
     return rows, kernel_directions(subject.estimator, series)
 

@@ -120,6 +120,11 @@ class Block(ABC):
         """Numbers kept in memory for every landmark."""
         return 0
 
+    @property
+    def widths(self) -> list[int]:
+        """The number of features of every part, known without landmarks; none for kernels by the PDE."""
+        return []
+
 
 class FeatureBlock(Block):
     """A block of finite features: k(X, Y) is the mean over the parts of phi(X)^T phi(Y).

@@ -104,6 +104,10 @@ class PathBlock(FeatureBlock):
         return block
 
     @property
+    def widths(self) -> list[int]:
+        return [len(self.words)]
+
+    @property
     def kernels(self) -> list[str]:
         return [self.view.name]
 

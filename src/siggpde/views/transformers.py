@@ -95,6 +95,10 @@ class TransformerBlock(FeatureBlock):
         yield Part(self.name, scaled.values)
 
     @property
+    def widths(self) -> list[int]:
+        return [len(columns.kept) for columns in self.scaler.columns]
+
+    @property
     def kernels(self) -> list[str]:
         return [self.name]
 

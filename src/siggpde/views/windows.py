@@ -62,6 +62,10 @@ class WindowsBlock(FeatureBlock):
         yield from map(self.view._part, self.scaler(self.features.blocks(seen)))
 
     @property
+    def widths(self) -> list[int]:
+        return [len(columns.kept) for columns in self.scaler.columns]
+
+    @property
     def kernels(self) -> list[str]:
         lifts = [fitted.view.lift for fitted in self.features.views]
         return [self.view.kernel(f"{lift}{end}") for lift in lifts for end in "13"]

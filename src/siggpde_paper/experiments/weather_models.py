@@ -22,7 +22,7 @@ tells windows apart; sd_X(s_a(X)) |m_a| is what the word contributes to the diff
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from statistics import NormalDist
@@ -38,7 +38,7 @@ from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
 from siggpde import SigGPClassifier
-from siggpde.committee.view_committee import AveragedMembers, Judged, average_latents
+from siggpde.committee.committee import ViewPrediction
 from siggpde.datasets import find_dataset
 from siggpde.explain.terms import terms_of, word_features
 from siggpde.gp.likelihoods import Bernoulli
@@ -238,15 +238,16 @@ def log_odds_quantiles(classifier: SigGPClassifier, x: np.ndarray, levels: Seque
     Gaussian with the mean and variance of the committee, through the link.
     """
     batch, committee = classifier.preparation_(x), classifier.committee_
-    assert isinstance(committee, AveragedMembers)
-    judged = committee.judged(batch)
-    mean, variance = average_latents(judged.means, judged.variances, committee.weights)
+    prediction = committee.predict(batch)
+    assert isinstance(prediction, ViewPrediction)
+    mean, variance = prediction.latents()
     sign = mean.new_tensor([-1.0, 1.0])
     columns = []
     for level in levels:
         shifted = mean + NormalDist().inv_cdf(level) * variance.sqrt()[:, None] * sign
-        known = Judged(shifted.expand_as(judged.means), torch.zeros_like(judged.variances), judged.scores)
-        columns.append(_log_ratio(committee.probabilities(batch, known).numpy()))
+        certain = torch.zeros_like(prediction.variances)
+        known = replace(prediction, means=shifted.expand_as(prediction.means), variances=certain)
+        columns.append(_log_ratio(known.probabilities().numpy()))
     return np.stack(columns, axis=1)
 
 

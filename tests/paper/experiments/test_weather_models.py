@@ -6,6 +6,7 @@ paper's model of the weather: scalings, posterior mean by words, probit, weeks f
 
 from __future__ import annotations
 
+from dataclasses import replace
 import numpy as np
 import pytest
 import torch
@@ -16,7 +17,6 @@ from scipy.stats import norm
 
 from helpers.weather_station import COLUMNS, nlpp, windows, write_station
 from siggpde import SigGPClassifier
-from siggpde.committee.view_committee import AveragedMembers, Judged
 from siggpde.explain.terms import word_features
 from siggpde.gp.likelihoods import Bernoulli
 from siggpde.series import SeriesBatch
@@ -217,12 +217,11 @@ def test_band_is_that_of_the_latents(fitted):
     np.testing.assert_allclose(mean[:, 0], -mean[:, 1])
     f = mean[:, 1] + spread[:, 1] * np.random.default_rng(0).normal(size=(4000, 20))
     batch, committee = classifier.preparation_(x), classifier.committee_
-    assert isinstance(committee, AveragedMembers)
-    judged, chances = committee.judged(batch), []
+    prediction, chances = committee.predict(batch), []
     for row in torch.from_numpy(f):
-        means = torch.stack([-row, row], dim=1).expand_as(judged.means)
-        known = Judged(means, torch.zeros_like(judged.variances), judged.scores)
-        chances.append(committee.probabilities(batch, known)[:, 1])
+        means = torch.stack([-row, row], dim=1).expand_as(prediction.means)
+        known = replace(prediction, means=means, variances=torch.zeros_like(prediction.variances))
+        chances.append(known.probabilities()[:, 1])
     wanted = torch.logit(torch.stack(chances)).quantile(torch.tensor([0.05, 0.95]).double(), dim=0).T.numpy()
     found = log_odds_quantiles(classifier, x, (0.05, 0.95))
     assert np.abs(found - wanted).max() < 0.1 * (wanted[:, 1] - wanted[:, 0]).max()

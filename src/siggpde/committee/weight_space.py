@@ -1,0 +1,204 @@
+r"""A committee on views without its landmark series: weights of features in place of weights of series.
+
+The kernel of a member on finite features is :math:`k(X, Z) = c_0 + \sum_p c_p \, \psi_p(X)^T \psi_p(Z)` over the parts
+p of its blocks, :math:`\psi_p` being features less their mean over the landmarks. So what a prediction needs is
+
+.. math:: \mu(X) = c_0 1^T \alpha + \sum_p \psi_p(X)^T W_p, \qquad W_p = c_p \, \psi_p(Z)^T \alpha,
+
+.. math:: v(X) = \sigma^2 \Big(c_0 + \sum_p c_p |\psi_p(X)|^2 - \Big|c_0 1^T B + \sum_p \psi_p(X)^T F_p\Big|^2\Big),
+          \qquad F_p = c_p \, \psi_p(Z)^T B,
+
+with :math:`\alpha` and the root B of `committee.regression`. F has a column for every direction in which the training
+series told something. Of directions that are too many to be kept, those that explain most of the variance of the
+landmarks are: without the others the variance is larger, never smaller. Powers of kernels, and kernels by the PDE, have
+no finite features.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from siggpde.committee.recipes import CONSTANT
+from siggpde.views.base import FeatureBlock, Part, Rows
+from siggpde.views.saved import SavedBlocks, block_state
+from siggpde.views.transformers import TransformerBlock
+
+if TYPE_CHECKING:
+    from siggpde.committee.committee import Member, ViewCommittee
+
+log = logging.getLogger(__name__)
+
+
+_BYTES = 40_000_000  # of the weights and factors of all members
+_EXACT_BYTES = 2**20  # of the weights of a member, up to which they are float64
+_FOLDS = 5
+
+
+@dataclass
+class PartWeights:
+    """Of a part of p features: its coefficient c_p, W_p (p, outputs) and F_p (p, r), float32."""
+
+    coefficient: float
+    weights: Tensor
+    factor: Tensor
+
+
+@dataclass
+class FeatureWeights:
+    """The posterior of a member in the space of features.
+
+    `parts` are its weights by the numbers of the parts among those of all blocks; `constant` (outputs,) and `root` (r,)
+    are those of the constant kernel, c_0 1^T alpha and c_0 1^T B.
+    """
+
+    parts: dict[int, PartWeights]
+    constant: Tensor
+    root: Tensor
+    noise: float
+    amplitude: float
+
+    def to(self, device: torch.device | str) -> FeatureWeights:
+        parts = {
+            number: PartWeights(part.coefficient, part.weights.to(device), part.factor.to(device))
+            for number, part in self.parts.items()
+        }
+        return replace(self, parts=parts, constant=self.constant.to(device), root=self.root.to(device))
+
+    def state(self) -> dict[str, Any]:
+        return {**vars(self), "parts": {str(number): vars(part).copy() for number, part in self.parts.items()}}
+
+    @staticmethod
+    def from_state(state: Mapping[str, Any]) -> FeatureWeights:
+        parts = {int(number): PartWeights(**part) for number, part in state["parts"].items()}
+        return FeatureWeights(parts, state["constant"], state["root"], state["noise"], state["amplitude"])
+
+
+@torch.no_grad()
+def feature_latents(
+    posteriors: Sequence[FeatureWeights], parts: Iterable[Part], centres: Sequence[Tensor], n: int
+) -> tuple[Tensor, Tensor]:
+    """Returns means (K, n, outputs) and variances (K, n) of the latents of K members at n series, from the parts of
+    their features, which come one at a time."""
+    means = [posterior.constant.expand(n, -1).clone() for posterior in posteriors]
+    explained = [posterior.root.expand(n, -1).clone() for posterior in posteriors]
+    variances = [torch.full_like(mean[:, 0], CONSTANT) for mean in means]
+    for number, ((_, values), centre) in enumerate(zip(parts, centres, strict=True)):
+        users = [index for index, posterior in enumerate(posteriors) if number in posterior.parts]
+        centred = values.double() - centre if users else values
+        norms, single = centred.square().sum(1), centred.float()
+        for index in users:
+            part = posteriors[index].parts[number]
+            means[index] += (single if part.weights.dtype == torch.float32 else centred) @ part.weights
+            explained[index] += single @ part.factor
+            variances[index] += part.coefficient * norms
+    left = [
+        posterior.amplitude * (variance - root.square().sum(1)).clamp_min(0.0)
+        for posterior, variance, root in zip(posteriors, variances, explained, strict=True)
+    ]
+    return torch.stack(means), torch.stack(left)
+
+
+@torch.no_grad()
+def without_series(
+    committee: ViewCommittee, *, complete: bool, most_bytes: int = _BYTES
+) -> tuple[ViewCommittee, Tensor]:
+    """Returns the committee without its series, whose weights and factors together have about `most_bytes`.
+
+    Also returns by how much larger the variances of its members are, (K, m), for series like the m landmarks that are
+    not among the training series; `complete`: whether these are the landmarks and no others. The members must have
+    power 1 and the blocks finite features.
+    """
+    blocks = [block for block in committee.blocks if isinstance(block, FeatureBlock)]
+    if len(blocks) < len(committee.blocks) or any(member.recipe.power != 1 for member in committee.members):
+        raise ValueError("kernels by the PDE and powers of kernels need the landmark series, and have no weight space")
+    features = [part for block in blocks for part in block.landmarks]
+    counts = Counter(part.name for part in features)
+    scales = {name: centring.scale for block in blocks for name, centring in block.centring.items()}
+    centres = [part.values.double().mean(0) for part in features]
+    rows: dict[str, Rows] = {}
+    for block in blocks:
+        rows |= {name: block.centring[name](raw) for name, raw in block.own_rows().items()}
+    reduced, more = [], []
+    for member in committee.members:
+        total = sum(weight for _, weight in member.recipe.weights)
+        shares = {name: weight / total * scales[name] / counts[name] for name, weight in member.recipe.weights}
+        used = {number: shares[part.name] for number, part in enumerate(features) if part.name in shares}
+        gram = member.recipe.mix(rows, rows).gram
+        root, exact = _fewer_directions(member, gram, features, used, most_bytes // len(committee.members))
+        reduced.append(replace(member, posterior=_reduced(member, root, exact, used, features, centres), norms=None))
+        more.append(_missing(member, gram, root, complete))
+    bare = SavedBlocks([block_state(block) for block in blocks], None, _transformers(blocks))
+    for state in bare.states:
+        state["centring"] = dict.fromkeys(state["centring"])
+    bare_committee = replace(
+        committee, landmarks=None, blocks=bare, members=reduced, centres=centres, class_weights=None, whitenings=None
+    )
+    return bare_committee, torch.stack(more)
+
+
+def _fewer_directions(
+    member: Member, gram: Tensor, features: Sequence[Part], used: Mapping[int, float], most_bytes: int
+) -> tuple[Tensor, bool]:
+    """B U (m, count), for the orthonormal U with which it explains most of the variance of the landmarks; and whether
+    there is room for weights in float64."""
+    root, outputs = member.regression.root.double(), member.regression.alpha.shape[1]
+    width = sum(features[number].values.shape[1] for number in used)
+    exact = 8 * width * outputs <= min(_EXACT_BYTES, most_bytes // 2)
+    count = max(1, most_bytes // (4 * width) - outputs * (2 if exact else 1))
+    if root.shape[1] <= count:
+        return root, exact
+    log.info("member %s: %d of %d directions of its variance are kept", member.recipe.name, count, root.shape[1])
+    explained = gram @ root
+    return root @ torch.linalg.eigh(explained.T @ explained).eigenvectors[:, -count:], exact
+
+
+def _reduced(
+    member: Member,
+    root: Tensor,
+    exact: bool,
+    used: Mapping[int, float],
+    features: Sequence[Part],
+    centres: Sequence[Tensor],
+) -> FeatureWeights:
+    regression, parts = member.regression, {}
+    for number, coefficient in used.items():
+        centred = (features[number].values.double() - centres[number]) * coefficient
+        weights = centred.T @ regression.alpha
+        factor = centred.T.float() @ root.float()
+        parts[number] = PartWeights(coefficient, weights if exact else weights.float(), factor)
+    constant = CONSTANT * regression.alpha.sum(0)
+    return FeatureWeights(parts, constant, CONSTANT * root.sum(0), regression.noise, regression.amplitude)
+
+
+def _missing(member: Member, gram: Tensor, root: Tensor, complete: bool) -> Tensor:
+    """How much of the variance of series like the landmarks, (m,), directions would tell that are not kept.
+
+    Where all training series are landmarks, which a regression knows better than new ones, by cross-validation: with
+    K = V s V^T of the other folds, the columns of the root are V (s + noise)^(-1/2), those with the largest s kept.
+    """
+    regression, count = member.regression, root.shape[1]
+    if count == regression.root.shape[1]:
+        return torch.zeros_like(gram[:, 0])
+    if not complete:
+        told, kept = (gram @ regression.root.double()).square().sum(1), (gram @ root).square().sum(1)
+        return regression.amplitude * (told - kept).clamp_min(0.0)
+    missing = torch.zeros_like(gram[:, 0])
+    fold = torch.arange(len(gram), device=gram.device) % _FOLDS
+    for number in range(_FOLDS):
+        held, others = fold == number, fold != number
+        share, vectors = torch.linalg.eigh(gram[others][:, others])
+        rest = slice(0, max(0, len(share) - count))
+        told = gram[held][:, others] @ vectors[:, rest] / (share[rest].clamp_min(0.0) + regression.noise).sqrt()
+        missing[held] = regression.amplitude * told.square().sum(1)
+    return missing
+
+
+def _transformers(blocks: Sequence[FeatureBlock]) -> dict[str, Any]:
+    return {block.name: block.transformer for block in blocks if isinstance(block, TransformerBlock)}
