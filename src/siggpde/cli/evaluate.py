@@ -149,7 +149,7 @@ def _sets(estimator: ClassifierMethods, X: Any, labels: np.ndarray) -> dict[str,
     """Returns the metrics of prediction sets; None for models without left-out training series."""
     from siggpde.metrics import set_metrics
 
-    if getattr(estimator.committee_, "left_out", None) is None:
+    if estimator.committee_.left_out is None:
         return None
     sets = set_metrics(labels, estimator.predict_set(X, _LEVEL), estimator.classes_)
     return {"level": _LEVEL, "coverage": sets.coverage, "size": sets.size}

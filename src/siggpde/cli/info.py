@@ -12,7 +12,6 @@ from siggpde.cli import options
 from siggpde.cli.console import column_table, one_line_errors, print_json, print_tables, summary_table
 
 if TYPE_CHECKING:
-    from siggpde.committee.committee import Member
     from siggpde.estimators.loading import Estimator
     from siggpde.report.card import ModelFacts
     from siggpde.series import PathOptions
@@ -165,7 +164,7 @@ def _models(count: int) -> str:
     return "One model" if count == 1 else f"{count} models, averaged"
 
 
-def _member_summary(member: Member) -> dict[str, Any]:
+def _member_summary(member: Any) -> dict[str, Any]:
     records = [] if member.history is None else member.history.records
     scored = (one.accuracy for one in reversed(records) if one.accuracy is not None and one.nlpp == member.score)
     return {

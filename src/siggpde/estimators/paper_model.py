@@ -13,10 +13,10 @@ from siggpde.committee.committee import Committee, Latents
 from siggpde.committee.mixture import NormalMixture, Recalibration
 from siggpde.committee.novelty import Novelty, Scores
 from siggpde.gp.model import SignatureGP
+from siggpde.gp.natural_gradients import update_posterior
+from siggpde.gp.trainer import History
 from siggpde.persistence import model_from_state, model_state
 from siggpde.series import PathTransform, SeriesBatch
-from siggpde.gp.trainer import History
-from siggpde.gp.natural_gradients import update_posterior
 
 _CHUNK = 1024
 

@@ -30,7 +30,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 import torch
@@ -282,8 +282,28 @@ class Terms(ABC):
         beside those of features in which they are linear, with the number of the member."""
         return [[] for _ in slices]
 
+    def cross(self, seen: SeriesBatch) -> Iterator[tuple[int, Tensor]]:
+        """Yields the covariances (n, m) of n prepared series with the landmarks, for the same members."""
+        return iter(())
+
+    def slopes(self, seen: SeriesBatch) -> dict[int, tuple[Tensor, Tensor]]:
+        """Returns h(c) / (|X| |Y|) of every member of a power above 1, among n prepared series (n, n) and with the
+        landmarks (n, m)."""
+        return {}
+
+    def part_grams(self, number: int, centred: Tensor, columns: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Returns the kernel of features of a part, less their mean (n, p), or of these columns, among n series (n, n)
+        and with the landmarks (n, m)."""
+        raise NotImplementedError("there are no landmarks")
+
+    def kernel_grams(self, seen: SeriesBatch) -> Iterator[tuple[str, Tensor, Tensor]]:
+        """Yields the name of every kernel without features, centred, among n prepared series (n, n) and with the
+        landmarks (n, m)."""
+        return iter(())
+
+
 def terms_of(committee: Committee) -> Terms:
-    """Returns the terms of a committee."""
+    """Returns the terms of a committee: of one without views, without landmark series, or with both."""
     if committee.method == "paper":
         return WordTerms(committee)
     views = cast(ViewCommittee, committee)
@@ -459,6 +479,7 @@ class LandmarkTerms(ViewTerms):
 
     def __init__(self, committee: ViewCommittee) -> None:
         super().__init__(committee)
+        assert committee.landmarks is not None
         self.landmarks, self.members, self.blocks = committee.landmarks, committee.members, list(committee.blocks)
         mean = _mean_series(committee.landmarks)
         self.ordinary = mean * committee.standard.spread.to(mean) + committee.standard.mean.to(mean)

@@ -7,6 +7,7 @@ paper's model of the weather: scalings, posterior mean by words, probit, weeks f
 from __future__ import annotations
 
 from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
