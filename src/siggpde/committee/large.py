@@ -190,10 +190,10 @@ def _gathered(ranks: Ranks, rows: Rows, indices: Tensor, total: int) -> Rows:
 def _grids(targets: Targets) -> tuple[float, float]:
     """The spacings of numbers to which Phi^T Phi and Phi^T Y of a chunk are rounded, so that their sums are exact.
 
-    Entries of Phi^T Phi are below 8 n for n series: whitened features have the squared length k(X, X), about 1. So
-    multiples of 8 n / 2^53 add up without rounding, whichever rank has them, and as precisely as float64 does.
+    Entries of Phi^T Phi are below 128 n for n series: the squared length of whitened features is at most k(X, X), which
+    is about 11 with the constant. So multiples of 128 n / 2^53 add up without rounding, in any order.
     """
-    whole = 2.0 ** (math.ceil(math.log2(len(targets))) + 3 - 53)
+    whole = 2.0 ** (math.ceil(math.log2(128 * len(targets))) - 53)
     largest = 1.0 if targets.classes is not None else float(targets.y.abs().max())
     return whole, whole * 2.0 ** math.ceil(math.log2(largest or 1.0))
 
