@@ -14,7 +14,6 @@ from torch import Tensor
 
 from helpers.small_committees import batch_of, ends, labels_of, one_member
 from helpers.small_view_committees import finite_committee_of, view_committee_of
-from siggpde.committee.committee import Committee
 from siggpde.committee.recipes import Recipe
 from siggpde.committee.weight_space import without_series
 from siggpde.explain import SegmentContributions, WalkSettings
@@ -265,7 +264,7 @@ def joint_kernels(committee, seen: SeriesBatch) -> dict[str, Rows]:
 
 def joint_covariances(committee, batch: SeriesBatch) -> list[Tensor]:
     """Cov (latents or 1, n, n) of the latents of every member."""
-    if isinstance(committee, Committee):
+    if committee.method == "paper":
         return [
             member.model.predict_f(member.paths(batch).values, full_cov=True)[1].double()
             for member in committee.members
