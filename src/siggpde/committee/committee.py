@@ -25,7 +25,7 @@ from siggpde.committee.mixture import NormalMixture, Recalibration
 from siggpde.committee.novelty import Novelty, Scores, joined_variances
 from siggpde.committee.recipes import Recipe
 from siggpde.committee.regression import LeftOut, Regression, Targets
-from siggpde.committee.update import updated
+from siggpde.committee.update import Posterior, updated
 from siggpde.committee.weight_space import FeatureWeights, feature_latents
 from siggpde.series import SeriesBatch
 from siggpde.views.base import Block, Rows, Standard, parts_of, rows_of
@@ -358,7 +358,7 @@ class ViewCommittee(Committee):
         What a series of each class counts, (classes,), 1 on average over the training series; None for all alike.
     centres
         Of a model without series, the mean of every part of features over the landmarks that there were.
-    whitenings
+    posteriors
         What updates need of the landmarks (`committee.update`) from one to the next; not a part of the model.
     """
 
@@ -376,7 +376,7 @@ class ViewCommittee(Committee):
     novelty: Novelty | None = None
     centres: list[Tensor] = field(default_factory=list)
     tried: Sequence[tuple[str, float, float]] = ()
-    whitenings: list[Tensor] | None = field(default=None, repr=False, compare=False)
+    posteriors: list[Posterior] | None = field(default=None, repr=False, compare=False)
 
     @property
     def classes(self) -> int | None:
@@ -394,7 +394,7 @@ class ViewCommittee(Committee):
         parts = {name: moved(getattr(self, name)) for name in names}
         for name in ("blocks", "members", "centres"):
             parts[name] = [moved(part) for part in getattr(self, name)]
-        vars(self).update(parts, whitenings=None)
+        vars(self).update(parts, posteriors=None)
         return self
 
     def rows(self, batch: SeriesBatch) -> dict[str, Rows]:
@@ -476,7 +476,7 @@ class ViewCommittee(Committee):
                 "partial_fit learns from more series by the landmarks, which keep_series=False left out of the model; "
                 "fit one with keep_series=True"
             )
-        self.members, self.whitenings = updated(self, batch, y.to(self.device))
+        self.members, self.posteriors = updated(self, batch, y.to(self.device))
         if self.left_out is not None:
             self.left_out = replace(self.left_out, exact=False)
 

@@ -20,6 +20,7 @@ rounding, landmarks stand for all series, as a random sample does: :math:`\Phi^T
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -38,18 +39,21 @@ _LEARNED_SHARE = 0.95  # 1 - Sigma above which float32 does not tell what is lef
 
 
 @torch.no_grad()
-def updated(committee: ViewCommittee, batch: SeriesBatch, y: Tensor) -> tuple[list[Member], list[Tensor]]:
-    """Returns the members with the posterior of the series of a batch and their targets (n,) too, and the whitenings of
-    the landmarks, from which the next update can go on.
+def updated(committee: ViewCommittee, batch: SeriesBatch, y: Tensor) -> tuple[list[Member], list[Posterior]]:
+    """Returns the members with the posterior of the series of a batch and their targets (n,) too, and these posteriors,
+    from which the next update goes on with all their digits.
 
     Of classes, y are labels 0..classes-1. A series counts as one of its class did in the fit.
     """
     weights = None if committee.class_weights is None else committee.class_weights[y.long()]
     targets = Targets(y, committee.classes, weights)
-    whitenings = committee.whitenings or landmark_whitenings(committee)
-    posteriors = [
-        Posterior(member.regression, whitening) for member, whitening in zip(committee.members, whitenings, strict=True)
-    ]
+    if committee.posteriors is None:
+        posteriors = [
+            Posterior(member.regression, whitening)
+            for member, whitening in zip(committee.members, landmark_whitenings(committee), strict=True)
+        ]
+    else:
+        posteriors = [posterior.copy() for posterior in committee.posteriors]  # an error leaves those as they are
     done = 0
     for chunk in batch.split(_CHUNK):
         rows = committee.rows(chunk)
@@ -61,7 +65,7 @@ def updated(committee: ViewCommittee, batch: SeriesBatch, y: Tensor) -> tuple[li
         replace(member, posterior=posterior.regression())
         for member, posterior in zip(committee.members, posteriors, strict=True)
     ]
-    return members, whitenings
+    return members, posteriors
 
 
 def landmark_whitenings(committee: ViewCommittee) -> list[Tensor]:
@@ -86,6 +90,12 @@ class Posterior:
         if before.counts is not None or before.root.dtype != whitening.dtype:
             share, vectors = torch.linalg.eigh(self.covariance)
             self.roots = [whitening @ (vectors * (1 - share).clamp_min(0.0).sqrt())]
+
+    def copy(self) -> Posterior:
+        """Returns a posterior to which series can be added without changing this one."""
+        other = copy.copy(self)
+        other.roots = list(self.roots)
+        return other
 
     def add(self, rows: Rows, targets: Targets) -> None:
         """Adds n series: their rows against the landmarks and their targets."""
@@ -113,6 +123,7 @@ class Posterior:
     def regression(self) -> Regression:
         """The regression with all series added; its root is at most as wide as there are landmarks."""
         root = _narrowed(torch.cat(self.roots, dim=1))
+        self.roots = [root]
         if not bool(torch.isfinite(self.mean).all()):
             raise ArithmeticError("the update with the new series is not finite; look for outliers in X and y")
         return Regression(self.mean, root, self.before.noise, self.before.amplitude)

@@ -138,7 +138,7 @@ def without_series(
     for state in bare.states:
         state["centring"] = dict.fromkeys(state["centring"])
     bare_committee = replace(
-        committee, landmarks=None, blocks=bare, members=reduced, centres=centres, class_weights=None, whitenings=None
+        committee, landmarks=None, blocks=bare, members=reduced, centres=centres, class_weights=None, posteriors=None
     )
     return bare_committee, torch.stack(more)
 
