@@ -50,6 +50,10 @@ def reproduce(
         typer.Option(metavar="PART", help="Compute only this method, size or part (such as time); may be repeated."),
     ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Runs at the same time, each on one thread.")] = 1,
+    settings: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Other settings of the experiment: authors, as its authors ran it."),
+    ] = None,
     config: Annotated[
         Path | None, typer.Option(metavar="FILE", exists=True, dir_okay=False, help="A TOML file of your settings.")
     ] = None,
@@ -63,15 +67,17 @@ def reproduce(
     from siggpde_paper.experiments import reproduce as run
 
     everything = name is Experiment.all
-    if everything and (config is not None or only):
-        raise ValueError("--config and --only are for one experiment; name it instead of all")
-    folder = output or (Path("results") if everything else folder_of(name.value, quick=quick))
-    settings = {"runs": runs, "quick": quick, "budget": budget, "jobs": jobs}
+    if everything and (config is not None or only or settings):
+        raise ValueError("--settings, --config and --only are for one experiment; name it instead of all")
+    if settings is not None and config is not None:
+        raise ValueError("--settings and --config exclude each other; leave out one of them")
+    folder = output or (Path("results") if everything else folder_of(name.value, quick=quick, variant=settings))
+    limits = {"runs": runs, "quick": quick, "budget": budget, "jobs": jobs}
     try:
         if everything:
-            report = reproduce_all(folder, **settings)
+            report = reproduce_all(folder, **limits)
         else:
-            report = run(name.value, folder, **settings, config=config, only=only or ())
+            report = run(name.value, folder, **limits, variant=settings, config=config, only=only or ())
     except KeyboardInterrupt:
         raise Interrupted(f"interrupted; the same command goes on from what is in {folder}") from None
     typer.echo(report, nl=False)

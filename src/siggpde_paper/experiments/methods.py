@@ -3,7 +3,8 @@
 Series are prepared as in the paper: time i / length in front, every channel standardised on the training series.
 `siggpde` is the paper's model: the untruncated kernel, the first words by level and alphabet, the paper's schedule.
 Its scales can be frozen (`scales = "frozen"`) or learned by the authors' gradient (`scales = "finite differences"`).
-`classifier` is the estimator with its defaults. `gpsig` is the baseline, with the paper's schedule.
+`natural` is the same model trained by natural gradients, `gpsig` the baseline, with the paper's schedule, and
+`classifier` the estimator with its defaults. A schedule with `l1` is that of the authors' code (`AuthorsSchedule`).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from siggpde.datasets import load_dataset
+from siggpde.datasets import Dataset, data_folders, load_dataset, read_dataset
 from siggpde.estimators import SigGPClassifier
 from siggpde.gp.cache import PathStore
 from siggpde.gp.features import OrthogonalSignatureFeatures
@@ -30,6 +31,7 @@ from siggpde.gp.phases import PaperSchedule
 from siggpde.gp.trainer import History
 from siggpde.gp.training import fit
 from siggpde.series import SeriesBatch, Spectrogram
+from siggpde_paper.experiments.authors import AuthorsSchedule
 from siggpde_paper.experiments.variants import FiniteDifferenceKernel
 from siggpde_paper.gpsig import gpsig
 from siggpde_paper.gpsig.models import lengthscales
@@ -53,7 +55,7 @@ def prepare(config: dict[str, Any]) -> Prepared:
     `config["each"] = true` brings every channel of every series to mean 0 and spread 1 before anything else is done.
     `config["series"]` and `config["test_series"]`, where given, are numbers of series to keep, evenly spread.
     """
-    data = load_dataset(config["data"])
+    data = load_series(config)
     subsets = [
         (data.X_train, data.y_train, config.get("series")),
         (data.X_test, data.y_test, config.get("test_series")),
@@ -71,6 +73,20 @@ def prepare(config: dict[str, Any]) -> Prepared:
         labels.append(torch.tensor([indices[label] for label in y[rows].tolist()]))
     train, test = standardised(with_time(series[0]), with_time(series[1]))
     return Prepared(train, labels[0], test, labels[1], series[0], series[1], len(indices))
+
+
+def load_series(config: dict[str, Any]) -> Dataset:
+    """The data set config["data"]: of several files, that whose numbers of series are config["official"]."""
+    name, official = config["data"], config.get("official")
+    for path in (folder / f"{name}.npz" for folder in data_folders()) if official else ():
+        if path.is_file() and split_sizes(data := read_dataset(path)) == official:
+            return data
+    return load_dataset(name)
+
+
+def split_sizes(data: Dataset) -> list[int]:
+    """Numbers of training and test series."""
+    return [len(data.y_train), len(data.y_test)]
 
 
 def with_time(x: Tensor) -> Tensor:
@@ -95,8 +111,6 @@ def standardised(train: Tensor, test: Tensor) -> tuple[Tensor, Tensor]:
 
 _LIKELIHOODS = {"robustmax": RobustMax, "softmax": Softmax}
 _CHUNK = 1024
-BY_THE_PAPER = ("siggpde", "gpsig")
-"""Kinds of methods that are trained by the paper's schedule."""
 
 
 def fit_tasks(config: dict[str, Any], folder: Path, runs: int) -> dict[str, Callable[[], dict[str, Any]]]:
@@ -129,7 +143,7 @@ def fit_settings(config: dict[str, Any]) -> dict[str, tuple[dict[str, Any], dict
 def run_method(config: dict[str, Any], method: dict[str, Any], seed: int, checkpoint: Path | None) -> dict[str, Any]:
     """One run of a method with M = config["inducing"] inducing variables; a record of plain numbers."""
     data = prepare(config)
-    kinds = {"siggpde": _by_the_paper, "gpsig": _by_the_paper, "classifier": _classifier}
+    kinds = {"siggpde": _by_the_paper, "gpsig": _by_the_paper, "natural": _natural, "classifier": _classifier}
     if method["kind"] not in kinds:
         raise ValueError(f"a method is of kind {', '.join(kinds)}, not {method['kind']!r}")
     return kinds[method["kind"]](config, method, data, seed, checkpoint)
@@ -139,10 +153,13 @@ def build(config: dict[str, Any], method: dict[str, Any], data: Prepared, seed: 
     """The model of a `siggpde` or `gpsig` method before training, on the scales that GPSig starts with."""
     likelihood, count = likelihood_of(config, data.classes), config["inducing"]
     if method["kind"] == "gpsig":
-        return gpsig(
+        model = gpsig(
             data.x_train, data.y_train, likelihood, kind=method["variables"], count=count, level=method["level"],
             static=method["static"], method=method.get("method", "auto"), seed=seed,
+            quotas=method.get("quotas", "equal"),
         )  # fmt: skip
+        model.kernel.log_weights.requires_grad_(not method.get("frozen_levels", False))
+        return model
     dtype = getattr(torch, config.get("dtype", "float64"))
     return paper_model(data.x_train, likelihood, count, method, seed, dtype)
 
@@ -182,8 +199,22 @@ def likelihood_of(config: dict[str, Any], classes: int) -> Classification:
 
 def _by_the_paper(config: dict[str, Any], method: dict, data: Prepared, seed: int, checkpoint: Path | None) -> dict:
     model = build(config, method, data, seed)
+    config = config | {"schedule": config["schedule"] | method.get("schedule", {})}
     history = train(config, model, data, seed, checkpoint)
     return judged(model, history, data) | {"elbo": full_elbo(model, data.x_train, data.y_train)}
+
+
+def _natural(config: dict[str, Any], method: dict, data: Prepared, seed: int, checkpoint: Path | None) -> dict:
+    started = time.process_time()
+    model = build(config, method, data, seed)
+    fit(model, (data.x_train, data.y_train), validation=config["validation"], seed=seed)
+    return {
+        **test_figures(model, data.x_test, data.y_test),
+        "cpu_seconds": time.process_time() - started,
+        "elbo": full_elbo(model, data.x_train, data.y_train),
+        "theta": model.kernel.theta.tolist(),
+        "amplitude": float(model.kernel.amplitude.detach()),
+    }
 
 
 def train(config: dict[str, Any], model: AnyGP, data: Prepared, seed: int, checkpoint: Path | None) -> History:
@@ -191,7 +222,8 @@ def train(config: dict[str, Any], model: AnyGP, data: Prepared, seed: int, check
 
     Of these every phase has a third. A fit that was interrupted goes on from the checkpoint.
     """
-    schedule = PaperSchedule(**config["schedule"], cpu_budget=config.get("budget"))
+    kind = AuthorsSchedule if "l1" in config["schedule"] else PaperSchedule
+    schedule = kind(**config["schedule"], cpu_budget=config.get("budget"))
     return fit(
         model, (data.x_train, data.y_train), schedule, validation=config["validation"], seed=seed,
         checkpoint=checkpoint, resume=checkpoint is not None,

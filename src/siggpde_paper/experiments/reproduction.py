@@ -38,6 +38,7 @@ def reproduce(
     quick: bool = False,
     budget: float | None = None,
     jobs: int = 1,
+    variant: str | None = None,
     config: Path | None = None,
     only: Collection[str] = (),
 ) -> str:
@@ -48,6 +49,7 @@ def reproduce(
     - `budget`: seconds of CPU time that one run of any method may take by the paper's schedule; by default all take
       the whole schedule.
     - `jobs`: how many runs are computed at the same time, each on one thread.
+    - `variant`: other settings of the experiment, such as "authors": those of NAME-authors.toml.
     - `config`: a TOML file of settings in place of the experiment's own.
     - `only`: names of methods, sizes or parts ("time") to compute now; the report has all that the folder has.
 
@@ -58,7 +60,7 @@ def reproduce(
     if jobs < 1:
         raise ValueError(f"jobs must be at least 1, got {jobs}")
     require_matplotlib("pyplot")  # before hours of work, for it may not be installed
-    settings = load_config(name, quick=quick, path=config)
+    settings = load_config(name if variant is None else f"{name}-{variant}", quick=quick, path=config)
     if budget is not None:
         settings["budget"] = float(budget)
     wanted = settings.pop("runs", 3) if runs is None else runs
@@ -71,7 +73,7 @@ def reproduce(
     if unknown := sorted(results.only - results.asked):
         known = sorted(part for part in results.asked if " " not in part)  # without the many sizes of complexity
         raise ValueError(f"{name} has no part {', '.join(unknown)}; it has {', '.join(known)}")
-    text = _head(name, settings, results, quick, wanted) + module.report(settings, results)
+    text = _head(name, settings, results, quick, wanted, variant) + module.report(settings, results)
     results.folder.mkdir(parents=True, exist_ok=True)
     with atomic_write(results.folder / "report.md") as file:
         file.write(text.encode())
@@ -94,20 +96,21 @@ def reproduce_all(
     )
 
 
-def folder_of(name: str, folder: str | Path = "results", quick: bool = False) -> Path:
+def folder_of(name: str, folder: str | Path = "results", quick: bool = False, variant: str | None = None) -> Path:
     """Where the results of an experiment go inside a folder.
 
     Examples:
         >>> folder_of("whales", quick=True).as_posix()
         'results/whales-quick'
     """
-    return Path(folder) / (f"{name}-quick" if quick else name)
+    return Path(folder) / "-".join([name, *([variant] if variant else []), *(["quick"] if quick else [])])
 
 
-def _head(name: str, settings: dict[str, Any], results: Results, quick: bool, runs: int) -> str:
+def _head(name: str, settings: dict[str, Any], results: Results, quick: bool, runs: int, variant: str | None) -> str:
     quickly = ", quick settings: not comparable with the paper" if quick else ""
     limit = f" --budget {settings['budget']:g}" if settings.get("budget") is not None else ""
+    chosen = f" --settings {variant}" if variant else ""
     return (
-        f"# {settings['title']}\n\n`siggpde reproduce {name} --runs {runs}{limit}{' --quick' if quick else ''}`"
+        f"# {settings['title']}\n\n`siggpde reproduce {name}{chosen} --runs {runs}{limit}{' --quick' if quick else ''}`"
         f"{quickly}. {machine_line(results.installation, results.commits)}\n\n"
     )

@@ -36,7 +36,10 @@ def load_config(name: str, *, quick: bool = False, path: Path | None = None) -> 
     try:
         config = tomllib.loads(source.read_text(encoding="utf-8"))
     except OSError as error:
-        raise FileNotFoundError(f"{source} cannot be read ({error.strerror})") from error
+        there = ", ".join(sorted(file.stem for file in _FOLDER.glob("*.toml")))
+        raise FileNotFoundError(
+            f"{source} cannot be read ({error.strerror}); the experiments have the settings {there}"
+        ) from error
     except ValueError as error:
         raise ValueError(f"{source} is no TOML file: {error}") from error
     changes = config.pop("quick", {})

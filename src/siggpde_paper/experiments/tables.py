@@ -7,9 +7,12 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from siggpde_paper.experiments.methods import BY_THE_PAPER
-
 _DPI = 150
+# Sentences on kinds of methods that are not trained by the paper's schedule.
+_OTHERWISE = {
+    "classifier": "SigGPClassifier is fitted in closed form.",
+    "natural": "Natural gradients take steps until these gain nothing.",
+}
 
 Record = dict[str, Any]
 Cell = Callable[[list[Record]], str]
@@ -144,7 +147,8 @@ def protocol(config: dict[str, Any]) -> str:
         parts.append(f"{' and '.join(kept)} series of the data set, evenly spread")
     parts.append(f"{100 * config['validation']:g} % of the training series for validation, drawn anew in every run")
     count, batch = config["schedule"]["iterations"], config["schedule"]["batch"]
-    others = any(method["kind"] not in BY_THE_PAPER for method in config.get("methods", {}).values())
+    kinds = {method["kind"] for method in config.get("methods", {}).values()}
+    others = "".join(f" {sentence}" for kind, sentence in _OTHERWISE.items() if kind in kinds)
     trained = "SigGPDE by the paper's schedule and GPSig" if others else "All methods"
     rule = "the whole schedule, however long it takes"
     if config.get("budget") is not None:
@@ -152,7 +156,7 @@ def protocol(config: dict[str, Any]) -> str:
         rule = f"a phase ends after its {count} iterations, or when a third of {spent} of CPU time is spent"
     return (
         f"{'; '.join(parts)}. Run i has seed i, from 0. {trained} take three phases of {count} iterations with batches "
-        f"of {batch} series, by one rule: {rule}.{' SigGPClassifier is fitted in closed form.' if others else ''}"
+        f"of {batch} series, by one rule: {rule}.{others}"
     )
 
 

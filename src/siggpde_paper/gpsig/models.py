@@ -309,6 +309,8 @@ class InducingSequences(WhitenedFeatures):
         return f"{self.count} sequences of {self.length} points and {self.channels} channels, jitter={self.jitter}"
 
 
+Quotas = Literal["equal", "proportional", "none"]
+
 _NOISE = 0.4
 _SPREAD_POINTS = 1000
 
@@ -321,9 +323,18 @@ def lengthscales(x: Tensor, lengths: Tensor, random: torch.Generator) -> Tensor:
     return (x.shape[2] * spread).sqrt().clamp_min(1.0)
 
 
-def chosen_series(y: Tensor, count: int, classes: int, random: torch.Generator) -> Tensor:
-    """Indices (count,) of series: count // classes of every class, where it has as many, and the rest from all."""
+def chosen_series(y: Tensor, count: int, classes: int, random: torch.Generator, quotas: Quotas = "equal") -> Tensor:
+    """Indices (count,) of series: count // classes of every class, where it has as many, and the rest from all.
+
+    The other `quotas` are those of the authors' code, drawn with replacement: in proportion to the classes, or none.
+    """
     chosen: list[Tensor] = []
+    if quotas != "equal":
+        groups = [(y == label).nonzero()[:, 0] for label in range(classes if quotas == "proportional" else 0)]
+        for members in (*groups, torch.arange(len(y))):
+            wanted = min(count * len(members) // len(y), count - sum(map(len, chosen)))
+            chosen.append(members[torch.randint(len(members), (wanted,), generator=random)])
+        return torch.cat(chosen)
     for label in range(classes):
         members = (y == label).nonzero()[:, 0]
         chosen.append(members[torch.randperm(len(members), generator=random)[: count // classes]])
@@ -390,12 +401,14 @@ def gpsig(
     seed: int = 0,
     lengths: Lengths = None,
     method: Method = "auto",
+    quotas: Quotas = "equal",
 ) -> SparseGP[TruncatedKernel, InducingTensors | InducingSequences]:
     """A GPSig model of standardised series x (n, length, channels) with targets y (n,), ready to be trained.
 
     `kind="tensors"` is GPSig-IT and `kind="sequences"` GPSig-IS, with `count` inducing variables. These start from
     series of the training set: count // classes of every class, where it has as many, and the rest from all classes;
-    `classes=0` draws from all, as for regression. Everything random comes from `seed`.
+    `classes=0` draws from all, as for regression; `quotas` are those of `chosen_series`. Everything
+    random comes from `seed`.
     """
     if kind not in ("tensors", "sequences"):
         raise ValueError(f"kind must be 'tensors' or 'sequences', got {kind!r}")
@@ -415,7 +428,7 @@ def gpsig(
     channels = series.shape[2]
     theta = 1 / lengthscales(series, points, random)
     kernel = TruncatedKernel(channels, level, order=order, static=static, theta=theta, method=method)
-    rows = chosen_series(targets, count, classes, random)
+    rows = chosen_series(targets, count, classes, random, quotas)
     features: InducingTensors | InducingSequences
     if kind == "tensors":
         values = starting_tensors(series[rows], points[rows], level, random)

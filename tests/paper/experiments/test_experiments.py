@@ -273,4 +273,4 @@ def test_all_experiments_go_into_folders_of_their_own(
 
 def test_all_experiments_take_no_settings_of_one():
     result = run_command("reproduce", "all", "--only", "time")
-    assert result.exit_code != 0 and "--config and --only are for one experiment" in result.output
+    assert result.exit_code != 0 and "--settings, --config and --only are for one experiment" in result.output
