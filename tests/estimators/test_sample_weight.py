@@ -84,7 +84,24 @@ def test_a_series_that_counts_for_much_is_followed():
     assert heavy.predict(X)[7] > light.predict(X)[7] + 1
 
 
-def test_the_paper_has_none_yet():
-    X, y = rising(24)
-    with pytest.raises(ValueError, match="sample_weight"):
-        classifier(method="paper").fit(X, y, sample_weight=np.ones(24))
+@pytest.mark.parametrize("likelihood", ["softmax", "gaussian", "student_t", "poisson"])
+def test_the_paper_s_method_follows_heavy_series(likelihood: str):
+    """Whatever the likelihood; only proportions count, and the validation score that is kept is weighted."""
+    kind = "classifier" if likelihood == "softmax" else "regressor"
+    settings: Any = {"method": "paper", "likelihood": likelihood, "max_iter": 40}
+    X, y = rising(60, noise=4.0)
+    heavy = np.where(np.arange(60) % 4 < 2, 9.0, 1.0)  # heavy series contradict the light ones
+    targets = np.where(heavy > 1, y, 1 - y)
+    weighted = estimator(kind, **settings).fit(X, targets, sample_weight=heavy)
+    again = estimator(kind, **settings).fit(X, targets, sample_weight=7 * heavy)
+    alone = estimator(kind, **settings).fit(X, targets)
+    np.testing.assert_allclose(outputs(again, X), outputs(weighted, X), atol=1e-6)
+
+    def slope(fitted: Any) -> float:
+        predicted = fitted.predict_proba(X)[:, 1] if kind == "classifier" else fitted.predict(X)
+        return float(predicted[y == 1].mean() - predicted[y == 0].mean())
+
+    assert slope(weighted) > slope(alone) + 0.05
+    assert weighted.committee_.score != alone.committee_.score
+    equal = estimator(kind, **settings).fit(X, targets, sample_weight=np.full(60, 3.0))
+    np.testing.assert_allclose(outputs(equal, X), outputs(alone, X), atol=1e-8)

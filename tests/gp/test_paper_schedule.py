@@ -90,6 +90,62 @@ def test_the_best_validation_nlpp_of_the_second_phase_is_restored():
     assert model.kernel.theta.tolist() == best.theta
 
 
+@both
+@pytest.mark.parametrize("kind", ["gaussian", "softmax", "student"])
+def test_integer_weights_are_repeated_series(kind: str, covariance: str):
+    """In full batches, hyperparameters and the validation score that chooses the best state included."""
+    x, counts = series(40), 1 + torch.arange(40) % 3
+    y = targets_for(MAKERS[kind](), x)
+    repeated = torch.arange(40).repeat_interleave(counts)
+    results = []
+    for rows, weights in ((torch.arange(40), counts), (repeated, None)):
+        model = small_gp(MAKERS[kind](), 7, theta=0.5, covariance=covariance)
+        parts = tuple(part.nonzero()[:, 0].tolist() for part in (rows % 5 != 0, rows % 5 == 0))
+        schedule = PaperSchedule(iterations=12, batch=100, learning_rate=0.05, evaluate_every=3)
+        history = fit(model, (x[rows], y[rows]), schedule, sample_weight=weights, validation=parts, **QUIET)
+        results.append((model, [(r.nlpp, r.accuracy or 0.0) for r in history.records if r.nlpp is not None]))
+    (weighted, scores), (other, wanted) = results
+    torch.testing.assert_close(weighted.predict_f(x), other.predict_f(x), rtol=1e-6, atol=1e-7)
+    torch.testing.assert_close(weighted.kernel.theta, other.kernel.theta, rtol=1e-6, atol=1e-7)
+    assert len(scores) == 8
+    for mine, theirs in zip(scores, wanted, strict=True):
+        assert mine == pytest.approx(theirs, rel=1e-6)
+
+
+def test_minibatch_gradients_of_weighted_series_are_unbiased_and_native_steps_agree():
+    """Their mean over a partition is the gradient of all series; the fused step is the gradient and a plain step."""
+    model, x, y = small_model()
+    weights = torch.linspace(0.5, 2.0, 12, dtype=torch.float64)
+    with torch.no_grad():
+        seen = model.project(x)
+    whole = q_gradient(model, seen.features, seen.tail, y, 12, weights=weights)
+    parts = [
+        q_gradient(model, seen.features[rows], seen.tail[rows], y[rows], 12, weights=weights[rows])
+        for rows in torch.arange(12).split(4)
+    ]
+    torch.testing.assert_close(sum(part.root for part in parts) / 3, whole.root)
+    torch.testing.assert_close(sum(part.mean for part in parts) / 3, whole.mean)
+    expected = model.likelihood.expected_log_prob(*model.latent_marginals(seen), y) @ weights - model.variational.kl()
+    assert whole.elbo == pytest.approx(expected.item(), rel=1e-12)
+    q, start = model.variational, copy.deepcopy(model.variational.state_dict())
+    Nadam([q.mean.data, q.root.data], 0.01).step([whole.mean, whole.root])
+    plain = copy.deepcopy(q.state_dict())
+    q.load_state_dict(start)
+    optimizer = Nadam([q.mean, q.root], 0.01)
+    fused = q_step(model, optimizer, optimizer.advance(), seen.features, seen.tail, y, 12, weights=weights)
+    assert fused.elbo == pytest.approx(whole.elbo, rel=1e-12)
+    torch.testing.assert_close(dict(q.state_dict()), dict(plain), rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("weights", [torch.ones(9), [1.0] * 9 + [0.0], [float("nan")] * 10])
+def test_wrong_weights_are_refused(weights):
+    x = series(10)
+    with pytest.raises(ValueError, match="sample_weight must be 10 positive numbers, one a series"):
+        fit(small_gp(), (x, targets(x)), PaperSchedule(), sample_weight=weights, **QUIET)
+    with pytest.raises(ValueError, match=r"sample_weight is for PaperSchedule\(\); .* NaturalGradients"):
+        fit(small_gp(), (x, targets(x)), sample_weight=torch.ones(10), **QUIET)
+
+
 def test_only_some_parameters_are_learned():
     """A kernel that is not trained has no gradient to pass on; a likelihood may be the only thing learned."""
     x = series(60)

@@ -50,10 +50,8 @@ def fit_by_the_paper(
     """The fitted model. y: labels 0..classes-1, or numbers for None.
 
     `batch` are the series of this rank's `shard`, padded as those of all; y are the targets of all. Validation leaves
-    out whole groups.
+    out whole groups; weights of series, on average 1, count in training and in validation scores.
     """
-    if beside.weights is not None:
-        raise ValueError("sample_weight is for method='views'; with method='paper' leave it out")
     transform = PathTransform(settings.options or PAPER_PATH).fit(batch, ranks=shard.ranks)
     paths = transform.paths(batch)
     model = paper_model(paths, paper_likelihood(settings, classes), settings, shard)
@@ -65,6 +63,7 @@ def fit_by_the_paper(
         (paths.values, y[shard.rows]),
         PaperSchedule(settings.max_iter, _BATCH, evaluate_every=max(1, settings.max_iter // _EVALUATIONS)),
         lengths=paths.lengths,
+        sample_weight=None if beside.weights is None else beside.weights[shard.rows],
         validation=_VALIDATION if beside.groups is None else _split_by_groups(beside.groups, settings.seed),
         seed=settings.seed,
         time_limit=settings.time_limit,

@@ -141,21 +141,23 @@ def q_gradient(
     y: Tensor,
     total: int,
     *,
+    weights: Tensor | None = None,
     of_features: bool = False,
     batch: int | None = None,
     ranks: Ranks = ALONE,
 ) -> QGradient:
     """Gradient of the negative minibatch ELBO in q(u); parameters of the likelihood get theirs in `.grad`.
 
-    features, tail and y are those of the series of the minibatch that are here; `batch` is how many all ranks have. The
-    gradients in m and R are those of all; those in features, tail and likelihood are this rank's part.
+    features, tail, y and weights (by default 1) are those of the series of the minibatch that are here; `batch` is how
+    many all ranks have. The gradients in m and R are those of all; those in features, tail and likelihood are this
+    rank's part.
     """
     q, features = model.variational, features.detach()
     with torch.no_grad():
         spread = torch.matmul(features, q.root.tril()) if q.full else None
         squares = features.square()
         variance = squares @ q.root.square().T if spread is None else spread.square().sum(dim=2).T
-        value, g, w = _expectation(model, features, variance, tail, y, total / (batch or len(y)))
+        value, g, w = _expectation(model, features, variance, tail, y, weights, total / (batch or len(y)))
         of_rows = g @ q.mean if of_features else None
         if spread is None:
             of_root = (w.T @ squares) * 2 * q.root
@@ -195,6 +197,7 @@ def q_step(
     y: Tensor,
     total: int,
     *,
+    weights: Tensor | None = None,
     of_features: bool = False,
     batch: int | None = None,
     ranks: Ranks = ALONE,
@@ -202,7 +205,9 @@ def q_step(
     """Updates the first two parameters of the optimizer, which must be mean and root of q(u), from a minibatch."""
     q = model.variational
     if not (ranks.alone and q.full and optimizer.native(1) and features.device.type == "cpu"):
-        gradient = q_gradient(model, features, tail, y, total, of_features=of_features, batch=batch, ranks=ranks)
+        gradient = q_gradient(
+            model, features, tail, y, total, weights=weights, of_features=of_features, batch=batch, ranks=ranks
+        )
         optimizer.update(0, gradient.mean, rates)
         optimizer.update(1, gradient.root, rates)
         return QStep(gradient.elbo, gradient.features, gradient.tail)
@@ -215,7 +220,7 @@ def q_step(
         for latent in range(q.latents):
             times_lower(features, root[latent], spread[latent])
             torch.sum(torch.square(spread[latent], out=buffer), dim=1, out=variance[latent])
-        value, g, w = _expectation(model, features, variance.T, tail, y, total / len(y))
+        value, g, w = _expectation(model, features, variance.T, tail, y, weights, total / len(y))
         of_rows = g @ mean if of_features else None
         doubled = (2 * w.T)[:, :, None]
         squares, logs = float(mean.square().sum(dtype=torch.float64)) - mean.numel(), 0.0
@@ -231,13 +236,14 @@ def q_step(
 
 
 def _expectation(
-    model: AnyGP, features: Tensor, spread: Tensor, tail: Tensor, y: Tensor, factor: float
+    model: AnyGP, features: Tensor, spread: Tensor, tail: Tensor, y: Tensor, weights: Tensor | None, factor: float
 ) -> tuple[float, Tensor, Tensor]:
-    """E_q[log p(y | f)] summed over series times `factor`; gradients of its negative in mean and variance (B, C)."""
+    """The weighted sum of E_q[log p(y | f)] times `factor`; gradients of its negative in mean and variance (B, C)."""
     mean = (features @ model.variational.mean.detach().T).requires_grad_()
     variance = (spread + tail.detach().to(spread)[:, None]).requires_grad_()
     with torch.enable_grad():
-        value = model.likelihood.expected_log_prob(mean, variance, y).sum() * -factor
+        value = model.likelihood.expected_log_prob(mean, variance, y)
+        value = (value if weights is None else value * weights).sum() * -factor
     value.backward()
     assert mean.grad is not None and variance.grad is not None
     return -float(value.detach()), mean.grad, variance.grad

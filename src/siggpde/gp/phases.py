@@ -202,6 +202,7 @@ class NadamPhase(Phase[NadamState]):
         model, optimizer, total = trainer.model, self.optimizer, len(self.rows)
         local_rows = trainer.shard.select(rows)
         y, of_features = trainer.y[local_rows], self.projection is None
+        weights = None if trainer.weights is None else trainer.weights[local_rows]
         for module in (model.likelihood, model.kernel, model.features) if of_features else (model.likelihood,):
             module.zero_grad(set_to_none=True)
         if self.projection is not None:
@@ -219,6 +220,7 @@ class NadamPhase(Phase[NadamState]):
             tail,
             y,
             total,
+            weights=weights,
             of_features=of_features,
             batch=len(rows),
             ranks=trainer.ranks,

@@ -37,7 +37,8 @@ _ROWS_FOR_DIRECTIONS = 1500
 class Trainer:
     """A model, its data with signatures computed once, which rows are for training, and what happened so far.
 
-    Rows are numbered through all ranks, and every rank knows all targets `y`; its `cache` has the rows of its `shard`.
+    Rows are numbered through all ranks, and every rank knows all targets `y` and the `weights` (n,) of the series, None
+    where all count alike; its `cache` has the rows of its `shard`.
     `span_series` lets `choose_features` replace words, where they are more than the series, by directions.
     """
 
@@ -52,9 +53,11 @@ class Trainer:
         generator: torch.Generator,
         shard: Shard | None = None,
         *,
+        weights: Tensor | None = None,
         span_series: bool = True,
     ) -> None:
         self.model, self.cache, self.y = model, cache, y.to(model.device)
+        self.weights = None if weights is None else weights.to(model.device, model.dtype)
         self.shard = Shard(Ranks(), len(y)) if shard is None else shard
         self.ranks = self.shard.ranks
         self.train, self.valid, self.span_series = train, valid, span_series
@@ -84,16 +87,21 @@ class Trainer:
 
     @torch.no_grad()
     def validate(self) -> tuple[float, float | None] | None:
-        """NLPP and, for classes, accuracy on the validation rows; None where there are none."""
+        """NLPP and, for classes, accuracy on the validation rows, by the weights of series; None without such rows."""
         if len(self.valid) == 0:
             return None
         mean, variance = self.model.latent_marginals(self.project(self.valid))
-        y = self.y[self.shard.select(self.valid)]
-        likelihood = self.model.likelihood
-        totals = [likelihood.log_predictive(mean, variance, y).double().sum()]
+        rows = self.shard.select(self.valid)
+        y, likelihood = self.y[rows], self.model.likelihood
+        scores = [likelihood.log_predictive(mean, variance, y).double()]
         if isinstance(likelihood, Classification):
-            totals.append((likelihood.predict(mean, variance).argmax(dim=1) == y).double().sum())
-        log_density, *accuracy = (float(total) / len(self.valid) for total in self.ranks.all_reduce_sum(*totals))
+            scores.append((likelihood.predict(mean, variance).argmax(dim=1) == y).double())
+        size = len(self.valid)
+        if self.weights is not None:
+            size = float(self.weights[self.valid].double().sum())
+            scores = [score * self.weights[rows].double() for score in scores]
+        totals = self.ranks.all_reduce_sum(*(score.sum() for score in scores))
+        log_density, *accuracy = (float(total) / size for total in totals)
         return -log_density, accuracy[0] if accuracy else None
 
     def record(self, phase: str, **values: Any) -> None:

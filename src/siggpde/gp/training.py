@@ -38,6 +38,7 @@ def fit(
     schedule: Schedule | None = None,
     *,
     lengths: Lengths = None,
+    sample_weight: Sequence[float] | Tensor | None = None,
     validation: float | tuple[Sequence[int], Sequence[int]] = 0.2,
     seed: int = 0,
     time_limit: float | None = None,
@@ -61,6 +62,9 @@ def fit(
         How to train; `NaturalGradients()` by default. `Exact()` is for the Gaussian likelihood.
     lengths : array of int, optional
         The numbers of points of the series (n,), where x is padded.
+    sample_weight : array of float, optional
+        How much each series counts (n,), in the sum of the ELBO and in validation scores; `PaperSchedule` only. A
+        weight of 2 is like having the series twice.
     validation : float or tuple of two sequences of int, default 0.2
         The share of series, drawn evenly from the classes, on which hyperparameters are compared, or the row numbers
         (train, validation). Below 50 series there is none, and the ELBO is compared. The last phase trains on all.
@@ -97,19 +101,22 @@ def fit(
     if resume and path is None:
         raise ValueError("resume=True needs the checkpoint to go on from: give checkpoint=")
     batch, y = _checked(model, data, lengths, ranks)
+    weights = _checked_weights(sample_weight, len(batch), schedule, ranks)
     settings: tuple[Any, ...] = ()  # what all ranks, and a fit that is resumed, must have in common
     if path is not None or not ranks.alone:
         settings = (schedule, seed, describe(model))
-        options = (path is None, resume, time_limit is None)
+        options = (path is None, resume, time_limit is None, weights is None)
         kinds = (batch.values.dtype, y.dtype, batch.values.device.type, y.device.type, model.device.type)
         ranks.check_same("model, schedule or kind of data", (settings, *kinds, batch.channels, *options))
     shard = Shard(ranks, len(batch))
     batch, y = pad_to_longest(batch, ranks), ranks.all_gather_rows(y)
+    weights = None if weights is None else ranks.all_gather_rows(weights)
     generator = torch.Generator().manual_seed(seed)
     train, valid = split_rows(validation, y, isinstance(model.likelihood, Classification), generator)
     state, saved = None, None
     if path is not None:
-        saved = Checkpoint(path, checkpoint_every, fingerprint(shard, batch, y, *settings, train, valid))
+        counted = () if weights is None else (weights,)
+        saved = Checkpoint(path, checkpoint_every, fingerprint(shard, batch, y, *settings, train, valid, *counted))
         state = ranks.broadcast(lambda: read_checkpoint(path, saved.fingerprint)) if resume else None
 
     history = History(seed=seed, schedule=type(schedule).__name__)
@@ -128,7 +135,9 @@ def fit(
     seconds = time.perf_counter() - started
     # Directions come from a factorisation; the paper's schedule has none, and its words stay words.
     span_series = not isinstance(schedule, PaperSchedule)
-    trainer = Trainer(model, cache, y, train, valid, history, generator, shard, span_series=span_series)
+    trainer = Trainer(
+        model, cache, y, train, valid, history, generator, shard, weights=weights, span_series=span_series
+    )
     if state is None:
         trainer.choose_features(count)
         history.phase_seconds["set-up"] = time.perf_counter() - started
@@ -158,6 +167,21 @@ def _checked(
             raise ValueError("there are no series to train on")
         inputs.check_finite(batch.values, batch.lengths)  # errors name series by their number in x, not in a minibatch
     return batch, y
+
+
+def _checked_weights(
+    weights: Sequence[float] | Tensor | None, count: int, schedule: Schedule, ranks: Ranks
+) -> Tensor | None:
+    """Returns the weights of the `count` series in float64, or raises on all ranks what is wrong with those of one."""
+    if weights is None:
+        return None
+    with ranks.together():
+        if not isinstance(schedule, PaperSchedule):
+            raise ValueError(f"sample_weight is for PaperSchedule(); leave it out with {type(schedule).__name__}()")
+        values = torch.as_tensor(weights, dtype=torch.float64).detach()
+        if values.shape != (count,) or not bool(((values > 0) & torch.isfinite(values)).all()):
+            raise ValueError(f"sample_weight must be {count} positive numbers, one a series; leave out what counts 0")
+    return values
 
 
 def _run_phases(
