@@ -7,8 +7,8 @@
 //     (one cell), grid_rows.hpp (coefficients of a row of cells), static_kernel_lanes.hpp (those of static kernels),
 //     diagonal_grid.hpp and cross_grid.hpp (all cells of k(X, X) and of k(X, y), and their reverse), signature_kernel_isa.cpp;
 //     signature_kernel_diagonal.cpp and signature_kernel_gram.cpp (whole batches), signature_kernel.cpp (the calls).
-// Windows: windows.* (a view of series, and the calls), window_signature.hpp (lifted series in lanes, signatures of their
-//     windows), windows_isa.cpp (statistics of the windows of a series); quantiles.cpp (thresholds for their words).
+// Windows: windows.* (a view of series, the calls, and thresholds for words), window_signature.hpp (lifted series in lanes,
+//     signatures of their windows), windows_isa.cpp (statistics of the windows of a series).
 // Optimiser: nadam.*, nadam_isa.cpp.
 // Baselines: gpsig.*, gpsig_tensors_isa.cpp, gpsig_sequences_isa.cpp.
 // Files named *_isa.cpp are compiled once for each instruction set, with lanes.hpp; `best_isa` picks one at run time.
@@ -29,7 +29,6 @@ void bind_logsignature(nb::module_& module);
 void bind_signature_kernel(nb::module_& module);
 void bind_nadam(nb::module_& module);
 void bind_windows(nb::module_& module);
-void bind_quantiles(nb::module_& module);
 void bind_gpsig(nb::module_& module);
 }  // namespace siggpde
 
@@ -41,7 +40,6 @@ NB_MODULE(_core, module) {
     siggpde::bind_signature_kernel(module);
     siggpde::bind_nadam(module);
     siggpde::bind_windows(module);
-    siggpde::bind_quantiles(module);
     siggpde::bind_gpsig(module);
 }
 

@@ -80,16 +80,6 @@ nb::object gram(std::uintptr_t x, long x_count, long x_points, std::uintptr_t x_
     return as_tuple(failure);
 }
 
-// Row i times factor[i * stride], in place.
-template <class T>
-void scale_rows(std::uintptr_t rows, long count, long size, std::uintptr_t factor, long stride) {
-    T* row = at<T>(rows);
-    for (long i = 0; i < count; ++i, row += size) {
-        const T by = at<const T>(factor)[i * stride];
-        for (long j = 0; j < size; ++j) row[j] *= by;
-    }
-}
-
 nb::dict failure_codes() {
     nb::dict codes;
     codes["not_finite"] = int(Failure::not_finite);
@@ -147,8 +137,6 @@ void bind_signature_kernel(nb::module_& module) {
     module.attr("static_kinds") = static_kinds();
     module.def("diagonal_f64", &diagonal<double>);
     module.def("diagonal_f32", &diagonal<float>);
-    module.def("scale_rows_f64", &scale_rows<double>);
-    module.def("scale_rows_f32", &scale_rows<float>);
     module.def("gram_f64", &gram<double>);
     module.def("gram_f32", &gram<float>);
 }
