@@ -19,7 +19,7 @@ import typer
 from siggpde.distributed.ranks import Ranks, StoppedElsewhere, connect
 from siggpde.io import SeriesData, from_frame, read
 from siggpde.io.formats import FOR_TRAINING
-from siggpde.io.frames import damage_reported
+from siggpde.io.frames import damage_reported, scan_parquet
 
 
 @contextmanager
@@ -49,9 +49,9 @@ def read_shard(path: Path, kind: str, options: dict[str, Any], ranks: Ranks) -> 
     Only these series are read from ``.npy``, and from ``.parquet`` with one row a series; other files are read whole.
     """
     if kind == "parquet" and not ranks.alone and options.get("series") is None and options.get("time") is None:
+        table, _, rows = scan_parquet(path)
+        start, stop = shard_bounds(rows, ranks)
         with damage_reported(path):
-            table = pl.scan_parquet(path)
-            start, stop = shard_bounds(int(table.select(pl.len()).collect().item()), ranks)
             shard = table.slice(start, stop - start).collect()
         columns = {key: options.get(key) for key in ("target", "id", "channels", "ignore", *FOR_TRAINING)}
         return from_frame(shard, name=path.stem, **columns)

@@ -54,9 +54,7 @@ def read_npz(
             raise ValueError(f"{path} has neither X nor X_train, y_train, X_test, y_test; it holds {listed}")
         else:
             x, lengths = as_series(members["X"], f"{path}: X"), members.get("lengths")
-            time = (
-                _whole_number(members["time_channel"], f"{path}: time_channel") if "time_channel" in members else None
-            )
+            time = _whole_number(members["time_channel"], path) if "time_channel" in members else None
             unread = "y" if target is not None else None
             content = {key: members.labels(key) for key in _PER_SERIES if key != unread} | {
                 "X": x.astype(np.float64, copy=False) if lengths is None else _cut(x, lengths, path),
@@ -113,10 +111,9 @@ def read_part(members: Members, part: str) -> tuple[NDArray[Any], NDArray[Any], 
     if missing:
         raise ValueError(f"{path} is not a train/test data set: it lacks {', '.join(missing)}")
     x, labels, lengths = members[key], members.labels(f"y_{part}"), members.get(f"lengths_{part}")
-    if x.ndim != 3 or 0 in x.shape:
+    if x.ndim != 3:
         raise ValueError(f"{path}: {key} must have shape (n_cases, n_channels, n_timepoints); got {x.shape}")
-    if x.dtype.kind not in "fiub":
-        raise ValueError(f"{path}: {key} must hold numbers; got {x.dtype}")
+    x = as_series(x, f"{path}: {key}")
     if labels is None or labels.shape != (len(x),):
         shape = None if labels is None else labels.shape
         raise ValueError(f"{path}: y_{part} must have shape ({len(x)},), one label a series; got {shape}")
@@ -151,10 +148,10 @@ def _channel_names(members: Members, channels: int, time_channel: int | None) ->
     return tuple(str(name, "utf-8", "replace") if isinstance(name, bytes) else str(name) for name in values.tolist())
 
 
-def _whole_number(values: NDArray[Any], source: str) -> int:
+def _whole_number(values: NDArray[Any], path: Path) -> int:
     """Returns the number of an array of one integer."""
     if values.size != 1 or values.dtype.kind not in "iu":
-        raise ValueError(f"{source} must be a whole number; got {values.dtype} of shape {np.shape(values)}")
+        raise ValueError(f"{path}: time_channel must be a whole number; got {values.dtype} of shape {values.shape}")
     return int(values.reshape(-1)[0])
 
 
@@ -222,24 +219,34 @@ class HoldsObjects(Damaged):
     """An array of Python objects, which only pickle could read."""
 
 
+@contextmanager
+def _damage_reported(path: Path, kind: str, member: str = "") -> Iterator[None]:
+    """Turns `Damaged`, and for members of archives any error, into a ValueError that names the file and the member."""
+    try:
+        yield
+    except HoldsObjects as error:
+        raise ValueError(
+            f"{path}{': ' * bool(member)}{member} is an object array, which only pickle could read, and pickle can run "
+            "any code; save labels as strings (y.astype(str)), and series of unequal lengths padded with NaN, with "
+            "their `lengths`"
+        ) from error
+    except Exception as error:  # zipfile, and what it unpacks with, raise many kinds
+        if kind == "npy" and not isinstance(error, Damaged):
+            raise
+        reason = f"{member}: {error}" if member else str(error)
+        raise ValueError(f"{path} is not a whole .{kind} file ({reason}); copy or make it again") from error
+
+
 def load_npy(path: Path, *, mmap: bool = False) -> NDArray[Any]:
     """Returns the array of an ``.npy`` file, with `mmap` on disk; a ValueError names the file and the damage."""
-    try:
-        with path.open("rb") as file:
-            size = path.stat().st_size
-            if not mmap:
-                return read_array(file, size)
-            shape, fortran, dtype, offset = _checked_header(file, size)
+    with _damage_reported(path, "npy"), path.open("rb") as file:
+        size = path.stat().st_size
+        if not mmap:
+            return read_array(file, size)
+        shape, fortran, dtype, offset = _checked_header(file, size)
         if 0 in shape:
             return np.empty(shape, dtype)
         return np.memmap(path, dtype, mode="r", offset=offset, shape=shape, order="F" if fortran else "C")
-    except HoldsObjects as error:
-        raise ValueError(
-            f"{path} is an object array, which only pickle could read, and pickle can run any code; save numbers, or "
-            "labels as strings (y.astype(str))"
-        ) from error
-    except Damaged as error:
-        raise ValueError(f"{path} is not a whole .npy file ({error}); copy or make it again") from error
 
 
 def read_array(file: IO[bytes], size: int) -> NDArray[Any]:
@@ -308,18 +315,10 @@ class Members(Mapping[str, NDArray[Any]]):
     def __getitem__(self, key: str) -> NDArray[Any]:
         entry = self._entries[key]
         check_expansion(f"{self.path}: {key}", entry.compress_size, entry.file_size)
-        try:
-            with self._archive.open(entry) as file:
-                array = read_array(file, entry.file_size)
-                file.read()  # to the end, where zipfile compares the checksum
-                return array
-        except HoldsObjects as error:
-            raise ValueError(
-                f"{self.path}: {key} is an object array, which only pickle could read, and pickle can run any code; "
-                "save labels as strings (y.astype(str)) and ragged series padded with NaN, with `lengths`"
-            ) from error
-        except Exception as error:  # zipfile, and what it unpacks with, raise many kinds
-            raise ValueError(f"{self.path} is not a whole .npz file ({key}: {error}); copy or make it again") from error
+        with _damage_reported(self.path, "npz", key), self._archive.open(entry) as file:
+            array = read_array(file, entry.file_size)
+            file.read()  # to the end, where zipfile compares the checksum
+            return array
 
     def labels(self, key: str) -> NDArray[Any] | None:
         """Returns the member of that name, which must hold labels or ids; None where there is none."""
@@ -335,9 +334,7 @@ class Members(Mapping[str, NDArray[Any]]):
 def open_members(path: Path) -> Iterator[Members]:
     """Opens an ``.npz`` file; only the list of its members is read."""
     with path.open("rb") as file:
-        try:
+        with _damage_reported(path, "npz"):
             archive = zipfile.ZipFile(file)
-        except Exception as error:  # damaged lists of members make zipfile raise many kinds
-            raise ValueError(f"{path} is not a whole .npz file ({error}); copy or make it again") from error
         with archive:
             yield Members(path, archive)

@@ -81,7 +81,7 @@ class ColumnRoles:
 
     @property
     def values(self) -> dict[str, str]:
-        """The columns with one value a series, besides its id, by option."""
+        """The columns with one value per series, except that of ids, by option."""
         columns = {"target": self.target, "groups": self.groups, "sample_weight": self.sample_weight}
         return {option: column for option, column in columns.items() if column is not None}
 
@@ -90,6 +90,40 @@ class ColumnRoles:
         """The columns that are not channels."""
         keys = [column for column in (self.series, self.time, self.id) if column is not None]
         return [*keys, *self.values.values(), *(self.ignore or ())]
+
+    def check(self, columns: Sequence[str], source: str) -> None:
+        """Raises ValueError for a column that the table lacks, or that has two roles; `source` is the table's name."""
+        channels = list(self.channels or ())
+        named = [("series", self.series), ("time", self.time), *self.values.items()]
+        if self.series is not None:  # else `channels` are the beginnings of names
+            named += [("channels", column) for column in channels]
+        for option, column in [*named, ("id", self.id), *(("ignore", column) for column in self.ignore or ())]:
+            if column is not None and column not in columns:
+                raise ValueError(f"{source}: there is no column {column!r} for {option}=; {listed(columns)}")
+        options: dict[str, str] = {}
+        for option, column in named:
+            if column is not None and options.setdefault(column, option) != option:
+                raise ValueError(
+                    f"{source}: column {column!r} is both {options[column]}= and {option}=; choose another for one"
+                )
+        if len(set(channels)) < len(channels):
+            raise ValueError(f"{source}: channels= names a column twice: {', '.join(channels)}; name each column once")
+
+
+def listed(columns: Sequence[str]) -> str:
+    """Returns the number and the names of columns for an error message, as `shortened`."""
+    return f"the {len(columns)} columns are {shortened(columns, 30)}"
+
+
+def shortened(names: Sequence[str], most: int) -> str:
+    """Returns at most so many names, with commas between them.
+
+    Examples
+    --------
+    >>> shortened(["x", "y", "z"], 2)
+    'x, y, ...'
+    """
+    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
 
 
 def suffix_of(path: Path) -> str:

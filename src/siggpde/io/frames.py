@@ -219,23 +219,23 @@ def damage_reported(path: Path) -> Iterator[None]:
         raise ValueError(f"{path} is not a whole .parquet file ({reason[:200]}); copy or make it again") from error
 
 
-def read_parquet(path: Path, roles: ColumnRoles) -> SeriesData:
-    """Returns the series of a ``.parquet`` file."""
+def scan_parquet(path: Path) -> tuple[pl.LazyFrame, dict[str, pl.DataType], int]:
+    """Returns a ``.parquet`` file that is still to be read, its columns with their types, and its number of rows."""
     with damage_reported(path):
-        scan = pl.scan_parquet(path)
-        rows, columns = int(scan.select(pl.len()).collect().item()), len(scan.collect_schema())
+        table = pl.scan_parquet(path)
+        schema, rows = dict(table.collect_schema()), int(table.select(pl.len()).collect().item())
     if not rows:
         raise ValueError(f"{path} has no rows, so there are no series")
-    check_expansion(str(path), path.stat().st_size, 8 * rows * columns)  # equal cells are stored in a few bytes
+    return table, schema, rows
+
+
+def read_parquet(path: Path, roles: ColumnRoles) -> SeriesData:
+    """Returns the series of a ``.parquet`` file."""
+    _, schema, rows = scan_parquet(path)
+    check_expansion(str(path), path.stat().st_size, 8 * rows * len(schema))  # equal cells are stored in a few bytes
     with damage_reported(path):
         frame = pl.read_parquet(path)
     return from_table(frame, roles, path.stem, str(path))
-
-
-def schema_of(path: Path) -> dict[str, pl.DataType]:
-    """Returns the columns of a ``.parquet`` file and their types."""
-    with damage_reported(path):
-        return dict(pl.read_parquet_schema(path))
 
 
 def as_polars(frame: Any) -> pl.DataFrame:

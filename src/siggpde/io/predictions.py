@@ -61,25 +61,14 @@ def prediction_table(
     """
     if on_error not in get_args(OnError):
         raise ValueError(f"on_error must be 'fail' or 'skip'; got {on_error!r}")
-    ids = np.arange(len(data)) if data.ids is None else data.ids
-    rows = np.arange(len(data))
+    ids = (np.arange(len(data)) if data.ids is None else data.ids).tolist()
     if on_error == "fail":
-        with errors_by_id(ids.tolist()):
-            return _finished(_predicted(estimator, data.X, level), ids, reasons)
-    try:
-        errors: dict[int, str] = {}
-        table = _predicted(estimator, data.X, level)
-        good = rows
-    except _BAD_SERIES:
-        errors = dict(_unprepared(estimator, data.X))
-        good = np.array([number for number in rows if number not in errors], dtype=np.int64)
-        pieces = list(_pieces(estimator, data.X, good, level, errors))
-        good = np.concatenate([numbers for numbers, _ in pieces]) if pieces else good[:0]
-        table = pl.concat([piece for _, piece in pieces]) if pieces else _no_predictions(estimator)
-    why = [named(errors[n], [ids[n]]) if n in errors else None for n in range(len(data))]
-    errors_by_row = pl.DataFrame({"row": rows, "error": pl.Series(why, dtype=pl.String)})
-    joined = errors_by_row.join(table.with_columns(row=pl.Series(good)), on="row", how="left", maintain_order="left")
-    return _finished(joined.select(*table.columns, "error"), ids, reasons)
+        with errors_by_id(ids):
+            table = _predicted(estimator, data.X, level)
+    else:
+        table = _predicted_or_skipped(estimator, data.X, level, ids)
+    table = table.select(pl.Series("id", ids), pl.all())
+    return table if reasons else without_reasons(table)
 
 
 def unlike_in(table: pl.DataFrame | pl.LazyFrame) -> str | None:
@@ -98,10 +87,6 @@ def unlike_in(table: pl.DataFrame | pl.LazyFrame) -> str | None:
 def without_reasons(table: Frame) -> Frame:
     """Returns the table without the column of `reasons`."""
     return table.drop(_UNLIKE, strict=False)
-
-
-def _finished(table: pl.DataFrame, ids: NDArray[Any], reasons: bool) -> pl.DataFrame:
-    return _with_ids(table if reasons else without_reasons(table), ids)
 
 
 def _predicted(estimator: Predictor, X: Any, level: float) -> pl.DataFrame:
@@ -137,17 +122,26 @@ def _no_predictions(estimator: Predictor) -> pl.DataFrame:
     return table.with_columns(pl.Series("novelty", [], pl.Float64), pl.Series(_UNLIKE, [], pl.String))
 
 
-def _with_ids(table: pl.DataFrame, ids: NDArray[Any]) -> pl.DataFrame:
-    return table.select(pl.Series("id", ids.tolist()), pl.all())
-
-
-def _unprepared(estimator: Predictor, X: Any) -> Iterator[tuple[int, str]]:
-    """Returns the numbers of series that cannot be prepared on their own, and why; no series is predicted."""
-    for number in range(len(X)):
-        try:
-            estimator.preparation_([np.asarray(X[number], dtype=np.float64)])
-        except _BAD_SERIES as error:
-            yield number, str(error)
+def _predicted_or_skipped(estimator: Predictor, X: Any, level: float, ids: list[Any]) -> pl.DataFrame:
+    """Returns predictions with a column `error`, the reason for an empty row."""
+    rows = np.arange(len(X))
+    errors: dict[int, str] = {}
+    try:
+        table, good = _predicted(estimator, X, level), rows
+    except _BAD_SERIES:
+        for row in rows.tolist():  # those that cannot be prepared on their own; no series is predicted yet
+            try:
+                estimator.preparation_([np.asarray(X[row], dtype=np.float64)])
+            except _BAD_SERIES as error:
+                errors[row] = str(error)
+        good = np.array([row for row in rows.tolist() if row not in errors], dtype=np.int64)
+        pieces = list(_pieces(estimator, X, good, level, errors))
+        good = np.concatenate([numbers for numbers, _ in pieces]) if pieces else good[:0]
+        table = pl.concat([piece for _, piece in pieces]) if pieces else _no_predictions(estimator)
+    reasons = [named(errors[row], [ids[row]]) if row in errors else None for row in rows.tolist()]
+    all_rows = pl.DataFrame({"row": rows, "error": pl.Series(reasons, dtype=pl.String)})
+    joined = all_rows.join(table.with_columns(row=pl.Series(good)), on="row", how="left", maintain_order="left")
+    return joined.select(*table.columns, "error")
 
 
 def _pieces(
@@ -163,9 +157,8 @@ def _pieces(
         if len(numbers) == 1:
             errors[int(numbers[0])] = str(error)
             return
-        half = len(numbers) // 2
-        yield from _pieces(estimator, X, numbers[:half], level, errors)
-        yield from _pieces(estimator, X, numbers[half:], level, errors)
+        for half in np.array_split(numbers, [len(numbers) // 2]):
+            yield from _pieces(estimator, X, half, level, errors)
 
 
 log = logging.getLogger(__name__)
@@ -267,7 +260,7 @@ class BlockFolder:
 
     def exists(self) -> bool:
         """Returns whether there are blocks to resume from."""
-        return any(self._files())
+        return bool(self._files())
 
     def begin(self, settings: dict[str, Any], *, resume: bool, force: bool) -> int:
         """Returns how many blocks can be kept. Without `resume` it is 0, and the folder holds `facts.json` only."""
@@ -282,7 +275,7 @@ class BlockFolder:
                     f"{self.folder} was made with another model, file or settings; give the same ones, or force=True "
                     "without resume to start anew"
                 )
-            return next(number for number in range(len(list(self._files())) + 1) if not self._path(number).exists())
+            return next(number for number in range(len(self._files()) + 1) if not self._path(number).exists())
         if self.exists() and not (force or resume):
             raise FileExistsError(
                 f"{self.folder} holds predictions that were interrupted; resume=True goes on, force=True starts anew"
@@ -319,9 +312,8 @@ class BlockFolder:
     def _path(self, number: int) -> Path:
         return self.folder / f"block-{number:06d}.parquet"
 
-    def _files(self) -> Iterator[Path]:
-        if self.folder.is_dir():
-            yield from (path for path in self.folder.iterdir() if _OURS.fullmatch(path.name))
+    def _files(self) -> list[Path]:
+        return [path for path in self.folder.glob("*") if _OURS.fullmatch(path.name)]
 
 
 def _digest(estimator: Predictor) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +20,13 @@ from numpy.typing import NDArray
 from siggpde.io.arrays import read_npy
 from siggpde.io.data import NotStreamable, SeriesData
 from siggpde.io.formats import STREAM_OPTIONS, ColumnRoles, check_file, check_options, format_of
-from siggpde.io.frames import damage_reported
+from siggpde.io.frames import damage_reported, scan_parquet
 from siggpde.io.tables import (
     channel_grid,
-    check_present,
+    check_ids,
     from_grid,
     from_long,
-    holds_numbers,
-    listed,
+    number_columns,
     wide_columns,
     without_counters,
 )
@@ -117,24 +117,19 @@ def stream(
     status = path.stat()
     identity = {"file": path.name, "bytes": status.st_size, "changed": status.st_mtime_ns, **options}
     if kind == "npy":
-        return _array_stream(path, identity)
-    roles = ColumnRoles(series=series, id=id, time=time, channels=channels, ignore=ignore)
-    table = (_WideTable if series is None else _LongTable)(path, roles)
-    first = table.load(0, 1)
-    return SeriesStream(
-        path.stem, table.total, table.points, first.channel_names, first.time_channel, identity, table.load
-    )
+        data = read_npy(path, mmap=True)
+        assert isinstance(data.X, np.ndarray)
+        load, total, points, first = partial(_rows, data), len(data), data.X.shape[2], data
+    else:
+        roles = ColumnRoles(series=series, id=id, time=time, channels=channels, ignore=ignore)
+        table = (_WideTable if series is None else _LongTable)(path, roles)
+        load, total, points, first = table.load, table.total, table.points, table.load(0, 1)
+    return SeriesStream(path.stem, total, points, first.channel_names, first.time_channel, identity, load)
 
 
-def _array_stream(path: Path, identity: dict[str, Any]) -> SeriesStream:
-    data = read_npy(path, mmap=True)
-    assert isinstance(data.X, np.ndarray)
-    x: NDArray[Any] = data.X
-
-    def load(start: int, stop: int) -> SeriesData:
-        return SeriesData(X=np.array(x[start:stop], dtype=np.float64), channel_names=data.channel_names, name=data.name)
-
-    return SeriesStream(data.name, len(x), x.shape[2], data.channel_names, None, identity, load)
+def _rows(data: SeriesData, start: int, stop: int) -> SeriesData:
+    """Returns series start to stop - 1 of a mapped array."""
+    return replace(data, X=np.array(data.X[start:stop], dtype=np.float64))
 
 
 class _Table:
@@ -142,33 +137,16 @@ class _Table:
 
     def __init__(self, path: Path, roles: ColumnRoles) -> None:
         self.path, self.source, self.roles = path, str(path), roles
-        self.scan = pl.scan_parquet(path)
-        with damage_reported(path):
-            self.schema = dict(self.scan.collect_schema())
-            self.rows = int(self.scan.select(pl.len()).collect().item())
-        if self.rows == 0:
-            raise ValueError(f"{path} has no rows, so there are no series")
-        nothing = pl.DataFrame(schema=self.schema)
-        for option in ("series", "id", "time"):
-            column = getattr(roles, option)
-            check_present(nothing, [] if column is None else [column], f"{option}=", self.source)
-        check_present(nothing, list(roles.ignore or ()), "ignore=", self.source)
+        self.scan, self.schema, self.rows = scan_parquet(path)
+        roles.check(list(self.schema), self.source)
 
     def number_columns(self) -> list[str]:
         """Returns the columns that hold numbers in all rows, as `read` chooses them; texts are read to decide."""
-        numbers = []
-        for column, dtype in self.schema.items():
-            if column in self.roles.taken:
-                continue
-            cells = pl.Series(column, [], dtype)
-            if dtype == pl.String:
-                with damage_reported(self.path):
-                    cells = pl.read_parquet(self.path, columns=[column])[column]
-            if holds_numbers(cells, self.source):
-                numbers.append(column)
-        if not numbers:
-            raise ValueError(f"{self.source}: there are no columns of numbers; {listed(list(self.schema))}")
-        return numbers
+
+        def cells(column: str) -> pl.Series:
+            return self.frame([column], 0, self.rows)[column]
+
+        return number_columns(self.schema, self.roles.taken, cells, self.source)
 
     def frame(self, columns: list[str], start: int, stop: int) -> pl.DataFrame:
         with damage_reported(self.path):
@@ -188,8 +166,7 @@ class _WideTable(_Table):
         if roles.channels is None:
             self.grid, self.names = channel_grid(self.sample(), self.number_columns(), roles.taken, self.source)
         else:
-            nothing = pl.DataFrame(schema=self.schema)
-            self.grid = wide_columns(nothing, roles.channels, roles.taken, self.source)
+            self.grid = wide_columns(list(self.schema), roles, self.source)
             self.names = tuple(roles.channels)
         self.columns = [*([] if roles.id is None else [roles.id]), *(column for row in self.grid for column in row)]
         self.points = len(self.grid[0])
@@ -210,7 +187,6 @@ class _LongTable(_Table):
                 f"{path}: column {roles.time!r} is text; only times that are numbers or dates can be streamed"
             )
         channels = list(roles.channels or without_counters(self.sample(), self.number_columns(), self.source))
-        check_present(pl.DataFrame(schema=self.schema), channels, "channels=", self.source)
         keys = [roles.series] if roles.time is None else [roles.series, roles.time]
         self.columns = list(dict.fromkeys([*keys, *channels]))
         self.roles = replace(roles, channels=channels, ignore=None)
@@ -228,11 +204,7 @@ class _LongTable(_Table):
         counts, hashes = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.uint64)]
         for start in range(0, self.rows, _SLAB):
             column = self.frame([series], start, min(self.rows, start + _SLAB))[series]
-            if column.null_count():
-                row = start + int(column.is_null().arg_max() or 0)
-                raise ValueError(
-                    f"{self.source}: row {row} does not say which series it belongs to (column {series!r} is empty)"
-                )
+            check_ids(column, self.source, start)
             runs = column.rle().struct.unnest()
             lengths, names = runs["len"].to_numpy().astype(np.int64), runs["value"]
             names = (names if names.dtype.is_numeric() else names.cast(pl.String)).hash().to_numpy()

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from siggpde.io.data import SeriesData, cut, without_objects
-from siggpde.io.formats import ColumnRoles
+from siggpde.io.formats import ColumnRoles, listed
 
 log = logging.getLogger(__name__)
 
@@ -42,16 +42,14 @@ _FEWEST_IDS = 5
 
 def from_table(frame: pl.DataFrame, roles: ColumnRoles, name: str, source: str) -> SeriesData:
     """Returns the series of a table, in long form where `roles` has a column of series; errors call it `source`."""
-    check_present(frame, list(roles.ignore or ()), "ignore=", source)
+    roles.check(frame.columns, source)
     if roles.series is not None:
         return from_long(frame, roles, name, source)
-    for option, column in roles.values.items():
-        _check_value_column(frame, roles, option, column, source)
-    check_present(frame, [] if roles.id is None else [roles.id], "id=", source)
     if roles.channels is None:
-        grid, names = channel_grid(frame, number_columns(frame, roles.taken, source), roles.taken, source)
+        numbers = number_columns(frame.schema, roles.taken, frame.get_column, source)
+        grid, names = channel_grid(frame, numbers, roles.taken, source)
     else:
-        grid, names = wide_columns(frame, roles.channels, roles.taken, source), tuple(roles.channels)
+        grid, names = wide_columns(frame.columns, roles, source), tuple(roles.channels)
     return from_grid(frame, grid, names, roles, name, source)
 
 
@@ -82,23 +80,12 @@ def from_long(frame: pl.DataFrame, roles: ColumnRoles, name: str, source: str) -
     """Returns the series of a table with one row a point, in the order in which they first occur."""
     series, time = roles.series, roles.time
     assert series is not None
-    check_present(frame, [series], "series=", source)
-    check_present(frame, [] if time is None else [time], "time=", source)
-    for option, column in roles.values.items():
-        _check_value_column(frame, roles, option, column, source)
-    keys = [*(column for column in (series, time) if column is not None), *roles.values.values()]
+    check_ids(frame[series], source)
     if roles.channels is None:
-        channels = without_counters(frame, number_columns(frame, roles.taken, source), source)
+        numbers = number_columns(frame.schema, roles.taken, frame.get_column, source)
+        channels = without_counters(frame, numbers, source)
     else:
         channels = list(roles.channels)
-    check_present(frame, channels, "channels=", source)
-    doubled = sorted({column for column in channels + keys if (channels + keys).count(column) > 1})
-    if doubled:
-        raise ValueError(f"{source}: column {doubled[0]!r} is asked for twice; a column has one part to play")
-    if frame[series].null_count():
-        row = frame[series].is_null().arg_max()
-        raise ValueError(f"{source}: row {row} does not say which series it belongs to (column {series!r} is empty)")
-
     ids = frame[series].unique(maintain_order=True)
     codes = _codes(frame[series], ids)
     points = [as_numbers(frame[channel], source) for channel in channels]
@@ -106,44 +93,43 @@ def from_long(frame: pl.DataFrame, roles: ColumnRoles, name: str, source: str) -
         _KEYS[option]: _values_by_series(frame[column], codes, ids, _VALUE_NAMES[option], source)
         for option, column in roles.values.items()
     }
-    if time is None:
-        order = np.argsort(codes, kind="stable")
-        _log_times(channels, points, codes, order, source)
-    else:
-        times = as_times(frame[time], source)
-        order = np.lexsort((times, codes))
-        _check_times(frame[time], times, codes, order, ids, source)
-        points.insert(0, times)
-    matrix = np.stack(points, axis=1)[order]
+    if time is not None:
+        channels, points = [time, *channels], [as_times(frame[time], source), *points]
+    order = np.argsort(codes, kind="stable") if time is None else np.lexsort((points[0], codes))
+    matrix, same = np.stack(points, axis=1)[order], np.diff(codes[order]) == 0
+    for channel, numbers in zip(channels, matrix.T, strict=True) if time is None else ():
+        if _TIME_NAMES.fullmatch(channel) and same.any() and (np.diff(numbers)[same] > 0).all():
+            log.info(
+                "%s: %r grows in every series but is read as a channel; is it the time (time=, --time)?",
+                source,
+                channel,
+            )
+    if time is not None and (repeated := same & (np.diff(matrix[:, 0]) == 0)).any():
+        row = int(order[np.argmax(repeated)])
+        raise ValueError(
+            f"{source}: series {ids[int(codes[row])]!r} has time {frame[time][row]} twice; keep one of the rows, or "
+            "average them"
+        )
     counts = np.bincount(codes)
     pieces = np.split(matrix, np.cumsum(counts)[:-1])  # (n_timepoints, n_channels) a series
     x = np.stack(pieces).transpose(0, 2, 1).copy() if len(set(counts)) == 1 else [piece.T.copy() for piece in pieces]
     return SeriesData(
         X=x,
         ids=as_labels(ids, source),
-        channel_names=(*([] if time is None else [time]), *channels),
+        channel_names=tuple(channels),
         time_channel=None if time is None else 0,
         name=name,
         **values,
     )
 
 
-def _log_times(
-    channels: list[str],
-    points: list[NDArray[np.float64]],
-    codes: NDArray[np.int64],
-    order: NDArray[np.int64],
-    source: str,
-) -> None:
-    """Logs a channel that may be the time: its name says so, and it grows in every series."""
-    same = np.diff(codes[order]) == 0
-    for channel, numbers in zip(channels, points, strict=True):
-        if _TIME_NAMES.fullmatch(channel) and same.any() and (np.diff(numbers[order])[same] > 0).all():
-            log.info(
-                "%s: %r grows in every series but is read as a channel; is it the time (time=, --time)?",
-                source,
-                channel,
-            )
+def check_ids(column: pl.Series, source: str, first: int = 0) -> None:
+    """Raises ValueError for an empty cell in the column of series; `first` is the number of its first row."""
+    if column.null_count():
+        row = first + int(column.is_null().arg_max() or 0)
+        raise ValueError(
+            f"{source}: row {row} does not say which series it belongs to (column {column.name!r} is empty)"
+        )
 
 
 def _codes(column: pl.Series, ids: pl.Series) -> NDArray[np.int64]:
@@ -172,22 +158,6 @@ def _values_by_series(
     if (counts == 0).any():
         raise ValueError(f"{source}: series {ids[int(np.argmin(counts))]!r} has no {meaning} in column {column.name!r}")
     return as_labels(pairs.sort("code")["label"], source)
-
-
-def _check_times(
-    column: pl.Series,
-    times: NDArray[np.float64],
-    codes: NDArray[np.int64],
-    order: NDArray[np.int64],
-    ids: pl.Series,
-    source: str,
-) -> None:
-    repeated = (np.diff(times[order]) == 0) & (np.diff(codes[order]) == 0)
-    if repeated.any():
-        row = int(order[np.argmax(repeated)])
-        raise ValueError(
-            f"{source}: series {ids[int(codes[row])]!r} has time {column[row]} twice; keep one of the rows, or average"
-        )
 
 
 def from_grid(
@@ -223,14 +193,15 @@ def from_grid(
     )
 
 
-def wide_columns(frame: pl.DataFrame, channels: Sequence[str], taken: list[str], source: str) -> list[list[str]]:
-    """Returns for every channel the names of the columns with its points, in their order."""
-    grid = [_point_columns(channel, [c for c in frame.columns if c not in taken], source) for channel in channels]
+def wide_columns(columns: Sequence[str], roles: ColumnRoles, source: str) -> list[list[str]]:
+    """Returns for every channel of `roles` the names of the columns with its points, in their order."""
+    channels, present = list(roles.channels or ()), [column for column in columns if column not in roles.taken]
+    grid = [_point_columns(channel, present, source) for channel in channels]
     for channel, names in zip(channels, grid, strict=True):
         if len(names) != len(grid[0]):
             raise ValueError(
                 f"{source}: channel {channel!r} has {len(names)} columns ({names[0]} to {names[-1]}), but "
-                f"{channels[0]!r} has {len(grid[0])}; every channel needs as many"
+                f"{channels[0]!r} has {len(grid[0])}; every channel needs the same number"
             )
     return grid
 
@@ -382,52 +353,38 @@ def _check_rows_are_series(frame: pl.DataFrame, numbers: list[str], taken: Seque
                 )
 
 
-def check_present(frame: pl.DataFrame, names: list[str], option: str, source: str) -> None:
-    """Raises ValueError, listing the columns of the table, for a column of `option` that is missing."""
-    for name in names:
-        if name not in frame.columns:
-            raise ValueError(f"{source}: there is no column {name!r} for {option}; {listed(frame.columns)}")
+def number_columns(
+    schema: Mapping[str, pl.DataType], taken: Sequence[str], cells: Callable[[str], pl.Series], source: str
+) -> list[str]:
+    """Returns the columns of numbers that are not in `taken`; ValueError for text of which only a part is numbers.
 
-
-def _check_value_column(frame: pl.DataFrame, roles: ColumnRoles, option: str, column: str, source: str) -> None:
-    check_present(frame, [column], f"{option}=", source)
-    for other, same in roles.values.items():
-        if other != option and same == column:
-            raise ValueError(f"{source}: column {column!r} is both {option}= and {other}=; name another for one")
-
-
-def listed(columns: list[str]) -> str:
-    """Returns the names of columns, shortened for an error message."""
-    shown = ", ".join(columns[:30]) + (", ..." if len(columns) > 30 else "")
-    return f"the {len(columns)} columns are {shown}"
-
-
-def holds_numbers(column: pl.Series, source: str) -> bool:
-    """Returns whether a column is a channel: true for numbers, false for words; ValueError for a mixture of both."""
-    if column.dtype.is_numeric() or column.dtype in (pl.Boolean, pl.Null):
-        return True
-    if column.dtype == pl.String:
-        numbers = _parse_numbers(column)
-        if numbers.null_count() == _missing_as_null(column).null_count():
-            return True
-        with_comma = column.str.contains(r"^\s*[+-]?\d+,\d+\s*$").fill_null(False)
-        if numbers.null_count() < len(column) or with_comma.any():
-            as_numbers(column, source)  # raises, naming the row
-    log.info("%s: column %r holds no numbers and is left out", source, column.name)
-    return False
-
-
-def number_columns(frame: pl.DataFrame, taken: list[str], source: str) -> list[str]:
-    """Returns the columns of numbers that are not in `taken`."""
-    left_out = set(taken)
-    names = [
-        column
-        for column, dtype in frame.schema.items()
-        if column not in left_out and (dtype.is_numeric() or holds_numbers(frame[column], source))
-    ]
+    `cells` returns a column by name; it is called for columns of text.
+    """
+    names, left_out = [], set(taken)
+    for name, dtype in schema.items():
+        if name in left_out:
+            continue
+        if (
+            dtype.is_numeric()
+            or dtype in (pl.Boolean, pl.Null)
+            or (dtype == pl.String and _is_number_text(cells(name), source))
+        ):
+            names.append(name)
+        else:
+            log.info("%s: column %r holds no numbers and is left out", source, name)
     if not names:
-        raise ValueError(f"{source}: there are no columns of numbers for channels; {listed(frame.columns)}")
+        raise ValueError(f"{source}: there are no columns of numbers for channels; {listed(list(schema))}")
     return names
+
+
+def _is_number_text(column: pl.Series, source: str) -> bool:
+    """Returns whether all cells of text are numbers or missing; ValueError where it is so of some, or with commas."""
+    numbers, wrong = _parsed(column)
+    if not wrong.any():
+        return True
+    if numbers.null_count() < len(column) or column.str.contains(r"^\s*[+-]?\d+,\d+\s*$").fill_null(False).any():
+        as_numbers(column, source)  # raises, naming the row
+    return False
 
 
 def as_numbers(column: pl.Series, source: str) -> NDArray[np.float64]:
@@ -437,12 +394,12 @@ def as_numbers(column: pl.Series, source: str) -> NDArray[np.float64]:
         return column.cast(pl.Float64).fill_null(np.nan).to_numpy().astype(np.float64)
     if dtype != pl.String:
         raise ValueError(f"{source}: column {column.name!r} is {dtype}, not numbers; leave it out with ignore=")
-    values = _parse_numbers(column)
-    bad = (values.is_null() & _missing_as_null(column).is_not_null()).arg_max()
-    if bad is not None and values[bad] is None and _missing_as_null(column)[bad] is not None:
-        comma = " (is its comma a decimal point?)" if "," in column[bad] else ""
+    values, wrong = _parsed(column)
+    if wrong.any():
+        row = wrong.arg_max() or 0
+        comma = " (is its comma a decimal point?)" if "," in column[row] else ""
         raise ValueError(
-            f"{source}: column {column.name!r}, row {bad}: expected a number; got {column[bad]!r}{comma}. Correct it, "
+            f"{source}: column {column.name!r}, row {row}: expected a number; got {column[row]!r}{comma}. Correct it, "
             "or leave the column out with ignore="
         )
     return values.fill_null(np.nan).to_numpy().astype(np.float64)
@@ -480,13 +437,12 @@ def as_labels(column: pl.Series, source: str) -> NDArray[Any]:
     return np.array(column.cast(pl.String).to_list(), dtype=str)
 
 
-def _missing_as_null(column: pl.Series) -> pl.Series:
+def _parsed(column: pl.Series) -> tuple[pl.Series, pl.Series]:
+    """Returns the numbers of a column of text, null where there is none, and which cells are neither number nor gap."""
     text = column.str.strip_chars()
-    return text.set(text.str.to_lowercase().is_in(_MISSING_TEXTS).fill_null(False), None)
-
-
-def _parse_numbers(column: pl.Series) -> pl.Series:
-    return _missing_as_null(column).cast(pl.Float64, strict=False)
+    missing = text.is_null() | text.str.to_lowercase().is_in(_MISSING_TEXTS).fill_null(False)
+    values = text.set(missing, None).cast(pl.Float64, strict=False)
+    return values, values.is_null() & ~missing
 
 
 def _seconds(column: pl.Series, source: str) -> pl.Series:
@@ -494,8 +450,8 @@ def _seconds(column: pl.Series, source: str) -> pl.Series:
     if dtype.is_numeric():
         return column.cast(pl.Float64)
     if dtype == pl.String:
-        values = _parse_numbers(column)
-        if values.null_count() == column.null_count():
+        values, wrong = _parsed(column)
+        if not wrong.any():
             return values
         try:
             column = column.str.strip_chars().str.to_datetime(strict=True)

@@ -27,7 +27,7 @@ from numpy.lib.recfunctions import structured_to_unstructured
 from numpy.typing import NDArray
 
 from siggpde.io.data import SeriesData, default_names, stack
-from siggpde.io.formats import decode, encoding_of
+from siggpde.io.formats import decode, encoding_of, shortened
 
 _YES = {"true": True, "false": False}
 _FLAGS = {"timestamps": "timestamps", "equallength": "equal_length", "classlabel": "classes", "targetlabel": "targets"}
@@ -192,8 +192,9 @@ def _check_label(label: str, header: Header, where: str) -> None:
         return
     number = _number(label)
     if number is None or all(_number(value) != number for value in known):
-        listed = ", ".join(known[:10]) + (", ..." if len(known) > 10 else "")
-        raise ValueError(f"{where}: label {label!r} is not among those of @classLabel ({listed}); is the file cut off?")
+        raise ValueError(
+            f"{where}: label {label!r} is not among those of @classLabel ({shortened(known, 10)}); is the file cut off?"
+        )
 
 
 def _number(text: str) -> float | None:
@@ -206,10 +207,13 @@ def _number(text: str) -> float | None:
 def _targets(labels: list[str], header: Header, source: str) -> NDArray[Any]:
     if not header.targets:
         return np.array(labels)
-    for index, label in enumerate(labels):
-        if _number(label.replace("?", "nan")) is None:
-            raise ValueError(f"{source}: the target of series {index} must be a number (@targetLabel); got {label!r}")
-    return np.array([float(label.replace("?", "nan")) for label in labels])
+    targets = [_number(label.replace("?", "nan")) for label in labels]
+    if None in targets:
+        index = targets.index(None)
+        raise ValueError(
+            f"{source}: the target of series {index} must be a number (@targetLabel); got {labels[index]!r}"
+        )
+    return np.array(targets, dtype=np.float64)
 
 
 def _read_stamped(line: str, labelled: bool, where: str) -> tuple[NDArray[np.float64], str | None]:
@@ -285,8 +289,8 @@ def read_arff(path: str | os.PathLike[str], target: str | None = None) -> Series
         why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         raise ValueError(f"{path} is no .arff file of series that scipy can read ({why}); is it cut off?") from error
     if target is not None and target not in kinds:
-        listed = ", ".join(list(kinds)[:20]) + (", ..." if len(kinds) > 20 else "")
-        raise ValueError(f"{path}: there is no attribute {target!r} for the labels; the file has {listed}")
+        has = shortened(list(kinds), 20)
+        raise ValueError(f"{path}: there is no attribute {target!r} for the labels; the file has {has}")
     last = next(reversed(kinds), None)
     if target is None and last is not None and (kinds[last] == "nominal" or last.lower() in _ARFF_LABELS):
         target = last
