@@ -98,7 +98,7 @@ def test_a_peer_that_fails_leaves_the_others(table: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--methods", "rocket"], "--methods names 'rocket'; the methods are siggpde, minirocket"),
+        (["--methods", "rocket"], "--methods: there is no method 'rocket'; the methods are siggpde, minirocket"),
         (["--folds", "3", "--test", "x.csv"], "--folds and --test exclude each other"),
         (["--target", "size", "--methods", "quant"], "quant is no method for a regression"),
         (["--test", "nowhere.csv"], "there is no file nowhere.csv"),

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from helpers.cli_data import FAST, long_table, run, write
-from siggpde.cli.data import check_plausible
+from siggpde.cli.data import check_values
 from siggpde.io import SeriesData
 
 LONG = ("--series", "who", "--time", "day", "--target", "kind", "--channels", "x,y")
@@ -92,12 +92,12 @@ def test_what_cannot_be_learned_from_is_refused(tmp_path: Path, changes: dict[st
 
 def test_warnings(caplog: pytest.LogCaptureFixture):
     values = np.random.default_rng(0).normal(size=(5, 2, 7))
-    check_plausible(SeriesData(values))
+    check_values(SeriesData(values), training=False)
     assert caplog.text == ""
     values[3, 1, 2] = -99999999
-    check_plausible(SeriesData(values, ids=np.array(list("abcde")), channel_names=("u", "v")))
+    check_values(SeriesData(values, ids=np.array(list("abcde")), channel_names=("u", "v")), training=False)
     assert "channel v has the value -1e+08 in series d at point 2, where half of its values are between" in caplog.text
-    check_plausible(SeriesData(list(np.full((5, 1, 7), np.nan)), channel_names=("u",)))
+    check_values(SeriesData(list(np.full((5, 1, 7), np.nan)), channel_names=("u",)), training=False)
     assert "channel u has no values" in caplog.text
-    check_plausible(SeriesData(values[:, :1, :1]))
+    check_values(SeriesData(values[:, :1, :1]), training=False)
     assert "most series have one point only" in caplog.text

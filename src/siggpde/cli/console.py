@@ -60,17 +60,17 @@ def one_line_errors() -> Iterator[None]:
     except (typer.Exit, typer.Abort, BrokenPipeError):
         raise
     except KeyboardInterrupt:
-        _print_error("interrupted")
+        typer.echo("interrupted", err=True)
         raise typer.Exit(INTERRUPTED) from None
     except Interrupted as error:
-        _print_error(str(error))
+        typer.echo(str(error), err=True)
         raise typer.Exit(INTERRUPTED) from None
     except WrongCall as error:
-        _print_error(f"Error: {as_cli_options(str(error))}")
+        typer.echo(f"Error: {as_cli_options(str(error))}", err=True)
         raise typer.Exit(2) from error
     except (OSError, ValueError, RuntimeError, ArithmeticError, ImportError, MemoryError) as error:
         log.debug("where it failed:", exc_info=True)
-        _print_error(f"Error: {as_cli_options(str(error)) or type(error).__name__}")
+        typer.echo(f"Error: {as_cli_options(str(error)) or type(error).__name__}", err=True)
         raise typer.Exit(1) from error
 
 
@@ -171,6 +171,12 @@ def write_bytes(output: Path, content: bytes) -> None:
         file.write(content)
 
 
+def write_json(output: Path, values: Any, what: str) -> None:
+    """Writes values as JSON, and logs `what`, such as "the results are", and the file."""
+    write_bytes(output, (as_json(values) + "\n").encode())
+    log.info("%s in %s", what, output)
+
+
 def _without_nan(value: Any) -> Any:
     if isinstance(value, dict):
         return {str(key): _without_nan(item) for key, item in value.items()}
@@ -179,10 +185,6 @@ def _without_nan(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
-
-
-def _print_error(line: str) -> None:
-    typer.echo(line, err=True)
 
 
 @contextmanager

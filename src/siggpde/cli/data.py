@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from siggpde.cli.console import WrongCall, panics_held_back
 from siggpde.cli.options import ReadOptions
 from siggpde.cli.processes import read_shard, shard_of
-from siggpde.datasets import Dataset, data_folders, find_dataset, load_dataset
+from siggpde.datasets import data_folders, find_dataset, load_dataset
 from siggpde.distributed.ranks import ALONE, Ranks
 from siggpde.estimators.restoring import Predictor, load_predictor
 from siggpde.io import NotStreamable, SeriesData, SeriesStream, stream
@@ -29,6 +29,7 @@ from siggpde.io.formats import (
     ColumnRoles,
     check_file,
     check_options,
+    shortened,
     suffix_of,
 )
 
@@ -78,9 +79,7 @@ def read_series(
         series = _grouped_by_time(series, read_options.groups_by_time)
     target = read_options.target or remembered.get("target")
     log.info("%s", describe_series(series, target, ranks))
-    if training and ranks.alone:  # on several ranks, a channel may have its values on another
-        check_training(series)
-    check_plausible(series)
+    check_values(series, training=training and ranks.alone)  # a channel may have all its values on another rank
     return series
 
 
@@ -100,6 +99,13 @@ def stream_series(data: str, read_options: ReadOptions, remembered: dict[str, An
         series = stream(path, **{key: value for key, value in options.items() if key != "format"}, format=kind)
     log.info("%s", describe_stream(series))
     return series
+
+
+def require_labels(data: str, series: SeriesData) -> NDArray[Any]:
+    """Returns the labels of the series of DATA; `WrongCall` where there are none."""
+    if series.y is None:
+        raise WrongCall(f"{data} has no labels; name them with --target")
+    return series.y
 
 
 def has_test_part(data: str, read_options: ReadOptions) -> bool:
@@ -202,10 +208,13 @@ def _format(path: Path, read_options: ReadOptions, remembered: dict[str, Any]) -
 
 def _parquet_columns(path: Path) -> list[str]:
     """Returns the names of the columns; none for a damaged file, about which reading it raises an error."""
-    from siggpde.io.frames import schema_of
+    import polars as pl
+
+    from siggpde.io.frames import damage_reported
 
     try:
-        return list(schema_of(path))
+        with damage_reported(path):
+            return list(pl.read_parquet_schema(path))
     except (OSError, ValueError):
         return []
 
@@ -225,7 +234,17 @@ def _read_dataset(name: str, read_options: ReadOptions, part: str) -> SeriesData
         raise WrongCall(
             f"--{meaningless[0].replace('_', '-')} has no meaning for a data set by name ({name}), only for files"
         )
-    dataset = _load_dataset(name)
+    try:
+        dataset = load_dataset(name)
+    except (FileNotFoundError, ValueError) as error:
+        with suppress(FileNotFoundError):
+            find_dataset(name)
+            raise error  # its file is there, but is damaged
+        folders = ", ".join(map(str, data_folders()))
+        raise WrongCall(
+            f"{name!r} is neither a file nor a known data set: it is not in {folders}, and could not be downloaded "
+            f"({error.__cause__ or error})"
+        ) from error
     train = part == "train"
     return SeriesData(
         X=cut(dataset.X_train, dataset.lengths_train) if train else cut(dataset.X_test, dataset.lengths_test),
@@ -235,25 +254,11 @@ def _read_dataset(name: str, read_options: ReadOptions, part: str) -> SeriesData
     )
 
 
-def _load_dataset(name: str) -> Dataset:
-    try:
-        find_dataset(name)
-    except FileNotFoundError:  # then it is downloaded, if it can be
-        try:
-            return load_dataset(name)
-        except (FileNotFoundError, ValueError) as error:
-            folders = ", ".join(map(str, data_folders()))
-            raise WrongCall(
-                f"{name!r} is neither a file nor a known data set: it is not in {folders}, and could not be downloaded "
-                f"({error.__cause__ or error})"
-            ) from error
-    return load_dataset(name)
-
-
 def describe_series(data: SeriesData, target: str | None, ranks: Ranks = ALONE) -> str:
     """Returns a line such as: read 40 series, 3 channels x, y, z, 61 to 182 points, label gesture."""
-    lengths = data.lengths
-    parts = [f"read {len(data)} series", _channels(data), _points(int(lengths.min()), int(lengths.max()))]
+    shortest, longest = int(data.lengths.min()), int(data.lengths.max())
+    points = f"{shortest} to {longest} points" if shortest < longest else f"{longest} point{'s' * (longest != 1)}"
+    parts = [f"read {len(data)} series", _channels(data), points]
     if data.y is not None:
         parts.append(f"label {target}" if target is not None else "labelled")
     if data.groups is not None:
@@ -268,28 +273,40 @@ def describe_stream(data: SeriesStream) -> str:
     return f"reading {len(data)} series block by block, {_channels(data)}, up to {data.points} points"
 
 
-def check_plausible(data: SeriesData) -> None:
-    """Warns of series of one point, and of values far from all others, which often mark missing values."""
-    lengths = data.lengths
-    if len(data) > 2 and np.median(lengths) == 1 and data.n_channels <= 2:
+def check_values(data: SeriesData, *, training: bool) -> None:
+    """Warns of series of one point, and of values far from all others, which often mark missing values.
+
+    For `training`, a channel without values, or with values too large to be squared, is a ValueError.
+    """
+    if len(data) > 2 and np.median(data.lengths) == 1 and data.n_channels <= 2:
         log.warning(
-            "most series have one point only; if rows of the table are points, name the column that tells series "
-            "apart with --series"
+            "most series have one point only; if rows of the table are points, name the column that identifies the "
+            "series with --series"
         )
-    extremes = _extremes(data)
-    quarters = _quarters(data)
-    for channel in _channels_of(data):
-        least, greatest = extremes[:, channel]
+    smallest, largest = _extremes(data)
+    for channel in range(0 if data.time_channel is None else 1, data.n_channels):
+        name, least, greatest = data.channel_names[channel], smallest[channel], largest[channel]
         if np.isnan(least):
-            log.warning("channel %s has no values", data.channel_names[channel])
+            if training:
+                raise ValueError(
+                    f"channel {name} has no values to learn from; leave it out with ignore=, or name the others with "
+                    "channels="
+                )
+            log.warning("channel %s has no values", name)
             continue
-        low, middle, high = quarters[:, channel]
+        if training and not max(greatest, -least) <= _LARGEST:
+            worst = greatest if greatest >= -least else least
+            raise ValueError(
+                f"channel {name} has the value {worst:g} in {_where(data, channel, worst)}, too large to be squared; "
+                "leave the cell empty if the value is missing, or give the channel in other units"
+            )
+        low, middle, high = _quartiles(data, channel)
         if high > low and max(greatest - middle, middle - least) > _FAR * (high - low):
             worst = greatest if greatest - middle >= middle - least else least
             log.warning(
                 "channel %s has the value %g in %s, where half of its values are between %g and %g; if it marks a "
                 "missing value, leave the cell empty",
-                data.channel_names[channel],
+                name,
                 worst,
                 _where(data, channel, worst),
                 low,
@@ -297,52 +314,25 @@ def check_plausible(data: SeriesData) -> None:
             )
 
 
-def check_training(data: SeriesData) -> None:
-    """Raises ValueError for a channel without values, and for values too large to be squared."""
-    extremes = _extremes(data)
-    for channel in _channels_of(data):
-        name, (least, greatest) = data.channel_names[channel], extremes[:, channel]
-        if np.isnan(least):
-            raise ValueError(
-                f"channel {name} has no values to learn from; leave it out with ignore=, or name the others with "
-                "channels="
-            )
-        worst = greatest if greatest >= -least else least
-        if not abs(worst) <= _LARGEST:
-            raise ValueError(
-                f"channel {name} has the value {worst:g} in {_where(data, channel, worst)}, too large to be squared; "
-                "leave the cell empty if the value is missing, or give the channel in other units"
-            )
-
-
-def _channels_of(data: SeriesData) -> range:
-    """Returns the channels except that of time."""
-    return range(0 if data.time_channel is None else 1, data.n_channels)
-
-
-def _extremes(data: SeriesData) -> NDArray[np.float64]:
-    """Returns (2, n_channels): the least and the greatest value of every channel, NaN for a channel without values."""
-    extremes = np.full((2, data.n_channels), np.nan)
+def _extremes(data: SeriesData) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Returns the least and the greatest value of every channel, (n_channels,); NaN for a channel without values."""
+    least, greatest = np.full(data.n_channels, np.nan), np.full(data.n_channels, np.nan)
     step = max(1, _BLOCK // (data.n_channels * int(data.lengths.max()))) if isinstance(data.X, np.ndarray) else 1
     for start in range(0, len(data), step):  # a block of a mapped file is in memory at a time
         block = data.X[start : start + step]
         values = np.asarray(block if isinstance(data.X, np.ndarray) else block[0][None], dtype=np.float64)
-        extremes[0] = np.fmin(extremes[0], np.fmin.reduce(values, axis=(0, 2)))
-        extremes[1] = np.fmax(extremes[1], np.fmax.reduce(values, axis=(0, 2)))
-    return extremes
+        least = np.fmin(least, np.fmin.reduce(values, axis=(0, 2)))
+        greatest = np.fmax(greatest, np.fmax.reduce(values, axis=(0, 2)))
+    return least, greatest
 
 
-def _quarters(data: SeriesData) -> NDArray[np.float64]:
-    """Returns (3, n_channels): quartiles of every channel, from series with some 2^18 values in all."""
+def _quartiles(data: SeriesData, channel: int) -> NDArray[np.float64]:
+    """Returns the quartiles (3,) of a channel, from series with some 2^18 values in all; NaN where none are finite."""
     wanted = max(1, _SAMPLE // (data.n_channels * int(data.lengths.max())))
     some = range(0, len(data), max(1, len(data) // wanted))
-    quartiles = np.full((3, data.n_channels), np.nan)
-    for channel in _channels_of(data):
-        values = np.concatenate([np.asarray(data.X[number][channel], dtype=np.float64) for number in some])
-        finite = values[np.isfinite(values)]
-        if len(finite):
-            quartiles[:, channel] = np.percentile(finite, [25, 50, 75])
-    return quartiles
+    values = np.concatenate([np.asarray(data.X[number][channel], dtype=np.float64) for number in some])
+    finite = values[np.isfinite(values)]
+    return np.asarray(np.percentile(finite, [25, 50, 75]) if len(finite) else [np.nan] * 3, dtype=np.float64)
 
 
 def _where(data: SeriesData, channel: int, value: float) -> str:
@@ -358,13 +348,7 @@ def _channels(data: SeriesData | SeriesStream) -> str:
     names = data.channel_names[0 if data.time_channel is None else 1 :]
     count = f"{len(names)} channel{'s' * (len(names) != 1)}"
     time = "" if data.time_channel is None else f", time {data.channel_names[0]}"
-    if names == default_names(len(names)):
-        return count + time
-    return f"{count} {', '.join(names[:_SHOWN])}{', ...' * (len(names) > _SHOWN)}{time}"
-
-
-def _points(shortest: int, longest: int) -> str:
-    return f"{longest} point{'s' * (longest != 1)}" if shortest == longest else f"{shortest} to {longest} points"
+    return count + time if names == default_names(len(names)) else f"{count} {shortened(names, _SHOWN)}{time}"
 
 
 def open_model(path: Path, device: str, jobs: int | None) -> Predictor:
@@ -397,7 +381,7 @@ def check_layout(estimator: Predictor, data: str, series: SeriesData | SeriesStr
             f"{estimator.n_channels_} ({wanted})"
         )
     if (series.time_channel is None) != (estimator.time_channel is None):
-        has = (
-            "no time stamps, but the model was" if series.time_channel is None else "time stamps, but the model was not"
+        no, was = ("no ", "was") if series.time_channel is None else ("", "was not")
+        raise ValueError(
+            f"{data} is read with {no}time stamps, but the model {was} fitted with them; give the --time of the fit"
         )
-        raise ValueError(f"{data} is read with {has} fitted with them; give the --time of the fit")

@@ -17,7 +17,7 @@ def drift(
     data: options.Data,
     permutations: Annotated[int, typer.Option(metavar="N", min=1, help="The smallest p-value is 1 / (N + 1).")] = 1000,
     max_series: Annotated[int, typer.Option(metavar="N", min=2, help="Draw so many series of a larger set.")] = 500,
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Runs of one seed are the same.")] = 0,
+    seed: options.Seed = 0,
     read_options: options.ReadOptions = options.NOT_GIVEN,
     as_json: options.AsJson = False,
     verbose: options.Verbose = False,

@@ -13,16 +13,14 @@ from rich.table import Table
 
 from siggpde.cli import options
 from siggpde.cli.console import (
-    WrongCall,
     check_output_file,
     column_table,
     fits_terminal,
     print_json,
     print_tables,
     summary_table,
-    write_bytes,
+    write_json,
 )
-from siggpde.cli.console import as_json as json_text
 from siggpde.cli.report import SUFFIXES
 
 if TYPE_CHECKING:
@@ -70,8 +68,7 @@ def evaluate(
         write_page(estimator, series, report, model, data, read_options)
         log.info("the report is in %s", report)
     if output is not None:
-        write_bytes(output, (json_text(metrics) + "\n").encode())
-        log.info("the figures are in %s", output)
+        write_json(output, metrics, "the metrics are")
     if as_json:
         print_json(metrics)
     else:
@@ -82,18 +79,18 @@ def evaluate(
 
 def _metrics(estimator: Any, data: str, series: SeriesData) -> dict[str, Any]:
     """Returns the metrics of a model on labelled series as plain values, and warns of series that tell little."""
+    from siggpde.cli.data import require_labels
     from siggpde.estimators.regression import RegressorMethods
     from siggpde.estimators.trusting import NoveltyWarning, unlike_line
     from siggpde.io.data import errors_by_id
     from siggpde.report.card import model_facts
 
-    if series.y is None:
-        raise WrongCall(f"{data} has no labels; name them with --target")
+    y = require_labels(data, series)
     with errors_by_id(None if series.ids is None else series.ids.tolist()), warnings.catch_warnings():
         warnings.simplefilter("ignore", NoveltyWarning)  # logged once, below
         judge: Any = _regression if isinstance(estimator, RegressorMethods) else _classification
-        values, new = judge(estimator, series.X, series.y)
-        fitted = estimator.is_fitted_to(series.X, series.y)
+        values, new = judge(estimator, series.X, y)
+        fitted = estimator.is_fitted_to(series.X, y)
     if fitted:
         log.warning("%s holds the training series: the figures tell nothing about new ones", data)
     reasons = Counter() if new is None else Counter(reason for reason in new.unlike if reason is not None)
@@ -111,12 +108,17 @@ def _tables(metrics: dict[str, Any]) -> list[Table]:
     title = f"{metrics['model']} on {metrics['data']}"
     if metrics["task"] == "regression":
         return _regression_tables(title, metrics)
-    rows = [("series", metrics["n"]), ("accuracy", _percent(metrics["accuracy"]))]
-    rows += [("balanced accuracy", _percent(metrics["balanced_accuracy"])), ("NLPP", f"{metrics['nlpp']:.4f}")]
-    rows += [("Brier score", f"{metrics['brier']:.4f}"), ("ECE (calibration error)", f"{metrics['ece']:.4f}")]
-    auc = "" if metrics["auc"] is None else f"{metrics['auc']:.4f}"
-    rows += [("F1, mean over classes", f"{metrics['f1']:.4f}"), ("AUC, one class against the rest", auc)]
-    rows.append(("AURC (area of risk and coverage)", f"{metrics['aurc']:.4f}"))
+    rows = [
+        ("series", metrics["n"]),
+        ("accuracy", _percent(metrics["accuracy"])),
+        ("balanced accuracy", _percent(metrics["balanced_accuracy"])),
+        ("NLPP", f"{metrics['nlpp']:.4f}"),
+        ("Brier score", f"{metrics['brier']:.4f}"),
+        ("ECE (calibration error)", f"{metrics['ece']:.4f}"),
+        ("F1, mean over classes", f"{metrics['f1']:.4f}"),
+        ("AUC, one class against the rest", "" if metrics["auc"] is None else f"{metrics['auc']:.4f}"),
+        ("AURC (area of risk and coverage)", f"{metrics['aurc']:.4f}"),
+    ]
     if (sets := metrics["sets"]) is not None:
         rows.append((f"{100 * sets['level']:g} % sets hold the label", _percent(sets["coverage"])))
         rows.append(("classes in a set", f"{sets['size']:.2f}"))

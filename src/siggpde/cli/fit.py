@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -63,8 +64,8 @@ class DType(StrEnum):
 
 log = logging.getLogger(__name__)
 
-_MODEL = "The model"
-_RUN = "The run"
+_model = partial(typer.Option, rich_help_panel="The model")
+_run = partial(typer.Option, rich_help_panel="The run")
 _SUFFIX = ".checkpoint"
 _CHECKPOINT_FILES = re.compile(rf"member-\d+\.pt({PART_SUFFIX})?")
 
@@ -78,109 +79,69 @@ def fit(
     groups_by_time: options.GroupsByTime = None,
     sample_weight: options.SampleWeight = None,
     task: Annotated[
-        Task,
-        typer.Option(
-            metavar="NAME", help="classification, regression, or auto: by the targets.", rich_help_panel=_MODEL
-        ),
+        Task, _model(metavar="NAME", help="classification, regression, or auto: by the targets.")
     ] = Task.auto,
     method: Annotated[
-        Method,
-        typer.Option(
-            metavar="NAME", help="views, or paper: SigGPDE as published, trained for long.", rich_help_panel=_MODEL
-        ),
+        Method, _model(metavar="NAME", help="views, or paper: SigGPDE as published, which trains much longer.")
     ] = Method.views,
     likelihood: Annotated[
         LikelihoodName,
-        typer.Option(
+        _model(
             metavar="NAME",
             help="auto: in closed form. --method paper: robustmax (for two classes bernoulli) or softmax for classes, "
             "gaussian, student_t or poisson for numbers.",
-            rich_help_panel=_MODEL,
         ),
     ] = LikelihoodName.auto,
-    members: Annotated[
-        str, typer.Option(metavar="N|auto", help="Number of models that are averaged.", rich_help_panel=_MODEL)
-    ] = "auto",
+    members: Annotated[str, _model(metavar="N|auto", help="The number of models that are averaged.")] = "auto",
     n_features: Annotated[
         str,
-        typer.Option(
+        _model(
             metavar="N|auto",
-            help="Largest number of signature features of a model; auto: 2000, for paper 500.",
-            rich_help_panel=_MODEL,
+            help="The largest number of signature features of a model; auto: 2000, with --method paper 500.",
         ),
     ] = "auto",
-    class_weight: Annotated[
-        ClassWeight | None,
-        typer.Option(help="Give rare classes as much weight as common ones.", rich_help_panel=_MODEL),
-    ] = None,
-    mask: Annotated[
-        bool, typer.Option("--mask", help="Tell the model where values are missing.", rich_help_panel=_MODEL)
-    ] = False,
+    class_weight: Annotated[ClassWeight | None, _model(help="Give rare classes as much weight as common ones.")] = None,
+    mask: Annotated[bool, _model("--mask", help="Tell the model where values are missing.")] = False,
     max_points: Annotated[
-        int,
-        typer.Option(
-            metavar="N", min=0, help="Average longer series down to so many points; 0: never.", rich_help_panel=_MODEL
-        ),
+        int, _model(metavar="N", min=0, help="Average longer series down to N points; 0: never.")
     ] = 1000,
     max_iter: Annotated[
-        str,
-        typer.Option(
-            metavar="N|auto",
-            help="Iterations of a phase with --method paper; auto: 5000.",
-            rich_help_panel=_MODEL,
-        ),
+        str, _model(metavar="N|auto", help="--method paper: the iterations of a phase; auto: 5000.")
     ] = "auto",
-    dtype: Annotated[
-        DType, typer.Option(help="Of the weights with --method paper.", rich_help_panel=_MODEL)
-    ] = DType.auto,
+    dtype: Annotated[DType, _model(help="--method paper: the precision of the weights.")] = DType.auto,
     time_limit: Annotated[
-        float | None,
-        typer.Option(metavar="SECONDS", help="Stop after about so long, with the best so far.", rich_help_panel=_RUN),
+        float | None, _run(metavar="SECONDS", help="Stop after about this time, with the best model so far.")
     ] = None,
-    seed: Annotated[
-        int, typer.Option(metavar="N", min=0, help="Runs of one seed are the same.", rich_help_panel=_RUN)
-    ] = 0,
-    device: Annotated[
-        str, typer.Option(help="Where to compute: auto, cpu, cuda, cuda:1, ..", rich_help_panel=_RUN)
-    ] = "auto",
-    jobs: Annotated[int, typer.Option(metavar="N", help="Threads; -1 is one a core.", rich_help_panel=_RUN)] = -1,
-    resume: Annotated[
-        bool,
-        typer.Option("--resume", help="Continue an interrupted fit of --method paper.", rich_help_panel=_RUN),
-    ] = False,
+    seed: Annotated[int, _run(metavar="N", min=0, help="Two runs with the same seed give the same model.")] = 0,
+    device: Annotated[str, _run(help="Where to compute: auto, cpu, cuda, cuda:1, ...")] = "auto",
+    jobs: Annotated[int, _run(metavar="N", help="Threads; -1 is one per core.")] = -1,
+    resume: Annotated[bool, _run("--resume", help="Continue an interrupted fit of --method paper.")] = False,
     keep_series: Annotated[
         bool,
-        typer.Option(
+        _model(
             "--keep-series/--no-keep-series",
             help="Whether the model may contain training series; without them it has no kernel views.",
-            rich_help_panel=_MODEL,
         ),
     ] = True,
     cache_dir: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="With --method paper, keep signatures there for later fits of the same series.",
-            rich_help_panel=_RUN,
-        ),
+        _run(metavar="FOLDER", help="--method paper: keep signatures there for later fits of the same series."),
     ] = None,
     report: Annotated[
         Path | None,
-        typer.Option(
+        _run(
             metavar="[FILE.html]",
-            help="Write a report, by default report.html: of the test series of DATA if there are some, else of "
-            "left-out series.",
-            rich_help_panel=_RUN,
+            help="Write a report, by default report.html: on the test series of DATA, or on left-out series if DATA "
+            "has no test series.",
         ),
     ] = None,
     config: Annotated[
         Path | None,
-        typer.Option(
+        _run(
             metavar="FILE.toml",
             callback=read_config,
             is_eager=True,
             help="Options by name, at the top or in a table called fit; the command line overrides them.",
-            rich_help_panel=_RUN,
         ),
     ] = None,
     force: options.Force = False,
@@ -248,7 +209,7 @@ def _fit(
     report: Path | None,
 ) -> dict[str, Any]:
     """Reads, fits and saves; returns a summary of the model. Every rank reads its series; rank 0 writes."""
-    from siggpde.cli.data import options_to_remember, read_series
+    from siggpde.cli.data import options_to_remember, read_series, require_labels
     from siggpde.cli.processes import threads_per_rank
     from siggpde.distributed.shard import all_labels
     from siggpde.io.data import errors_by_id
@@ -264,10 +225,9 @@ def _fit(
                 check_model_folder(output, force)  # a fit that ended meanwhile may have written it
                 _check_start(checkpoint, resume, force, settings["method"])
             series = read_series(data, read_options, "train", training=True, ranks=ranks)
-            if series.y is None:
-                raise WrongCall(f"{data} has no labels; name them with --target")
+            y = require_labels(data, series)
         if task == "auto":
-            classes, codes = all_labels(series.y, ranks)
+            classes, codes = all_labels(y, ranks)
             task = ranks.broadcast(lambda: choose_task(classes[codes], settings["likelihood"]))
         log.info("%s", task)
         estimator = make_estimator(task, series, settings)
@@ -279,7 +239,7 @@ def _fit(
                 estimator.set_params(checkpoint=str(checkpoint.folder), resume=resume)
             estimator.set_params(verbose=1, n_jobs=threads)
             with errors_by_id(None if series.ids is None else series.ids.tolist()):
-                estimator.fit(series.X, series.y, groups=series.groups, sample_weight=series.sample_weight, ranks=ranks)
+                estimator.fit(series.X, y, groups=series.groups, sample_weight=series.sample_weight, ranks=ranks)
             # Settings of this run, not of the model.
             estimator.set_params(checkpoint=None, resume=False, verbose=0, n_jobs=settings["n_jobs"])
             estimator.reading_ = options_to_remember(series, read_options)  # pyright: ignore[reportAttributeAccessIssue]

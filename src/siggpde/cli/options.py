@@ -39,90 +39,62 @@ def _verbose(wanted: bool) -> bool:
 
 
 _NOT_IN_FILES = ("config", "data", "verbose", "help")
-_READING = "How DATA is read"
+_reading = functools.partial(typer.Option, rich_help_panel="How DATA is read")
 
 Data = Annotated[
     str, typer.Argument(metavar="DATA", help="A file (.csv, .parquet, .ts, .arff, .npz, .npy) or a data set's name.")
 ]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model folder, written by siggpde fit.")]
-Target = Annotated[
-    str | None,
-    typer.Option(metavar="COLUMN", help="The labels, or the numbers to predict.", rich_help_panel=_READING),
-]
-Series = Annotated[
-    str | None,
-    typer.Option(
-        metavar="COLUMN",
-        help="Tables with one row a point: the column that tells series apart. Without it, a row is a series.",
-        rich_help_panel=_READING,
-    ),
-]
-Id = Annotated[
-    str | None,
-    typer.Option(
-        metavar="COLUMN",
-        help="Tables with one row a series: their ids, which are written next to the predictions.",
-        rich_help_panel=_READING,
-    ),
-]
-Time = Annotated[
-    str | None,
-    typer.Option(
-        metavar="COLUMN", help="Tables with one row a point: times, numbers or dates.", rich_help_panel=_READING
-    ),
-]
-Channels = Annotated[
-    str | None,
-    typer.Option(metavar="A,B", help="Tables: the columns to read; by default all numbers.", rich_help_panel=_READING),
-]
-Ignore = Annotated[
-    str | None, typer.Option(metavar="A,B", help="Tables: columns to leave out.", rich_help_panel=_READING)
-]
-Separator = Annotated[
-    str | None,
-    typer.Option(
-        metavar="MARK", help="CSV: the mark between cells; by default it is guessed.", rich_help_panel=_READING
-    ),
-]
-PartOption = Annotated[
-    Part | None,
-    typer.Option(
-        "--part", help="Of data split into both; by default fit and compare take train.", rich_help_panel=_READING
-    ),
-]
-FormatOption = Annotated[
-    Format | None,
-    typer.Option(
-        "--format", metavar="SUFFIX", help="The format, if the suffix does not tell: csv, ...", rich_help_panel=_READING
-    ),
-]
 Groups = Annotated[
     str | None,
-    typer.Option(
-        metavar="COLUMN",
-        help="The group of each series, such as a person; whole groups are left out, not series.",
-        rich_help_panel=_READING,
-    ),
+    _reading(metavar="COLUMN", help="The group of each series, such as a person; whole groups are left out."),
 ]
 GroupsByTime = Annotated[
-    str | None,
-    typer.Option(
-        metavar="SPAN",
-        help="Groups by the --time of the first point: 1d, 12h, 30min, 1w, ..",
-        rich_help_panel=_READING,
-    ),
+    str | None, _reading(metavar="SPAN", help="Groups by the --time of the first point: 1d, 12h, 30min, 1w, ...")
 ]
-SampleWeight = Annotated[
-    str | None,
-    typer.Option(metavar="COLUMN", help="The weight of each series in the fit.", rich_help_panel=_READING),
-]
-Device = Annotated[str, typer.Option(help="Where to compute: cpu, cuda, cuda:1, ..")]
+SampleWeight = Annotated[str | None, _reading(metavar="COLUMN", help="The weight of each series in the fit.")]
+Seed = Annotated[int, typer.Option(metavar="N", min=0, help="Two runs with the same seed give the same results.")]
+Device = Annotated[str, typer.Option(help="Where to compute: cpu, cuda, cuda:1, ...")]
 Jobs = Annotated[
-    int | None, typer.Option(metavar="N", help="Threads; -1 is one a core. By default as the model was fitted.")
+    int | None, typer.Option(metavar="N", help="Threads; -1 is one per core. The default is that of the fit.")
 ]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", callback=_verbose, help="Log more, on stderr.")]
+
+_READ_PARAMETERS: dict[str, Any] = {
+    "target": Annotated[str | None, _reading(metavar="COLUMN", help="The labels, or the numbers to predict.")],
+    "series": Annotated[
+        str | None,
+        _reading(
+            metavar="COLUMN",
+            help="Tables with one row per point: the column that identifies the series. Without it, a row is a series.",
+        ),
+    ],
+    "id": Annotated[
+        str | None,
+        _reading(
+            metavar="COLUMN",
+            help="Tables with one row per series: the column of ids, which are written next to the predictions.",
+        ),
+    ],
+    "time": Annotated[
+        str | None, _reading(metavar="COLUMN", help="Tables with one row per point: times, as numbers or dates.")
+    ],
+    "channels": Annotated[
+        str | None, _reading(metavar="A,B", help="Tables: the columns to read; by default all columns of numbers.")
+    ],
+    "ignore": Annotated[str | None, _reading(metavar="A,B", help="Tables: the columns to leave out.")],
+    "separator": Annotated[
+        str | None, _reading(metavar="MARK", help="CSV: the mark between cells; by default it is guessed.")
+    ],
+    "part": Annotated[
+        Part | None, _reading(help="For data with both parts; by default fit and compare read train, others test.")
+    ],
+    "format": Annotated[
+        Format | None, _reading(metavar="SUFFIX", help="The format, if the suffix does not say it: csv, ...")
+    ],
+}
 
 
 @dataclass(frozen=True)
@@ -163,18 +135,6 @@ class ReadOptions:
 
 
 NOT_GIVEN = ReadOptions()
-
-_READ_PARAMETERS = {
-    "target": Target,
-    "series": Series,
-    "id": Id,
-    "time": Time,
-    "channels": Channels,
-    "ignore": Ignore,
-    "separator": Separator,
-    "part": PartOption,
-    "format": FormatOption,
-}
 
 
 def reads_data(command: Callable[..., None]) -> Callable[..., None]:

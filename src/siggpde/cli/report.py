@@ -65,7 +65,7 @@ def report(
         str | None,
         typer.Option(metavar="COLUMN", help="The group of each series, such as a person; every group is judged."),
     ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Pages of one seed are the same.")] = 0,
+    seed: options.Seed = 0,
     read_options: options.ReadOptions = options.NOT_GIVEN,
     device: options.Device = "cpu",
     jobs: options.Jobs = None,

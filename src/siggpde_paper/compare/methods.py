@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import logging
 import math
 import statistics
 import warnings
@@ -35,6 +36,8 @@ from siggpde_paper.compare.estimators import (
     quant,
 )
 from siggpde_paper.compare.splits import Split, cpu_seconds, take
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -172,6 +175,40 @@ def judge(
             values["coverage"] = values["coverage"]["0.9"]
     names = CLASS_FIGURES if task == "classification" else NUMBER_FIGURES
     return {name: float(values[name]) for name in names} | costs
+
+
+def judge_on_splits(
+    method: Method,
+    task: str,
+    X: Any,
+    y: np.ndarray,
+    runs: Sequence[tuple[Run, Split]],
+    step: Callable[[str, int], None],
+    groups: np.ndarray | None = None,
+) -> dict[str, Any]:
+    """The figures of `judge` on every split, with means and standard errors; `step` is told of every split.
+
+    For a method of another package that fails, the reason is in the place of the figures.
+    """
+    entry: dict[str, Any] = {"name": method.name, "title": method.title}
+    figures: list[dict[str, float]] = []
+    try:
+        warm_up(method, task, max(1, len(X[0]) - (runs[0][0].time_channel is not None)), runs[0][0])
+        for run, split in runs:
+            figures.append(judge(method, task, X, y, split, run, groups))
+            step(method.name, 1)
+    except (ValueError, RuntimeError, ArithmeticError, ImportError, MemoryError) as error:
+        if method.package is None:
+            raise
+        log.warning("%s failed: %s", method.name, error)
+        step(method.name, len(runs) - len(figures))
+        return entry | {"failed": str(error) or type(error).__name__}
+    summaries = {name: spread(split[name] for split in figures) for name in figures[0]}
+    return entry | {
+        "mean": {name: mean for name, (mean, _) in summaries.items()},
+        "standard_error": {name: error for name, (_, error) in summaries.items()},
+        "splits": figures,
+    }
 
 
 def warm_up(method: Method, task: str, channels: int, run: Run) -> None:

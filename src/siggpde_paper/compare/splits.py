@@ -189,6 +189,34 @@ def at_most(split: Split, y: np.ndarray, max_train: int | None, max_test: int | 
     return Split(train, test)
 
 
+def repeated_splits(
+    y: np.ndarray,
+    seeds: Sequence[int],
+    *,
+    folds: int | None,
+    n_train: int,
+    max_train: int | None,
+    max_test: int | None,
+    stratify: bool,
+    groups: np.ndarray | None,
+) -> list[tuple[int, Split]]:
+    """The splits of every seed, with it: by `folds`, or, where they are None, the first `n_train` series and the rest.
+
+    Every split is reduced to `max_train` and `max_test` series, see `at_most`.
+    """
+    splits = []
+    for seed in seeds:
+        if folds is None:
+            whole = [Split(np.arange(n_train), np.arange(n_train, len(y)))]
+        else:
+            whole = cross_validation(y, folds, seed, stratify=stratify, groups=groups)
+        splits += [(seed, at_most(split, y, max_train, max_test, seed, stratify=stratify)) for split in whole]
+    if not splits:
+        unit = "group" if groups is not None else "series"
+        raise ValueError(f"every class has one {unit} only; there is nothing to judge. Is the target the right one?")
+    return splits
+
+
 def held_out(
     y: np.ndarray,
     seed: int,
