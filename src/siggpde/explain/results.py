@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -16,6 +16,39 @@ Letters = tuple[str, ...]
 _SENTENCE_VIEWS = 5
 _SENTENCE_WORDS = 2
 _WORTH_TELLING = 0.25  # of the largest term: words of less are not in the sentence
+
+_Part = TypeVar("_Part")
+
+
+class _Result:
+    """What all results can do."""
+
+    def to_dict(self: Any) -> dict[str, Any]:
+        """Returns plain values."""
+        return asdict(self, dict_factory=_plain)
+
+
+class _ArrayResult(_Result):
+    """A result that holds arrays: two are equal if their values are."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, type(self)) and self.to_dict() == other.to_dict()
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType] - arrays have no hash
+
+
+def _plain(items: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Returns the fields of a result with lists for arrays."""
+    return {
+        name: value.tolist() if isinstance(value, np.ndarray) else list(value) if name == "channels" else value
+        for name, value in items
+    }
+
+
+def _scaled(part: _Part, scale: float, *names: str) -> _Part:
+    """Returns a result with some of its numbers, those that it has, times `scale`."""
+    whole: Any = part
+    return replace(whole, **{name: scale * value for name in names if (value := getattr(part, name)) is not None})
 
 
 @dataclass(frozen=True)
@@ -78,7 +111,7 @@ class Stretch:
 
 
 @dataclass(frozen=True, eq=False)
-class SegmentContributions:
+class SegmentContributions(_ArrayResult):
     """When and where the evidence is: what each segment of each channel of a series contributes to the latent of every
     class, or to the number.
 
@@ -153,32 +186,12 @@ class SegmentContributions:
         points = "" if self.timed or end == start else "points "
         return f"{text}, {points}{when(start, end)}"
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, SegmentContributions) and self.to_dict() == other.to_dict()
-
-    __hash__ = None  # pyright: ignore[reportAssignmentType] - arrays have no hash
-
-    def to_dict(self) -> dict[str, Any]:
-        """Returns plain values."""
-        plain = {item.name: getattr(self, item.name) for item in fields(self)}
-        plain |= {name: value.tolist() for name, value in plain.items() if isinstance(value, np.ndarray)}
-        return plain | {"channels": list(self.channels), "main": [asdict(stretch) for stretch in self.main]}
-
     def in_units(self, scale: float, shift: float) -> SegmentContributions:
         """Returns those of the number shift + scale * y, from these of y."""
         names = ("values", "sampling_error", "std", "contrast", "contrast_error", "contrast_std")
-        scaled = {name: scale * value for name in names if (value := getattr(self, name)) is not None}
-        main = [
-            replace(
-                stretch,
-                value=scale * stretch.value,
-                error=scale * stretch.error,
-                std=None if stretch.std is None else scale * stretch.std,
-            )
-            for stretch in self.main
-        ]
+        main = [_scaled(stretch, scale, "value", "error", "std") for stretch in self.main]
         ends = {name: shift + scale * getattr(self, name) for name in ("latents", "baseline")}
-        return replace(self, **scaled, **ends, main=main)
+        return replace(_scaled(self, scale, *names), **ends, main=main)
 
 
 def _end(stretches: Sequence[Stretch]) -> float:
@@ -190,7 +203,7 @@ def _read(stretches: Sequence[Stretch]) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Neighbour:
+class Neighbour(_ArrayResult):
     """A training series that is like the one that is explained.
 
     Attributes
@@ -210,19 +223,9 @@ class Neighbour:
     values: np.ndarray
     times: np.ndarray | None
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Neighbour) and self.to_dict() == other.to_dict()
-
-    __hash__ = None  # pyright: ignore[reportAssignmentType] - arrays have no hash
-
-    def to_dict(self) -> dict[str, Any]:
-        """Returns plain values."""
-        times = None if self.times is None else self.times.tolist()
-        return {"target": self.target, "distance": self.distance, "values": self.values.tolist(), "times": times}
-
 
 @dataclass(frozen=True)
-class SeriesExplanation:
+class SeriesExplanation(_Result):
     """The prediction of one series, and what contributes to it (positive: for it, negative: against it).
 
     Attributes
@@ -293,28 +296,20 @@ class SeriesExplanation:
 
     def to_dict(self) -> dict[str, Any]:
         """Returns plain values."""
-        plain = asdict(replace(self, segments=None, neighbours=[]))
-        plain |= {"neighbours": [neighbour.to_dict() for neighbour in self.neighbours], "sentence": self.sentence}
-        return plain if self.segments is None else plain | {"segments": self.segments.to_dict()}
+        plain = super().to_dict() | {"sentence": self.sentence}
+        return {name: value for name, value in plain.items() if name != "segments" or value is not None}
 
     def in_units(self, scale: float, shift: float) -> SeriesExplanation:
         """Returns the explanation of the number shift + scale * y, from this one of y."""
         if self.mean is None or self.std is None:
             raise ValueError("classes have no units; only the explanation of a number can be shifted and scaled")
-        scaled = {
-            name: [replace(term, value=scale * term.value) for term in getattr(self, name)]
-            for name in ("contributions", "interactions", "views")
-        }
+        names = ("contributions", "interactions", "views")
         return replace(
-            self,
-            latent=shift + scale * self.latent,
-            constant=shift + scale * self.constant,
-            rest=scale * self.rest,
-            mean=shift + scale * self.mean,
-            std=scale * self.std,
+            _scaled(self, scale, "rest", "std"),
+            **{name: [_scaled(term, scale, "value") for term in getattr(self, name)] for name in names},
+            **{name: shift + scale * getattr(self, name) for name in ("latent", "constant", "mean")},
             segments=None if self.segments is None else self.segments.in_units(scale, shift),
             neighbours=[replace(one, target=shift + scale * one.target) for one in self.neighbours],
-            **scaled,
         )
 
     def _prediction(self) -> str:
@@ -403,11 +398,10 @@ class ClassEffects:
 
     def in_units(self, scale: float) -> ClassEffects:
         """Returns those on the number scale * y, from these on y."""
-        scaled = {
-            part: [replace(one, effect=scale * one.effect, std=scale * one.std) for one in getattr(self, part)]
-            for part in ("channels", "regions", "scales", "words", "views")
-        }
-        return replace(self, **scaled)
+        names = ("channels", "regions", "scales", "words", "views")
+        return replace(
+            self, **{name: [_scaled(x, scale, "effect", "std") for x in getattr(self, name)] for name in names}
+        )
 
 
 @dataclass(frozen=True)
@@ -436,7 +430,7 @@ class Importance:
 
 
 @dataclass(frozen=True)
-class Importances:
+class Importances(_Result):
     """What the predictions for some series rest on (`siggpde.explain.global_importance` has the definitions).
 
     Attributes
@@ -479,16 +473,10 @@ class Importances:
     def __len__(self) -> int:
         return len(self.features)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Returns plain values."""
-        return asdict(self)
-
     def in_units(self, scale: float) -> Importances:
         """Returns those of the number scale * y, from these of y."""
-        scaled = {
-            name: [replace(one, importance=scale * one.importance) for one in getattr(self, name)]
-            for name in ("features", "views", "channels", "regions", "scales", "words")
-        }
+        names = ("features", "views", "channels", "regions", "scales", "words")
+        scaled = {name: [_scaled(one, scale, "importance") for one in getattr(self, name)] for name in names}
         return replace(self, **scaled, classes=[effects.in_units(scale) for effects in self.classes])
 
 
@@ -516,7 +504,7 @@ class WordWeight:
 
 
 @dataclass(frozen=True)
-class PaperReading:
+class PaperReading(_Result):
     """Words by the size of their weights, as the paper ranks them.
 
     Attributes
@@ -533,13 +521,9 @@ class PaperReading:
     classes: dict[Any, list[WordWeight]]
     all_words: int
 
-    def to_dict(self) -> dict[str, Any]:
-        """Returns plain values."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, eq=False)
-class Counterfactual:
+class Counterfactual(_ArrayResult):
     """One series, changed in one stretch so that the prediction becomes `target`.
 
     Attributes
@@ -606,17 +590,11 @@ class Counterfactual:
             after = f"{self.mean_before:.4g} before, {self.mean_after:.4g} after"
         return f"no change of a stretch was found that makes it {wanted}; the best tried is of {where}: {after}"
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Counterfactual) and self.to_dict() == other.to_dict()
-
-    __hash__ = None  # pyright: ignore[reportAssignmentType] - arrays have no hash
-
     def to_dict(self) -> dict[str, Any]:
         """Returns plain values; gaps are None, and so is an end of the target that is infinite."""
-        plain = {item.name: getattr(self, item.name) for item in fields(self)}
+        plain = super().to_dict()
         for name in ("original", "series"):
-            plain[name] = [[None if np.isnan(one) else one for one in row] for row in plain[name].tolist()]
-        target = self.target
+            plain[name] = [[None if np.isnan(one) else one for one in row] for row in plain[name]]
         if self.mean_after is not None:
-            target = [end if np.isfinite(end) else None for end in self.target]
-        return plain | {"channels": list(self.channels), "target": target}
+            plain["target"] = [end if np.isfinite(end) else None for end in self.target]
+        return plain
