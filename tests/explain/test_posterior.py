@@ -19,9 +19,8 @@ from siggpde.committee.weight_space import without_series
 from siggpde.explain import SegmentContributions, WalkSettings
 from siggpde.explain.importance import (
     contrasts_of,
-    cut_channels,
     cut_effects,
-    cut_regions,
+    cut_series,
     global_importance,
     spread_over,
     term_effects,
@@ -173,18 +172,14 @@ def test_channels_and_regions_sum_to_the_whole_effect(batch, ragged):
     new = batch_of(8, 18, seed=9, ragged=ragged)
     targets = torch.arange(8) % 3
     terms = terms_of(committee)
-    found = [
-        cut_effects(terms, new, targets, NAMES, [()] * 2, lambda some: cut_channels(terms, some)),
-        cut_effects(terms, new, targets, list("1234"), [()] * 4, lambda some: cut_regions(terms, some, 4)),
-    ]
+    found = [cut_effects(terms, new, targets, NAMES), cut_effects(terms, new, targets, list("1234"), 4)]
     sums = [[sum(effect.effect for effect in effects) for effects in by_class.values()] for by_class in found]
     assert len(sums[0]) == 3 and sums[0] == pytest.approx(sums[1], abs=1e-6)
-    cut = cut_channels(terms, new)
-    series = SeriesBatch(
-        cut.batch.values[2::4], cut.batch.lengths if cut.batch.lengths is None else cut.batch.lengths[2::4]
-    )
+    cut, credits = cut_series(terms, new, None)
+    assert credits.sum(0).tolist() == [0.0, 0.0, 1.0, -1.0]
+    series = cut[torch.arange(2, 32, 4)]
     directions = terms.logits.class_directions()
-    logits = committee.latents(series).mean @ directions.T  # B_P, the series themselves
+    logits = committee.latents(series).mean @ directions.T
     plain = committee.latents(new).mean @ directions.T
     assert logits.flatten().tolist() == pytest.approx(plain.flatten().tolist(), abs=1e-8)
 
@@ -225,7 +220,7 @@ def walks_of(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return seen
 
 
-def cut_series(walked) -> tuple[SeriesBatch, Tensor]:
+def walked_series(walked) -> tuple[SeriesBatch, Tensor]:
     """All cut series of all walks, made piece by piece, and the coefficients (pieces, cut series) of the credits."""
     nodes = walked.nodes
     walks, pieces = nodes.ranks.shape
@@ -281,7 +276,7 @@ def joint_covariances(committee, batch: SeriesBatch) -> list[Tensor]:
 
 def oracle(committee, walked, each: SegmentContributions) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """std, contrast_std and the std of the stretches, by the joint covariance of everything."""
-    series, rows = cut_series(walked)
+    series, rows = walked_series(walked)
     latents = joint_covariances(committee, series)
     segments, channels, classes = each.values.shape
     means = walked.credits.mean(1).flatten(1, 2)  # (K, pieces, classes)

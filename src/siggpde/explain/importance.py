@@ -3,8 +3,8 @@ r"""What the predictions of a committee rest on: channels, time regions, window 
 Every effect is a mean over the series of a class less the mean over all others (`Contrasts`), of what something
 contributes to the logit of that class less the mean of all logits, or to the number:
 
-- a channel or a time region, its credit where pieces of series are replaced by what is ordinary (`Cut`); the effects of
-  all channels, and of all regions, sum to the effect of the whole series;
+- a channel or a time region, its credit where pieces of series are replaced by what is ordinary (`cut_series`); the
+  effects of all channels, and of all regions, sum to the effect of the whole series;
 - a window scale, the terms of all features of windows of one span; the whole series is a scale too, that of words of
   paths and of kernels without features;
 - a word, the terms of all features made of it, whatever the window. Words that move together are one
@@ -29,7 +29,7 @@ So this tells what the model uses, not what it could not do without.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -38,9 +38,9 @@ from torch import Tensor
 
 from siggpde.committee.committee import Committee
 from siggpde.explain.contributions import CANDIDATES, FEWEST, grouped
-from siggpde.explain.posterior import Gaussian, PartSums, averaged
+from siggpde.explain.posterior import Functionals, Gaussian, LatentSums, PartSums, averaged
 from siggpde.explain.results import ClassEffects, Effect, Importance, Importances, Letters, PaperReading, WordWeight
-from siggpde.explain.shapley import segments_of
+from siggpde.explain.shapley import Nodes, limits_of, segments_of
 from siggpde.explain.terms import Terms, check_inputs, checked_labels, evenly_spaced, stretched, terms_of
 from siggpde.explain.text import group_name, when
 from siggpde.explain.vocabulary import WHOLE, Vocabulary, Words, scale_order
@@ -104,14 +104,9 @@ def global_importance(
     vocabulary = terms.vocabulary(names)
     features = _feature_importance(terms, evenly_spaced(batch, max_series), vocabulary, top)
     known = _predicted(committee, batch, count) if targets is None else targets.to(terms.weights.device)
-    channels = terms.names(names)
-    by_channel = cut_effects(
-        terms, batch, known, channels, [(name,) for name in channels], lambda some: cut_channels(terms, some)
-    )
+    by_channel = cut_effects(terms, batch, known, terms.names(names))
     pieces = min(regions, int(batch.counts().min()))
-    by_region = cut_effects(
-        terms, batch, known, region_names(batch, pieces), [()] * pieces, lambda some: cut_regions(terms, some, pieces)
-    )
+    by_region = cut_effects(terms, batch, known, region_names(batch, pieces), pieces)
     chosen = spread_over(known, count, _SERIES)
     contrasts, words, some = contrasts_of(known[chosen], count), Words.of(vocabulary), batch[chosen]
     table = word_table(terms, some, words)
@@ -226,91 +221,48 @@ def spread_over(targets: Tensor, classes: int | None, most: int) -> Tensor:
 # Channels and time regions: series of which pieces are cut out.
 
 
-class Cut(NamedTuple):
-    r"""Two walks for each of n series, from its beginning and from its end: 2 P cut series, and the credits
-    (P, n, 2 P) of its P pieces, time regions or channels, as sums over them.
+def cut_series(terms: Terms, batch: SeriesBatch, regions: int | None) -> tuple[SeriesBatch, Tensor]:
+    r"""Returns the 2 P nodes of two walks through the P pieces of each of n series (`explain.shapley`), from the first
+    piece to the last and back, and the coefficients (P, 2 P) of the credits of the pieces, equal for all series.
 
-    What is cut out is replaced by what is ordinary there (`Terms.average`). With :math:`F_s` the series of which the
-    first s pieces are kept and :math:`B_s` that of which the last s are, :math:`F_0 = B_0` the ordinary series and
-    :math:`F_P = B_P` the series itself, the piece s = 0..P-1 has the credit
-
-    .. math:: \phi_s = \tfrac12 \big(f(F_{s+1}) - f(F_s)\big) + \tfrac12 \big(f(B_{P-s}) - f(B_{P-s-1})\big).
-
-    Credits sum to f(series) - f(ordinary series) exactly. They are the Shapley values where no more than two pieces at
-    a time interact, and they are linear in f: their posterior is that of a weighted sum of latents.
+    Pieces are time regions, equal shares of the length of each series, or without `regions` the channels. Credits sum
+    to f(series) - f(ordinary series) exactly. They are the Shapley values where no more than two pieces at a time
+    interact, and they are linear in f: their posterior is that of a weighted sum of latents.
     """
-
-    batch: SeriesBatch
-    credits: Tensor
-
-    def weights(self, contrasts: Tensor) -> Tensor:
-        """Returns the weights (sides * P, cut series) of the credits of every piece under contrasts (sides, n)."""
-        credits = self.credits.to(contrasts)
-        return torch.einsum("sn,pnw->spnw", contrasts, credits).flatten(2).flatten(0, 1)
-
-
-def cut_regions(terms: Terms, batch: SeriesBatch, regions: int) -> Cut:
-    """Returns series cut into time regions: equal shares of the length of each series, the same number for all."""
-    count = min(regions, int(batch.counts().min()))
-    return _cut(terms, batch, count, lambda length, device: segments_of(length, count, device)[:, None])
-
-
-def cut_channels(terms: Terms, batch: SeriesBatch) -> Cut:
-    """Returns series cut into channels."""
-    return _cut(terms, batch, batch.channels, lambda _, device: torch.arange(batch.channels, device=device))
-
-
-def _cut(terms: Terms, batch: SeriesBatch, count: int, piece_of: Callable[[int, torch.device], Tensor]) -> Cut:
-    """`piece_of(length, device)` has the number of the piece of every point and channel, or what broadcasts to it."""
-    average = terms.ordinary
-    kept = torch.arange(count, device=batch.values.device)
-    values = batch.values.new_empty(len(batch), 2 * count, *batch.values.shape[1:])
+    pieces = torch.arange(batch.channels if regions is None else regions, device=batch.values.device)
+    ranks, used = torch.stack([pieces, pieces.flip(0)]), torch.zeros(2, dtype=torch.int64, device=pieces.device)
+    values = batch.values.new_empty(len(batch), 2 * len(pieces), *batch.values.shape[1:])
+    coefficients = torch.zeros(0)
     for row, length in enumerate(batch.counts().tolist()):
-        one = batch.values[row, :length]
-        other = stretched(average, length).to(one)
-        pieces = piece_of(length, one.device).expand(length, batch.channels)
-        forwards = pieces < kept[:, None, None]  # F_0 .. F_{P-1}
-        backwards = pieces >= kept[:, None, None]  # B_P .. B_1
-        cut = torch.where(torch.cat([forwards, backwards]), one, other)
-        values[row, :, :length] = cut
-        values[row, :, length:] = cut[:, -1:]
-    times = None if batch.times is None else batch.times.repeat_interleave(2 * count, 0)
-    lengths = None if batch.lengths is None else batch.lengths.repeat_interleave(2 * count, 0)
-    credits = _credits(count).to(batch.values.device)[:, None].expand(-1, len(batch), -1)
-    return Cut(SeriesBatch(values.flatten(0, 1), lengths, times), credits)
-
-
-def _credits(count: int) -> Tensor:
-    """Returns (P, 2 P), for F_0 .. F_{P-1}, B_P .. B_1."""
-    credits = torch.zeros(count, 2 * count, dtype=torch.float64)
-    for piece in range(count):
-        after = piece + 1 if piece + 1 < count else count  # F_P is B_P
-        credits[piece, after] += 0.5
-        credits[piece, piece] -= 0.5
-        credits[piece, count + piece] += 0.5  # B_{P-s}
-        credits[piece, count + piece + 1 if piece + 1 < count else 0] -= 0.5  # B_0 is F_0
-    return credits
+        one = batch.values[row : row + 1, :length]
+        ordinary = stretched(terms.ordinary, length).to(one)[None]
+        nodes = Nodes(SeriesBatch(one), ordinary, used, ranks, segments_of(length, regions or 1, one.device))
+        values[row, :, :length] = nodes.series(nodes.numbers()).values
+        values[row, :, length:] = values[row, :, length - 1 : length]
+        coefficients = nodes.weights(pieces, 2)
+    times, lengths = (
+        None if of_series is None else of_series.repeat_interleave(2 * len(pieces), 0)
+        for of_series in (batch.times, batch.lengths)
+    )
+    return SeriesBatch(values.flatten(0, 1), lengths, times), coefficients
 
 
 def cut_effects(
-    terms: Terms,
-    batch: SeriesBatch,
-    targets: Tensor,
-    names: Sequence[str],
-    letters: Sequence[Letters],
-    cut: Callable[[SeriesBatch], Cut],
+    terms: Terms, batch: SeriesBatch, targets: Tensor, names: Sequence[str], regions: int | None = None
 ) -> dict[int, list[Effect]]:
-    """Returns the effects of pieces with these names, by class.
+    """Returns the effects of time regions with these names, or without `regions` of channels, by class.
 
     Of many series as many are used as make about 500 cut ones, evenly spread over the classes.
     """
     classes, count = terms.logits.classes, len(names)
     most = min(_MOST_SERIES, max(2 * (classes or 2), _CUT_SERIES // (2 * count)))
     chosen = spread_over(targets, classes, most)
-    sides, weights = contrasts_of(targets[chosen], classes)
-    made = cut(batch[chosen])
+    sides, contrasts = contrasts_of(targets[chosen], classes)
+    cut, credits = cut_series(terms, batch[chosen], regions)
+    weights = torch.einsum("sn,pw->spnw", contrasts, credits).flatten(2).flatten(0, 1)
     which = torch.tensor(sides, device=weights.device).repeat_interleave(count)
-    posterior = whole_sums(terms, made.batch, made.weights(weights), terms.logits.class_directions()[which])
+    posterior = whole_sums(terms, cut, weights, terms.logits.class_directions()[which])
+    letters = [(name,) if regions is None else () for name in names]
     return {side: effects_of(names, letters, _slice(posterior, place, count)) for place, side in enumerate(sides)}
 
 
@@ -318,12 +270,11 @@ def cut_effects(
 def whole_sums(terms: Terms, batch: SeriesBatch, weights: Tensor, directions: Tensor) -> Gaussian:
     """Returns the posterior of sums of whole latents over n series, with weights (q, n) that sum to 0, in directions
     (q, outputs)."""
-    seen = terms.prepare(batch)
-    sums = PartSums(terms, weights)
-    for number, part in enumerate(terms.parts(seen)):
-        sums.features(number, part, torch.arange(len(weights), device=weights.device))
-    sums.rest(seen)
-    return averaged(terms, sums.moments(), directions)
+    sums, seen = LatentSums(terms), terms.prepare(batch)
+    sums.add(seen, weights)
+    series = torch.arange(len(batch), device=weights.device)
+    moments = sums.moments([[row] for row in range(len(weights))], [Functionals(series, weights)], lambda _: seen)
+    return averaged(terms, moments, directions)
 
 
 def region_names(batch: SeriesBatch, count: int) -> list[str]:
@@ -343,18 +294,12 @@ def region_names(batch: SeriesBatch, count: int) -> list[str]:
         return [
             f"{100 * place / count:.0f} to {100 * (place + 1) / count:.0f} % of the series" for place in range(count)
         ]
-    of_point = segments_of(length, count, batch.values.device)
-    after = of_point.bincount().cumsum(0)
-    limits = list(zip((after - of_point.bincount()).tolist(), after.tolist(), strict=True))
-    if batch.times is not None:
-        times = batch.times[0].tolist()
-        return [f"time {when(times[start], times[end - 1])}" for start, end in limits]
-    return [
-        f"points {start * raw // length} to {(end * raw + length - 1) // length - 1}"
-        if end - start > 1 or raw > length
-        else f"point {start}"
-        for start, end in limits
-    ]
+    times = None if batch.times is None else batch.times[0]
+    starts, stops = (ends.tolist() for ends in limits_of(segments_of(length, count, batch.values.device), times, raw))
+    if times is not None:
+        return [f"time {when(start, end)}" for start, end in zip(starts, stops, strict=True)]
+    ends = zip(starts, stops, strict=True)
+    return [f"points {start} to {end}" if end > start or raw > length else f"point {start}" for start, end in ends]
 
 
 # Words, window scales and views.

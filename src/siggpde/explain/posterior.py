@@ -256,15 +256,6 @@ class PartSums:
         if any(part.name in self.terms.shares[k] for k in self.slopes):
             self._add(part.name, *self.terms.part_grams(number, centred, columns), rows, list(self.slopes))
 
-    def rest(self, seen: SeriesBatch) -> None:
-        """Adds all that whole latents have beside features in which members are linear, to sums with weights that sum
-        to 0."""
-        (covariances,) = self.terms.covariances(seen, [slice(None)], range(len(self.prior)))
-        for k, inside in covariances:
-            self.prior[k] += ((self.weights @ inside) * self.weights).sum(1)
-        for k, cross in self.terms.cross(seen):
-            self.statistics[k] += self.weights @ cross
-
     def kernel(self, name: str, inside: Tensor, cross: Tensor, rows: Tensor) -> None:
         """Adds a kernel without features, among the series (n, n) and with the landmarks (n, m), to the sums `rows`."""
         self._add(name, inside, cross, rows, range(len(self.terms.weights)))

@@ -25,6 +25,7 @@ their sampling errors, which it belongs to.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -159,7 +160,8 @@ def _contributions(
     runs = main_runs(contrast, _STRETCHES)
     spread = posterior_spread(terms, walked, pair, runs) if settings.uncertainty else None
     stds = [None] * len(runs) if spread is None else spread.runs.tolist()
-    starts, stops = _limits(nodes, raw_length)
+    times = nodes.one.times
+    starts, stops = limits_of(nodes.of_point, None if times is None else times[0], raw_length)
     main = []
     for (channel, first, last), std in zip(runs, stds, strict=True):
         run = slice(first, last + 1)
@@ -190,7 +192,7 @@ def _contributions(
         latents=over_members(terms, ends.latent).cpu().numpy(),
         baseline=begins.mean(0).cpu().numpy(),
         permutations=2 * count,
-        timed=nodes.one.times is not None,
+        timed=times is not None,
         main=main,
     )
 
@@ -200,14 +202,14 @@ def _contrast(values: Tensor, pair: Tensor | None) -> Tensor:
     return values[..., 0] if pair is None else values[..., int(pair[0])] - values[..., int(pair[1])]
 
 
-def _limits(nodes: Nodes, raw_length: int) -> tuple[Tensor, Tensor]:
-    """Returns start and end of every segment: time stamps, or points of the series as it was before it was averaged."""
-    counts = nodes.of_point.bincount()
+def limits_of(of_point: Tensor, times: Tensor | None, raw_length: int) -> tuple[Tensor, Tensor]:
+    """Returns start and end of every segment: time stamps of `times` (length,), or without them points of the series,
+    which had `raw_length` points before it was averaged."""
+    counts, length = of_point.bincount(), len(of_point)
     after = counts.cumsum(0)
     before = after - counts
-    if nodes.one.times is not None:
-        return nodes.one.times[0, before], nodes.one.times[0, after - 1]
-    length = nodes.one.values.shape[1]
+    if times is not None:
+        return times[before], times[after - 1]
     return before * raw_length // length, (after * raw_length + length - 1) // length - 1
 
 
@@ -228,19 +230,13 @@ def main_runs(contributions: Tensor, most: int) -> list[Run]:
     if least == 0:
         return []
     sides = torch.where(contributions.abs() >= least, contributions.sign(), 0.0).T.tolist()
-    runs = [Run(channel, *ends) for channel, signs in enumerate(sides) for ends in _runs(signs)]
+    runs = []
+    for channel, signs in enumerate(sides):
+        for sign, neighbours in itertools.groupby(range(len(signs)), signs.__getitem__):
+            first, *_, last = [*neighbours] * 2
+            runs += [Run(channel, first, last)] * bool(sign)
     runs.sort(key=lambda run: -abs(float(contributions[run.first : run.last + 1, run.channel].sum())))
     return runs[:most]
-
-
-def _runs(signs: list[float]) -> Iterator[tuple[int, int]]:
-    """Yields first and last of neighbours that are equal and not 0."""
-    start = 0
-    for end in range(1, len(signs) + 1):
-        if end == len(signs) or signs[end] != signs[start]:
-            if signs[start] != 0:
-                yield start, end - 1
-            start = end
 
 
 class Ends(NamedTuple):
@@ -384,7 +380,8 @@ def posterior_spread(terms: Terms, walked: Walked, pair: Tensor | None, runs: Se
 
 class Nodes(NamedTuple):
     """Of one series and references (r, length, channels): `used` (walks,) numbers the references of the walks, `ranks`
-    (walks, pieces) are the places of the pieces s * channels + c in the walks, `of_point` (length,) the segments.
+    (walks, pieces) are the places of the pieces s * channels + c in the walks (of the segments, where channels are not
+    told apart), `of_point` (length,) the segments.
 
     Nodes between the ends of walks are numbered walk by walk, then comes the series itself, then the references.
     """
@@ -421,7 +418,7 @@ class Nodes(NamedTuple):
         kept = torch.where(inner, numbers % steps + 1, torch.where(numbers == self.inner, pieces, 0))
         reference = torch.where(inner, self.used[walk], (numbers - self.inner - 1).clamp_min(0))
         mask = self.ranks[walk] < kept[:, None]
-        return mask.view(len(numbers), -1, self.one.channels), reference
+        return mask.view(len(numbers), int(self.of_point[-1]) + 1, -1), reference
 
     def around(self, walks: int) -> tuple[Tensor, Tensor]:
         """Returns the nodes after and before every piece in the first walks, two (walks, pieces)."""
@@ -447,14 +444,9 @@ class Nodes(NamedTuple):
 
     def sum_of(self, pieces: Sequence[int], walks: int) -> Functionals:
         """Returns the sum of the credits of some pieces."""
-        after, before = (part[:, list(pieces)].flatten() for part in self.around(walks))
-        both = torch.cat([after, before])
-        share = torch.full_like(both, 1 / min(walks, len(self.ranks)), dtype=torch.float64)
-        share[len(after) :] *= -1
-        nodes, place = both.unique(return_inverse=True)
-        coefficients = share.new_zeros(len(nodes)).index_add_(0, place, share)
-        kept = coefficients.abs() > 0.5 / len(both)
-        return Functionals(nodes[kept], coefficients[None, kept])
+        coefficients = self.weights(torch.tensor(pieces, device=self.ranks.device), walks).sum(0)
+        nodes = (coefficients.abs() > 0.5 / walks).nonzero()[:, 0]  # less is rounding
+        return Functionals(nodes, coefficients[None, nodes])
 
 
 def with_times_of(values: Tensor, one: SeriesBatch) -> SeriesBatch:

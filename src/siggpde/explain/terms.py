@@ -90,18 +90,10 @@ class Logits(NamedTuple):
     @staticmethod
     def of_likelihood(likelihood: Likelihood, device: torch.device) -> Logits:
         """Returns those of a model with this likelihood."""
-        if not isinstance(likelihood, Classification):
-            return Logits.of_number(likelihood.offset if isinstance(likelihood, Poisson) else 0.0, device)
-        mixing = torch.eye(likelihood.classes, dtype=torch.float64, device=device)
-        if isinstance(likelihood, Bernoulli):
-            mixing = mixing[:, 1:]
-        return Logits(mixing, torch.zeros(likelihood.classes, dtype=torch.float64, device=device))
-
-    @staticmethod
-    def of_number(offset: float, device: torch.device) -> Logits:
-        """Returns those of a number."""
-        offsets = torch.full((1,), offset, dtype=torch.float64, device=device)
-        return Logits(torch.ones(1, 1, dtype=torch.float64, device=device), offsets)
+        classes = likelihood.classes if isinstance(likelihood, Classification) else 1
+        mixing = torch.eye(classes, dtype=torch.float64, device=device)
+        offset = torch.full_like(mixing[0], likelihood.offset if isinstance(likelihood, Poisson) else 0.0)
+        return Logits(mixing[:, 1:] if isinstance(likelihood, Bernoulli) else mixing, offset)
 
 
 class Bend(NamedTuple):
@@ -282,10 +274,6 @@ class Terms(ABC):
         beside those of features in which they are linear, with the number of the member."""
         return [[] for _ in slices]
 
-    def cross(self, seen: SeriesBatch) -> Iterator[tuple[int, Tensor]]:
-        """Yields the covariances (n, m) of n prepared series with the landmarks, for the same members."""
-        return iter(())
-
     def slopes(self, seen: SeriesBatch) -> dict[int, tuple[Tensor, Tensor]]:
         """Returns h(c) / (|X| |Y|) of every member of a power above 1, among n prepared series (n, n) and with the
         landmarks (n, m)."""
@@ -404,7 +392,8 @@ class ViewTerms(Terms):
 
     def __init__(self, committee: ViewCommittee) -> None:
         self.committee, self.weights, link = committee, committee.weights, committee.link
-        self.logits = Logits.of_number(0.0, committee.device) if link is None else Logits(link.mixing, link.offset)
+        one = torch.ones(1, 1, dtype=torch.float64, device=committee.device)
+        self.logits = Logits(one, 0 * one[0]) if link is None else Logits(link.mixing, link.offset)
         self.spread = committee.standard.spread
 
     def names(self, names: Sequence[str]) -> Letters:
@@ -626,16 +615,6 @@ class LandmarkTerms(ViewTerms):
                     some.append((k, raised(gram, self.powers[k])))
             covariances.append(some)
         return covariances
-
-    def cross(self, seen: SeriesBatch) -> Iterator[tuple[int, Tensor]]:
-        rows = self.rows(seen)
-        for k, shares in enumerate(self.shares):
-            if k in self.bent:
-                yield k, self.members[k].mixed(rows).gram
-            else:
-                grams = [share * rows[name].gram for name, share in shares.items() if name in self.kernels]
-                if grams:
-                    yield k, torch.stack(grams).sum(0)
 
     def _among(
         self, seen: SeriesBatch, slices: Sequence[slice], names: set[str], centred: set[str]
