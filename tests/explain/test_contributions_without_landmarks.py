@@ -6,9 +6,7 @@ import torch
 from torch import Tensor
 
 from helpers.small_committees import batch_of, ends, labels_of
-from helpers.small_view_committees import (
-    finite_committee_of,
-)
+from helpers.small_view_committees import finite_committee_of
 from siggpde.committee.committee import ViewCommittee
 from siggpde.committee.weight_space import without_series
 from siggpde.explain import Importances, SeriesExplanation, explain_series

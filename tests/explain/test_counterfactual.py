@@ -11,16 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from siggpde.explain.counterfactual import (
-    Canvas,
-    Change,
-    ClassGoal,
-    Donor,
-    NumberGoal,
-    Search,
-    class_goal,
-    number_goal,
-)
+from siggpde.explain.counterfactual import Canvas, Change, ClassGoal, Donor, NumberGoal, Search, class_goal, number_goal
 
 RANDOM = np.random.default_rng(0)
 VALUES = RANDOM.normal(size=(2, 20))

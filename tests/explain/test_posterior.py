@@ -311,8 +311,7 @@ def oracle(committee, walked, each: SegmentContributions) -> tuple[np.ndarray, n
 
 
 @pytest.mark.parametrize(
-    ("kind", "background"),
-    [("classes", False), ("number", True), ("words", False), ("words", True)],
+    ("kind", "background"), [("classes", False), ("number", True), ("words", False), ("words", True)]
 )
 def test_the_spread_is_that_of_the_joint_covariance(kind: str, background: bool, monkeypatch: pytest.MonkeyPatch):
     batch = batch_of(24, 12)

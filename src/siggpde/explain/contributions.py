@@ -293,13 +293,7 @@ class _Sums:
         return _Sums(constant, total, views, sets, largest, groups)
 
     def explanation(
-        self,
-        series: int,
-        row: int,
-        prediction: dict[str, Any],
-        vocabulary: Vocabulary,
-        words: Words | None,
-        top: int,
+        self, series: int, row: int, prediction: dict[str, Any], vocabulary: Vocabulary, words: Words | None, top: int
     ) -> SeriesExplanation:
         """Returns that of the series in a row."""
         constant = float(self.constant[row])

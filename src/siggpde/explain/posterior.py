@@ -148,10 +148,7 @@ class LatentSums:
         self.among[part.name] = self.among[part.name] + gram if part.name in self.among else gram
 
     def moments(
-        self,
-        chosen: Sequence[Sequence[int]],
-        over: Sequence[Functionals],
-        prepared: Callable[[Tensor], SeriesBatch],
+        self, chosen: Sequence[Sequence[int]], over: Sequence[Functionals], prepared: Callable[[Tensor], SeriesBatch]
     ) -> list[Moments]:
         """Returns the moments, for every member, of sums of the sums that were added: of those of the numbers `chosen`.
 

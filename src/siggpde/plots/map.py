@@ -38,12 +38,7 @@ _MANY = 0.25  # of the series: more rings are thin
 
 
 def plot_map(
-    points: ArrayLike,
-    y: ArrayLike,
-    ax: Axes | None = None,
-    *,
-    uncertain: ArrayLike | None = None,
-    name: str = "class",
+    points: ArrayLike, y: ArrayLike, ax: Axes | None = None, *, uncertain: ArrayLike | None = None, name: str = "class"
 ) -> Axes:
     """Draws series as points in the plane of the first two principal directions.
 

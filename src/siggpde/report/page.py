@@ -73,10 +73,7 @@ def render(template: str, **values: Any) -> str:
 @cache
 def _templates() -> Environment:
     templates = Environment(
-        loader=PackageLoader("siggpde.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        lstrip_blocks=True,
+        loader=PackageLoader("siggpde.report"), autoescape=True, undefined=StrictUndefined, lstrip_blocks=True
     )
     templates.filters |= {"counted": counted, "listed": listed, "number": number, "percent": percent, "short": short}
     templates.filters |= {"span": lambda ends: span(*ends), "when": lambda part: when(part.start, part.end)}
