@@ -46,9 +46,9 @@ def features_and_weights(committee, batch) -> tuple[torch.Tensor, torch.Tensor]:
 def test_features_times_weights_are_the_latents(batch, rank, normalized, depth):
     committee = one_member(batch, Softmax(3), rank=rank, normalized=normalized, depth=depth, amplitude=2.5)
     features, weights = features_and_weights(committee, batch)
-    found = terms_of(committee).constant + features @ weights.T
+    sums = terms_of(committee).constant + features @ weights.T
     for mean in (latents(committee, batch)[0], terms_of(committee).latents(batch)[0]):
-        assert torch.allclose(found, mean, rtol=1e-12, atol=1e-12)
+        assert torch.allclose(sums, mean, rtol=1e-12, atol=1e-12)
 
 
 def test_features_of_a_float32_model_are_its_latents_to_float32(batch):
@@ -61,110 +61,102 @@ def test_features_of_a_float32_model_are_its_latents_to_float32(batch):
 def test_contributions_to_classes_add_up(batch, rank, background):
     committee = one_member(batch, Softmax(3), rank=rank)
     base = batch_of(20, seed=5) if background else None
-    found = explain_series(committee, batch, NAMES, CLASSES, background=base, top=5)
+    explanations = explain_series(committee, batch, NAMES, CLASSES, background=base, top=5)
     chances = committee.probabilities(batch)
     means = torch.einsum("k,knc->nc", committee.weights, torch.stack(latents(committee, batch)))
-    for row, each in enumerate(found):
-        first, second = CLASSES.index(each.label), CLASSES.index(each.runner_up)
-        assert each.series == row
+    for row, result in enumerate(explanations):
+        first, second = CLASSES.index(result.label), CLASSES.index(result.runner_up)
+        assert result.series == row
         assert first == int(chances[row].argmax()) and first != second
-        assert each.probability == pytest.approx(float(chances[row, first]), abs=1e-12)
-        assert each.runner_up_probability == pytest.approx(float(chances[row].sort().values[-2]), abs=1e-12)
-        assert each.latent == pytest.approx(float(means[row, first] - means[row, second]), abs=1e-10)
-        parts = [contribution.value for contribution in each.contributions]
-        assert each.constant + each.rest + sum(parts) == pytest.approx(each.latent, abs=1e-10)
+        assert result.probability == pytest.approx(float(chances[row, first]), abs=1e-12)
+        assert result.runner_up_probability == pytest.approx(float(chances[row].sort().values[-2]), abs=1e-12)
+        assert result.latent == pytest.approx(float(means[row, first] - means[row, second]), abs=1e-10)
+        parts = [contribution.value for contribution in result.contributions]
+        assert result.constant + result.rest + sum(parts) == pytest.approx(result.latent, abs=1e-10)
         assert len(parts) == 5 and [abs(v) for v in parts] == sorted((abs(v) for v in parts), reverse=True)
-        assert each.mean is None and each.std is None
+        assert result.mean is None and result.std is None
 
 
 def test_contributions_to_numbers_add_up(batch, regressor):
-    found = explain_series(regressor, batch, NAMES, top=1000)
+    explanations = explain_series(regressor, batch, NAMES, top=1000)
     mean, variance = regressor.mean_and_variance(batch)
-    for row, each in enumerate(found):
-        assert each.mean == pytest.approx(float(mean[row])) and each.std == pytest.approx(float(variance[row].sqrt()))
-        assert each.latent == pytest.approx(each.mean, abs=1e-9)
-        assert each.rest == pytest.approx(0.0, abs=1e-9)
-        assert each.constant + sum(c.value for c in each.contributions) == pytest.approx(each.mean, abs=1e-9)
-        assert each.label is None and each.probability is None
+    for row, result in enumerate(explanations):
+        assert result.mean == pytest.approx(float(mean[row])) and result.std == pytest.approx(
+            float(variance[row].sqrt())
+        )
+        assert result.latent == pytest.approx(result.mean, abs=1e-9)
+        assert result.rest == pytest.approx(0.0, abs=1e-9)
+        assert result.constant + sum(c.value for c in result.contributions) == pytest.approx(result.mean, abs=1e-9)
+        assert result.label is None and result.probability is None
 
 
 def test_interactions_are_sums_over_the_words_of_a_set_of_channels(batch, classifier):
-    for each in explain_series(classifier, batch, NAMES, CLASSES, top=10**6)[:3]:
+    for result in explain_series(classifier, batch, NAMES, CLASSES, top=10**6)[:3]:
         sums: dict[frozenset[str], float] = {}
-        for word in each.contributions:
+        for word in result.contributions:
             key = frozenset(word.letters)
             sums[key] = sums.get(key, 0.0) + word.value
-        assert {frozenset(found.letters): found.value for found in each.interactions} == pytest.approx(sums)
-        assert each.constant + sum(found.value for found in each.interactions) == pytest.approx(each.latent)
-        sizes = [abs(found.value) for found in each.interactions]
+        assert {frozenset(term.letters): term.value for term in result.interactions} == pytest.approx(sums)
+        assert result.constant + sum(term.value for term in result.interactions) == pytest.approx(result.latent)
+        sizes = [abs(term.value) for term in result.interactions]
         assert sizes == sorted(sizes, reverse=True)
-        assert {"time", "x", "time & x", "x & y"} <= {found.name for found in each.interactions}
+        assert {"time", "x", "time & x", "x & y"} <= {term.name for term in result.interactions}
 
 
 def test_one_latent_for_two_classes_speaks_for_either(batch):
     committee = one_member(batch, Bernoulli())
-    found = explain_series(committee, batch, NAMES, [0, 1])
+    explanations = explain_series(committee, batch, NAMES, [0, 1])
     (latent,) = latents(committee, batch)
-    assert {each.label for each in found} == {0, 1}
-    for each, value in zip(found, latent[:, 0].tolist(), strict=True):
-        assert each.latent == pytest.approx(value if each.label == 1 else -value)
-        assert each.latent > 0
+    assert {result.label for result in explanations} == {0, 1}
+    for result, value in zip(explanations, latent[:, 0].tolist(), strict=True):
+        assert result.latent == pytest.approx(value if result.label == 1 else -value)
+        assert result.latent > 0
 
 
 def test_explanations_are_told_in_plain_english(batch, classifier, regressor):
-    each = explain_series(classifier, batch, NAMES, CLASSES, top=2)[3]
-    first, *others = each.sentences
-    assert first.startswith(f"series 3: {each.label} with probability 0.") or " probability 1" in first
-    helping = [c for c in each.contributions if c.value > 0]
+    result = explain_series(classifier, batch, NAMES, CLASSES, top=2)[3]
+    first, *others = result.sentences
+    assert first.startswith(f"series 3: {result.label} with probability 0.") or " probability 1" in first
+    helping = [c for c in result.contributions if c.value > 0]
     moving = {*helping[0].letters} - {"time"}
-    assert moving and all(f"{name} moves" in each.sentence for name in moving)
-    told = [f"for {each.label}: {each.sentence}"] if each.sentence else []
-    assert others == [*told, *(f"{c.name}: {c.value:+.3g}" for c in each.contributions)]
-    assert str(each).count("\n") == 2 + len(told)
-    plain = json.loads(json.dumps(each.to_dict()))
-    assert plain["label"] == each.label and plain["sentence"] == each.sentence
+    assert moving and all(f"{name} moves" in result.sentence for name in moving)
+    reason = [f"for {result.label}: {result.sentence}"] if result.sentence else []
+    assert others == [*reason, *(f"{c.name}: {c.value:+.3g}" for c in result.contributions)]
+    assert str(result).count("\n") == 2 + len(reason)
+    plain = json.loads(json.dumps(result.to_dict()))
+    assert plain["label"] == result.label and plain["sentence"] == result.sentence
     number = explain_series(regressor, batch, NAMES, top=1)[0]
     assert str(number).startswith("series 0: ") and " ± " in str(number)
 
 
-def test_what_is_like_all_others_moves_into_the_constant(batch, regressor):
-    """Seen against themselves, the contributions of all series to a word are zero on average."""
-    found = explain_series(regressor, batch, NAMES, top=1000, background=batch)
-    sums: dict[str, float] = {}
-    for each in found:
-        for contribution in each.contributions:
-            sums[contribution.name] = sums.get(contribution.name, 0.0) + contribution.value
-    assert sums and max(abs(value) for value in sums.values()) < 1e-8
-
-
 def test_series_in_chunks_keep_their_numbers(classifier):
     many = batch_of(300, seed=2)
-    found = explain_series(classifier, dataclasses.replace(many, first=40), NAMES, CLASSES, top=1)
-    assert [each.series for each in found] == list(range(40, 340))
+    explanations = explain_series(classifier, dataclasses.replace(many, first=40), NAMES, CLASSES, top=1)
+    assert [result.series for result in explanations] == list(range(40, 340))
     few = explain_series(classifier, SeriesBatch(many.values[290:]), NAMES, CLASSES, top=1)
-    assert [e.contributions[0].name for e in few] == [e.contributions[0].name for e in found[290:]]
+    assert [e.contributions[0].name for e in few] == [e.contributions[0].name for e in explanations[290:]]
 
 
 def test_importance_is_the_spread_of_contributions(batch, classifier):
-    found = feature_importance(classifier, batch, NAMES, top=10**6)
+    importances = feature_importance(classifier, batch, NAMES, top=10**6)
     features, weights = features_and_weights(classifier, batch)
     spread = (features[:, None] * weights).std(dim=0, correction=0).sum(dim=0)
     expected = dict(zip(terms_of(classifier).vocabulary(NAMES).letters, spread.tolist(), strict=True))
-    assert {each.letters: each.importance for each in found.features} == pytest.approx(expected)
-    assert found.all_features == len(expected) == len(found) and found.series == len(batch)
-    values = [each.importance for each in found]
+    assert {feature.letters: feature.importance for feature in importances.features} == pytest.approx(expected)
+    assert importances.all_features == len(expected) == len(importances) and importances.series == len(batch)
+    values = [feature.importance for feature in importances]
     assert values == sorted(values, reverse=True)
-    assert sum(each.share for each in found.features) == pytest.approx(1.0)
-    assert sum(each.importance for each in found.features) == pytest.approx(float(spread.sum()))
-    assert json.loads(json.dumps(found.to_dict()))["features"][0]["name"] == found.features[0].name
-    assert "time–x" in {each.name for each in found}
+    assert sum(feature.share for feature in importances.features) == pytest.approx(1.0)
+    assert sum(feature.importance for feature in importances.features) == pytest.approx(float(spread.sum()))
+    assert json.loads(json.dumps(importances.to_dict()))["features"][0]["name"] == importances.features[0].name
+    assert "time–x" in {feature.name for feature in importances}
 
 
 def test_importance_looks_at_evenly_spaced_series(classifier):
     many = batch_of(610, seed=4)
-    found = global_importance(classifier, many, NAMES, max_series=61)
+    importances = global_importance(classifier, many, NAMES, max_series=61)
     same = feature_importance(classifier, SeriesBatch(many.values[::10]), NAMES)
-    assert found.features == same.features and found.series == 61
+    assert importances.features == same.features and importances.series == 61
     assert global_importance(classifier, many, NAMES).series == 500  # in two chunks
 
 
@@ -172,22 +164,22 @@ def test_importance_of_many_series_is_that_of_all_at_once(batch, regressor):
     """In chunks whose means differ."""
     values = batch_of(600, seed=4).values
     values[300:] *= 3
-    found = feature_importance(regressor, SeriesBatch(values), NAMES, top=10**6)
+    importances = feature_importance(regressor, SeriesBatch(values), NAMES, top=10**6)
     features, weights = features_and_weights(regressor, SeriesBatch(values))
-    assert found.series == 600
+    assert importances.series == 600
     total = float((features.std(dim=0, correction=0) * weights[0].abs()).sum())
-    assert sum(each.importance for each in found) == pytest.approx(total, rel=1e-10)
+    assert sum(feature.importance for feature in importances) == pytest.approx(total, rel=1e-10)
 
 
 def test_channels_named_as_what_paths_add_are_told_apart(batch, classifier):
-    found = feature_importance(classifier, batch, ["time", "y"], top=10**6)
-    channels = {letter for each in found for letter in each.letters}
+    importances = feature_importance(classifier, batch, ["time", "y"], top=10**6)
+    channels = {letter for feature in importances for letter in feature.letters}
     assert {"time", "time (channel 0)", "y"} <= channels
     plain = feature_importance(classifier, batch, NAMES, top=10**6)
-    renamed = {each.name.replace("time (channel 0)", "x"): each.importance for each in found}
-    assert renamed == pytest.approx({each.name: each.importance for each in plain})
+    renamed = {feature.name.replace("time (channel 0)", "x"): feature.importance for feature in importances}
+    assert renamed == pytest.approx({feature.name: feature.importance for feature in plain})
     twice = feature_importance(classifier, batch, ["z", "z"], top=10**6)
-    assert {"z (channel 0)", "z (channel 1)"} <= {letter for each in twice for letter in each.letters}
+    assert {"z (channel 0)", "z (channel 1)"} <= {letter for feature in twice for letter in feature.letters}
 
 
 def test_time_stamps_are_used():
@@ -195,9 +187,9 @@ def test_time_stamps_are_used():
     stamps = torch.rand(24, 7, generator=torch.Generator().manual_seed(1), dtype=torch.float64).cumsum(dim=1)
     batch = SeriesBatch(plain.values, times=stamps)
     committee = one_member(batch, Gaussian())
-    found = explain_series(committee, batch, NAMES, top=1000)
+    explanations = explain_series(committee, batch, NAMES, top=1000)
     mean, _ = committee.mean_and_variance(batch)
-    assert [each.latent for each in found] == pytest.approx(mean.tolist())
+    assert [result.latent for result in explanations] == pytest.approx(mean.tolist())
 
 
 def test_inputs_and_models_are_left_alone(batch, classifier):
@@ -246,8 +238,8 @@ def test_words_are_read_in_plain_english():
 
     kernel = Contribution("signature kernel of all words", ("time", "x", "y"), 9.0)
     views = [Contribution("windows of the series", (), 2.0), Contribution("words of the path", (), -3.0)]
-    told = read_terms([kernel, term("x–y", 4.0), term("y–time", -4.0), term("time–x", 0.5)], views)
-    assert told == ["by its words, x moves, then y", "above all from the windows of the series"]
-    told = read_terms([term("x–y", 4.0), term("x–time–y", 3.0), term("y–y–time", 2.0), term("x", 1.5)], [])
-    assert told == ["by its words, “x moves, then y” and “y moves early”"]
+    parts = read_terms([kernel, term("x–y", 4.0), term("y–time", -4.0), term("time–x", 0.5)], views)
+    assert parts == ["by its words, x moves, then y", "above all from the windows of the series"]
+    parts = read_terms([term("x–y", 4.0), term("x–time–y", 3.0), term("y–y–time", 2.0), term("x", 1.5)], [])
+    assert parts == ["by its words, “x moves, then y” and “y moves early”"]
     assert read_terms([kernel, term("x", -1.0)], views[1:]) == []

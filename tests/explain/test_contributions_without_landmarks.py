@@ -1,6 +1,5 @@
 """Explanations of committees without landmarks: they add up, and agree with the others."""
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -27,14 +26,16 @@ def latents(committee: ViewCommittee, batch: SeriesBatch) -> Tensor:
     return (committee.weights[:, None, None] * committee.member_latents(batch)[0]).sum(0)
 
 
-def check_sums(found: list[SeriesExplanation], wanted: list[float]) -> None:
+def check_sums(explanations: list[SeriesExplanation], wanted: list[float]) -> None:
     """All contributions were asked for: each form adds up to the latent, less what is the same for all series."""
-    assert len(found) == len(wanted)
-    for each, latent in zip(found, wanted, strict=True):
-        assert each.latent == pytest.approx(latent, **SUM)
-        assert each.rest == pytest.approx(0.0, abs=1e-8 * max(1.0, sum(abs(term.value) for term in each.contributions)))
-        for terms in (each.contributions, each.views, each.interactions):
-            assert sum(term.value for term in terms) == pytest.approx(latent - each.constant, **SUM)
+    assert len(explanations) == len(wanted)
+    for result, latent in zip(explanations, wanted, strict=True):
+        assert result.latent == pytest.approx(latent, **SUM)
+        assert result.rest == pytest.approx(
+            0.0, abs=1e-8 * max(1.0, sum(abs(term.value) for term in result.contributions))
+        )
+        for terms in (result.contributions, result.views, result.interactions):
+            assert sum(term.value for term in terms) == pytest.approx(latent - result.constant, **SUM)
 
 
 def check_same(one: SeriesExplanation, other: SeriesExplanation, close: float) -> None:
@@ -42,13 +43,15 @@ def check_same(one: SeriesExplanation, other: SeriesExplanation, close: float) -
     assert other.latent == pytest.approx(one.latent, abs=close * size)
     assert other.constant == pytest.approx(one.constant, abs=close * size)
     for form in ("contributions", "views", "interactions"):
-        ours, theirs = ({term.name: term.value for term in getattr(each, form)} for each in (one, other))
+        ours, theirs = ({term.name: term.value for term in getattr(result, form)} for result in (one, other))
         assert theirs == pytest.approx(ours, abs=close * size) and len(ours) == len(getattr(one, form))
 
 
 def check_same_importances(one: Importances, other: Importances, close: float) -> None:
     for form in ("features", "views"):
-        ours, theirs = ({each.name: each.importance for each in getattr(found, form)} for found in (one, other))
+        ours, theirs = (
+            {part.name: part.importance for part in getattr(importances, form)} for importances in (one, other)
+        )
         assert theirs == pytest.approx(ours, rel=close, abs=close * max(ours.values()))
 
 
@@ -61,19 +64,21 @@ def test_without_landmarks_contributions_are_the_same(batch: SeriesBatch, classe
     assert reduced.members[0].features.parts[0].weights.dtype == torch.float64
     new, labels = batch_of(5, 18, seed=1, ragged=batch.lengths is not None), None if classes is None else [0, 1, 2]
     base = batch_of(6, 18, seed=2) if background else None
-    kept, found = (
-        explain_series(each, new, NAMES, labels, EVERYTHING, background=base) for each in (exact, reduced)
+    kept, explanations = (
+        explain_series(committee, new, NAMES, labels, EVERYTHING, background=base) for committee in (exact, reduced)
     )  # fmt: skip
     mean = latents(reduced, new)
     if classes is None:
-        check_sums(found, mean[:, 0].tolist())
+        check_sums(explanations, mean[:, 0].tolist())
     else:
         assert reduced.link is not None
         logits = mean @ reduced.link.mixing.T + reduced.link.offset
-        check_sums(found, [float(row[e.label] - row[e.runner_up]) for row, e in zip(logits, found, strict=True)])
-    for one, other in zip(kept, found, strict=True):
+        check_sums(
+            explanations, [float(row[e.label] - row[e.runner_up]) for row, e in zip(logits, explanations, strict=True)]
+        )
+    for one, other in zip(kept, explanations, strict=True):
         check_same(one, other, 1e-9)
-    one, other = (feature_importance(each, batch, NAMES, EVERYTHING) for each in (exact, reduced))
+    one, other = (feature_importance(committee, batch, NAMES, EVERYTHING) for committee in (exact, reduced))
     check_same_importances(one, other, 1e-9)
 
 
@@ -84,43 +89,8 @@ def test_weights_in_single_precision_are_explained_as_they_are(batch: SeriesBatc
         part.weights.dtype == torch.float32 for member in reduced.members for part in member.features.parts.values()
     )
     for one, other in zip(
-        *(explain_series(each, batch, NAMES, top=EVERYTHING) for each in (exact, reduced)), strict=True
+        *(explain_series(committee, batch, NAMES, top=EVERYTHING) for committee in (exact, reduced)), strict=True
     ):
         check_same(one, other, 1e-6)
         whole = sum(term.value for term in other.contributions)
         assert whole == pytest.approx(other.latent - other.constant, **SUM)
-
-
-def test_importance_is_the_spread_of_contributions(batch: SeriesBatch):
-    """Of numbers, of members of power 1: of every view, and of every feature that one view alone has."""
-    committee, _ = without_series(finite_committee_of(batch, ends(batch)), complete=True)
-    found = feature_importance(committee, batch, NAMES, EVERYTHING)
-    explained = explain_series(committee, batch, NAMES, top=EVERYTHING)
-    views = {
-        view.name: np.std([v.value for e in explained for v in e.views if v.name == view.name]) for view in found.views
-    }
-    assert {view.name: view.importance for view in found.views} == pytest.approx(views, rel=1e-8)
-    terms: dict[str, list[float]] = {}
-    for each in explained:
-        for term in each.contributions:
-            terms.setdefault(term.name, []).append(term.value)
-    whole = sum(each.importance for each in found)
-    assert set(terms) == {each.name for each in found} and found.all_features == len(terms)
-    single = [each for each in found if ":" in each.name or "kernel" in each.name or "extremes" in each.name]
-    assert len(single) > 100
-    for each in single:
-        assert each.importance == pytest.approx(np.std(terms[each.name]), rel=1e-8, abs=1e-9 * whole)
-
-
-def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch):
-    batch = batch_of(24, 18)
-    labels = labels_of(batch, 3)
-    committee, _ = without_series(finite_committee_of(batch, labels, 3), complete=True)
-    one = explain_series(committee, batch, NAMES, [0, 1, 2], EVERYTHING, background=batch)
-    importances = feature_importance(committee, batch, NAMES, EVERYTHING)
-    monkeypatch.setattr("siggpde.explain.terms.CHUNK", 7)
-    for each, other in zip(
-        one, explain_series(committee, batch, NAMES, [0, 1, 2], EVERYTHING, background=batch), strict=True
-    ):
-        check_same(each, other, 1e-6)
-    check_same_importances(importances, feature_importance(committee, batch, NAMES, EVERYTHING), 1e-5)

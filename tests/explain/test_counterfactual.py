@@ -56,23 +56,23 @@ def test_size_is_the_mean_change_in_spreads():
 def test_gaps_stay_gaps():
     raw = VALUES.copy()
     raw[0, 6] = np.nan
-    found = canvas(raw, seen=VALUES.T)
-    (series,) = found.changed([Change(0, 5, 12, (0, 1))])
+    drawn = canvas(raw, seen=VALUES.T)
+    (series,) = drawn.changed([Change(0, 5, 12, (0, 1))])
     assert np.isnan(series).sum() == 1 and np.isnan(series[0, 6])
-    assert found.delta(Change(0, 5, 12, (0, 1)))[0, 6] == 0
+    assert drawn.delta(Change(0, 5, 12, (0, 1)))[0, 6] == 0
 
 
 def test_long_series_are_changed_point_by_point_though_seen_averaged():
     raw = RANDOM.normal(size=(2, 40))
     seen = raw.reshape(2, 20, 2).mean(axis=2).T
-    found = canvas(raw, seen)
+    drawn = canvas(raw, seen)
     change = Change(0, 5, 12, (0, 1))
-    assert found.limits(change) == (10, 24)
-    delta = found.delta(change)
+    assert drawn.limits(change) == (10, 24)
+    delta = drawn.delta(change)
     assert (delta[:, :10] == 0).all() and (delta[:, 24:] == 0).all() and (delta[:, 10:24] != 0).all()
     averaged = delta.reshape(2, 20, 2).mean(axis=2)
-    own = canvas(seen.T).delta(change)  # as if the averaged series were the one handed in
-    assert np.corrcoef(averaged.ravel(), own.ravel())[0, 1] > 0.9
+    averaged_first = canvas(seen.T).delta(change)  # as if the averaged series were the one handed in
+    assert np.corrcoef(averaged.ravel(), averaged_first.ravel())[0, 1] > 0.9
 
 
 def test_donors_are_stretched_by_time():
@@ -107,11 +107,11 @@ def test_it_finds_what_trying_everything_finds(seed: int):
         Change(0, a, b, (0,), float(scale)) for a, b in itertools.combinations(range(LENGTH + 1), 2) for scale in SCALES
     ]
     turning = goal.reached(predict(drawn.changed(every)))
-    best = min((drawn.size(each) for each, there in zip(every, turning, strict=True) if there), default=None)
-    found = Search(drawn, goal, predict, lambda X: ANYTHING(len(X)), 0.05).run()
-    assert found.reached == (best is not None)
+    best = min((drawn.size(change) for change, there in zip(every, turning, strict=True) if there), default=None)
+    result = Search(drawn, goal, predict, lambda X: ANYTHING(len(X)), 0.05).run()
+    assert result.reached == (best is not None)
     if best is not None:
-        assert found.size == pytest.approx(best)
+        assert result.size == pytest.approx(best)
 
 
 def test_implausible_changes_are_only_for_want_of_others():
@@ -125,10 +125,10 @@ def test_implausible_changes_are_only_for_want_of_others():
     def like_the_donor(X):
         return np.where(np.abs(X - donor).mean(axis=(1, 2)) < 0.2, 0.5, 0.01)
 
-    found = Search(drawn, goal, predict, like_the_donor, 0.05).run()
-    assert found.reached and found.p == 0.5
+    best = Search(drawn, goal, predict, like_the_donor, 0.05).run()
+    assert best.reached and best.p == 0.5
     free = Search(drawn, goal, predict, lambda X: ANYTHING(len(X)), 0.05).run()
-    assert free.size < found.size < drawn.size(Change(0, 0, LENGTH, (0,)))
+    assert free.size < best.size < drawn.size(Change(0, 0, LENGTH, (0,)))
     never = Search(drawn, goal, predict, lambda X: 0.01 * ANYTHING(len(X)), 0.05).run()
     assert never.reached and never.p == 0.01
 
@@ -139,14 +139,14 @@ def test_channels_that_do_not_matter_are_left_alone():
     now, then = ((X[2] * weights).sum() for X in (drawn.raw, drawn.donors[0].values.T))
     ends = (now + 0.5 * (then - now), np.inf) if then > now else (-np.inf, now + 0.5 * (then - now))
     goal = NumberGoal(*ends, bool(then > now), 0.0, 1.0)
-    found = Search(drawn, goal, lambda X: X[:, 2] @ weights, lambda X: ANYTHING(len(X)), 0.05).run()
-    assert found.reached and found.change.channels == (2,)
+    best = Search(drawn, goal, lambda X: X[:, 2] @ weights, lambda X: ANYTHING(len(X)), 0.05).run()
+    assert best.reached and best.change.channels == (2,)
 
 
 def test_what_nothing_turns_is_said_to_be_so():
     drawn = line_canvas(1)
-    found = Search(drawn, ClassGoal(1), lambda X: np.tile([0.9, 0.1], (len(X), 1)), ANYTHING, 0.05).run()
-    assert not found.reached and found.margin < 0
+    best = Search(drawn, ClassGoal(1), lambda X: np.tile([0.9, 0.1], (len(X), 1)), ANYTHING, 0.05).run()
+    assert not best.reached and best.margin < 0
 
 
 def test_a_narrow_interval_is_hit():
@@ -154,8 +154,8 @@ def test_a_narrow_interval_is_hit():
     now, then = predict(np.stack([drawn.raw, drawn.donors[0].values.T]))
     near = now + 0.31 * (then - now)
     goal = number_goal(sorted([near, near + 1e-4 * (then - now)]), now, 0.0, 1.0)
-    found = Search(drawn, goal, predict, lambda X: ANYTHING(len(X)), 0.05).run()
-    assert found.reached and goal.low <= predict(drawn.changed([found.change]))[0] <= goal.high
+    best = Search(drawn, goal, predict, lambda X: ANYTHING(len(X)), 0.05).run()
+    assert best.reached and goal.low <= predict(drawn.changed([best.change]))[0] <= goal.high
 
 
 def test_of_equal_classes_the_first_is_predicted():

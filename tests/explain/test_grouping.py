@@ -48,15 +48,15 @@ def test_shown_terms_of_spectra_do_not_cancel(spectra):
     model = SigGPRegressor(views=["path", "linear"], n_features=200).fit(X[:45], y[:45])
     single = explain_series(model.committee_, model._batch(X[45:]), ["x"], top=8)
     rests = []
-    for each in model.explain(X[45:], 8, segments=0):
-        shown = [term.value for term in each.contributions]
-        assert each.constant + sum(shown) + each.rest == pytest.approx(each.latent, abs=1e-8 * 50)
-        rests.append(abs(each.rest))
+    for explanation in model.explain(X[45:], 8, segments=0):
+        shown = [term.value for term in explanation.contributions]
+        assert explanation.constant + sum(shown) + explanation.rest == pytest.approx(explanation.latent, abs=1e-8 * 50)
+        rests.append(abs(explanation.rest))
         pairs = itertools.combinations(shown, 2)
         large = [(a, b) for a, b in pairs if min(abs(a), abs(b)) > 5]  # of numbers from 0 to 50
         assert all(abs(a + b) >= 0.5 * max(abs(a), abs(b)) for a, b in large), shown
-        assert any(term.others for term in each.contributions)
-    alone = [abs(each.rest) * model.target_scale_ for each in single]
+        assert any(term.others for term in explanation.contributions)
+    alone = [abs(explanation.rest) * model.target_scale_ for explanation in single]
     assert np.median(rests) < 0.5 * np.median(alone)  # few terms say most of it
 
 
@@ -64,7 +64,7 @@ def test_words_of_one_path_are_grouped_too():
     batch = batch_of(20)
     committee = one_member(batch, Bernoulli())
     plain = explain_series(committee, batch, ["x", "y"], ["no", "yes"], top=3)
-    found = explain_series(committee, batch, ["x", "y"], ["no", "yes"], top=3, group=True)
-    for one, other in zip(plain, found, strict=True):
+    explanations = explain_series(committee, batch, ["x", "y"], ["no", "yes"], top=3, group=True)
+    for one, other in zip(plain, explanations, strict=True):
         assert other.latent == pytest.approx(one.latent)
         assert other.constant + other.rest + sum(c.value for c in other.contributions) == pytest.approx(other.latent)

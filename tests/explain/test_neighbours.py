@@ -37,11 +37,11 @@ def test_distances_are_those_of_the_kernels(ragged: bool):
         squares = squares + weight * (variance[:, None] + variance - 2 * gram)
     assert isinstance(squares, torch.Tensor)
     pairs = torch.tensor([[int(label), 1 - int(label)] for label in y])
-    for row, (own, other) in enumerate(nearest_series(committee, batch, ["no", "yes"], pairs)):
-        assert own.target == ["no", "yes"][int(y[row])] and other.target == ["no", "yes"][1 - int(y[row])]
-        assert own.distance < 0.05
+    for row, (same, other) in enumerate(nearest_series(committee, batch, ["no", "yes"], pairs)):
+        assert same.target == ["no", "yes"][int(y[row])] and other.target == ["no", "yes"][1 - int(y[row])]
+        assert same.distance < 0.05
         length = int(batch.counts()[row])
-        assert own.values == pytest.approx(batch.values[row, :length].T.numpy(), abs=1e-5)
+        assert same.values == pytest.approx(batch.values[row, :length].T.numpy(), abs=1e-5)
         wanted = squares[row, y != y[row]].min().sqrt()
         assert other.distance == pytest.approx(float(wanted), abs=0.01)
 
@@ -49,12 +49,12 @@ def test_distances_are_those_of_the_kernels(ragged: bool):
 def test_numbers_have_their_two_nearest_series_in_units():
     batch = batch_of(14, 16)
     committee = keeping(view_committee_of(batch, ends(batch)), ends(batch))
-    (each,) = explain_series(committee, batch[2:3], NAMES, walks=WalkSettings(2, 4))
-    nearest, second = each.neighbours
+    (explanation,) = explain_series(committee, batch[2:3], NAMES, walks=WalkSettings(2, 4))
+    nearest, second = explanation.neighbours
     assert nearest.target == pytest.approx(float(ends(batch)[2])) and nearest.distance < 0.05 < second.distance
-    scaled = each.in_units(2.0, 1.0)
+    scaled = explanation.in_units(2.0, 1.0)
     assert scaled.neighbours[1].target == pytest.approx(1 + 2 * second.target)
-    assert json.loads(json.dumps(each.to_dict()))["neighbours"][0]["distance"] == nearest.distance
+    assert json.loads(json.dumps(explanation.to_dict()))["neighbours"][0]["distance"] == nearest.distance
 
 
 def test_models_without_their_series_have_none():

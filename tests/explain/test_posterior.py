@@ -58,10 +58,10 @@ def stacked(committee, member, series):
     shares = {name: weight / total for name, weight in member.recipe.weights}
     columns = []
     for block in blocks:
-        for part, own in zip(block.parts(committee.standard(series)), block.landmarks, strict=True):
+        for part, of_landmarks in zip(block.parts(committee.standard(series)), block.landmarks, strict=True):
             if part.name in shares:
                 factor = shares[part.name] * block.centring[part.name].scale / counts[part.name]
-                columns.append((part.values.double() - own.values.double().mean(0)) * factor**0.5)
+                columns.append((part.values.double() - of_landmarks.values.double().mean(0)) * factor**0.5)
             else:
                 columns.append(torch.zeros(len(series), part.values.shape[1], dtype=torch.float64))
     return torch.cat(columns, dim=1)
@@ -81,7 +81,7 @@ def test_words_have_the_posterior_of_dense_weights(batch, new):
     words = Words.of(vocabulary)
     names = [words.names.index(name) for name in ("a", "time–a", "b–a")]
     groups = [[[names[0]], names[1:]]]
-    found = term_effects(terms, new, contrasts, vocabulary, words, groups)
+    posterior = term_effects(terms, new, contrasts, vocabulary, words, groups)
     widths = [
         part.values.shape[1]
         for block in committee.blocks
@@ -89,17 +89,17 @@ def test_words_have_the_posterior_of_dense_weights(batch, new):
         for part in block.landmarks
     ]
     sizes = zip(vocabulary.parts, widths, strict=True)
-    each = [torch.full((width,), -1) if part is None else words.places[part] for part, width in sizes]
-    of_column = torch.cat(each)
+    word_of = [torch.full((width,), -1) if part is None else words.places[part] for part, width in sizes]
+    of_column = torch.cat(word_of)
     for place, group in enumerate(groups[0]):
         direction = (contrasts.weights[0] @ here) * sum((of_column == word).double() for word in group)
-        effect = found.words[0][place]
+        effect = posterior.words[0][place]
         assert effect.effect == pytest.approx(float(direction @ mean), rel=1e-6)
         assert effect.std == pytest.approx(float(direction @ covariance @ direction) ** 0.5, rel=1e-5)
     whole = whole_sums(terms, new, contrasts.weights, torch.ones(1, 1).double())
     both = contrasts.weights[0] @ here
     assert float(whole.std[0]) == pytest.approx(float(both @ covariance @ both) ** 0.5, rel=1e-5)
-    for (effects,) in (found.scales, found.views):
+    for (effects,) in (posterior.scales, posterior.views):
         assert sum(effect.effect for effect in effects) == pytest.approx(float(whole.mean[0]), rel=1e-6)
 
 
@@ -114,18 +114,18 @@ def test_powers_of_kernels_have_the_joint_posterior(batch, new, recipe):
     mixed = member.mixed(rows)
     weights = torch.tensor([[1.0, -1.0, 0, 0, 0, 0, 0, 0, 0], [0.5, 0.5, 0, 0, -1.0, 0, 0, 0, 0]]).double()
     terms = terms_of(committee)
-    found = whole_sums(terms, new, weights, torch.ones(2, 1).double())
+    posterior = whole_sums(terms, new, weights, torch.ones(2, 1).double())
     latents = committee.latents(new).mean[:, 0]
-    assert found.mean.tolist() == pytest.approx((weights @ latents).tolist(), rel=1e-8)
+    assert posterior.mean.tolist() == pytest.approx((weights @ latents).tolist(), rel=1e-8)
     plain = recipe.average(joint_kernels(committee, committee.standard(new))).gram
     plain.diagonal().copy_(recipe.average(rows).variance)
     norms = plain.diagonal().sqrt()
     prior = ((1 + plain / norms / norms[:, None]) / 2) ** recipe.power
-    told = mixed.gram @ member.regression.root
-    covariance = member.regression.amplitude * (prior + 10.0 - told @ told.T)
+    explained = mixed.gram @ member.regression.root
+    covariance = member.regression.amplitude * (prior + 10.0 - explained @ explained.T)
     assert covariance.diagonal().tolist() == pytest.approx(committee.latents(new).variance.tolist(), rel=1e-6, abs=1e-9)
     wanted = ((weights @ covariance) * weights).sum(1).sqrt()
-    assert found.std.tolist() == pytest.approx(wanted.tolist(), rel=1e-5)
+    assert posterior.std.tolist() == pytest.approx(wanted.tolist(), rel=1e-5)
     contrasts = contrasts_of(torch.arange(9.0), None)
     vocabulary = terms.vocabulary(NAMES)
     words = Words.of(vocabulary)
@@ -139,7 +139,7 @@ def test_powers_of_kernels_have_the_joint_posterior(batch, new, recipe):
 def test_without_landmarks_it_is_the_same(batch, new):
     committee = finite_committee_of(batch, labels_of(batch, 3), 3)
     reduced, _ = without_series(committee, complete=True)
-    one, other = (global_importance(each, new, NAMES, 5) for each in (committee, reduced))
+    one, other = (global_importance(model, new, NAMES, 5) for model in (committee, reduced))
     for ours, theirs in zip(one.classes, other.classes, strict=True):
         for part in ("scales", "views", "words"):  # what replaces channels is not the same
             for mine, its in zip(getattr(ours, part), getattr(theirs, part), strict=True):
@@ -152,8 +152,8 @@ def test_words_of_the_paper_have_the_spread_of_samples(new):
     model, terms = committee.members[0].model, terms_of(committee)
     vocabulary = terms.vocabulary(NAMES)
     contrasts, group = contrasts_of(torch.arange(9) % 2, 2), [0, 1, 4]
-    found = term_effects(terms, new, contrasts, vocabulary, Words.of(vocabulary), [[group], [group]])
-    (first,), (second,) = found.words
+    effects = term_effects(terms, new, contrasts, vocabulary, Words.of(vocabulary), [[group], [group]])
+    (first,), (second,) = effects.words
     q, random = model.variational.requires_grad_(False), torch.Generator().manual_seed(0)
     draws = q.mean[0] + torch.randn(20000, q.size, generator=random).double() @ q.root[0].tril().T
     paths = committee.members[0].paths(new)
@@ -163,7 +163,7 @@ def test_words_of_the_paper_have_the_spread_of_samples(new):
     assert second.effect == pytest.approx(float(samples.mean()), abs=4 * float(samples.std()) / 20000**0.5)
     assert second.std == pytest.approx(float(samples.std()), rel=0.03)
     assert first.effect == pytest.approx(second.effect)  # of two classes both sides are the same
-    assert found.scales == found.views == [[], []]
+    assert effects.scales == effects.views == [[], []]
 
 
 @pytest.mark.parametrize("ragged", [False, True])
@@ -172,8 +172,8 @@ def test_channels_and_regions_sum_to_the_whole_effect(batch, ragged):
     new = batch_of(8, 18, seed=9, ragged=ragged)
     targets = torch.arange(8) % 3
     terms = terms_of(committee)
-    found = [cut_effects(terms, new, targets, NAMES), cut_effects(terms, new, targets, list("1234"), 4)]
-    sums = [[sum(effect.effect for effect in effects) for effects in by_class.values()] for by_class in found]
+    effects = [cut_effects(terms, new, targets, NAMES), cut_effects(terms, new, targets, list("1234"), 4)]
+    sums = [[sum(effect.effect for effect in effects) for effects in by_class.values()] for by_class in effects]
     assert len(sums[0]) == 3 and sums[0] == pytest.approx(sums[1], abs=1e-6)
     cut, credits = cut_series(terms, new, None)
     assert credits.sum(0).tolist() == [0.0, 0.0, 1.0, -1.0]
@@ -192,8 +192,8 @@ def test_contrasts_and_probabilities():
     assert contrasts_of(torch.tensor([3.0, 1.0, 2.0]), None).weights[0].tolist() == pytest.approx([1.0, -0.5, -0.5])
     assert contrasts_of(torch.tensor([1, 1]), 3).weights.tolist() == [[0.5, 0.5]]
     assert spread_over(torch.tensor([0] * 10 + [1, 1]), 2, 6).tolist()[-2:] == [10, 11]
-    found = Gaussian(torch.tensor([-1.96, 0.0, 2.0]), torch.tensor([1.0, 1.0, 0.0])).probability_of_sign()
-    assert found.tolist() == pytest.approx([0.975, 0.5, 1.0], abs=1e-3)
+    chances = Gaussian(torch.tensor([-1.96, 0.0, 2.0]), torch.tensor([1.0, 1.0, 0.0])).probability_of_sign()
+    assert chances.tolist() == pytest.approx([0.975, 0.5, 1.0], abs=1e-3)
 
 
 SETTINGS = WalkSettings(segments=3, permutations=4, seed=1)
@@ -222,27 +222,27 @@ def walks_of(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 def walked_series(walked) -> tuple[SeriesBatch, Tensor]:
     """All cut series of all walks, made piece by piece, and the coefficients (pieces, cut series) of the credits."""
-    nodes = walked.nodes
-    walks, pieces = nodes.ranks.shape
+    cuts = walked.cuts
+    count, pieces = cuts.ranks.shape
     series, rows = [], []
-    for number in range(walks):
-        values = nodes.references[nodes.used[number]].clone()
+    for number in range(count):
+        values = cuts.references[cuts.used[number]].clone()
         series.append(values.clone())
         rows.append(torch.zeros(pieces, dtype=torch.float64))
-        for piece in nodes.ranks[number].argsort().tolist():
-            rows[-1][piece] -= 1 / walks
-            segment, channel = divmod(piece, nodes.one.channels)
-            inside = nodes.of_point == segment
-            values[inside, channel] = nodes.one.values[0, inside, channel]
+        for piece in cuts.ranks[number].argsort().tolist():
+            rows[-1][piece] -= 1 / count
+            segment, channel = divmod(piece, cuts.one.channels)
+            inside = cuts.of_point == segment
+            values[inside, channel] = cuts.one.values[0, inside, channel]
             series.append(values.clone())
             rows.append(torch.zeros(pieces, dtype=torch.float64))
-            rows[-1][piece] += 1 / walks
+            rows[-1][piece] += 1 / count
     return SeriesBatch(torch.stack(series)), torch.stack(rows, dim=1)
 
 
 def joint_kernels(committee, seen: SeriesBatch) -> dict[str, Rows]:
     """All kernels among the series, centred and scaled, from features and from all pairs of the PDE."""
-    found: dict[str, Rows] = {}
+    kernels: dict[str, Rows] = {}
     for block in committee.blocks:
         raw, sums = block.raw(seen), {}
         if isinstance(block, FeatureBlock):
@@ -253,8 +253,8 @@ def joint_kernels(committee, seen: SeriesBatch) -> dict[str, Rows]:
         for name, grams in sums.items():
             mean, centring = raw[name].gram.mean(1), block.centring[name]
             gram = centring.scale * (torch.stack(grams).mean(0) - mean[:, None] - mean + centring.mean)
-            found[name] = Rows(gram, gram.diagonal().clone())
-    return found
+            kernels[name] = Rows(gram, gram.diagonal().clone())
+    return kernels
 
 
 def joint_covariances(committee, batch: SeriesBatch) -> list[Tensor]:
@@ -265,49 +265,49 @@ def joint_covariances(committee, batch: SeriesBatch) -> list[Tensor]:
             for member in committee.members
         ]
     seen = committee.standard(batch)
-    joint, rows, found = joint_kernels(committee, seen), committee.rows(batch), []
+    joint, rows, covariances = joint_kernels(committee, seen), committee.rows(batch), []
     for member in committee.members:
         prior = member.recipe.mix(joint, joint).gram
         cross = member.recipe.mix(rows, Rows(torch.empty(0), torch.empty(0)) if member.norms is None else member.norms)
-        told = cross.gram @ member.regression.root.double()
-        found.append(member.regression.amplitude * (prior - told @ told.T)[None])
-    return found
+        explained = cross.gram @ member.regression.root.double()
+        covariances.append(member.regression.amplitude * (prior - explained @ explained.T)[None])
+    return covariances
 
 
-def oracle(committee, walked, each: SegmentContributions) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def oracle(committee, walked, contributions: SegmentContributions) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """std, contrast_std and the std of the stretches, by the joint covariance of everything."""
     series, rows = walked_series(walked)
     latents = joint_covariances(committee, series)
-    segments, channels, classes = each.values.shape
+    segments, channels, classes = contributions.values.shape
     means = walked.credits.mean(1).flatten(1, 2)  # (K, pieces, classes)
     sums = [[index] for index in range(segments * channels)]
-    for stretch in each.main:
-        inside = (each.starts >= stretch.start) & (each.ends <= stretch.end)
-        channel = each.channels.index(stretch.channel)
+    for stretch in contributions.main:
+        inside = (contributions.starts >= stretch.start) & (contributions.ends <= stretch.end)
+        channel = contributions.channels.index(stretch.channel)
         sums.append([segment * channels + channel for segment in np.flatnonzero(inside)])
     turns = [torch.eye(classes)[[c]].double() for c in range(classes)]
     turns.append(torch.tensor([[1.0]] if classes == 1 else [[-1.0, 1.0, *[0.0] * (classes - 2)]]).double())
-    found = np.zeros((len(sums), len(turns)))
+    stds = np.zeros((len(sums), len(turns)))
     for row, pieces in enumerate(sums):
         weights = rows[pieces].sum(0)
         for column, turn in enumerate(turns):
-            own, values = [], []
+            variances, values = [], []
             for k, covariance in enumerate(latents):
                 direction = (turn @ terms_of(committee).logits.mixing)[0]
                 each_latent = torch.einsum("lij,i,j->l", covariance, weights, weights)
                 if len(each_latent) == len(direction):
-                    own.append(float(each_latent @ direction.square()))
+                    variances.append(float(each_latent @ direction.square()))
                 else:  # the latents sum to a number that is known
                     others = len(direction) - 1
                     apart = (1 + 1 / others) * direction.square().sum() - direction.sum().square() / others
-                    own.append(float(each_latent[0] * apart))
+                    variances.append(float(each_latent[0] * apart))
                 values.append(float((means[k, pieces].sum(0) * turn[0]).sum()))
             share = committee.weights.double()
-            inside, centre = torch.tensor(own).double(), torch.tensor(values).double()
+            inside, centre = torch.tensor(variances).double(), torch.tensor(values).double()
             total = share @ (inside + (centre - share @ centre).square())
-            found[row, column] = float(total.clamp_min(0).sqrt())
-    whole = found[: segments * channels].reshape(segments, channels, -1)
-    return whole[..., :-1], whole[..., -1], found[segments * channels :, -1]
+            stds[row, column] = float(total.clamp_min(0).sqrt())
+    whole = stds[: segments * channels].reshape(segments, channels, -1)
+    return whole[..., :-1], whole[..., -1], stds[segments * channels :, -1]
 
 
 @pytest.mark.parametrize(
@@ -320,30 +320,30 @@ def test_the_spread_is_that_of_the_joint_covariance(kind: str, background: bool,
         committee = one_member(batch, Softmax(3))
     else:
         committee = view_committee_of(batch, ends(batch) if classes is None else labels_of(batch, 3), classes)
-    walks = walks_of(monkeypatch)
-    (each,) = contributions_of(committee, batch_of(1, 12, seed=3), classes, batch[:5] if background else None)
-    std, contrast, stretches = oracle(committee, walks[0], each)
+    walked = walks_of(monkeypatch)
+    (contributions,) = contributions_of(committee, batch_of(1, 12, seed=3), classes, batch[:5] if background else None)
+    std, contrast, stretches = oracle(committee, walked[0], contributions)
     size = float(np.abs(std).max())
-    assert each.std.shape == each.values.shape and size > 0
+    assert contributions.std.shape == contributions.values.shape and size > 0
     # Kernels by the PDE are solved to 1e-3, and each batch rounds in its own way.
-    assert each.std == pytest.approx(std, rel=0.01, abs=0.005 * size)
-    assert each.contrast_std == pytest.approx(contrast, rel=0.01, abs=0.005 * size)
-    assert [stretch.std for stretch in each.main] == pytest.approx(stretches, rel=0.01, abs=0.005 * size)
+    assert contributions.std == pytest.approx(std, rel=0.01, abs=0.005 * size)
+    assert contributions.contrast_std == pytest.approx(contrast, rel=0.01, abs=0.005 * size)
+    assert [stretch.std for stretch in contributions.main] == pytest.approx(stretches, rel=0.01, abs=0.005 * size)
 
 
 def test_without_series_it_is_that_with_series():
     batch = batch_of(24, 12)
     with_series = finite_committee_of(batch, labels_of(batch, 3), 3)
     bare, _ = without_series(with_series, complete=True)
-    (a,), (b,) = (contributions_of(each, batch_of(1, 12, seed=3), 3, batch[:5]) for each in (with_series, bare))
+    (a,), (b,) = (contributions_of(model, batch_of(1, 12, seed=3), 3, batch[:5]) for model in (with_series, bare))
     assert b.std == pytest.approx(a.std, rel=1e-6, abs=1e-6 * a.std.max())
     assert b.contrast_std == pytest.approx(a.contrast_std, rel=1e-6, abs=1e-6 * a.contrast_std.max())
 
 
 def test_more_series_make_it_smaller():
     batch, new = batch_of(120, 12), batch_of(1, 12, seed=3)
-    found = [contributions_of(finite_committee_of(batch[:n], ends(batch)[:n]), new, None)[0] for n in (12, 120)]
-    assert found[1].std.mean() < 0.8 * found[0].std.mean()
+    contributions = [contributions_of(finite_committee_of(batch[:n], ends(batch)[:n]), new, None)[0] for n in (12, 120)]
+    assert contributions[1].std.mean() < 0.8 * contributions[0].std.mean()
 
 
 def test_memory_is_bounded_by_channels_at_a_time(monkeypatch: pytest.MonkeyPatch):
@@ -356,7 +356,7 @@ def test_memory_is_bounded_by_channels_at_a_time(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(module, "_LARGEST_CHUNK", 5)
     (parts,) = contributions_of(committee, batch[:1], 3)
     assert parts.std == pytest.approx(whole.std, rel=1e-6)
-    assert [each.std for each in parts.main] == pytest.approx([each.std for each in whole.main], rel=1e-6)
+    assert [stretch.std for stretch in parts.main] == pytest.approx([stretch.std for stretch in whole.main], rel=1e-6)
 
 
 def test_without_uncertainty_contributions_are_the_same():
@@ -368,5 +368,5 @@ def test_without_uncertainty_contributions_are_the_same():
     )
     assert whole.std is not None and fast.std is None and fast.contrast_std is None
     assert np.array_equal(whole.values, fast.values) and np.array_equal(whole.sampling_error, fast.sampling_error)
-    assert fast.main and all(each.std is None and "±" not in str(each) for each in fast.main)
+    assert fast.main and all(stretch.std is None and "±" not in str(stretch) for stretch in fast.main)
     assert fast.in_units(2.0, 1.0).main[0].value == 2 * fast.main[0].value and "std" in fast.to_dict()

@@ -82,9 +82,9 @@ def test_contributions_add_up_to_the_latents_less_their_baseline(kind: str, ragg
     full = wanted(kind, committee, new).numpy()
     ordinary = terms_of(committee).ordinary
     for background in (None, batch_of(6, 18, seed=2)):
-        for row, each in enumerate(explain(committee, new, classes, background)):
-            found = each.segments
-            assert found is not None and found.values.shape == (4, 2, classes or 1)
+        for row, result in enumerate(explain(committee, new, classes, background)):
+            segments = result.segments
+            assert segments is not None and segments.values.shape == (4, 2, classes or 1)
             length = int(new.counts()[row])
             if background is None:
                 points = torch.nn.functional.interpolate(
@@ -97,14 +97,18 @@ def test_contributions_add_up_to_the_latents_less_their_baseline(kind: str, ragg
                 )
                 base = SeriesBatch(moved.mT)
             baseline = wanted(kind, committee, base).mean(0).numpy()
-            assert found.baseline == pytest.approx(baseline, rel=1e-8, abs=1e-8)
-            assert found.latents == pytest.approx(full[row], **EXACT)
-            assert found.values.sum((0, 1)) == pytest.approx(found.latents - found.baseline, **EXACT)
+            assert segments.baseline == pytest.approx(baseline, rel=1e-8, abs=1e-8)
+            assert segments.latents == pytest.approx(full[row], **EXACT)
+            assert segments.values.sum((0, 1)) == pytest.approx(segments.latents - segments.baseline, **EXACT)
             if classes is not None:
-                first, second = (int(str(label)[-1]) for label in (each.label, each.runner_up))
-                assert found.contrast == pytest.approx(found.values[..., first] - found.values[..., second], **EXACT)
-                assert found.latents[first] - found.latents[second] == pytest.approx(each.latent, rel=1e-8, abs=1e-8)
-            json.dumps(each.to_dict())
+                first, second = (int(str(label)[-1]) for label in (result.label, result.runner_up))
+                assert segments.contrast == pytest.approx(
+                    segments.values[..., first] - segments.values[..., second], **EXACT
+                )
+                assert segments.latents[first] - segments.latents[second] == pytest.approx(
+                    result.latent, rel=1e-8, abs=1e-8
+                )
+            json.dumps(result.to_dict())
 
 
 def test_walks_average_to_the_values_of_all_orders():
@@ -129,19 +133,19 @@ def test_walks_average_to_the_values_of_all_orders():
                 more = kept | {(segment, channel)}
                 exact[segment, channel] += (value(more) - value(kept)) / len(orders)
                 kept = more
-    (each,) = explain(committee, one, None, segments=3, permutations=100)
-    assert each.segments is not None
-    assert (np.abs(each.segments.values[..., 0] - exact) <= 4 * each.segments.sampling_error[..., 0] + 1e-6).all()
-    assert each.segments.sampling_error.max() < 0.1 * np.abs(exact).max()
+    (result,) = explain(committee, one, None, segments=3, permutations=100)
+    assert result.segments is not None
+    assert (np.abs(result.segments.values[..., 0] - exact) <= 4 * result.segments.sampling_error[..., 0] + 1e-6).all()
+    assert result.segments.sampling_error.max() < 0.1 * np.abs(exact).max()
 
 
 def test_the_sampling_error_is_that_of_other_draws():
     batch = batch_of(20, 16)
     committee = view_committee_of(batch, ends(batch))
     drawn = [explain(committee, batch[:1], None, permutations=8, seed=seed)[0].segments for seed in range(10)]
-    spread = np.std([each.values for each in drawn if each is not None], axis=0, ddof=1)
-    told = np.mean([each.sampling_error for each in drawn if each is not None], axis=0)
-    assert 0.6 < np.sqrt((spread**2).mean() / (told**2).mean()) < 1.6
+    spread = np.std([segments.values for segments in drawn if segments is not None], axis=0, ddof=1)
+    errors = np.mean([segments.sampling_error for segments in drawn if segments is not None], axis=0)
+    assert 0.6 < np.sqrt((spread**2).mean() / (errors**2).mean()) < 1.6
 
 
 def test_draws_are_the_same_for_a_seed_and_for_a_series_alone():
@@ -178,11 +182,11 @@ def test_the_planted_segment_and_channel_are_found(wandering: bool, background: 
     committee = finite_committee_of(training, labels, 2)
     new, _, where = planted(40, 1, wandering)
     base = training[:20] if background else None
-    found = explain(committee, new, 2, base, segments=8, permutations=8)
+    explanations = explain(committee, new, 2, base, segments=8, permutations=8)
     hits = []
-    for each, label, segment in zip(found, itertools.cycle((0, 1)), where.tolist(), strict=False):
-        assert each.segments is not None
-        place = np.unravel_index(each.segments.values[..., label].argmax(), (8, 2))
+    for result, label, segment in zip(explanations, itertools.cycle((0, 1)), where.tolist(), strict=False):
+        assert result.segments is not None
+        place = np.unravel_index(result.segments.values[..., label].argmax(), (8, 2))
         hits.append(tuple(place) in ([(segment, label)] if wandering else [(2, 0), (5, 1)]))
     assert np.mean(hits) >= 0.95
 
@@ -191,14 +195,19 @@ def test_times_and_points_are_those_of_the_data():
     batch = batch_of(12, 20)
     times = torch.linspace(0, 1, 20, dtype=torch.float64).square().expand(12, -1)
     timed = replace(batch, times=times)
-    (each,) = explain(view_committee_of(timed, ends(batch)), timed[:1], None)
-    assert each.segments is not None
-    assert each.segments.starts.tolist() == times[0, ::5].tolist()
-    assert each.segments.ends.tolist() == times[0, 4::5].tolist()
+    (result,) = explain(view_committee_of(timed, ends(batch)), timed[:1], None)
+    assert result.segments is not None
+    assert result.segments.starts.tolist() == times[0, ::5].tolist()
+    assert result.segments.ends.tolist() == times[0, 4::5].tolist()
     facts = torch.full((12, 9), 200.0, dtype=torch.float64)  # averaged from 200 points
-    (each,) = explain(view_committee_of(batch, ends(batch)), replace(batch, facts=facts)[:1], None)
-    assert each.segments is not None
-    assert each.segments.starts.tolist() == [0, 50, 100, 150] and each.segments.ends.tolist() == [49, 99, 149, 199]
+    (result,) = explain(view_committee_of(batch, ends(batch)), replace(batch, facts=facts)[:1], None)
+    assert result.segments is not None
+    assert result.segments.starts.tolist() == [0, 50, 100, 150] and result.segments.ends.tolist() == [
+        49,
+        99,
+        149,
+        199,
+    ]
 
 
 def test_neighbours_that_matter_are_one_stretch():
@@ -211,13 +220,13 @@ def test_neighbours_that_matter_are_one_stretch():
 def test_short_series_have_a_segment_for_every_point():
     batch = batch_of(12, 5)
     committee = view_committee_of(batch, ends(batch))
-    (each,) = explain(committee, batch[:1], None, segments=10)
-    assert each.segments is not None and each.segments.values.shape == (5, 2, 1)
-    assert each.segments.starts.tolist() == each.segments.ends.tolist() == [0, 1, 2, 3, 4]
-    scaled = each.in_units(10.0, 3.0).segments
-    assert scaled is not None and scaled.latents == pytest.approx(3 + 10 * each.segments.latents)
+    (result,) = explain(committee, batch[:1], None, segments=10)
+    assert result.segments is not None and result.segments.values.shape == (5, 2, 1)
+    assert result.segments.starts.tolist() == result.segments.ends.tolist() == [0, 1, 2, 3, 4]
+    scaled = result.in_units(10.0, 3.0).segments
+    assert scaled is not None and scaled.latents == pytest.approx(3 + 10 * result.segments.latents)
     assert scaled.values.sum((0, 1)) == pytest.approx(scaled.latents - scaled.baseline, **EXACT)
-    assert [stretch.value for stretch in scaled.main] == [10 * stretch.value for stretch in each.segments.main]
+    assert [stretch.value for stretch in scaled.main] == [10 * stretch.value for stretch in result.segments.main]
 
 
 @pytest.mark.parametrize("settings", [{"segments": -1}, {"permutations": 3}])
@@ -228,8 +237,8 @@ def test_wrong_settings_are_refused(settings: dict):
 
 def test_sentences_tell_channels_that_do_the_same_together():
     batch = batch_of(12, 20)
-    (each,) = explain(view_committee_of(batch, ends(batch)), batch[:1], None)
-    assert each.segments is not None
+    (result,) = explain(view_committee_of(batch, ends(batch)), batch[:1], None)
+    assert result.segments is not None
     main = [
         Stretch("z", 12, 15, "falls", 0.5, 0.1, 0.1),
         Stretch("x", 0, 9, "rises", 1.0, 0.1, 0.1),
@@ -237,12 +246,12 @@ def test_sentences_tell_channels_that_do_the_same_together():
         Stretch("w", 4, 8, "is high", 0.7, 0.1, 0.1),
         Stretch("x", 16, 19, "rises", -2.0, 0.1, 0.1),
     ]
-    told = replace(each.segments, main=main)
-    assert told.sentence == "x and y rise while w is high, then z falls, points 0 to 15"
-    assert replace(told, timed=True).sentence == "x and y rise while w is high, then z falls, 0 to 15"
-    assert replace(told, main=main[4:]).sentence == ""
+    segments = replace(result.segments, main=main)
+    assert segments.sentence == "x and y rise while w is high, then z falls, points 0 to 15"
+    assert replace(segments, timed=True).sentence == "x and y rise while w is high, then z falls, 0 to 15"
+    assert replace(segments, main=main[4:]).sentence == ""
     again = [Stretch("z", 17, 18, "falls", 0.4, 0.1, 0.1), *main[:2]]
-    assert replace(told, main=again).sentence == "x rises, then z falls, points 0 to 18"
+    assert replace(segments, main=again).sentence == "x rises, then z falls, points 0 to 18"
     assert str(main[0]) == "z falls, 12 to 15: +0.5 ± 0.1"
 
 
@@ -274,7 +283,7 @@ def test_means_and_spreads_are_those_without_groups(terms, background: bool):
     assert len(plans) == 2  # windows of the series and of the spectrum
     one, ends = nodes_of(terms, background)
     settings, runs = WalkSettings(4, 4, 2), [Run(1, 0, 2), Run(3, 2, 2)]
-    fast, slow = (walk(terms, one, ends, settings, own) for own in (plans, {}))
+    fast, slow = (walk(terms, one, ends, settings, used_plans) for used_plans in (plans, {}))
     torch.testing.assert_close(fast.credits, slow.credits, rtol=1e-6, atol=1e-6)  # features are float32
     pair = torch.tensor([0, 2])
     for one_way, other_way in zip(
@@ -286,10 +295,10 @@ def test_means_and_spreads_are_those_without_groups(terms, background: bool):
 @pytest.mark.parametrize("background", [False, True])
 def test_latents_are_those_of_the_plain_prediction(terms, background: bool):
     one, ends = nodes_of(terms, background)
-    nodes = walk(terms, one, ends, WalkSettings(4, 4, 2), plans_of(terms)).nodes
-    numbers = nodes.numbers()
-    _, means = add_up(terms, nodes, list(range(20)), plans_of(terms))
-    plain, _ = terms.committee.member_latents(nodes.series(numbers))
+    cuts = walk(terms, one, ends, WalkSettings(4, 4, 2), plans_of(terms)).cuts
+    numbers = cuts.numbers()
+    _, means = add_up(terms, cuts, list(range(20)), plans_of(terms))
+    plain, _ = terms.committee.member_latents(cuts.series(numbers))
     torch.testing.assert_close(means, plain, rtol=1e-6, atol=1e-6)
 
 
@@ -334,8 +343,8 @@ def by_gradients(f, values: torch.Tensor, reference: torch.Tensor, of_point: tor
             inside = of_point == segment
             copy[inside, channel] -= step * (values - reference)[inside, channel]
             moved.append(copy)
-    found = f(torch.stack([values, *moved]))
-    return (found[0] - found[1:]) / step
+    values_there = f(torch.stack([values, *moved]))
+    return (values_there[0] - values_there[1:]) / step
 
 
 @pytest.mark.slow
@@ -352,10 +361,10 @@ def test_explanations_of_real_series_beat_gradients_and_permutations(name: str):
     terms = terms_of(model.committee_)
     reference = stretched(terms.ordinary, batch.values.shape[1])
     areas = []
-    for row, each in enumerate(model.explain(chosen)):
-        there = each.segments
+    for row, result in enumerate(model.explain(chosen)):
+        there = result.segments
         assert there is not None and there.classes is not None
-        first, second = (there.classes.index(label) for label in (each.label, each.runner_up))
+        first, second = (there.classes.index(label) for label in (result.label, result.runner_up))
         values = batch.values[row]
         segments, channels = there.contrast.shape
         of_point = segments_of(len(values), segments, values.device)
@@ -368,8 +377,8 @@ def test_explanations_of_real_series_beat_gradients_and_permutations(name: str):
             kept = torch.from_numpy(masks).view(len(masks), -1, channels)[:, of_point]
             return latent(torch.where(kept, values, reference))
 
-        own = there.contrast.ravel()
-        ways = [own, by_gradients(latent, values, reference, of_point), random.permutation(own)]
+        ours = there.contrast.ravel()
+        ways = [ours, by_gradients(latent, values, reference, of_point), random.permutation(ours)]
         areas.append([[deletion_curve(f, way, insertion=after).area for way in ways] for after in (False, True)])
     deletion, insertion = np.mean(areas, axis=0)
     print(f"{name}: deletion {deletion.round(2)}, insertion {insertion.round(2)} (ours, gradient, random)")

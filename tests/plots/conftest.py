@@ -9,9 +9,9 @@ import pytest
 def pyplot():
     matplotlib = pytest.importorskip("matplotlib")
     matplotlib.use("Agg")
-    found = importlib.import_module("matplotlib.pyplot")
-    yield found
-    found.close("all")
+    module = importlib.import_module("matplotlib.pyplot")
+    yield module
+    module.close("all")
 
 
 @pytest.fixture

@@ -24,18 +24,18 @@ def honest(n=400):
 def test_bins_have_equal_counts():
     random = np.random.default_rng(1)
     p, right = random.random(103), random.random(103) < 0.5
-    found = equal_count_bins(p, right, 10)
-    assert len(found.count) == 10 and found.count.sum() == 103 and np.ptp(found.count) <= 1
-    assert (found.count * found.probability).sum() == pytest.approx(p.sum())
-    assert (found.count * found.right).sum() == pytest.approx(right.sum())
-    first = np.argsort(p)[: found.count[0]]
-    assert found.right[0] == pytest.approx(right[first].mean())
+    groups = equal_count_bins(p, right, 10)
+    assert len(groups.count) == 10 and groups.count.sum() == 103 and np.ptp(groups.count) <= 1
+    assert (groups.count * groups.probability).sum() == pytest.approx(p.sum())
+    assert (groups.count * groups.right).sum() == pytest.approx(right.sum())
+    first = np.argsort(p)[: groups.count[0]]
+    assert groups.right[0] == pytest.approx(right[first].mean())
 
 
 def test_equal_probabilities_share_a_bin():
     p, right = np.array([0.9, 1.0, 1.0, 1.0, 1.0, 0.8]), np.array([1, 1, 0, 1, 1, 0], dtype=bool)
-    found = equal_count_bins(p, right, 6)
-    assert found.count.tolist() == [1, 1, 4] and found.right.tolist() == [0.0, 1.0, 0.75]
+    groups = equal_count_bins(p, right, 6)
+    assert groups.count.tolist() == [1, 1, 4] and groups.right.tolist() == [0.0, 1.0, 0.75]
     assert equal_count_bins(p[:1], right[:1], 5).count.tolist() == [1]
 
 

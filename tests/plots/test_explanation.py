@@ -136,21 +136,21 @@ def explained(fitted):
 
 
 def test_it_is_drawn_on_the_series_with_its_counterfactual(fitted, explained, pyplot, drawn):
-    found = fitted.counterfactual(X[0])
-    axes = plot_explanation(explained, counterfactual=found, units=["m", None], time_unit="s")
+    changed = fitted.counterfactual(X[0])
+    axes = plot_explanation(explained, counterfactual=changed, units=["m", None], time_unit="s")
     assert [ax.get_title(loc="left") for ax in axes] == ["x (m)", "y"]
     for channel, ax in enumerate(axes):
         assert ax.lines[0].get_ydata() == pytest.approx(X[0, channel])
         assert len(ax.lines) == 1 + 4 + 1  # the series, its segments, the counterfactual
         shown = np.isfinite(ax.lines[-1].get_ydata())
-        assert np.isin(np.flatnonzero(found.series[channel] != X[0, channel]), np.flatnonzero(shown)).all()
+        assert np.isin(np.flatnonzero(changed.series[channel] != X[0, channel]), np.flatnonzero(shown)).all()
     borders = [line.get_xdata()[0] for line in axes[0].lines[1:5]]
     starts, ends = explained.segments.starts, explained.segments.ends
     assert borders == pytest.approx([starts[0], *((ends[:-1] + starts[1:]) / 2)])
     (headline,) = axes[0].texts
     assert headline.get_text().startswith(f"{explained.label}: probability ")
     (legend,) = (text.get_text() for text in axes[0].get_legend().get_texts())
-    assert legend == f"changed: {found.target}, {found.probability_after:.3f}"
+    assert legend == f"changed: {changed.target}, {changed.probability_after:.3f}"
     assert any(f"for {explained.label} (+)" in ax.get_xlabel() for ax in axes[0].figure.axes)
     drawn(axes[0])
 
@@ -160,7 +160,7 @@ def test_nothing_is_on_top_of_anything_else_at_80_mm(fitted, explained, pyplot):
     plot_explanation(explained, X[:1], axes, counterfactual=fitted.counterfactual(X[0]))
     figure.canvas.draw()
     words = [axes[0].texts[0], axes[0].get_legend(), axes[0]._left_title]
-    boxes = [each.get_window_extent() for each in words]
+    boxes = [artist.get_window_extent() for artist in words]
     assert all(boxes[i].y0 >= boxes[i + 1].y1 - 1 for i in range(2))
     assert all(box.x0 >= 0 and box.x1 <= figure.bbox.x1 and box.y1 <= figure.bbox.y1 for box in boxes)
 
@@ -195,7 +195,8 @@ def test_the_std_of_the_posterior_comes_before_the_sampling_error(explained, pyp
     segments = explained.segments
     pale = replace(explained, segments=replace(segments, contrast_std=np.full_like(segments.contrast, 1e6)))
     colours = [
-        min(min(line.get_color()) for line in plot_explanation(each, X[0])[0].lines[1:5]) for each in (explained, pale)
+        min(min(line.get_color()) for line in plot_explanation(explanation, X[0])[0].lines[1:5])
+        for explanation in (explained, pale)
     ]
     assert colours[1] > 0.5 and colours[1] >= colours[0]
 

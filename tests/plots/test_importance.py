@@ -37,7 +37,7 @@ def test_effects_have_their_signs_and_doubts(pyplot, drawn):
     assert [bar.get_facecolor() for bar in bars] == [
         pyplot.matplotlib.colors.to_rgba(colour) for colour in (FOR, AGAINST, PALE)
     ]
-    assert [text.get_text() for text in ax.get_yticklabels()] == [each.name for each in EFFECTS]
+    assert [text.get_text() for text in ax.get_yticklabels()] == [part.name for part in EFFECTS]
     drawn(ax)
     with pytest.raises(ValueError, match="no effects to draw"):
         plot_effects([])
@@ -50,9 +50,9 @@ def test_names_of_any_kind_are_drawn(pyplot, drawn):
     words = ["$x_{$–time", "–".join(["acceleration_of_the_left_hand"] * 5), "n" * 200]
     ax = plot_effects([Effect(name, (), 1.0, 0.5, 0.99) for name in words])
     drawn(ax)
-    told = [text.get_text() for text in ax.get_yticklabels()]
-    assert [each.replace("\n", "") for each in told] == words
-    assert told[1].split("\n")[0].endswith("–") and ax.get_position().width > 0.3
+    names_drawn = [text.get_text() for text in ax.get_yticklabels()]
+    assert [part.replace("\n", "") for part in names_drawn] == words
+    assert names_drawn[1].split("\n")[0].endswith("–") and ax.get_position().width > 0.3
 
 
 def test_what_the_paper_reads(pyplot, drawn):
@@ -74,8 +74,8 @@ def importances():
 def test_importance(pyplot, importances, drawn):
     ax = plot_importance(importances)
     names = [text.get_text().replace("–\n", "–").replace("\n", " ") for text in ax.get_yticklabels()]
-    assert names == [each.name for each in importances.words]
-    assert [bar.get_width() for bar in ax.patches] == pytest.approx([each.share for each in importances.words])
+    assert names == [part.name for part in importances.words]
+    assert [bar.get_width() for bar in ax.patches] == pytest.approx([part.share for part in importances.words])
     assert ax.yaxis_inverted()
     drawn(ax)
     assert len(plot_importance(importances.channels).patches) == len(importances.channels)
@@ -98,15 +98,19 @@ def test_names_of_many_thin_bars_do_not_overlap(narrow):
     ax.figure.canvas.draw()
     boxes = [text.get_window_extent() for text in ax.get_yticklabels()]
     assert all(above.y0 >= below.y1 - 1 for above, below in itertools.pairwise(boxes))
-    told = [text.get_text() for text in ax.get_yticklabels()]
-    assert all("…" in text for text in told) and len(set(told)) == 18
+    names_drawn = [text.get_text() for text in ax.get_yticklabels()]
+    assert all("…" in text for text in names_drawn) and len(set(names_drawn)) == 18
 
 
 def test_names_are_broken_between_words_and_are_as_large_as_they_can_be(narrow):
     names = ["time–hand height–hand height–time and 24 like it", "hand height"]
     ax = plot_importance([Importance(name, (), 0.5, 0.5) for name in names], narrow)
-    told = [text.get_text() for text in ax.get_yticklabels()]
-    assert told[0].replace("–\n", "–").replace("\n", " ") == names[0] and "\n" in told[0] and told[1] == names[1]
+    names_drawn = [text.get_text() for text in ax.get_yticklabels()]
+    assert (
+        names_drawn[0].replace("–\n", "–").replace("\n", " ") == names[0]
+        and "\n" in names_drawn[0]
+        and names_drawn[1] == names[1]
+    )
     assert ax.get_yticklabels()[0].get_fontsize() == pytest.approx(letters(ax) - 0.5)
     assert ax.patches[0].get_height() < 0.5  # few bars are no blocks
     wide, _ = fitted(["windows of the series at mean 0 and spread 1, by thirds"] * 19, 9.5, 510, 10)
@@ -116,13 +120,13 @@ def test_names_are_broken_between_words_and_are_as_large_as_they_can_be(narrow):
 def test_given_axes_come_back(pyplot, importances):
     metrics = classification_metrics([0, 1], [[1, 0], [0, 1]], [0, 1])
     figure, axes = pyplot.subplots(2, 2)
-    found = [
+    axes_drawn = [
         plot_importance(importances, axes[0, 0]),
         plot_confusion(metrics, axes[0, 1]),
         plot_calibration([0, 1], [[1, 0], [0, 1]], [0, 1], axes[1, 0]),
         plot_intervals([1.0], [1.0], [0.0], [2.0], axes[1, 1]),
     ]
-    assert all(one is other for one, other in zip(found, axes.flat, strict=True))
+    assert all(one is other for one, other in zip(axes_drawn, axes.flat, strict=True))
     assert pyplot.get_fignums() == [figure.number]
 
 

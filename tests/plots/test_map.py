@@ -35,7 +35,7 @@ def test_kernel_directions_tell_groups_apart(fitted):
         for weight, member in zip(committee.weights.tolist(), committee.members, strict=True)
     )
     seen, landmarks = committee.standard(batch).values, committee.landmarks.values
-    column = [int((landmarks - own).square().sum((1, 2)).argmin()) for own in seen]  # of each series of X
+    column = [int((landmarks - one).square().sum((1, 2)).argmin()) for one in seen]  # of each series of X
     gram, centre = np.asarray(gram)[:, column], np.eye(24) - 1 / 24
     assert everything @ everything.T == pytest.approx(centre @ gram @ centre, abs=1e-6)
     assert kernel_directions(model, X[:3]) == pytest.approx(plane[:3])
@@ -84,8 +84,8 @@ def test_a_legend_leaves_room_for_the_map(narrow):
     ax = plot_map(np.random.default_rng(0).normal(size=(48, 2)), names * 2, narrow, uncertain=doubtful)
     ax.figure.canvas.draw()
     assert ax.get_window_extent().height > 0.35 * ax.figure.bbox.height
-    told = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert told[-1] == "uncertain (4)" and len(set(told)) == 25
+    entries = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert entries[-1] == "uncertain (4)" and len(set(entries)) == 25
 
 
 def test_map_of_numbers_and_of_a_plane(pyplot, drawn):

@@ -65,17 +65,17 @@ def measured(page: Path, folder: Path, *more: str) -> dict[str, object]:
     html = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", html)
     copy = folder / "measured.html"
     copy.write_text(html.replace("</body>", f"{MEASURE}</body>"), encoding="utf-8")
-    found = re.search(r"<title>(\{.*?\})</title>", browse(copy, folder, *more, "--dump-dom").stdout)
-    assert found is not None
-    return json.loads(found[1].replace("&quot;", '"'))
+    sizes = re.search(r"<title>(\{.*?\})</title>", browse(copy, folder, *more, "--dump-dom").stdout)
+    assert sizes is not None
+    return json.loads(sizes[1].replace("&quot;", '"'))
 
 
 @pytest.mark.parametrize("width", [1200, 500])
 def test_every_figure_has_a_size_and_nothing_is_wider_than_the_page(page: Path, tmp_path: Path, width: int):
-    found = measured(page, tmp_path, f"--window-size={width},900")
-    assert found["width"] == width and found["scroll"] == width
-    assert int(str(found["images"])) >= 6 and found["small"] == 0 and found["wide"] == 0
-    assert found["filter"] == "none"
+    sizes = measured(page, tmp_path, f"--window-size={width},900")
+    assert sizes["width"] == width and sizes["scroll"] == width
+    assert int(str(sizes["images"])) >= 6 and sizes["small"] == 0 and sizes["wide"] == 0
+    assert sizes["filter"] == "none"
 
 
 def test_on_a_phone_nothing_is_wider_than_the_screen(page: Path, tmp_path: Path):
@@ -86,19 +86,19 @@ def test_on_a_phone_nothing_is_wider_than_the_screen(page: Path, tmp_path: Path)
 
 def measured_in_frame(page: Path, folder: Path, width: int) -> dict[str, object]:
     html = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page.read_text(encoding="utf-8"))
-    told = MEASURE.replace("document.title = JSON", "parent.postMessage(JSON").replace(
+    script = MEASURE.replace("document.title = JSON", "parent.postMessage(JSON").replace(
         "document.images[0]).filter});", 'document.images[0]).filter}), "*");'
     )
-    (folder / "inner.html").write_text(html.replace("</body>", f"{told}</body>"), encoding="utf-8")
+    (folder / "inner.html").write_text(html.replace("</body>", f"{script}</body>"), encoding="utf-8")
     outer = folder / "outer.html"
     outer.write_text(
         "<script>addEventListener('message', e => { document.title = e.data; });</script>"
         f"<iframe src='inner.html' width='{width}' height='800' style='border:0'></iframe>"
     )
     dumped = browse(outer, folder, "--window-size=800,900", "--virtual-time-budget=10000", "--dump-dom").stdout
-    found = re.search(r"<title>(\{.*?\})</title>", dumped)
-    assert found is not None, dumped[:500]
-    return json.loads(found[1].replace("&quot;", '"'))
+    sizes = re.search(r"<title>(\{.*?\})</title>", dumped)
+    assert sizes is not None, dumped[:500]
+    return json.loads(sizes[1].replace("&quot;", '"'))
 
 
 def test_dark_pages_are_dark_and_their_figures_too(page: Path, tmp_path: Path):

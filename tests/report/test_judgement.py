@@ -31,29 +31,29 @@ def of_numbers(n: int = 60) -> NumberJudgement:
 def test_metrics_of_counts_are_those_of_repeated_series():
     judged = of_classes()
     counts = np.random.default_rng(1).multinomial(60, np.full(60, 1 / 60), size=3).astype(float)
-    found = judged.figures(counts)
-    for row, own in enumerate(counts.astype(int)):
-        rows = np.repeat(np.arange(60), own)
+    ends = judged.figures(counts)
+    for row, plain in enumerate(counts.astype(int)):
+        rows = np.repeat(np.arange(60), plain)
         labels = [judged.classes[index] for index in judged.truth[rows]]
         wanted = classification_metrics(labels, judged.p[rows], judged.classes)
         for name in ("accuracy", "balanced_accuracy", "nlpp", "brier", "ece", "f1"):
-            assert found[name][row] == pytest.approx(getattr(wanted, name), abs=1e-12), name
+            assert ends[name][row] == pytest.approx(getattr(wanted, name), abs=1e-12), name
 
 
 def test_errors_of_counts_are_those_of_repeated_series():
     judged = of_numbers()
     counts = np.random.default_rng(1).multinomial(60, np.full(60, 1 / 60), size=3).astype(float)
     low, high = judged.interval(0.9)
-    found = judged.figures(counts)
-    for row, own in enumerate(counts.astype(int)):
-        r = np.repeat(np.arange(60), own)
+    ends = judged.figures(counts)
+    for row, plain in enumerate(counts.astype(int)):
+        r = np.repeat(np.arange(60), plain)
         wanted = regression_metrics(
             judged.y[r], judged.mean[r], judged.std[r], -judged.loss[r], {0.9: (low[r], high[r])}
         )
         for name in ("rmse", "mae", "r2", "nlpd"):
-            assert found[name][row] == pytest.approx(getattr(wanted, name), abs=1e-12), name
-        assert found["coverage"][row] == pytest.approx(wanted.coverage[0.9])
-        assert found["width"][row] == pytest.approx(wanted.width[0.9])
+            assert ends[name][row] == pytest.approx(getattr(wanted, name), abs=1e-12), name
+        assert ends["coverage"][row] == pytest.approx(wanted.coverage[0.9])
+        assert ends["width"][row] == pytest.approx(wanted.width[0.9])
 
 
 def test_parts_are_worst_first_and_sum_to_all_series():
@@ -78,11 +78,11 @@ def test_the_most_frequent_mistakes_are_counted():
 
 def test_an_interval_of_a_mean_is_that_of_the_normal_distribution():
     values = np.random.default_rng(0).normal(size=400)
-    found = intervals(lambda counts: {"mean": counts @ values / counts.sum(axis=1)}, 400)["mean"]
+    ends = intervals(lambda counts: {"mean": counts @ values / counts.sum(axis=1)}, 400)["mean"]
     half = 1.96 * values.std() / 20
-    assert found.value == pytest.approx(values.mean())
-    assert found.low == pytest.approx(values.mean() - half, abs=0.015)
-    assert found.high == pytest.approx(values.mean() + half, abs=0.015)
+    assert ends.value == pytest.approx(values.mean())
+    assert ends.low == pytest.approx(values.mean() - half, abs=0.015)
+    assert ends.high == pytest.approx(values.mean() + half, abs=0.015)
 
 
 def test_groups_are_drawn_as_wholes():
@@ -99,8 +99,8 @@ def test_groups_are_drawn_as_wholes():
 
 def test_values_are_within_their_intervals_and_seeds_decide():
     judged, numbers = of_classes(), of_numbers()
-    for found in (scores(judged, 0), scores(numbers, 0)):
-        for name, each in found.items():
+    for ends in (scores(judged, 0), scores(numbers, 0)):
+        for name, value in ends.items():
             if name != "ece":  # of which resamples have more: noise adds to it
-                assert each.low <= each.value <= each.high, name
+                assert value.low <= value.value <= value.high, name
     assert scores(judged, 0) == scores(judged, 0) != scores(judged, 1)

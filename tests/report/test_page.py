@@ -38,7 +38,7 @@ def check(page: Page) -> None:
     addresses = set(re.findall(r"https?://[^\s\"'<]+", page.html))
     assert addresses <= {link["href"] for link in page.all("a")}
     assert "url(" not in page.html and "@import" not in page.html
-    assert any(each.get("name") == "viewport" for each in page.all("meta"))
+    assert any(tag.get("name") == "viewport" for tag in page.all("meta"))
     assert "prefers-color-scheme: dark" in page.html and "@media print" in page.html
     assert len(page.html) < 5e6
     assert "nan" not in page.text.lower().split() and "None" not in page.text

@@ -40,7 +40,7 @@ from siggpde.committee.committee import Committee
 from siggpde.explain.contributions import CANDIDATES, FEWEST, grouped
 from siggpde.explain.posterior import Functionals, Gaussian, LatentSums, PartSums, averaged
 from siggpde.explain.results import ClassEffects, Effect, Importance, Importances, Letters, PaperReading, WordWeight
-from siggpde.explain.shapley import Nodes, limits_of, segments_of
+from siggpde.explain.shapley import CutSeries, limits_of, segments_of
 from siggpde.explain.terms import Terms, check_inputs, checked_labels, evenly_spaced, stretched, terms_of
 from siggpde.explain.text import group_name, when
 from siggpde.explain.vocabulary import WHOLE, Vocabulary, Words, scale_order
@@ -222,8 +222,8 @@ def spread_over(targets: Tensor, classes: int | None, most: int) -> Tensor:
 
 
 def cut_series(terms: Terms, batch: SeriesBatch, regions: int | None) -> tuple[SeriesBatch, Tensor]:
-    r"""Returns the 2 P nodes of two walks through the P pieces of each of n series (`explain.shapley`), from the first
-    piece to the last and back, and the coefficients (P, 2 P) of the credits of the pieces, equal for all series.
+    r"""Returns the 2 P cut series of two walks through the P pieces of each of n series (`explain.shapley`), from the
+    first piece to the last and back, and the coefficients (P, 2 P) of the credits of the pieces, equal for all series.
 
     Pieces are time regions, equal shares of the length of each series, or without `regions` the channels. Credits sum
     to f(series) - f(ordinary series) exactly. They are the Shapley values where no more than two pieces at a time
@@ -236,10 +236,10 @@ def cut_series(terms: Terms, batch: SeriesBatch, regions: int | None) -> tuple[S
     for row, length in enumerate(batch.counts().tolist()):
         one = batch.values[row : row + 1, :length]
         ordinary = stretched(terms.ordinary, length).to(one)[None]
-        nodes = Nodes(SeriesBatch(one), ordinary, used, ranks, segments_of(length, regions or 1, one.device))
-        values[row, :, :length] = nodes.series(nodes.numbers()).values
+        cuts = CutSeries(SeriesBatch(one), ordinary, used, ranks, segments_of(length, regions or 1, one.device))
+        values[row, :, :length] = cuts.series(cuts.numbers()).values
         values[row, :, length:] = values[row, :, length - 1 : length]
-        coefficients = nodes.weights(pieces, 2)
+        coefficients = cuts.weights(pieces)
     times, lengths = (
         None if of_series is None else of_series.repeat_interleave(2 * len(pieces), 0)
         for of_series in (batch.times, batch.lengths)
@@ -512,12 +512,12 @@ def _feature_importance(terms: Terms, batch: SeriesBatch, vocabulary: Vocabulary
         by_view[view] = by_view.get(view, 0.0) + sizes[name]
     largest = total.argsort(descending=True, stable=True)[:top].tolist()
     named = [(vocabulary.names[index], vocabulary.channels_of(index), ()) for index in largest]
-    of_views = _importances([(name, (), ()) for name in by_view], list(by_view.values()))
+    by_name = _importances([(name, (), ()) for name in by_view], list(by_view.values()))
     return Importances(
         features=_importances(named, total[largest].tolist(), float(total.sum())),
         series=len(batch),
         all_features=len(total),
-        views=sorted(of_views, key=lambda view: -view.importance),
+        views=sorted(by_name, key=lambda view: -view.importance),
     )
 
 

@@ -192,9 +192,9 @@ class LatentSums:
         shares = self.terms.shares[member]
         plain = torch.stack([share * self.among[name] for name, share in shares.items()]).sum(0)
         kernel = raised(plain, self.terms.powers[member])
-        walks = kernel.shape[1] // 2
-        signs = torch.ones(2 * walks, dtype=kernel.dtype, device=kernel.device) / walks
-        signs[walks:] *= -1
+        count = kernel.shape[1] // 2  # of walks
+        signs = torch.ones(2 * count, dtype=kernel.dtype, device=kernel.device) / count
+        signs[count:] *= -1
         return torch.einsum("pij,i,j->p", kernel, signs, signs)
 
 
@@ -262,9 +262,9 @@ class PartSums:
         for k in members:
             share = self.terms.shares[k].get(name)
             if share is not None:
-                within, beside = self.slopes.get(k, (1.0, 1.0))
-                self.prior[k].index_add_(0, rows, share * ((weights @ (inside * within)) * weights).sum(1))
-                self.statistics[k].index_add_(0, rows, share * (weights @ (cross * beside)))
+                inner, outer = self.slopes.get(k, (1.0, 1.0))
+                self.prior[k].index_add_(0, rows, share * ((weights @ (inside * inner)) * weights).sum(1))
+                self.statistics[k].index_add_(0, rows, share * (weights @ (cross * outer)))
 
     def moments(self) -> list[Moments]:
         """Returns those of every member."""

@@ -14,13 +14,13 @@ takes the segments in random order, and within each of them the channels in rand
 segments as coalitions): sums over the channels of a segment are Shapley values of the segments. Every walk is also
 taken backwards, which cancels what is linear in the order; the sampling error comes from the spread over such pairs.
 
-A walk through P pieces has P + 1 *nodes*, from the reference that it begins with to the series itself. Credits are
-linear in f at the nodes, and so is the sum of several: everything that the posterior says of sums of f over the nodes
-(`explain.posterior`), it says of them. Members are a mixture, as in predictions.
+A walk through P pieces passes P + 1 *cut series*, from the reference that it begins with to the series itself. Credits
+are linear in the values of f there, and so is the sum of several: what the posterior says of sums of f over the cut
+series (`explain.posterior`), it says of them. Members are a mixture, as in predictions.
 
-With a background walks begin with its series, evenly spread over what is explained. The baseline is the mean over all
-of them; what the mean over those that were used differs is shared out to the pieces in proportion to the squares of
-their sampling errors, which it belongs to.
+With a background, walks begin with its series, evenly spread over what is explained. The baseline is the mean over all
+of them. It differs from the mean over those that were used; the difference is shared out to the pieces in proportion to
+the squares of their sampling errors, to which it belongs.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from siggpde.views.window_features import FittedView
 from siggpde.views.windows import WindowsBlock, log_spectrum
 
 WALKS = 16
-"""The walks over which variances are taken, of more the first ones: further ones would change them little."""
+"""Variances are taken over the first so many walks: further ones would change them little."""
 
 _PREDICTIONS = 500  # about as many for a series, unless the number of permutations is given
 _FEWEST, _MOST = 4, 64  # permutations
@@ -107,8 +107,10 @@ def segment_contributions(
     settings: WalkSettings,
     background: SeriesBatch | None = None,
 ) -> list[SegmentContributions]:
-    """Returns those of every series; `pairs` (n, 2) are the classes that are compared. Of more than 500 series of the
-    background that many are used, evenly spaced."""
+    """Returns the contributions of the segments of every series; `pairs` (n, 2) are the classes that are compared.
+
+    Of a background of more than 500 series, 500 are used, evenly spaced.
+    """
     channels, latents = terms.names(names), member_logits(terms, batch)
     others = None if background is None else evenly_spaced(background, _BACKGROUND)
     average = terms.ordinary if others is None else None
@@ -150,7 +152,7 @@ def _contributions(
     settings: WalkSettings,
 ) -> SegmentContributions:
     all_credits, begun, begins = (over_members(terms, part) for part in (walked.credits, walked.begun, ends.begins))
-    (count, segments), nodes = all_credits.shape[:2], walked.nodes
+    (count, segments), cuts = all_credits.shape[:2], walked.cuts
     error = all_credits.std(0) / count**0.5
     share = error.square()
     total = share.sum((0, 1))
@@ -160,13 +162,13 @@ def _contributions(
     runs = main_runs(contrast, _STRETCHES)
     spread = posterior_spread(terms, walked, pair, runs) if settings.uncertainty else None
     stds = [None] * len(runs) if spread is None else spread.runs.tolist()
-    times = nodes.one.times
-    starts, stops = limits_of(nodes.of_point, None if times is None else times[0], raw_length)
+    times = cuts.one.times
+    starts, stops = limits_of(cuts.of_point, None if times is None else times[0], raw_length)
     main = []
     for (channel, first, last), std in zip(runs, stds, strict=True):
         run = slice(first, last + 1)
-        inside = (nodes.of_point >= first) & (nodes.of_point <= last)
-        there, ordinary = (part[inside, channel] for part in (nodes.one.values[0], ends.references.mean(0)))
+        inside = (cuts.of_point >= first) & (cuts.of_point <= last)
+        there, ordinary = (part[inside, channel] for part in (cuts.one.values[0], ends.references.mean(0)))
         main.append(
             Stretch(
                 channels[channel],
@@ -222,7 +224,7 @@ class Run(NamedTuple):
 
 
 def main_runs(contributions: Tensor, most: int) -> list[Run]:
-    """Returns the runs with the largest sums of contributions (segments, channels), largest first, at most so many.
+    """Returns the `most` runs with the largest sums of contributions (segments, channels), largest first.
 
     A run is made of neighbours with contributions of one sign, each at least a quarter of the largest.
     """
@@ -240,8 +242,9 @@ def main_runs(contributions: Tensor, most: int) -> list[Run]:
 
 
 class Ends(NamedTuple):
-    """Of one series: its logits of every member (K, outputs), the references (r, length, channels) that walks can begin
-    with, their logits (K, r, outputs), and their order (r,) by what is explained."""
+    """Where the walks through a series end and begin: the logits of the series for every member (K, outputs), the
+    references (r, length, channels) that walks can begin with, their logits (K, r, outputs), and their order (r,) by
+    what is explained."""
 
     latent: Tensor
     references: Tensor
@@ -250,12 +253,12 @@ class Ends(NamedTuple):
 
 
 class Walked(NamedTuple):
-    """Of one series: credits of every member (K, pairs, S, C, outputs), what the walks began with, (K, pairs, outputs),
-    the nodes of the walks, and sums over them for the pieces of the first `channels`, which are told apart by them."""
+    """The walks through a series: credits for every member (K, pairs, S, C, outputs), the logits that the walks began
+    with (K, pairs, outputs), the cut series, and sums over these for the pieces of the first `channels` channels."""
 
     credits: Tensor
     begun: Tensor
-    nodes: Nodes
+    cuts: CutSeries
     sums: LatentSums
     channels: int
     plans: Plans
@@ -277,17 +280,17 @@ def walk(terms: Terms, one: SeriesBatch, ends: Ends, settings: WalkSettings, pla
     used = _spread_out(ends.order, count)
     orders = torch.stack([forwards, forwards.flip(1)], dim=1).flatten(0, 1).to(one.values.device)  # (walks, pieces)
     ranks = orders.argsort(dim=1)
-    nodes = Nodes(one, ends.references, used.flatten(), ranks, of_point)
+    cuts = CutSeries(one, ends.references, used.flatten(), ranks, of_point)
     together = max(1, min(channels, _LARGEST_SUMS // (segments * max(1, sum(terms.widths)))))
     some = range(together) if settings.uncertainty else ()
-    sums, means = add_up(terms, nodes, pieces_of(segments, channels, some), plans)
-    inner = (means[:, : nodes.inner] @ terms.logits.mixing.T + terms.logits.offset).unflatten(1, (len(ranks), -1))
+    sums, means = add_up(terms, cuts, pieces_of(segments, channels, some), plans)
+    inner = (means[:, : cuts.inner] @ terms.logits.mixing.T + terms.logits.offset).unflatten(1, (len(ranks), -1))
     begun = ends.begins[:, used]
     whole = ends.latent[:, None, None].expand(-1, len(ranks), 1, -1)
     levels = torch.cat([begun.flatten(1, 2)[:, :, None], inner, whole], dim=2)
     steps = levels.diff(dim=2).gather(2, ranks[None, :, :, None].expand(*levels.shape[:1], -1, -1, levels.shape[3]))
     credits = steps.unflatten(2, (segments, channels)).unflatten(1, (count, 2)).mean(2)
-    return Walked(credits, begun.mean(2), nodes, sums, together, plans)
+    return Walked(credits, begun.mean(2), cuts, sums, together, plans)
 
 
 def segments_of(length: int, segments: int, device: torch.device) -> Tensor:
@@ -300,25 +303,24 @@ def pieces_of(segments: int, channels: int, some: Iterable[int]) -> list[int]:
     return [segment * channels + channel for channel in some for segment in range(segments)]
 
 
-def add_up(terms: Terms, nodes: Nodes, pieces: list[int], plans: Plans) -> tuple[LatentSums, Tensor]:
-    """Returns sums over the nodes for some pieces, and the mean latents of the members at all nodes,
-    (K, nodes, outputs)."""
-    sums, numbers = LatentSums(terms), nodes.numbers()
-    weights = nodes.weights(torch.tensor(pieces, dtype=torch.int64, device=numbers.device), WALKS)
-    length, channels = nodes.one.values.shape[1:]
+def add_up(terms: Terms, cuts: CutSeries, pieces: list[int], plans: Plans) -> tuple[LatentSums, Tensor]:
+    """Returns sums over the cut series for some pieces, and the mean latents (K, cut series, outputs) of members."""
+    sums, numbers = LatentSums(terms), cuts.numbers()
+    weights = cuts.weights(torch.tensor(pieces, dtype=torch.int64, device=numbers.device))
+    length, channels = cuts.one.values.shape[1:]
     chunks = numbers.split(max(1, min(_LARGEST_CHUNK, _LARGEST_BATCH // (length * channels))))
-    around = nodes.next_to(pieces, WALKS, numbers) if len(chunks) == 1 and pieces else None
+    around = cuts.next_to(pieces, numbers) if len(chunks) == 1 and pieces else None
     means = []
     for some in chunks:
-        states = States(*nodes.kept(some))
+        states = States(*cuts.kept(some))
         compact = {index: partial(plan.parts, states=states) for index, plan in plans.items()}
-        means.append(sums.add(terms.prepare(nodes.series(some)), weights[:, some], around, compact))
+        means.append(sums.add(terms.prepare(cuts.series(some)), weights[:, some], around, compact))
     return sums, torch.cat(means, dim=1)
 
 
 def _spread_out(order: Tensor, pairs: int) -> Tensor:
-    """Returns the references of the walks, (pairs, 2): evenly spread over them in this order, so that few stand for
-    all, one from below and one from above for each pair."""
+    """Returns the references (pairs, 2) of the walks: evenly spread over the `order`, so that few stand for all; a pair
+    has one from its lower half and one from its upper half."""
     places = (torch.arange(2 * pairs, device=order.device) * 2 + 1) * len(order) // (4 * pairs)
     chosen = order[places]
     return torch.stack([chosen[:pairs], chosen[pairs:].flip(0)], dim=1)
@@ -345,7 +347,7 @@ class PosteriorSpread(NamedTuple):
 def posterior_spread(terms: Terms, walked: Walked, pair: Tensor | None, runs: Sequence[Run]) -> PosteriorSpread:
     """Returns the standard deviations under the posterior; `pair` (2,) are the classes whose difference is the
     contrast."""
-    nodes, mixing = walked.nodes, terms.logits.mixing
+    cuts, mixing = walked.cuts, terms.logits.mixing
     means = walked.credits.mean(1)  # (K, S, C, classes)
     segments, channels = means.shape[1:3]
     values: list[Tensor] = []
@@ -353,15 +355,15 @@ def posterior_spread(terms: Terms, walked: Walked, pair: Tensor | None, runs: Se
     for first in range(0, channels, walked.channels):
         some = range(first, min(channels, first + walked.channels))
         pieces = pieces_of(segments, channels, some)
-        sums = walked.sums if first == 0 else add_up(terms, nodes, pieces, walked.plans)[0]
+        sums = walked.sums if first == 0 else add_up(terms, cuts, pieces, walked.plans)[0]
         inside = [index for index, run in enumerate(runs) if run.channel in some]
         chosen = [[place] for place in range(len(pieces))]
         for channel, start, end in (runs[index] for index in inside):
             place = (channel - first) * segments
             chosen.append(list(range(place + start, place + end + 1)))
-        over = [nodes.sum_of([pieces[place] for place in places], WALKS) for places in chosen]
-        moments = sums.moments(chosen, over, lambda numbers: terms.prepare(nodes.series(numbers)))
-        variances = torch.stack([each.variance for each in moments])  # (K, sums, latents)
+        over = [cuts.sum_of([pieces[place] for place in places]) for places in chosen]
+        moments = sums.moments(chosen, over, lambda numbers: terms.prepare(cuts.series(numbers)))
+        variances = torch.stack([member.variance for member in moments])  # (K, sums, latents)
         values.append(variances[:, : len(pieces)].unflatten(1, (len(some), segments)))
         of_runs |= {index: variances[:, len(pieces) + number] for number, index in enumerate(inside)}
     latents = torch.cat(values, dim=1).transpose(1, 2)  # (K, S, C, latents)
@@ -378,12 +380,12 @@ def posterior_spread(terms: Terms, walked: Walked, pair: Tensor | None, runs: Se
     )
 
 
-class Nodes(NamedTuple):
-    """Of one series and references (r, length, channels): `used` (walks,) numbers the references of the walks, `ranks`
-    (walks, pieces) are the places of the pieces s * channels + c in the walks (of the segments, where channels are not
-    told apart), `of_point` (length,) the segments.
+class CutSeries(NamedTuple):
+    """All series that walks through a series pass, with references (r, length, channels).
 
-    Nodes between the ends of walks are numbered walk by walk, then comes the series itself, then the references.
+    `used` (walks,) numbers the references of the walks, `ranks` (walks, pieces) are the places of the pieces
+    s * channels + c in the walks (of the segments s, where channels are not told apart), `of_point` (length,) the
+    segments. Cut series inside a walk are numbered walk by walk; then comes the series itself, then the references.
     """
 
     one: SeriesBatch
@@ -394,24 +396,24 @@ class Nodes(NamedTuple):
 
     @property
     def inner(self) -> int:
-        """How many there are between the ends."""
-        walks, pieces = self.ranks.shape
-        return walks * (pieces - 1)
+        """The number of cut series inside the walks, without their ends."""
+        count, pieces = self.ranks.shape
+        return count * (pieces - 1)
 
     def numbers(self) -> Tensor:
-        """Returns all nodes that some walk comes to, those between the ends first."""
+        """Returns the numbers of all cut series that some walk passes, those inside the walks first."""
         device = self.ranks.device
         ends = torch.cat([torch.zeros(1, dtype=torch.int64, device=device), 1 + self.used.unique()])
         return torch.cat([torch.arange(self.inner, device=device), self.inner + ends])
 
     def series(self, numbers: Tensor) -> SeriesBatch:
-        """Returns the cut series of nodes (n,)."""
+        """Returns the cut series with these numbers (n,)."""
         mask, reference = self.kept(numbers)
         values = torch.where(mask[:, self.of_point], self.one.values, self.references[reference])
         return with_times_of(values, self.one)
 
     def kept(self, numbers: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns which pieces nodes (n,) have of the series, (n, segments, channels), and their references (n,)."""
+        """Returns which pieces cut series (n,) have kept, (n, segments, channels), and their references (n,)."""
         pieces, steps = self.ranks.shape[1], max(1, self.ranks.shape[1] - 1)
         inner = numbers < self.inner
         walk = torch.where(inner, numbers // steps, 0)
@@ -420,33 +422,35 @@ class Nodes(NamedTuple):
         mask = self.ranks[walk] < kept[:, None]
         return mask.view(len(numbers), int(self.of_point[-1]) + 1, -1), reference
 
-    def around(self, walks: int) -> tuple[Tensor, Tensor]:
-        """Returns the nodes after and before every piece in the first walks, two (walks, pieces)."""
-        ranks, pieces = self.ranks[:walks], self.ranks.shape[1]
+    def around(self) -> tuple[Tensor, Tensor]:
+        """Returns the numbers of the cut series after and before every piece in the first `WALKS` walks, two
+        (walks, pieces)."""
+        ranks, pieces = self.ranks[:WALKS], self.ranks.shape[1]
         first = torch.arange(len(ranks), device=ranks.device)[:, None] * (pieces - 1) - 1
         after = torch.where(ranks == pieces - 1, self.inner, first + ranks + 1)
-        before = torch.where(ranks == 0, self.inner + 1 + self.used[:walks, None], first + ranks)
+        before = torch.where(ranks == 0, self.inner + 1 + self.used[:WALKS, None], first + ranks)
         return after, before
 
-    def next_to(self, pieces: Sequence[int], walks: int, numbers: Tensor) -> Tensor:
-        """Returns the nodes after and then those before some pieces, (pieces, 2 walks), as places in ascending
+    def next_to(self, pieces: Sequence[int], numbers: Tensor) -> Tensor:
+        """Returns the cut series after and then those before some pieces, (pieces, 2 walks), as places in ascending
         `numbers`."""
-        both = torch.cat([part[:, list(pieces)] for part in self.around(walks)])
+        both = torch.cat([part[:, list(pieces)] for part in self.around()])
         return torch.searchsorted(numbers, both.T.contiguous())
 
-    def weights(self, pieces: Tensor, walks: int) -> Tensor:
-        """Returns the coefficients (pieces, nodes) of the credits of some pieces, over the first walks, float64."""
-        after, before = (part[:, pieces].T for part in self.around(walks))
+    def weights(self, pieces: Tensor) -> Tensor:
+        """Returns the coefficients (pieces, cut series) of the credits of some pieces, their means over the first
+        `WALKS` walks, float64."""
+        after, before = (part[:, pieces].T for part in self.around())
         count = self.inner + 1 + len(self.references)
         total = torch.zeros(len(pieces), count, dtype=torch.float64, device=self.ranks.device)
         share = torch.full_like(after, 1 / after.shape[1], dtype=torch.float64)
         return total.scatter_add_(1, after, share).scatter_add_(1, before, -share)
 
-    def sum_of(self, pieces: Sequence[int], walks: int) -> Functionals:
+    def sum_of(self, pieces: Sequence[int]) -> Functionals:
         """Returns the sum of the credits of some pieces."""
-        coefficients = self.weights(torch.tensor(pieces, device=self.ranks.device), walks).sum(0)
-        nodes = (coefficients.abs() > 0.5 / walks).nonzero()[:, 0]  # less is rounding
-        return Functionals(nodes, coefficients[None, nodes])
+        coefficients = self.weights(torch.tensor(pieces, device=self.ranks.device)).sum(0)
+        series = (coefficients.abs() > 0.5 / WALKS).nonzero()[:, 0]  # less is rounding
+        return Functionals(series, coefficients[None, series])
 
 
 def with_times_of(values: Tensor, one: SeriesBatch) -> SeriesBatch:
@@ -455,22 +459,22 @@ def with_times_of(values: Tensor, one: SeriesBatch) -> SeriesBatch:
 
 
 # A view of windows looks at groups of channels one by one (`WindowView.groups`). When a piece is put back, only groups
-# with its channel change: nodes that have the same pieces of a group's channels, and the same reference there, have the
-# same features of that group. They are computed once for every such state. In a walk through C channels in G groups
-# that is about one G-th of the work.
+# with its channel change: cut series that have kept the same pieces of a group's channels, and have the same reference
+# there, have the same features of that group. They are computed once for every such state. In a walk through C channels
+# in G groups that is about one G-th of the work.
 
 _CUT_OFF_BITS = 40  # pieces of a group up to which a state is one number
 _LARGEST = 8.0  # where features are cut off, as `views.window_features` does
 
 
 class States:
-    """What is kept of n nodes: `mask` (n, segments, channels), and their references (n,)."""
+    """What n cut series have kept: `mask` (n, segments, channels), and their references (n,)."""
 
     def __init__(self, mask: Tensor, reference: Tensor) -> None:
         self.mask, self.reference = mask, reference
 
     def of(self, channels: Sequence[int]) -> tuple[Tensor, Tensor]:
-        """Returns a node (u,) for every state of some channels, and the state (n,) of every node."""
+        """Returns one cut series (u,) for every state of some channels, and the state (n,) of every cut series."""
         bits = self.mask[:, :, list(channels)].flatten(1)
         if bits.shape[1] > _CUT_OFF_BITS:
             every = torch.arange(len(bits), device=bits.device)
@@ -485,9 +489,11 @@ class States:
 
 @dataclass(frozen=True)
 class Columns:
-    """Of one group of a view, in the features over the whole series or over its thirds: the number of the part, the
-    columns in it (p,), the same among the features of the group alone (p,), mean and spread (p,), the landmarks'
-    features (m, p), float32, and the root of the number of columns of the part."""
+    """The columns of one group of a view, in the features over the whole series or over its thirds.
+
+    The number of the part, the columns in it (p,), the same among the features of the group alone (p,), their mean and
+    spread (p,), the features (m, p) of the landmarks, float32, and the root of the number of columns of the part.
+    """
 
     part: int
     columns: Tensor
@@ -556,7 +562,7 @@ class WindowsPlan:
                 yield Compact(columns.part, columns.columns, scaled, state, plan.channels, columns.landmarks)
 
     def _prepared(self, seen: SeriesBatch, channels: tuple[int, ...], states: States) -> tuple[Tensor, Tensor]:
-        """Returns the channels of every state as the windows see them, float64, and the state of every node."""
+        """Returns the channels of every state as the windows see them, float64, and the state of every cut series."""
         features = self.block.features
         first, state = states.of(channels)
         some = SeriesBatch(seen.values[first][:, :, list(channels)])
@@ -567,7 +573,7 @@ class WindowsPlan:
 
 
 Plans = Mapping[int, WindowsPlan]
-"""Of blocks of windows, by their number, with several groups of channels: of others there is nothing to save."""
+"""Plans by the number of their block, for windows with several groups of channels: elsewhere nothing is saved."""
 
 
 def plans_of(terms: Terms) -> Plans:
@@ -589,10 +595,10 @@ class Curve(NamedTuple):
 def deletion_curve(f: Callable[[np.ndarray], ArrayLike], contributions: ArrayLike, *, insertion: bool = False) -> Curve:
     """Returns the curve by which an explanation is judged: whether it points to what a prediction rests on.
 
-    Pieces are cut out, those with the largest contributions first, and f is computed after each. Of a good explanation
-    it falls at once: the area below the curve is small. An insertion curve puts the same pieces back, the largest
-    first, from nothing on: it rises at once, and its area is large. All explanations of one series have curves with the
-    same ends.
+    Pieces are cut out, those with the largest contributions first, and f is computed after each. If the explanation is
+    good, f falls at once: the area below the curve is small. An insertion curve starts with nothing and puts the same
+    pieces back, the largest first: f rises at once, and the area is large. All explanations of one series have curves
+    with the same ends.
 
     Parameters
     ----------
