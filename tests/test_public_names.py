@@ -1,13 +1,18 @@
 """The public surface: names that users import stay where they are."""
 
+import inspect
 import pkgutil
+import re
 import subprocess
 import sys
 from importlib import import_module
+from typing import Any
 
+import numpy as np
 import pytest
 
 import siggpde
+from siggpde import SigGPClassifier, SigGPRegressor
 
 PUBLIC = {
     "siggpde": (
@@ -82,3 +87,18 @@ def test_importing_the_package_imports_nothing_heavy():
         [sys.executable, *["-S"] * sys.flags.no_site, "-c", code], capture_output=True, text=True, check=False
     )
     assert done.stdout.strip() == "[]", done.stdout + done.stderr
+
+
+def documented(kind: type, section: str) -> set[str]:
+    """The names that a section of a class's docstring describes."""
+    text = re.split(rf"^{section}\n-+$", inspect.getdoc(kind) or "", flags=re.MULTILINE)[1]
+    body = re.split(r"^[\w ]+\n-+$", text, flags=re.MULTILINE)[0]
+    return {name for names in re.findall(r"^([\w, ]+) : ", body, re.MULTILINE) for name in names.split(", ")}
+
+
+@pytest.mark.parametrize("kind", [SigGPClassifier, SigGPRegressor])
+def test_docstrings_of_estimators_describe_all_settings_and_fitted_attributes(kind: Any):
+    estimator = kind(n_features=20, members=1).fit(np.random.default_rng(0).normal(size=(12, 9)), np.arange(12) % 2)
+    fitted = {name for name in vars(estimator) if name.endswith("_") and name != "metadata_"}  # one of aeon's
+    assert documented(kind, "Parameters") == set(estimator.get_params())
+    assert documented(kind, "Attributes") == fitted

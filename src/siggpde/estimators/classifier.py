@@ -12,56 +12,125 @@ from siggpde.series import PathOptions, Spectrogram
 
 
 class SigGPClassifier(ClassifierMethods, ClassifierBase):
-    """Gaussian processes with the signature kernel for classes of time series; the defaults need no tuning.
+    """Calibrated probabilities of classes of time series, by Gaussian processes; the defaults need no tuning.
+
+    method="views" fits a committee. Views of the series (words of their signatures, signature kernels by their PDE,
+    statistics of signatures over windows, the spectrum) give kernels between series and landmarks, which are all
+    training series, or up to 1500 of them. Some thirty Gaussian processes, each with the mean of a few kernels, regress
+    the classes in closed form, with noise and amplitude by exact leave-one-out. Up to eight of them are averaged with
+    weights by their predictions of left-out series, to which the link from latents to probabilities is fitted too.
+
+    method="paper" fits SigGPDE as published: one sparse variational Gaussian process with the untruncated signature
+    kernel, the first `n_features` words as inducing variables, and three phases of Nadam. It inverts no matrix and
+    takes minutes rather than seconds.
 
     X is (n_cases, n_channels, n_timepoints), 2-D for one channel, or a list of (n_channels, n_timepoints_i) arrays for
-    series of unequal lengths; NaN are gaps. `fit` compares path transforms, scales and words by exact leave-one-out,
-    trains the best of each kind and averages their probabilities.
+    series of unequal lengths; NaN are gaps.
 
-    - `method`: "views" for the above; "paper" for SigGPDE as published: one model with the untruncated kernel, which is
-      solved by its PDE, the first `n_features` words as inducing variables, and three phases of Nadam. It inverts and
-      factorises nothing, and takes minutes rather than seconds.
-    - `likelihood`: "auto" or "least_squares", in closed form. With method="paper" "softmax", "robustmax" or, for two
-      classes, "bernoulli"; "auto" is then "robustmax", or "bernoulli" for two classes.
-    - `views`: "auto" for all ways of looking at series, or a list of some of "linear", "path", "kernel", "lifted",
-      "windows" and "spectrum", and of pairs (name, transformer): a transformer of your own with `fit` and `transform`,
-      from series (n_cases, n_channels, n_timepoints) to features (n_cases, n_features). "auto" may be in the list too.
-    - `members`: how many models are averaged at most; "auto" is eight, or five where all series then fit a small model,
-      and one with method="paper".
-    - `n_features`: at most so many signature features a model; "auto" is 2000, or 500 with method="paper", which takes
-      just so many.
-    - `transforms`: "auto", or `siggpde.series.PathOptions` (or a dictionary of its fields) to fix how paths are made.
-    - `time_channel`: the channel of X that holds time stamps, which views of paths and kernels follow; "windows" and
-      "spectrum" go by the order of points alone, so resample series whose steps differ much if rates within windows
-      matter. `mask`: one channel more for each, which tells where it was observed; `max_points`: longer series are
-      averaged down to so many points (None: never); `spectrogram`: a `siggpde.series.Spectrogram` (or a dictionary) for
-      audio; `channel_names`: for explanations.
-    - `class_weight`: None, "balanced", or a dictionary from label to weight.
-    - `max_iter`: iterations of a phase of method="paper"; "auto" is 5000. `time_limit`: seconds, about, after which the
-      best so far is taken.
-    - `random_state`: None is 0, so that runs repeat. `n_jobs`: threads; -1 takes all cores, None torch's number.
-    - `verbose`: 0 is silent; 1 tells how long a long fit takes and shows progress, in lines where there is no terminal.
-    - `device`: where to compute, such as "cuda"; "auto" is the device of X where it is a tensor, else the CPU. `dtype`:
-      of method="paper", "float64", "float32", or "auto": "float32" for very many series only.
-    - `checkpoint`: with method="paper", a folder where the state of the fit is kept; with `resume=True` a fit goes on
-      from there. Fits of method="views", which take seconds to minutes, keep none and start anew.
-    - `cache_dir`: with method="paper", a folder where signatures are kept, so that the next fit of the same series
-      need not compute them; method="views" keeps none.
-    - `keep_series`: whether the fitted model may contain training series, the landmarks that its kernels compare with.
-      False fits views with finite features only and keeps weights of these; where directions of the variance are too
-      many for a model of 50 MB, those that tell least are left out, and variances are a little larger. Models of
-      method="paper" never contain series.
+    Parameters
+    ----------
+    method : {"views", "paper"}
+        The model: the committee above, or SigGPDE as published.
+    likelihood : {"auto", "least_squares", "softmax", "robustmax", "bernoulli"}
+        With method="views" "auto" or "least_squares", the closed form. With method="paper" "robustmax", "softmax" or,
+        for two classes, "bernoulli"; "auto" is then "robustmax", or "bernoulli" for two classes.
+    views : "auto" or list
+        Kinds of views, of "linear", "path", "kernel", "lifted", "windows" and "spectrum", and pairs
+        (name, transformer), where the transformer has `fit` and `transform` from series (n_cases, n_channels,
+        n_timepoints) to features (n_cases, n_features). "auto", alone or in the list, stands for all kinds.
+    members : int or "auto"
+        Largest number of Gaussian processes that are averaged. "auto" is eight, or five where only then all series can
+        be landmarks of a small model; method="paper" has one.
+    n_features : int or "auto"
+        With method="paper" the number of words, 500 for "auto". With method="views" a bound on the words of a view of
+        paths, which are never more than 800.
+    transforms : "auto", siggpde.series.PathOptions or dict
+        How series become paths; a dictionary has fields of `PathOptions`. "auto" is several ways, each a view, or time
+        and the channels with method="paper".
+    time_channel : int, optional
+        The channel of X that holds time stamps. Views of paths and kernels follow them; views of windows and of the
+        spectrum go by the order of points, so resample series whose steps differ much.
+    mask : bool
+        Whether each channel gets another one, which is 1 where the channel was observed and 0 in gaps.
+    max_points : int or None
+        Longer series are averaged down to so many points; None leaves them as they are.
+    spectrogram : siggpde.series.Spectrogram or dict, optional
+        For audio: every channel is replaced by its spectrogram.
+    channel_names : list of str, optional
+        Names of the channels of X, for explanations.
+    class_weight : "balanced" or dict, optional
+        What a series of each class counts: the same for all classes together, or a weight by label.
+    max_iter : int or "auto"
+        Iterations of each of the three phases of method="paper"; "auto" is 5000.
+    time_limit : float, optional
+        Seconds that `fit` takes at most, about: some views, or the rest of the phases of method="paper", are left out
+        when they are spent.
+    random_state : int, RandomState or Generator, optional
+        Seed; None is 0, so that runs repeat.
+    n_jobs : int or None
+        Threads: -1 takes all cores, None torch's number.
+    verbose : int
+        0 is silent; 1 announces how long a long fit takes and shows progress.
+    device : str
+        Where to compute, such as "cuda"; "auto" is the device of X where it is a tensor, otherwise the CPU.
+    dtype : {"auto", "float64", "float32"}
+        Of method="paper"; "auto" is float32 for very many series only.
+    checkpoint : path, optional
+        With method="paper", the folder that keeps the state of a fit under way; method="views" keeps none.
+    resume : bool
+        Whether `fit` goes on from `checkpoint`. A fit of method="views" always starts from the beginning.
+    cache_dir : path, optional
+        With method="paper", the folder that keeps signatures for the next fit of the same series.
+    keep_series : bool
+        Whether the fitted model may contain training series, the landmarks. False leaves out the views "kernel" and
+        "lifted", and variances may be a little larger. Models of method="paper" never contain series.
 
-    After `fit`: `classes_`, `n_classes_`, `n_channels_`, `channel_names_`, `length_range_`, `committee_` and
-    `preparation_`.
+    Attributes
+    ----------
+    classes_ : ndarray (n_classes,)
+        The labels, sorted; columns of probabilities are in this order.
+    n_classes_ : int
+    committee_ : siggpde.committee.committee.Committee
+        The fitted model, on standardised series.
+    preparation_ : siggpde.series.Preparation
+        How X becomes series without gaps.
+    n_channels_ : int
+        Channels of X.
+    channel_names_ : tuple of str
+        Their names, "channel 0" and so on unless `channel_names` was given.
+    length_range_ : tuple of int
+        Points of the shortest and of the longest series of `fit` and `partial_fit`.
+    n_series_ : int
+        Series of `fit` and `partial_fit`.
+    n_groups_ : int or None
+        Groups of `fit`; None where none were given.
+    n_iter_ : int
+        Iterations; 1 for the closed form.
+    n_features_in_ : int
+        Columns of X, where it was a 2-D array.
+    tried_ : tuple of list
+        Name, leave-one-out loss and weight of every candidate of method="views".
+    summary_ : dict
+        The number of series by label.
+    fingerprint_ : str
+        Hash of the training data.
+    seconds_ : float
+        Time that `fit` took.
 
-    Examples:
-        >>> from siggpde import SigGPClassifier
-        >>> from siggpde.datasets import load_pendigits
-        >>> digits = load_pendigits()
-        >>> classifier = SigGPClassifier(n_features=200, members=1).fit(digits.X_train[:300], digits.y_train[:300])
-        >>> classifier.predict_proba(digits.X_test[:5]).shape
-        (5, 10)
+    See Also
+    --------
+    SigGPRegressor : the same for numbers.
+
+    Examples
+    --------
+    >>> from siggpde import SigGPClassifier
+    >>> from siggpde.datasets import load_pendigits
+    >>> digits = load_pendigits()
+    >>> classifier = SigGPClassifier(n_features=200, members=1).fit(digits.X_train[:300], digits.y_train[:300])
+    >>> classifier.predict_proba(digits.X_test[:5]).shape
+    (5, 10)
+    >>> classifier.score(digits.X_test[:200], digits.y_test[:200]) > 0.9
+    True
     """
 
     _tags: ClassVar[dict[str, Any]] = TAGS
