@@ -48,10 +48,15 @@ def chosen(weights: list[float], scores: list[float] | None = None, total: int =
     return {ALL[index].name: float(found[index]) for index in found.nonzero()[:, 0].tolist()}
 
 
-def test_up_to_twenty_thousand_series_everything_is_affordable(caplog: pytest.LogCaptureFixture):
+def test_up_to_twenty_thousand_series_only_a_time_limit_leaves_members_out(caplog: pytest.LogCaptureFixture):
     weights = [0.0, 0.0, 0.0, 0.7, 0.3]
-    assert chosen(weights, total=LARGE, limit=1e-9) == {"much too dear": 0.7, "cheap and dear": pytest.approx(0.3)}
+    everything = {"much too dear": 0.7, "cheap and dear": pytest.approx(0.3)}
+    assert chosen(weights, total=LARGE) == chosen(weights, total=M, limit=1e-9) == everything
     assert not caplog.records
+    assert chosen(weights, total=LARGE, limit=20.0) == {"cheap and dear": 1.0}
+    assert "the budget of 20 s" in caplog.text
+    assert landmarks_for(LARGE, 1500) == landmarks_for(1500, 1500, limit=1e-9) == 1500
+    assert landmarks_for(LARGE, 1500, limit=1e-9) == 300
 
 
 def test_what_fits_is_kept_as_it_is(caplog: pytest.LogCaptureFixture):

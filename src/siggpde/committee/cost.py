@@ -5,8 +5,9 @@ committee on every machine and rank, and with any load. A kernel of p features a
 features of a series and one for p m products; a kernel by its PDE takes that of its cells; a member takes 2 m² products
 a series for its normal equations. The announcement is right to a factor of about two; a user's own views do not count.
 
-Up to 20,000 series everything is affordable. Above, the rows of all series have a budget: there are as many landmarks
-as it allows for a member of all windows, and members are taken by their weights for each second that they add.
+Up to 20,000 series everything is affordable, unless the user sets a limit. Above, the rows of all series have a budget:
+there are as many landmarks as it allows for a member of all windows, and members are taken by their weights for each
+second that they add. A user's limit takes the place of the budget for any number of series above that of the landmarks.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ log = logging.getLogger(__name__)
 MAX_LANDMARKS = 1500
 MEMBERS, _FEWER_MEMBERS = 8, 5
 LARGE = 20_000
-"""The most training series for which everything is affordable."""
+"""The most training series for which everything is affordable, unless the user sets a limit."""
 BUDGET = 750.0
 """Seconds of one core for the rows of more series: a fit has other work too, and is to take less than 900."""
 WORTH_SAYING = 5.0
@@ -208,7 +209,7 @@ def landmarks_for(total: int, most: int, points: int = 100, channels: int = 1, l
         >>> [landmarks_for(total, 1500, points=46) for total in (100, 20_000, 300_000, 10**6, 10**7)]
         [100, 1500, 1500, 706, 300]
     """
-    if total <= LARGE:
+    if total <= (LARGE if limit is None else most):
         return min(total, most)
     budget = BUDGET if limit is None else limit
     return min(most, max(_FEWEST_LANDMARKS, landmarks_within(_ONE_MEMBER * budget / total, points, channels)))
@@ -264,7 +265,7 @@ def affordable(
     the one of the largest weight alone where that is more. Where no member with a weight is within the budget, the best
     by its score is taken of those that are; where none is, the cheapest.
     """
-    if total <= LARGE:
+    if total <= (LARGE if limit is None else landmarks):
         return weights
     budget = BUDGET if limit is None else limit
 

@@ -57,8 +57,8 @@ class SigGPRegressor(RegressorMethods, RegressorBase):
     max_iter : int or "auto"
         Iterations of each of the three phases of method="paper"; "auto" is 5000.
     time_limit : float, optional
-        Seconds that `fit` takes at most, about: some views, or the rest of the phases of method="paper", are left out
-        when they are spent.
+        Seconds that `fit` takes at most, about: views, landmarks and members, or the rest of the phases of
+        method="paper", are left out for which there is no time.
     random_state : int, RandomState or Generator, optional
         Seed; None is 0, so that runs repeat.
     n_jobs : int or None
