@@ -52,7 +52,7 @@ def test_a_fit_says_what_it_did_and_saves_the_model(table: Path, tmp_path: Path)
 def test_the_summary_shows_labels_as_they_are(table: Path, tmp_path: Path):
     result = fit(table, tmp_path / "model", "--target", "kind")
     assert result.exit_code == 0, result.output
-    for words in ("[red] (15), blue (15)", "LeastSquares", "One model, with leave-one-out losses", "3 channels"):
+    for words in ("[red] (15), blue (15)", "least squares on ±1", "One model, with leave-one-out losses", "3 channels"):
         assert words in result.stdout
     assert str(tmp_path)[:20] in result.stdout
 

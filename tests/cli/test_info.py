@@ -52,7 +52,7 @@ def test_info_of_a_model(models: Path):
     assert values["reading"]["series"] == "who" and values["versions"]["siggpde"] == siggpde.__version__
     assert values["members"][0]["nlpp"] > 0 and values["settings"]["n_features"] == 20
     shown = run("info", models / "kinds").stdout
-    for words in ("[red] (20), blue (20)", "--series who", "LeastSquares", "40 of the training", siggpde.__version__):
+    for words in ("[red] (20), blue (20)", "--series who", "least squares", "40 of the training", siggpde.__version__):
         assert words in shown
     assert "target" in run("info", models / "sizes").stdout
     nowhere = run("info", models / "none")

@@ -110,7 +110,8 @@ def fit(
     ] = "auto",
     dtype: Annotated[DType, _model(help="--method paper: the precision of the weights.")] = DType.auto,
     time_limit: Annotated[
-        float | None, _run(metavar="SECONDS", help="About how long the fit may take; what would take longer is left out.")
+        float | None,
+        _run(metavar="SECONDS", help="About how long the fit may take; what would take longer is left out."),
     ] = None,
     seed: Annotated[int, _run(metavar="N", min=0, help="Two runs with the same seed give the same model.")] = 0,
     device: Annotated[str, _run(help="Where to compute: auto, cpu, cuda, cuda:1, ...")] = "auto",

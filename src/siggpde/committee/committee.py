@@ -138,7 +138,7 @@ class Committee(ABC):
     @property
     @abstractmethod
     def likelihood_name(self) -> str:
-        """The name of the likelihood."""
+        """The likelihood, by its name or in words."""
 
     @abstractmethod
     def to(self, device: torch.device | str) -> Committee:
@@ -384,7 +384,7 @@ class ViewCommittee(Committee):
 
     @property
     def likelihood_name(self) -> str:
-        return "Gaussian" if self.link is None else "LeastSquares"
+        return "Gaussian" if self.link is None else "least squares on ±1, then a softmax link"
 
     def to(self, device: torch.device | str) -> ViewCommittee:
         def moved(part: Any) -> Any:
