@@ -20,7 +20,7 @@ from .gp.landmarks import NewtonBasis as NewtonBasis
 from .gp.model import SignatureGP as SignatureGP
 from .gp.model import SparseGP as SparseGP
 from .io.predictions import predict_stream as predict_stream
-from .numerics.averaging import average_points as average_points
+from .numerics.inputs import average_points as average_points
 from .numerics.logsignature import logsignature as logsignature
 from .numerics.logsignature import logsignature_basis as logsignature_basis
 from .numerics.signature import extend as extend

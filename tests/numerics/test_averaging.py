@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from helpers.random_paths import make, modest
 from siggpde import average_points, signature_kernel, signature_kernel_diag
-from siggpde.numerics.averaging import average_sides
+from siggpde.numerics.inputs import average_sides
 
-LOGGER = "siggpde.numerics.averaging"
+LOGGER = "siggpde.numerics.inputs"
 
 
 def bin_means(series: torch.Tensor, bins: int) -> torch.Tensor:

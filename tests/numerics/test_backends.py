@@ -20,9 +20,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from helpers.random_paths import FAMILIES, make, modest, numbers_from
 from siggpde.numerics import backend, goursat, inputs, native, reference, triton
+from siggpde.numerics.backend import installation
 from siggpde.numerics.core import FEW, core, limited, torch_threads, usual_threads, waits_passively
 from siggpde.numerics.inputs import thread_count
-from siggpde.numerics.installation import installation
 from siggpde.numerics.static_kernels import KINDS, KernelSettings
 from siggpde.numerics.triton import plan
 from siggpde.numerics.triton.plan import PlanRequest, make_plans

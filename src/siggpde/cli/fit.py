@@ -30,7 +30,7 @@ from siggpde.cli.console import (
 from siggpde.cli.info import data_rows, estimator_summary, member_table
 from siggpde.cli.options import read_config
 from siggpde.cli.report import SUFFIXES
-from siggpde.gp.likelihood_names import LikelihoodName, names_for
+from siggpde.gp import LikelihoodName, names_for
 from siggpde.utils.files import PART_SUFFIX, locked
 
 if TYPE_CHECKING:

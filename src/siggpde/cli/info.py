@@ -40,7 +40,7 @@ def info(
         else:
             print_tables(*_model_tables(summary, str(model)))
         return
-    from siggpde.numerics.installation import installation
+    from siggpde.numerics.backend import installation
 
     installed = installation()
     if as_json:

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from siggpde.gp.quadrature import as_probabilities
+from siggpde.gp.likelihoods.base import as_probabilities
 
 
 @dataclass(frozen=True)

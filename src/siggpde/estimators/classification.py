@@ -18,7 +18,7 @@ from siggpde.estimators.targets import (
     class_weights,
     warn_of_confined_classes,
 )
-from siggpde.gp.likelihood_names import names_for
+from siggpde.gp import names_for
 
 if TYPE_CHECKING:
     from siggpde.estimators.trusting import Newness

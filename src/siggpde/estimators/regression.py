@@ -13,7 +13,7 @@ from siggpde.distributed.ranks import ALONE, Ranks
 from siggpde.distributed.shard import Shard
 from siggpde.estimators.base import SeriesEstimator
 from siggpde.estimators.targets import check_beside, check_numbers
-from siggpde.gp.likelihood_names import names_for
+from siggpde.gp import names_for
 
 if TYPE_CHECKING:
     from siggpde.estimators.trusting import Newness

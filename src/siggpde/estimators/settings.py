@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from siggpde.distributed.shard import Shard
-from siggpde.gp.likelihood_names import LikelihoodName
+from siggpde.gp import LikelihoodName
 from siggpde.numerics import inputs
 from siggpde.numerics.core import limited
 from siggpde.series import PathOptions, Preparation, SeriesBatch, Spectrogram

@@ -22,9 +22,17 @@ from torch import Tensor, nn
 
 from siggpde.gp.features import OrthogonalSignatureFeatures
 from siggpde.gp.kernel import SignatureKernel
-from siggpde.gp.likelihoods.base import Likelihood, as_numbers, refuse_target
+from siggpde.gp.likelihoods.base import (
+    Likelihood,
+    as_numbers,
+    as_probabilities,
+    deviation,
+    gauss_hermite,
+    invert_increasing,
+    normal_trapezoid,
+    refuse_target,
+)
 from siggpde.gp.likelihoods.classification import Bernoulli
-from siggpde.gp.quadrature import as_probabilities, deviation, gauss_hermite, invert_increasing, normal_trapezoid
 from siggpde.gp.variational import Covariance, VariationalGaussian
 
 _POINTS = 20

@@ -30,7 +30,7 @@ from torch import Tensor
 from siggpde.gp.features import InducingFeatures, Projection, positive_tail
 from siggpde.gp.kernel import PathKernel
 from siggpde.numerics import inputs
-from siggpde.numerics.averaging import average_sides, check_max_points
+from siggpde.numerics.inputs import average_sides, check_max_points
 from siggpde.numerics.signature_kernel import Lengths
 from siggpde.numerics.words import as_integer
 from siggpde.series import SeriesBatch

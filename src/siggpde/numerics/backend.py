@@ -13,13 +13,19 @@ No tensor is moved from one device to another, and Triton is imported only when 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+import os
+import platform
+from functools import cache
+from importlib import metadata
+from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+import torch
 from torch import Tensor
 
 from siggpde.numerics import native, reference, triton
 from siggpde.numerics.autograd import Norms, refuse_transforms
-from siggpde.numerics.core import core, requested_backend
+from siggpde.numerics.core import core, core_error, requested_backend
 from siggpde.numerics.inputs import RequestedWords
 from siggpde.numerics.static_kernels import KernelSettings, StaticKernel
 
@@ -138,3 +144,55 @@ def uses_triton(x: Tensor) -> bool:
             'pip install "triton>=3.5", or set SIGGPDE_BACKEND=reference for plain torch, which is slow'
         )
     return True
+
+
+def installation() -> dict[str, Any]:
+    """Returns a description of the installation as plain data, ready for JSON.
+
+    Its keys are
+
+    - ``versions``: of siggpde, python, torch and numpy;
+    - ``machine``: processor architecture, processors this process may use, and torch's thread count;
+    - ``simd``: the instruction set of the native core on this processor, or None without the core;
+    - ``backends``: for each of native, reference and triton, ``available`` and ``reason`` (None when available).
+
+    Examples
+    --------
+    >>> installation()["backends"]["reference"]["available"]
+    True
+    """
+    return {
+        "versions": {
+            "siggpde": _version(),
+            "python": platform.python_version(),
+            "torch": str(torch.__version__),
+            "numpy": np.__version__,
+        },
+        "machine": {
+            "architecture": platform.machine(),
+            "processors": _processors(),
+            "threads": torch.get_num_threads(),
+        },
+        "simd": None if core is None else core.isa(),
+        "backends": {
+            "native": _backend(core_error if core is None else None),
+            "reference": _backend(None),
+            "triton": _backend(triton.why_not()),
+        },
+    }
+
+
+def _backend(reason: str | None) -> dict[str, Any]:
+    return {"available": reason is None, "reason": reason}
+
+
+def _processors() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@cache
+def _version() -> str:
+    """Returns the version, cached because it is searched for in the folders of the installation."""
+    return metadata.version("siggpde")

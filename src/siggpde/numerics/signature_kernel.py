@@ -17,9 +17,8 @@ import torch
 from torch import Tensor
 
 from siggpde.numerics import gradients, inputs
-from siggpde.numerics.averaging import average_sides
 from siggpde.numerics.backend import backend_for
-from siggpde.numerics.inputs import checked_once
+from siggpde.numerics.inputs import average_sides, checked_once
 from siggpde.numerics.static_kernels import KernelSettings, Parameter, Static, StaticKernel, check_static
 from siggpde.numerics.words import as_integer
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from siggpde.numerics.installation import installation
+from siggpde.numerics.backend import installation
 
 FORMAT = "siggpde"
 FORMAT_VERSION = 2

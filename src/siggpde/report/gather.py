@@ -18,7 +18,7 @@ from siggpde.committee.committee import LeftOutRecord, ViewCommittee, ViewPredic
 from siggpde.committee.conformal import scored_folds
 from siggpde.committee.mixture import NormalMixture
 from siggpde.committee.novelty import Scores
-from siggpde.numerics.installation import installation
+from siggpde.numerics.backend import installation
 from siggpde.plots import kernel_directions
 from siggpde.plots.style import CLASSES, MARKERS
 from siggpde.report.card import card_blocks, model_facts

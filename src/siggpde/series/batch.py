@@ -21,7 +21,7 @@ from torch import Tensor
 from siggpde.distributed.ranks import Ranks
 from siggpde.distributed.shard import Shard
 from siggpde.numerics import inputs
-from siggpde.numerics.averaging import averaged, check_max_points
+from siggpde.numerics.inputs import averaged, check_max_points
 from siggpde.numerics.signature_kernel import Lengths
 
 

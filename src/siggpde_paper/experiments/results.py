@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from siggpde.numerics.installation import installation
+from siggpde.numerics.backend import installation
 from siggpde.utils.files import atomic_write
 
 _FOLDER = Path(__file__).parent / "configs"

@@ -11,8 +11,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import logsigmoid
 
-from siggpde.gp.likelihoods.base import Classification
-from siggpde.gp.quadrature import deviation, gauss_hermite, sobol_normal
+from siggpde.gp.likelihoods.base import Classification, deviation, gauss_hermite, sobol_normal
 
 _BERNOULLI_POINTS = 20
 _BERNOULLI_PREDICT_POINTS = 64

@@ -9,8 +9,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from siggpde.gp.likelihoods.base import Likelihood, as_counts
-from siggpde.gp.quadrature import as_probabilities, deviation, gauss_hermite, invert_increasing, normal_trapezoid
+from siggpde.gp.likelihoods.base import (
+    Likelihood,
+    as_counts,
+    as_probabilities,
+    deviation,
+    gauss_hermite,
+    invert_increasing,
+    normal_trapezoid,
+)
 
 _LOG_TWO_PI = math.log(2 * math.pi)
 
