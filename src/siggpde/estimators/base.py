@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class SeriesEstimator:
-    """What classifier and regressor share. Their constructors only store the settings; `fit` checks them."""
+    """The base of classifier and regressor, whose constructors only store the settings; `fit` checks them."""
 
     likelihoods: ClassVar[tuple[str, ...]]
 
@@ -179,7 +179,17 @@ class SeriesEstimator:
         return threads(self.n_jobs, max(len(batch), self.n_series_))
 
     def to(self, device: str | torch.device) -> Any:
-        """Moves a fitted estimator to a device, such as "cuda" or "cpu", where it then predicts; returns itself."""
+        """Moves a fitted estimator to a device, where it then predicts.
+
+        Parameters
+        ----------
+        device : str or torch.device
+            Such as "cuda" or "cpu".
+
+        Returns
+        -------
+        self
+        """
         self._check_fitted()
         self.committee_.to(usable_device(device))
         return self
@@ -214,11 +224,22 @@ class SeriesEstimator:
         return tags
 
     def importance(self, X: Any, top: int = 10, y: Any = None, *, regions: int = 10) -> Importances:
-        """What the predictions for the series X rest on: channels, time regions, window scales and words, for each
-        class or for the number, with standard deviations and probabilities of signs
-        (`siggpde.explain.global_importance`).
+        """Says what the predictions for the series X rest on: channels, time regions, window scales and words, for each
+        class or for the number, with standard deviations and probabilities of signs.
 
-        A class is told apart from the others as the model predicts them or, with their targets y, as they are.
+        Parameters
+        ----------
+        X : series, as for `fit`
+        top : int
+            How many single features are listed.
+        y : array (n_cases,), optional
+            Targets of X. Effects tell each class apart from the others by these, or without them by what is predicted.
+        regions : int
+            Number of time regions.
+
+        Returns
+        -------
+        siggpde.explain.Importances
         """
         from siggpde.explain import global_importance  # noqa: PLC0415 - predictions need none
 
@@ -233,8 +254,17 @@ class SeriesEstimator:
             )
 
     def paper_reading(self, top: int = 10) -> PaperReading:
-        """The weights of words as the paper reads them, of a model fitted with `method="paper"`
-        (`siggpde.explain.paper_reading`)."""
+        """Gives the weights of words as the paper reads them, of a model fitted with `method="paper"`.
+
+        Parameters
+        ----------
+        top : int
+            How many words are listed.
+
+        Returns
+        -------
+        siggpde.explain.PaperReading
+        """
         from siggpde.explain import paper_reading  # noqa: PLC0415 - predictions need none
 
         self._check_fitted()
@@ -251,15 +281,31 @@ class SeriesEstimator:
         uncertainty: bool = True,
         random_state: Any = 0,
     ) -> list[SeriesExplanation]:
-        """Why each of the series X is predicted as it is (`siggpde.explain.explain_series`), and when and where the
-        evidence is.
+        """Says why each of the series X is predicted as it is, and when and where the evidence is.
 
-        A word is one term, whatever the windows in which it counts, and so are words that move together. With
-        `background`, some training series, words and segments contribute by their difference from the mean over these.
-        `segments` is the number of segments in time; 0 leaves them out, which is much faster for many series:
-        contributions of segments and channels take about 500 predictions for every series. They are averages over
-        `permutations` (`siggpde.explain.shapley`), drawn with `random_state`. Without `uncertainty` their standard
-        deviations under the posterior are left out, which take most of the time where permutations are few.
+        A word is one term, whatever the windows in which it counts, and so are words that move together.
+
+        Parameters
+        ----------
+        X : series, as for `fit`
+        top : int
+            How many terms are listed.
+        background : series, optional
+            Some training series: words and segments then contribute by their difference from the mean over these.
+        segments : int
+            Segments in time. Contributions of segments and channels take about 500 predictions for every series; 0
+            leaves them out.
+        permutations : int, optional
+            Orders of segments and channels over which contributions are averaged (`siggpde.explain.shapley`).
+        uncertainty : bool
+            Whether contributions of segments have standard deviations under the posterior, which take most of the time
+            where permutations are few.
+        random_state : int, RandomState or Generator, optional
+            Seed of the permutations.
+
+        Returns
+        -------
+        list of siggpde.explain.SeriesExplanation
         """
         from siggpde.explain import WalkSettings, explain_series  # noqa: PLC0415 - predictions need none
 
@@ -278,13 +324,22 @@ class SeriesEstimator:
     def counterfactual(
         self, x: Any, target: Any = None, *, donors: Any = None, plausible: float = 0.05
     ) -> Counterfactual:
-        """The smallest change of one stretch of the series x that turns the prediction into `target`
-        (`siggpde.explain.counterfactual`).
+        """Finds the smallest change of one stretch of a series that turns the prediction.
 
-        x is (n_channels, n_timepoints) or (1, n_channels, n_timepoints). `target` is a label, by default the runner-up;
-        for numbers a pair (low, high), or one number that the prediction is to reach. New values come from training
-        series that the model keeps, or from `donors`, series as for `predict`, which a model that keeps none needs.
-        Changes with a p-value of `novelty` above `plausible`, or of that of x if it is less, are preferred.
+        Parameters
+        ----------
+        x : array (n_channels, n_timepoints) or (1, n_channels, n_timepoints)
+        target : label, number or pair of numbers, optional
+            The label that is to be predicted, by default the runner-up; for numbers a pair (low, high), or one number
+            that the prediction is to reach.
+        donors : series, optional
+            Series from which new values are taken, by default training series; a model that keeps none needs them.
+        plausible : float
+            Changes are preferred whose p-value of `novelty` is above this, or above that of x if it is less.
+
+        Returns
+        -------
+        siggpde.explain.Counterfactual
         """
         from siggpde.estimators.counterfactuals import find_counterfactual  # noqa: PLC0415 - predictions need none
 
@@ -294,12 +349,29 @@ class SeriesEstimator:
     def novelty(
         self, X: Any, *, by_class: bool = False, return_score: bool = False, return_reason: bool = False
     ) -> Any:
-        """p-values (n_cases,), small for series that are unlike the training series (`siggpde.committee.novelty`).
+        """Tests whether series are unlike the training series.
 
-        A new series of the same source has p <= a with a probability of about a. `by_class` compares with the training
-        series of each class, (n_cases, n_classes), NaN for classes of fewer than 20. With `return_score` also the score
-        behind p, which tells apart what is far beyond all training series, and with `return_reason` what is unusual:
-        a fact such as "level of x" or "length", or "shape" for what kernels see. Several are returned as a tuple.
+        A new series from the source of the training series has p <= a with a probability of about a.
+
+        Parameters
+        ----------
+        X : series, as for `fit`
+        by_class : bool
+            Whether series are compared with the training series of each class.
+        return_score : bool
+            Whether the score behind p is returned too, which tells apart what is far beyond all training series.
+        return_reason : bool
+            Whether it is returned what is unusual: a fact such as "level of x" or "length", or "shape" for what kernels
+            see.
+
+        Returns
+        -------
+        p : ndarray (n_cases,) or (n_cases, n_classes)
+            p-values; with `by_class` NaN for classes of fewer than 20 training series.
+        score : ndarray (n_cases,)
+            Only with `return_score`.
+        reason : ndarray (n_cases,) of str
+            Only with `return_reason`.
         """
         from siggpde.estimators import trusting  # noqa: PLC0415 - takes long to import
 
@@ -354,14 +426,37 @@ class SeriesEstimator:
         random_state: Any = None,
         force: bool = False,
     ) -> str:
-        """Writes a page about the model and the series X, one HTML file that needs nothing else, and returns its path.
+        """Writes a page about the model and the series X: one HTML file that needs nothing else.
 
-        With y (n_cases,) it says how good the predictions are; `groups` (n_cases,) are then judged one by one, and
-        drawn as wholes for confidence intervals. If X and y are those of `fit`, left-out series are judged. `explained`
-        series of each kind, the most uncertain, surprising and novel, are drawn with an explanation, which takes about
-        500 predictions for every series; 0 leaves them out. `ids` (n_cases,) name the series, `title` the page and
-        `target` what y is. `random_state` decides what is drawn where there is too much; the page is the same for the
-        same seed. An older report at `path` is replaced, another file only with `force`.
+        If X and y are those of `fit`, predictions of left-out series are judged.
+
+        Parameters
+        ----------
+        X : series, as for `fit`
+        y : array (n_cases,), optional
+            Targets, by which the page judges the predictions.
+        path : path
+            The file. An older report there is replaced, another file only with `force`.
+        groups : array (n_cases,), optional
+            Groups are judged one by one, and drawn as wholes for confidence intervals.
+        ids : sequence (n_cases,), optional
+            Names of the series.
+        title : str, optional
+            Title of the page.
+        target : str, optional
+            What y is.
+        explained : int
+            How many series of each kind, the most uncertain, surprising and novel, have an explanation, which takes
+            about 500 predictions for every series.
+        random_state : int, RandomState or Generator, optional
+            Seed of what is drawn where there is too much; the page is the same for the same seed.
+        force : bool
+            Whether a file at `path` that is no report is replaced.
+
+        Returns
+        -------
+        str
+            The path of the file.
         """
         from siggpde.report.gather import write_report  # noqa: PLC0415 - predictions need none
 
@@ -403,7 +498,15 @@ class SeriesEstimator:
         return shown if html is None else {**shown, "text/html": html}
 
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
-        """Writes the estimator as a folder, to be read by `siggpde.load`; `force` replaces a model that is there."""
+        """Writes the estimator as a folder, which `siggpde.load` reads.
+
+        Parameters
+        ----------
+        path : path
+            The folder.
+        force : bool
+            Whether a model that is there is replaced.
+        """
         from siggpde.estimators.saving import save_estimator  # noqa: PLC0415 - predictions need none
 
         save_estimator(self, path, force=force)

@@ -33,13 +33,25 @@ class ClassifierMethods(SeriesEstimator):
     n_classes_: int
 
     def fit(self, X: Any, y: Any, *, groups: Any = None, sample_weight: Any = None, ranks: Ranks = ALONE) -> Any:
-        """Learns from series X and their labels y (n_cases,): strings, integers or bools.
+        """Learns from series and their labels.
 
-        `groups` (n_cases,) name what a series is part of: a person, a recording, a day. Everything that is decided on
-        left-out series is then decided on left-out groups. `sample_weight` (n_cases,) says what a series counts.
+        Parameters
+        ----------
+        X : array (n_cases, n_channels, n_timepoints), (n_cases, n_timepoints), or list of arrays
+        y : array (n_cases,)
+            Labels: strings, integers or bools.
+        groups : array (n_cases,), optional
+            What a series is part of: a person, a recording, a day. Everything that is decided on left-out series is
+            then decided on left-out groups.
+        sample_weight : array (n_cases,), optional
+            What a series counts.
+        ranks : Ranks, optional
+            Those of `siggpde.connect`: each process passes its own series and labels; all of them then have the model
+            of all the series, and rank 0 saves it.
 
-        With `ranks` from `siggpde.connect`, each process passes its own series and labels; all of them then have the
-        model of all the series, and rank 0 saves it.
+        Returns
+        -------
+        self
         """
         with ranks.together():
             labels = check_labels(y)
@@ -60,10 +72,20 @@ class ClassifierMethods(SeriesEstimator):
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Any:
         """Learns from more series of the same classes; the first call is `fit`.
 
-        Views, landmarks, noise and link stay as they are; the posterior is updated with the new series, exactly in the
-        span of the landmarks for the default likelihood, else by natural gradients, also after method="paper". With
-        `class_weight` a new series counts as much as one of its class did in `fit`. `classes`, all there will ever be,
-        is a parameter by scikit-learn's convention and only checked: the y of the first call has to have them all.
+        Views, landmarks, noise and link stay as they are. With method="views" the posterior is updated exactly in the
+        span of the landmarks, with method="paper" by natural gradients. With `class_weight` a new series counts as much
+        as one of its class did in `fit`.
+
+        Parameters
+        ----------
+        X, y : as for `fit`
+        classes : array, optional
+            All classes there will ever be, by scikit-learn's convention: it is only checked that y of the first call
+            has them all.
+
+        Returns
+        -------
+        self
         """
         if not hasattr(self, "committee_"):
             if classes is not None:
@@ -77,11 +99,21 @@ class ClassifierMethods(SeriesEstimator):
         return self
 
     def predict(self, X: Any, *, costs: Any = None, reject_cost: float | None = None) -> np.ndarray:
-        """The most probable label of every series, (n_cases,), of the type that `fit` was given.
+        """Gives the most probable label of every series, or the decision of least expected cost.
 
-        With `costs` (n_classes, n_classes) it is the decision of least expected cost: costs[t, d] is that of deciding d
-        where t is true, both in the order of `classes_`. Where every decision costs more than `reject_cost` on average
-        (without `costs` a wrong one costs 1), the answer is "don't know", or None for labels that are no strings.
+        Parameters
+        ----------
+        X : series, as for `fit`
+        costs : array (n_classes, n_classes), optional
+            costs[t, d] is the cost of deciding d where t is true, both in the order of `classes_`.
+        reject_cost : float, optional
+            Where every decision costs more than this on average (without `costs` a wrong one costs 1), the answer is
+            "don't know", or None for labels that are no strings.
+
+        Returns
+        -------
+        ndarray (n_cases,)
+            Labels of the type that `fit` was given.
         """
         chances = self.predict_proba(X)
         if costs is None and reject_cost is None:
@@ -91,10 +123,20 @@ class ClassifierMethods(SeriesEstimator):
         return least_cost(chances, self.classes_, costs, reject_cost)
 
     def predict_proba(self, X: Any, return_std: bool = False) -> Any:
-        """Probabilities (n_cases, n_classes), columns in the order of `classes_`.
+        """Gives the probabilities of the classes; a warning says how many series are unlike all training series.
 
-        With `return_std` also how uncertain each probability itself is, its standard deviation over the latents. A
-        warning says how many series are unlike all training series (`novelty`).
+        Parameters
+        ----------
+        X : series, as for `fit`
+        return_std : bool
+            Whether the standard deviation of each probability over the latents is returned too: how uncertain it is.
+
+        Returns
+        -------
+        probabilities : ndarray (n_cases, n_classes)
+            Columns are in the order of `classes_`.
+        std : ndarray (n_cases, n_classes)
+            Only with `return_std`.
         """
         batch = self._batch(X)
         with self._threads(batch):
@@ -105,7 +147,8 @@ class ClassifierMethods(SeriesEstimator):
         return (chances, spread) if return_std else chances
 
     def predict_with_newness(self, X: Any) -> tuple[np.ndarray, Newness | None]:
-        """Probabilities (n_cases, n_classes), and how new the series are, of one look at them; it warns of nothing.
+        """Returns probabilities (n_cases, n_classes), and how new the series are, from one look at them; it never
+        warns.
 
         The p-values are not joined to the training series, as those of `novelty` are: that would take a second look.
         """
@@ -115,12 +158,18 @@ class ClassifierMethods(SeriesEstimator):
         return prediction.probabilities().cpu().numpy(), self._newness(prediction.scores)
 
     def is_fitted_to(self, X: Any, y: Any) -> bool:
-        """Whether X and y are the very series and labels of `fit`, in the same order."""
+        """Says whether X and y are the very series and labels of `fit`, in the same order."""
         self._check_fitted()
         return self._is_fitted_to(X, class_indices(check_labels(y), self.classes_))
 
     def latent(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and standard deviation of the latents, two (n_cases, n_classes); of two classes they are f and -f."""
+        """Gives mean and standard deviation of the latents, before the link.
+
+        Returns
+        -------
+        mean, std : ndarray (n_cases, n_classes)
+            The latents of two classes are f and -f.
+        """
         batch = self._batch(X)
         with self._threads(batch):
             latents = self.committee_.latents(batch)
@@ -129,12 +178,25 @@ class ClassifierMethods(SeriesEstimator):
     def predict_set(
         self, X: Any, level: float = 0.9, *, by_class: bool = False, allow_empty: bool = False
     ) -> np.ndarray:
-        """Sets that hold the true class with probability `level`: bools (n_cases, n_classes), columns as in `classes_`.
+        """Gives sets of classes that hold the true one with a given probability, by left-out training series
+        (`siggpde.committee.conformal`).
 
-        They come from left-out training series (`committee.conformal`). With `by_class` each class keeps the level for
-        series of its own. Without `allow_empty` the most probable class is always in, and sets may hold more than they
-        promise; with it coverage is as stated: chance decides at the border, always the same for the same series, and
-        sets can be empty.
+        Parameters
+        ----------
+        X : series, as for `fit`
+        level : float
+            The probability.
+        by_class : bool
+            Whether the sets have this probability for the series of each class.
+        allow_empty : bool
+            Without it the most probable class is always in, and sets may hold the true class more often than they
+            promise. With it coverage is as stated: chance, the same for the same series, decides at the border, and
+            sets can be empty.
+
+        Returns
+        -------
+        ndarray (n_cases, n_classes) of bool
+            Columns are in the order of `classes_`.
         """
         from siggpde.estimators.decisions import check_level, sets_of  # noqa: PLC0415 - other predictions need none
 
@@ -144,7 +206,12 @@ class ClassifierMethods(SeriesEstimator):
             return sets_of(self.committee_, batch, level, by_class=by_class, allow_empty=allow_empty)
 
     def log_likelihood(self, X: Any, y: Any) -> np.ndarray:
-        """log p(y | X) of every series, (n_cases,); minus its mean is the NLPP."""
+        """Gives log p(y | X) of every series; minus its mean is the NLPP.
+
+        Returns
+        -------
+        ndarray (n_cases,)
+        """
         self._check_fitted()
         return self._log_predictive(X, class_indices(check_labels(y), self.classes_))
 

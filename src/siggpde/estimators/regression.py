@@ -29,7 +29,20 @@ class RegressorMethods(SeriesEstimator):
     target_scale_: float
 
     def fit(self, X: Any, y: Any, *, groups: Any = None, sample_weight: Any = None, ranks: Ranks = ALONE) -> Any:
-        """Learns from series X and their targets y (n_cases,), finite numbers; the others as for the classifier."""
+        """Learns from series and their targets.
+
+        Parameters
+        ----------
+        X : array (n_cases, n_channels, n_timepoints), (n_cases, n_timepoints), or list of arrays
+        y : array (n_cases,)
+            Finite numbers; whole numbers from 0 for likelihood="poisson".
+        groups, sample_weight, ranks : optional
+            As for `SigGPClassifier.fit`.
+
+        Returns
+        -------
+        self
+        """
         with ranks.together():
             local = self._targets(y)
         shard, targets = Shard(ranks, len(local)), ranks.all_gather_rows(local)
@@ -44,7 +57,12 @@ class RegressorMethods(SeriesEstimator):
         return self
 
     def partial_fit(self, X: Any, y: Any) -> Any:
-        """Learns from more series; the first call is `fit`. Views, landmarks and noise stay as they are."""
+        """Learns from more series; the first call is `fit`. Views, landmarks and noise stay as they are.
+
+        Returns
+        -------
+        self
+        """
         if not hasattr(self, "committee_"):
             return self.fit(X, y)
         targets, old = self._targets(y), self.summary_
@@ -59,7 +77,20 @@ class RegressorMethods(SeriesEstimator):
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        """The expected target of every series, (n_cases,); with `return_std` also the standard deviation of y."""
+        """Gives the expected target of every series; a warning says how many are unlike all training series.
+
+        Parameters
+        ----------
+        X : series, as for `fit`
+        return_std : bool
+            Whether the standard deviation of y, noise included, is returned too.
+
+        Returns
+        -------
+        mean : ndarray (n_cases,)
+        std : ndarray (n_cases,)
+            Only with `return_std`.
+        """
         batch = self._batch(X)
         with self._threads(batch):
             prediction = self.committee_.predict(batch)
@@ -69,10 +100,21 @@ class RegressorMethods(SeriesEstimator):
         return (mean, std) if return_std else mean
 
     def predict_interval(self, X: Any, level: float = 0.9, method: str = "bayes") -> np.ndarray:
-        """Lower and upper ends, (n_cases, 2), of intervals that hold y with probability `level`.
+        """Gives intervals that hold y with a given probability.
 
-        `method="bayes"` has the quantiles of the predictive distribution; `"conformal"` is jackknife+ on left-out
-        training series (`committee.conformal`), with infinite ends where these are too few for the level.
+        Parameters
+        ----------
+        X : series, as for `fit`
+        level : float
+            The probability.
+        method : {"bayes", "conformal"}
+            "bayes" takes the quantiles of the predictive distribution. "conformal" is jackknife+ on left-out training
+            series (`siggpde.committee.conformal`), with infinite ends where these are too few for the level.
+
+        Returns
+        -------
+        ndarray (n_cases, 2)
+            Lower and upper ends.
         """
         from siggpde.estimators.decisions import check_level, intervals_of  # noqa: PLC0415 - others need none
 
@@ -86,7 +128,18 @@ class RegressorMethods(SeriesEstimator):
             return self.target_shift_ + self.target_scale_ * intervals_of(self.committee_, batch, level)
 
     def predict_quantiles(self, X: Any, quantiles: Sequence[float]) -> np.ndarray:
-        """Quantiles of y, (n_cases, quantiles): y is below them with these probabilities."""
+        """Gives quantiles of y.
+
+        Parameters
+        ----------
+        X : series, as for `fit`
+        quantiles : sequence of float
+            Probabilities with which y is below the quantiles.
+
+        Returns
+        -------
+        ndarray (n_cases, quantiles)
+        """
         levels = np.asarray(quantiles)
         if levels.ndim != 1 or levels.dtype.kind != "f" or not len(levels) or not ((levels > 0) & (levels < 1)).all():
             raise ValueError(f"quantiles must be a list of numbers between 0 and 1, at least one, got {quantiles!r}")
@@ -100,8 +153,8 @@ class RegressorMethods(SeriesEstimator):
     def predict_with_newness(
         self, X: Any, level: float = 0.9
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, Newness | None]:
-        """Means and standard deviations (n_cases,), intervals (n_cases, 2) that hold y with probability `level`, and
-        how new the series are, of one look at them; it warns of nothing.
+        """Returns means and standard deviations (n_cases,), intervals (n_cases, 2) that hold y with probability
+        `level`, and how new the series are, from one look at them; it never warns.
 
         The p-values are not joined to the training series, as those of `novelty` are: that would take a second look.
         """
@@ -114,14 +167,18 @@ class RegressorMethods(SeriesEstimator):
         return *self._in_units(*moments), interval, self._newness(prediction.scores)
 
     def is_fitted_to(self, X: Any, y: Any) -> bool:
-        """Whether X and y are the very series and targets of `fit`, in the same order."""
+        """Says whether X and y are the very series and targets of `fit`, in the same order."""
         self._check_fitted()
         return self._is_fitted_to(X, (self._targets(y) - self.target_shift_) / self.target_scale_)
 
     def latent(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and standard deviation of the latent, the expected target, two (n_cases,) in units of y.
+        """Gives mean and standard deviation of the latent, which is the expected target, in units of y.
 
-        Of counts (likelihood="poisson"), the latent is the logarithm of the rate.
+        For likelihood="poisson" the latent is the logarithm of the rate.
+
+        Returns
+        -------
+        mean, std : ndarray (n_cases,)
         """
         batch = self._batch(X)
         with self._threads(batch):
@@ -130,7 +187,12 @@ class RegressorMethods(SeriesEstimator):
         return self.target_shift_ + self.target_scale_ * mean, self.target_scale_ * spread
 
     def log_likelihood(self, X: Any, y: Any) -> np.ndarray:
-        """log p(y | X) of every series, (n_cases,); minus its mean is the NLPD."""
+        """Gives log p(y | X) of every series; minus its mean is the NLPD.
+
+        Returns
+        -------
+        ndarray (n_cases,)
+        """
         self._check_fitted()
         targets = (self._targets(y) - self.target_shift_) / self.target_scale_
         return self._log_predictive(X, targets) - math.log(self.target_scale_)
