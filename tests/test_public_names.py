@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,16 @@ def test_public_names_are_where_they_were(module: str):
         value = getattr(source, name)
         if name not in MODULES:
             assert callable(value), f"{module}.{name} is {value!r}, not what it is called after"
+
+
+def test_the_reference_has_every_public_name():
+    pages = (Path(__file__).parents[1] / "docs" / "api").glob("*.md")
+    listed = {name for page in pages for name in re.findall(r"^::: (\S+)$", page.read_text("utf-8"), re.MULTILINE)}
+    shown = {name.rpartition(".")[2] for name in listed}
+    assert {name for names in PUBLIC.values() for name in names.split()} - MODULES <= shown
+    for name in listed:
+        module, _, attribute = name.rpartition(".")
+        assert hasattr(import_module(module), attribute), name
 
 
 def test_dir_lists_what_can_be_imported():

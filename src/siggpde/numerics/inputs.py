@@ -333,10 +333,11 @@ def average_points(x: Series, max_points: int | None, *, lengths: Any = None) ->
     (x (n, at most max_points, channels), lengths (n,)), the lengths None where all series have all the points.
     Gradients flow through. How many series were shortened is said in the log; None for `max_points` changes nothing.
 
-    Examples:
-        >>> values, lengths = average_points([torch.arange(6.0)[:, None], torch.ones(2, 1)], 3)
-        >>> values[0].flatten(), lengths
-        (tensor([0.5000, 2.5000, 4.5000]), tensor([3, 2]))
+    Examples
+    --------
+    >>> values, lengths = average_points([torch.arange(6.0)[:, None], torch.ones(2, 1)], 3)
+    >>> values[0].flatten(), lengths
+    (tensor([0.5000, 2.5000, 4.5000]), tensor([3, 2]))
     """
     return average_sides(max_points, as_batch(x, lengths))[0]
 

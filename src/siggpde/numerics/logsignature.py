@@ -52,12 +52,13 @@ def logsignature(
 
     x, lengths and n_jobs as for `signature`. Returns (n, L) of x's dtype. Gradients flow to x.
 
-    Examples:
-        >>> x = torch.tensor([[[0.0, 0.0], [1.0, 0.0], [1.0, 2.0]]])
-        >>> logsignature(x, 3)
-        tensor([[1.0000, 2.0000, 1.0000, 0.1667, 0.3333]])
-        >>> logsignature_basis(2, 3)
-        [0, 1, (0, 1), (0, (0, 1)), ((0, 1), 1)]
+    Examples
+    --------
+    >>> x = torch.tensor([[[0.0, 0.0], [1.0, 0.0], [1.0, 2.0]]])
+    >>> logsignature(x, 3)
+    tensor([[1.0000, 2.0000, 1.0000, 0.1667, 0.3333]])
+    >>> logsignature_basis(2, 3)
+    [0, 1, (0, 1), (0, (0, 1)), ((0, 1), 1)]
     """
     threads = inputs.thread_count(n_jobs)
     batch, counts = inputs.as_batch(x, lengths)
@@ -71,11 +72,12 @@ def logsignature(
 def logsignature_basis(channels: int, depth: int, basis: Basis = "lyndon") -> list[Word] | list[Bracket]:
     """What the columns of `logsignature` stand for: Lyndon words for "words", else brackets as nested pairs of letters.
 
-    Examples:
-        >>> logsignature_basis(2, 3, "hall")
-        [0, 1, (0, 1), (0, (0, 1)), (1, (0, 1))]
-        >>> logsignature_basis(2, 3, "words")
-        [(0,), (1,), (0, 1), (0, 0, 1), (0, 1, 1)]
+    Examples
+    --------
+    >>> logsignature_basis(2, 3, "hall")
+    [0, 1, (0, 1), (0, (0, 1)), (1, (0, 1))]
+    >>> logsignature_basis(2, 3, "words")
+    [(0,), (1,), (0, 1), (0, 0, 1), (0, 1, 1)]
     """
     check_basis(channels, depth, basis)
     return list(log_basis(channels, int(depth), basis).elements)  # pyright: ignore[reportReturnType]
@@ -87,9 +89,10 @@ def lyndon_words(channels: int, depth: int) -> list[Word]:
     Duval's algorithm: the next word in the alphabet's order is the last one repeated to full length, without its
     trailing highest letters, and with its last letter raised.
 
-    Examples:
-        >>> lyndon_words(2, 3)
-        [(0,), (1,), (0, 1), (0, 0, 1), (0, 1, 1)]
+    Examples
+    --------
+    >>> lyndon_words(2, 3)
+    [(0,), (1,), (0, 1), (0, 0, 1), (0, 1, 1)]
     """
     words: list[Word] = []
     word = [-1]
@@ -105,9 +108,10 @@ def lyndon_words(channels: int, depth: int) -> list[Word]:
 def lyndon_bracket(word: Word) -> Bracket:
     """The standard bracket of a Lyndon word w = uv: [u, v] with v its longest proper suffix that is a Lyndon word.
 
-    Examples:
-        >>> lyndon_bracket((0, 0, 1, 1))
-        (0, ((0, 1), 1))
+    Examples
+    --------
+    >>> lyndon_bracket((0, 0, 1, 1))
+    (0, ((0, 1), 1))
     """
     if len(word) == 1:
         return word[0]
@@ -120,9 +124,10 @@ def hall_brackets(channels: int, depth: int) -> list[Bracket]:
 
     [a, b] belongs to it if a < b, and b is a letter or a bracket [c, e] with c <= a.
 
-    Examples:
-        >>> hall_brackets(2, 3)
-        [0, 1, (0, 1), (0, (0, 1)), (1, (0, 1))]
+    Examples
+    --------
+    >>> hall_brackets(2, 3)
+    [0, 1, (0, 1), (0, (0, 1)), (1, (0, 1))]
     """
     elements: list[Bracket] = list(range(channels))
     first = [-1] * channels  # of each element the position of its left half; less than any position for a letter
@@ -141,9 +146,10 @@ def hall_brackets(channels: int, depth: int) -> list[Bracket]:
 def expand(bracket: Bracket) -> dict[Word, int]:
     """A bracket as a combination of words, by [a, b] = ab - ba.
 
-    Examples:
-        >>> expand((0, (0, 1)))
-        {(0, 0, 1): 1, (0, 1, 0): -2, (1, 0, 0): 1}
+    Examples
+    --------
+    >>> expand((0, (0, 1)))
+    {(0, 0, 1): 1, (0, 1, 0): -2, (1, 0, 0): 1}
     """
     if isinstance(bracket, int):
         return {(bracket,): 1}
@@ -159,9 +165,10 @@ def expand(bracket: Bracket) -> dict[Word, int]:
 def bracket_name(bracket: Bracket, channel_names: Sequence[str]) -> str:
     """A bracket in the names of its channels.
 
-    Examples:
-        >>> bracket_name((0, (0, 1)), ["time", "level"])
-        '[time, [time, level]]'
+    Examples
+    --------
+    >>> bracket_name((0, (0, 1)), ["time", "level"])
+    '[time, [time, level]]'
     """
     if isinstance(bracket, int):
         return channel_names[bracket]

@@ -36,9 +36,10 @@ def signature(
     first lengths[i] points of series i count. Returns (n, M) of x's dtype. Gradients flow to x. `n_jobs` threads
     (torch's number by default) share the series; the result does not depend on it.
 
-    Examples:
-        >>> signature(torch.tensor([[[0.0, 0.0], [1.0, 0.0], [1.0, 2.0]]]), depth=2)
-        tensor([[1.0000, 1.0000, 2.0000, 0.5000, 2.0000, 0.0000, 2.0000]])
+    Examples
+    --------
+    >>> signature(torch.tensor([[[0.0, 0.0], [1.0, 0.0], [1.0, 2.0]]]), depth=2)
+    tensor([[1.0000, 1.0000, 2.0000, 0.5000, 2.0000, 0.0000, 2.0000]])
     """
     threads = inputs.thread_count(n_jobs)
     batch, counts = inputs.as_batch(x, lengths)
@@ -56,11 +57,12 @@ def extend(
     S(X * v) = S(X) ⊗ exp(v) for each increment v. signature (n, M) over prefix-closed `words`; increments
     (n, steps, channels), or (n, channels) for one step; returns (n, M). Gradients flow to both.
 
-    Examples:
-        >>> from siggpde.numerics.words import words_up_to
-        >>> words = words_up_to(1, 2)
-        >>> extend(signature(torch.tensor([[[0.0], [1.0]]]), words=words), torch.tensor([[2.0]]), words)
-        tensor([[1.0000, 3.0000, 4.5000]])
+    Examples
+    --------
+    >>> from siggpde.numerics.words import words_up_to
+    >>> words = words_up_to(1, 2)
+    >>> extend(signature(torch.tensor([[[0.0], [1.0]]]), words=words), torch.tensor([[2.0]]), words)
+    tensor([[1.0000, 3.0000, 4.5000]])
     """
     threads = inputs.thread_count(n_jobs)
     for name, given in (("signature", signature), ("increments", increments)):

@@ -71,11 +71,12 @@ def signature_kernel(
 
     Series of more than `max_points` points are first averaged down to so many (`average_points`), and the log says so.
 
-    Examples:
-        >>> x = torch.tensor([[[0.0], [1.0]], [[0.0], [2.0]]]).double()
-        >>> signature_kernel(x)
-        tensor([[ 2.2796,  4.2524],
-                [ 4.2524, 11.3019]], dtype=torch.float64)
+    Examples
+    --------
+    >>> x = torch.tensor([[[0.0], [1.0]], [[0.0], [2.0]]]).double()
+    >>> signature_kernel(x)
+    tensor([[ 2.2796,  4.2524],
+            [ 4.2524, 11.3019]], dtype=torch.float64)
     """
     threads = inputs.thread_count(n_jobs)
     xs, x_counts = inputs.as_batch(x, lengths)
@@ -124,9 +125,10 @@ def signature_kernel_diag(
     This is the diagonal of the covariance C_ff of the paper, the only part of it that training needs. It takes half
     the work of the diagonal of `signature_kernel`, because U is symmetric. The other arguments are the same.
 
-    Examples:
-        >>> signature_kernel_diag(torch.tensor([[[0.0], [1.0]]]).double())
-        tensor([2.2796], dtype=torch.float64)
+    Examples
+    --------
+    >>> signature_kernel_diag(torch.tensor([[[0.0], [1.0]]]).double())
+    tensor([2.2796], dtype=torch.float64)
     """
     threads = inputs.thread_count(n_jobs)
     xs, counts = inputs.as_batch(x, lengths)
@@ -168,11 +170,12 @@ def signature_kernel_diag_scales(
     dk/dlog theta_c = 2 sum_ij (dk/drho_ij) theta_c² dx_i^c dx_j^c, with rho_ij = sum_c theta_c² dx_i^c dx_j^c.
     Returns (k (n,), dk/dlog theta (n, d)); with `log=True` both of log k. Neither carries a graph.
 
-    Examples:
-        >>> x, theta = torch.tensor([[[0.0], [2.0]]]).double(), torch.tensor([0.5]).double()
-        >>> k, slope = signature_kernel_diag_scales(x, theta)
-        >>> k, slope
-        (tensor([2.2796], dtype=torch.float64), tensor([[3.1813]], dtype=torch.float64))
+    Examples
+    --------
+    >>> x, theta = torch.tensor([[[0.0], [2.0]]]).double(), torch.tensor([0.5]).double()
+    >>> k, slope = signature_kernel_diag_scales(x, theta)
+    >>> k, slope
+    (tensor([2.2796], dtype=torch.float64), tensor([[3.1813]], dtype=torch.float64))
     """
     threads = inputs.thread_count(n_jobs)
     xs, counts = inputs.as_batch(x, lengths)
@@ -203,10 +206,11 @@ def signature_kernel_diag_gradient(
     With `log=True` both of log k. These are the gradients that autograd computes from `signature_kernel_diag`, without
     a graph: for small batches autograd costs more than the gradient. They are zero after the end of a series.
 
-    Examples:
-        >>> k, slope = signature_kernel_diag_gradient(torch.tensor([[[0.0], [1.0]]]).double())
-        >>> k, slope.flatten()
-        (tensor([2.2796], dtype=torch.float64), tensor([-3.1813,  3.1813], dtype=torch.float64))
+    Examples
+    --------
+    >>> k, slope = signature_kernel_diag_gradient(torch.tensor([[[0.0], [1.0]]]).double())
+    >>> k, slope.flatten()
+    (tensor([2.2796], dtype=torch.float64), tensor([-3.1813,  3.1813], dtype=torch.float64))
     """
     threads = inputs.thread_count(n_jobs)
     xs, counts = inputs.as_batch(x, lengths)

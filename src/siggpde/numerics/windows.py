@@ -50,12 +50,13 @@ class WindowView:
     - `base_point`: every window starts with a step from the origin, so that position counts and not only shape.
     - `max_windows`: of a series; the distance of their starts is the smallest that gives no more.
 
-    Examples:
-        >>> view = WindowView(channels=2, groups=((0, 1),), points=9, dilation=4, smoothing=2, depth=2)
-        >>> view.span, view.columns
-        (33, 10)
-        >>> view.window_counts(torch.tensor([100, 20])).tolist()
-        [67, 1]
+    Examples
+    --------
+    >>> view = WindowView(channels=2, groups=((0, 1),), points=9, dilation=4, smoothing=2, depth=2)
+    >>> view.span, view.columns
+    (33, 10)
+    >>> view.window_counts(torch.tensor([100, 20])).tolist()
+    [67, 1]
     """
 
     channels: int
@@ -170,16 +171,17 @@ def pool_windows(
     gradient. Results are written to `out`, if given, tensors of x's dtype whose rows are contiguous. `n_jobs` threads
     share the series; the result does not depend on it.
 
-    Examples:
-        >>> view = WindowView(channels=1, groups=((0,),), points=3, depth=1)  # one word: the increment of a window
-        >>> x = torch.tensor([0.0, 0.0, 0.0, 0.0, 1.0, 2.0]).reshape(1, 6, 1)
-        >>> pooled = pool_windows(x, view, path_scales=torch.ones(1), thresholds=torch.tensor([[0.0]]))
-        >>> pooled.whole  # increments 0, 0, 1, 2 over 1, 1, 1, 1 of time: words 0, 0, 1 / sqrt 3, 2 / sqrt 6
-        tensor([[[0.3485],
-                 [0.3586],
-                 [0.8165],
-                 [0.0000],
-                 [0.5000]]])
+    Examples
+    --------
+    >>> view = WindowView(channels=1, groups=((0,),), points=3, depth=1)  # one word: the increment of a window
+    >>> x = torch.tensor([0.0, 0.0, 0.0, 0.0, 1.0, 2.0]).reshape(1, 6, 1)
+    >>> pooled = pool_windows(x, view, path_scales=torch.ones(1), thresholds=torch.tensor([[0.0]]))
+    >>> pooled.whole  # increments 0, 0, 1, 2 over 1, 1, 1, 1 of time: words 0, 0, 1 / sqrt 3, 2 / sqrt 6
+    tensor([[[0.3485],
+             [0.3586],
+             [0.8165],
+             [0.0000],
+             [0.5000]]])
     """
     batch, counts, scale = _batch(x, lengths, view, lift_scale)
     scales = _numbers("path_scales", path_scales, (len(view.groups),), batch)
@@ -300,11 +302,12 @@ def separating_thresholds(
     whose rank k - 1/2 is nearest, the larger k of two; v_(m-1) + `clearance` where there is no such k. So no value is
     nearer to a threshold than the smaller of distinct / 2 and clearance.
 
-    Examples:
-        >>> import torch
-        >>> values = torch.tensor([[4.0], [0.0], [2.0], [1.0], [3.0]]).double()
-        >>> separating_thresholds(values, 3, distinct=0.1, clearance=1.0).flatten().tolist()
-        [1.5, 2.5, 3.5]
+    Examples
+    --------
+    >>> import torch
+    >>> values = torch.tensor([[4.0], [0.0], [2.0], [1.0], [3.0]]).double()
+    >>> separating_thresholds(values, 3, distinct=0.1, clearance=1.0).flatten().tolist()
+    [1.5, 2.5, 3.5]
     """
     if values.ndim != 2 or not len(values):
         raise ValueError(f"values must have shape (m, M) with m at least 1, got {tuple(values.shape)}")

@@ -39,9 +39,10 @@ def words(channels: int, count: int) -> list[Word]:
 
     This is the order in which the paper (Lemercier et al., 2021) takes its inducing variables.
 
-    Examples:
-        >>> words(2, 5)
-        [(), (0,), (1,), (0, 0), (0, 1)]
+    Examples
+    --------
+    >>> words(2, 5)
+    [(), (0,), (1,), (0, 0), (0, 1)]
     """
     channels = _at_least(1, "channels", channels)
     count = _at_least(1, "count", count)
@@ -66,9 +67,10 @@ def words(channels: int, count: int) -> list[Word]:
 def words_up_to(channels: int, depth: int) -> list[Word]:
     """All the words of at most `depth` letters, the empty word included.
 
-    Examples:
-        >>> words_up_to(2, 1)
-        [(), (0,), (1,)]
+    Examples
+    --------
+    >>> words_up_to(2, 1)
+    [(), (0,), (1,)]
     """
     return words(channels, check_depth(channels, depth))
 
@@ -109,9 +111,10 @@ def letter_counts(words: Iterable[Sequence[int]], channels: int) -> torch.Tensor
 def words_of_degree(channels: int, degree: int, count: int) -> list[Word]:
     """The words with at most `degree` letters other than 0: as many whole levels as have `count` words in all.
 
-    Examples:
-        >>> words_of_degree(2, 1, 7)
-        [(), (0,), (1,), (0, 0), (0, 1), (1, 0)]
+    Examples
+    --------
+    >>> words_of_degree(2, 1, 7)
+    [(), (0,), (1,), (0, 0), (0, 1), (1, 0)]
     """
     words: list[Word] = [()]
     level: list[tuple[Word, int]] = [((), 0)]
@@ -131,9 +134,10 @@ def words_of_degree(channels: int, degree: int, count: int) -> list[Word]:
 def word_names(words: Iterable[Sequence[int]], channel_names: Sequence[str]) -> list[str]:
     """Words in the names of their channels, joined by an en dash; the empty word, the constant, is "1".
 
-    Examples:
-        >>> word_names([(), (0, 1)], ["moisture", "humidity"])
-        ['1', 'moisture–humidity']
+    Examples
+    --------
+    >>> word_names([(), (0, 1)], ["moisture", "humidity"])
+    ['1', 'moisture–humidity']
     """
     checked = check_words(words, len(channel_names))
     return ["–".join(channel_names[letter] for letter in word) or "1" for word in checked]
@@ -148,9 +152,10 @@ def word_column(word: Word, channels: int) -> int:
 def prefix_closure(words: Iterable[Sequence[int]]) -> list[Word]:
     """The words and all their prefixes, the empty word included, in order.
 
-    Examples:
-        >>> prefix_closure([(1, 0)])
-        [(), (1,), (1, 0)]
+    Examples
+    --------
+    >>> prefix_closure([(1, 0)])
+    [(), (1,), (1, 0)]
     """
     given = _as_words(words)
     if sum(len(word) * (len(word) + 1) // 2 for word in given) > MAX_LETTERS_IN_ALL:  # unless they share prefixes

@@ -72,10 +72,11 @@ def equal_count_bins(probability: np.ndarray, right: np.ndarray, bins: int) -> E
 def wilson_interval(right: np.ndarray, count: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
     """The ends of Wilson's intervals, two (bins,), for shares `right` of `count` series.
 
-    Examples:
-        >>> low, high = wilson_interval(np.array([1.0]), np.array([10]), 0.95)
-        >>> low.round(3).tolist(), high.round(3).tolist()
-        ([0.722], [1.0])
+    Examples
+    --------
+    >>> low, high = wilson_interval(np.array([1.0]), np.array([10]), 0.95)
+    >>> low.round(3).tolist(), high.round(3).tolist()
+    ([0.722], [1.0])
     """
     z = NormalDist().inv_cdf((1 + level) / 2)
     middle, total = right * count + z**2 / 2, count + z**2

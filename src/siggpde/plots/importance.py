@@ -63,9 +63,10 @@ def lines_of(name: str, most: int) -> list[str]:
     """A name in as few lines as possible, of about the same length, broken at spaces and after dashes; between letters
     only where a piece is longer than a line.
 
-    Examples:
-        >>> lines_of("hand height–time–hand height and 7 like it", 24)
-        ['hand height–time–hand', 'height and 7 like it']
+    Examples
+    --------
+    >>> lines_of("hand height–time–hand height and 7 like it", 24)
+    ['hand height–time–hand', 'height and 7 like it']
     """
     pieces = re.findall(r"[^ –]*–|[^ –]+ *| +", name)
     pieces = [piece[start : start + most] for piece in pieces for start in range(0, len(piece), most)] or [name]

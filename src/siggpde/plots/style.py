@@ -181,9 +181,10 @@ def _width(widths: list[float], columns: int) -> float:
 def shortened(names: list[str], most: int) -> list[str]:
     """Names of at most `most` characters: cut off at the end, or in the middle where they would then be the same.
 
-    Examples:
-        >>> shortened(["standing still", "sitting"], 10), shortened(["class of 1998", "class of 1999"], 9)
-        (['standing …', 'sitting'], ['clas…1998', 'clas…1999'])
+    Examples
+    --------
+    >>> shortened(["standing still", "sitting"], 10), shortened(["class of 1998", "class of 1999"], 9)
+    (['standing …', 'sitting'], ['clas…1998', 'clas…1999'])
     """
     cut = [name if len(name) <= most else f"{name[: most - 1]}…" for name in names]
     if len(set(cut)) == len(set(names)):
@@ -195,9 +196,10 @@ def shortened(names: list[str], most: int) -> list[str]:
 def with_unit(name: str, unit: str | None) -> str:
     """The label of an axis.
 
-    Examples:
-        >>> with_unit("time", "s"), with_unit("time", None)
-        ('time (s)', 'time')
+    Examples
+    --------
+    >>> with_unit("time", "s"), with_unit("time", None)
+    ('time (s)', 'time')
     """
     return f"{name} ({unit})" if unit else name
 

@@ -148,13 +148,14 @@ def collect(X: Any, name: str = "X") -> SeriesBatch:
     `X` is a numpy array or torch tensor (n_cases, n_channels, n_timepoints), or (n_cases, n_timepoints) for one
     channel; or a list of arrays (n_channels, n_timepoints_i) or (n_timepoints_i,); or nested lists of numbers.
 
-    Examples:
-        >>> batch = collect([[1, 2, 3], [4, 5]])
-        >>> batch.values[..., 0]
-        tensor([[1., 2., 3.],
-                [4., 5., nan]], dtype=torch.float64)
-        >>> batch.lengths
-        tensor([3, 2])
+    Examples
+    --------
+    >>> batch = collect([[1, 2, 3], [4, 5]])
+    >>> batch.values[..., 0]
+    tensor([[1., 2., 3.],
+            [4., 5., nan]], dtype=torch.float64)
+    >>> batch.lengths
+    tensor([3, 2])
     """
     return next(collect_chunks(X, name, max_values=None))
 
@@ -319,11 +320,12 @@ def pool(batch: SeriesBatch, max_points: int | None) -> SeriesBatch:
     path by their whole noise, and a signature sees every such step. So a path runs from the mean of its first bin to
     the mean of its last. A NaN makes its bin NaN: fill gaps first.
 
-    Examples:
-        >>> import torch
-        >>> values = torch.arange(6.0).double().reshape(1, 6, 1)
-        >>> pool(SeriesBatch(values), 3).values.flatten()
-        tensor([0.5000, 2.5000, 4.5000], dtype=torch.float64)
+    Examples
+    --------
+    >>> import torch
+    >>> values = torch.arange(6.0).double().reshape(1, 6, 1)
+    >>> pool(SeriesBatch(values), 3).values.flatten()
+    tensor([0.5000, 2.5000, 4.5000], dtype=torch.float64)
     """
     check_max_points(max_points)
     if max_points is None or batch.values.shape[1] <= max_points:

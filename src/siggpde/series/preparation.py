@@ -35,21 +35,22 @@ class Preparation:
 
     What comes of a series does not depend on the others it is handed in with.
 
-    Examples:
-        >>> prepare = Preparation(time_channel=0, mask=True)
-        >>> x = [[[0.0, 1.0, 4.0], [2.0, float("nan"), 6.0]], [[0.0, 2.0], [5.0, 7.0]]]
-        >>> batch = prepare.fit(x)(x)
-        >>> batch.values[0]
-        tensor([[2., 1.],
-                [3., 0.],
-                [6., 1.]], dtype=torch.float64)
-        >>> batch.times
-        tensor([[0., 1., 4.],
-                [0., 2., 2.]], dtype=torch.float64)
-        >>> prepare.names(["day", "level"])
-        ('level', 'level observed')
-        >>> prepare.gap_share
-        0.2
+    Examples
+    --------
+    >>> prepare = Preparation(time_channel=0, mask=True)
+    >>> x = [[[0.0, 1.0, 4.0], [2.0, float("nan"), 6.0]], [[0.0, 2.0], [5.0, 7.0]]]
+    >>> batch = prepare.fit(x)(x)
+    >>> batch.values[0]
+    tensor([[2., 1.],
+            [3., 0.],
+            [6., 1.]], dtype=torch.float64)
+    >>> batch.times
+    tensor([[0., 1., 4.],
+            [0., 2., 2.]], dtype=torch.float64)
+    >>> prepare.names(["day", "level"])
+    ('level', 'level observed')
+    >>> prepare.gap_share
+    0.2
     """
 
     def __init__(
@@ -256,11 +257,12 @@ def fill_gaps(batch: SeriesBatch, fill: Tensor | Sequence[float], *, mask: bool 
     a series takes its value of `fill` (channels,). With `mask`, as many channels again are appended: 1 where the value
     was observed, 0 where it was filled.
 
-    Examples:
-        >>> values = torch.tensor([[[0.0], [torch.nan], [torch.nan], [8.0]]]).double()
-        >>> times = torch.tensor([[0.0, 1.0, 3.0, 4.0]]).double()
-        >>> fill_gaps(SeriesBatch(values, times=times), fill=[0.0]).values.flatten()
-        tensor([0., 2., 6., 8.], dtype=torch.float64)
+    Examples
+    --------
+    >>> values = torch.tensor([[[0.0], [torch.nan], [torch.nan], [8.0]]]).double()
+    >>> times = torch.tensor([[0.0, 1.0, 3.0, 4.0]]).double()
+    >>> fill_gaps(SeriesBatch(values, times=times), fill=[0.0]).values.flatten()
+    tensor([0., 2., 6., 8.], dtype=torch.float64)
     """
     means = np.asarray(fill, dtype=np.float64)
     if means.shape != (batch.channels,) or not np.isfinite(means).all():

@@ -31,13 +31,14 @@ class Spectrogram:
     A series of several channels gives the bins of its first channel, then those of its second, and so on. The paper's
     whale calls are `Spectrogram(2000, 256, 128, first_bin=2, last_bin=29, standardise=True)`.
 
-    Examples:
-        >>> tone = torch.sin(2 * torch.pi * 250 * torch.arange(4000).double() / 2000)
-        >>> batch = Spectrogram(rate=2000, low=50, high=300)(SeriesBatch(tone.reshape(1, 4000, 1)))
-        >>> batch.values.shape
-        torch.Size([1, 30, 32])
-        >>> Spectrogram(rate=2000, low=50, high=300).frequencies()[batch.values.mean(dim=1).argmax()]
-        250.0
+    Examples
+    --------
+    >>> tone = torch.sin(2 * torch.pi * 250 * torch.arange(4000).double() / 2000)
+    >>> batch = Spectrogram(rate=2000, low=50, high=300)(SeriesBatch(tone.reshape(1, 4000, 1)))
+    >>> batch.values.shape
+    torch.Size([1, 30, 32])
+    >>> Spectrogram(rate=2000, low=50, high=300).frequencies()[batch.values.mean(dim=1).argmax()]
+    250.0
     """
 
     rate: float = 1.0

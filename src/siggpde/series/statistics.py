@@ -30,10 +30,11 @@ def mean_and_spread(chunks: Callable[[], Iterable[Tensor]], ranks: Ranks = ALONE
     A channel that varies by no more than rounding has spread 1, so that dividing by it is harmless. What is rounding is
     relative to the largest value of the channel: one in small units is not constant.
 
-    Examples:
-        >>> chunks = torch.tensor([[1.0, 5.0], [2.0, 5.0]]).double(), torch.tensor([[6.0, 5.0]]).double()
-        >>> mean_and_spread(lambda: chunks)
-        (tensor([3., 5.], dtype=torch.float64), tensor([2.1602, 1.0000], dtype=torch.float64))
+    Examples
+    --------
+    >>> chunks = torch.tensor([[1.0, 5.0], [2.0, 5.0]]).double(), torch.tensor([[6.0, 5.0]]).double()
+    >>> mean_and_spread(lambda: chunks)
+    (tensor([3., 5.], dtype=torch.float64), tensor([2.1602, 1.0000], dtype=torch.float64))
     """
     count, total, largest = 0, torch.zeros(1).double(), torch.zeros(1).double()
     for chunk in chunks():
@@ -60,9 +61,10 @@ def facts_of(batch: SeriesBatch) -> Tensor:
 
     The values of the batch are NaN where they are missing.
 
-    Examples:
-        >>> facts_of(SeriesBatch(torch.tensor([[[1.0], [3.0], [1.0], [3.0]]]).double()))
-        tensor([[2., 1., 2., 4., nan, 0.]], dtype=torch.float64)
+    Examples
+    --------
+    >>> facts_of(SeriesBatch(torch.tensor([[[1.0], [3.0], [1.0], [3.0]]]).double()))
+    tensor([[2., 1., 2., 4., nan, 0.]], dtype=torch.float64)
     """
     inside = batch.inside()
     observed = torch.isfinite(batch.values) & inside[:, :, None]

@@ -59,12 +59,13 @@ class PathOptions:
 class PathTransform:
     """Series to paths with `options`, standardised with the means and spreads that `fit` learned for each channel.
 
-    Examples:
-        >>> series = torch.tensor([[[1.0], [3.0]]]).double()
-        >>> paths, lengths = PathTransform(PathOptions(base_point=False)).fit(series)(series)
-        >>> paths
-        tensor([[[ 0.0000, -1.0000],
-                 [ 3.4641,  1.0000]]], dtype=torch.float64)
+    Examples
+    --------
+    >>> series = torch.tensor([[[1.0], [3.0]]]).double()
+    >>> paths, lengths = PathTransform(PathOptions(base_point=False)).fit(series)(series)
+    >>> paths
+    tensor([[[ 0.0000, -1.0000],
+             [ 3.4641,  1.0000]]], dtype=torch.float64)
     """
 
     def __init__(self, options: PathOptions | None = None) -> None:

@@ -48,10 +48,11 @@ class WindowSettings:
     - `path_length`: of the median window, time included.
     - `seed`: of the generator that draws groups of channels.
 
-    Examples:
-        >>> views = WindowSettings(lifts=("x",)).views(1, torch.tensor([40, 40, 20]))
-        >>> [(view.points, view.dilation, view.smoothing, view.base_point) for view in views]
-        [(9, 1, 1, False), (9, 1, 1, True), (9, 2, 1, False), (9, 2, 1, True), (9, 4, 2, False), (9, 4, 2, True)]
+    Examples
+    --------
+    >>> views = WindowSettings(lifts=("x",)).views(1, torch.tensor([40, 40, 20]))
+    >>> [(view.points, view.dilation, view.smoothing, view.base_point) for view in views]
+    [(9, 1, 1, False), (9, 1, 1, True), (9, 2, 1, False), (9, 2, 1, True), (9, 4, 2, False), (9, 4, 2, True)]
     """
 
     lifts: tuple[Lift, ...] = LIFTS
@@ -98,9 +99,10 @@ class WindowSettings:
 def dilations(points: int, length: int, most: int) -> list[int]:
     """Powers of two by which a window can be dilated in `length` points, at least 1; at most `most`, evenly spaced.
 
-    Examples:
-        >>> dilations(9, 100, 8), dilations(9, 100, 3), dilations(9, 5, 8)
-        ([1, 2, 4, 8], [1, 4, 8], [1])
+    Examples
+    --------
+    >>> dilations(9, 100, 8), dilations(9, 100, 3), dilations(9, 5, 8)
+    ([1, 2, 4, 8], [1, 4, 8], [1])
     """
     powers = [2**i for i in range(12) if (points - 1) * 2**i + 1 <= length] or [1]
     if len(powers) <= most:
@@ -146,14 +148,15 @@ class WindowFeatures:
     is computed in float64: a share of windows above a threshold jumps where a word passes it, and rounding in float32
     would move words past thresholds.
 
-    Examples:
-        >>> random = torch.Generator().manual_seed(0)
-        >>> batch = SeriesBatch(torch.randn(20, 30, 1, generator=random).double().cumsum(1))
-        >>> features = WindowFeatures.fit(batch, WindowSettings(lifts=("x", "dx"), max_dilations=1))
-        >>> [(block.name, block.view, tuple(block.values.shape)) for block in features.blocks(batch)][:2]
-        [('x1', 0, (20, 234)), ('x3', 0, (20, 312))]
-        >>> features.transform(batch).shape
-        torch.Size([20, 2184])
+    Examples
+    --------
+    >>> random = torch.Generator().manual_seed(0)
+    >>> batch = SeriesBatch(torch.randn(20, 30, 1, generator=random).double().cumsum(1))
+    >>> features = WindowFeatures.fit(batch, WindowSettings(lifts=("x", "dx"), max_dilations=1))
+    >>> [(block.name, block.view, tuple(block.values.shape)) for block in features.blocks(batch)][:2]
+    [('x1', 0, (20, 234)), ('x3', 0, (20, 312))]
+    >>> features.transform(batch).shape
+    torch.Size([20, 2184])
     """
 
     settings: WindowSettings
@@ -316,9 +319,10 @@ def fit_view(
 def spread_windows(counts: Tensor, most: int) -> tuple[Tensor, Tensor]:
     """(series, window) of every k-th window of all series, which have `counts` (n,) windows: `most` to twice as many.
 
-    Examples:
-        >>> spread_windows(torch.tensor([3, 1, 4]), 4)
-        (tensor([0, 0, 2, 2]), tensor([0, 2, 0, 2]))
+    Examples
+    --------
+    >>> spread_windows(torch.tensor([3, 1, 4]), 4)
+    (tensor([0, 0, 2, 2]), tensor([0, 2, 0, 2]))
     """
     ends = counts.cumsum(0)
     total = int(ends[-1])
@@ -343,13 +347,14 @@ class _Columns:
 class WindowScaler:
     """Standardisation of every block of every view. Features that do not vary over the training series are left out.
 
-    Examples:
-        >>> values = torch.tensor([[0.0, 1.0], [2.0, 1.0], [4.0, 1.0]])
-        >>> scaler, (block,) = WindowScaler.fit_transform([WindowBlock("x1", 0, values)])
-        >>> block.values
-        tensor([[-1.],
-                [ 0.],
-                [ 1.]])
+    Examples
+    --------
+    >>> values = torch.tensor([[0.0, 1.0], [2.0, 1.0], [4.0, 1.0]])
+    >>> scaler, (block,) = WindowScaler.fit_transform([WindowBlock("x1", 0, values)])
+    >>> block.values
+    tensor([[-1.],
+            [ 0.],
+            [ 1.]])
     """
 
     columns: tuple[_Columns, ...]
@@ -407,15 +412,16 @@ def feature_names(features: WindowFeatures, channels: Sequence[str], clock: str 
     A name is "<lift> dilation <D>[ base point]: <statistic of a word>[, <third>]"; a word is the channels (and "time",
     or what `clock` calls it) of its iterated integral, in order.
 
-    Examples:
-        >>> import torch
-        >>> from siggpde.series import SeriesBatch
-        >>> from siggpde.views.window_features import WindowSettings
-        >>> batch = SeriesBatch(torch.randn(9, 30, 1).double())
-        >>> settings = WindowSettings(lifts=("x",), max_dilations=1, thresholds=1)
-        >>> names = feature_names(WindowFeatures.fit(batch, settings), ["level"])
-        >>> names[1], names[26 * 4 + 2]
-        ('x dilation 1: mean of time–level', 'x dilation 1: share of level–time above q1/2')
+    Examples
+    --------
+    >>> import torch
+    >>> from siggpde.series import SeriesBatch
+    >>> from siggpde.views.window_features import WindowSettings
+    >>> batch = SeriesBatch(torch.randn(9, 30, 1).double())
+    >>> settings = WindowSettings(lifts=("x",), max_dilations=1, thresholds=1)
+    >>> names = feature_names(WindowFeatures.fit(batch, settings), ["level"])
+    >>> names[1], names[26 * 4 + 2]
+    ('x dilation 1: mean of time–level', 'x dilation 1: share of level–time above q1/2')
     """
     if len({clock, *channels}) <= len(channels):  # channels called alike, or one called "time"
         channels = [f"{name} {i}" for i, name in enumerate(channels)]

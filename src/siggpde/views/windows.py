@@ -143,10 +143,11 @@ def log_spectrum(batch: SeriesBatch, bins: int) -> SeriesBatch:
     equal width (with shares of frequencies that lie in two), and nowhere further below its maximum than exp(-35). What
     comes of a series does not depend on the others.
 
-    Examples:
-        >>> wave = torch.sin(torch.arange(64.0) * (2 * torch.pi / 8)).double()[None, :, None]
-        >>> int(log_spectrum(SeriesBatch(wave), 8).values[0, :, 0].argmax())
-        2
+    Examples
+    --------
+    >>> wave = torch.sin(torch.arange(64.0) * (2 * torch.pi / 8)).double()[None, :, None]
+    >>> int(log_spectrum(SeriesBatch(wave), 8).values[0, :, 0].argmax())
+    2
     """
     values, counts = batch.values.double(), batch.counts()
     out = values.new_empty(len(batch), bins, batch.channels)

@@ -99,9 +99,10 @@ def reproduce_all(
 def folder_of(name: str, folder: str | Path = "results", quick: bool = False, variant: str | None = None) -> Path:
     """Where the results of an experiment go inside a folder.
 
-    Examples:
-        >>> folder_of("whales", quick=True).as_posix()
-        'results/whales-quick'
+    Examples
+    --------
+    >>> folder_of("whales", quick=True).as_posix()
+    'results/whales-quick'
     """
     return Path(folder) / "-".join([name, *([variant] if variant else []), *(["quick"] if quick else [])])
 

@@ -54,9 +54,10 @@ def over_pairs(compute: Compute, x: Tensor, y: Tensor | None, tile: tuple[int, i
 def tile_shape(cells: int, rows: int, columns: int, max_cells: int) -> tuple[int, int]:
     """Rows and columns of a tile of at most `max_cells` numbers, `cells` for each pair, but at least one pair.
 
-    Examples:
-        >>> tile_shape(10, 100, 20, 1000), tile_shape(10, 100, 400, 1000)
-        ((5, 20), (1, 100))
+    Examples
+    --------
+    >>> tile_shape(10, 100, 20, 1000), tile_shape(10, 100, 400, 1000)
+    ((5, 20), (1, 100))
     """
     pairs = max(1, max_cells // max(1, cells))
     if columns <= pairs:
@@ -160,10 +161,11 @@ class TruncatedKernel(PathKernel):
     the recursion too, with the native core for what it has (pairs of series for two to five levels of full order, and
     inducing tensors of the linear static kernel) and torch for the rest; so is `"auto"` where it is not explicit.
 
-    Examples:
-        >>> kernel = TruncatedKernel(1, level=2)
-        >>> kernel(torch.tensor([[[0.0], [2.0]]]).double(), diag=True).detach()
-        tensor([9.], dtype=torch.float64)
+    Examples
+    --------
+    >>> kernel = TruncatedKernel(1, level=2)
+    >>> kernel(torch.tensor([[[0.0], [2.0]]]).double(), diag=True).detach()
+    tensor([9.], dtype=torch.float64)
     """
 
     letters: Tensor

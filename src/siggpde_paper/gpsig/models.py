@@ -178,9 +178,10 @@ class InducingTensors(WhitenedFeatures):
     position k and then by level (`slot_index`); level 0 of all tensors is 1. Slots are vectors of the space of the
     series, and theta scales them likewise.
 
-    Examples:
-        >>> InducingTensors(channels=2, count=5, level=3).values.shape
-        torch.Size([5, 6, 2, 2])
+    Examples
+    --------
+    >>> InducingTensors(channels=2, count=5, level=3).values.shape
+    torch.Size([5, 6, 2, 2])
     """
 
     def __init__(
@@ -282,9 +283,10 @@ class InducingSequences(WhitenedFeatures):
 
     `values` are the initial Z; theta scales them as it scales the series.
 
-    Examples:
-        >>> InducingSequences(channels=2, count=3).values.shape
-        torch.Size([3, 5, 2])
+    Examples
+    --------
+    >>> InducingSequences(channels=2, count=3).values.shape
+    torch.Size([3, 5, 2])
     """
 
     def __init__(

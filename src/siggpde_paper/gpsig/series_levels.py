@@ -65,10 +65,11 @@ def scaled_pair(static: Static, x: Tensor, y: Tensor, theta: Tensor) -> tuple[Te
 def increment_kernel(static: Static, x: Tensor, y: Tensor) -> Tensor:
     """D of all pairs of series of x (n, l, channels) and y (m, l', channels): (n, m, l-1, l'-1).
 
-    Examples:
-        >>> import torch
-        >>> increment_kernel("linear", torch.tensor([[[0.0], [2.0]]]), torch.tensor([[[1.0], [2.0], [5.0]]]))
-        tensor([[[[2., 6.]]]])
+    Examples
+    --------
+    >>> import torch
+    >>> increment_kernel("linear", torch.tensor([[[0.0], [2.0]]]), torch.tensor([[[1.0], [2.0], [5.0]]]))
+    tensor([[[[2., 6.]]]])
     """
     if static == "linear":
         x, y = x.diff(dim=1), y.diff(dim=1)
@@ -105,9 +106,10 @@ _SHORT = 64
 def earlier(values: Tensor) -> Tensor:
     """At every time, along the last axis, the sum of all values before.
 
-    Examples:
-        >>> earlier(torch.tensor([[1.0, 2.0, 3.0]]))
-        tensor([[0., 1., 3.]])
+    Examples
+    --------
+    >>> earlier(torch.tensor([[1.0, 2.0, 3.0]]))
+    tensor([[0., 1., 3.]])
     """
     if values.shape[-1] <= _SHORT:
         return values @ _triangle(values.shape[-1], values.dtype, values.device).T

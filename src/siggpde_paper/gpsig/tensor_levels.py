@@ -27,9 +27,10 @@ def slot_count(level: int) -> int:
 def slot_index(position: int, of_level: int, level: int) -> int:
     """The index of the slot at `position` (from 1) of one level among the slots of a tensor of `level` levels.
 
-    Examples:
-        >>> [slot_index(position, 3, level=3) for position in (1, 2, 3)]
-        [2, 4, 5]
+    Examples
+    --------
+    >>> [slot_index(position, 3, level=3) for position in (1, 2, 3)]
+    [2, 4, 5]
     """
     if not 1 <= position <= of_level <= level:
         raise ValueError(f"level {of_level} of {level} has positions 1 to {of_level}, got position {position}")
@@ -138,9 +139,10 @@ def _by_position(slots: Tensor, level: int) -> tuple[Tensor, ...]:
 def slot_gram_levels(slots: Tensor, level: int) -> Tensor:
     """Levels 1 .. level (level, M, M) of tensors with slots (M, slots, channels), in the order of `slot_index`.
 
-    Examples:
-        >>> slot_gram_levels(torch.tensor([[[1.0], [2.0], [3.0]]]), 2).flatten()
-        tensor([ 1., 36.])
+    Examples
+    --------
+    >>> slot_gram_levels(torch.tensor([[[1.0], [2.0], [3.0]]]), 2).flatten()
+    tensor([ 1., 36.])
     """
     return _GramLevels.apply(slots, level)  # pyright: ignore[reportReturnType]
 
