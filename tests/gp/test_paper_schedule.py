@@ -16,7 +16,7 @@ from siggpde.gp.features import OrthogonalSignatureFeatures
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.likelihoods import Bernoulli, Gaussian, RobustMax, Softmax, StudentT
 from siggpde.gp.model import SignatureGP
-from siggpde.gp.nadam import Nadam, q_gradient, q_step
+from siggpde.gp.nadam import Minibatch, Nadam, q_gradient, q_step
 from siggpde.gp.phases import NadamPhase
 from siggpde.gp.trainer import Trainer
 from siggpde.training import NaturalGradients, PaperSchedule, fit
@@ -118,9 +118,9 @@ def test_minibatch_gradients_of_weighted_series_are_unbiased_and_native_steps_ag
     weights = torch.linspace(0.5, 2.0, 12, dtype=torch.float64)
     with torch.no_grad():
         seen = model.project(x)
-    whole = q_gradient(model, seen.features, seen.tail, y, 12, weights=weights)
+    whole = q_gradient(model, Minibatch(seen.features, seen.tail, y, 12, weights))
     parts = [
-        q_gradient(model, seen.features[rows], seen.tail[rows], y[rows], 12, weights=weights[rows])
+        q_gradient(model, Minibatch(seen.features[rows], seen.tail[rows], y[rows], 12, weights[rows]))
         for rows in torch.arange(12).split(4)
     ]
     torch.testing.assert_close(sum(part.root for part in parts) / 3, whole.root)
@@ -132,7 +132,7 @@ def test_minibatch_gradients_of_weighted_series_are_unbiased_and_native_steps_ag
     plain = copy.deepcopy(q.state_dict())
     q.load_state_dict(start)
     optimizer = Nadam([q.mean, q.root], 0.01)
-    fused = q_step(model, optimizer, optimizer.advance(), seen.features, seen.tail, y, 12, weights=weights)
+    fused = q_step(model, optimizer, optimizer.advance(), Minibatch(seen.features, seen.tail, y, 12, weights))
     assert fused.elbo == pytest.approx(whole.elbo, rel=1e-12)
     torch.testing.assert_close(dict(q.state_dict()), dict(plain), rtol=1e-10, atol=1e-10)
 
@@ -284,7 +284,7 @@ def test_the_gradient_by_hand_is_that_of_autograd(covariance: str, kind: str, co
     wanted = torch.autograd.grad(loss, [q.mean, q.root, features, tail, *others])
     for of_features in (False, True):
         likelihood.zero_grad()
-        found = q_gradient(model, features, tail, y, 50, of_features=of_features)
+        found = q_gradient(model, Minibatch(features, tail, y, 50), of_features=of_features)
         assert found.elbo == pytest.approx(-loss.item(), rel=1e-10)
         got = [found.mean, found.root, *(p.grad for p in others)]
         expected = [wanted[0], wanted[1], *wanted[4:]]
@@ -304,7 +304,7 @@ def test_float32_gradients_are_close():
     for dtype in (torch.float64, torch.float32):
         model = disturb(small_gp(Softmax(3), 7, theta=0.6, dtype=dtype))
         seen = model.project(x)
-        found.append(q_gradient(model, seen.features, seen.tail, y, 6, of_features=True))
+        found.append(q_gradient(model, Minibatch(seen.features, seen.tail, y, 6), of_features=True))
     assert found[1].root.dtype == torch.float32
     for name in ("mean", "root", "features", "tail"):
         one, other = getattr(found[0], name), getattr(found[1], name).double()
@@ -361,7 +361,7 @@ def test_native_step_is_the_plain_one(size, dtype):
 def test_the_gradient_reaches_the_scales_as_that_of_autograd(covariance, normalized, likelihood):
     model, x, y = small_model(covariance, normalized, likelihood)
     seen, theta = model.project(x), model.kernel.log_theta
-    found = q_gradient(model, seen.features, seen.tail, y, 60, of_features=True)
+    found = q_gradient(model, Minibatch(seen.features, seen.tail, y, 60), of_features=True)
     of_theta = torch.autograd.grad(-model.elbo(x, y, total=60), theta)
     pulled = torch.autograd.grad([seen.features, seen.tail], theta, [found.features, found.tail])
     torch.testing.assert_close(pulled, of_theta, rtol=1e-10, atol=1e-10)
@@ -380,10 +380,14 @@ def test_step_of_q_is_the_gradient_and_a_step(of_features, words):
         for _ in range(3):
             if fused:
                 found = q_step(
-                    model, optimizer, optimizer.advance(), seen.features, seen.tail, y, 60, of_features=of_features
+                    model,
+                    optimizer,
+                    optimizer.advance(),
+                    Minibatch(seen.features, seen.tail, y, 60),
+                    of_features=of_features,
                 )
             else:
-                found = q_gradient(model, seen.features, seen.tail, y, 60, of_features=of_features)
+                found = q_gradient(model, Minibatch(seen.features, seen.tail, y, 60), of_features=of_features)
                 optimizer.step([found.mean, found.root])
         assert found is not None
         results.append([torch.tensor(found.elbo), q.mean.detach(), q.root.detach(), found.features, found.tail])

@@ -6,7 +6,6 @@ while theta moves.
 
 In a folder that is kept, signatures are found again by the next fit of the same paths: the file is named after a hash
 of the paths, the words, the reference scales and the number type.
-
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import torch
 from torch import Tensor
@@ -48,7 +47,7 @@ class SignatureCache:
 
     Above `budget` bytes they live in a memory-mapped temporary file, which goes when the cache does. With a `folder`
     they live in a file there, whatever their size, which stays and is used again by the next cache of the same
-    signatures; see `siggpde.gp.cache` for what becomes of it in a crash.
+    signatures; see `RowFile` for what becomes of it in a crash.
     """
 
     def __init__(
@@ -82,11 +81,6 @@ class SignatureCache:
             else:
                 self.values = self._stored(folder, dtype, block, bar)
 
-    @property
-    def on_disk(self) -> bool:
-        """Whether the signatures are in a temporary file."""
-        return self._folder is not None
-
     def project(self, model: AnyGP, rows: Tensor | None = None) -> Projection:
         """The projection of the series at `rows` (all by default); differentiable in the kernel's parameters."""
         kernel, features = model.kernel, model.features
@@ -106,8 +100,7 @@ class SignatureCache:
             factors = (2 * letters @ (kernel.log_theta - self.reference)).exp()
             norms = (stored if columns is None else stored[:, columns]).double().square() @ factors
         else:
-            paths = self._paths_at(rows)
-            norms = kernel.squared_norm(paths.values, lengths=paths.lengths)
+            norms = self._computed_norms(kernel, rows)
         return features.project(kernel, scaled, norms, rows).to_dtype(model.dtype)
 
     def choose_words(self, model: AnyGP, count: int, ranks: Ranks = ALONE) -> list[Word]:
@@ -140,8 +133,7 @@ class SignatureCache:
     def _squared_norms(self, model: AnyGP, rows: Tensor | None) -> Tensor:
         kernel = model.kernel
         if torch.is_grad_enabled() and kernel.log_theta.requires_grad:
-            paths = self._paths_at(rows)
-            return kernel.squared_norm(paths.values, lengths=paths.lengths)
+            return self._computed_norms(kernel, rows)
         key = tuple(kernel.log_theta.tolist())
         if self._norms is None or self._norms[0] != key:
             self._norms = key, self._all_squared_norms(kernel)
@@ -153,8 +145,9 @@ class SignatureCache:
         pieces = self.paths.split(max(1, size))
         return torch.cat([kernel.squared_norm(piece.values, lengths=piece.lengths).detach() for piece in pieces])
 
-    def _paths_at(self, rows: Tensor | None) -> SeriesBatch:
-        return self.paths if rows is None else self.paths[rows]
+    def _computed_norms(self, kernel: SignatureKernel, rows: Tensor | None) -> Tensor:
+        paths = self.paths if rows is None else self.paths[rows]
+        return kernel.squared_norm(paths.values, lengths=paths.lengths)
 
     def _compute(self, rows: slice, into: Tensor) -> Tensor:
         """The signatures of the series at `rows`, written to `into` (n, pool), a few thousand at a time."""
@@ -249,14 +242,11 @@ class RowFile:
 
     def __init__(self, folder: Path, key: str, n: int, count: int, dtype: torch.dtype, block: int) -> None:
         self.rows, self.journal = folder / f"{key}.rows", folder / f"{key}.journal"
-        self.n, self.count, self.dtype, self.block = n, count, dtype, block
+        self.n, self.count, self.dtype = n, count, dtype
         head = {"format": _FORMAT, "key": key, "shape": [n, count], "dtype": str(dtype), "block": block}
         self._head = (json.dumps(head) + "\n").encode()
-
-    @property
-    def size(self) -> int:
-        """Bytes of all the numbers."""
-        return self.n * self.count * self.dtype.itemsize
+        self._slices = [slice(start, min(n, start + block)) for start in range(0, n, block)]
+        self._row_bytes = count * dtype.itemsize
 
     def filled(
         self, compute: Callable[[slice], Tensor], done: Callable[[], None] = lambda: None
@@ -268,34 +258,29 @@ class RowFile:
         self.rows.parent.mkdir(parents=True, exist_ok=True)
         with self._locked() as journal:
             whole = self._whole_blocks(journal)
-            missing = [block_number for block_number in range(self._blocks) if block_number not in whole]
+            missing = {number: rows for number, rows in enumerate(self._slices) if number not in whole}
             for _ in whole:
                 done()
             if missing:
                 self._write(journal, missing, compute, done)
         mapped = torch.from_file(str(self.rows), shared=True, size=self.n * self.count, dtype=self.dtype)
-        fresh = sum(len(range(*self._slice(block_number).indices(self.n))) for block_number in missing)
+        fresh = sum(rows.stop - rows.start for rows in missing.values())
         return mapped.view(self.n, self.count), self.n - fresh, fresh
 
-    @property
-    def _blocks(self) -> int:
-        return -(-self.n // self.block)
-
-    def _slice(self, block_number: int) -> slice:
-        return slice(block_number * self.block, min(self.n, (block_number + 1) * self.block))
-
     def _write(
-        self, journal: BinaryIO, missing: list[int], compute: Callable[[slice], Tensor], done: Callable[[], None]
+        self, journal: BinaryIO, missing: dict[int, slice], compute: Callable[[slice], Tensor], done: Callable[[], None]
     ) -> None:
         self._check_room()
         with self.rows.open("r+b" if self.rows.exists() else "w+b") as file:
-            file.truncate(self.size)
-            for block_number in missing:
-                values = compute(self._slice(block_number)).to(self.dtype).contiguous().numpy()
-                file.seek(block_number * self._block_bytes)
+            file.truncate(self.n * self._row_bytes)
+            for number, rows in missing.items():
+                values = compute(rows).to(self.dtype).contiguous().numpy()
+                file.seek(rows.start * self._row_bytes)
                 file.write(values.data)
                 file.flush()
-                _append(journal, {"block": block_number, "checksum": zlib.crc32(values.data)})
+                entry = {"block": number, "checksum": zlib.crc32(values.data)}
+                journal.write((json.dumps(entry) + "\n").encode())
+                journal.flush()
                 done()
             sync_file(file)
 
@@ -306,39 +291,35 @@ class RowFile:
         if head != self._head or not self.rows.exists():
             if head and head != self._head:
                 log.warning("%s is damaged; what it describes is computed again", self.journal)
-            _restart(journal, self._head)
+            journal.truncate(0)
+            journal.write(self._head)
+            journal.flush()
             return set()
         if lines and not lines[-1].endswith(b"\n"):  # the writer was stopped in the middle of a line
             journal.write(b"\n")
         checksums = dict(filter(None, map(_entry, lines)))
         whole = set()
         with self.rows.open("rb") as file:
-            for block_number, checksum in checksums.items():
-                if not 0 <= block_number < self._blocks:
+            for number, rows in enumerate(self._slices):
+                if number not in checksums:
                     continue
-                file.seek(block_number * self._block_bytes)
-                rows = self._slice(block_number)
-                expected = (rows.stop - rows.start) * self.count * self.dtype.itemsize
+                file.seek(rows.start * self._row_bytes)
+                expected = (rows.stop - rows.start) * self._row_bytes
                 content = file.read(expected)
-                if len(content) == expected and zlib.crc32(content) == checksum:
-                    whole.add(block_number)
+                if len(content) == expected and zlib.crc32(content) == checksums[number]:
+                    whole.add(number)
                 else:
-                    log.warning(
-                        "%s was cut off or changed at block %d, which is computed again", self.rows, block_number
-                    )
+                    log.warning("%s was cut off or changed at block %d, which is computed again", self.rows, number)
         return whole
-
-    @property
-    def _block_bytes(self) -> int:
-        return self.block * self.count * self.dtype.itemsize
 
     def _check_room(self) -> None:
         """Raises before anything is written where the disk cannot hold the file."""
         there = self.rows.stat().st_blocks * 512 if self.rows.exists() else 0
         free = shutil.disk_usage(self.rows.parent).free
-        if self.size - there > free:
+        size = self.n * self._row_bytes
+        if size - there > free:
             raise OSError(
-                f"the signatures take {self.size / 1e9:.3g} GB, but {self.rows.parent} has {free / 1e9:.3g} GB free; "
+                f"the signatures take {size / 1e9:.3g} GB, but {self.rows.parent} has {free / 1e9:.3g} GB free; "
                 "make room there, or choose another cache_dir"
             )
 
@@ -348,17 +329,6 @@ class RowFile:
         waiting = partial(log.info, "another process is writing %s; waiting for it", self.rows)
         with locked(self.journal, on_wait=waiting), self.journal.open("a+b") as journal:
             yield journal
-
-
-def _append(journal: BinaryIO, entry: dict[str, Any]) -> None:
-    journal.write((json.dumps(entry) + "\n").encode())
-    journal.flush()
-
-
-def _restart(journal: BinaryIO, head: bytes) -> None:
-    journal.truncate(0)
-    journal.write(head)
-    journal.flush()
 
 
 def _entry(line: bytes) -> tuple[int, int] | None:

@@ -9,7 +9,7 @@ k(X, X) being the diagonal of C_ff, and the ELBO is the sum over series of E_q[l
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -47,6 +47,8 @@ class SparseGP(nn.Module, Generic[AnyKernel, AnyFeatures]):
         That of features and q(u); k(X, X) and its difference to |s|² are always computed in float64.
     """
 
+    features_type: ClassVar[type[InducingFeatures]] = InducingFeatures
+
     def __init__(
         self,
         kernel: AnyKernel,
@@ -59,8 +61,8 @@ class SparseGP(nn.Module, Generic[AnyKernel, AnyFeatures]):
         super().__init__()
         if dtype not in inputs.FLOATS:
             raise ValueError(f"dtype must be torch.float32 or torch.float64, got {dtype}")
-        kinds = ((kernel, PathKernel), (features, InducingFeatures), (likelihood, Likelihood))
-        for name, (value, kind) in zip(("kernel", "features", "likelihood"), kinds, strict=True):
+        kinds = {"kernel": PathKernel, "features": self.features_type, "likelihood": Likelihood}
+        for (name, kind), value in zip(kinds.items(), (kernel, features, likelihood), strict=True):
             if not isinstance(value, kind):
                 given = f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
                 raise TypeError(f"{name} must be a {kind.__name__}, got {given}")
@@ -195,18 +197,7 @@ class SignatureGP(SparseGP[SignatureKernel, OrthogonalSignatureFeatures]):
         That of features and q(u).
     """
 
-    def __init__(
-        self,
-        kernel: SignatureKernel,
-        features: OrthogonalSignatureFeatures,
-        likelihood: Likelihood,
-        *,
-        covariance: Covariance = "full",
-        dtype: torch.dtype = torch.float64,
-    ) -> None:
-        if not isinstance(features, OrthogonalSignatureFeatures):
-            raise TypeError(f"SignatureGP takes words as features; for {type(features).__name__} take SparseGP")
-        super().__init__(kernel, features, likelihood, covariance=covariance, dtype=dtype)
+    features_type = OrthogonalSignatureFeatures
 
 
 def _checked(x: inputs.Series, lengths: Lengths, chunk: int) -> SeriesBatch:

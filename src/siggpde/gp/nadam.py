@@ -114,15 +114,23 @@ class Nadam:
         self.steps, self.product = state["steps"], state["product"]
 
 
-@dataclass
-class QGradient:
-    """Gradients of the negative ELBO in m and R, and in features and tail (B, M), (B,) where they were asked for."""
+class Minibatch(NamedTuple):
+    """Series of a minibatch that this rank has: features (B, M), tail, targets and weights (B,), None for all 1.
 
-    elbo: float
-    mean: Tensor
-    root: Tensor
-    features: Tensor | None
-    tail: Tensor | None
+    `total` counts the series of the training set, `size` those of the minibatch on all ranks, by default B.
+    """
+
+    features: Tensor
+    tail: Tensor
+    y: Tensor
+    total: int
+    weights: Tensor | None = None
+    size: int | None = None
+
+    @property
+    def factor(self) -> float:
+        """What sums over the minibatch are multiplied by."""
+        return self.total / (self.size or len(self.y))
 
 
 @dataclass
@@ -134,30 +142,25 @@ class QStep:
     tail: Tensor | None
 
 
-def q_gradient(
-    model: AnyGP,
-    features: Tensor,
-    tail: Tensor,
-    y: Tensor,
-    total: int,
-    *,
-    weights: Tensor | None = None,
-    of_features: bool = False,
-    batch: int | None = None,
-    ranks: Ranks = ALONE,
-) -> QGradient:
+@dataclass
+class QGradient(QStep):
+    """With the gradients of the negative ELBO in m and R."""
+
+    mean: Tensor
+    root: Tensor
+
+
+def q_gradient(model: AnyGP, batch: Minibatch, *, of_features: bool = False, ranks: Ranks = ALONE) -> QGradient:
     """Gradient of the negative minibatch ELBO in q(u); parameters of the likelihood get theirs in `.grad`.
 
-    features, tail, y and weights (by default 1) are those of the series of the minibatch that are here; `batch` is how
-    many all ranks have. The gradients in m and R are those of all; those in features, tail and likelihood are this
-    rank's part.
+    The gradients in m and R are those of all ranks; those in features, tail and likelihood are this rank's part.
     """
-    q, features = model.variational, features.detach()
+    q, features = model.variational, batch.features.detach()
     with torch.no_grad():
         spread = torch.matmul(features, q.root.tril()) if q.full else None
         squares = features.square()
         variance = squares @ q.root.square().T if spread is None else spread.square().sum(dim=2).T
-        value, g, w = _expectation(model, features, variance, tail, y, weights, total / (batch or len(y)))
+        value, g, w = _expectation(model, batch, features, variance)
         of_rows = g @ q.mean if of_features else None
         if spread is None:
             of_root = (w.T @ squares) * 2 * q.root
@@ -175,7 +178,7 @@ def q_gradient(
             of_root = (of_root + q.root).tril()
             of_root.diagonal(dim1=1, dim2=2).sub_(q.root.diagonal(dim1=1, dim2=2).reciprocal())
         elbo = value - float(q.kl().detach())
-        return QGradient(elbo, of_mean + q.mean, of_root, of_rows, w.sum(dim=1) if of_features else None)
+        return QGradient(elbo, of_rows, w.sum(dim=1) if of_features else None, of_mean + q.mean, of_root)
 
 
 def _summed(ranks: Ranks, value: float, of_mean: Tensor, of_root: Tensor) -> tuple[float, Tensor, Tensor]:
@@ -192,27 +195,20 @@ def q_step(
     model: AnyGP,
     optimizer: Nadam,
     rates: Rates,
-    features: Tensor,
-    tail: Tensor,
-    y: Tensor,
-    total: int,
+    batch: Minibatch,
     *,
-    weights: Tensor | None = None,
     of_features: bool = False,
-    batch: int | None = None,
     ranks: Ranks = ALONE,
 ) -> QStep:
     """Updates the first two parameters of the optimizer, which must be mean and root of q(u), from a minibatch."""
     q = model.variational
-    if not (ranks.alone and q.full and optimizer.native(1) and features.device.type == "cpu"):
-        gradient = q_gradient(
-            model, features, tail, y, total, weights=weights, of_features=of_features, batch=batch, ranks=ranks
-        )
+    if not (ranks.alone and q.full and optimizer.native(1) and batch.features.device.type == "cpu"):
+        gradient = q_gradient(model, batch, of_features=of_features, ranks=ranks)
         optimizer.update(0, gradient.mean, rates)
         optimizer.update(1, gradient.root, rates)
-        return QStep(gradient.elbo, gradient.features, gradient.tail)
+        return gradient
     with torch.no_grad():
-        features, mean, root = features.detach().contiguous(), q.mean.detach(), q.root.detach()
+        features, mean, root = batch.features.detach().contiguous(), q.mean.detach(), q.root.detach()
         spread = optimizer.buffer("spread", features, q.latents, *features.shape)
         buffer = optimizer.buffer("rows", features, *features.shape)
         of_root = optimizer.buffer("root", features, q.size, q.size)
@@ -220,7 +216,7 @@ def q_step(
         for latent in range(q.latents):
             times_lower(features, root[latent], spread[latent])
             torch.sum(torch.square(spread[latent], out=buffer), dim=1, out=variance[latent])
-        value, g, w = _expectation(model, features, variance.T, tail, y, weights, total / len(y))
+        value, g, w = _expectation(model, batch, features, variance.T)
         of_rows = g @ mean if of_features else None
         doubled = (2 * w.T)[:, :, None]
         squares, logs = float(mean.square().sum(dtype=torch.float64)) - mean.numel(), 0.0
@@ -235,15 +231,13 @@ def q_step(
         return QStep(value - 0.5 * squares + logs, of_rows, w.sum(dim=1) if of_features else None)
 
 
-def _expectation(
-    model: AnyGP, features: Tensor, spread: Tensor, tail: Tensor, y: Tensor, weights: Tensor | None, factor: float
-) -> tuple[float, Tensor, Tensor]:
-    """The weighted sum of E_q[log p(y | f)] times `factor`; gradients of its negative in mean and variance (B, C)."""
+def _expectation(model: AnyGP, batch: Minibatch, features: Tensor, spread: Tensor) -> tuple[float, Tensor, Tensor]:
+    """The estimate of the sum of E_q[log p(y | f)], and gradients of its negative in mean and variance (B, C)."""
     mean = (features @ model.variational.mean.detach().T).requires_grad_()
-    variance = (spread + tail.detach().to(spread)[:, None]).requires_grad_()
+    variance = (spread + batch.tail.detach().to(spread)[:, None]).requires_grad_()
     with torch.enable_grad():
-        value = model.likelihood.expected_log_prob(mean, variance, y)
-        value = (value if weights is None else value * weights).sum() * -factor
+        value = model.likelihood.expected_log_prob(mean, variance, batch.y)
+        value = (value if batch.weights is None else value * batch.weights).sum() * -batch.factor
     value.backward()
     assert mean.grad is not None and variance.grad is not None
     return -float(value.detach()), mean.grad, variance.grad

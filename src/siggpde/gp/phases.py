@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from siggpde.gp.model import AnyGP
-from siggpde.gp.nadam import Nadam, q_step
+from siggpde.gp.nadam import Minibatch, Nadam, q_step
 from siggpde.gp.natural_gradients import Climb, NaturalGradient, in_batches
 from siggpde.gp.trainer import Part, Trainer, frozen, trainable
 from siggpde.gp.variational import NaturalParameters
@@ -211,20 +211,8 @@ class NadamPhase(Phase[NadamState]):
             with torch.enable_grad(), nullcontext() if self.learn else frozen(model.kernel):
                 projection = trainer.cache.project(model, trainer.shard.local_index(local_rows))
         features, tail = projection.features, projection.tail
-        rates = optimizer.advance()
-        gradient = q_step(
-            model,
-            optimizer,
-            rates,
-            features,
-            tail,
-            y,
-            total,
-            weights=weights,
-            of_features=of_features,
-            batch=len(rows),
-            ranks=trainer.ranks,
-        )
+        batch, rates = Minibatch(features, tail, y, total, weights, len(rows)), optimizer.advance()
+        gradient = q_step(model, optimizer, rates, batch, of_features=of_features, ranks=trainer.ranks)
         if of_features:
             assert gradient.features is not None and gradient.tail is not None
             pairs = [(features, gradient.features), (tail, gradient.tail.to(tail))]

@@ -4,12 +4,6 @@ A word over d channels is a tuple of letters 0..d-1; the word (a1, .., aj) names
 s1 < .. < sj of dX^(a1) .. dX^(aj), and the empty word () names the constant 1. Words are ordered by length, then
 lexicographically. A list of words is prefix-closed if it contains, with every word, the word without its last letter.
 
-- `words`, `words_up_to`, `count_up_to`: the first words in this order, and all words up to a length;
-- `letter_counts`: how often each channel occurs in each word, which is how channel scales act on a signature;
-- `word_names`: words in the names of their channels;
-- `prefix_closure`, `parents`: the words with all their prefixes, and the position of each word's longest one;
-- `check_words`: words as tuples of integers, or an error that names the first one that is wrong.
-
 Lists have thousands of words, and loops here run inside `itertools`, `set`, `sorted` and numpy. Sets that are out of
 all proportion are refused by their number of letters, counted before any word is made: at most `MAX_LETTERS` in a word
 and `MAX_LETTERS_IN_ALL` in the words of a set.

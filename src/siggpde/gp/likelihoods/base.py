@@ -29,6 +29,8 @@ class Likelihood(nn.Module):
     """Targets are whole numbers, of which `cdf` and `quantile` know."""
     calibrated: ClassVar[tuple[str, ...]] = ()
     """Settings that a schedule may set, besides the trained parameters."""
+    arguments: ClassVar[tuple[str, ...]] = ()
+    """The names of the constructor's arguments, which are attributes too."""
     _named: ClassVar[dict[str, type[Likelihood]]] = {}
 
     latents: int = 1
@@ -75,7 +77,9 @@ class Likelihood(nn.Module):
 
     def settings(self) -> dict[str, Any]:
         """The name and the constructor's arguments, with parameters at their present values, ready for JSON."""
-        raise NotImplementedError
+        values = {key: getattr(self, key) for key in self.arguments}
+        plain = {key: value.tolist() if isinstance(value, Tensor) else value for key, value in values.items()}
+        return {"name": self.name, **plain}
 
     @staticmethod
     def from_settings(settings: Mapping[str, Any]) -> Likelihood:
@@ -92,11 +96,6 @@ class Likelihood(nn.Module):
         if name not in Likelihood._named:
             raise ValueError(f"no likelihood is named {name!r}; the names are {', '.join(sorted(Likelihood._named))}")
         return Likelihood._named[name](**arguments)
-
-    @staticmethod
-    def registered() -> dict[str, type[Likelihood]]:
-        """The classes of likelihoods by their names."""
-        return dict(Likelihood._named)
 
     def extra_repr(self) -> str:
         return ", ".join(f"{key}={value!r}" for key, value in self.settings().items() if key != "name")
@@ -135,9 +134,6 @@ class Classification(Likelihood):
             return value, *others
         weight = self.class_weight.to(value)[y.long()]
         return value * weight, *(other * weight[:, None] for other in others)
-
-    def _weight_setting(self) -> list[float] | None:
-        return None if self.class_weight is None else self.class_weight.tolist()
 
 
 def as_numbers(y: Any) -> Tensor:

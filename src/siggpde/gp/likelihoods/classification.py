@@ -34,6 +34,7 @@ class Bernoulli(Classification):
     """
 
     name = "bernoulli"
+    arguments = ("link", "class_weight")
     log_concave = True
 
     def __init__(
@@ -72,9 +73,6 @@ class Bernoulli(Classification):
             return torch.special.log_ndtr(x[:, 0]).to(mean.dtype)
         x, weights, _ = _signed(mean, variance, y, _BERNOULLI_PREDICT_POINTS)
         return (logsigmoid(x) + weights.log()).logsumexp(1).to(mean.dtype)
-
-    def settings(self) -> dict[str, Any]:
-        return {"name": self.name, "link": self.link, "class_weight": self._weight_setting()}
 
     def _log_prob(self, x: Tensor) -> Tensor:
         return torch.special.log_ndtr(x) if self.link == "probit" else logsigmoid(x)
@@ -141,6 +139,7 @@ class Softmax(Classification):
     """
 
     name = "softmax"
+    arguments = ("classes", "points", "predict_points", "class_weight", "seed")
     log_concave = True
     _train_points: Tensor
     _predict_points: Tensor
@@ -200,16 +199,6 @@ class Softmax(Classification):
             logits = _chosen(mean[rows], label) + _chosen(s[rows], label) * z[label].T
             result[rows] = logits.sub_(_exponentials_(f)[1]).logsumexp(0)
         return result - math.log(z.shape[1])
-
-    def settings(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "classes": self.classes,
-            "points": self.points,
-            "predict_points": self.predict_points,
-            "class_weight": self._weight_setting(),
-            "seed": self.seed,
-        }
 
 
 class _ExpectedLogSumExp(torch.autograd.Function):
@@ -297,6 +286,7 @@ class RobustMax(Classification):
     """
 
     name = "robustmax"
+    arguments = ("classes", "eps", "class_weight")
 
     def __init__(self, classes: int, eps: float = 1e-3, class_weight: Sequence[float] | Tensor | None = None) -> None:
         super().__init__(classes, class_weight)
@@ -312,12 +302,9 @@ class RobustMax(Classification):
 
     def statistics(self, mean: Tensor, variance: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         self._check(mean, variance, y)
-        parts = [
-            super(RobustMax, self).statistics(*part)
-            for part in zip(
-                *(whole.split(_rows(self.classes, _ROBUSTMAX_POINTS)) for whole in (mean, variance, y)), strict=True
-            )
-        ]
+        rows = _rows(self.classes, _ROBUSTMAX_POINTS)
+        split = zip(*(whole.split(rows) for whole in (mean, variance, y)), strict=True)
+        parts = [super(RobustMax, self).statistics(*part) for part in split]
         value, g, a = (torch.cat(list(pieces)) for pieces in zip(*parts, strict=True))
         return value, g, a
 
@@ -328,9 +315,8 @@ class RobustMax(Classification):
         rows = _rows(self.classes, _ROBUSTMAX_PREDICT_POINTS)
         for m, d, out in zip(mean.split(rows), s.split(rows), p.split(rows), strict=True):
             for label in range(self.classes):
-                out[:, label] = _win(
-                    m, d, torch.full_like(m[:, 0], label, dtype=torch.int64), _ROBUSTMAX_PREDICT_POINTS
-                )
+                y = torch.full_like(m[:, 0], label, dtype=torch.int64)
+                out[:, label] = _win(m, d, y, _ROBUSTMAX_PREDICT_POINTS)
         p /= p.sum(1, keepdim=True)
         return self.eps / (self.classes - 1) * (1 - p) + (1 - self.eps) * p
 
@@ -338,14 +324,6 @@ class RobustMax(Classification):
     def log_predictive(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
         self._check(mean, variance, y)
         return self.predict(mean, variance).gather(1, y.long()[:, None])[:, 0].log()
-
-    def settings(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "classes": self.classes,
-            "eps": self.eps,
-            "class_weight": self._weight_setting(),
-        }
 
 
 def _rows(classes: int, points: int) -> int:

@@ -33,6 +33,7 @@ class Gaussian(Likelihood):
     """
 
     name = "gaussian"
+    arguments = ("noise",)
     is_gaussian = True
     log_concave = True
     calibrated = ("noise",)
@@ -82,9 +83,6 @@ class Gaussian(Likelihood):
         centre, spread = self.predict(mean, variance)
         return centre + spread.sqrt() * torch.special.ndtri(as_probabilities(p, mean)).to(mean.dtype)
 
-    def settings(self) -> dict[str, Any]:
-        return {"name": self.name, "noise": self.noise.item()}
-
 
 _T_POINTS = 20
 _T_CHUNK = 2**20
@@ -107,6 +105,7 @@ class StudentT(Likelihood):
     """
 
     name = "student_t"
+    arguments = ("scale", "df", "learn_df")
 
     def __init__(self, scale: float = 0.3, df: float = 4.0, learn_df: bool = False) -> None:
         super().__init__()
@@ -171,9 +170,6 @@ class StudentT(Likelihood):
         )
         return (mean[:, 0] + torch.where(probability < 0.5, lower, -lower)).to(mean.dtype)
 
-    def settings(self) -> dict[str, Any]:
-        return {"name": self.name, "scale": self.scale.item(), "df": self.df.item(), "learn_df": self.learn_df}
-
     def _residuals(self, mean: Tensor, variance: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         """(y - f) / scale at the nodes, (B, points), and the weights; the floor of `deviation` is that of units."""
         nodes, weights = (part.to(mean.device) for part in gauss_hermite(_T_POINTS))
@@ -218,6 +214,7 @@ class Poisson(Likelihood):
     """
 
     name = "poisson"
+    arguments = ("offset",)
     log_concave = True
     discrete = True
 
@@ -233,9 +230,8 @@ class Poisson(Likelihood):
     def expected_log_prob(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
         self._check(mean, variance, y)
         count, log_rate = y.double(), self._log_rate(mean, variance)
-        rate = log_rate.clamp(max=_MAX_LOG_RATE).exp() + math.exp(_MAX_LOG_RATE) * (log_rate - _MAX_LOG_RATE).clamp(
-            min=0
-        )
+        tangent = math.exp(_MAX_LOG_RATE) * (log_rate - _MAX_LOG_RATE).clamp(min=0)
+        rate = log_rate.clamp(max=_MAX_LOG_RATE).exp() + tangent
         value = count * (mean[:, 0].double() + self.offset) - rate - torch.lgamma(count + 1)
         return value.to(mean.dtype)
 
@@ -297,9 +293,6 @@ class Poisson(Likelihood):
             enough = below(middle)
             low, high = torch.where(enough, low, middle), torch.where(enough, middle, high)
         return high.to(mean.dtype)
-
-    def settings(self) -> dict[str, Any]:
-        return {"name": self.name, "offset": self.offset}
 
     def _below(self, mean: Tensor, variance: Tensor) -> tuple[Callable[[Tensor], Tensor], Tensor]:
         """P(Y <= count | f) (B, points) as a function of counts (B,), at points of f, and their weights (points,)."""
