@@ -10,10 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.small_committees import batch_of, ends, labels_of
-from helpers.small_view_committees import SQUARES, SUMS, explained, small_views, view_committee_of
+from helpers.small_view_committees import (
+    SQUARES,
+    SUMS,
+    explained,
+    importance_of_features,
+    small_views,
+    view_committee_of,
+)
 from siggpde.committee.recipes import Recipe
 from siggpde.explain import explain_series
-from siggpde.explain.importance import feature_importance
 from siggpde.explain.terms import terms_of
 from siggpde.series import SeriesBatch
 from siggpde.views.base import FeatureBlock
@@ -172,10 +178,10 @@ def test_sets_of_many_channels_are_called_all():
 
 
 def test_channels_called_as_letters_are_told_apart(batch, regressor):
-    importances = feature_importance(regressor, batch, ["time", "b"], top=10**6)
+    importances = importance_of_features(regressor, batch, ["time", "b"], top=10**6)
     letters = {letter for feature in importances for letter in feature.letters}
     assert {"time", "time (channel 0)", "b", "frequency"} == letters
-    plain = feature_importance(regressor, batch, NAMES, top=10**6)
+    plain = importance_of_features(regressor, batch, NAMES, top=10**6)
     assert [feature.importance for feature in importances] == pytest.approx([feature.importance for feature in plain])
 
 
@@ -184,7 +190,7 @@ def test_importance_is_the_spread_of_contributions(batch, classes):
     """Of members of power 1 exactly: the terms of the explanation of a number, one by one."""
     y = ends(batch) if classes is None else labels_of(batch, classes)
     committee = view_committee_of(batch, y, classes, SUMS)
-    importances = feature_importance(committee, batch, NAMES, top=10**6)
+    importances = importance_of_features(committee, batch, NAMES, top=10**6)
     assert importances.series == len(batch) and importances.all_features == len(importances)
     whole = sum(part.importance for part in importances)
     assert [part.share for part in importances] == pytest.approx([part.importance / whole for part in importances])
@@ -211,13 +217,13 @@ def _spreads(contributions):
 
 def test_importance_and_explanations_do_not_depend_on_chunks(monkeypatch, batch, classifier):
     importances, explanations = (
-        feature_importance(classifier, batch, NAMES),
+        importance_of_features(classifier, batch, NAMES),
         explain_series(classifier, batch, NAMES, CLASSES),
     )
-    assert feature_importance(classifier, batch, NAMES) == importances
+    assert importance_of_features(classifier, batch, NAMES) == importances
     assert explain_series(classifier, batch, NAMES, CLASSES) == explanations
     monkeypatch.setattr("siggpde.explain.terms.CHUNK", 7)
-    again = feature_importance(classifier, batch, NAMES)
+    again = importance_of_features(classifier, batch, NAMES)
     assert [feature.importance for feature in again] == pytest.approx(
         [feature.importance for feature in importances], rel=1e-8
     )
@@ -253,7 +259,7 @@ def test_the_channel_that_decides_is_found():
     values[:, :, 1] += 2.0 * labels[:, None]
     batch = SeriesBatch(values)
     committee = view_committee_of(batch, labels, 2)
-    importances = feature_importance(committee, batch, ["a", "b", "c"])
+    importances = importance_of_features(committee, batch, ["a", "b", "c"])
     words = [result for result in importances if "kernel" not in result.name and len(set(result.letters)) < 4]
     assert "b" in words[0].letters
     for result in explain_series(committee, batch, ["a", "b", "c"], [0, 1])[:6]:

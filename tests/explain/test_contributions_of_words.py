@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from helpers.small_committees import batch_of, latents, one_member
+from helpers.small_view_committees import importance_of_features
 from siggpde.explain import explain_series, global_importance
-from siggpde.explain.importance import feature_importance
 from siggpde.explain.results import Contribution, read_terms
 from siggpde.explain.terms import terms_of
 from siggpde.gp.likelihoods import Bernoulli, Gaussian, Softmax
@@ -138,7 +138,7 @@ def test_series_in_chunks_keep_their_numbers(classifier):
 
 
 def test_importance_is_the_spread_of_contributions(batch, classifier):
-    importances = feature_importance(classifier, batch, NAMES, top=10**6)
+    importances = importance_of_features(classifier, batch, NAMES, top=10**6)
     features, weights = features_and_weights(classifier, batch)
     spread = (features[:, None] * weights).std(dim=0, correction=0).sum(dim=0)
     expected = dict(zip(terms_of(classifier).vocabulary(NAMES).letters, spread.tolist(), strict=True))
@@ -155,7 +155,7 @@ def test_importance_is_the_spread_of_contributions(batch, classifier):
 def test_importance_looks_at_evenly_spaced_series(classifier):
     many = batch_of(610, seed=4)
     importances = global_importance(classifier, many, NAMES, max_series=61)
-    same = feature_importance(classifier, SeriesBatch(many.values[::10]), NAMES)
+    same = importance_of_features(classifier, SeriesBatch(many.values[::10]), NAMES)
     assert importances.features == same.features and importances.series == 61
     assert global_importance(classifier, many, NAMES).series == 500  # in two chunks
 
@@ -164,7 +164,7 @@ def test_importance_of_many_series_is_that_of_all_at_once(batch, regressor):
     """In chunks whose means differ."""
     values = batch_of(600, seed=4).values
     values[300:] *= 3
-    importances = feature_importance(regressor, SeriesBatch(values), NAMES, top=10**6)
+    importances = importance_of_features(regressor, SeriesBatch(values), NAMES, top=10**6)
     features, weights = features_and_weights(regressor, SeriesBatch(values))
     assert importances.series == 600
     total = float((features.std(dim=0, correction=0) * weights[0].abs()).sum())
@@ -172,13 +172,13 @@ def test_importance_of_many_series_is_that_of_all_at_once(batch, regressor):
 
 
 def test_channels_named_as_what_paths_add_are_told_apart(batch, classifier):
-    importances = feature_importance(classifier, batch, ["time", "y"], top=10**6)
+    importances = importance_of_features(classifier, batch, ["time", "y"], top=10**6)
     channels = {letter for feature in importances for letter in feature.letters}
     assert {"time", "time (channel 0)", "y"} <= channels
-    plain = feature_importance(classifier, batch, NAMES, top=10**6)
+    plain = importance_of_features(classifier, batch, NAMES, top=10**6)
     renamed = {feature.name.replace("time (channel 0)", "x"): feature.importance for feature in importances}
     assert renamed == pytest.approx({feature.name: feature.importance for feature in plain})
-    twice = feature_importance(classifier, batch, ["z", "z"], top=10**6)
+    twice = importance_of_features(classifier, batch, ["z", "z"], top=10**6)
     assert {"z (channel 0)", "z (channel 1)"} <= {letter for feature in twice for letter in feature.letters}
 
 
@@ -196,14 +196,14 @@ def test_inputs_and_models_are_left_alone(batch, classifier):
     values = batch.values.clone()
     before = [member.model.variational.mean.clone() for member in classifier.members]
     explain_series(classifier, batch, NAMES, CLASSES)
-    feature_importance(classifier, batch, NAMES)
+    global_importance(classifier, batch, NAMES)
     assert torch.equal(values.nan_to_num(), batch.values.nan_to_num())
     for member, mean in zip(classifier.members, before, strict=True):
         assert torch.equal(member.model.variational.mean, mean)
         assert all(parameter.grad is None for parameter in member.model.parameters())
 
 
-@pytest.mark.parametrize("function", [feature_importance, explain_series])
+@pytest.mark.parametrize("function", [global_importance, explain_series])
 def test_wrong_names_and_series_are_refused(batch, regressor, function):
     with pytest.raises(ValueError, match="each of the 2 channels of the series, got \\['x'\\]"):
         function(regressor, batch, ["x"])
@@ -229,7 +229,7 @@ def test_wrong_settings_are_refused(batch, classifier, regressor):
     with pytest.raises(ValueError, match="got 10 and 1"):
         global_importance(classifier, batch, NAMES, max_series=1)
     with pytest.raises(ValueError, match="1 series do not show what varies; give at least 2"):
-        feature_importance(classifier, batch_of(1), NAMES)
+        global_importance(classifier, batch_of(1), NAMES)
 
 
 def test_words_are_read_in_plain_english():

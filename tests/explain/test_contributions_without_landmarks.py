@@ -5,11 +5,10 @@ import torch
 from torch import Tensor
 
 from helpers.small_committees import batch_of, ends, labels_of
-from helpers.small_view_committees import finite_committee_of
+from helpers.small_view_committees import finite_committee_of, importance_of_features
 from siggpde.committee.committee import ViewCommittee
 from siggpde.committee.weight_space import without_series
 from siggpde.explain import Importances, SeriesExplanation, explain_series
-from siggpde.explain.importance import feature_importance
 from siggpde.series import SeriesBatch
 
 NAMES = ["a", "b"]
@@ -78,7 +77,7 @@ def test_without_landmarks_contributions_are_the_same(batch: SeriesBatch, classe
         )
     for one, other in zip(kept, explanations, strict=True):
         check_same(one, other, 1e-9)
-    one, other = (feature_importance(committee, batch, NAMES, EVERYTHING) for committee in (exact, reduced))
+    one, other = (importance_of_features(committee, batch, NAMES, EVERYTHING) for committee in (exact, reduced))
     check_same_importances(one, other, 1e-9)
 
 

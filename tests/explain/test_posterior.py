@@ -29,7 +29,6 @@ from siggpde.explain.importance import (
 from siggpde.explain.posterior import Gaussian
 from siggpde.explain.shapley import segment_contributions
 from siggpde.explain.terms import terms_of
-from siggpde.explain.vocabulary import Words
 from siggpde.gp.likelihoods import Bernoulli, Softmax
 from siggpde.series import SeriesBatch
 from siggpde.views import Rows
@@ -77,19 +76,18 @@ def test_words_have_the_posterior_of_dense_weights(batch, new):
     mean = there.T @ torch.linalg.solve(gram, ends(batch).double())
     covariance = scale * (torch.eye(there.shape[1]).double() - there.T @ torch.linalg.solve(gram, there))
     terms, contrasts = terms_of(committee), contrasts_of(torch.arange(9.0), None)
-    vocabulary = terms.vocabulary(NAMES)
-    words = Words.of(vocabulary)
+    words = terms.vocabulary(NAMES).by_word()
     names = [words.names.index(name) for name in ("a", "time–a", "b–a")]
     groups = [[[names[0]], names[1:]]]
-    posterior = term_effects(terms, new, contrasts, vocabulary, words, groups)
+    posterior = term_effects(terms, new, contrasts, words, groups)
     widths = [
         part.values.shape[1]
         for block in committee.blocks
         if isinstance(block, FeatureBlock)
         for part in block.landmarks
     ]
-    sizes = zip(vocabulary.parts, widths, strict=True)
-    word_of = [torch.full((width,), -1) if part is None else words.places[part] for part, width in sizes]
+    sizes = zip(words.parts, widths, strict=True)
+    word_of = [torch.full((width,), -1) if part is None else part for part, width in sizes]
     of_column = torch.cat(word_of)
     for place, group in enumerate(groups[0]):
         direction = (contrasts.weights[0] @ here) * sum((of_column == word).double() for word in group)
@@ -127,9 +125,8 @@ def test_powers_of_kernels_have_the_joint_posterior(batch, new, recipe):
     wanted = ((weights @ covariance) * weights).sum(1).sqrt()
     assert posterior.std.tolist() == pytest.approx(wanted.tolist(), rel=1e-5)
     contrasts = contrasts_of(torch.arange(9.0), None)
-    vocabulary = terms.vocabulary(NAMES)
-    words = Words.of(vocabulary)
-    parts = term_effects(terms, new, contrasts, vocabulary, words, [[list(range(len(words.names)))]])
+    words = terms.vocabulary(NAMES).by_word()
+    parts = term_effects(terms, new, contrasts, words, [[list(range(len(words.names)))]])
     whole = whole_sums(terms, new, contrasts.weights, torch.ones(1, 1).double())
     for (effects,) in parts:
         assert sum(effect.effect for effect in effects) == pytest.approx(float(whole.mean[0]), rel=1e-6)
@@ -150,9 +147,9 @@ def test_without_landmarks_it_is_the_same(batch, new):
 def test_words_of_the_paper_have_the_spread_of_samples(new):
     committee = one_member(batch_of(20, 18), Bernoulli())
     model, terms = committee.members[0].model, terms_of(committee)
-    vocabulary = terms.vocabulary(NAMES)
+    words = terms.vocabulary(NAMES).by_word()
     contrasts, group = contrasts_of(torch.arange(9) % 2, 2), [0, 1, 4]
-    effects = term_effects(terms, new, contrasts, vocabulary, Words.of(vocabulary), [[group], [group]])
+    effects = term_effects(terms, new, contrasts, words, [[group], [group]])
     (first,), (second,) = effects.words
     q, random = model.variational.requires_grad_(False), torch.Generator().manual_seed(0)
     draws = q.mean[0] + torch.randn(20000, q.size, generator=random).double() @ q.root[0].tril().T

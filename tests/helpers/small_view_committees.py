@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
-from siggpde.committee.committee import Member, ViewCommittee, average_latents
+from siggpde.committee.committee import Committee, Member, ViewCommittee, average_latents
 from siggpde.committee.link import fit_link
 from siggpde.committee.recipes import Recipe
 from siggpde.committee.regression import Targets, fit_exact
+from siggpde.explain import Importances
+from siggpde.explain.importance import feature_importance
+from siggpde.explain.terms import terms_of
 from siggpde.series import PathOptions, SeriesBatch
 from siggpde.views import KernelView, PathView, Rows, TransformerView, View, WindowsView
 from siggpde.views.base import Block, Standard
@@ -95,3 +100,11 @@ def finite_committee_of(batch: SeriesBatch, y: Tensor, classes: int | None = Non
     names = ("x1", "x3", "spectrum1", "L", "base", "extremes")
     some = Recipe("some", (("x1", 2.0), ("free variation", 1.0)))
     return view_committee_of(batch, y, classes, [Recipe("all", tuple((name, 1.0) for name in names)), some], views)
+
+
+def importance_of_features(
+    committee: Committee, batch: SeriesBatch, names: Sequence[str], top: int = 10
+) -> Importances:
+    """Those of single features and of views alone."""
+    terms = terms_of(committee)
+    return feature_importance(terms, batch, terms.vocabulary(names), top)

@@ -1,7 +1,7 @@
 r"""The explanation of single predictions: contributions of words and features, of sets of channels and of views.
 
-The features of a series can be a hundred thousand: they are looked at part by part, and only the largest terms, the
-sums over sets of channels and the sums over views are kept.
+The features of a series can be a hundred thousand: they are looked at part by part, and only the sums over terms and
+views are kept.
 
 **Terms that move together are one term, so that no two that are shown cancel.** Columns of a regression that are nearly
 collinear may have large weights of opposite sign, which say nothing by themselves. Terms :math:`t_a(X_i)` over n series
@@ -28,8 +28,7 @@ from siggpde.explain.neighbours import nearest_series
 from siggpde.explain.results import Contribution, SeriesExplanation
 from siggpde.explain.shapley import WalkSettings, segment_contributions
 from siggpde.explain.terms import Terms, check_inputs, checked_labels, evenly_spaced, terms_of
-from siggpde.explain.text import group_name
-from siggpde.explain.vocabulary import Vocabulary, Words
+from siggpde.explain.text import Vocabulary, group_name
 from siggpde.series import SeriesBatch
 
 OPPOSITE = 0.6
@@ -103,8 +102,7 @@ def explain_series(
     if top < 1:
         raise ValueError(f"top must be at least 1, got {top}")
     labels = checked_labels(terms, classes)
-    vocabulary = terms.vocabulary(names)
-    words = Words.of(vocabulary) if group else None
+    vocabulary, most = (terms.vocabulary(names).by_word(), CANDIDATES) if group else (terms.vocabulary(names), top)
     references = References.of(terms, batch, background) if group else None
     average = None if background is None else _Background.of(terms, background)
     explanations: list[SeriesExplanation] = []
@@ -113,9 +111,13 @@ def explain_series(
         predictions, pairs = _predictions(committee, chunk, labels)
         if pairs is not None:
             chosen.append(pairs)
-        sums = _Sums.of(terms, chunk, pairs, vocabulary, average, words, references, top)
+        sums = _Sums.of(terms, chunk, pairs, vocabulary, average)
+        largest = sums.totals.abs().topk(min(most, len(vocabulary.names)), dim=1).indices
+        groups = [[[number] for number in range(largest.shape[1])]] * len(chunk)
+        if references is not None:
+            groups = [grouped(row.T) for row in references.values(sums, largest)]
         explanations += [
-            sums.explanation(chunk.first + row, row, prediction, vocabulary, words, top)
+            sums.explanation(chunk.first + row, row, prediction, largest[row].tolist(), groups[row], top)
             for row, prediction in enumerate(predictions)
         ]
     if walks is None:
@@ -186,9 +188,9 @@ class _Weights:
         for kernel, factor, alpha in terms.bends(self.rows):
             self.bent[kernel] = self.bent.get(kernel, 0.0) + factor * (direction @ alpha.T)
 
-    def of_part(self, number: int, name: str) -> Tensor:
-        """Returns W (n, p) of a part of the kernel `name`."""
-        weights = self.direction @ self.terms.part_weights(number).T
+    def of_part(self, number: int) -> Tensor:
+        """Returns W (n, p) of a part."""
+        weights, name = self.direction @ self.terms.part_weights(number).T, self.terms.kernel_of_part[number]
         return weights + self.terms.bent_weights(number, self.bent[name]) if name in self.bent else weights
 
     def of_kernel(self, name: str) -> Tensor:
@@ -196,122 +198,68 @@ class _Weights:
         return self.direction @ self.terms.kernels[name].T + self.bent.get(name, 0.0)
 
 
-class Largest:
-    """The `top` terms of largest size of each of n series, among terms that are added a few at a time."""
-
-    def __init__(self, series: int, top: int, device: torch.device) -> None:
-        self.top = top
-        self.values = torch.zeros(series, 0, dtype=torch.float64, device=device)
-        self.indices = torch.zeros(series, 0, dtype=torch.int64, device=device)
-
-    def add(self, indices: Tensor, terms: Tensor) -> None:
-        """Adds the terms (n, p) with these indices (p,)."""
-        largest = terms.abs().topk(min(self.top, terms.shape[1]), dim=1).indices
-        values = torch.cat([self.values, terms.gather(1, largest)], dim=1)
-        places = torch.cat([self.indices, indices[largest]], dim=1)
-        order = values.abs().sort(dim=1, descending=True, stable=True).indices[:, : self.top]
-        self.values, self.indices = values.gather(1, order), places.gather(1, order)
-
-
 @dataclass
 class _Sums:
-    """Of n series: the constant (n,), the sum of all terms (n,), those of views by kernel (n,) and of sets (n, sets);
-    the largest terms, and which of them are one."""
+    """Of n series: the weights of features, the constant (n,), the sums (n, terms) of everything that belongs to each
+    term of a vocabulary, and those of views (n,)."""
 
+    weights: _Weights
+    vocabulary: Vocabulary
     constant: Tensor
-    total: Tensor
+    totals: Tensor
     views: dict[str, Tensor]
-    sets: Tensor
-    largest: Largest
-    groups: list[list[list[int]]] | None
 
     @staticmethod
     def of(
-        terms: Terms,
-        batch: SeriesBatch,
-        pairs: Tensor | None,
-        vocabulary: Vocabulary,
-        average: _Background | None,
-        words: Words | None,
-        references: References | None,
-        top: int,
+        terms: Terms, batch: SeriesBatch, pairs: Tensor | None, vocabulary: Vocabulary, average: _Background | None
     ) -> _Sums:
-        n, seen = len(batch), terms.prepare(batch)
-        direction, offsets = terms.logits.directions(pairs, n)
+        seen = terms.prepare(batch)
+        direction, offsets = terms.logits.directions(pairs, len(batch))
         weights = _Weights(terms, seen, direction)
         constant = direction @ terms.constant + offsets
-
-        def zeros(count: int) -> Tensor:
-            return torch.zeros(n, count, dtype=torch.float64, device=direction.device)
-
-        views = {name: zeros(1)[:, 0] for name in vocabulary.views}
-        total, path_words, sets = zeros(1)[:, 0], zeros(vocabulary.words), zeros(len(vocabulary.sets))
-        totals = zeros(0 if words is None else len(words.names))
-        largest = Largest(n, top if words is None else CANDIDATES, direction.device)
-        kernels: list[str] = []
-
-        def add(indices: Tensor, values: Tensor) -> None:
-            sets.index_add_(1, vocabulary.set_indices[indices], values)
-            if words is None:
-                largest.add(indices, values)
-            else:
-                totals.index_add_(1, words.places[indices], values)
-
+        totals = torch.zeros(len(batch), len(vocabulary.names), dtype=torch.float64, device=direction.device)
+        views = {view: torch.zeros_like(constant) for view in vocabulary.views.values()}
         for number, ((name, features), indices) in enumerate(zip(terms.parts(seen), vocabulary.parts, strict=True)):
-            kernels.append(name)
             if indices is None or not len(indices):
                 continue
-            mean, part_weights = terms.centre(number), weights.of_part(number, name)
+            mean, part_weights = terms.centre(number), weights.of_part(number)
             origin = mean if average is None else average.features[number]
             values = (features.double() - origin) * part_weights
-            total += values.sum(1)
-            if name in views:
-                views[name] += values.sum(1)
+            totals.index_add_(1, indices, values)
+            if vocabulary.views:
+                views[vocabulary.views[name]] += values.sum(1)
             if average is not None:
                 constant = constant + part_weights @ (origin - mean)
-            if int(indices[0]) < vocabulary.words:  # which several views have
-                path_words.index_add_(1, indices, values)
-            else:
-                add(indices, values)
-        if vocabulary.words:
-            add(torch.arange(vocabulary.words, device=direction.device), path_words)
         for name, index in vocabulary.kernels.items():
             coefficients = weights.of_kernel(name)
-            views[name] = (coefficients * weights.rows[name].gram).sum(1)
+            values = (coefficients * weights.rows[name].gram).sum(1)
             if average is not None:
-                views[name] -= coefficients @ average.rows[name]
+                values = values - coefficients @ average.rows[name]
                 constant = constant + coefficients @ average.rows[name]
-            total += views[name]
-            add(torch.tensor([index], device=direction.device), views[name][:, None])
-        groups = None
-        if words is not None:
-            largest.add(torch.arange(totals.shape[1], device=direction.device), totals)
-            if references is None:
-                groups = [[[number] for number in range(largest.indices.shape[1])] for _ in range(n)]
-            else:
-                groups = [grouped(row.T) for row in references.values(weights, words, kernels, largest.indices)]
-        return _Sums(constant, total, views, sets, largest, groups)
+            totals[:, index] += values
+            views[vocabulary.views[name]] += values
+        return _Sums(weights, vocabulary, constant, totals, views)
 
     def explanation(
-        self, series: int, row: int, prediction: dict[str, Any], vocabulary: Vocabulary, words: Words | None, top: int
+        self,
+        series: int,
+        row: int,
+        prediction: dict[str, Any],
+        largest: list[int],
+        groups: list[list[int]],
+        top: int,
     ) -> SeriesExplanation:
-        """Returns that of the series in a row."""
-        constant = float(self.constant[row])
-        latent = constant + float(self.total[row])
-        views: dict[str, float] = {}
-        for name, values in self.views.items():
-            view = vocabulary.views[name]
-            views[view] = views.get(view, 0.0) + float(values[row])
-        places = zip(self.largest.indices[row].tolist(), self.largest.values[row].tolist(), strict=True)
-        if words is None or self.groups is None:
-            shown = [Contribution(vocabulary.names[i], vocabulary.channels_of(i), value) for i, value in places]
-        else:
-            single = [Contribution(words.names[i], words.letters[i], value) for i, value in places]
-            shown = sorted((_merged([single[i] for i in group]) for group in self.groups[row]), key=_size)[:top]
-        sets = [
-            Contribution(vocabulary.set_name(index), vocabulary.sets[index], value)
-            for index, value in enumerate(self.sets[row].tolist())
+        """Returns that of the series in a row, in which the terms `largest` are in groups."""
+        vocabulary, totals, constant = self.vocabulary, self.totals[row], float(self.constant[row])
+        latent = constant + float(totals.sum())
+        single = [
+            Contribution(vocabulary.names[index], vocabulary.channels_of(index), float(totals[index]))
+            for index in largest
         ]
+        shown = sorted((_merged([single[place] for place in group]) for group in groups), key=_size)[:top]
+        of_sets = totals.new_zeros(len(vocabulary.sets)).index_add_(0, vocabulary.set_indices, totals).tolist()
+        sets = [Contribution(vocabulary.set_name(i), vocabulary.sets[i], value) for i, value in enumerate(of_sets)]
+        views = [Contribution(name, (), float(values[row])) for name, values in self.views.items()]
         return SeriesExplanation(
             series=series,
             latent=latent,
@@ -319,7 +267,7 @@ class _Sums:
             rest=latent - constant - sum(term.value for term in shown),
             contributions=shown,
             interactions=sorted(sets, key=_size)[:top],
-            views=sorted((Contribution(name, (), value) for name, value in views.items()), key=_size),
+            views=sorted(views, key=_size),
             **prediction,
         )
 
@@ -362,23 +310,24 @@ class References:
             [part.values for part in terms.parts(seen)], {name: rows[name].gram for name in terms.kernels}
         )
 
-    def values(self, weights: _Weights, words: Words, kernels: Sequence[str], candidates: Tensor) -> Tensor:
-        """Returns what the `candidates` (n, k), numbers of words, contribute at the reference series with the weights
-        of n series: (n, k, r). `kernels` are those of the parts."""
+    def values(self, sums: _Sums, candidates: Tensor) -> Tensor:
+        """Returns what the `candidates` (n, k), indices of terms, contribute at the reference series with the weights
+        of n series: (n, k, r)."""
+        weights, vocabulary = sums.weights, sums.vocabulary
         count = len(self.features[0]) if self.features else len(next(iter(self.rows.values())))
         values = torch.zeros(*candidates.shape, count, dtype=torch.float64, device=candidates.device)
-        places = {word: (candidates == word).nonzero(as_tuple=True) for word in candidates.unique().tolist()}
-        for number, columns in enumerate(words.columns):
-            wanted = [(word, chosen) for word, chosen in columns if word in places]
+        places = {term: (candidates == term).nonzero(as_tuple=True) for term in candidates.unique().tolist()}
+        for number, reference in enumerate(self.features):
+            wanted = [(term, columns) for term, columns in vocabulary.columns(number) if term in places]
             if not wanted:
                 continue
-            part_weights, features = weights.of_part(number, kernels[number]), self.features[number].double()
-            for word, chosen in wanted:
-                row, k = places[word]
-                values[row, k] += part_weights[row][:, chosen] @ features[:, chosen].T
-        for name, word in words.kernels.items():
-            if word in places:
-                row, k = places[word]
+            part_weights, features = weights.of_part(number), reference.double()
+            for term, columns in wanted:
+                row, k = places[term]
+                values[row, k] += part_weights[row][:, columns] @ features[:, columns].T
+        for name, term in vocabulary.kernels.items():
+            if term in places:
+                row, k = places[term]
                 values[row, k] += weights.of_kernel(name)[row] @ self.rows[name].T
         return values
 

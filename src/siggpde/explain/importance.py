@@ -29,9 +29,9 @@ So this tells what the model uses, not what it could not do without.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
@@ -39,12 +39,10 @@ from torch import Tensor
 from siggpde.committee.committee import Committee
 from siggpde.explain.contributions import CANDIDATES, FEWEST, grouped
 from siggpde.explain.posterior import Functionals, Gaussian, LatentSums, PartSums, averaged
-from siggpde.explain.results import ClassEffects, Effect, Importance, Importances, Letters, PaperReading, WordWeight
+from siggpde.explain.results import ClassEffects, Effect, Importance, Importances, PaperReading, WordWeight
 from siggpde.explain.shapley import CutSeries, limits_of, segments_of
 from siggpde.explain.terms import Terms, check_inputs, checked_labels, evenly_spaced, stretched, terms_of
-from siggpde.explain.text import group_name, when
-from siggpde.explain.vocabulary import WHOLE, Vocabulary, Words, scale_order
-from siggpde.gp.variational import VariationalGaussian
+from siggpde.explain.text import WHOLE, Letters, Vocabulary, group_name, scale_order, when
 from siggpde.series import SeriesBatch
 from siggpde.series.statistics import OF_SERIES
 
@@ -102,16 +100,16 @@ def global_importance(
     if targets is not None and len(targets) != len(batch):
         raise ValueError(f"there are {len(batch)} series but {len(targets)} targets")
     vocabulary = terms.vocabulary(names)
-    features = _feature_importance(terms, evenly_spaced(batch, max_series), vocabulary, top)
+    features, words = feature_importance(terms, evenly_spaced(batch, max_series), vocabulary, top), vocabulary.by_word()
     known = _predicted(committee, batch, count) if targets is None else targets.to(terms.weights.device)
     by_channel = cut_effects(terms, batch, known, terms.names(names))
     pieces = min(regions, int(batch.counts().min()))
     by_region = cut_effects(terms, batch, known, region_names(batch, pieces), pieces)
     chosen = spread_over(known, count, _SERIES)
-    contrasts, words, some = contrasts_of(known[chosen], count), Words.of(vocabulary), batch[chosen]
+    contrasts, some = contrasts_of(known[chosen], count), batch[chosen]
     table = word_table(terms, some, words)
     groups = [_groups(table[side : side + 1])[:top] for side in contrasts.sides]
-    effects = term_effects(terms, some, contrasts, vocabulary, words, groups)
+    effects = term_effects(terms, some, contrasts, words, groups)
     by_class = [
         ClassEffects(
             label=None if labels is None else labels[side],
@@ -148,11 +146,8 @@ def _overall(classes: list[ClassEffects], part: str) -> list[Importance]:
     return _importances(names, sizes)
 
 
-def _importances(
-    names: Sequence[tuple[str, Letters, Letters]], sizes: Sequence[float], whole: float | None = None
-) -> list[Importance]:
-    """Returns importances of these sizes, and their shares of the whole; `names` are names, letters and other words of
-    a group."""
+def _importances(names: Sequence[Named], sizes: Sequence[float], whole: float | None = None) -> list[Importance]:
+    """Returns importances of these sizes, and their shares of the whole."""
     whole = sum(sizes) if whole is None else whole
     return [
         Importance(name, letters, size, size / whole if whole > 0 else 0.0, others)
@@ -262,8 +257,8 @@ def cut_effects(
     weights = torch.einsum("sn,pw->spnw", contrasts, credits).flatten(2).flatten(0, 1)
     which = torch.tensor(sides, device=weights.device).repeat_interleave(count)
     posterior = whole_sums(terms, cut, weights, terms.logits.class_directions()[which])
-    letters = [(name,) if regions is None else () for name in names]
-    return {side: effects_of(names, letters, _slice(posterior, place, count)) for place, side in enumerate(sides)}
+    named: list[Named] = [(name, (name,) if regions is None else (), ()) for name in names]
+    return {side: effects_of(named, posterior[place * count :][:count]) for place, side in enumerate(sides)}
 
 
 @torch.no_grad()
@@ -305,6 +300,9 @@ def region_names(batch: SeriesBatch, count: int) -> list[str]:
 # Words, window scales and views.
 
 
+Named: TypeAlias = tuple[str, Letters, Letters]  # a name, its letters and the names of others in its group
+
+
 class TermEffects(NamedTuple):
     """The effects of groups of words, of scales and of views on each side of the contrasts."""
 
@@ -319,88 +317,70 @@ def term_effects(
     batch: SeriesBatch,
     contrasts: Contrasts,
     vocabulary: Vocabulary,
-    words: Words,
     groups: Sequence[Sequence[Sequence[int]]],
 ) -> TermEffects:
     """Returns what groups of words, scales and views contribute to a class, averaged over its series less the others;
-    `groups` are, for each side of the contrasts, the groups of words that are told."""
-    device, sides = contrasts.weights.device, len(contrasts.sides)
-    owners = [side for side, some in enumerate(groups) for _ in some]
-    flat = [group for some in groups for group in some]
-    rows_of_word: dict[int, list[int]] = {}
-    for row, group in enumerate(flat):
-        for word in group:
-            rows_of_word.setdefault(word, []).append(row)
-    view_names = list(dict.fromkeys(vocabulary.views.values()))
+    `groups` are, for each side of the contrasts, the groups of words of the vocabulary that are told."""
+    device, views = contrasts.weights.device, list(dict.fromkeys(vocabulary.views.values()))
     kernels = [WHOLE] if vocabulary.kernels else []  # which see all of a series
-    scale_names = sorted({*vocabulary.scales, *kernels}, key=scale_order) if view_names else []
-    side_of = torch.tensor(
-        owners + [side for names in (scale_names, view_names) for side in range(sides) for _ in names], device=device
-    )
-    first_scale, first_view = len(flat), len(flat) + sides * len(scale_names)
+    scales = sorted({*vocabulary.scales, *kernels}, key=scale_order) if views else []
+    sums: list[tuple[str, int, Named]] = []  # the kind, the side and the name of each
+    rows: dict[tuple[str, Any], list[int]] = {}  # the sums in which a word, a scale or a view counts
+    for side, some in enumerate(groups):
+        named = [("words", _named(group, vocabulary), group) for group in some]
+        named += [("scales", (scale, (), ()), [scale]) for scale in scales]
+        named += [("views", (view, (), ()), [view]) for view in views]
+        for kind, name, members in named:
+            for member in members:
+                rows.setdefault((kind, member), []).append(len(sums))
+            sums.append((kind, side, name))
+    side_of = torch.tensor([side for _, side, _ in sums], device=device)
 
-    def wholes(kernel: str, scale: str) -> Tensor:
-        """Returns the rows of the scale and the view of a kernel."""
-        if not view_names:
-            return torch.zeros(0, dtype=torch.int64, device=device)
-        view = view_names.index(vocabulary.views[kernel])
-        rows = [first_scale + side * len(scale_names) + scale_names.index(scale) for side in range(sides)]
-        rows += [first_view + side * len(view_names) + view for side in range(sides)]
-        return torch.tensor(rows, device=device)
+    def indices(*keys: tuple[str, Any]) -> Tensor:
+        """Returns the numbers of the sums in which something counts."""
+        return torch.tensor([row for key in keys for row in rows.get(key, [])], dtype=torch.int64, device=device)
 
     seen = terms.prepare(batch)
-    sums = PartSums(terms, contrasts.weights[side_of], terms.slopes(seen))
+    parts = PartSums(terms, contrasts.weights[side_of], seen)
     for number, part in enumerate(terms.parts(seen)):
-        if not words.columns[number]:
+        if vocabulary.parts[number] is None:
             continue
-        sums.features(number, part, wholes(part.name, vocabulary.scales[number]))
+        scale, view = vocabulary.scales[number], vocabulary.views.get(part.name)
+        parts.features(number, part, indices(("scales", scale), ("views", view)))
         chosen: dict[int, list[Tensor]] = {}
-        for word, columns in words.columns[number]:
-            for row in rows_of_word.get(word, []):
+        for word, columns in vocabulary.columns(number):
+            for row in rows.get(("words", word), []):
                 chosen.setdefault(row, []).append(columns)
         for row, columns in chosen.items():
-            sums.features(number, part, torch.tensor([row], device=device), torch.cat(columns))
-    for name, inside, cross in terms.kernel_grams(seen):
-        rows = torch.tensor(rows_of_word.get(words.kernels[name], []), dtype=torch.int64, device=device)
-        sums.kernel(name, inside, cross, torch.cat([rows, wholes(name, WHOLE)]))
+            parts.features(number, part, torch.tensor([row], device=device), torch.cat(columns))
+    for name, word in vocabulary.kernels.items():
+        parts.kernel(name, indices(("words", word), ("scales", WHOLE), ("views", vocabulary.views[name])))
     directions = terms.logits.class_directions()[torch.tensor(contrasts.sides, device=device)[side_of]]
-    posterior = averaged(terms, sums.moments(), directions)
-    by_group = [_named(group, words) for group in flat]
-    effects = effects_of(
-        [name for name, _, _ in by_group],
-        [letters for _, letters, _ in by_group],
-        posterior[:first_scale],
-        [others for _, _, others in by_group],
+    effects = effects_of([name for _, _, name in sums], averaged(terms, parts.moments(), directions))
+    both = list(zip(sums, effects, strict=True))
+    return TermEffects(
+        *(
+            [[effect for (of, at, _), effect in both if (of, at) == (kind, side)] for side in range(len(groups))]
+            for kind in TermEffects._fields
+        )
     )
-    of_words = [[effect for effect, owner in zip(effects, owners, strict=True) if owner == s] for s in range(sides)]
-    scales, views = (
-        [effects_of(names, [()] * len(names), _slice(part, side, len(names))) for side in range(sides)]
-        for names, part in ((scale_names, posterior[first_scale:first_view]), (view_names, posterior[first_view:]))
-    )
-    return TermEffects(of_words, scales, views)
 
 
-def effects_of(
-    names: Iterable[str], letters: Iterable[Letters], posterior: Gaussian, others: Sequence[Letters] | None = None
-) -> list[Effect]:
+def effects_of(names: Iterable[Named], posterior: Gaussian) -> list[Effect]:
     """Returns an effect for each of q names."""
-    chances = posterior.probability_of_sign().tolist()
-    more = [()] * len(chances) if others is None else others
-    numbers = zip(names, letters, posterior.mean.tolist(), posterior.std.tolist(), chances, more, strict=True)
-    return [Effect(*numbers_of_one) for numbers_of_one in numbers]
+    numbers = zip(
+        posterior.mean.tolist(), posterior.std.tolist(), posterior.probability_of_sign().tolist(), strict=True
+    )
+    return [Effect(name, letters, *one, others) for (name, letters, others), one in zip(names, numbers, strict=True)]
 
 
-def _slice(posterior: Gaussian, place: int, size: int) -> Gaussian:
-    return posterior[place * size : (place + 1) * size]
-
-
-def _named(group: Sequence[int], words: Words) -> tuple[str, Letters, Letters]:
+def _named(group: Sequence[int], words: Vocabulary) -> Named:
     """Returns the name of a group of words, its letters, and the names of the others in it."""
     first, *others = group
-    return group_name(words.names[first], len(others)), words.letters[first], tuple(words.names[i] for i in others)
+    return group_name(words.names[first], len(others)), words.channels_of(first), tuple(words.names[i] for i in others)
 
 
-def word_table(terms: Terms, batch: SeriesBatch, words: Words) -> Tensor:
+def word_table(terms: Terms, batch: SeriesBatch, words: Vocabulary) -> Tensor:
     """Returns what every word contributes (classes, n, words) to the logits of the classes less the mean over the
     classes, or to the number, but for what is equal for all series.
 
@@ -409,14 +389,12 @@ def word_table(terms: Terms, batch: SeriesBatch, words: Words) -> Tensor:
     """
     directions, seen = terms.logits.class_directions(), terms.prepare(batch)
     added, mean, _ = _kernel_latents(terms, seen, len(batch))
-    total = torch.zeros(
-        len(words.names), len(batch), directions.shape[1], dtype=torch.float64, device=directions.device
-    )
-    for number, (name, values) in enumerate(terms.parts(seen)):
-        if words.columns[number]:
-            weights, features = _mean_weights(terms, number, mean.get(name)), values.double()
-            for word, chosen in words.columns[number]:
-                total[word] += features[:, chosen] @ weights[chosen]
+    total = torch.zeros(len(words.names), len(batch), directions.shape[1]).to(directions)
+    for number, (_, values) in enumerate(terms.parts(seen)):
+        if words.parts[number] is not None:
+            weights, features = _mean_weights(terms, number, mean), values.double()
+            for word, columns in words.columns(number):
+                total[word] += features[:, columns] @ weights[columns]
     for name, word in words.kernels.items():
         total[word] += added[name]
     return (total @ directions.T).permute(2, 1, 0).contiguous()
@@ -429,22 +407,21 @@ def _kernel_latents(
     a_b (m, outputs), summed over the n series and divided by the number of all `series`, and what they add to the
     latents."""
     rows = terms.rows(seen)
-    added = {name: rows[name].gram @ weights for name, weights in terms.kernels.items()}
-    mean: dict[str, Tensor] = {}
-    bent: dict[str, Tensor] = {}
+    added: dict[str, Any] = {name: rows[name].gram @ weights for name, weights in terms.kernels.items()}
+    mean: dict[str, Any] = {}
+    bent: dict[str, Any] = {}
     for kernel, factor, alpha in terms.bends(rows):
         latents = (factor * rows[kernel].gram) @ alpha
         if kernel in added:
             added[kernel] = added[kernel] + latents
-        bent[kernel] = bent[kernel] + latents if kernel in bent else latents
-        share = (factor.sum(0) / series)[:, None] * alpha
-        mean[kernel] = mean[kernel] + share if kernel in mean else share
+        bent[kernel] = bent.get(kernel, 0.0) + latents
+        mean[kernel] = mean.get(kernel, 0.0) + (factor.sum(0) / series)[:, None] * alpha
     return added, mean, bent
 
 
-def _mean_weights(terms: Terms, number: int, bent: Tensor | None) -> Tensor:
-    """Returns W (p, outputs) of a part, with the mean a_b (m, outputs) of members of a power above 1."""
-    weights = terms.part_weights(number)
+def _mean_weights(terms: Terms, number: int, mean: Mapping[str, Tensor]) -> Tensor:
+    """Returns W (p, outputs) of a part, with the `mean` a_b (m, outputs) of members of a power above 1."""
+    weights, bent = terms.part_weights(number), mean.get(terms.kernel_of_part[number])
     return weights if bent is None else weights + terms.bent_weights(number, bent.T).T
 
 
@@ -460,7 +437,7 @@ def _groups(table: Tensor) -> list[list[int]]:
     return [[int(chosen[number]) for number in group] for group in grouped(centred.flatten(0, 1))]
 
 
-def _word_importances(table: Tensor, words: Words) -> list[Importance]:
+def _word_importances(table: Tensor, words: Vocabulary) -> list[Importance]:
     """Returns those of all groups of words, largest first."""
     groups = _groups(table)
     inside = {word for group in groups for word in group}
@@ -474,36 +451,29 @@ def _word_importances(table: Tensor, words: Words) -> list[Importance]:
 
 
 @torch.no_grad()
-def feature_importance(committee: Committee, batch: SeriesBatch, names: Sequence[str], top: int = 10) -> Importances:
-    """Returns the importances of single features and of views alone; arguments as those of `global_importance`."""
-    terms = terms_of(committee)
-    check_inputs(terms, batch, names, min_series=2)
-    return _feature_importance(terms, batch, terms.vocabulary(names), top)
-
-
-def _feature_importance(terms: Terms, batch: SeriesBatch, vocabulary: Vocabulary, top: int) -> Importances:
+def feature_importance(terms: Terms, batch: SeriesBatch, vocabulary: Vocabulary, top: int) -> Importances:
+    """Returns the importances of single features and of views."""
     mixing = terms.logits.mixing
-    features, kernels = [Spread() for _ in terms.widths], [""] * len(terms.widths)
+    features = [Spread() for _ in terms.widths]
     views: dict[str, Spread] = {}
-    mean: dict[str, Tensor] = {}
+    mean: dict[str, Any] = {}
     for chunk in batch.split(terms.chunk_size(batch)):
         seen = terms.prepare(chunk)
         added, more, bent = _kernel_latents(terms, seen, len(batch))
-        mean = {name: mean[name] + share if name in mean else share for name, share in more.items()}
+        mean |= {name: mean.get(name, 0.0) + share for name, share in more.items()}
         added = bent | added
         for number, (name, values) in enumerate(terms.parts(seen)):
-            kernels[number] = name
             if vocabulary.parts[number] is not None:
                 features[number].add(values)
                 latents = (values.double() - terms.centre(number)) @ terms.part_weights(number)
-                added[name] = added[name] + latents if name in added else latents
+                added[name] = added.get(name, 0.0) + latents
         for name, latents in added.items():
             views.setdefault(name, Spread()).add(latents @ mixing.T)
     total = torch.zeros(len(vocabulary.names), dtype=torch.float64, device=mixing.device)
     for number, indices in enumerate(vocabulary.parts):
         if indices is not None:
-            weights = _mean_weights(terms, number, mean.get(kernels[number]))
-            total.index_add_(0, indices, (mixing @ weights.T).abs().sum(0) * features[number].std())
+            weights = (mixing @ _mean_weights(terms, number, mean).T).abs().sum(0)
+            total.index_add_(0, indices, weights * features[number].std())
     sizes = {name: float(spread.std().sum()) for name, spread in views.items()}
     for name, index in vocabulary.kernels.items():
         total[index] = sizes[name]
@@ -592,7 +562,9 @@ def paper_reading(committee: Committee, names: Sequence[str], top: int = 10, cla
     kept = [index for index, word in enumerate(model.features.words) if word]
     words = [word for word in vocabulary.letters if word]
     q = model.variational
-    mean, variance = q.mean.detach().double()[:, kept], word_variances(q)[:, kept]
+    root = q.root.detach().double()
+    variances = root.tril().square().sum(2) if q.full else root.square()
+    mean, variance = q.mean.detach().double()[:, kept], variances.expand(q.latents, -1)[:, kept]
 
     def ranked(weights: Tensor, spread: Tensor) -> list[WordWeight]:
         sizes, stds = weights.norm(dim=0), spread.mean(0).sqrt()
@@ -606,10 +578,3 @@ def paper_reading(committee: Committee, names: Sequence[str], top: int = 10, cla
     if labels is not None and len(mean) == len(labels):
         by_class = {label: ranked(mean[i : i + 1], variance[i : i + 1]) for i, label in enumerate(labels)}
     return PaperReading(ranked(mean, variance), by_class, len(kept))
-
-
-def word_variances(q: VariationalGaussian) -> Tensor:
-    """Returns the diagonal of Sigma for every latent, (latents, M), float64."""
-    root = q.root.detach().double()
-    squares = root.square() if not q.full else root.tril().square().sum(2)
-    return squares.expand(q.latents, -1)

@@ -32,7 +32,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from siggpde.explain.terms import CompactParts, Moments, Terms, Watched, raised
+from siggpde.explain.terms import CompactParts, Moments, Terms, Watched
 from siggpde.series import SeriesBatch
 from siggpde.views.base import Part
 
@@ -118,7 +118,7 @@ class LatentSums:
         def watch(part: Watched) -> None:
             if len(weights) and self.terms.coefficients(part.number):
                 self._sum(part, weights)
-            if around is not None and part.centre is not None:
+            if around is not None and self.terms.kernel_of_part[part.number] in self.terms.raised:
                 self._compare(part, around)
 
         means, grams = self.terms.means(seen, watch, compact)
@@ -133,19 +133,16 @@ class LatentSums:
             known = self.features[part.number] = values.new_zeros(len(weights), width)
         if part.state is not None:
             weights = weights.new_zeros(len(weights), len(values)).index_add_(1, part.state, weights)
-        more = weights.to(values) @ values
-        if part.columns is None:
-            known += more
-        else:
-            known[:, part.columns] += more
+        columns = slice(None) if part.columns is None else part.columns
+        known[:, columns] += weights.to(values) @ values
 
     def _compare(self, part: Watched, around: Tensor) -> None:
-        assert part.centre is not None
-        centred = part.values - part.centre.to(part.values)
+        name, mean = self.terms.kernel_of_part[part.number], self.terms.centre(part.number)
+        centred = part.values - (mean if part.columns is None else mean[part.columns]).to(part.values)
         series = around if part.state is None else part.state[around]
         products = [chosen @ chosen.mT for chosen in (centred[some] for some in series.split(_AT_ONCE))]
-        gram = torch.cat(products).double() * part.scale
-        self.among[part.name] = self.among[part.name] + gram if part.name in self.among else gram
+        gram = torch.cat(products).double() * self.terms.scales[part.number]
+        self.among[name] = self.among[name] + gram if name in self.among else gram
 
     def moments(
         self, chosen: Sequence[Sequence[int]], over: Sequence[Functionals], prepared: Callable[[Tensor], SeriesBatch]
@@ -189,10 +186,8 @@ class LatentSums:
 
     def _single_forms(self, member: int) -> Tensor:
         """Returns v^T k v of the sums that were added, for a power of kernels that are known among their series."""
-        shares = self.terms.shares[member]
-        plain = torch.stack([share * self.among[name] for name, share in shares.items()]).sum(0)
-        kernel = raised(plain, self.terms.powers[member])
-        count = kernel.shape[1] // 2  # of walks
+        kernel = self.terms.mixture(member, self.among)
+        count = kernel.shape[1] // 2  # of permutations
         signs = torch.ones(2 * count, dtype=kernel.dtype, device=kernel.device) / count
         signs[count:] *= -1
         return torch.einsum("pij,i,j->p", kernel, signs, signs)
@@ -227,15 +222,10 @@ def _add_forms(
 
 
 class PartSums:
-    """Sums of parts of the latents over n prepared series with weights (q, n), from the pieces that are added.
+    """Sums of parts of the latents over n prepared series with weights (q, n), from the pieces that are added."""
 
-    Pieces add nothing to members of a power above 1 without their `slopes` at the series.
-    """
-
-    def __init__(
-        self, terms: Terms, weights: Tensor, slopes: Mapping[int, tuple[Tensor, Tensor]] | None = None
-    ) -> None:
-        self.terms, self.weights, self.slopes = terms, weights, slopes or {}
+    def __init__(self, terms: Terms, weights: Tensor, seen: SeriesBatch) -> None:
+        self.terms, self.weights, self.inner = terms, weights, terms.inner(seen)
         self.prior = weights.new_zeros(len(terms.weights), len(weights))
         self.statistics = [weights.new_zeros(len(weights), width) for width in terms.statistic_widths]
 
@@ -250,19 +240,19 @@ class PartSums:
             self.prior[k].index_add_(0, rows, coefficient * sums.square().sum(1))
         for k, more in self.terms.statistics(number, sums, columns):
             self.statistics[k].index_add_(0, rows, more)
-        if any(part.name in self.terms.shares[k] for k in self.slopes):
-            self._add(part.name, *self.terms.part_grams(number, centred, columns), rows, list(self.slopes))
+        if part.name in self.terms.raised:
+            self._add(part.name, *self.terms.part_grams(number, centred, columns), rows, self.terms.bent)
 
-    def kernel(self, name: str, inside: Tensor, cross: Tensor, rows: Tensor) -> None:
-        """Adds a kernel without features, among the series (n, n) and with the landmarks (n, m), to the sums `rows`."""
-        self._add(name, inside, cross, rows, range(len(self.terms.weights)))
+    def kernel(self, name: str, rows: Tensor) -> None:
+        """Adds a kernel without features to the sums `rows`."""
+        self._add(name, *self.inner.kernels[name], rows, range(len(self.terms.weights)))
 
     def _add(self, name: str, inside: Tensor, cross: Tensor, rows: Tensor, members: Sequence[int]) -> None:
         weights = self.weights[rows]
         for k in members:
             share = self.terms.shares[k].get(name)
             if share is not None:
-                inner, outer = self.slopes.get(k, (1.0, 1.0))
+                inner, outer = self.inner.slopes.get(k, (1.0, 1.0))
                 self.prior[k].index_add_(0, rows, share * ((weights @ (inside * inner)) * weights).sum(1))
                 self.statistics[k].index_add_(0, rows, share * (weights @ (cross * outer)))
 

@@ -9,9 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from siggpde.explain.text import interval, moving_together, read_word, when
-
-Letters = tuple[str, ...]
+from siggpde.explain.text import Letters, interval, moving_together, read_word, when
 
 _SENTENCE_VIEWS = 5
 _SENTENCE_WORDS = 2

@@ -27,9 +27,8 @@ equally between both, which is their Shapley value at a fixed norm |X|.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
@@ -38,9 +37,9 @@ from torch import Tensor
 
 from siggpde.committee.committee import Committee, ViewCommittee
 from siggpde.committee.recipes import CONSTANT, Recipe, kernels_of, sizes
-from siggpde.explain.results import Letters
-from siggpde.explain.vocabulary import Vocabulary, unique_names, view_vocabulary, word_vocabulary
-from siggpde.gp.likelihoods import Bernoulli, Likelihood, Poisson
+from siggpde.committee.weight_space import FeatureWeights, PartWeights
+from siggpde.explain.text import Letters, Vocabulary, unique_names, view_vocabulary, word_vocabulary
+from siggpde.gp.likelihoods import Bernoulli, Poisson
 from siggpde.gp.likelihoods.base import Classification
 from siggpde.gp.model import SignatureGP
 from siggpde.numerics.signature import signature
@@ -87,14 +86,6 @@ class Logits(NamedTuple):
         number, the number."""
         return self.mixing if self.classes is None else self.mixing - self.mixing.mean(0)
 
-    @staticmethod
-    def of_likelihood(likelihood: Likelihood, device: torch.device) -> Logits:
-        """Returns those of a model with this likelihood."""
-        classes = likelihood.classes if isinstance(likelihood, Classification) else 1
-        mixing = torch.eye(classes, dtype=torch.float64, device=device)
-        offset = torch.full_like(mixing[0], likelihood.offset if isinstance(likelihood, Poisson) else 0.0)
-        return Logits(mixing[:, 1:] if isinstance(likelihood, Bernoulli) else mixing, offset)
-
 
 class Bend(NamedTuple):
     """What a member of a power above 1 adds to a kernel: a_b(X, Z) = factor(X, Z) alpha(Z), with `factor` (n, m) and
@@ -106,20 +97,13 @@ class Bend(NamedTuple):
 
 
 class Watched(NamedTuple):
-    """Features of the part `number`, of the kernel `name`, as they pass by: `values` (u, p) of all of its columns, or
-    of these `columns`.
-
-    `state` (n,): which of the u rows each of the n series has; None where u = n. Of kernels that a member raises to a
-    power, `centre` (p,) is the mean to be taken off, and `scale` what a product counts.
-    """
+    """Features of the part `number` as they pass by: `values` (u, p) of all of its columns, or of these `columns`;
+    `state` (n,): which of the u rows each of the n series has; None where u = n."""
 
     number: int
-    name: str
     values: Tensor
     columns: Tensor | None = None
     state: Tensor | None = None
-    centre: Tensor | None = None
-    scale: float = 1.0
 
 
 class Compact(NamedTuple):
@@ -145,67 +129,91 @@ class Moments(NamedTuple):
     variance: Tensor
 
 
-class Terms(ABC):
-    """What the latents of a committee of K members are made of; without landmarks, of features alone.
+class InnerProducts(NamedTuple):
+    """Among n series (n, n) and with the landmarks (n, m): `slopes`, h(c) / (|X| |Y|) of every member of a power above
+    1, and `kernels`, the kernels without features, centred."""
+
+    slopes: dict[int, tuple[Tensor, Tensor]]
+    kernels: dict[str, tuple[Tensor, Tensor]]
+
+
+class Terms:
+    """What the latents of a committee of K members are made of: of views without landmark series, as long as no
+    subclass says otherwise.
 
     - `logits`; `weights` (K,) of the members.
-    - `constant` (outputs,): mu_0; `widths`: the number of features of every part.
+    - `constant` (outputs,): mu_0; `widths`: the number of features of every part, and `kernel_of_part` its kernel.
     - `ordinary` (length, channels): the series that takes the place of what is cut out, in the units of the series. It
       is the mean over the landmarks, to which shorter ones are stretched, or where none are kept (1, channels) the mean
       of every channel over all points of the training series; `spread` (channels,) is the standard deviation over them.
     - `statistic_widths`: how many numbers the posterior of each member looks at.
     - `model`: the paper's, if it is that.
 
-    Models without landmarks have none of these:
+    Without landmarks each member has `posteriors`, weights of features less their `centres`. Only with landmarks there
+    are:
 
-    - `landmarks`, as features see them, and their `blocks`.
+    - `landmarks`, as features see them, and their `blocks`; `scales`: s / q of every part, what the product of its
+      features counts in its kernel.
     - `kernels`: the kernels without features, each with the a_b (m, outputs) of the members of power 1.
     - `shares`: for every member the kernels that it averages, with shares that sum to 1; `powers`: to which it raises
-      them; `bent`: the numbers of the members of a power above 1.
+      them; `bent`: the numbers of the members of a power above 1, and `raised` their kernels.
     - `together`: for how many series at least `covariances` are to be asked for at a time.
     """
 
-    logits: Logits
-    weights: Tensor
     constant: Tensor
     widths: Sequence[int]
     ordinary: Tensor
-    spread: Tensor
     statistic_widths: Sequence[int]
+    posteriors: Sequence[FeatureWeights]
+    centres: Sequence[Tensor]
     model: SignatureGP | None = None
     landmarks: SeriesBatch | None = None
     blocks: Sequence[Block] = ()
+    scales: Sequence[float] = ()
     kernels: Mapping[str, Tensor] = {}
     shares: Sequence[Mapping[str, float]] = ()
-    bent: Sequence[int] = ()
     powers: Sequence[int] = ()
+    bent: Sequence[int] = ()
+    raised: Collection[str] = ()
     together: int = 0
 
-    @abstractmethod
+    def __init__(self, committee: ViewCommittee) -> None:
+        self.committee, self.weights, link = committee, committee.weights, committee.link
+        one = torch.ones(1, 1, dtype=torch.float64, device=committee.device)
+        self.logits = Logits(one, 0 * one[0]) if link is None else Logits(link.mixing, link.offset)
+        self.spread = committee.standard.spread
+        features = [block for block in committee.blocks if isinstance(block, FeatureBlock)]
+        self.kernel_of_part = [name for block in features for name in block.kernels]
+
     def names(self, names: Sequence[str]) -> Letters:
         """Returns the names of the channels, each of which stands for one channel alone."""
+        paths = [block.transform.names(names) for block in self.committee.blocks if isinstance(block, PathBlock)]
+        return unique_names(names, paths)
 
-    @abstractmethod
     def vocabulary(self, names: Sequence[str]) -> Vocabulary:
         """Returns the names of all terms, for series whose channels have these names."""
+        kernels = kernels_of(member.recipe for member in self.committee.members)
+        return view_vocabulary(self.committee.blocks, kernels, self.names(names), self.committee.device)
 
-    @abstractmethod
     def prepare(self, batch: SeriesBatch) -> SeriesBatch:
         """Returns the series as features see them."""
+        return self.committee.standard(batch)
 
-    @abstractmethod
     def parts(self, seen: SeriesBatch) -> Iterator[Part]:
         """Yields the features of n prepared series, part by part."""
+        return parts_of(self.committee.blocks, seen)
 
-    @abstractmethod
     def centre(self, number: int) -> Tensor:
         """Returns m (p,) of the features of a part."""
+        return self.centres[number]
 
-    @abstractmethod
     def part_weights(self, number: int) -> Tensor:
         """Returns the W (p, outputs) of a part, of all members of power 1."""
+        total = self.constant.new_zeros(self.widths[number], len(self.constant))
+        for k in self.coefficients(number):
+            total += self.weights[k] * self.posteriors[k].parts[number].weights.double()
+        return total
 
-    @abstractmethod
     def means(
         self, seen: SeriesBatch, watch: Watch | None = None, compact: Mapping[int, CompactParts] | None = None
     ) -> tuple[Tensor, list[Tensor]]:
@@ -214,6 +222,15 @@ class Terms(ABC):
 
         Features are shown to `watch` as they pass by. Those of blocks in `compact`, by number, are computed there.
         """
+        means = [posterior.constant.double().expand(len(seen), -1).clone() for posterior in self.posteriors]
+        for number, (_, values) in enumerate(self.parts(seen)):
+            users = self.coefficients(number)
+            if users and watch is not None:
+                watch(Watched(number, values))
+            centred = values.double() - self.centres[number] if users else values
+            for k in users:
+                means[k] += centred @ self.posteriors[k].parts[number].weights.double()
+        return torch.stack(means), []
 
     def latents(self, batch: SeriesBatch) -> Tensor:
         """Returns the mean latents (K, n, outputs) of the members, float64."""
@@ -222,7 +239,7 @@ class Terms(ABC):
 
     def chunk_size(self, batch: SeriesBatch) -> int:
         """Returns how many series are handled at a time where all features are kept."""
-        return max(1, min(CHUNK, _LARGEST_CHUNK // max([batch.values.shape[1] * batch.channels, *self.widths])))
+        return max(1, min(CHUNK, _LARGEST_CHUNK // max(batch.values.shape[1] * batch.channels, sum(self.widths))))
 
     # What kernels without features, and members of a power above 1, add.
 
@@ -240,19 +257,23 @@ class Terms(ABC):
 
     # What the posterior is made of (`explain.posterior`).
 
-    @abstractmethod
     def coefficients(self, number: int) -> dict[int, float]:
         """Returns the coefficient of the kernel of a part in each member that is linear in it."""
+        return {k: one.parts[number].coefficient for k, one in enumerate(self.posteriors) if number in one.parts}
 
-    @abstractmethod
     def statistics(self, number: int, sums: Tensor, columns: Tensor | None = None) -> Iterator[tuple[int, Tensor]]:
         """Yields, for each member that is linear in a part, what its posterior looks at (r, d) in sums (r, p) of the
         features of the part, less their mean, or of some `columns` of them."""
+        for k in self.coefficients(number):
+            part = self.posteriors[k].parts[number]
+            both = [some if columns is None else some[columns] for some in (part.weights, part.factor)]
+            yield k, torch.cat([sums @ some.to(sums) for some in both], dim=1)
 
-    @abstractmethod
     def moments(self, member: int, prior: Tensor, statistics: Tensor) -> Moments:
         """Returns the moments of q sums of latents of a member, from their prior variance (q,) and the statistics
         (q, d)."""
+        mean, explained = statistics.tensor_split([len(self.constant)], dim=1)
+        return _closed_form(mean, self.posteriors[member].amplitude, prior, explained)
 
     def along(self, variances: Tensor, directions: Tensor) -> Tensor:
         """Returns the variances (..) of latents with variances (.., outputs) in directions (.., outputs).
@@ -274,20 +295,25 @@ class Terms(ABC):
         beside those of features in which they are linear, with the number of the member."""
         return [[] for _ in slices]
 
-    def slopes(self, seen: SeriesBatch) -> dict[int, tuple[Tensor, Tensor]]:
-        """Returns h(c) / (|X| |Y|) of every member of a power above 1, among n prepared series (n, n) and with the
-        landmarks (n, m)."""
-        return {}
+    def mixture(self, member: int, grams: Mapping[str, Tensor]) -> Tensor:
+        """Returns the kernel (.., n, n) of a member among some series, from those it averages, its constant left
+        out."""
+        raise NotImplementedError("there are no landmarks")
+
+    def inner(self, seen: SeriesBatch) -> InnerProducts:
+        """Returns what sums of parts need of n prepared series."""
+        return InnerProducts({}, {})
 
     def part_grams(self, number: int, centred: Tensor, columns: Tensor | None) -> tuple[Tensor, Tensor]:
         """Returns the kernel of features of a part, less their mean (n, p), or of these columns, among n series (n, n)
         and with the landmarks (n, m)."""
         raise NotImplementedError("there are no landmarks")
 
-    def kernel_grams(self, seen: SeriesBatch) -> Iterator[tuple[str, Tensor, Tensor]]:
-        """Yields the name of every kernel without features, centred, among n prepared series (n, n) and with the
-        landmarks (n, m)."""
-        return iter(())
+
+def _closed_form(mean: Tensor, amplitude: float, prior: Tensor, explained: Tensor) -> Moments:
+    """Returns moments from the prior variance (q,) and what the training series told, (q, r)."""
+    variance = amplitude * (prior - explained.square().sum(1)).clamp_min(0.0)  # what is negative is rounding
+    return Moments(mean, variance[:, None].expand_as(mean))
 
 
 def terms_of(committee: Committee) -> Terms:
@@ -298,6 +324,17 @@ def terms_of(committee: Committee) -> Terms:
     return WeightTerms(views) if views.landmarks is None else LandmarkTerms(views)
 
 
+class WeightTerms(Terms):
+    """Those of views without landmark series."""
+
+    def __init__(self, committee: ViewCommittee) -> None:
+        super().__init__(committee)
+        self.posteriors, self.centres = [member.features for member in committee.members], committee.centres
+        self.ordinary, self.widths = committee.standard.mean[None], [len(centre) for centre in self.centres]
+        self.constant = committee.weights @ torch.stack([one.constant for one in self.posteriors]).double()
+        self.statistic_widths = [len(one.constant) + len(one.root) for one in self.posteriors]
+
+
 class WordTerms(Terms):
     """Those of the paper's model, whose one part of features are the words but the empty one, which is constant."""
 
@@ -305,17 +342,23 @@ class WordTerms(Terms):
         (member,) = committee.members
         self.transform, self.weights = member.transform, committee.weights
         self.gp = self.model = gp = member.model
-        self.logits = Logits.of_likelihood(gp.likelihood, committee.device)
+        classes = gp.likelihood.classes if isinstance(gp.likelihood, Classification) else 1
+        mixing = torch.eye(classes, dtype=torch.float64, device=committee.device)
+        offset = torch.full_like(mixing[0], gp.likelihood.offset if isinstance(gp.likelihood, Poisson) else 0.0)
+        self.logits = Logits(mixing[:, 1:] if isinstance(gp.likelihood, Bernoulli) else mixing, offset)
         assert self.transform.mean is not None and self.transform.spread is not None
         self.ordinary, self.spread = self.transform.mean[None], self.transform.spread
         words, mean = gp.features.words, gp.variational.mean.detach().double()
-        self.mean = (mean if gp.features.basis is None else mean @ gp.features.basis.T.double()).T  # (M, outputs)
-        self.statistic_widths = [len(words)]
+        rotation = torch.eye(len(words)).to(mean) if gp.features.basis is None else gp.features.basis.double()
+        weights = (mean @ rotation.T).T  # (M, outputs)
         # Of a normalised kernel the empty word is 1 / norm.
         self.kept = [index for index, word in enumerate(words) if word or gp.kernel.normalized]
-        self.widths = [len(self.kept)]
         empty = [index for index, word in enumerate(words) if not (word or gp.kernel.normalized)]
-        self.constant = gp.kernel.amplitude.detach().double().sqrt() * self.mean[empty].sum(0)
+        self.constant = gp.kernel.amplitude.detach().double().sqrt() * weights[empty].sum(0)
+        part = PartWeights(1.0, weights[self.kept], rotation[self.kept])
+        self.posteriors = [FeatureWeights({0: part}, self.constant, mean.new_zeros(0), noise=0.0, amplitude=1.0)]
+        self.centres, self.widths = [mean.new_zeros(len(self.kept))], [len(self.kept)]
+        self.statistic_widths, self.kernel_of_part = [weights.shape[1] + rotation.shape[1]], ["words"]
 
     def names(self, names: Sequence[str]) -> Letters:
         return unique_names(names, [self.transform.names(names)])
@@ -332,23 +375,6 @@ class WordTerms(Terms):
     def parts(self, seen: SeriesBatch) -> Iterator[Part]:
         yield Part("words", word_features(self.gp, seen)[:, self.kept])
 
-    def centre(self, number: int) -> Tensor:
-        return self.mean.new_zeros(len(self.kept))
-
-    def part_weights(self, number: int) -> Tensor:
-        return self.mean[self.kept]
-
-    def means(
-        self, seen: SeriesBatch, watch: Watch | None = None, compact: Mapping[int, CompactParts] | None = None
-    ) -> tuple[Tensor, list[Tensor]]:
-        ((name, values),) = self.parts(seen)
-        if watch is not None:
-            watch(Watched(0, name, values))
-        return (self.constant + values @ self.mean[self.kept])[None], []
-
-    def coefficients(self, number: int) -> dict[int, float]:
-        return {0: 1.0}
-
     def covariances(
         self, seen: SeriesBatch, slices: Sequence[slice], members: Collection[int]
     ) -> list[list[tuple[int, Tensor]]]:
@@ -360,19 +386,12 @@ class WordTerms(Terms):
             covariances.append([(0, kernel - features @ features.T)])
         return covariances
 
-    def statistics(self, number: int, sums: Tensor, columns: Tensor | None = None) -> Iterator[tuple[int, Tensor]]:
-        words = torch.tensor(self.kept, device=sums.device)
-        whole = sums.new_zeros(len(sums), len(self.mean))
-        whole[:, words if columns is None else words[columns]] = sums
-        yield 0, whole
-
     def moments(self, member: int, prior: Tensor, statistics: Tensor) -> Moments:
         """Returns those of q(u) = N(m, Sigma): with the features phi the variance k - |phi|² + phi^T Sigma phi."""
-        basis = self.gp.features.basis
-        features = statistics if basis is None else statistics @ basis.double()
+        mean, features = statistics.tensor_split([len(self.constant)], dim=1)
         _, spread = self.gp.variational(features.to(self.gp.dtype))
         left = prior - features.square().sum(1)
-        return Moments(statistics @ self.mean, (left[:, None] + spread.detach().double()).clamp_min(0.0))
+        return Moments(mean, (left[:, None] + spread.detach().double()).clamp_min(0.0))
 
     def along(self, variances: Tensor, directions: Tensor) -> Tensor:
         return (variances * directions.square()).sum(-1)
@@ -387,83 +406,7 @@ def word_features(model: SignatureGP, paths: SeriesBatch) -> Tensor:
     return values * kernel.amplitude.detach().sqrt()
 
 
-class ViewTerms(Terms):
-    """What terms of committees of views have in common."""
-
-    def __init__(self, committee: ViewCommittee) -> None:
-        self.committee, self.weights, link = committee, committee.weights, committee.link
-        one = torch.ones(1, 1, dtype=torch.float64, device=committee.device)
-        self.logits = Logits(one, 0 * one[0]) if link is None else Logits(link.mixing, link.offset)
-        self.spread = committee.standard.spread
-
-    def names(self, names: Sequence[str]) -> Letters:
-        paths = [block.transform.names(names) for block in self.committee.blocks if isinstance(block, PathBlock)]
-        return unique_names(names, paths)
-
-    def vocabulary(self, names: Sequence[str]) -> Vocabulary:
-        kernels = kernels_of(member.recipe for member in self.committee.members)
-        return view_vocabulary(self.committee.blocks, kernels, self.names(names), self.committee.device)
-
-    def prepare(self, batch: SeriesBatch) -> SeriesBatch:
-        return self.committee.standard(batch)
-
-    def parts(self, seen: SeriesBatch) -> Iterator[Part]:
-        return parts_of(self.committee.blocks, seen)
-
-
-class WeightTerms(ViewTerms):
-    """Those of views without landmark series."""
-
-    def __init__(self, committee: ViewCommittee) -> None:
-        super().__init__(committee)
-        self.members, self.centres = [member.features for member in committee.members], committee.centres
-        self.ordinary, self.widths = committee.standard.mean[None], [len(centre) for centre in self.centres]
-        self.constant = committee.weights @ torch.stack([member.constant for member in self.members]).double()
-        self.statistic_widths = [len(member.constant) + len(member.root) for member in self.members]
-
-    def centre(self, number: int) -> Tensor:
-        return self.centres[number]
-
-    def part_weights(self, number: int) -> Tensor:
-        total = self.constant.new_zeros(self.widths[number], len(self.constant))
-        for k in self.coefficients(number):
-            total += self.weights[k] * self.members[k].parts[number].weights.double()
-        return total
-
-    def means(
-        self, seen: SeriesBatch, watch: Watch | None = None, compact: Mapping[int, CompactParts] | None = None
-    ) -> tuple[Tensor, list[Tensor]]:
-        means = [member.constant.double().expand(len(seen), -1).clone() for member in self.members]
-        for number, (name, values) in enumerate(self.parts(seen)):
-            users = self.coefficients(number)
-            if users and watch is not None:
-                watch(Watched(number, name, values))
-            centred = values.double() - self.centres[number] if users else values
-            for k in users:
-                means[k] += centred @ self.members[k].parts[number].weights.double()
-        return torch.stack(means), []
-
-    def coefficients(self, number: int) -> dict[int, float]:
-        return {k: member.parts[number].coefficient for k, member in enumerate(self.members) if number in member.parts}
-
-    def statistics(self, number: int, sums: Tensor, columns: Tensor | None = None) -> Iterator[tuple[int, Tensor]]:
-        for k in self.coefficients(number):
-            part = self.members[k].parts[number]
-            both = [some if columns is None else some[columns] for some in (part.weights, part.factor)]
-            yield k, torch.cat([sums @ some.to(sums) for some in both], dim=1)
-
-    def moments(self, member: int, prior: Tensor, statistics: Tensor) -> Moments:
-        outputs = len(self.constant)
-        mean, explained = statistics[:, :outputs], statistics[:, outputs:].square().sum(1)
-        return _closed_form(mean, self.members[member].amplitude, prior, explained)
-
-
-def _closed_form(mean: Tensor, amplitude: float, prior: Tensor, explained: Tensor) -> Moments:
-    variance = amplitude * (prior - explained).clamp_min(0.0)  # what is negative is rounding
-    return Moments(mean, variance[:, None].expand_as(mean))
-
-
-class LandmarkTerms(ViewTerms):
+class LandmarkTerms(Terms):
     """Those of views with landmark series."""
 
     def __init__(self, committee: ViewCommittee) -> None:
@@ -473,11 +416,11 @@ class LandmarkTerms(ViewTerms):
         mean = _mean_series(committee.landmarks)
         self.ordinary = mean * committee.standard.spread.to(mean) + committee.standard.mean.to(mean)
         self.statistic_widths = [len(member.alpha) for member in self.members]
-        self.features = [
-            (block, part) for block in self.blocks if isinstance(block, FeatureBlock) for part in block.landmarks
-        ]
-        self.counts = Counter(part.name for _, part in self.features)
-        self.widths = [part.values.shape[1] for _, part in self.features]
+        blocks = [block for block in self.blocks if isinstance(block, FeatureBlock)]
+        self.features = [part.values for block in blocks for part in block.landmarks]
+        self.widths = [values.shape[1] for values in self.features]
+        self.counts = Counter(self.kernel_of_part)
+        self.scales = [block.centring[name].scale / self.counts[name] for block in blocks for name in block.kernels]
         self.shares = [shares_of(member.recipe) for member in self.members]
         self.powers = [member.recipe.power for member in self.members]
         self.bent = [k for k, power in enumerate(self.powers) if power > 1]
@@ -494,8 +437,8 @@ class LandmarkTerms(ViewTerms):
         self.together = _TOGETHER if self.raised.intersection(self.counts) else 0
         wanted = self.raised.union(self.kernels)
         self.row_blocks = [block for block in self.blocks if not wanted.isdisjoint(block.centring)]
-        self.centres: dict[int, Tensor] = {}
-        self.known: dict[int, Tensor] = {}
+        self.known_centres: dict[int, Tensor] = {}
+        self.known_weights: dict[int, Tensor] = {}
 
     def means(
         self, seen: SeriesBatch, watch: Watch | None = None, compact: Mapping[int, CompactParts] | None = None
@@ -509,17 +452,10 @@ class LandmarkTerms(ViewTerms):
             if compact and index in compact:
                 rows |= self._compact_rows(block, compact[index](seen), first, watch)
             else:
-                rows |= block.rows_from(self._watched(block, seen, first, watch))
+                rows |= block.rows_from(_watched(block.parts(seen), first, watch))
             first += len(block.landmarks)
         grams = [member.mixed(rows).gram for member in self.members]
         return torch.stack([gram @ member.alpha for gram, member in zip(grams, self.members, strict=True)]), grams
-
-    def _watched(self, block: FeatureBlock, seen: SeriesBatch, first: int, watch: Watch | None) -> Iterator[Part]:
-        for number, part in enumerate(block.parts(seen), first):
-            if watch is not None:
-                centre = self.centre(number) if part.name in self.raised else None
-                watch(Watched(number, *part, centre=centre, scale=self.scale(number)))
-            yield part
 
     def _compact_rows(
         self, block: FeatureBlock, parts: Iterator[Compact], first: int, watch: Watch | None
@@ -527,13 +463,12 @@ class LandmarkTerms(ViewTerms):
         """Returns the rows from features of groups of channels, of every state of a group once."""
         sums: dict[tuple[str, tuple[int, ...]], tuple[Rows, Tensor]] = {}
         for part, columns, values, state, channels, landmarks in parts:
-            number, name = first + part, block.landmarks[part].name
+            name = self.kernel_of_part[first + part]
             rows = Rows((values @ landmarks.T).double(), values.double().square().sum(1))
             known = sums.get((name, channels))
             sums[name, channels] = (rows if known is None else _added(known[0], rows)), state
             if watch is not None:
-                centre = self.centre(number)[columns] if name in self.raised else None
-                watch(Watched(number, name, values, columns, state, centre, self.scale(number)))
+                watch(Watched(first + part, values, columns, state))
         total: dict[str, Rows] = {}
         for (name, _), (rows, state) in sums.items():
             more = Rows(rows.gram[state], rows.variance[state])
@@ -544,39 +479,41 @@ class LandmarkTerms(ViewTerms):
         }
 
     def part_weights(self, number: int) -> Tensor:
-        if number not in self.known:
-            name = self.features[number][1].name
-            self.known[number] = self.bent_weights(number, self.linear[name].T).T
-        return self.known[number]
+        if number not in self.known_weights:
+            linear = self.linear[self.kernel_of_part[number]]
+            self.known_weights[number] = self.bent_weights(number, linear.T).T
+        return self.known_weights[number]
 
     def centre(self, number: int) -> Tensor:
-        if number not in self.centres:
-            self.centres[number] = self.features[number][1].values.double().mean(0)
-        return self.centres[number]
+        if number not in self.known_centres:
+            self.known_centres[number] = self.features[number].double().mean(0)
+        return self.known_centres[number]
 
-    def scale(self, number: int) -> float:
-        """Returns s / q of a part: what the product of its features counts in its kernel."""
-        block, part = self.features[number]
-        return block.centring[part.name].scale / self.counts[part.name]
+    def _centred(self, number: int, columns: Tensor | None = None) -> Tensor:
+        """Returns the features (m, p) of the landmarks in a part, or in some of its columns, less their mean."""
+        values, mean = self.features[number], self.centre(number)
+        return values.double() - mean if columns is None else values[:, columns].double() - mean[columns]
 
     def bent_weights(self, number: int, coefficients: Tensor) -> Tensor:
-        values = self.features[number][1].values.double()
-        return self.scale(number) * (coefficients @ (values - values.mean(0)))
+        return self.scales[number] * (coefficients @ self._centred(number))
 
     def rows(self, seen: SeriesBatch) -> dict[str, Rows]:
         return rows_of(self.row_blocks, seen)
 
     def bends(self, rows: Mapping[str, Rows]) -> Iterator[Bend]:
         for k in self.bent:
-            member = self.members[k]
-            assert member.norms is not None
-            plain = member.recipe.average(rows)
-            slopes = slope(plain.gram, sizes(plain, member.norms), member.recipe.power)
+            slopes = self._slopes(k, rows)
             for name, share in self.shares[k].items():
-                yield Bend(name, share * slopes, float(self.weights[k]) * member.alpha)
+                yield Bend(name, share * slopes, float(self.weights[k]) * self.members[k].alpha)
+
+    def _slopes(self, member: int, rows: Mapping[str, Rows]) -> Tensor:
+        """Returns h(c) / (|X| |Z|) of a member, (n, m)."""
+        plain, norms = self.members[member].recipe.average(rows), self.members[member].norms
+        assert norms is not None
+        return slope(plain.gram, sizes(plain, norms), self.powers[member])
 
     def coefficients(self, number: int) -> dict[int, float]:
-        name, scale = self.features[number][1].name, self.scale(number)
+        name, scale = self.kernel_of_part[number], self.scales[number]
         users = [(k, shares) for k, shares in enumerate(self.shares) if name in shares and k not in self.bent]
         return {k: scale * shares[name] for k, shares in users}
 
@@ -584,15 +521,13 @@ class LandmarkTerms(ViewTerms):
         """Yields c k_J(v, Z), (r, m)."""
         coefficients = self.coefficients(number)
         if coefficients:
-            values = self.features[number][1].values
-            landmarks = (values if columns is None else values[:, columns]).double()
-            cross = sums @ (landmarks - landmarks.mean(0)).T
+            cross = sums @ self._centred(number, columns).T
             for k, coefficient in coefficients.items():
                 yield k, coefficient * cross
 
     def moments(self, member: int, prior: Tensor, statistics: Tensor) -> Moments:
         regression = self.members[member].regression
-        explained = (statistics @ regression.root.to(statistics)).square().sum(1)
+        explained = statistics @ regression.root.to(statistics)
         return _closed_form(statistics @ regression.alpha, regression.amplitude, prior, explained)
 
     def covariances(
@@ -601,79 +536,76 @@ class LandmarkTerms(ViewTerms):
         """Returns those of kernels without features, not centred where they need not be, which makes no difference to
         sums with weights that sum to 0; and those of members of a power above 1."""
         centred = {name for k in self.bent if k in members for name in self.shares[k]}
-        linear = [k for k in members if k not in self.bent and not self.kernels.keys().isdisjoint(self.shares[k])]
-        plain = {name for k in linear for name in self.shares[k] if name in self.kernels}
-        covariances = []
-        for among in self._among(seen, slices, plain | centred, centred):
-            some = [
-                (k, torch.stack([self.shares[k][name] * among[name] for name in plain & self.shares[k].keys()]).sum(0))
-                for k in linear
-            ]
-            for k in self.bent:
-                if k in members:
-                    gram = torch.stack([share * among[name] for name, share in self.shares[k].items()]).sum(0)
-                    some.append((k, raised(gram, self.powers[k])))
-            covariances.append(some)
-        return covariances
+        some = [k for k in members if k in self.bent or not self.kernels.keys().isdisjoint(self.shares[k])]
+        names = centred.union(*(self.kernels.keys() & self.shares[k] for k in some))
+        return [[(k, self.mixture(k, among)) for k in some] for among in self._among(seen, slices, names, centred)]
+
+    def mixture(self, member: int, grams: Mapping[str, Tensor]) -> Tensor:
+        plain = self._plain(member, grams)
+        return raised(plain, self.powers[member]) if member in self.bent else plain
+
+    def _plain(self, member: int, grams: Mapping[str, Tensor]) -> Tensor:
+        """Returns the sum of the kernels of a member before any power, of a linear one those without features."""
+        names, shares = self.raised if member in self.bent else self.kernels, self.shares[member].items()
+        return torch.stack([share * grams[name] for name, share in shares if name in names]).sum(0)
 
     def _among(
-        self, seen: SeriesBatch, slices: Sequence[slice], names: set[str], centred: set[str]
+        self,
+        seen: SeriesBatch,
+        slices: Sequence[slice],
+        names: set[str],
+        centred: Collection[str],
+        raw: Mapping[str, Rows] | None = None,
     ) -> list[dict[str, Tensor]]:
         """Returns the kernels `names`, scaled, among the series of each slice (n, n); all with features are centred,
-        others where `centred` has them."""
+        others where `centred` has them, from their `raw` rows if these are known."""
         grams: list[dict[str, Tensor]] = [{} for _ in slices]
         for block in self.blocks:
             wanted = names.intersection(block.centring)
-            if not wanted:
-                continue
-            if isinstance(block, KernelBlock):
+            if wanted and isinstance(block, KernelBlock):
                 ((name, centring),) = block.centring.items()
-                mean = block.raw(seen)[name].gram.mean(1) if name in centred else None
+                mean = (raw or block.raw(seen))[name].gram.mean(1) if name in centred else None
                 for gram, some in zip(grams, slices, strict=True):
                     plain = block.gram(seen[some])
                     if mean is not None:
                         plain = plain - mean[some, None] - mean[some] + centring.mean
                     gram[name] = plain * centring.scale
-                continue
-            kept = block.keep(wanted)
-            assert isinstance(kept, FeatureBlock)
-            for part, landmarks in zip(kept.parts(seen), kept.landmarks, strict=True):
-                if part.name not in wanted:
-                    continue
-                values = part.values.double() - landmarks.values.double().mean(0)
-                factor = kept.centring[part.name].scale / self.counts[part.name]
-                for gram, some in zip(grams, slices, strict=True):
-                    more = factor * (values[some] @ values[some].T)
-                    gram[part.name] = gram[part.name] + more if part.name in gram else more
+            elif wanted and isinstance(block, FeatureBlock):
+                kept = block.keep(wanted)
+                assert isinstance(kept, FeatureBlock)
+                for part, landmarks in zip(kept.parts(seen), kept.landmarks, strict=True):
+                    if part.name in wanted:
+                        values = part.values.double() - landmarks.values.double().mean(0)
+                        scale = kept.centring[part.name].scale / self.counts[part.name]
+                        for gram, some in zip(grams, slices, strict=True):
+                            more = scale * (values[some] @ values[some].T)
+                            gram[part.name] = gram[part.name] + more if part.name in gram else more
         return grams
 
-    def kernel_grams(self, seen: SeriesBatch) -> Iterator[tuple[str, Tensor, Tensor]]:
-        for block in self.blocks:
-            if isinstance(block, KernelBlock) and block.view.name in self.kernels:
-                name, raw = block.view.name, block.raw(seen)[block.view.name]
-                centring, mean = block.centring[name], raw.gram.mean(1)
-                inside = (block.gram(seen) - mean[:, None] - mean + centring.mean) * centring.scale
-                yield name, inside, centring(raw).gram
-
-    def part_grams(self, number: int, centred: Tensor, columns: Tensor | None) -> tuple[Tensor, Tensor]:
-        values, scale = self.features[number][1].values, self.scale(number)
-        landmarks = (values if columns is None else values[:, columns]).double()
-        return scale * (centred @ centred.T), scale * (centred @ (landmarks - landmarks.mean(0)).T)
-
-    def slopes(self, seen: SeriesBatch) -> dict[int, tuple[Tensor, Tensor]]:
-        if not self.bent:
-            return {}
-        rows, (among,) = self.rows(seen), self._among(seen, [slice(None)], self.raised, self.raised)
+    def inner(self, seen: SeriesBatch) -> InnerProducts:
+        names = set(self.raised).union(self.kernels)
+        raw = {name: rows for block in self.row_blocks for name, rows in block.raw(seen).items()}
+        rows = {name: block.centring[name](raw[name]) for block in self.row_blocks for name in block.centring}
+        (among,) = self._among(seen, [slice(None)], names, names, raw)
         slopes = {}
         for k in self.bent:
-            member = self.members[k]
-            assert member.norms is not None
-            plain, power = member.recipe.average(rows), self.powers[k]
-            gram = torch.stack([share * among[name] for name, share in self.shares[k].items()]).sum(0)
+            plain = self.members[k].recipe.average(rows)
+            gram = self._plain(k, among)
             gram.diagonal().copy_(plain.variance)  # that of predictions, which has a floor
             inside = Rows(gram, plain.variance)
-            slopes[k] = slope(gram, sizes(inside, inside), power), slope(plain.gram, sizes(plain, member.norms), power)
-        return slopes
+            slopes[k] = slope(gram, sizes(inside, inside), self.powers[k]), self._slopes(k, rows)
+        return InnerProducts(slopes, {name: (among[name], rows[name].gram) for name in self.kernels})
+
+    def part_grams(self, number: int, centred: Tensor, columns: Tensor | None) -> tuple[Tensor, Tensor]:
+        scale = self.scales[number]
+        return scale * (centred @ centred.T), scale * (centred @ self._centred(number, columns).T)
+
+
+def _watched(parts: Iterable[Part], first: int, watch: Watch | None) -> Iterator[Part]:
+    for number, part in enumerate(parts, first):
+        if watch is not None:
+            watch(Watched(number, part.values))
+        yield part
 
 
 def _added(one: Rows, other: Rows) -> Rows:

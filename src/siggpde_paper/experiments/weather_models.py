@@ -41,6 +41,7 @@ from siggpde import SigGPClassifier
 from siggpde.committee.committee import ViewPrediction
 from siggpde.datasets import find_dataset
 from siggpde.explain.terms import terms_of, word_features
+from siggpde.explain.text import WHOLE
 from siggpde.gp.likelihoods import Bernoulli
 from siggpde.gp.model import SignatureGP
 from siggpde.gp.phases import PaperSchedule
@@ -259,9 +260,9 @@ def word_importance(classifier: SigGPClassifier, x: np.ndarray, wet: np.ndarray,
     """
     terms, batch = terms_of(classifier.committee_), classifier.preparation_(x)
     vocabulary = terms.vocabulary(classifier.channel_names_)
-    words = {
-        name: place for place, name in enumerate(vocabulary.names[: vocabulary.words]) if vocabulary.letters[place]
-    }
+    paths = [part for part, scale in zip(vocabulary.parts, vocabulary.scales, strict=True) if scale == WHOLE]
+    places = {place for part in paths if part is not None for place in part.tolist() if vocabulary.letters[place]}
+    words = {vocabulary.names[place]: place for place in places}
     ranked = [word for word in classifier.importance(x, len(vocabulary.names)) if word.name in words][:top]
     values: dict[int, np.ndarray] = {}
     wanted = {words[word.name] for word in ranked}
