@@ -3,6 +3,7 @@
 import re
 from importlib import import_module
 from pathlib import Path
+from pydoc import locate
 from types import ModuleType
 from typing import Any
 
@@ -61,3 +62,17 @@ def test_every_package_is_on_the_map():
     packages = [path.parent.name for path in SOURCES.glob("*/__init__.py")]
     packages += [f"siggpde_paper/{path.parent.name}" for path in PAPER.glob("*/__init__.py")]
     assert [name for name in packages if f"`{name}/`" not in text] == []
+
+
+def expanded(name: str) -> list[str]:
+    """Every name that braces stand for: gp.{kernel, model} is gp.kernel and gp.model."""
+    match = re.fullmatch(r"([\w.]*)\{(.*)\}", name)
+    return [match[1] + part.strip() for part in match[2].split(",")] if match else [name]
+
+
+def test_the_changelog_leads_to_modules_that_exist():
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `[^|]*\| ([^|]*) \|$", text.partition("### Modules that moved")[2], re.MULTILINE)
+    assert len(rows) > 30
+    for name in (name for row in rows for code in re.findall(r"`([\w.{}, ]+)`", row) for name in expanded(code)):
+        assert locate(name if name.startswith("siggpde") else f"siggpde.{name}"), name
