@@ -36,13 +36,13 @@ def test_folds_without_peers(table: Path, tmp_path: Path):
     output = tmp_path / "figures.json"
     result = run("compare", table, *KINDS, "--json", "--output", output)
     assert result.exit_code == 0, result.output
-    found = json.loads(result.stdout)
-    assert json.loads(output.read_text()) == found
-    assert [entry["name"] for entry in found["methods"]] == ["siggpde", "constant"]
-    assert [entry["name"] for entry in found["not_installed"]] == ["minirocket", "mr-hydra", "quant", "multirocket"]
+    results = json.loads(result.stdout)
+    assert json.loads(output.read_text()) == results
+    assert [entry["name"] for entry in results["methods"]] == ["siggpde", "constant"]
+    assert [entry["name"] for entry in results["not_installed"]] == ["minirocket", "mr-hydra", "quant", "multirocket"]
     assert "(pip install aeon): left out minirocket, mr-hydra, quant, multirocket" in result.stderr
-    assert [split["test"] for split in found["splits"]] == [10, 10, 10] and found["task"] == "classification"
-    siggpde, constant = found["methods"]
+    assert [split["test"] for split in results["splits"]] == [10, 10, 10] and results["task"] == "classification"
+    siggpde, constant = results["methods"]
     assert siggpde["mean"]["accuracy"] > 0.7 >= constant["mean"]["accuracy"]
     values = [split["nlpp"] for split in siggpde["splits"]]
     assert siggpde["mean"]["nlpp"] == pytest.approx(np.mean(values))
@@ -52,9 +52,8 @@ def test_folds_without_peers(table: Path, tmp_path: Path):
 
 @pytest.mark.usefixtures("without_peers")
 def test_the_table_has_methods_figures_and_seconds(table: Path):
-    shown = run(
-        "compare", table, *KINDS, "--folds", "2", "--repeats", "2", "--max-train", "8", "--max-test", "5"
-    ).stdout
+    splits = ["--folds", "2", "--repeats", "2", "--max-train", "8", "--max-test", "5"]
+    shown = run("compare", table, *KINDS, *splits).stdout
     for words in ("siggpde", "constant", "accuracy", "NLPP", "Brier", "ECE", "fit s", "predict s", "±"):
         assert words in shown
     assert "learned from 8 series, judged on 5; means of 4 splits" in " ".join(shown.split())
@@ -65,9 +64,9 @@ def test_numbers_are_compared_on_a_file_of_their_own(table: Path, tmp_path: Path
     test = write(long_table(12, seed=1), tmp_path / "test.csv")
     result = run("compare", table, "--target", "size", *LONG, "--test", test, "--json")
     assert result.exit_code == 0, result.output
-    found = json.loads(result.stdout)
-    assert found["task"] == "regression" and found["splits"] == [{"train": 30, "test": 12, "seed": 0}]
-    assert {"rmse", "mae", "nlpd", "coverage", "cpu_fit", "cpu_predict"} <= set(found["methods"][0]["mean"])
+    results = json.loads(result.stdout)
+    assert results["task"] == "regression" and results["splits"] == [{"train": 30, "test": 12, "seed": 0}]
+    assert {"rmse", "mae", "nlpd", "coverage", "cpu_fit", "cpu_predict"} <= set(results["methods"][0]["mean"])
     shown = run("compare", table, "--target", "size", *LONG, "--test", test).stdout
     for words in ("RMSE", "MAE", "NLPD", "in 90 %", "judged on 12"):
         assert words in shown
@@ -78,9 +77,9 @@ def test_a_peer_on_short_series(table: Path):
     pytest.importorskip("aeon", reason="MiniRocket is aeon's")
     result = run("compare", table, *KINDS, "--methods", "siggpde,minirocket", "--folds", "2", "--json")
     assert result.exit_code == 0, result.output
-    found = json.loads(result.stdout)
-    assert [entry["name"] for entry in found["methods"]] == ["siggpde", "minirocket"] and not found["not_installed"]
-    assert found["methods"][1]["mean"]["accuracy"] > 0.7
+    results = json.loads(result.stdout)
+    assert [entry["name"] for entry in results["methods"]] == ["siggpde", "minirocket"] and not results["not_installed"]
+    assert results["methods"][1]["mean"]["accuracy"] > 0.7
 
 
 def test_a_peer_that_fails_leaves_the_others(table: Path, monkeypatch: pytest.MonkeyPatch):
@@ -123,9 +122,7 @@ def test_wrong_data(table: Path, tmp_path: Path):
 
 
 def test_single_fits_are_logged_if_asked(table: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(
-        "siggpde.utils.progress._EVERY", float("inf")
-    )  # no lines of progress, however busy the machine is
+    monkeypatch.setattr("siggpde.utils.progress._EVERY", float("inf"))  # no lines of progress, however busy we are
     wanted = ["compare", table, *KINDS, "--methods", "siggpde", "--folds", "2"]
     assert run(*wanted).stderr == "read 30 series, 2 channels x, y, time day, 8 points, label kind\n"
     assert "members compared" in run(*wanted, "--verbose").stderr

@@ -8,14 +8,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from helpers.cli_data import LONG, long_table, run, write
+from helpers.cli_data import LONG, long_table, run, series_of, write
 from siggpde import drift
-
-
-def series_of(table: pl.DataFrame) -> np.ndarray:
-    """(n, 3, length): time, x and y."""
-    parts = table.partition_by("who", maintain_order=True)
-    return np.stack([part.select("day", "x", "y").to_numpy().T for part in parts])
 
 
 @pytest.fixture
@@ -28,13 +22,8 @@ def test_the_result_is_that_of_python(reference: Path, tmp_path: Path):
     result = run("drift", reference, write(table, tmp_path / "new.csv"), *LONG, "--json", "--permutations", "200")
     assert result.exit_code == 0, result.output
     values = json.loads(result.stdout)
-    expected = drift(
-        series_of(long_table(30)),
-        series_of(table),
-        permutations=200,
-        time_channel=0,
-        channel_names=["day", "x", "y"],
-    )
+    old, new = series_of(long_table(30)), series_of(table)
+    expected = drift(old, new, permutations=200, time_channel=0, channel_names=["day", "x", "y"])
     assert {name: values[name] for name in asdict(expected)} == asdict(expected)
     assert values["p_value"] == pytest.approx(1 / 201) and values["shifted"].startswith("level of y: +")
 

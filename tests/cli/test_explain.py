@@ -21,14 +21,14 @@ def wide_terminal(monkeypatch: pytest.MonkeyPatch):
 def test_what_predictions_rest_on(models: Path):
     values = json.loads(run("explain", models / "kinds", models / "test.csv", "--top", "3", "--json").stdout)
     assert len(values["words"]) == 3 and values["series"] == 12
-    assert {"x", "y"} <= {each["name"] for each in values["channels"]}
-    assert sum(each["share"] for each in values["channels"]) == pytest.approx(1)
+    assert {"x", "y"} <= {term["name"] for term in values["channels"]}
+    assert sum(term["share"] for term in values["channels"]) == pytest.approx(1)
     shown = run("explain", models / "kinds", models / "test.csv", "--top", "3").stdout
     assert values["words"][0]["name"] in shown and "channels" in shown and "Time regions" in shown
-    assert [each["label"] for each in values["classes"]] and values["scales"][0]["name"] in shown
-    told = values["classes"][-1]["regions"][0]
-    assert 0.5 <= told["probability"] <= 1 and f"{told['effect']:+.2g} ± {told['std']:.2g}" in shown
-    assert sum(each["share"] for each in values["views"]) == pytest.approx(1)
+    assert [entry["label"] for entry in values["classes"]] and values["scales"][0]["name"] in shown
+    region = values["classes"][-1]["regions"][0]
+    assert 0.5 <= region["probability"] <= 1 and f"{region['effect']:+.2g} ± {region['std']:.2g}" in shown
+    assert sum(term["share"] for term in values["views"]) == pytest.approx(1)
     assert values["views"][0]["name"] in shown and "views of the series" in shown
 
 
@@ -38,9 +38,9 @@ def test_why_one_series_is_predicted_as_it_is(model: str, models: Path):
     assert result.exit_code == 0, result.output
     values = json.loads(result.stdout)
     assert values["series"] == 5 and values["id"] == "w5" and len(values["contributions"]) == 4
-    total = values["constant"] + values["rest"] + sum(each["value"] for each in values["contributions"])
+    total = values["constant"] + values["rest"] + sum(term["value"] for term in values["contributions"])
     assert total == pytest.approx(values["latent"])
-    assert values["constant"] + sum(each["value"] for each in values["views"]) == pytest.approx(values["latent"])
+    assert values["constant"] + sum(term["value"] for term in values["views"]) == pytest.approx(values["latent"])
     row = json.loads(run("predict", models / model, models / "test.csv", "--json").stdout)[5]
     assert (values["label"] if model == "kinds" else pytest.approx(values["mean"])) == row["prediction"]
     shown = run("explain", models / model, models / "test.csv", "--number", "5").stdout
@@ -59,27 +59,13 @@ def test_what_would_turn_a_prediction(models: Path):
     result = run(*arguments, "--json")
     assert result.exit_code == 0, result.output
     values = json.loads(result.stdout)
-    found = values["counterfactual"]
-    assert found["valid"] and (found["label"], found["target"]) == (values["label"], values["runner_up"])
-    assert f"{found['label']} becomes {found['target']} if" in " ".join(run(*arguments).stdout.split())
+    change = values["counterfactual"]
+    assert change["valid"] and (change["label"], change["target"]) == (values["label"], values["runner_up"])
+    assert f"{change['label']} becomes {change['target']} if" in " ".join(run(*arguments).stdout.split())
     alone = run("explain", models / "kinds", models / "test.csv", "--counterfactual")
     assert alone.exit_code == 2 and "--number" in alone.stderr
     numbers = run("explain", models / "sizes", models / "test.csv", "--number", "5", "--counterfactual")
     assert numbers.exit_code == 2 and "is for classes" in numbers.stderr
-
-
-def test_what_would_turn_the_prediction_of_a_model_without_series(models: Path, tmp_path: Path):
-    fit = ("fit", models / "train.csv", "--output", tmp_path / "m", "--target", "kind", "--no-keep-series")
-    assert run(*fit, *LONG, *FAST).exit_code == 0
-    arguments = ("explain", tmp_path / "m", models / "test.csv", "--number", "5", "--counterfactual", "--json")
-    result = run(*arguments)
-    assert result.exit_code == 0, result.output
-    found = json.loads(result.stdout)
-    assert found["counterfactual"]["valid"] and found["counterfactual"]["target"] == found["runner_up"]
-    alone = pl.read_csv(models / "test.csv").filter(pl.col("who") == pl.col("who").first())
-    arguments = ("explain", tmp_path / "m", write(alone, tmp_path / "one.csv"), "--number", "0", "--counterfactual")
-    refused = run(*arguments)
-    assert refused.exit_code == 2 and "add such series to DATA" in refused.stderr
 
 
 def test_a_picture_of_what_predictions_rest_on(models: Path, tmp_path: Path):
@@ -116,12 +102,19 @@ def test_models_without_series(models: Path, tmp_path: Path):
     fitted = run("fit", models / "train.csv", "--output", tmp_path / "m", *options)
     assert fitted.exit_code == 0, fitted.output
     overall = json.loads(run("explain", tmp_path / "m", models / "test.csv", "--top", "3", "--json").stdout)
-    assert len(overall["words"]) == 3 and sum(each["share"] for each in overall["views"]) == pytest.approx(1)
+    assert len(overall["words"]) == 3 and sum(term["share"] for term in overall["views"]) == pytest.approx(1)
     result = run("explain", tmp_path / "m", models / "test.csv", "--number", "5", "--json", "--top", "4")
     assert result.exit_code == 0, result.output
     values = json.loads(result.stdout)
-    total = values["constant"] + values["rest"] + sum(each["value"] for each in values["contributions"])
+    total = values["constant"] + values["rest"] + sum(term["value"] for term in values["contributions"])
     assert total == pytest.approx(values["latent"]) and len(values["contributions"]) == 4
-    assert values["constant"] + sum(each["value"] for each in values["views"]) == pytest.approx(values["latent"])
+    assert values["constant"] + sum(term["value"] for term in values["views"]) == pytest.approx(values["latent"])
     row = json.loads(run("predict", tmp_path / "m", models / "test.csv", "--json").stdout)[5]
     assert values["label"] == row["prediction"]
+    arguments = ("explain", tmp_path / "m", models / "test.csv", "--number", "5", "--counterfactual", "--json")
+    values = json.loads(run(*arguments).stdout)
+    change = values["counterfactual"]
+    assert change["valid"] and change["target"] == values["runner_up"]
+    alone = write(pl.read_csv(models / "test.csv").filter(pl.col("who") == "w0"), tmp_path / "one.csv")
+    refused = run("explain", tmp_path / "m", alone, "--number", "0", "--counterfactual")
+    assert refused.exit_code == 2 and "add such series to DATA" in refused.stderr

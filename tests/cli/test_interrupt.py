@@ -231,7 +231,7 @@ def test_while_a_file_is_read(tmp_path: Path):
     path.write_text("@classLabel true a b\n@data\n" + ("1,2,3,4,5,6,7,8:a\n" * 1000 + "2,1,2,1,2,1,2,1:b\n") * 400)
     said = stop_after("reading", "fit", path, "--output", tmp_path / "model", "--verbose")
     assert said[-1] == "interrupted" and not any("Traceback" in line for line in said)
-    assert [found.name for found in tmp_path.iterdir()] == ["large.ts"]
+    assert [path.name for path in tmp_path.iterdir()] == ["large.ts"]
 
 
 @pytest.mark.parametrize("what", ["predict", "evaluate"])

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from helpers.cli_data import FAST, LONG, long_table, run, start, write
+from helpers.cli_data import FAST, LONG, long_table, run, series_of, start, write
 from siggpde import load
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -24,12 +24,6 @@ def strange(tmp_path_factory: pytest.TempPathFactory) -> Path:
     table.write_parquet(folder / "strange.parquet")
     write(table, folder / "strange.csv")
     return folder
-
-
-def series_of(table: pl.DataFrame) -> np.ndarray:
-    """(n, 3, length): time, x and y."""
-    parts = table.partition_by("who", maintain_order=True)
-    return np.stack([part.select("day", "x", "y").to_numpy().T for part in parts])
 
 
 @pytest.mark.parametrize("name", ["kinds", "sizes"])
@@ -48,15 +42,6 @@ def test_predictions_have_a_p_value_and_one_line_for_all_that_are_unlike(name: s
     np.testing.assert_allclose(table["novelty"].to_numpy(), joined, atol=0.1)
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".json", ".parquet"])
-def test_files_have_the_column_too(suffix: str, models: Path, strange: Path, tmp_path: Path):
-    printed = pl.read_csv(io.StringIO(run("predict", models / "kinds", strange / "strange.csv").stdout))
-    result = run("predict", models / "kinds", strange / "strange.csv", "--output", tmp_path / f"out{suffix}")
-    assert result.stderr.count("unlike") == 1 and UNLIKE in result.stderr
-    reader = {".csv": pl.read_csv, ".parquet": pl.read_parquet, ".json": pl.read_json}[suffix]
-    assert reader(tmp_path / f"out{suffix}").equals(printed)
-
-
 def test_streams_have_it_and_say_one_line(models: Path, strange: Path, tmp_path: Path):
     printed = pl.read_csv(io.StringIO(run("predict", models / "sizes", strange / "strange.csv").stdout))
     result = run("predict", models / "sizes", strange / "strange.parquet", "--output", tmp_path / "out.parquet")
@@ -68,9 +53,9 @@ def test_series_that_cannot_be_predicted_have_no_p_value(models: Path, strange: 
     lost = pl.when(pl.col("who") == "w0").then(None).otherwise(pl.col("x"))
     table = pl.read_csv(strange / "strange.csv").with_columns(x=lost, y=pl.when(pl.col("who") != "w0").then("y"))
     result = run("predict", models / "kinds", write(table, tmp_path / "lost.csv"), "--on-error", "skip")
-    found = pl.read_csv(io.StringIO(result.stdout))
-    assert found.columns[-2:] == ["novelty", "error"]
-    assert found["novelty"].is_null().to_list() == [True, *[False] * 11]
+    predicted = pl.read_csv(io.StringIO(result.stdout))
+    assert predicted.columns[-2:] == ["novelty", "error"]
+    assert predicted["novelty"].is_null().to_list() == [True, *[False] * 11]
     assert UNLIKE in result.stderr
 
 
@@ -106,9 +91,8 @@ def test_warnings_of_python_are_lines(models: Path, strange: Path, tmp_path: Pat
     assert "NoveltyWarning" not in done.stderr and "Warning:" not in done.stderr
     assert done.stderr.count("unlike all training series") == 1
     train = write(long_table(30), tmp_path / "train.csv")
-    compared = start(
-        "compare", train, "--test", strange / "strange.csv", "--methods", "siggpde", "--target", "size", *LONG
-    )
+    options = ("--methods", "siggpde", "--target", "size", *LONG)
+    compared = start("compare", train, "--test", strange / "strange.csv", *options)
     assert compared.returncode == 0, compared.stderr
     assert "unlike all training series" in compared.stderr and "NoveltyWarning" not in compared.stderr
 

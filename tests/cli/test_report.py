@@ -16,10 +16,10 @@ def test_a_page_about_a_model_and_a_file(models: Path, tmp_path: Path):
     page = tmp_path / "page.html"
     result = run("report", models / "kinds", models / "test.csv", "--output", page, *QUICK)
     assert result.exit_code == 0, result.output
-    found = parsed(page)
-    assert found.sections == SECTIONS and "kinds on test" in found.text and "[red]" in found.text
-    assert "siggpde report kinds test.csv --output page.html --explained 0" in found.text
-    assert str(tmp_path) not in found.html and str(models) not in found.html
+    made = parsed(page)
+    assert made.sections == SECTIONS and "kinds on test" in made.text and "[red]" in made.text
+    assert "siggpde report kinds test.csv --output page.html --explained 0" in made.text
+    assert str(tmp_path) not in made.html and str(models) not in made.html
     again = run("report", models / "kinds", models / "test.csv", "--output", page, *QUICK)
     assert again.exit_code == 2 and "--force overwrites it" in again.stderr
     assert run("report", models / "kinds", models / "test.csv", "--output", tmp_path / "page.txt").exit_code == 2

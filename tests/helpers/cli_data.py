@@ -59,6 +59,12 @@ def long_table(count: int = 30, seed: int = 0, labels: Any = ("[red]", "blue"), 
     return pl.DataFrame(rows)
 
 
+def series_of(table: pl.DataFrame) -> np.ndarray:
+    """The series (n, 3, length) of a table of `long_table`: time, x and y."""
+    parts = table.partition_by("who", maintain_order=True)
+    return np.stack([part.select("day", "x", "y").to_numpy().T for part in parts])
+
+
 LONG = ["--series", "who", "--time", "day", "--channels", "x,y"]
 
 

@@ -17,6 +17,7 @@ from siggpde.cli.console import WrongCall, one_line_errors, set_up_logging, wait
 app = typer.Typer(
     help="Predict from time series, and say how sure you are, with signature-kernel Gaussian processes.",
     no_args_is_help=True,
+    rich_markup_mode="markdown",
     add_completion=False,
     pretty_exceptions_show_locals=False,
 )

@@ -10,12 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from rich.table import Table
 
 from siggpde.cli import options
-from siggpde.cli.console import WrongCall, check_output_file, column_table, print_json, print_tables, write_json
-from siggpde.cli.fit import Task, choose_task
+from siggpde.cli.console import WrongCall, check_output_file, column_table, print_result, write_json
+from siggpde.cli.fit import choose_task
 from siggpde.cli.options import NOT_GIVEN, ReadOptions
 
 if TYPE_CHECKING:
@@ -39,54 +38,45 @@ _HEADINGS = {
 }
 _PERCENT = ("accuracy", "coverage")
 _WITH_ERROR = ("accuracy", "nlpp", "rmse", "nlpd")
-_split = partial(typer.Option, metavar="N", rich_help_panel="Training and test series")
+_split = partial(options.option, rich_help_panel="Training and test series")
 
 
 @options.reads_data
 def compare(
     data: options.Data,
     test: Annotated[
-        str | None,
-        _split(metavar="DATA", help="Judge on these series, not on folds; they are read with the options of DATA."),
+        str | None, _split("Judge on these series, not on folds; they are read with the options of DATA.", "DATA")
     ] = None,
-    folds: Annotated[int | None, _split(min=2, help="Cross-validation with N folds; by default 3.")] = None,
-    repeats: Annotated[int, _split(min=1, help="Repeat N times, with other folds and seeds.")] = 1,
-    max_train: Annotated[int | None, _split(min=2, help="Learn from at most N series.")] = None,
-    max_test: Annotated[int | None, _split(min=1, help="Judge on at most N series.")] = None,
+    folds: Annotated[int | None, _split("Cross-validation with N folds; by default 3.", "N", min=2)] = None,
+    repeats: Annotated[int, _split("Repeat N times, with other folds and seeds.", "N", min=1)] = 1,
+    max_train: Annotated[int | None, _split("Learn from at most N series.", "N", min=2)] = None,
+    max_test: Annotated[int | None, _split("Judge on at most N series.", "N", min=1)] = None,
     methods: Annotated[
-        str | None, typer.Option(metavar="A,B", help="siggpde, minirocket, ...; by default all that are installed.")
+        str | None, options.option("siggpde, minirocket, ...; by default all that are installed.", "A,B")
     ] = None,
-    task: Annotated[
-        Task, typer.Option(metavar="NAME", help="classification, regression, or auto: by the targets.")
-    ] = Task.auto,
+    task: Annotated[options.Task, options.option(options.TASK, "NAME")] = "auto",
     seed: options.Seed = 0,
-    jobs: Annotated[int, typer.Option(metavar="N", help="Threads; -1 is one per core.")] = 1,
-    output: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Write the results there as well.")] = None,
+    jobs: Annotated[int, options.option("Threads; -1 is one per core.", "N")] = 1,
+    output: Annotated[Path | None, options.option("Write the results to this file as well.", "FILE.json")] = None,
     read_options: options.ReadOptions = options.NOT_GIVEN,
     groups: options.Groups = None,
     groups_by_time: options.GroupsByTime = None,
     force: options.Force = False,
     as_json: options.AsJson = False,
-    verbose: options.Verbose = False,
 ) -> None:
     """Compare siggpde with other methods on your own labelled series: scores of predictions, and CPU seconds.
 
-    All methods have default settings and the same splits. The methods of aeon need aeon (pip install aeon); their
-    scores become probabilities by a temperature that is fitted to left-out series.
+    All methods have default settings and the same splits. Those of aeon need it (pip install aeon); a temperature,
+    fitted to left-out series, turns their scores into probabilities.
     """
-    if output is not None:
-        check_output_file(output, force, (".json",))
+    check_output_file(output, force, (".json",))
     if test is not None and folds is not None:
         raise WrongCall("--folds and --test exclude each other; leave out one of them")
     protocol = Protocol(test, folds or 3, repeats, max_train, max_test, seed, jobs)
     names = options.split_names(methods, "--methods")
-    results = _compare(data, read_options.with_groups(groups, groups_by_time), task.value, names, protocol)
-    if output is not None:
-        write_json(output, results, "the results are")
-    if as_json:
-        print_json(results)
-    else:
-        print_tables(_table(results))
+    results = _compare(data, read_options.with_groups(groups, groups_by_time), task, names, protocol)
+    write_json(output, results, "the results are")
+    print_result(results, as_json, lambda: [_table(results)])
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import shlex
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterable, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,8 @@ _ARGUMENTS = {option for options in READ_OPTIONS.values() for option in options}
 _ARGUMENTS |= {"format", "likelihood", "members", "device", "dtype", "checkpoint"}
 _IN_PYTHON = re.compile(rf"(?<![\w.-])({'|'.join(sorted(_ARGUMENTS))})=(?=(['\[\w]?))")
 
+_SWITCH = re.compile(r"\b(force|resume)=True\b")
+
 _PASSIVE = {"OMP_WAIT_POLICY": "PASSIVE", "KMP_BLOCKTIME": "0"}  # of every runtime, and of Intel's and LLVM's
 _OF_THE_USER = (*_PASSIVE, "GOMP_SPINCOUNT", "KMP_LIBRARY")
 
@@ -46,7 +48,7 @@ class WrongCall(Exception):
 
 
 class Interrupted(Exception):
-    """Ctrl-C, with what to do next: exit code 130."""
+    """Ctrl-C: exit code 130; the message says what to do next."""
 
 
 @contextmanager
@@ -59,13 +61,10 @@ def one_line_errors() -> Iterator[None]:
         yield
     except (typer.Exit, typer.Abort, BrokenPipeError):
         raise
-    except KeyboardInterrupt:
-        typer.echo("interrupted", err=True)
+    except (KeyboardInterrupt, Interrupted) as error:
+        typer.echo(str(error) or "interrupted", err=True)
         raise typer.Exit(INTERRUPTED) from None
-    except Interrupted as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(INTERRUPTED) from None
-    except WrongCall as error:
+    except (WrongCall, FileExistsError) as error:
         typer.echo(f"Error: {as_cli_options(str(error))}", err=True)
         raise typer.Exit(2) from error
     except (OSError, ValueError, RuntimeError, ArithmeticError, ImportError, MemoryError) as error:
@@ -82,7 +81,8 @@ def as_cli_options(message: str) -> str:
     >>> as_cli_options("there is no column 'x' for target=;\\nleave it out with ignore=")
     "there is no column 'x' for --target; leave it out with --ignore"
     """
-    return _IN_PYTHON.sub(lambda match: f"--{match[1]}" + (" " if match[2] else ""), " ".join(message.split()))
+    message = _SWITCH.sub(r"--\1", " ".join(message.split()))
+    return _IN_PYTHON.sub(lambda match: f"--{match[1]}" + (" " if match[2] else ""), message)
 
 
 def resume_command() -> str:
@@ -149,12 +149,18 @@ def as_json(values: Any) -> str:
     return json.dumps(_without_nan(values), indent=2, ensure_ascii=False, allow_nan=False)
 
 
-def print_json(values: Any) -> None:
-    typer.echo(as_json(values))
+def print_result(values: Any, wanted_as_json: bool, tables: Callable[[], Iterable[Table]]) -> None:
+    """Prints values as JSON, or the tables that show them."""
+    if wanted_as_json:
+        typer.echo(as_json(values))
+    else:
+        print_tables(*tables())
 
 
-def check_output_file(output: Path, force: bool, suffixes: Sequence[str], option: str = "--output") -> None:
+def check_output_file(output: Path | None, force: bool, suffixes: Sequence[str], option: str = "--output") -> None:
     """Checks, before any work, the suffix and folder of an output file, and without --force that it does not exist."""
+    if output is None:
+        return
     if output.suffix.lower() not in suffixes:
         raise WrongCall(f"{option} must end in {', '.join(suffixes)}; got {output}")
     if output.is_dir():
@@ -171,10 +177,11 @@ def write_bytes(output: Path, content: bytes) -> None:
         file.write(content)
 
 
-def write_json(output: Path, values: Any, what: str) -> None:
-    """Writes values as JSON, and logs `what`, such as "the results are", and the file."""
-    write_bytes(output, (as_json(values) + "\n").encode())
-    log.info("%s in %s", what, output)
+def write_json(output: Path | None, values: Any, what: str) -> None:
+    """Writes values as JSON, if there is an output file, and logs `what`, such as "the results are", and the file."""
+    if output is not None:
+        write_bytes(output, (as_json(values) + "\n").encode())
+        log.info("%s in %s", what, output)
 
 
 def _without_nan(value: Any) -> Any:

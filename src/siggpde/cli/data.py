@@ -361,12 +361,10 @@ def open_model(path: Path, device: str, jobs: int | None) -> Predictor:
     return estimator
 
 
-def series_for(
-    estimator: Predictor, data: str, read_options: ReadOptions, *, labels: bool, ranks: Ranks = ALONE
-) -> SeriesData:
-    """Reads the series of DATA with the options that the model remembers, and checks their channels."""
+def series_for(estimator: Predictor, data: str, read_options: ReadOptions, *, labels: bool, **more: Any) -> SeriesData:
+    """Reads the series of DATA with the options that the model remembers, as `read_series`; checks their channels."""
     remembered = getattr(estimator, "reading_", {})
-    series = read_series(data, read_options, "test", remembered, labels=labels, ranks=ranks)
+    series = read_series(data, read_options, "test", remembered, labels=labels, **more)
     check_layout(estimator, data, series)
     return series
 

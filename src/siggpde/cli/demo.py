@@ -9,10 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from rich.table import Table
 
 from siggpde.cli.console import WrongCall, one_line_errors, print_tables, summary_table
+from siggpde.cli.options import option
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -28,17 +28,14 @@ _GRAM_SIZE = 200
 
 @one_line_errors()
 def demo(
-    output: Annotated[
-        Path | None, typer.Option(help="Folder for demo.json, report.html, report.md and model/.")
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite those of an earlier call.")] = False,
-    series: Annotated[int | None, typer.Option(min=20, help="Train on so many series only.")] = None,
-    seed: Annotated[int, typer.Option(help="Decides which series settings are tried on.")] = 0,
+    output: Annotated[Path | None, option("Folder for demo.json, report.html, report.md and model/.")] = None,
+    force: Annotated[bool, option("Overwrite the files of an earlier call.", name="--force")] = False,
+    series: Annotated[int | None, option("Train on the first N series only.", "N", min=20)] = None,
+    seed: Annotated[int, option("Decides which series settings are tried on.", "N")] = 0,
 ) -> None:
     """Train on the data set inside the package, and print accuracy, NLPP and times on its test set.
 
-    Signatures and kernels of the data set are computed and checked first. With --output the model and a report are
-    written.
+    First the signatures and kernels of the data set are computed and checked. --output keeps the model and a report.
     """
     if output is not None and not force:
         for path in (output / name for name in ("demo.json", "report.html", "report.md", "model")):

@@ -5,26 +5,24 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Annotated
 
-import typer
-
 from siggpde.cli import options
-from siggpde.cli.console import print_json, print_tables, summary_table
+from siggpde.cli.console import print_result, summary_table
 
 
 @options.reads_data
 def drift(
-    reference: Annotated[str, typer.Argument(metavar="REFERENCE", help="Reference series, such as those of the fit.")],
+    reference: Annotated[str, options.argument("Reference series, such as those of the fit.", "REFERENCE")],
     data: options.Data,
-    permutations: Annotated[int, typer.Option(metavar="N", min=1, help="The smallest p-value is 1 / (N + 1).")] = 1000,
-    max_series: Annotated[int, typer.Option(metavar="N", min=2, help="Draw so many series of a larger set.")] = 500,
+    permutations: Annotated[int, options.option("The smallest p-value is 1 / (N + 1).", "N", min=1)] = 1000,
+    max_series: Annotated[int, options.option("Draw N series from a larger set.", "N", min=2)] = 500,
     seed: options.Seed = 0,
     read_options: options.ReadOptions = options.NOT_GIVEN,
     as_json: options.AsJson = False,
-    verbose: options.Verbose = False,
 ) -> None:
     """Test whether the series of DATA come from the same source as those of REFERENCE; labels are not needed.
 
-    Both are read with the same options. Of a data set by name, REFERENCE is its training and DATA its test part.
+    Both are read with the same options. Where they are names of data sets, REFERENCE stands for the training part and
+    DATA for the test part.
     """
     from siggpde.cli.data import options_to_remember, read_series
     from siggpde.estimators import drift as estimator_drift
@@ -46,13 +44,11 @@ def drift(
         time_channel=old.time_channel,
         channel_names=old.channel_names,
     )
-    if as_json:
-        print_json({"reference": reference, "data": data, "permutations": permutations, **asdict(result)})
-        return
+    values = {"reference": reference, "data": data, "permutations": permutations, **asdict(result)}
     rows = [
         ("series compared", f"{result.n_reference} and {result.n_new}"),
         ("p-value", f"{result.p_value:.4g}"),
         ("MMD²", f"{result.statistic:.4g}"),
         ("largest shift", result.shifted),
     ]
-    print_tables(summary_table(f"{data} against {reference}", rows))
+    print_result(values, as_json, lambda: [summary_table(f"{data} against {reference}", rows)])

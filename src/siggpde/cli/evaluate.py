@@ -8,19 +8,10 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from rich.table import Table
 
 from siggpde.cli import options
-from siggpde.cli.console import (
-    check_output_file,
-    column_table,
-    fits_terminal,
-    print_json,
-    print_tables,
-    summary_table,
-    write_json,
-)
+from siggpde.cli.console import check_output_file, column_table, fits_terminal, print_result, summary_table, write_json
 from siggpde.cli.report import SUFFIXES
 
 if TYPE_CHECKING:
@@ -42,22 +33,19 @@ _LEVEL = 0.9  # of prediction sets
 def evaluate(
     model: options.Model,
     data: options.Data,
-    output: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Write the figures there as well.")] = None,
+    output: Annotated[Path | None, options.option("Write the figures to this file as well.", "FILE.json")] = None,
     report: Annotated[
-        Path | None, typer.Option(metavar="[FILE.html]", help="Write a page about it as well, by default report.html.")
+        Path | None, options.option("Write a report as well, by default report.html.", "[FILE.html]")
     ] = None,
     read_options: options.ReadOptions = options.NOT_GIVEN,
     device: options.Device = "cpu",
     jobs: options.Jobs = None,
     force: options.Force = False,
     as_json: options.AsJson = False,
-    verbose: options.Verbose = False,
 ) -> None:
     """Judge a model on labelled series: its accuracy, and the calibration of its probabilities."""
-    if output is not None:
-        check_output_file(output, force, (".json",))
-    if report is not None:
-        check_output_file(report, force, SUFFIXES, "--report")
+    check_output_file(output, force, (".json",))
+    check_output_file(report, force, SUFFIXES, "--report")
     from siggpde.cli.data import open_model, series_for
     from siggpde.cli.report import write_page
 
@@ -66,15 +54,10 @@ def evaluate(
     metrics = {"data": series.name, "model": str(model), **_metrics(estimator, data, series)}
     if report is not None:
         write_page(estimator, series, report, model, data, read_options)
-        log.info("the report is in %s", report)
-    if output is not None:
-        write_json(output, metrics, "the metrics are")
-    if as_json:
-        print_json(metrics)
-    else:
-        print_tables(*_tables(metrics))
-        if metrics["left_out"] is not None:
-            log.info("%s", metrics["left_out"])
+    write_json(output, metrics, "the metrics are")
+    print_result(metrics, as_json, lambda: _tables(metrics))
+    if metrics["left_out"] is not None and not as_json:
+        log.info("%s", metrics["left_out"])
 
 
 def _metrics(estimator: Any, data: str, series: SeriesData) -> dict[str, Any]:

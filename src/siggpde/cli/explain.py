@@ -8,19 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from rich.table import Table
 
 from siggpde.cli import options
-from siggpde.cli.console import (
-    WrongCall,
-    check_output_file,
-    column_table,
-    print_json,
-    print_tables,
-    summary_table,
-    write_bytes,
-)
+from siggpde.cli.console import WrongCall, check_output_file, column_table, print_result, summary_table, write_bytes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,31 +40,30 @@ _PARTS = (
 def explain(
     model: options.Model,
     data: options.Data,
-    top: Annotated[int, typer.Option(metavar="N", min=1, help="Number of words to show.")] = 10,
+    top: Annotated[int, options.option("The number of words to show.", "N", min=1)] = 10,
     number: Annotated[
-        int | None, typer.Option(metavar="N", min=0, help="Explain the prediction of this series, counted from 0.")
+        int | None, options.option("Explain the prediction of this series, counted from 0.", "N", min=0)
     ] = None,
     counterfactual: Annotated[
-        bool, typer.Option("--counterfactual", help="With --number: the smallest change that turns the prediction.")
+        bool,
+        options.option("With --number: the smallest change that turns the prediction.", name="--counterfactual"),
     ] = False,
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE.png", help="Draw the importance, or with --number the series.")
+        Path | None, options.option("Draw the importance, or with --number the series.", "FILE.png")
     ] = None,
     read_options: options.ReadOptions = options.NOT_GIVEN,
     device: options.Device = "cpu",
     jobs: options.Jobs = None,
     force: options.Force = False,
     as_json: options.AsJson = False,
-    verbose: options.Verbose = False,
 ) -> None:
     """Show the importance of channels, time regions, scales of windows, words and views, overall and for each class.
 
-    A word is a sequence of channels that move one after the other. With --number, show the evidence for and against the
-    prediction of one series, compared with others of DATA, by channel and stretch of time; with --counterfactual also
-    the change of one stretch that turns the prediction into the runner-up.
+    A word is a sequence of channels that move one after the other. --number shows the evidence for and against the
+    prediction of one series, by channel and stretch of time, compared with other series of DATA. --counterfactual adds
+    the change of one stretch that turns this prediction into the runner-up.
     """
-    if plot is not None:
-        check_output_file(plot, force, (".png",), "--plot")
+    check_output_file(plot, force, (".png",), "--plot")
     from siggpde.cli.data import open_model, series_for
     from siggpde.plots import require_matplotlib
 
@@ -104,13 +94,9 @@ def explain(
             write_bytes(plot, _picture_of_one(estimator, explanation, x, change))
     if plot is not None:
         log.info("the picture is in %s", plot)
-    if as_json:
-        print_json(values)
-    elif number is None:
-        print_tables(*_importance_tables(values))
+    print_result(values, as_json, lambda: (_importance_tables if number is None else _tables_of_one)(values))
+    if number is None and not as_json:
         log.info("%s", _footnote(values))
-    else:
-        print_tables(*_tables_of_one(values))
 
 
 def _donors(estimator: Predictor, data: SeriesData, number: int, values: dict[str, Any]) -> list[np.ndarray] | None:

@@ -8,12 +8,10 @@ import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
 from rich.table import Table
 
 from siggpde.cli import options
@@ -22,13 +20,12 @@ from siggpde.cli.console import (
     WrongCall,
     check_output_file,
     import_quickly,
-    print_json,
-    print_tables,
+    print_result,
     resume_command,
     summary_table,
 )
 from siggpde.cli.info import data_rows, estimator_summary, member_table
-from siggpde.cli.options import read_config
+from siggpde.cli.options import option, read_config
 from siggpde.cli.report import SUFFIXES
 from siggpde.gp import LikelihoodName, names_for
 from siggpde.utils.files import PART_SUFFIX, locked
@@ -41,31 +38,15 @@ if TYPE_CHECKING:
     from siggpde.io import SeriesData
 
 
-class Task(StrEnum):
-    auto = "auto"
-    classification = "classification"
-    regression = "regression"
-
-
-class Method(StrEnum):
-    views = "views"
-    paper = "paper"
-
-
-class ClassWeight(StrEnum):
-    balanced = "balanced"
-
-
-class DType(StrEnum):
-    auto = "auto"
-    float32 = "float32"
-    float64 = "float64"
-
-
 log = logging.getLogger(__name__)
 
-_model = partial(typer.Option, rich_help_panel="The model")
-_run = partial(typer.Option, rich_help_panel="The run")
+_model = partial(option, rich_help_panel="The model")
+_run = partial(option, rich_help_panel="The run")
+_LIKELIHOOD = (
+    "auto: in closed form. --method paper: robustmax (for two classes bernoulli) or softmax for classes; gaussian, "
+    "student_t or poisson for numbers."
+)
+_REPORT = "Write a report, by default report.html: on the test series of DATA if it has some, else on left-out series."
 _SUFFIX = ".checkpoint"
 _CHECKPOINT_FILES = re.compile(rf"member-\d+\.pt({PART_SUFFIX})?")
 
@@ -73,104 +54,81 @@ _CHECKPOINT_FILES = re.compile(rf"member-\d+\.pt({PART_SUFFIX})?")
 @options.reads_data
 def fit(
     data: options.Data,
-    output: Annotated[Path, typer.Option(metavar="MODEL", help="The folder to save the model in.")],
+    output: Annotated[Path, option("The folder to save the model in.", "MODEL")],
     read_options: options.ReadOptions = options.NOT_GIVEN,
     groups: options.Groups = None,
     groups_by_time: options.GroupsByTime = None,
     sample_weight: options.SampleWeight = None,
-    task: Annotated[
-        Task, _model(metavar="NAME", help="classification, regression, or auto: by the targets.")
-    ] = Task.auto,
+    task: Annotated[options.Task, _model(options.TASK, "NAME")] = "auto",
     method: Annotated[
-        Method, _model(metavar="NAME", help="views, or paper: SigGPDE as published, which trains much longer.")
-    ] = Method.views,
-    likelihood: Annotated[
-        LikelihoodName,
-        _model(
-            metavar="NAME",
-            help="auto: in closed form. --method paper: robustmax (for two classes bernoulli) or softmax for classes, "
-            "gaussian, student_t or poisson for numbers.",
-        ),
-    ] = LikelihoodName.auto,
-    members: Annotated[str, _model(metavar="N|auto", help="The number of models that are averaged.")] = "auto",
+        Literal["views", "paper"], _model("views, or paper: SigGPDE as published, which trains much longer.", "NAME")
+    ] = "views",
+    likelihood: Annotated[LikelihoodName, _model(_LIKELIHOOD, "NAME")] = LikelihoodName.auto,
+    members: Annotated[str, _model("The largest number of models that are averaged.", "N|auto")] = "auto",
     n_features: Annotated[
-        str,
-        _model(
-            metavar="N|auto",
-            help="The largest number of signature features of a model; auto: 2000, with --method paper 500.",
-        ),
+        str, _model("At most N words in a view of paths (auto: 800); --method paper: N words (auto: 500).", "N|auto")
     ] = "auto",
-    class_weight: Annotated[ClassWeight | None, _model(help="Give rare classes as much weight as common ones.")] = None,
-    mask: Annotated[bool, _model("--mask", help="Tell the model where values are missing.")] = False,
-    max_points: Annotated[
-        int, _model(metavar="N", min=0, help="Average longer series down to N points; 0: never.")
-    ] = 1000,
-    max_iter: Annotated[
-        str, _model(metavar="N|auto", help="--method paper: the iterations of a phase; auto: 5000.")
-    ] = "auto",
-    dtype: Annotated[DType, _model(help="--method paper: the precision of the weights.")] = DType.auto,
-    time_limit: Annotated[
-        float | None,
-        _run(metavar="SECONDS", help="About how long the fit may take; what would take longer is left out."),
+    class_weight: Annotated[
+        Literal["balanced"] | None, _model("Give rare classes as much weight as common ones.")
     ] = None,
-    seed: Annotated[int, _run(metavar="N", min=0, help="Two runs with the same seed give the same model.")] = 0,
-    device: Annotated[str, _run(help="Where to compute: auto, cpu, cuda, cuda:1, ...")] = "auto",
-    jobs: Annotated[int, _run(metavar="N", help="Threads; -1 is one per core.")] = -1,
-    resume: Annotated[bool, _run("--resume", help="Continue an interrupted fit of --method paper.")] = False,
+    mask: Annotated[bool, _model("Tell the model where values are missing.", name="--mask")] = False,
+    max_points: Annotated[int, _model("Average longer series down to N points; 0: never.", "N", min=0)] = 1000,
+    max_iter: Annotated[str, _model("--method paper: the iterations of a phase; auto: 5000.", "N|auto")] = "auto",
+    dtype: Annotated[
+        Literal["auto", "float32", "float64"], _model("--method paper: the precision of the weights.")
+    ] = "auto",
+    time_limit: Annotated[
+        float | None, _run("About how long the fit may take; what would take longer is left out.", "SECONDS")
+    ] = None,
+    seed: Annotated[int, _run("Two runs with the same seed give the same model.", "N", min=0)] = 0,
+    device: Annotated[str, _run("Where to compute: auto, cpu, cuda, cuda:1, ...")] = "auto",
+    jobs: Annotated[int, _run("Threads; -1 is one per core.", "N")] = -1,
+    resume: Annotated[bool, _run("Continue an interrupted fit of --method paper.", name="--resume")] = False,
     keep_series: Annotated[
         bool,
         _model(
-            "--keep-series/--no-keep-series",
-            help="Whether the model may contain training series; without them it has no kernel views.",
+            "Whether the model may contain training series; without them it has no kernel views.",
+            name="--keep-series/--no-keep-series",
         ),
     ] = True,
     cache_dir: Annotated[
-        Path | None,
-        _run(metavar="FOLDER", help="--method paper: keep signatures there for later fits of the same series."),
+        Path | None, _run("--method paper: keep signatures there for later fits of the same series.", "FOLDER")
     ] = None,
-    report: Annotated[
-        Path | None,
-        _run(
-            metavar="[FILE.html]",
-            help="Write a report, by default report.html: on the test series of DATA, or on left-out series if DATA "
-            "has no test series.",
-        ),
-    ] = None,
+    report: Annotated[Path | None, _run(_REPORT, "[FILE.html]")] = None,
     config: Annotated[
         Path | None,
         _run(
-            metavar="FILE.toml",
+            "Options by name, at the top or in a table called fit; the command line overrides them.",
+            "FILE.toml",
             callback=read_config,
             is_eager=True,
-            help="Options by name, at the top or in a table called fit; the command line overrides them.",
         ),
     ] = None,
     force: options.Force = False,
     as_json: options.AsJson = False,
-    verbose: options.Verbose = False,
 ) -> None:
     """Learn from labelled series, and save the model.
 
     With --method paper the folder MODEL.checkpoint keeps the state of an interrupted fit, and --resume continues it.
     """
     read_options = read_options.with_groups(groups, groups_by_time, sample_weight)
-    if report is not None and os.environ.get("RANK", "0") == "0":  # other ranks write nothing
+    if os.environ.get("RANK", "0") == "0":  # other ranks write nothing
         check_output_file(report, force, SUFFIXES, "--report")
     if time_limit is not None and not 0 < time_limit < float("inf"):
         raise WrongCall(f"--time-limit takes seconds above 0; got {time_limit:g}")
     settings = {
-        "method": method.value,
+        "method": method,
         "likelihood": likelihood.value,
         "members": _number_or_auto("--members", members, 1),
         "n_features": _number_or_auto("--n-features", n_features, 2),
-        "class_weight": None if class_weight is None else class_weight.value,
+        "class_weight": class_weight,
         "mask": mask,
         "max_points": max_points or None,
         "max_iter": _number_or_auto("--max-iter", max_iter, 1),
         "time_limit": time_limit,
         "random_state": seed,
         "device": device,
-        "dtype": dtype.value,
+        "dtype": dtype,
         "n_jobs": jobs,
         "cache_dir": cache_dir,
         "keep_series": keep_series,
@@ -179,15 +137,10 @@ def fit(
     from siggpde.cli.processes import connected_ranks
 
     with connected_ranks() as ranks:
-        summary = _fit(data, output, read_options, task.value, settings, resume, force, ranks, report)
+        summary = _fit(data, output, read_options, task, settings, resume, force, ranks, report)
     if not ranks.leads:
         return
-    if report is not None:
-        log.info("the report is in %s", report)
-    if as_json:
-        print_json(summary)
-    else:
-        print_tables(*_tables(summary))
+    print_result(summary, as_json, lambda: _tables(summary))
 
 
 def _number_or_auto(option: str, text: str, minimum: int) -> int | str:
@@ -285,19 +238,14 @@ def _check_start(checkpoint: Checkpoint, resume: bool, force: bool, method: str)
 
 def check_model_folder(output: Path, force: bool) -> None:
     """Checks, before any work, that the model can be saved there."""
-    from siggpde.persistence.folder import MANIFEST, check_writable
+    from siggpde.persistence.folder import check_writable
 
     if output.name in ("", ".."):
         raise WrongCall(f"--output must name a folder for the model; got {output}")
     if os.path.lexists(output) and not output.is_dir():
         raise WrongCall(f"{output} is a file, not a model folder; choose another --output")
-    if (output / MANIFEST).exists() and not force:
-        raise WrongCall(f"{output} holds a model already; --force replaces it")
     if output.is_dir():
-        try:
-            check_writable(output, force=True)
-        except FileExistsError as error:
-            raise WrongCall(str(error)) from error
+        check_writable(output, force)
 
 
 def choose_task(y: np.ndarray, likelihood: str = "auto") -> str:
@@ -387,6 +335,4 @@ class Checkpoint:
             path.unlink(missing_ok=True)
 
     def _files(self) -> list[Path]:
-        if not self.folder.is_dir():
-            return []
-        return [path for path in self.folder.iterdir() if _CHECKPOINT_FILES.fullmatch(path.name)]
+        return [path for path in self.folder.glob("*") if _CHECKPOINT_FILES.fullmatch(path.name)]

@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from rich.table import Table
 
 from siggpde.cli import options
-from siggpde.cli.console import column_table, one_line_errors, print_json, print_tables, summary_table
+from siggpde.cli.console import column_table, one_line_errors, print_result, summary_table
 
 if TYPE_CHECKING:
     from siggpde.estimators.loading import Estimator
@@ -25,34 +24,28 @@ _NOT_SETTINGS = ("channel_names", "verbose", "checkpoint", "resume")
 @one_line_errors()
 def info(
     model: Annotated[
-        Path | None, typer.Argument(help="A model folder to describe instead of this installation.")
+        Path | None, options.argument("A model folder to describe instead of this installation.", "MODEL")
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Print versions, instruction set, threads, and which backends are available, or why one is not.
 
-    With a MODEL, print its training series, settings, scores and versions.
+    With MODEL, print its training series, settings, scores and versions instead.
     """
     if model is not None:
         summary = model_summary(model)
-        if as_json:
-            print_json(summary)
-        else:
-            print_tables(*_model_tables(summary, str(model)))
+        print_result(summary, as_json, lambda: _model_tables(summary, str(model)))
         return
     from siggpde.numerics.backend import installation
 
     installed = installation()
-    if as_json:
-        print_json(installed)
-        return
     machine = installed["machine"]
     rows = [*installed["versions"].items()]
     rows += [("processor", f"{machine['architecture']}, {machine['processors']} usable")]
     rows += [("threads", machine["threads"]), ("SIMD", installed["simd"] or "none (no native core)")]
     for name, backend in installed["backends"].items():
         rows.append((f"{name} backend", "available" if backend["available"] else f"no: {backend['reason']}"))
-    print_tables(summary_table("siggpde", rows))
+    print_result(installed, as_json, lambda: [summary_table("siggpde", rows)])
 
 
 def model_summary(path: Path) -> dict[str, Any]:

@@ -8,28 +8,15 @@ import inspect
 import tomllib
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from enum import StrEnum
 from inspect import Parameter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from siggpde.cli.console import WrongCall, one_line_errors, set_up_logging
 
-
-class Part(StrEnum):
-    train = "train"
-    test = "test"
-
-
-class Format(StrEnum):
-    ts = "ts"
-    arff = "arff"
-    npz = "npz"
-    npy = "npy"
-    csv = "csv"
-    parquet = "parquet"
+Format = Literal["ts", "arff", "npz", "npy", "csv", "parquet"]
 
 
 def _verbose(wanted: bool) -> bool:
@@ -38,62 +25,48 @@ def _verbose(wanted: bool) -> bool:
     return wanted
 
 
+def option(help: str, metavar: str | None = None, name: str | None = None, **more: Any) -> Any:
+    """Returns an option of a command, to be used in `Annotated`; without `name` it is called as its parameter."""
+    return typer.Option(*([] if name is None else [name]), metavar=metavar, help=help, **more)
+
+
+def argument(help: str, metavar: str) -> Any:
+    """Returns an argument of a command, to be used in `Annotated`."""
+    return typer.Argument(metavar=metavar, help=help)
+
+
 _NOT_IN_FILES = ("config", "data", "verbose", "help")
-_reading = functools.partial(typer.Option, rich_help_panel="How DATA is read")
+_reading = functools.partial(option, rich_help_panel="How DATA is read")
 
-Data = Annotated[
-    str, typer.Argument(metavar="DATA", help="A file (.csv, .parquet, .ts, .arff, .npz, .npy) or a data set's name.")
-]
-Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model folder, written by siggpde fit.")]
-Groups = Annotated[
-    str | None,
-    _reading(metavar="COLUMN", help="The group of each series, such as a person; whole groups are left out."),
-]
-GroupsByTime = Annotated[
-    str | None, _reading(metavar="SPAN", help="Groups by the --time of the first point: 1d, 12h, 30min, 1w, ...")
-]
-SampleWeight = Annotated[str | None, _reading(metavar="COLUMN", help="The weight of each series in the fit.")]
-Seed = Annotated[int, typer.Option(metavar="N", min=0, help="Two runs with the same seed give the same results.")]
-Device = Annotated[str, typer.Option(help="Where to compute: cpu, cuda, cuda:1, ...")]
-Jobs = Annotated[
-    int | None, typer.Option(metavar="N", help="Threads; -1 is one per core. The default is that of the fit.")
-]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", callback=_verbose, help="Log more, on stderr.")]
+Data = Annotated[str, argument("A file (.csv, .parquet, .ts, .arff, .npz, .npy) or a data set's name.", "DATA")]
+Model = Annotated[Path, argument("A model folder, written by siggpde fit.", "MODEL")]
+_GROUPS = "The group of each series, such as a person; whole groups are left out."
+Groups = Annotated[str | None, _reading(_GROUPS, "COLUMN")]
+_SPANS = "Groups by the --time of the first point: 1d, 12h, 30min, 1w, ..."
+GroupsByTime = Annotated[str | None, _reading(_SPANS, "SPAN")]
+SampleWeight = Annotated[str | None, _reading("The weight of each series in the fit.", "COLUMN")]
+Task = Literal["auto", "classification", "regression"]
+TASK = "classification, regression, or auto: by the targets."
+Seed = Annotated[int, option("Two runs with the same seed give the same results.", "N", min=0)]
+Device = Annotated[str, option("Where to compute: cpu, cuda, cuda:1, ...")]
+Jobs = Annotated[int | None, option("Threads; -1 is one per core. The default is that of the fit.", "N")]
+Force = Annotated[bool, option("Overwrite existing files.", name="--force")]
+AsJson = Annotated[bool, option("Print JSON.", name="--json")]
 
+_VERBOSE = Annotated[bool, typer.Option("--verbose", "-v", callback=_verbose, help="Log more, on stderr.")]
+_ROW_A_POINT, _ROW_A_SERIES = "Tables with one row per point: ", "Tables with one row per series: "
+_SERIES = f"{_ROW_A_POINT}the column that identifies the series. Without it, a row is a series."
+_PART = "For data with both parts; by default fit and compare read train, others test."
 _READ_PARAMETERS: dict[str, Any] = {
-    "target": Annotated[str | None, _reading(metavar="COLUMN", help="The labels, or the numbers to predict.")],
-    "series": Annotated[
-        str | None,
-        _reading(
-            metavar="COLUMN",
-            help="Tables with one row per point: the column that identifies the series. Without it, a row is a series.",
-        ),
-    ],
-    "id": Annotated[
-        str | None,
-        _reading(
-            metavar="COLUMN",
-            help="Tables with one row per series: the column of ids, which are written next to the predictions.",
-        ),
-    ],
-    "time": Annotated[
-        str | None, _reading(metavar="COLUMN", help="Tables with one row per point: times, as numbers or dates.")
-    ],
-    "channels": Annotated[
-        str | None, _reading(metavar="A,B", help="Tables: the columns to read; by default all columns of numbers.")
-    ],
-    "ignore": Annotated[str | None, _reading(metavar="A,B", help="Tables: the columns to leave out.")],
-    "separator": Annotated[
-        str | None, _reading(metavar="MARK", help="CSV: the mark between cells; by default it is guessed.")
-    ],
-    "part": Annotated[
-        Part | None, _reading(help="For data with both parts; by default fit and compare read train, others test.")
-    ],
-    "format": Annotated[
-        Format | None, _reading(metavar="SUFFIX", help="The format, if the suffix does not say it: csv, ...")
-    ],
+    "target": Annotated[str | None, _reading("The labels, or the numbers to predict.", "COLUMN")],
+    "series": Annotated[str | None, _reading(_SERIES, "COLUMN")],
+    "id": Annotated[str | None, _reading(f"{_ROW_A_SERIES}ids, which are written next to the predictions.", "COLUMN")],
+    "time": Annotated[str | None, _reading(f"{_ROW_A_POINT}times, as numbers or dates.", "COLUMN")],
+    "channels": Annotated[str | None, _reading("Tables: the columns to read; by default all of numbers.", "A,B")],
+    "ignore": Annotated[str | None, _reading("Tables: the columns to leave out.", "A,B")],
+    "separator": Annotated[str | None, _reading("CSV: the mark between cells; by default it is guessed.", "MARK")],
+    "part": Annotated[Literal["train", "test"] | None, _reading(_PART)],
+    "format": Annotated[Format | None, _reading("The format, if the suffix does not say it: csv, ...", "SUFFIX")],
 }
 
 
@@ -117,9 +90,8 @@ class ReadOptions:
     @staticmethod
     def from_command_line(values: dict[str, Any]) -> ReadOptions:
         """Returns the options from the values of the parameters that `reads_data` adds to a command."""
-        texts = {name: None if value is None else str(value) for name, value in values.items()}
-        lists = {name: split_names(texts[name], f"--{name}") for name in ("channels", "ignore")}
-        return ReadOptions(**{**texts, **lists})
+        lists = {name: split_names(values[name], f"--{name}") for name in ("channels", "ignore")}
+        return ReadOptions(**{**values, **lists})
 
     def given(self) -> dict[str, Any]:
         """Returns the options of reading that were given; groups by time are computed after reading."""
@@ -141,21 +113,20 @@ def reads_data(command: Callable[..., None]) -> Callable[..., None]:
     """Decorates a command with a parameter `read_options`: on the command line it has the options of `ReadOptions`.
 
     Typer takes the options of a command from its signature, so in that of the decorated command parameters for these
-    options replace `read_options`. Expected errors are printed as one line.
+    options replace `read_options`, and --verbose comes last. Expected errors are printed as one line.
     """
+
+    def option(name: str, annotation: Any, default: Any = None) -> Parameter:
+        return Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=annotation)
+
+    reading = [option(name, annotation) for name, annotation in _READ_PARAMETERS.items()]
     parameters: list[Parameter] = []
     for parameter in inspect.signature(command, eval_str=True).parameters.values():
-        if parameter.name == "read_options":
-            kind = Parameter.POSITIONAL_OR_KEYWORD
-            parameters += [
-                Parameter(name, kind, default=None, annotation=annotation)
-                for name, annotation in _READ_PARAMETERS.items()
-            ]
-        else:
-            parameters.append(parameter)
+        parameters += reading if parameter.name == "read_options" else [parameter]
+    parameters.append(option("verbose", _VERBOSE, False))
 
     @functools.wraps(command)
-    def decorated(**values: Any) -> None:
+    def decorated(verbose: bool, **values: Any) -> None:
         with one_line_errors():
             read_options = ReadOptions.from_command_line({name: values.pop(name) for name in _READ_PARAMETERS})
             command(read_options=read_options, **values)

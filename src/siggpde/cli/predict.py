@@ -6,7 +6,6 @@ import io
 import logging
 import os
 import warnings
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -24,9 +23,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class OnError(StrEnum):
-    fail = "fail"
-    skip = "skip"
+_ON_ERROR = "A series that cannot be predicted stops the command (fail), or has an empty row with the reason (skip)."
 
 
 @options.reads_data
@@ -34,46 +31,36 @@ def predict(
     model: options.Model,
     data: options.Data,
     output: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A .csv, .parquet or .json file; without it CSV is printed.")
+        Path | None, options.option("A .csv, .parquet or .json file; without it CSV is printed.", "FILE")
     ] = None,
     level: Annotated[
-        float, typer.Option(metavar="SHARE", help="Regression: the share of numbers that intervals should hold.")
+        float, options.option("Regression: the share of numbers that intervals should hold.", "SHARE")
     ] = 0.9,
-    on_error: Annotated[
-        OnError,
-        typer.Option(
-            "--on-error",
-            metavar="fail|skip",
-            help="A series that cannot be predicted stops the command, or has an empty row with the reason.",
-        ),
-    ] = OnError.fail,
+    on_error: Annotated[Literal["fail", "skip"], options.option(_ON_ERROR, "fail|skip")] = "fail",
     costs: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.csv", help="Classification: costs of decisions (columns) by true class (rows)."),
+        options.option("Classification: costs of decisions (columns) by true class (rows).", "FILE.csv"),
     ] = None,
     reject_cost: Annotated[
-        float | None,
-        typer.Option(metavar="COST", help="Classification: decide nothing where every decision costs more."),
+        float | None, options.option("Classification: decide nothing where every decision costs more.", "COST")
     ] = None,
     read_options: options.ReadOptions = options.NOT_GIVEN,
     device: options.Device = "cpu",
     jobs: options.Jobs = None,
     resume: Annotated[
-        bool,
-        typer.Option("--resume", help="Continue interrupted predictions (.npy or .parquet to .parquet)."),
+        bool, options.option("Continue interrupted predictions (.npy or .parquet to .parquet).", name="--resume")
     ] = False,
     force: options.Force = False,
     as_json: options.AsJson = False,
-    verbose: options.Verbose = False,
 ) -> None:
     """Predict new series: a class and its probabilities, or a number and its interval; and the novelty of each series.
 
-    DATA is read with the options of the fit, unless others are given. It needs no labels; existing ones are not read.
-    From .npy or .parquet to .parquet, series are read, predicted and written block by block, however many there are.
+    DATA is read with the options of the fit, unless others are given. It needs no labels; those it has are not read.
+    From .npy or .parquet to .parquet, any number of series are read, predicted and written block by block.
     """
     if not 0 < level < 1:
         raise WrongCall(f"--level must be between 0 and 1, such as 0.9; got {level:g}")
-    if output is not None and os.environ.get("RANK", "0") == "0":  # other ranks write nothing
+    if os.environ.get("RANK", "0") == "0":  # other ranks write nothing
         check_output_file(output, force, (".csv", ".parquet", ".json"))
     by_cost = costs is not None or reject_cost is not None
     in_blocks = output is not None and output.suffix.lower() == ".parquet" and not as_json and not by_cost
@@ -91,9 +78,7 @@ def predict(
             raise WrongCall("--resume is for one process; several predict their parts and join them at the end")
         if in_blocks and ranks.alone:
             assert output is not None
-            counts = _predict_blocks(
-                model, data, output, read_options, level, on_error.value, resume, force, device, jobs
-            )
+            counts = _predict_blocks(model, data, output, read_options, level, on_error, resume, force, device, jobs)
             if counts is not None:
                 _log_counts(*counts, output)
                 return
@@ -103,7 +88,7 @@ def predict(
             series = series_for(estimator, data, read_options, labels=False, ranks=ranks)
             if ranks.leads:
                 _log_if_too_old(model, estimator)
-            table = prediction_table(estimator, series, level, on_error.value, True)
+            table = prediction_table(estimator, series, level, on_error, True)
             if by_cost:
                 table = _with_decisions(table, estimator, costs, reject_cost)
         table = gather_table(table, series.ids is None, ranks)
@@ -153,8 +138,6 @@ def _predict_blocks(
     from siggpde.io.predictions import BlockFolder, predict_stream
 
     blocks = BlockFolder.of(output)
-    if blocks.exists() and not resume and not force:
-        raise WrongCall(f"{blocks.folder} holds interrupted predictions; --resume continues, --force starts anew")
     estimator = open_model(model, device, jobs)
     try:
         series = stream_series(data, read_options, getattr(estimator, "reading_", {}))

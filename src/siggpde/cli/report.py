@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from typer.core import TyperCommand
 
 from siggpde.cli import options
-from siggpde.cli.console import check_output_file, print_json
+from siggpde.cli.console import check_output_file, print_result
 from siggpde.cli.options import ReadOptions, join_names
 
 if TYPE_CHECKING:
@@ -52,18 +51,16 @@ def _is_page(argument: str) -> bool:
 def report(
     model: options.Model,
     data: options.Data,
-    output: Annotated[Path, typer.Option(metavar="FILE.html", help="The page to write.")] = Path(DEFAULT_PAGE),
-    title: Annotated[str | None, typer.Option(help="The title of the page; by default model and data.")] = None,
+    output: Annotated[Path, options.option("The file to write.", "FILE.html")] = Path(DEFAULT_PAGE),
+    title: Annotated[str | None, options.option("The title; by default the names of model and data.", "TEXT")] = None,
     explained: Annotated[
-        int,
-        typer.Option(metavar="N", min=0, help="Explain so many of the most uncertain, surprising and novel series."),
+        int, options.option("Explain the N most uncertain, most surprising and most novel series.", "N", min=0)
     ] = 2,
     labels: Annotated[
-        bool, typer.Option("--labels/--no-labels", help="Whether DATA has labels, to judge the predictions by.")
+        bool, options.option("Whether DATA has labels, to judge the predictions by.", name="--labels/--no-labels")
     ] = True,
     groups: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="The group of each series, such as a person; every group is judged."),
+        str | None, options.option("The group of each series, such as a person; each is judged.", "COLUMN")
     ] = None,
     seed: options.Seed = 0,
     read_options: options.ReadOptions = options.NOT_GIVEN,
@@ -71,27 +68,20 @@ def report(
     jobs: options.Jobs = None,
     force: options.Force = False,
     as_json: options.AsJson = False,
-    verbose: options.Verbose = False,
 ) -> None:
-    """Write a page about a model and DATA: the series, the model, its accuracy, its evidence, and series to look at.
+    """Write a report on a model and DATA: the series, the model, its accuracy, its evidence, and series to look at.
 
-    The page is one HTML file that needs no other.
+    The report is one HTML file that needs no other.
     """
-    from siggpde.cli.data import check_layout, open_model, read_series
+    from siggpde.cli.data import open_model, series_for
 
     check_output_file(output, force, SUFFIXES)
     estimator = open_model(model, device, jobs)
-    remembered = getattr(estimator, "reading_", {})
     read_options = read_options.with_groups(groups)
-    series = read_series(
-        data, read_options, "test", remembered, labels=labels, training=read_options.groups is not None
-    )
-    check_layout(estimator, data, series)
+    series = series_for(estimator, data, read_options, labels=labels, training=groups is not None)
     write_page(estimator, series, output, model, data, read_options, PageSettings(title, explained, seed))
     if as_json:
-        print_json({"report": str(output)})
-    else:
-        log.info("the report is in %s", output)
+        print_result({"report": str(output)}, True, list)
 
 
 @dataclass(frozen=True)
@@ -140,6 +130,7 @@ def write_page(
             source=_source(data, series),
             commands=[("In a shell", _command(model, data, output, read_options, settings))],
         )
+    log.info("the report is in %s", output)
 
 
 def write_fit_page(
