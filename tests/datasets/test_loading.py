@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from siggpde.datasets import find_dataset, load_dataset, load_pendigits, read_dataset
+from siggpde.datasets import find_dataset, load_pendigits, read_dataset
 
 
 @pytest.fixture
@@ -33,12 +33,9 @@ def write(path: Path, **members: Any) -> Path:
 
 def test_pendigits_is_the_published_split():
     data = load_pendigits()
-    assert data.X_train.shape == (7494, 2, 8)
-    assert data.X_test.shape == (3498, 2, 8)
-    assert data.X_train.dtype == data.X_test.dtype == np.float32
-    assert data.channel_names == ("x", "y")
-    assert (data.lengths_train == 8).all()
-    assert (data.lengths_test == 8).all()
+    assert data.X_train.shape == (7494, 2, 8) and data.X_test.shape == (3498, 2, 8)
+    assert data.X_train.dtype == data.X_test.dtype == np.float32 and data.channel_names == ("x", "y")
+    assert (data.lengths_train == 8).all() and (data.lengths_test == 8).all()
     for x in (data.X_train, data.X_test):
         assert (x.min(), x.max()) == (0, 100)
         assert np.array_equal(x, x.round())
@@ -46,10 +43,6 @@ def test_pendigits_is_the_published_split():
     assert np.count_nonzero(data.y_train == "0") == 780
     assert np.count_nonzero(data.y_test == "9") == 336
     assert repr(data) == "Dataset('PenDigits': 7494 train, 3498 test, 2 channels, length 8)"
-
-
-def test_pendigits_needs_no_folder(folders: tuple[Path, Path]):
-    assert len(load_dataset("PenDigits").X_train) == 7494
 
 
 def test_chosen_folder_comes_before_the_cache(folders: tuple[Path, Path]):
@@ -95,10 +88,8 @@ def test_lengths_and_channel_names_may_be_left_out(tmp_path: Path):
     x[1, :, 2:] = np.nan
     x[2, 0, :] = np.nan
     data = read_dataset(write(tmp_path / "Ragged.npz", X_train=x))
-    assert data.lengths_train.tolist() == [4, 2, 4]
-    assert data.lengths_test.tolist() == [5, 5]
-    assert data.channel_names == ("channel 0", "channel 1")
-    assert data.name == "Ragged"
+    assert data.lengths_train.tolist() == [4, 2, 4] and data.lengths_test.tolist() == [5, 5]
+    assert data.channel_names == ("channel 0", "channel 1") and data.name == "Ragged"
 
 
 def test_integer_series_become_float32(tmp_path: Path):

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 from siggpde.datasets import load_pendigits
@@ -12,6 +13,7 @@ from siggpde.io import read
 
 X = np.arange(24, dtype=np.float32).reshape(3, 2, 4)
 Y = np.array(["a", "b", "a"])
+PARTS = {"X_train": X, "y_train": Y, "X_test": X, "y_test": Y}
 
 
 def npz(folder: Path, **members) -> Path:
@@ -37,7 +39,7 @@ def test_train_and_test(part: str):
 def test_ragged_train_and_test(tmp_path: Path):
     x = X.copy()
     x[1, :, 2:] = np.nan
-    path = npz(tmp_path, X_train=x, y_train=Y, X_test=X, y_test=Y)
+    path = npz(tmp_path, **(PARTS | {"X_train": x}))
     assert [one.shape for one in read(path, part="train").X] == [(2, 4), (2, 2), (2, 4)]
     assert np.shape(read(path, part="test").X) == (3, 2, 4)
 
@@ -101,12 +103,8 @@ def test_labels_in_an_array(tmp_path: Path):
 @pytest.mark.parametrize(
     ("members", "options", "message"),
     [
-        (
-            {"X_train": X, "y_train": Y, "X_test": X, "y_test": Y},
-            {},
-            "choose with part='train' or part='test' .it was left",
-        ),
-        ({"X_train": X, "y_train": Y, "X_test": X, "y_test": Y}, {"part": "valid"}, "part='test' .got 'valid'"),
+        (PARTS, {}, "choose with part='train' or part='test' .it was left out"),
+        (PARTS, {"part": "valid"}, "part='test' .got 'valid'"),
         ({"X_train": X}, {"part": "train"}, "lacks y_train, X_test, y_test"),
         ({"X": X}, {"part": "train"}, "not a train/test data set, so part='train' has no meaning"),
         ({"data": X}, {}, "neither X nor X_train, .* it holds data"),
@@ -118,11 +116,7 @@ def test_labels_in_an_array(tmp_path: Path):
         ({"X": X, "lengths": [1, 2, 5]}, {}, "length of series 2 is 5, but it must be 1 to 4"),
         ({"X": X, "lengths": [1, 0, 4]}, {}, "length of series 1 is 0"),
         ({"X": X, "channel_names": ["u"]}, {}, "2 different names"),
-        (
-            {"X": X, "y": np.array([{}, 1, "a"], dtype=object)},
-            {},
-            r"y is an object array, which only pickle could read",
-        ),
+        ({"X": X, "y": np.array([{}, 1, "a"], dtype=object)}, {}, "y is an object array, which only pickle could"),
         ({"X": np.array([[1.0], [2.0, 3.0]], dtype=object)}, {}, "X is an object array"),
     ],
 )
@@ -175,8 +169,6 @@ def test_rubbish_is_refused(tmp_path: Path, suffix: str):
 
 @pytest.mark.parametrize("suffix", ["npz", "parquet"])
 def test_truncated_files_are_refused(tmp_path: Path, suffix: str):
-    import polars as pl  # noqa: PLC0415
-
     path = tmp_path / f"a.{suffix}"
     if suffix == "npz":
         np.savez_compressed(path, X=X)
@@ -232,8 +224,6 @@ def test_malformed_csv_files(tmp_path: Path, text: str, message: str):
 
 
 def test_parquet_without_rows(tmp_path: Path):
-    import polars as pl  # noqa: PLC0415
-
     pl.DataFrame({"a": []}).write_parquet(tmp_path / "a.parquet")
     with pytest.raises(ValueError, match="has no rows"):
         read(tmp_path / "a.parquet")

@@ -178,10 +178,7 @@ def test_what_cannot_be_written(tmp_path: Path, path: str, data, error, message:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        (
-            {"X": np.zeros((2, 3))},
-            r"X must have shape \(n_cases, n_channels, n_timepoints\) or be a list; got \(2, 3\)",
-        ),
+        ({"X": np.zeros((2, 3))}, r"X must have shape \(n_cases, n_channels, n_timepoints\) .* got \(2, 3\)"),
         ({"X": np.array([[["a"]]])}, "X must hold numbers"),
         ({"X": []}, "at least one series"),
         ({"X": [np.zeros((1, 2)), np.zeros(3)]}, r"X\[1\] must be an array of numbers"),

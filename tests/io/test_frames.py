@@ -72,10 +72,8 @@ def german(text: str) -> str:
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "latin-1"])
 @pytest.mark.parametrize("form", ["english", "german", "tab", "bar"])
 def test_encodings_and_separators(tmp_path: Path, encoding: str, form: str):
-    text = {"english": TEXT, "german": german(TEXT), "tab": TEXT.replace(",", "\t"), "bar": TEXT.replace(",", "|")}[
-        form
-    ]
-    data = read(save(tmp_path, text.encode(encoding), "a.csv"), target="größe")
+    forms = {"english": TEXT, "german": german(TEXT), "tab": TEXT.replace(",", "\t"), "bar": TEXT.replace(",", "|")}
+    data = read(save(tmp_path, forms[form].encode(encoding), "a.csv"), target="größe")
     np.testing.assert_array_equal(data.X, VALUES)
     assert data.y is not None and data.y.tolist() == ["über", "klein"]
 

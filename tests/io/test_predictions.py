@@ -35,9 +35,9 @@ def damaged(X: np.ndarray) -> np.ndarray:
 
 @pytest.fixture(scope="module", params=["classifier", "regressor"])
 def model(request: pytest.FixtureRequest) -> Any:
-    return (
-        classifier().fit(X, np.where(Y, "up", "down")) if request.param == "classifier" else regressor().fit(X, Y * 1.5)
-    )
+    if request.param == "regressor":
+        return regressor().fit(X, Y * 1.5)
+    return classifier().fit(X, np.where(Y, "up", "down"))
 
 
 @pytest.mark.parametrize("ragged", [False, True])
@@ -117,7 +117,7 @@ def fitted(request: pytest.FixtureRequest) -> Any:
 
 
 @pytest.fixture(scope="module")
-def fitted_classifier() -> Any:
+def walker() -> Any:
     return estimator("classifier").fit(*rising(40))
 
 
@@ -156,13 +156,13 @@ def test_series_of_unequal_lengths(fitted: Any, tmp_path: Path):
     assert pl.read_parquet(tmp_path / "out.parquet").equals(prediction_table(fitted, whole))
 
 
-def test_a_saved_model_will_do(fitted_classifier: Any, source: Path):
-    fitted_classifier.save(source.with_name("model"))
+def test_a_saved_model_will_do(walker: Any, source: Path):
+    walker.save(source.with_name("model"))
     predict_stream(str(source.with_name("model")), str(source), str(source.with_name("out.parquet")))
-    assert pl.read_parquet(source.with_name("out.parquet")).equals(expected(fitted_classifier, source))
+    assert pl.read_parquet(source.with_name("out.parquet")).equals(expected(walker, source))
 
 
-def interrupted(fitted_classifier: Any, source: Path, blocks: int, monkeypatch: pytest.MonkeyPatch) -> Path:
+def interrupted(walker: Any, source: Path, blocks: int, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The output of a stream that ended by an error after so many blocks."""
     output, calls = source.with_name("out.parquet"), []
 
@@ -175,17 +175,15 @@ def interrupted(fitted_classifier: Any, source: Path, blocks: int, monkeypatch: 
     with monkeypatch.context() as patch:
         patch.setattr(streaming, "prediction_table", failing)
         with pytest.raises(MemoryError, match="lights"):
-            predict_stream(fitted_classifier, source, output, block=BLOCK)
+            predict_stream(walker, source, output, block=BLOCK)
     assert not output.exists()
     assert len(list(BlockFolder.of(output).folder.glob("block-*.parquet"))) == blocks
     return output
 
 
 @pytest.mark.parametrize("blocks", [0, 1, 2])
-def test_an_interrupted_stream_goes_on(
-    fitted_classifier: Any, source: Path, blocks: int, monkeypatch: pytest.MonkeyPatch
-):
-    output = interrupted(fitted_classifier, source, blocks, monkeypatch)
+def test_an_interrupted_stream_goes_on(walker: Any, source: Path, blocks: int, monkeypatch: pytest.MonkeyPatch):
+    output = interrupted(walker, source, blocks, monkeypatch)
     starts: list[int] = []
 
     def noted(fitted: Any, data: Any, *arguments: Any) -> pl.DataFrame:
@@ -193,44 +191,42 @@ def test_an_interrupted_stream_goes_on(
         return prediction_table(fitted, data, *arguments)
 
     monkeypatch.setattr(streaming, "prediction_table", noted)
-    assert predict_stream(fitted_classifier, source, output, block=BLOCK, resume=True) == N
+    assert predict_stream(walker, source, output, block=BLOCK, resume=True) == N
     assert starts == [BLOCK * number for number in range(blocks, 3)]
-    assert pl.read_parquet(output).equals(expected(fitted_classifier, source))
+    assert pl.read_parquet(output).equals(expected(walker, source))
     assert not BlockFolder.of(output).folder.exists()
 
 
 @pytest.mark.parametrize("blocks", [0, 2])
 def test_one_warning_counts_the_unlike_series_of_all_blocks(
-    fitted_classifier: Any, source: Path, blocks: int, monkeypatch: pytest.MonkeyPatch
+    walker: Any, source: Path, blocks: int, monkeypatch: pytest.MonkeyPatch
 ):
     X = np.load(source)
     X[[7, BLOCK + 3, 2 * BLOCK + 1]] += 1e6
     np.save(source, X)
-    output = interrupted(fitted_classifier, source, blocks, monkeypatch)
+    output = interrupted(walker, source, blocks, monkeypatch)
     with pytest.warns(NoveltyWarning, match=r"first: series \d+; ") as caught:
-        predict_stream(fitted_classifier, source, output, block=BLOCK, resume=True)
+        predict_stream(walker, source, output, block=BLOCK, resume=True)
     with pytest.warns(NoveltyWarning) as whole:
-        fitted_classifier.predict_proba(X)
-    assert [str(each.message) for each in caught] == [str(each.message) for each in whole]
+        walker.predict_proba(X)
+    assert [str(warning.message) for warning in caught] == [str(warning.message) for warning in whole]
     assert int(str(caught[0].message).split()[0]) >= 3
     table = pl.read_parquet(output)
     assert "unlike" not in table.columns and table["novelty"][[7, BLOCK + 3]].to_list() == [1 / 41, 1 / 41]
 
 
-def test_resume_without_anything_to_go_on_from_starts(fitted_classifier: Any, source: Path):
+def test_resume_without_anything_to_go_on_from_starts(walker: Any, source: Path):
     output = source.with_name("out.parquet")
-    predict_stream(fitted_classifier, source, output, resume=True)
-    assert pl.read_parquet(output).equals(expected(fitted_classifier, source))
+    predict_stream(walker, source, output, resume=True)
+    assert pl.read_parquet(output).equals(expected(walker, source))
 
 
 @pytest.mark.parametrize("change", ["model", "file", "level", "block", "facts"])
-def test_other_blocks_are_not_mixed_in(
-    fitted_classifier: Any, source: Path, change: str, monkeypatch: pytest.MonkeyPatch
-):
-    output = interrupted(fitted_classifier, source, 1, monkeypatch)
+def test_other_blocks_are_not_mixed_in(walker: Any, source: Path, change: str, monkeypatch: pytest.MonkeyPatch):
+    output = interrupted(walker, source, 1, monkeypatch)
     settings: dict[str, Any] = {"block": BLOCK}
     if change == "model":
-        fitted_classifier = estimator("classifier").fit(*rising(40, seed=9))
+        walker = estimator("classifier").fit(*rising(40, seed=9))
     elif change == "file":
         np.save(source, walks(N + 1, 1, 12))
     elif change == "facts":
@@ -238,26 +234,26 @@ def test_other_blocks_are_not_mixed_in(
     else:
         settings[change] = {"level": 0.5, "block": 2 * BLOCK}[change]
     with pytest.raises(ValueError, match="was made with another model, file or settings"):
-        predict_stream(fitted_classifier, source, output, resume=True, **settings)
+        predict_stream(walker, source, output, resume=True, **settings)
     with pytest.raises(FileExistsError, match="resume=True goes on, force=True starts anew"):
-        predict_stream(fitted_classifier, source, output, **settings)
-    predict_stream(fitted_classifier, source, output, force=True, **settings)
-    assert pl.read_parquet(output).equals(expected(fitted_classifier, source))
+        predict_stream(walker, source, output, **settings)
+    predict_stream(walker, source, output, force=True, **settings)
+    assert pl.read_parquet(output).equals(expected(walker, source))
 
 
-def test_only_its_own_files_are_removed(fitted_classifier: Any, source: Path, monkeypatch: pytest.MonkeyPatch):
-    output = interrupted(fitted_classifier, source, 1, monkeypatch)
+def test_only_its_own_files_are_removed(walker: Any, source: Path, monkeypatch: pytest.MonkeyPatch):
+    output = interrupted(walker, source, 1, monkeypatch)
     (BlockFolder.of(output).folder / "notes.txt").write_text("mine")
-    predict_stream(fitted_classifier, source, output, block=BLOCK, resume=True)
+    predict_stream(walker, source, output, block=BLOCK, resume=True)
     assert [path.name for path in BlockFolder.of(output).folder.iterdir()] == ["notes.txt"]
 
 
 def test_what_is_left_is_logged_where_there_is_no_terminal(
-    fitted_classifier: Any, source: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    walker: Any, source: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     monkeypatch.setattr(streaming, "_LOG_EVERY", 0.0)
     with caplog.at_level(logging.INFO):
-        predict_stream(fitted_classifier, source, source.with_name("out.parquet"), block=BLOCK, progress=False)
+        predict_stream(walker, source, source.with_name("out.parquet"), block=BLOCK, progress=False)
     lines = [record.getMessage() for record in caplog.records if "predicted, about" in record.getMessage()]
     assert [line.split(" series")[0] for line in lines] == ["1024 of 2500", "2048 of 2500", "2500 of 2500"]
 
@@ -272,16 +268,12 @@ def test_what_is_left_is_logged_where_there_is_no_terminal(
         ({"output": "new.parquet"}, FileExistsError, "force=True to replace it"),
     ],
 )
-def test_wrong_calls(
-    fitted_classifier: Any, source: Path, settings: dict[str, Any], error: type[Exception], message: str
-):
+def test_wrong_calls(walker: Any, source: Path, settings: dict[str, Any], error: type[Exception], message: str):
     (source.parent / "new.parquet").touch()
     (source.parent / "new.csv").write_text("x\n1\n")
     given = {"source": "new.npy", "output": "out.parquet"} | settings
     with pytest.raises(error, match=message):
-        predict_stream(
-            fitted_classifier, source.parent / given.pop("source"), source.parent / given.pop("output"), **given
-        )
+        predict_stream(walker, source.parent / given.pop("source"), source.parent / given.pop("output"), **given)
     assert not list(source.parent.glob("*.parts"))
 
 
@@ -301,13 +293,13 @@ predict_stream(sys.argv[1], sys.argv[2], sys.argv[3], block=1024)
 """
 
 
-def test_a_killed_stream_goes_on(fitted_classifier: Any, source: Path):
+def test_a_killed_stream_goes_on(walker: Any, source: Path):
     folder, output = source.with_name("model"), source.with_name("out.parquet")
-    fitted_classifier.save(folder)
+    walker.save(folder)
     command = [sys.executable, *["-S"] * sys.flags.no_site, "-c", _KILLED, str(folder), str(source), str(output)]
     assert subprocess.run(command, check=False, timeout=300, env=os.environ).returncode == -signal.SIGKILL
     assert not output.exists()
     settings = json.loads((BlockFolder.of(output).folder / "facts.json").read_text())
     assert settings["block"] == 1024
     predict_stream(folder, source, output, block=1024, resume=True)
-    assert pl.read_parquet(output).equals(expected(fitted_classifier, source))
+    assert pl.read_parquet(output).equals(expected(walker, source))

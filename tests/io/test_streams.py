@@ -14,12 +14,12 @@ from siggpde.io import NotStreamable, SeriesData, read, stream
 
 def same(path: Path, size: int, **options: Any) -> None:
     """All blocks together are what `read` gives, to the last bit."""
-    whole, found = read(path, **options), stream(path, **options)
-    blocks = list(found.blocks(size))
+    whole, source = read(path, **options), stream(path, **options)
+    blocks = list(source.blocks(size))
     assert [len(block) for block in blocks[:-1]] == [size] * (len(blocks) - 1)
-    assert len(found) == sum(map(len, blocks)) == len(whole)
-    assert found.points == whole.lengths.max()
-    for block in (found, *blocks):
+    assert len(source) == sum(map(len, blocks)) == len(whole)
+    assert source.points == whole.lengths.max()
+    for block in (source, *blocks):
         assert block.channel_names == whole.channel_names
         assert block.time_channel == whole.time_channel
     for one, other in zip((one for block in blocks for one in block.X), whole.X, strict=True):
@@ -45,14 +45,12 @@ def wide(n: int = 11) -> pl.DataFrame:
     return table.with_columns(
         pl.Series("t_4", [None if i < n // 2 else f"{i}.5" for i in range(n)], dtype=pl.String),
         pl.Series("note", ["", "good", "?"] * (n // 3) + ["bad"] * (n % 3)),
-        pl.Series("ignored", np.arange(n)),
+        pl.Series("no", np.arange(n)),
     )
 
 
 @pytest.mark.parametrize("size", [1, 4, 11])
-@pytest.mark.parametrize(
-    "options", [{"id": "ignored"}, {"ignore": ["ignored"]}, {"ignore": ["t_4", "ignored"]}, {"channels": ["t_"]}]
-)
+@pytest.mark.parametrize("options", [{"id": "no"}, {"ignore": ["no"]}, {"ignore": ["t_4", "no"]}, {"channels": "vu"}])
 def test_rows_that_are_series(tmp_path: Path, size: int, options: dict[str, Any]):
     table = wide()
     if "channels" in options:
@@ -86,13 +84,7 @@ def long(lengths: list[int], ids: list[Any]) -> pl.DataFrame:
     time=st.sampled_from([None, "when"]),
 )
 def test_rows_that_are_points(
-    tmp_path_factory: pytest.TempPathFactory,
-    lengths: list[int],
-    size: int,
-    slab: int,
-    group: int,
-    words: bool,
-    time: Any,
+    tmp_path_factory: Any, lengths: list[int], size: int, slab: int, group: int, words: bool, time: Any
 ):
     """Wherever row groups and slabs cut through a series."""
     path = tmp_path_factory.mktemp("long") / "long.parquet"
@@ -116,9 +108,7 @@ def test_dates_and_categories(tmp_path: Path):
 def test_scattered_series_are_refused(tmp_path: Path, slab: int, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("siggpde.io.streams._SLAB", slab)
     long([2, 1, 2, 3], ["a", "b", "c", "b"]).write_parquet(tmp_path / "long.parquet")
-    with pytest.raises(
-        NotStreamable, match=r"series 'b' do not stand together; sort the file by 'who', or read it as a"
-    ):
+    with pytest.raises(NotStreamable, match="series 'b' do not stand together; sort the file by 'who', or read"):
         stream(tmp_path / "long.parquet", series="who")
 
 

@@ -128,13 +128,8 @@ def test_times_with_zones_of_pandas_and_polars():
 @pytest.mark.parametrize(
     ("labels", "kind"),
     [
-        ([1, 2], "i"),
-        ([1.5, -2.0], "f"),
-        ([True, False], "b"),
-        (["a b", "é"], "U"),
-        (["True", "no"], "U"),
-        (["1", "x"], "U"),
-        (["007", "8"], "U"),
+        *(([1, 2], "i"), ([1.5, -2.0], "f"), ([True, False], "b")),
+        *((words, "U") for words in (["a b", "é"], ["True", "no"], ["1", "x"], ["007", "8"])),
     ],
 )
 @pytest.mark.parametrize("form", FORMS)
@@ -176,11 +171,6 @@ def test_separators(tmp_path: Path):
     np.testing.assert_array_equal(read(tmp_path / "a.csv", separator=";").X, [[[1, 2]]])
     with pytest.raises(ValueError, match="is its separator ';'"):
         read(tmp_path / "a.csv", separator=",")
-
-
-def test_a_mark_of_the_encoding_is_no_part_of_a_name(tmp_path: Path):
-    (tmp_path / "a.csv").write_text("s,v\n1,2\n", encoding="utf-8-sig")
-    assert read(tmp_path / "a.csv", series="s").channel_names == ("v",)
 
 
 @pytest.mark.parametrize(
@@ -238,9 +228,8 @@ def test_frames_are_not_modified():
 
 def test_pandas_is_not_imported_unless_given():
     code = "import sys, polars, siggpde.io as io; io.from_frame(polars.DataFrame({'a': [1]})); print(*sys.modules)"
-    run = subprocess.run(
-        [sys.executable, "-S", "-c", code], capture_output=True, text=True, env={"PYTHONPATH": ":".join(sys.path)}
-    )
+    environment = {"PYTHONPATH": ":".join(sys.path)}
+    run = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, env=environment)
     assert "polars" in run.stdout.split(), run.stderr
     assert "pandas" not in run.stdout.split()
 
@@ -344,11 +333,7 @@ def test_rows_that_are_points(who: np.ndarray):
 @pytest.mark.parametrize(
     ("columns", "options", "message"),
     [
-        (
-            {**both("{c}_{i}"), "z_0": X[:, 0, 0], "z_1": X[:, 0, 1]},
-            {},
-            "unequal numbers of points: x has 6, y has 6, z has 2",
-        ),
+        ({**both("{c}_{i}"), "z_0": X[:, 0, 0], "z_1": X[:, 0, 1]}, {}, "y has 6, z has 2.* channels=.* ignore="),
         ({**POINTS, "age": X[:, 1, 0]}, {}, "columns such as 't0' to 't5', but column 'age' is none of them"),
         (POINTS, {"id": "who"}, "no column 'who' for id=; the 6 columns are"),
         ({"who": [1] * 12, **POINTS}, {"id": "who", "series": "who"}, "series= names the column of ids already"),
@@ -363,6 +348,9 @@ def test_mistakes_are_explained(columns: dict, options: dict, message: str):
 def test_a_row_without_values_is_a_series_of_a_missing_point():
     data = from_frame(pl.DataFrame({"a": [1, None], "b": [2, None]}, schema={"a": pl.Float64, "b": pl.Float64}))
     assert data.lengths.tolist() == [2, 1] and np.isnan(data.X[1]).all()
+
+
+TIMED = {"series": "who", "time": "day"}
 
 
 def long(**changes) -> pl.DataFrame:
@@ -383,34 +371,18 @@ def long(**changes) -> pl.DataFrame:
         (long(), {"series": "who", "time": "day", "channels": ["day"]}, "column 'day' is both time= and channels="),
         (long(), {"series": "who", "channels": ["kind"]}, "column 'kind', row 0: expected a number; got 'A'"),
         (long(), {"time": "day"}, "time='day' is for tables with one row a point"),
-        (long(day=[1, 1, 1, 2, 1]), {"series": "who", "time": "day"}, "series 'ann' has time 1 twice"),
-        (
-            long(day=[datetime(2020, 1, 1 + i % 2) for i in range(5)]),
-            {"series": "who", "time": "day"},
-            "series 'ann' has time 2020-01-01 00:00:00 twice",
-        ),
-        (
-            long(day=[1, 2, None, 3, 4]),
-            {"series": "who", "time": "day"},
-            "column 'day', row 2: expected a time; got None",
-        ),
-        (long(day=[1, 2, NAN, 3, 4]), {"series": "who", "time": "day"}, "row 2: expected a time; got nan"),
+        (long(day=[1, 1, 1, 2, 1]), TIMED, "series 'ann' has time 1 twice"),
+        (long(day=[datetime(2020, 1, 1 + i % 2) for i in range(5)]), TIMED, "'ann' has time 2020-01-01 00:00:00 twice"),
+        (long(day=[1, 2, None, 3, 4]), TIMED, "column 'day', row 2: expected a time; got None"),
+        (long(day=[1, 2, NAN, 3, 4]), TIMED, "row 2: expected a time; got nan"),
         (long(day=list("abcde")), {"series": "who", "time": "day"}, "neither numbers nor dates .* starts with 'a'"),
         (long(day=[True] * 5), {"series": "who", "time": "day"}, "column 'day' is Boolean; a time must be"),
         (long(kind=list("ABBBB")), {"series": "who", "target": "kind"}, "series 'ann' has several labels .*'A', 'B'"),
         (long(kind=["A", None, "A", None, None]), {"series": "who", "target": "kind"}, "series 'bob' has no label"),
         (long(who=["a", None, "a", "b", "b"]), {"series": "who"}, "row 1 does not say which series"),
         (long(x=["1", "2", "3", "four", "5"]), {"series": "who"}, "column 'x', row 3: expected a number; got 'four'"),
-        (
-            pl.DataFrame({"s": [1], "v": ["a"]}),
-            {"series": "s"},
-            "no columns of numbers for channels; the 2 columns are s, v",
-        ),
-        (
-            pl.DataFrame({"s": [1], "v": [[1, 2]]}),
-            {"series": "s", "channels": ["v"]},
-            r"column 'v' is List\(Int64\), not numbers",
-        ),
+        (pl.DataFrame({"s": [1], "v": ["a"]}), {"series": "s"}, "no columns of numbers for .* the 2 columns are s, v"),
+        (pl.DataFrame({"s": [1], "v": [[1]]}), {"series": "s", "channels": ["v"]}, r"'v' is List\(Int64\), not num"),
         (pl.DataFrame(WIDE), {"channels": ["z"]}, "no columns z_0, z_1, ... for channel 'z'"),
         (pl.DataFrame(WIDE).drop("x_1"), {"channels": ["x"]}, "channel 'x' has no column for point 1"),
         (pl.DataFrame(WIDE).drop("y_2"), {"channels": ["x", "y"]}, "'y' has 2 columns .y_0 to y_1., but 'x' has 3"),
@@ -439,9 +411,8 @@ LONG_OF_GROUPS = pl.DataFrame(
         "kind": ["a", "a", "b", "b", "a", "a"],
     }
 )
-WIDE_OF_GROUPS = pl.DataFrame(
-    {"who": [7, 7, 8], "kind": ["a", "b", "a"], "counts": [1, 2, 3], "t_0": [1, 2, 3], "t_1": [3, 4, 5]}
-)
+T = {"t_0": [1, 2, 3], "t_1": [3, 4, 5]}
+WIDE_OF_GROUPS = pl.DataFrame({"who": [7, 7, 8], "kind": ["a", "b", "a"], "counts": [1, 2, 3], **T})
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet", None])
@@ -458,7 +429,7 @@ def test_long_tables(tmp_path: Path, suffix: str | None):
     assert "labels, 2 groups" in repr(data)
 
 
-def test_wide_tables():
+def test_wide_tables(tmp_path: Path):
     data = from_frame(WIDE_OF_GROUPS, target="kind", groups="who", sample_weight="counts")
     assert data.n_channels == 1 and data.lengths.tolist() == [2, 2, 2]
     assert data.groups is not None and data.groups.tolist() == [7, 7, 8]
@@ -466,12 +437,8 @@ def test_wide_tables():
     # Without zeros in front, groups of a .csv would not be what they are called.
     with_zeros = WIDE_OF_GROUPS.with_columns(who=pl.Series(["007", "007", "008"]))
     assert from_frame(with_zeros, target="kind", groups="who", ignore=["counts"]).groups[0] == "007"  # pyright: ignore
-
-
-def test_groups_of_text_that_looks_like_numbers(tmp_path: Path):
-    path = tmp_path / "wide.csv"
-    path.write_text("who,t_0,t_1\n007,1,2\n008,2,3\n")
-    assert read(path, groups="who").groups.tolist() == ["007", "008"]  # pyright: ignore[reportOptionalMemberAccess]
+    with_zeros.write_csv(tmp_path / "wide.csv")
+    assert read(tmp_path / "wide.csv", groups="who", ignore=["kind", "counts"]).groups[0] == "007"  # pyright: ignore
 
 
 @pytest.mark.parametrize(
@@ -489,12 +456,6 @@ def test_errors_of_long_tables(options: dict, message: str):
     frame = LONG_OF_GROUPS.with_columns(none=pl.lit(None, dtype=pl.String))
     with pytest.raises(ValueError, match=message):
         from_frame(frame, series="walk", **options)
-
-
-def test_errors_of_wide_tables():
-    frame = WIDE_OF_GROUPS.with_columns(who=pl.Series([7, None, 8]))
-    with pytest.raises(ValueError, match="column 'who', row 1 has no value; every series needs one"):
-        from_frame(frame, target="kind", groups="who", ignore=["counts"])
 
 
 def test_arrays(tmp_path: Path):
@@ -518,9 +479,7 @@ def test_arrays(tmp_path: Path):
 
 
 def test_formats_without_groups(tmp_path: Path):
-    with pytest.raises(
-        ValueError, match=r"groups='a' has no meaning for .ts files \(only for npz, npy, csv, parquet\)"
-    ):
+    with pytest.raises(ValueError, match=r"groups='a' has no meaning for .ts files \(only for npz, npy, csv, parq"):
         read(tmp_path / "some.ts", groups="a")
     with pytest.raises(TypeError):
         stream(tmp_path / "some.parquet", groups="a")  # pyright: ignore[reportCallIssue]
@@ -530,9 +489,8 @@ def test_formats_without_groups(tmp_path: Path):
 
 @pytest.mark.parametrize("suffix", ["npz", "csv", "parquet"])
 def test_written_and_read(tmp_path: Path, suffix: str):
-    data = SeriesData(
-        np.arange(12.0).reshape(3, 2, 2), groups=np.array(["u", "v", "u"]), sample_weight=np.array([1.5, 2, 1])
-    )
+    groups, weights = np.array(["u", "v", "u"]), np.array([1.5, 2, 1])
+    data = SeriesData(np.arange(12.0).reshape(3, 2, 2), groups=groups, sample_weight=weights)
     path = tmp_path / f"some.{suffix}"
     write(path, data)
     columns = {} if suffix == "npz" else {"series": "series", "groups": "group", "sample_weight": "weight"}

@@ -24,15 +24,15 @@ STAMPED = HEAD.replace("@timeStamps false", "@timeStamps true")
 @pytest.mark.parametrize("path", WITHOUT_STAMPS, ids=lambda path: path.stem)
 def test_our_reader_and_aeons_agree(path: Path):
     x, y = load_from_ts_file(str(path))[:2]
-    own, through = read(path, reader="own"), read(path, reader="aeon")
-    for data in (own, through):
+    ours, theirs = read(path, reader="own"), read(path, reader="aeon")
+    for data in (ours, theirs):
         assert isinstance(data.X, np.ndarray) == (len({len(one[0]) for one in x}) == 1)
         same(data.X, x)
         assert data.time_channel is None
-    assert own.y is not None and through.y is not None
-    assert own.y.dtype.kind == through.y.dtype.kind == y.dtype.kind
-    lower = own.y if y.dtype.kind == "f" else np.char.lower(own.y)  # aeon writes labels in small letters
-    assert lower.tolist() == through.y.tolist() == y.tolist()
+    assert ours.y is not None and theirs.y is not None
+    assert ours.y.dtype.kind == theirs.y.dtype.kind == y.dtype.kind
+    lower = ours.y if y.dtype.kind == "f" else np.char.lower(ours.y)  # aeon writes labels in small letters
+    assert lower.tolist() == theirs.y.tolist() == y.tolist()
 
 
 def test_labels_keep_their_capitals():
@@ -156,10 +156,8 @@ def test_stamps_of_channels_may_differ(tmp_path: Path):
     data = read(save(tmp_path, STAMPED + lines))
     nan = np.nan
     start = 1577836800.0
-    same(
-        data.X,
-        [np.array([[1, 2, 3], [-2, nan, 1.5], [nan, 1e3, nan]]), np.array([[start, start + 1.5], [1, 2], [5, nan]])],
-    )
+    first = np.array([[1, 2, 3], [-2, nan, 1.5], [nan, 1e3, nan]])
+    same(data.X, [first, np.array([[start, start + 1.5], [1, 2], [5, nan]])])
 
 
 @pytest.mark.parametrize(
@@ -175,10 +173,7 @@ def test_stamps_of_channels_may_differ(tmp_path: Path):
         (HEAD + "1,2:3,4:a\n1,2:3,4:c\n", r"line 7: label 'c' is not among those of @classLabel \(a, b\)"),
         (HEAD + "1,2:3,4:\n", "line 6: there is no label"),
         (HEAD + "1,2\n", "line 6: there is no label"),
-        (
-            HEAD.replace("@data", "@equalLength true\n@data") + "1,2:3,4:a\n1:3:b\n",
-            "line 8: 1 points, but line 7 has 2",
-        ),
+        ("@equalLength true\n" + HEAD + "1,2:3,4:a\n1:3:b\n", "line 8: 1 points, but line 7 has 2"),
         (HEAD.replace("@timeStamps false", "@timeStamps maybe"), "@timeStamps must be true or false"),
         ("@targetLabel true\n@data\n1,2:3\n1,2:b\n", r"target of series 1 must be a number \(@targetLabel\); got 'b'"),
         (STAMPED + "(1,2),(1,3):a\n", "line 6: time 1 occurs twice in channel 0"),
@@ -198,9 +193,8 @@ def test_malformed_ts_files(tmp_path: Path, text: str, message: str):
 
 def test_every_truncation_is_found(tmp_path: Path):
     """Cut anywhere but at the end of a line, a file with equally long labelled series is refused."""
-    text = (
-        HEAD.replace("@data", "@equalLength true\n@data").replace("a b", "ab cd") + "1.5,2.5:3.5,4.5:ab\n2,3:4,5:cd\n"
-    )
+    head = HEAD.replace("@data", "@equalLength true\n@data").replace("a b", "ab cd")
+    text = head + "1.5,2.5:3.5,4.5:ab\n2,3:4,5:cd\n"
     for end in range(1, len(text) - 1):
         if text[end - 1] == "\n" or text[end] == "\n":
             continue
