@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -93,16 +94,12 @@ class PathTransform:
             if len(batch) == 0:
                 raise ValueError("there are no series to learn means and spreads from")
 
-        def points() -> Iterator[Tensor]:
-            for chunk in self._chunks(batch):
-                yield chunk.values[chunk.inside()]
-
-        def appended() -> Iterator[Tensor]:
+        def appended() -> Iterator[SeriesBatch]:
             for chunk in self._chunks(batch):
                 standard = replace(chunk, values=self._standardised(chunk.values)).hold_last()
-                yield self._running_sums(standard.values)[chunk.inside()]
+                yield replace(chunk, values=self._running_sums(standard.values))
 
-        self.mean, self.spread = mean_and_spread(points, ranks)
+        self.mean, self.spread = mean_and_spread(partial(self._chunks, batch), ranks)
         self.duration = None
         if batch.times is not None:
             durations = [

@@ -15,6 +15,7 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
@@ -72,12 +73,13 @@ class Centring:
 class Block(ABC):
     """A view fitted to landmarks. `raw` gives the rows of its kernels by name, before centring; `rows` after it."""
 
-    kind: ClassVar[str]
+    kind: str
     rounding: ClassVar[float] = 1e-12  # of the kernels, relative
     centring: dict[str, Centring]
 
-    def centre(self, landmarks: dict[str, Rows]) -> dict[str, Rows]:
-        """Learns the centring from the raw rows of the landmarks; returns their rows."""
+    def centre(self) -> dict[str, Rows]:
+        """Learns the centring from the landmarks; returns their rows."""
+        landmarks = self.own_rows()
         self.centring = {name: Centring.of(rows, self.rounding) for name, rows in landmarks.items()}
         return self._centred(landmarks)
 
@@ -99,7 +101,7 @@ class Block(ABC):
         """The rows of n series by the name of the kernel, as they are."""
 
     def _centred(self, rows: dict[str, Rows]) -> dict[str, Rows]:
-        return {name: self.centring[name](each) for name, each in rows.items()}
+        return {name: self.centring[name](raw) for name, raw in rows.items()}
 
     @abstractmethod
     def state(self) -> dict[str, Any]:
@@ -107,7 +109,7 @@ class Block(ABC):
 
     def keep(self, names: set[str]) -> Block | None:
         """The block with those of its kernels that are among `names`; None where there is none of them."""
-        return self if any(name in names for name in self.centring) else None
+        return self if names & self.centring.keys() else None
 
     def to(self, device: torch.device | str) -> Self:
         """A copy on a device, to which batches then have to come."""
@@ -197,7 +199,10 @@ def parts_of(blocks: Iterable[Block], seen: SeriesBatch) -> Iterator[Part]:
 
 def rows_of(blocks: Iterable[Block], seen: SeriesBatch) -> dict[str, Rows]:
     """The rows of the kernels of all blocks at n standardised series, by the name of the kernel."""
-    return {name: rows for block in blocks for name, rows in block.rows(seen).items()}
+    rows: dict[str, Rows] = {}
+    for block in blocks:
+        rows |= block.rows(seen)
+    return rows
 
 
 class View(ABC):
@@ -229,9 +234,7 @@ class Standard:
     def fit(batch: SeriesBatch, ranks: Ranks = ALONE) -> Standard:
         """Learned from the series of all `ranks`."""
         rows = max(1, _CHUNK_VALUES // (batch.values.shape[1] * batch.channels))
-        mean, spread = mean_and_spread(
-            lambda: (part.values[part.inside()].double() for part in batch.split(rows)), ranks
-        )
+        mean, spread = mean_and_spread(partial(batch.split, rows), ranks)
         return Standard(_rounded(mean), _rounded(spread))
 
     def __call__(self, batch: SeriesBatch) -> SeriesBatch:

@@ -41,7 +41,17 @@ def default_views(
     if "linear" in kinds:
         views.append(PathView("L", options or PathOptions(), degree=1, words=many, time_scale=2.3))
     if "path" in kinds:
-        ways = _path_options(landmarks.channels) if options is None else {"given": options}
+        append: Append = "variation" if landmarks.channels <= _MAX_VARIATION_CHANNELS else "arc"
+        ways = (
+            {"given": options}
+            if options is not None
+            else {
+                "base": PathOptions(),
+                "free": PathOptions(base_point=False),
+                f"base {append}": PathOptions(append=append),
+                f"free {append}": PathOptions(base_point=False, append=append),
+            }
+        )
         views += [PathView(name, way, words=few) for name, way in ways.items()]
         views.append(PathView("degree 2", options or PathOptions(), degree=2, words=many, time_scale=2.3))
     bins = spectrum_bins(landmarks) if "spectrum" in kinds else None
@@ -53,16 +63,6 @@ def default_views(
         lifted = [KernelView(f"R{factor:g}", bandwidth=factor, time_weight=3.0) for factor in (0.5, 1.0)]
         views += _affordable(lifted, landmarks, series)
     return views
-
-
-def _path_options(channels: int) -> dict[str, PathOptions]:
-    append: Append = "variation" if channels <= _MAX_VARIATION_CHANNELS else "arc"
-    return {
-        "base": PathOptions(),
-        "free": PathOptions(base_point=False),
-        f"base {append}": PathOptions(append=append),
-        f"free {append}": PathOptions(base_point=False, append=append),
-    }
 
 
 def _affordable(views: list[KernelView], landmarks: SeriesBatch, series: int) -> list[KernelView]:

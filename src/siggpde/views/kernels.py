@@ -79,9 +79,12 @@ class KernelView(View):
             theta = torch.ones(paths.channels, dtype=torch.float64, device=paths.values.device)
             theta[0] = weight
             scales = _lifted_scales(paths, theta, self.bandwidth, self.path_length)
-        alike = KernelBlock(self, transform, theta, scales, _spread(landmarks)).alike()
+        count = min(len(landmarks), _LOOKED_AT)  # evenly spread over all landmarks
+        some = landmarks[torch.arange(count, device=landmarks.values.device) * len(landmarks) // count]
+        gram = KernelBlock(self, transform, theta, scales, some).own_rows()[self.name].gram
+        alike = 1 - float(gram.mean()) < _ALIKE  # centring leaves little more than errors of the kernel
         block = KernelBlock(self, transform, theta, scales, landmarks, precise=alike)
-        return block, block.centre(block.own_rows())
+        return block, block.centre()
 
 
 @cache
@@ -118,13 +121,12 @@ class KernelBlock(Block):
         precise: bool = False,
     ) -> None:
         self.view, self.transform, self.theta, self.scales = view, transform, theta, scales
-        self.precise = precise
+        self.precise, self.kind = precise, view.kind
         paths = self._paths(landmarks)
         if pivots is None and len(paths) > view.max_pivots:
             # As tol too: tails that are as far below zero as errors of the kernel take them are no defect.
-            basis = NewtonBasis(
-                (self._gram_of, _ones), view.max_pivots, threshold=self._negligible, tol=self._negligible
-            )
+            least = _NEGLIGIBLE[precise]
+            basis = NewtonBasis((self._gram_of, _ones), view.max_pivots, threshold=least, tol=least)
             basis.fit(paths.values, lengths=paths.lengths)
             pivots, factor = basis.landmarks_, basis.factor_
         self.pivots, self.factor = pivots, factor
@@ -132,38 +134,21 @@ class KernelBlock(Block):
         self.features = None if pivots is None else self._whitened(self._gram(paths, self.landmarks))
 
     @property
-    def kind(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.view.kind
-
-    @property
     def width(self) -> int:
         return 0 if self.features is None else self.features.shape[1]
 
     def raw(self, batch: SeriesBatch) -> dict[str, Rows]:
-        return self._rows(self._gram(self._paths(batch), self.landmarks))
+        gram = self._gram(self._paths(batch), self.landmarks)
+        return self._with_variance(gram if self.features is None else self._whitened(gram) @ self.features.T)
 
     def gram(self, batch: SeriesBatch) -> Tensor:
         """The raw kernel of n series among themselves, (n, n): half of the pairs are solved."""
         return self._gram(self._paths(batch), None)
 
-    @property
-    def _negligible(self) -> float:
-        return _NEGLIGIBLE[self.precise]
-
-    def alike(self) -> bool:
-        """Whether the landmarks are so much alike that centring leaves little more than errors of the kernel."""
-        return 1 - float(self.own_rows()[self.view.name].gram.mean()) < _ALIKE
-
     def own_rows(self) -> dict[str, Rows]:
         """The raw rows of the landmarks themselves: half of the pairs are solved."""
-        if self.features is not None:
-            return self._with_variance(self.features @ self.features.T)
-        return self._rows(self._gram(self.landmarks, None))
-
-    def _rows(self, gram: Tensor) -> dict[str, Rows]:
-        if self.features is not None:
-            gram = self._whitened(gram) @ self.features.T
-        return self._with_variance(gram)
+        features = self.features
+        return self._with_variance(self._gram(self.landmarks, None) if features is None else features @ features.T)
 
     def _with_variance(self, gram: Tensor) -> dict[str, Rows]:
         return {self.view.name: Rows(gram, torch.ones_like(gram[:, 0]))}
@@ -201,11 +186,10 @@ class KernelBlock(Block):
         x, y = paths.values.float(), None if others is None else others.values.float()
         against = {} if others is None else {"y": y, "y_lengths": others.lengths}
         gram = signature_kernel(x, lengths=paths.lengths, **against, **settings).double()
-        own = signature_kernel_diag(x, lengths=paths.lengths, **settings).double().rsqrt()
-        other = own
+        x_scale = y_scale = signature_kernel_diag(x, lengths=paths.lengths, **settings).double().rsqrt()
         if others is not None and y is not None:
-            other = signature_kernel_diag(y, lengths=others.lengths, **settings).double().rsqrt()
-        return gram * own[:, None] * other
+            y_scale = signature_kernel_diag(y, lengths=others.lengths, **settings).double().rsqrt()
+        return gram * x_scale[:, None] * y_scale
 
     def _gram_of(self, x: Tensor, y: Tensor | None = None, *, lengths: Any = None, y_lengths: Any = None) -> Tensor:
         return self._gram(SeriesBatch(x, lengths), None if y is None else SeriesBatch(y, y_lengths))
@@ -243,18 +227,12 @@ class KernelBlock(Block):
     def from_state(state: dict[str, Any], landmarks: SeriesBatch) -> KernelBlock:
         view, transform = KernelView(**state["view"]), PathTransform.from_state(state["transform"])
         bandwidth, amplitude = state["scales"]
-        found = state["pivots"], state["factor"], state["precise"]
-        return KernelBlock(view, transform, state["theta"], (bandwidth, amplitude), landmarks, *found)
+        learned = state["pivots"], state["factor"], state["precise"]
+        return KernelBlock(view, transform, state["theta"], (bandwidth, amplitude), landmarks, *learned)
 
 
 def _ones(x: Tensor, *, lengths: Any = None) -> Tensor:
     return torch.ones(len(x), dtype=torch.float64, device=x.device)
-
-
-def _spread(batch: SeriesBatch) -> SeriesBatch:
-    """A few of the series, evenly spread over all of them."""
-    count = min(len(batch), _LOOKED_AT)
-    return batch[torch.arange(count, device=batch.values.device) * len(batch) // count]
 
 
 def _path_lengths(values: Tensor) -> Tensor:

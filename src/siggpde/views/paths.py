@@ -50,7 +50,7 @@ class PathView(View):
         paths = transform.paths(short)
         theta = channel_scales(paths, self.time_scale if self.options.time else 1.0, self.path_length)
         block = PathBlock(self, transform, theta, self._chosen(paths.channels), landmarks)
-        return block, block.centre(block.own_rows())
+        return block, block.centre()
 
     def _chosen(self, channels: int) -> list[Word]:
         if self.degree is not None and self.options.time:
@@ -73,11 +73,8 @@ class PathBlock(FeatureBlock):
         landmarks: list[Part] | SeriesBatch,
     ) -> None:
         self.view, self.transform, self.theta, self.words = view, transform, theta, words
+        self.kind = view.kind
         super().__init__(landmarks)
-
-    @property
-    def kind(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.view.kind
 
     def parts(self, batch: SeriesBatch) -> Iterator[Part]:
         paths = self.transform.paths(pool(batch, self.view.max_points))

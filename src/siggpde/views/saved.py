@@ -20,9 +20,7 @@ _OF_KERNELS = {"kernel": KernelBlock, "lifted": KernelBlock}
 
 def block_state(block: Block) -> dict[str, Any]:
     """The kind of the block, what it learned, and the centring of its kernels by their names."""
-    centring = {
-        name: {"columns": each.columns, "mean": each.mean, "scale": each.scale} for name, each in block.centring.items()
-    }
+    centring = {name: vars(learned).copy() for name, learned in block.centring.items()}
     return {"kind": block.kind, "state": block.state(), "centring": centring}
 
 
@@ -42,7 +40,7 @@ def block_from_state(
     else:
         raise ValueError(f"there is no view of the kind {kind!r}; upgrade siggpde")
     centring = {} if landmarks is None else stored["centring"]
-    block.centring = {name: Centring(**each) for name, each in centring.items()}
+    block.centring = {name: Centring(**learned) for name, learned in centring.items()}
     return block
 
 
@@ -70,7 +68,7 @@ class SavedBlocks(Sequence[Block]):
 
     def __getitem__(self, index: int | slice) -> Block | Sequence[Block]:
         if isinstance(index, slice):
-            return [self[each] for each in range(*index.indices(len(self)))]
+            return [self[number] for number in range(*index.indices(len(self)))]
         block = self._blocks[index]
         if block is None:
             block = block_from_state(self.states[index], self._landmarks, self._transformers)

@@ -34,7 +34,7 @@ class TransformerView(View):
         scaler, (scaled,) = WindowScaler.fit_transform([WindowBlock(self.name, 0, values)])
         example = Example.of(self.transformer, landmarks, self.name)
         block = TransformerBlock(self.name, self.transformer, scaler, example, [Part(self.name, scaled.values)])
-        return block, block.centre(block.own_rows())
+        return block, block.centre()
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,8 @@ class Example:
         if not callable(getattr(transformer, "transform", None)):
             raise ValueError(f"the transformer of the view {name!r} has no method transform: {transformer!r}")
         series = _sines(self.length, self.channels, self.ragged)
-        found = _features(transformer, series, name, len(self.features))[0]
-        off = (found - self.features).abs() > 1e-3 * (1e-3 + self.features.abs())
+        features = _features(transformer, series, name, len(self.features))[0]
+        off = (features - self.features).abs() > 1e-3 * (1e-3 + self.features.abs())
         if float(off.double().mean()) > 1 - _ALIKE:
             raise ValueError(
                 f"the transformer of the view {name!r} is not the one that the model was fitted with: of the features "

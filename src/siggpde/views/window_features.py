@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -21,7 +22,6 @@ from siggpde.numerics import inputs
 from siggpde.numerics.windows import (
     LIFTS,
     Lift,
-    PooledWindows,
     WindowView,
     pool_windows,
     separating_thresholds,
@@ -169,8 +169,7 @@ class WindowFeatures:
     def fit(batch: SeriesBatch, settings: WindowSettings | None = None) -> WindowFeatures:
         """Learns from training series without gaps."""
         settings = WindowSettings() if settings is None else settings
-        points = batch.values.flatten(0, 1) if batch.lengths is None else batch.values[batch.inside()]
-        mean, spread = mean_and_spread(lambda: [points])
+        mean, spread = mean_and_spread(partial(batch.split, len(batch)))
         x, lengths = _standardised(batch, mean, spread), batch.counts()
         scales = {lift: lift_scale(x, lengths, lift) for lift in settings.lifts}
         fitted = [
@@ -181,17 +180,24 @@ class WindowFeatures:
 
     def blocks(self, batch: SeriesBatch, dtype: torch.dtype = torch.float32) -> Iterator[WindowBlock]:
         """The blocks of all views, two a view, one at a time: memory is that of one view. Features are of `dtype`."""
-        x = self._standardised(batch)
+        x = _standardised(batch, self.mean, self.spread)
         for number, fitted in enumerate(self.views):
-            pooled = self._pooled(x, batch, fitted)
+            pooled = pool_windows(
+                x,
+                fitted.view,
+                path_scales=fitted.path_scales,
+                thresholds=fitted.thresholds,
+                lift_scale=self.lift_scales[fitted.view.lift],
+                lengths=batch.lengths,
+            )
             yield WindowBlock(f"{fitted.view.lift}1", number, pooled.whole.flatten(1).to(dtype))
             yield WindowBlock(f"{fitted.view.lift}3", number, pooled.thirds.flatten(1).to(dtype))
 
     def widths(self) -> list[int]:
         """The number of features of each block, in the order of `blocks`."""
         q = self.settings.thresholds
-        each = (4 + q, 3 * (1 + (q + 1) // 2))
-        return [statistics * fitted.view.columns for fitted in self.views for statistics in each]
+        statistics = (4 + q, 3 * (1 + (q + 1) // 2))
+        return [count * fitted.view.columns for fitted in self.views for count in statistics]
 
     def transform(self, batch: SeriesBatch, dtype: torch.dtype = torch.float32) -> Tensor:
         """All features, (n, sum of `widths`), block beside block."""
@@ -199,21 +205,6 @@ class WindowFeatures:
         for columns, block in zip(out.split(self.widths(), 1), self.blocks(batch, torch.float64), strict=True):
             columns.copy_(block.values)
         return out
-
-    def _pooled(self, x: Tensor, batch: SeriesBatch, fitted: FittedView) -> PooledWindows:
-        return pool_windows(
-            x,
-            fitted.view,
-            path_scales=fitted.path_scales,
-            thresholds=fitted.thresholds,
-            lift_scale=self.lift_scales[fitted.view.lift],
-            lengths=batch.lengths,
-        )
-
-    def _standardised(self, batch: SeriesBatch) -> Tensor:
-        if batch.channels != len(self.mean):
-            raise ValueError(f"the series have {batch.channels} channels, but those of fit had {len(self.mean)}")
-        return _standardised(batch, self.mean, self.spread)
 
     def state(self) -> dict[str, Any]:
         """Everything learned as plain values and tensors; `from_state` is the way back."""
@@ -242,6 +233,8 @@ def _view(fields: dict[str, Any]) -> WindowView:
 
 def _standardised(batch: SeriesBatch, mean: Tensor, spread: Tensor) -> Tensor:
     """(n, length, channels), float64: at mean 0 and spread 1 over the training series; padding holds the last."""
+    if batch.channels != len(mean):
+        raise ValueError(f"the series have {batch.channels} channels, but those of fit had {len(mean)}")
     values = batch.hold_last().values.double()
     return ((values - mean.to(values.device)) / spread.to(values.device)).contiguous()
 
@@ -303,10 +296,9 @@ def fit_view(
     """
     n, length, _ = x.shape
     counts = view.window_counts(torch.full((n,), length) if lengths is None else lengths.cpu())
-    found = window_path_lengths(
-        x, view, *spread_windows(counts, _WINDOWS_FOR_SCALES), lift_scale=scale, lengths=lengths
-    )
-    path_scales = path_length / found.median(0).values.double().cpu()
+    chosen = spread_windows(counts, _WINDOWS_FOR_SCALES)
+    path_lengths = window_path_lengths(x, view, *chosen, lift_scale=scale, lengths=lengths)
+    path_scales = path_length / path_lengths.median(0).values.double().cpu()
     if not thresholds:
         return FittedView(view, path_scales, torch.zeros(0, view.columns, dtype=torch.float64))
     chosen = spread_windows(counts, _WINDOWS_FOR_THRESHOLDS)

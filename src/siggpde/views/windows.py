@@ -11,7 +11,7 @@ from torch import Tensor
 
 from siggpde.series import SeriesBatch
 from siggpde.views.base import FeatureBlock, Part, Rows, View
-from siggpde.views.window_features import WindowBlock, WindowFeatures, WindowScaler, WindowSettings, feature_names
+from siggpde.views.window_features import WindowFeatures, WindowScaler, WindowSettings, feature_names
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,8 @@ class WindowsView(View):
         seen = landmarks if self.bins is None else log_spectrum(landmarks, self.bins)
         features = WindowFeatures.fit(seen, self.settings)
         scaler, parts = WindowScaler.fit_transform(features.blocks(seen))
-        block = WindowsBlock(self, features, scaler, list(map(self._part, parts)))
-        return block, block.centre(block.own_rows())
-
-    def _part(self, features: WindowBlock) -> Part:
-        return Part(self.kernel(features.name), features.values)
+        block = WindowsBlock(self, features, scaler, [Part(self.kernel(part.name), part.values) for part in parts])
+        return block, block.centre()
 
     def kernel(self, name: str) -> str:
         """The kernel to which features of this name belong."""
@@ -51,15 +48,13 @@ class WindowsBlock(FeatureBlock):
         self, view: WindowsView, features: WindowFeatures, scaler: WindowScaler, landmarks: list[Part] | SeriesBatch
     ) -> None:
         self.view, self.features, self.scaler = view, features, scaler
+        self.kind = view.kind
         super().__init__(landmarks)
-
-    @property
-    def kind(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.view.kind
 
     def parts(self, batch: SeriesBatch) -> Iterator[Part]:
         seen = batch if self.view.bins is None else log_spectrum(batch, self.view.bins)
-        yield from map(self.view._part, self.scaler(self.features.blocks(seen)))
+        for part in self.scaler(self.features.blocks(seen)):
+            yield Part(self.view.kernel(part.name), part.values)
 
     @property
     def widths(self) -> list[int]:
@@ -74,21 +69,19 @@ class WindowsBlock(FeatureBlock):
         flat, out, start = feature_names(self.features, channels, self._clock), [], 0
         before = "" if self.view.bins is None else "spectrum "
         for width, columns in zip(self.features.widths(), self.scaler.columns, strict=True):
-            own = flat[start : start + width]
-            out.append([before + own[index] for index in columns.kept.tolist()])
+            out.append([before + flat[start + index] for index in columns.kept.tolist()])
             start += width
         return out
 
     def letters(self, channels: Sequence[str]) -> list[list[tuple[str, ...]]]:
-        words = [
-            [tuple((self._clock, *(channels[c] for c in group))[letter] for letter in word) for group, word in each]
-            for each in (fitted.view.words() for fitted in self.features.views)
-        ]
-        both = [own for own in words for _ in range(2)]  # the whole series and its thirds: statistic by statistic
-        return [
-            [own[index % len(own)] for index in columns.kept.tolist()]
-            for own, columns in zip(both, self.scaler.columns, strict=True)
-        ]
+        out = []
+        for number, columns in enumerate(self.scaler.columns):  # of every view the whole series and its thirds
+            words = [
+                tuple((self._clock, *(channels[c] for c in group))[letter] for letter in word)
+                for group, word in self.features.views[number // 2].view.words()
+            ]
+            out.append([words[index % len(words)] for index in columns.kept.tolist()])  # statistic by statistic
+        return out
 
     @property
     def _clock(self) -> str:
@@ -96,18 +89,15 @@ class WindowsBlock(FeatureBlock):
 
     def keep(self, names: set[str]) -> WindowsBlock | None:
         """The block with the views that give these kernels alone: the others need not be computed."""
-        kept = [
-            number
-            for number in range(len(self.features.views))
-            if any(part.name in names for part in self.landmarks[2 * number : 2 * number + 2])
-        ]
+        pairs = zip(self.features.views, self.landmarks[::2], self.landmarks[1::2], strict=True)
+        kept = [2 * number for number, (_, whole, thirds) in enumerate(pairs) if {whole.name, thirds.name} & names]
         if not kept:
             return None
-        both = [2 * number + half for number in kept for half in (0, 1)]
-        features = replace(self.features, views=tuple(self.features.views[number] for number in kept))
-        scaler = WindowScaler(tuple(self.scaler.columns[index] for index in both))
-        block = WindowsBlock(self.view, features, scaler, [self.landmarks[index] for index in both])
-        block.centring = {name: self.centring[name] for name in {part.name for part in block.landmarks}}
+        features = replace(self.features, views=tuple(self.features.views[index // 2] for index in kept))
+        scaler = WindowScaler(tuple(columns for index in kept for columns in self.scaler.columns[index : index + 2]))
+        landmarks = [part for index in kept for part in self.landmarks[index : index + 2]]
+        block = WindowsBlock(self.view, features, scaler, landmarks)
+        block.centring = {part.name: self.centring[part.name] for part in landmarks}
         return block
 
     def to(self, device: torch.device | str) -> Self:
@@ -154,20 +144,15 @@ def log_spectrum(batch: SeriesBatch, bins: int) -> SeriesBatch:
     for length in counts.unique().tolist():
         rows = (counts == length).nonzero()[:, 0]
         series = values[rows, :length]
-        out[rows] = _pooled(_power(series), bins)
+        series = series - series.mean(dim=1, keepdim=True)
+        if length > 4:
+            window = torch.hann_window(length, periodic=False, dtype=series.dtype, device=series.device)
+            series = series * window[None, :, None]
+        out[rows] = _pooled(torch.fft.rfft(series, dim=1).abs().square() / length, bins)
     highest = out.amax(dim=1, keepdim=True)
     tiny = torch.finfo(torch.float64).tiny
     floor = (highest * torch.exp(torch.tensor(-_RANGE))).clamp_min(tiny)
     return SeriesBatch(torch.maximum(out, floor).log(), first=batch.first)
-
-
-def _power(series: Tensor) -> Tensor:
-    length = series.shape[1]
-    centred = series - series.mean(dim=1, keepdim=True)
-    if length > 4:
-        window = torch.hann_window(length, periodic=False, dtype=series.dtype, device=series.device)
-        centred = centred * window[None, :, None]
-    return torch.fft.rfft(centred, dim=1).abs().square() / length
 
 
 def _pooled(power: Tensor, bins: int) -> Tensor:
