@@ -211,7 +211,7 @@ def test_intervals_are_those_of_refits(grouped: bool):
     record, (new, _) = committee.left_out, noisy_conformal_intervals(9, 3, points=6)
     _, variance = committee.mean_and_variance(new)
     spread = variance.sqrt() / committee.recalibration.spread
-    noise = sum(w * m.noise_variance for w, m in zip(committee.weights.tolist(), committee.members, strict=True))
+    noise = float(committee.weights @ committee.noise_variances)
     residuals = (record.y - record.mean[:, 0]).abs() / (record.variance + noise).sqrt()
     around, away = means_without(committee, new)[:, :, 0], residuals * spread[:, None]
     for level in (0.6, 0.8):

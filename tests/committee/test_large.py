@@ -59,7 +59,7 @@ def test_transformers_of_users_are_called_by_one_thread():
             return super().transform(X)
 
     torch.set_num_threads(2)
-    rank_jobs.many_series(ALONE, kinds=("linear",), own=(TransformerView("extremes", Watched()),))
+    rank_jobs.many_series(ALONE, kinds=("linear",), more_views=(TransformerView("extremes", Watched()),))
     assert callers == {threading.get_ident()}
 
 

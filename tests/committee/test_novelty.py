@@ -65,7 +65,9 @@ def test_p_values_count_left_out_series_with_the_new_one_joined():
         kernel = COMMITTEE.novelty.kernel_score(joined[:, row].log())
         own = torch.maximum(kernel, COMMITTEE.novelty.left_out_facts)
         assert float(found[row]) == pytest.approx((1 + int((own >= scores.score[row]).sum())) / 41)
-    assert bool((joined <= COMMITTEE.target_variances(COMMITTEE.left_out.variances)[:, None] * (1 + 1e-9)).all())
+    assert bool(
+        (joined <= (COMMITTEE.left_out.variances + COMMITTEE.noise_variances[:, None])[:, None] * (1 + 1e-9)).all()
+    )
 
 
 @pytest.mark.parametrize("chunk", [1, 4, 1000])

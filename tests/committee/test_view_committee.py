@@ -194,12 +194,12 @@ class Ends:
 def test_views_of_ones_own_are_members():
     batch = SeriesBatch(walks(40, 10, 1, 8))
     own = (TransformerView("ends", Ends()),)
-    committee = fit(batch, labels(batch), replace(QUICK, kinds=(), own=own))
+    committee = fit(batch, labels(batch), replace(QUICK, kinds=(), more_views=own))
     assert {member.recipe.name for member in committee.members} <= {"ends", "ends²"}
     assert float((outputs(committee, batch).argmax(1) == labels(batch).y).double().mean()) > 0.9
     taken = (TransformerView("L", Ends()),)
     with pytest.raises(ValueError, match="the same name 'L'"):
-        fit(batch, labels(batch), replace(QUICK, own=taken))
+        fit(batch, labels(batch), replace(QUICK, more_views=taken))
 
 
 def test_no_more_members_than_asked_and_no_more_time():

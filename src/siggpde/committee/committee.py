@@ -24,7 +24,7 @@ from siggpde.committee.link import ClassLink, probability_spread
 from siggpde.committee.mixture import NormalMixture, Recalibration
 from siggpde.committee.novelty import Novelty, Scores, joined_variances
 from siggpde.committee.recipes import Recipe
-from siggpde.committee.regression import LeftOut, Regression, Targets
+from siggpde.committee.regression import Regression
 from siggpde.committee.update import Posterior, updated
 from siggpde.committee.weight_space import FeatureWeights, feature_latents
 from siggpde.series import SeriesBatch
@@ -108,6 +108,8 @@ class Committee(ABC):
         The fitted views, none for the paper's model.
     tried
         The candidates of the fit: name, loss of left-out series and weight, 0 for most.
+    iterations
+        The steps of the longest training, 1 in closed form.
     """
 
     method: ClassVar[str]
@@ -119,16 +121,12 @@ class Committee(ABC):
     link: ClassLink | None
     blocks: Sequence[Block]
     tried: Sequence[tuple[str, float, float]]
+    iterations: int = 1
 
     @property
     def device(self) -> torch.device:
         """The device of the members, on which batches have to be."""
         return self.weights.device
-
-    @property
-    def iterations(self) -> int:
-        """The steps of the longest training, 1 in closed form."""
-        return 1
 
     @property
     @abstractmethod
@@ -207,18 +205,9 @@ class Member:
         return cast(FeatureWeights, self.posterior)
 
     @property
-    def noise_variance(self) -> float:
-        """The variance of the noise of numbers."""
-        return self.posterior.noise * self.posterior.amplitude
-
-    @property
     def alpha(self) -> Tensor:
         """Weights of the landmarks (m, outputs): the mean of the latents is k(X, landmarks) alpha."""
         return self.regression.alpha
-
-    def predict(self, rows: Mapping[str, Rows]) -> tuple[Tensor, Tensor]:
-        """Returns mean (n, outputs) and variance (n,) of the latents, from the rows of all kernels."""
-        return self.regression.predict(self.mixed(rows))
 
     def mixed(self, rows: Mapping[str, Rows]) -> Rows:
         """Returns the rows of the member's kernel, from those of all kernels."""
@@ -264,15 +253,6 @@ class LeftOutRecord:
     exact: bool
     means: Tensor | None = None
 
-    @staticmethod
-    def of(weights: Tensor, left_out: Sequence[LeftOut], targets: Targets, exact: bool) -> LeftOutRecord:
-        """Returns the record of the members' predictions of left-out series with these targets."""
-        means = torch.stack([prediction.mean for prediction in left_out])
-        variances = torch.stack([prediction.variance for prediction in left_out])
-        average = average_latents(means, variances, weights)
-        kept = means.float() if exact else None
-        return LeftOutRecord(targets.y, average.mean, average.variance, variances, targets.groups, exact, kept)
-
     def state(self) -> dict[str, Any]:
         return vars(self).copy()
 
@@ -311,7 +291,7 @@ class ViewPrediction:
     def mixture(self) -> NormalMixture:
         """Returns the predictive distribution of numbers: far from all training series it has their mean 0 and
         variance 1."""
-        means, total = self.means[:, :, 0], self.committee.target_variances(self.variances)
+        means, total = self.means[:, :, 0], self.variances + self.committee.noise_variances[:, None]
         if self.scores is not None:
             assert self.committee.novelty is not None
             trust = self.committee.novelty.trust(self.scores.score).to(means)
@@ -404,49 +384,48 @@ class ViewCommittee(Committee):
     @torch.no_grad()
     def member_latents(self, batch: SeriesBatch) -> tuple[Tensor, Tensor]:
         """Returns means (K, n, outputs) and variances (K, n) of the members' latents."""
-        size = self._chunk(batch)
-        means, variances = self._chunk_latents(batch[:size])
-        if len(batch) <= size:
-            return means, variances
-        # Into one place: parts kept from chunk to chunk would keep the memory between them from being used again.
-        count, _, outputs = means.shape
-        whole = means.new_empty(count, len(batch), outputs), variances.new_empty(count, len(batch))
-        whole[0][:, :size], whole[1][:, :size] = means, variances
-        for start in range(size, len(batch), size):
-            part = slice(start, start + size)
-            whole[0][:, part], whole[1][:, part] = self._chunk_latents(batch[part])
+        size, whole = self._chunk(batch), None
+        for start in range(0, max(1, len(batch)), size):
+            rows = slice(start, start + size)
+            seen = self.standard(batch[rows])
+            if self.landmarks is None:
+                posteriors = [member.features for member in self.members]
+                means, variances = feature_latents(posteriors, parts_of(self.blocks, seen), self.centres, len(seen))
+            else:
+                means, variances = self.latents_from(rows_of(self.blocks, seen))
+            if len(batch) <= size:
+                return means, variances
+            if whole is None:  # parts kept from chunk to chunk would keep the memory between them from being used again
+                count, n = len(means), len(batch)
+                whole = means.new_empty(count, n, means.shape[2]), variances.new_empty(count, n)
+            whole[0][:, rows], whole[1][:, rows] = means, variances
+        assert whole is not None
         return whole
 
     def _chunk(self, batch: SeriesBatch) -> int:
         """How many series are looked at together."""
         return max(1, min(_CHUNK, _LARGEST_CHUNK // (batch.values.shape[1] * batch.channels)))
 
-    def _chunk_latents(self, batch: SeriesBatch) -> tuple[Tensor, Tensor]:
-        if self.landmarks is None:
-            parts = parts_of(self.blocks, self.standard(batch))
-            return feature_latents([member.features for member in self.members], parts, self.centres, len(batch))
-        return self._latents_of(self.rows(batch))
-
-    def _latents_of(self, rows: dict[str, Rows]) -> tuple[Tensor, Tensor]:
-        predictions = [member.predict(rows) for member in self.members]
+    def latents_from(self, rows: Mapping[str, Rows]) -> tuple[Tensor, Tensor]:
+        """Returns means (K, n, outputs) and variances (K, n) of the members' latents, from the rows of all kernels."""
+        predictions = [member.regression.predict(member.mixed(rows)) for member in self.members]
         return torch.stack([mean for mean, _ in predictions]), torch.stack([variance for _, variance in predictions])
 
     def predict(self, batch: SeriesBatch) -> ViewPrediction:
         means, variances = self.member_latents(batch)
-        return ViewPrediction(self, means, variances, self._scores(variances, batch))
+        scores = None
+        if self.novelty is not None and batch.facts is not None:
+            scores = self.novelty.scores(variances + self.noise_variances[:, None], batch.facts)
+        return ViewPrediction(self, means, variances, scores)
 
     def latents(self, batch: SeriesBatch) -> Latents:
         return average_latents(*self.member_latents(batch), self.weights)
 
-    def _scores(self, variances: Tensor, batch: SeriesBatch) -> Scores | None:
-        if self.novelty is None or batch.facts is None:
-            return None
-        return self.novelty.scores(self.target_variances(variances), batch.facts)
-
-    def target_variances(self, variances: Tensor) -> Tensor:
-        """Returns variances (K, n) of targets, from those of latents."""
-        noises = [member.noise_variance for member in self.members]
-        return variances + torch.tensor(noises, dtype=variances.dtype, device=variances.device)[:, None]
+    @property
+    def noise_variances(self) -> Tensor:
+        """The variances (K,) by which targets have more than latents, float64."""
+        noises = [member.posterior.noise * member.posterior.amplitude for member in self.members]
+        return torch.tensor(noises, dtype=torch.float64, device=self.device)
 
     @torch.no_grad()
     def p_values(self, batch: SeriesBatch, by_class: bool = False) -> tuple[Tensor, Scores]:
@@ -458,15 +437,15 @@ class ViewCommittee(Committee):
         record = self.left_out
         if self.landmarks is None or record is None or not record.exact or record.groups is not None:
             return super().p_values(batch, by_class)
-        assert self.novelty is not None
+        assert self.novelty is not None and batch.facts is not None
         p_values, scores = [], []
         for part in batch.split(max(1, min(self._chunk(batch), _JOINED // (len(self.members) * len(record.y))))):
             rows = self.rows(part)
-            own_scores = self._scores(self._latents_of(rows)[1], part)
-            assert own_scores is not None
-            scores.append(own_scores)
+            variances = self.latents_from(rows)[1] + self.noise_variances[:, None]
+            assert part.facts is not None
+            scores.append(self.novelty.scores(variances, part.facts))
             joined = joined_variances(self, rows)
-            p_values.append(self.novelty.p_values(own_scores.score, joined, by_class))
+            p_values.append(self.novelty.p_values(scores[-1].score, joined, by_class))
         return torch.cat(p_values), Scores(*(torch.cat(columns) for columns in zip(*scores, strict=True)))
 
     def update(self, batch: SeriesBatch, y: Tensor) -> None:

@@ -111,10 +111,10 @@ def prediction_sets(
     for without in jackknife.predict(batch):
         m = len(without.means)
         share, shares = shares[:m], shares[m:]
-        found = 1 + sum(_weight_at_least(without, share, fold, jackknife, weights) for fold in folds) > needed
+        included = 1 + sum(_weight_at_least(without, share, fold, jackknife, weights) for fold in folds) > needed
         if not allow_empty:
-            found[torch.arange(m), link.probabilities(*without.latents).argmax(1)] = True
-        sets.append(found)
+            included[torch.arange(m), link.probabilities(*without.latents).argmax(1)] = True
+        sets.append(included)
     return torch.cat(sets)
 
 
@@ -146,8 +146,7 @@ def conformal_intervals(committee: ViewCommittee, batch: SeriesBatch, level: flo
     """Lower and upper ends, (m, 2), in the units of the committee; infinite where there are too few series."""
     record = record_of(committee)
     jackknife = Jackknife(committee, record)
-    noise = torch.tensor([member.noise_variance for member in committee.members], dtype=torch.float64).to(record.mean)
-    noise = committee.weights @ noise
+    noise = committee.weights @ committee.noise_variances.to(record.mean)
     apart = (record.y.double() - record.mean[:, 0]).abs() / (record.variance + noise).sqrt()
     weights = comparison_weights(record, 1, by_class=False)[:, 0]
     ends = []
@@ -164,8 +163,7 @@ def _upper_quantile(values: Tensor, weights: Tensor, level: float) -> Tensor:
     ordered, order = values.sort(dim=1)
     reached = weights[order].cumsum(1) >= level * (1 + weights.sum()) - _ROUNDING
     place = reached.double().argmax(1)
-    found = ordered.gather(1, place[:, None])[:, 0]
-    return torch.where(reached[:, -1], found, torch.inf)
+    return torch.where(reached[:, -1], ordered.gather(1, place[:, None])[:, 0], torch.inf)
 
 
 _DIGITS = 12  # of a hash, which make the u of a new series
@@ -282,18 +280,16 @@ class Jackknife:
     def _without(self, chunk: SeriesBatch, errors: Tensor) -> Iterator[Without]:
         rows = self.committee.rows(chunk)
         mixed = [member.mixed(rows) for member in self.committee.members]
-        pairs = zip(self.committee.members, mixed, strict=True)
-        means, variances = zip(*(member.regression.predict(own) for member, own in pairs), strict=True)
-        latents = average_latents(torch.stack(means), torch.stack(variances), self.committee.weights)
+        latents = average_latents(*self.committee.latents_from(rows), self.committee.weights)
         roots = [member.regression.root.double() for member in self.committee.members]
-        told = [own.gram @ root @ root.T for own, root in zip(mixed, roots, strict=True)]  # (Q k_x)^T, (m, n) each
+        solved = [part.gram @ root @ root.T for part, root in zip(mixed, roots, strict=True)]  # (Q k_x)^T, (m, n) each
         size = max(1, _NUMBERS // errors[0].numel())
         for start in range(0, len(chunk), size):
             part = slice(start, start + size)
             some = Latents(latents.mean[part], latents.variance[part])
             shift = errors.new_zeros(len(some.mean), *errors.shape[1:])
-            for own, error in zip(told, errors, strict=True):
-                shift += own[part][:, :, None] * error
+            for weights, error in zip(solved, errors, strict=True):
+                shift += weights[part][:, :, None] * error
             if self.count < len(self.group):
                 shift = shift.new_zeros(len(shift), self.count, shift.shape[2]).index_add_(1, self.group, shift)
             yield Without(some, some.mean[:, None] - shift)
@@ -303,5 +299,5 @@ def group_numbers(record: LeftOutRecord) -> tuple[Tensor, int]:
     """The group (n,) of every series, 0..count-1, and count; every series is one of its own where there are none."""
     if record.groups is None:
         return torch.arange(len(record.y), device=record.y.device), len(record.y)
-    found, numbers = record.groups.unique(return_inverse=True)
-    return numbers, len(found)
+    groups, numbers = record.groups.unique(return_inverse=True)
+    return numbers, len(groups)

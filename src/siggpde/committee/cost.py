@@ -89,8 +89,10 @@ def fit_seconds(views: Sequence[View], landmarks: SeriesBatch, series: int) -> t
         torch_seconds += members * m**3 / _REGRESSIONS
     core_seconds = 0.0
     for seen in (m, series) if series > m else (m,):
-        work = [_view_seconds(view, landmarks, seen) for view in views]
-        core, products = (sum(column) for column in zip(*work, strict=True)) if work else (0.0, 0.0)
+        core = products = 0.0
+        for view in views:
+            in_core, in_torch = _view_seconds(view, landmarks, seen)
+            core, products = core + in_core, products + in_torch
         share = min(1.0, BUDGET / (core + products)) if seen > LARGE else 1.0
         core_seconds, torch_seconds = core_seconds + share * core, torch_seconds + share * products
     return core_seconds, torch_seconds
@@ -189,7 +191,8 @@ def member_seconds(landmarks: int) -> float:
 
 def most_members(batch: SeriesBatch, total: int, max_landmarks: int) -> int:
     """Returns eight; but five where with five, and not with eight, all series can be landmarks of a small model."""
-    with_all, with_fewer = (_most_landmarks(batch, members, max_landmarks) for members in (MEMBERS, _FEWER_MEMBERS))
+    with_all = _most_landmarks(batch, MEMBERS, max_landmarks)
+    with_fewer = _most_landmarks(batch, _FEWER_MEMBERS, max_landmarks)
     return _FEWER_MEMBERS if with_all < total <= with_fewer else MEMBERS
 
 

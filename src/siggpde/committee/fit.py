@@ -27,7 +27,7 @@ from siggpde.committee.large import COMPARED, LargeFit, choose_landmarks
 from siggpde.committee.link import fit_link
 from siggpde.committee.mixture import NormalMixture, recalibrate
 from siggpde.committee.novelty import Novelty
-from siggpde.committee.recipes import Recipe, kernels_of, recipes
+from siggpde.committee.recipes import kernels_of, recipes
 from siggpde.committee.regression import LeftOut, Regression, Targets, fit_exact
 from siggpde.committee.weight_space import without_series
 from siggpde.committee.weights import Fold, bootstrap_weights, nested_folds
@@ -45,13 +45,13 @@ log = logging.getLogger(__name__)
 class ViewSettings:
     """The checked settings of a fit on views.
 
-    `own` are views beside those of `kinds`; `options` fixes how paths are made, None takes several ways; `words` is the
-    most that a view of paths has; `members` the most that are averaged, None for the usual number. Without
+    `more_views` are those of the user; `options` fixes how paths are made, None takes several ways; `words` is the most
+    that a view of paths has; `members` the most that are averaged, None for the usual number. Without
     `keep_series` the committee is one of weights of features, and kernels are not taken to a power.
     """
 
     kinds: tuple[str, ...] = KINDS
-    own: tuple[View, ...] = ()
+    more_views: tuple[View, ...] = ()
     options: PathOptions | None = None
     words: int = 2000
     members: int | None = None
@@ -99,13 +99,28 @@ class _Fit:
     def fit_views(self, bar: Progress) -> None:
         """Fits every view to the landmarks; some are left out where time is short."""
         settings, total = self.settings, self.shard.total
-        views = [
-            *default_views(self.landmarks, total, settings.kinds, settings.options, settings.words, settings.seed),
-            *settings.own,
-        ]
+        views = default_views(self.landmarks, total, settings.kinds, settings.options, settings.words, settings.seed)
+        views += settings.more_views
         announce(bar, views, self.landmarks, total)
         bar.start("views", len(views))
-        self.blocks, self.rows, self.seconds = _fitted(views, self.landmarks, settings, self.started, bar)
+        self.blocks: list[Block] = []
+        self.rows: dict[str, Rows] = {}
+        self.seconds: dict[str, float] = {}
+        for number, view in enumerate(views):
+            begun = time.perf_counter()
+            if self.blocks and settings.time_limit is not None and begun - self.started > settings.time_limit / 2:
+                log.warning("time limit: %d of %d views are left out", len(views) - number, len(views))
+                break
+            block, rows = view.fit(self.landmarks)
+            if taken := rows.keys() & self.rows.keys():
+                raise ValueError(f"two views have the same name {min(taken)!r}; give your own another one")
+            seconds = time.perf_counter() - begun
+            log.debug("view %s: %s, %.2f s", view.kind, ", ".join(rows), seconds)
+            self.blocks.append(block)
+            self.rows |= rows
+            # For views of the user's own; a kernel among several of a block costs its share.
+            self.seconds |= dict.fromkeys(rows, seconds / (len(self.landmarks) * len(rows)))
+            bar.step()
 
     def compare_members(self, bar: Progress) -> None:
         """Fits every candidate to some of the landmarks."""
@@ -124,10 +139,10 @@ class _Fit:
     def weigh_members(self) -> None:
         """Weighs the candidates by their predictions of left-out series; most weights are 0."""
         left_out = [prediction for _, prediction in self.results]
-        seconds = row_seconds(self.blocks, self.landmarks, self.shard.ranks.broadcast(lambda: self.seconds))
+        seconds = row_seconds(self.blocks, self.landmarks, self.shard.ranks.all_gather(self.seconds)[0])
+        families = [recipe.family for recipe in self.candidates]
 
         def weigh(densities: Tensor, targets: Targets) -> Tensor:
-            families = [recipe.family for recipe in self.candidates]
             weights = bootstrap_weights(densities, families, self.settings.members or MEMBERS, groups=targets.groups)
             scores, limit = (-targets.average(densities)).tolist(), self.settings.time_limit
             total, landmarks = self.shard.total, len(self.landmarks)
@@ -139,7 +154,11 @@ class _Fit:
         if self.compared == self.shard.total:
             self.folds = nested_folds(left_out, self.landmark_targets, weigh)
         self.chosen = self.weights.nonzero()[:, 0].tolist()
-        _report(self.candidates, self.results, self.weights)
+        shares = [
+            f"{self.candidates[index].name} {float(self.weights[index]):.2f} ({left_out[index].score:.4f})"
+            for index in sorted(self.chosen, key=lambda index: -self.weights[index])
+        ]
+        log.info("%d members compared; weights (leave-one-out loss): %s", len(self.candidates), ", ".join(shares))
 
     def refit_on_all_series(self, bar: Progress) -> None:
         """Fits the members with a weight to all series, and predicts those left out that decide link and novelty."""
@@ -149,9 +168,9 @@ class _Fit:
         bar.start("members", len(chosen))
         if not self.complete:
             series = LargeFit(self.batch, self.targets, self.standard, self.blocks, self.rows, self.shard)
-            fits, self.known = series.fit(chosen, self.choice.tuned, bar), self.choice.tuned.sort().values
+            fits, self.left_out_rows = series.fit(chosen, self.choice.tuned, bar), self.choice.tuned.sort().values
         else:
-            fits, self.known = [self.results[index] for index in self.chosen], self.choice.landmarks
+            fits, self.left_out_rows = [self.results[index] for index in self.chosen], self.choice.landmarks
             if self.compared < len(self.landmarks):
                 fits = [fit_exact(recipe.mix(self.rows, self.rows), self.landmark_targets) for recipe in chosen]
         self.left_out = [prediction for _, prediction in fits]
@@ -162,75 +181,43 @@ class _Fit:
 
     def link(self) -> ViewCommittee:
         """Makes the committee, with what left-out series tell: its link, and how unusual a series can be."""
-        shard, known, weights = self.shard, self.known, self.weights[self.chosen].to(self.batch.values.device)
+        rows, weights = self.left_out_rows, self.weights[self.chosen].to(self.batch.values.device)
         committee = ViewCommittee(self.standard, self.landmarks, self.blocks, self.members, weights)
-        scores = (prediction.score for _, prediction in self.results)
-        names = (recipe.name for recipe in self.candidates)
-        committee.tried = list(zip(names, scores, self.weights.tolist(), strict=True))
-        targets = self.targets[known]
-        folds = self.folds or [as_one_fold(committee, self.left_out)]
+        committee.tried = [
+            (recipe.name, left_out.score, weight)
+            for recipe, (_, left_out), weight in zip(self.candidates, self.results, self.weights.tolist(), strict=True)
+        ]
+        targets, means = self.targets[rows], torch.stack([prediction.mean for prediction in self.left_out])
+        variances, noise = torch.stack([prediction.variance for prediction in self.left_out]), committee.noise_variances
+        # Where so many series chose the members that it hardly flatters, their predictions are taken as they are.
+        folds = self.folds or [Fold(torch.arange(len(rows), device=means.device), means, variances, noise, weights)]
         if not self.settings.keep_series:
             committee, more = without_series(committee, complete=self.complete)
             missing = weights @ more
-            folds = [
-                replace(fold, variances=fold.variances + (missing[fold.rows] if self.complete else missing.mean()))
-                for fold in folds
-            ]
-            for left_out, variance in zip(self.left_out, more, strict=True):
-                left_out.variance = left_out.variance + (variance if self.complete else variance.mean())
+            if not self.complete:  # `more` is of the landmarks, which these series are not
+                more, missing = torch.stack([extra.mean() for extra in more])[:, None], missing.mean().expand(len(rows))
+            variances = variances + more
+            folds = [replace(fold, variances=fold.variances + missing[fold.rows]) for fold in folds]
         exact = self.complete and self.settings.keep_series
-        committee.left_out = LeftOutRecord.of(weights, self.left_out, targets, exact)
+        kept = means.float() if exact else None
+        average = average_latents(means, variances, weights)
+        committee.left_out = LeftOutRecord(targets.y, *average, variances, targets.groups, exact, kept)
         if self.batch.facts is not None:
-            facts = shard.all_gather(known, self.batch.facts[shard.local_index(shard.select(known))])
-            variances = committee.target_variances(committee.left_out.variances)
+            facts = self.shard.all_gather(rows, self.batch.facts[self.shard.local_index(rows)])
             labels = None if targets.classes is None else targets.y
-            committee.novelty = Novelty.fit(variances, weights, facts, labels, targets.groups)
+            committee.novelty = Novelty.fit(variances + noise[:, None], weights, facts, labels, targets.groups)
         return calibrated(committee, folds, targets)
-
-
-def _fitted(
-    views: Sequence[View], landmarks: SeriesBatch, settings: ViewSettings, started: float, bar: Progress
-) -> tuple[list[Block], dict[str, Rows], dict[str, float]]:
-    """The blocks of the views, the rows of the landmarks, and the seconds of a series in every kernel."""
-    blocks: list[Block] = []
-    rows: dict[str, Rows] = {}
-    seconds: dict[str, float] = {}
-    for index, view in enumerate(views):
-        if blocks and settings.time_limit is not None and time.perf_counter() - started > settings.time_limit / 2:
-            log.warning("time limit: %d of %d views are left out", len(views) - index, len(views))
-            break
-        begun = time.perf_counter()
-        block, block_rows = view.fit(landmarks)
-        if taken := block_rows.keys() & rows.keys():
-            raise ValueError(f"two views have the same name {min(taken)!r}; give your own another one")
-        log.debug("view %s: %s, %.2f s", view.kind, ", ".join(block_rows), time.perf_counter() - begun)
-        blocks.append(block)
-        rows |= block_rows
-        # For views of the user's own; a kernel among several of a block costs its share.
-        share = (time.perf_counter() - begun) / (len(landmarks) * len(block_rows))
-        seconds |= dict.fromkeys(block_rows, share)
-        bar.step()
-    return blocks, rows, seconds
 
 
 def _kinds(blocks: Sequence[Block], constant: bool = False) -> dict[str, list[str]]:
     """The names of the kernels of every kind; `constant` has those too that do not vary over the landmarks."""
     kinds: dict[str, list[str]] = {}
     for block in blocks:
-        usable = [name for name, centring in block.centring.items() if constant or centring.scale > 0]
         kind = next(iter(block.centring)) if block.kind == "features" else block.kind
-        kinds.setdefault(kind, []).extend(usable)
-    return {kind: names for kind, names in kinds.items() if names}
-
-
-def _report(candidates: Sequence[Recipe], results: Sequence[tuple[Regression, LeftOut]], weights: Tensor) -> None:
-    shares = weights.tolist()
-    chosen = [
-        f"{candidates[index].name} {shares[index]:.2f} ({results[index][1].score:.4f})"
-        for index in weights.argsort(descending=True).tolist()
-        if shares[index] > 0
-    ]
-    log.info("%d members compared; weights (leave-one-out loss): %s", len(candidates), ", ".join(chosen))
+        for name, centring in block.centring.items():
+            if constant or centring.scale > 0:
+                kinds.setdefault(kind, []).append(name)
+    return kinds
 
 
 def calibrated(committee: ViewCommittee, folds: Sequence[Fold], targets: Targets) -> ViewCommittee:
@@ -248,16 +235,3 @@ def calibrated(committee: ViewCommittee, folds: Sequence[Fold], targets: Targets
         deviations.append(mixture.deviations(targets.y[fold.rows]))
     committee.recalibration = recalibrate(torch.cat(deviations))
     return committee
-
-
-def as_one_fold(committee: ViewCommittee, left_out: Sequence[LeftOut]) -> Fold:
-    """The left-out predictions of the members as they are, where so many series chose them that it hardly flatters."""
-    means = torch.stack([prediction.mean for prediction in left_out])
-    noises = [member.noise_variance for member in committee.members]
-    return Fold(
-        rows=torch.arange(means.shape[1], device=means.device),
-        means=means,
-        variances=torch.stack([prediction.variance for prediction in left_out]),
-        noise_variances=torch.tensor(noises, dtype=means.dtype, device=means.device),
-        weights=committee.weights,
-    )

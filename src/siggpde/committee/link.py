@@ -94,8 +94,8 @@ def _chances(mixing: Tensor, offset: Tensor, mean: Tensor, excess: Tensor | None
     classes = len(offset)
     eye = torch.eye(classes, dtype=mixing.dtype, device=mixing.device)
     spread = mixing @ ((classes * eye - 1) / (classes - 1)) @ mixing.T
-    own = spread.diagonal()
-    pairs = (own[:, None] + own - 2 * spread).clamp_min(0.0)
+    variances = spread.diagonal()
+    pairs = (variances[:, None] + variances - 2 * spread).clamp_min(0.0)
     shrink = 1 / (1 + _PROBIT * excess[:, None, None] * pairs).sqrt()
     gaps = (logits[:, None, :] - logits[:, :, None]) * shrink
     chances = 1 / gaps.clamp_max(_LARGEST_EXPONENT).exp().sum(dim=2)
@@ -123,7 +123,7 @@ def fit_link(mean: Tensor, variance: Tensor, targets: Targets) -> ClassLink:
 
     # More than one minimum is possible where every series is predicted right: a coarse search first.
     grid = np.linspace(_LOWEST, _HIGHEST, 23)
-    coarse = int(np.argmin([loss_at(value) for value in grid]))
+    coarse = int(np.argmin(list(map(loss_at, grid))))
     low, high = grid[max(0, coarse - 1)], grid[min(len(grid) - 1, coarse + 1)]
     temperature = math.exp(minimize_bounded(loss_at, float(low), float(high), steps=10))
     start = temperature * torch.eye(classes, classes + 1, dtype=torch.float64, device=mean.device)
@@ -141,9 +141,9 @@ def fit_link(mean: Tensor, variance: Tensor, targets: Targets) -> ClassLink:
     usual = float(variance.quantile(_USUAL)) if n else 0.0
     counts = torch.zeros(classes, dtype=torch.float64, device=mean.device).index_add_(0, labels[:, 0], weights)
     frequencies = counts / counts.sum()
-    told = float(log_likelihood(mean @ link[:, :-1].T + link[:, -1]) - weights @ frequencies.log()[labels[:, 0]])
+    gain = float(log_likelihood(mean @ link[:, :-1].T + link[:, -1]) - weights @ frequencies.log()[labels[:, 0]])
     counted = 1.0 if targets.groups is None else len(targets.groups.unique()) / n
-    nothing = 1 / (1 + math.exp(min(counted * told / _TEMPER, _LARGEST_EXPONENT)))
+    nothing = 1 / (1 + math.exp(min(counted * gain / _TEMPER, _LARGEST_EXPONENT)))
     return ClassLink(link[:, :-1].clone(), link[:, -1].clone(), usual, lapse, frequencies, nothing)
 
 

@@ -87,26 +87,23 @@ class FactScores:
         filled = torch.where(taken.isnan(), medians, taken)
         units = _units(filled, medians, facts, least)
         z = (filled - medians) / units
-        own = torch.arange(len(z)) if groups is None else groups.cpu()
+        groups = torch.arange(len(z)) if groups is None else groups.cpu()
         rows = slice(0, _REFERENCE)
-        near = _nearest(z, z[rows], own, own[rows])
+        near = _nearest(z, z[rows], groups, groups[rows])
         middle, upper = float(near.median()), float(near.quantile(_ONE_OF_FACTS))
         scores = FactScores(medians, units, z.amin(0), z.amax(0), least, z[rows].float(), middle, upper)
-        return scores, torch.maximum(_beyond_others(z, own), scores._standard(near))
+        return scores, torch.maximum(_beyond_others(z, groups), scores._standard(near))
 
     def __call__(self, facts: Tensor) -> tuple[Tensor, Tensor]:
         """The scores (n,) of the facts (n, F) of new series, and the fact (n,) that is farthest out."""
-        z = self._in_units(facts)
+        taken = _taken(facts, self.least)
+        z = (torch.where(taken.isnan(), self.medians, taken) - self.medians) / self.units
         beyond = torch.maximum(self.low - z, z - self.high)
         nobody = torch.full((len(z),), -1), torch.zeros(len(self.reference), dtype=torch.int64)
         near = self._standard(_nearest(z, self.reference.double(), *nobody))
         # Of facts within the range the one farthest from the median.
         farthest = torch.where(beyond > 0, beyond + z.abs().amax(1, keepdim=True), z.abs()).argmax(1)
         return torch.maximum(beyond.amax(1).clamp_min(0.0), near), farthest
-
-    def _in_units(self, facts: Tensor) -> Tensor:
-        taken = _taken(facts, self.least)
-        return (torch.where(taken.isnan(), self.medians, taken) - self.medians) / self.units
 
     def _standard(self, near: Tensor) -> Tensor:
         middle, upper = max(self.middle, _LEAST_DISTANCE), max(self.upper, _LEAST_DISTANCE)
@@ -116,15 +113,10 @@ class FactScores:
         return vars(self).copy()
 
 
-def _positive(columns: int) -> Tensor:
-    """Which facts are positive by nature, and taken as logarithms."""
-    channels = (columns - len(OF_SERIES)) // len(OF_CHANNELS)
-    return torch.tensor([False, True, True] * channels + [True, True, False])
-
-
 def _least(facts: Tensor) -> Tensor:
-    """The smallest value of positive facts; of a channel that never varied, in units of its level."""
-    positive = _positive(facts.shape[1])
+    """The smallest value of facts that are positive by nature: of a channel that never varied a share of its level."""
+    channels = (facts.shape[1] - len(OF_SERIES)) // len(OF_CHANNELS)
+    positive = torch.tensor([False, True, True] * channels + [True, True, False])
     least = _LEAST_SHARE * torch.nan_to_num(facts.nanmedian(0).values)
     level = torch.nan_to_num(facts.abs()).mean(0).roll(1)  # that of a spread is the column before it
     least = torch.where(least > 0, least, _LEAST_SHARE * level.clamp_min(1.0))
@@ -146,10 +138,10 @@ def _units(filled: Tensor, medians: Tensor, facts: Tensor, least: Tensor) -> Ten
     return torch.where(units > 0, units, 1.0)
 
 
-def _nearest(z: Tensor, reference: Tensor, own: Tensor, others: Tensor) -> Tensor:
+def _nearest(z: Tensor, reference: Tensor, groups: Tensor, others: Tensor) -> Tensor:
     """The mean distance (n,) to the nearest of the reference series, of those of another group."""
     parts = []
-    for part, group in zip(z.split(_CHUNK), own.split(_CHUNK), strict=True):
+    for part, group in zip(z.split(_CHUNK), groups.split(_CHUNK), strict=True):
         distance = torch.cdist(part, reference) / z.shape[1] ** 0.5
         distance = torch.where(group[:, None] == others, torch.inf, distance)
         nearest = distance.topk(min(_NEAREST, len(reference)), dim=1, largest=False).values
@@ -207,7 +199,8 @@ class Novelty:
     """Weights, medians c and widths d of the members, three (K,); the median and the 95 % quantile of t; the scores of
     facts; and of n left-out series log s (K, n) and the scores of their facts (n,), with their labels (n,).
 
-    From these follow the scores T (n,) of the left-out series and M, about the largest of them.
+    From these follow the scores T (n,) of the left-out series, M, about the largest of them, and the `limit` H, the
+    score up to which predictions are as the model has them.
     """
 
     weights: Tensor
@@ -221,12 +214,14 @@ class Novelty:
     labels: Tensor | None
     left_out_scores: Tensor = field(init=False)
     largest: float = field(init=False)
+    limit: float = field(init=False)
 
     def __post_init__(self) -> None:
-        own = torch.maximum(self.kernel_score(self.left_out.double()), self.left_out_facts)
-        largest = float(own.quantile(1 - _RARE)) if len(own) * _RARE >= 1 else float(own.max())
-        object.__setattr__(self, "left_out_scores", own)
-        object.__setattr__(self, "largest", max(min(largest, _OUTLIER * float(own.quantile(0.99))), 1.0))
+        scores = torch.maximum(self.kernel_score(self.left_out.double()), self.left_out_facts)
+        largest = float(scores.quantile(1 - _RARE)) if len(scores) * _RARE >= 1 else float(scores.max())
+        largest = max(min(largest, _OUTLIER * float(scores.quantile(0.99))), 1.0)
+        limit = (1 + _FEW / len(scores)) * largest
+        vars(self).update(left_out_scores=scores, largest=largest, limit=limit)
 
     @staticmethod
     def fit(
@@ -238,10 +233,10 @@ class Novelty:
         widths = (logs.quantile(_WIDTH, dim=1) - centres).clamp_min(_LEAST_WIDTH)
         weights = weights.cpu().double()
         total = (weights / widths) @ (logs - centres[:, None])
-        fact_scores, own = FactScores.fit(facts.cpu().double(), groups)
+        fact_scores, left_out_facts = FactScores.fit(facts.cpu().double(), groups)
         middle, upper = float(total.median()), float(total.quantile(_ONE))
         labels = None if labels is None else labels.cpu().long()
-        return Novelty(weights, centres, widths, middle, upper, fact_scores, logs.float(), own, labels)
+        return Novelty(weights, centres, widths, middle, upper, fact_scores, logs.float(), left_out_facts, labels)
 
     @staticmethod
     def of_some(
@@ -251,10 +246,10 @@ class Novelty:
         makes those (K, m) of m series from their indices (m,), and there are facts (n, F) and y (n,), those of
         classes."""
         rows = shard.evenly_spaced(most)
-        own = shard.local_index(shard.select(rows))
-        known = shard.all_gather(rows, variances(own).T).T
-        labels = None if y is None else shard.all_gather(rows, y[own])
-        return Novelty.fit(known, weights, shard.all_gather(rows, facts[own]), labels)
+        index = shard.local_index(rows)
+        all_variances = shard.all_gather(rows, variances(index).T).T
+        labels = None if y is None else shard.all_gather(rows, y[index])
+        return Novelty.fit(all_variances, weights, shard.all_gather(rows, facts[index]), labels)
 
     def scores(self, variances: Tensor, facts: Tensor) -> Scores:
         """Of n new series with the variances (K, n) of their targets under the members, and their facts (n, F)."""
@@ -279,23 +274,18 @@ class Novelty:
 
         `joined` (K, n, training series) are variances s of training series with each of the new ones joined.
         """
-        own = self.left_out_scores
+        left_out = self.left_out_scores
         if joined is not None:
-            own = torch.maximum(self.kernel_score(_logs(joined)), self.left_out_facts)
+            left_out = torch.maximum(self.kernel_score(_logs(joined)), self.left_out_facts)
         if not by_class:
-            return _rank(own, score)
+            return _rank(left_out, score)
         assert self.labels is not None
         columns = []
         for label in range(int(self.labels.max()) + 1):
             members = self.labels == label
-            p = _rank(own[..., members], score)
+            p = _rank(left_out[..., members], score)
             columns.append(p if int(members.sum()) >= _FEWEST else torch.full_like(p, torch.nan))
         return torch.stack(columns, dim=1)
-
-    @property
-    def limit(self) -> float:
-        """H, the score up to which predictions are as the model has them."""
-        return (1 + _FEW / len(self.left_out_facts)) * self.largest
 
     def trust(self, score: Tensor) -> Tensor:
         """rho (n,), the share that the model's own prediction keeps."""
@@ -314,13 +304,12 @@ class Novelty:
         return rare & (score > _ALARM * self.limit)
 
     def state(self) -> dict[str, Any]:
-        own = {given.name: getattr(self, given.name) for given in fields(self) if given.init}
-        return own | {"facts": self.facts.state()}
+        state = {given.name: getattr(self, given.name) for given in fields(self) if given.init}
+        return state | {"facts": self.facts.state()}
 
     @staticmethod
     def from_state(state: Mapping[str, Any]) -> Novelty:
-        own: dict[str, Any] = {**state, "facts": FactScores(**state["facts"])}
-        return Novelty(**own)
+        return Novelty(**{**state, "facts": FactScores(**state["facts"])})
 
 
 def _logs(variances: Tensor) -> Tensor:

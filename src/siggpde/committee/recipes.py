@@ -41,13 +41,13 @@ class Recipe:
         plain = self.average(rows, count)
         if self.power == 1:
             return Rows(plain.gram + CONSTANT, plain.variance + CONSTANT)
-        own = landmarks if isinstance(landmarks, Rows) else self.average(landmarks, count)
-        cosine = plain.gram / sizes(plain, own)
+        norms = landmarks if isinstance(landmarks, Rows) else self.average(landmarks, count)
+        cosine = plain.gram / sizes(plain, norms)
         return Rows(((1 + cosine) / 2) ** self.power + CONSTANT, torch.ones_like(plain.variance) + CONSTANT)
 
     def average(self, rows: Mapping[str, Rows], count: int | None = None) -> Rows:
         """The weighted mean of the kernels, before any power."""
-        total = sum(weight for _, weight in self.weights)
+        total = sum(dict(self.weights).values())
         gram: Any = 0.0
         variance: Any = 0.0
         for name, weight in self.weights:
@@ -93,52 +93,47 @@ def recipes(kinds: Mapping[str, Sequence[str]]) -> list[Recipe]:
         >>> [recipe.name for recipe in recipes({"linear": ["L"], "path": ["base"]})]
         ['L', 'G', 'LG', 'LG²']
     """
-    groups = _groups(kinds)
-    found: dict[Any, Recipe] = {}
+    groups = {_LETTERS[kind]: list(names) for kind, names in kinds.items() if kind in _LETTERS and names}
+    for name in kinds.get("windows", ()):
+        for letter in (_LETTERS_OF_LIFTS[name[:-1]], name[-1]):
+            groups.setdefault(letter, []).append(name)
+    recipes: dict[Any, Recipe] = {}
     for letters, power in _SUMS:
-        _add(found, letters, groups, letters, power)
+        _add(recipes, letters, groups, letters, power)
     for kind, names in kinds.items():
         if kind in _LETTERS:
             continue
-        _add(found, kind, groups, "", 1, [list(names)])
+        _add(recipes, kind, groups, "", 1, [list(names)])
         for letters in ("W", "GWW", "LGWWW", "SWW", "PRGW", "LG"):
-            _add(found, f"{letters}+{kind}", groups, letters, 1, [list(names)] * max(1, len(letters) // 2))
-        _add(found, kind, groups, "", 2, [list(names)])
-    return list(found.values())
+            _add(recipes, f"{letters}+{kind}", groups, letters, 1, [list(names)] * max(1, len(letters) // 2))
+        _add(recipes, kind, groups, "", 2, [list(names)])
+    return list(recipes.values())
 
 
-_FAMILIES = dict.fromkeys("LG", "G") | dict.fromkeys("PR", "P") | dict.fromkeys("XCZW13", "W")
+_FAMILIES = str.maketrans("LGPRXCZW13", "GGPPWWWWWW")
+_LETTERS_OF_LIFTS = {"x": "X", "dx": "X", "cum": "C", "zn": "Z"}
 _LETTERS = {"linear": "L", "path": "G", "kernel": "P", "lifted": "R", "windows": "W", "spectrum": "S"}
 
 
-def _groups(kinds: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    groups = {_LETTERS[kind]: list(names) for kind, names in kinds.items() if kind in _LETTERS}
-    windows = groups.get("W", [])
-    lifts = {"X": ("x", "dx"), "C": ("cum",), "Z": ("zn",)}
-    groups |= {letter: [name for name in windows if name[:-1] in own] for letter, own in lifts.items()}
-    groups |= {end: [name for name in windows if name.endswith(end)] for end in "13"}
-    return {letter: names for letter, names in groups.items() if names}
-
-
 def _add(
-    found: dict[Any, Recipe],
+    recipes: dict[Any, Recipe],
     label: str,
     groups: Mapping[str, list[str]],
     letters: str,
     power: int,
-    own: Sequence[list[str]] = (),
+    more: Sequence[list[str]] = (),
 ) -> None:
-    """Adds the sum of the groups `letters` and `own`, unless a group is missing or the same sum is there already."""
-    if any(letter not in groups for letter in letters):
+    """Adds the sum of the groups `letters` and `more`, unless a group is missing or the same sum is there already."""
+    if not groups.keys() >= set(letters):
         return
     weights: dict[str, float] = {}
-    for names in (*(groups[letter] for letter in letters), *own):
+    for names in (*(groups[letter] for letter in letters), *more):
         for name in names:
             weights[name] = weights.get(name, 0.0) + 1 / len(names)
-    label = label if own else "".join(dict.fromkeys(letters))
+    label = label if more else "".join(dict.fromkeys(letters))
     key = (tuple(sorted(weights.items())), power)
-    family = "".join(sorted({_FAMILIES.get(letter, letter) for letter in letters})) + "+" * bool(own)
-    found.setdefault(key, Recipe(label + ("²" if power == 2 else ""), tuple(weights.items()), power, family))
+    family = "".join(sorted(set(letters.translate(_FAMILIES)))) + "+" * bool(more)
+    recipes.setdefault(key, Recipe(label + ("²" if power == 2 else ""), tuple(weights.items()), power, family))
 
 
 def kernels_of(chosen: Iterable[Recipe]) -> set[str]:

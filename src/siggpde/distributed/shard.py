@@ -23,11 +23,9 @@ class Shard:
 
     def __init__(self, ranks: Ranks, size: int) -> None:
         sizes = ranks.all_gather_sizes(size)
-        empty = [rank for rank, count in enumerate(sizes) if count == 0]
-        if empty and sum(sizes):
-            ranks.refuse(
-                f"rank {empty[0]} has no series, of {sum(sizes)} in all: use fewer ranks, or give each at least one"
-            )
+        if 0 in sizes and any(sizes):
+            empty, total = sizes.index(0), sum(sizes)
+            ranks.refuse(f"rank {empty} has no series, of {total} in all: use fewer ranks, or give each at least one")
         self.ranks, self.size, self.sizes, self.total = ranks, size, sizes, sum(sizes)
         self.first = sum(sizes[: ranks.rank])
         self.rows = slice(self.first, self.first + size)
@@ -65,8 +63,8 @@ class Shard:
         return rows if self.ranks.alone else rows[self.mask(rows)]
 
     def local_index(self, rows: Tensor) -> Tensor:
-        """Returns the indices within this shard of rows that belong to it."""
-        return rows if self.ranks.alone else rows - self.first
+        """Returns the indices within this shard of those of the rows that belong to it, in their order."""
+        return self.select(rows) - self.first
 
     def all_gather(self, rows: Tensor, values: Tensor) -> Tensor:
         """Returns the values (n, ...) of the n rows on all ranks; a rank passes the values of its rows."""

@@ -95,8 +95,9 @@ class SeriesEstimator:
         started = time.perf_counter()
         settings = fit_settings(self, classes, class_weight)
         with shard.ranks.together():
-            own = input_device(X)
-            device = own if isinstance(self.device, str) and self.device == "auto" else usable_device(self.device)
+            device = input_device(X)
+            if not isinstance(self.device, str) or self.device != "auto":
+                device = usable_device(self.device)
         shard.ranks.check_same("kind of device", device.type)
         preparation = preparation_of(self)
         with threads(self.n_jobs, len(y)):
@@ -112,12 +113,14 @@ class SeriesEstimator:
             minus_shortest, longest = shard.ranks.all_reduce_max(torch.stack([-counts.min(), counts.max()])).tolist()
             attributes["length_range_"] = (-minus_shortest, longest)
             attributes["fingerprint_"] = data_fingerprint(batch, y, shard)
-            attributes["committee_"] = self._fit_method()(
-                batch.to(device), y.to(device), classes, settings, beside.to(device), shard
-            )
-        tried = attributes["committee_"].tried
+            if self.method == "paper":
+                from siggpde.estimators.paper_method import fit_by_the_paper as fit  # noqa: PLC0415 - few need it
+            else:
+                from siggpde.estimators.views_method import fit_by_views as fit  # noqa: PLC0415 - predictions need none
+            committee = fit(batch.to(device), y.to(device), classes, settings, beside.to(device), shard)
         return attributes | {
-            "tried_": tuple(list(each) for each in tried),
+            "committee_": committee,
+            "tried_": tuple(map(list, committee.tried)),
             "preparation_": preparation,
             "n_series_": len(y),
             "n_groups_": None if beside.groups is None else int(beside.groups.max()) + 1,
@@ -127,15 +130,6 @@ class SeriesEstimator:
     def _known_targets(self, y: Any) -> Tensor:
         """Returns the targets y as the committee has them: indices of classes, or standardised numbers."""
         raise NotImplementedError
-
-    def _fit_method(self) -> Any:
-        if self.method == "paper":
-            from siggpde.estimators.paper_method import fit_by_the_paper  # noqa: PLC0415 - predictions need none
-
-            return fit_by_the_paper
-        from siggpde.estimators.views_method import fit_by_views  # noqa: PLC0415
-
-        return fit_by_views
 
     def _set_fitted(self, attributes: Mapping[str, Any]) -> None:
         """Sets all attributes of a fit at once, so that an estimator never mixes those of two fits."""
@@ -396,10 +390,11 @@ class SeriesEstimator:
 
     def _warn(self, scores: Scores | None) -> None:
         """Warns where series that were predicted are unlike all training series."""
-        if scores is not None:
-            from siggpde.estimators.trusting import novelty_of, warn_of_novelty  # noqa: PLC0415 - takes long to import
+        novelty = self.committee_.novelty
+        if scores is not None and novelty is not None and bool(novelty.alarms(scores.score).any()):
+            from siggpde.estimators.trusting import warn_of_novelty  # noqa: PLC0415 - few need it
 
-            warn_of_novelty(novelty_of(self.committee_), scores, self._value_names())
+            warn_of_novelty(novelty, scores, self._value_names())
 
     def _newness(self, scores: Scores | None) -> Newness | None:
         """How new the series with these scores are; None where the model does not know."""

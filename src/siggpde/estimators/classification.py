@@ -224,5 +224,5 @@ class ClassifierMethods(SeriesEstimator):
 
 def class_attributes(classes: np.ndarray) -> dict[str, Any]:
     """The attributes of a fitted classifier that follow from its classes."""
-    dictionary = {label: index for index, label in enumerate(classes)}  # of aeon's classifiers
+    dictionary = dict(zip(classes, range(len(classes)), strict=True))  # of aeon's classifiers
     return {"classes_": classes, "n_classes_": len(classes), "_class_dictionary": dictionary}

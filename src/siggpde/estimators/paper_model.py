@@ -64,7 +64,7 @@ class PaperModel(Committee):
         return self.model.device
 
     @property
-    def iterations(self) -> int:
+    def iterations(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
         return 1 if self.history is None else max(1, len(self.history.records), sum(self.history.steps.values()))
 
     @property

@@ -73,11 +73,10 @@ def unlike_line(total: int, first: Any, found: Mapping[str, int]) -> str:
 
 def warn_of_novelty(novelty: Novelty, scores: Scores, channels: tuple[str, ...]) -> None:
     """One warning for all series that are unlike the training series, with their number and the commonest reason."""
-    if bool(novelty.alarms(scores.score).any()):
-        unlike = newness(novelty, scores, channels).unlike
-        first = next(number for number, reason in enumerate(unlike) if reason is not None)
-        found = Counter(reason for reason in unlike if reason is not None)
-        warnings.warn(unlike_line(len(unlike), first, found), NoveltyWarning, stacklevel=_callers_level())
+    unlike = newness(novelty, scores, channels).unlike
+    first = next(number for number, reason in enumerate(unlike) if reason is not None)
+    counts = Counter(reason for reason in unlike if reason is not None)
+    warnings.warn(unlike_line(len(unlike), first, counts), NoveltyWarning, stacklevel=_callers_level())
 
 
 def _callers_level() -> int:

@@ -33,14 +33,21 @@ def fit_by_views(
         log.warning(
             "there is nothing to go on from, method='views' keeps no state of a fit: it starts from the beginning"
         )
-    by_class = _class_weights(y, settings)
-    kinds, own = settings.views
+    by_class, weights = None, beside.weights
+    if settings.class_weight is not None:  # 1 on average over the training series, as all weights are
+        by_class = torch.tensor(settings.class_weight, dtype=torch.float64, device=y.device)
+        by_class = by_class / by_class[y.long()].mean()
+        weights = by_class[y.long()]
+        if beside.weights is not None:
+            weights = weights * beside.weights
+            weights = weights / weights.mean()
+    kinds, more_views = settings.views
     committee = fit_view_committee(
         batch,
-        Targets(y, classes, _weights(y, by_class, beside), beside.groups),
+        Targets(y, classes, weights, beside.groups),
         ViewSettings(
             kinds=kinds,
-            own=own,
+            more_views=more_views,
             options=settings.options,
             words=settings.n_features,
             members=settings.members,
@@ -54,19 +61,3 @@ def fit_by_views(
     if settings.keep_series:
         committee.class_weights = by_class
     return committee
-
-
-def _class_weights(y: Tensor, settings: FitSettings) -> Tensor | None:
-    """What a series of each class counts, (classes,), 1 on average over the training series."""
-    if settings.class_weight is None:
-        return None
-    by_class = torch.tensor(settings.class_weight, dtype=torch.float64, device=y.device)
-    return by_class / by_class[y.long()].mean()
-
-
-def _weights(y: Tensor, by_class: Tensor | None, beside: Beside) -> Tensor | None:
-    """What every series counts, (n,), 1 on average."""
-    if by_class is None or beside.weights is None:
-        return beside.weights if by_class is None else by_class[y.long()]
-    weights = by_class[y.long()] * beside.weights
-    return weights / weights.mean()

@@ -79,7 +79,7 @@ class Trainer:
     @torch.no_grad()
     def project(self, rows: Tensor) -> Projection:
         """The projection of those of the rows that this rank holds, without gradients; rounded tails are counted."""
-        index = self.shard.local_index(self.shard.select(rows))
+        index = self.shard.local_index(rows)
         parts = [self.cache.project(self.model, part) for part in index.split(_CHUNK)]
         projection = parts[0] if len(parts) == 1 else concatenated(parts)
         self.history.rounded_tails = max(self.history.rounded_tails, projection.rounded)

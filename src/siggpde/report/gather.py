@@ -255,7 +255,7 @@ def _mixture(committee: ViewCommittee, record: LeftOutRecord) -> NormalMixture:
     """The distributions of left-out numbers: of every member where these are kept, else one normal distribution."""
     if record.means is not None:
         return ViewPrediction(committee, record.means.double(), record.variances).mixture()
-    noise = committee.target_variances(torch.zeros_like(record.variances))
+    noise = torch.zeros_like(record.variances) + committee.noise_variances[:, None]
     total = record.variance + (committee.weights.to(noise)[:, None] * noise).sum(0)
     one = torch.ones(1, dtype=total.dtype, device=total.device)
     return NormalMixture(record.mean[:, 0][None], total[None], one, committee.recalibration)

@@ -360,7 +360,7 @@ def _with_last_repeated(values: Tensor, longest: int) -> Tensor:
 
 def all_gather_series(shard: Shard, rows: Tensor, batch: SeriesBatch) -> SeriesBatch:
     """The series at `rows`, numbered over all ranks, on all ranks; `batch` holds those of this rank's shard."""
-    local = batch[shard.local_index(shard.select(rows))]
+    local = batch[shard.local_index(rows)]
     parts = (local.values, local.lengths, local.times)
     values, lengths, times = (None if part is None else shard.all_gather(rows, part) for part in parts)
     assert values is not None

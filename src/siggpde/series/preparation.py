@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import operator
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -91,7 +91,7 @@ class Preparation:
         observed points (0 for a channel never observed), and `gap_share`, the share of missing values. With `ranks`,
         each rank passes its own series, and all learn the same.
         """
-        learned = _Sums()
+        learned = _Sums(torch.zeros(1).double(), torch.zeros(1).double())
         with ranks.together():
             batch, unobserved = self._collected(X, name, learned)
         ranks.check_same("number of channels", learned.channels)
@@ -217,8 +217,8 @@ class Preparation:
 class _Sums:
     """Sums over training series, chunk by chunk: observed values and their number for each channel; missing values."""
 
-    total: Tensor = field(default_factory=lambda: torch.zeros(1, dtype=torch.float64))
-    count: Tensor = field(default_factory=lambda: torch.zeros(1, dtype=torch.float64))
+    total: Tensor
+    count: Tensor
     missing: int = 0
     points: int = 0
     channels: int = 0
