@@ -116,11 +116,7 @@ PEERS = (
     ),
     Method("quant", "QUANT, extra trees", partial(_classifier, quant, TreesHead), None, "aeon"),
     Method(
-        "multirocket",
-        "MultiRocket, logistic regression",
-        partial(_classifier, multirocket, LogisticHead),
-        None,
-        "aeon",
+        "multirocket", "MultiRocket, logistic regression", partial(_classifier, multirocket, LogisticHead), None, "aeon"
     ),
 )
 CONSTANT = Method(

@@ -218,13 +218,7 @@ def repeated_splits(
 
 
 def held_out(
-    y: np.ndarray,
-    seed: int,
-    *,
-    stratify: bool,
-    folds: int = 5,
-    many: int = 2000,
-    groups: np.ndarray | None = None,
+    y: np.ndarray, seed: int, *, stratify: bool, folds: int = 5, many: int = 2000, groups: np.ndarray | None = None
 ) -> list[Split]:
     """The folds on which a method calibrates itself: `folds`, and above `many` series only the first of them."""
     count = len(y) if groups is None else len(np.unique(groups))

@@ -56,11 +56,10 @@ WAYS = {
     "gpsig-it": "GPSig-IT, torch",
     "gpsig-is": "GPSig-IS, torch",
 }
-PARTS = ("C_uu", "C_fu", "signatures", "diag C_ff", "linear algebra")
 FEWEST_CALLS = 2
 LONG_CALL = 3.0  # seconds
 
-Parts = dict[str, Callable[[], None]]
+Parts = dict[str, Callable[[], object]]
 
 
 @dataclass(frozen=True)
@@ -94,59 +93,44 @@ def inducing_features(method: str, size: Size) -> OrthogonalSignatureFeatures | 
 
 
 def parts_of(method: str, size: Size) -> Parts:
-    """Value and gradient of every part; what a method does not have is absent."""
-    features = inducing_features(method, size)
+    """Value and gradient of every part; what a method does not have is absent.
+
+    C_fu of SigGPDE rescales signatures that are there, `signatures` computes them.
+    """
+    x, features = series(size), inducing_features(method, size)
     if isinstance(features, OrthogonalSignatureFeatures):
-        return _siggpde(features, size)
-    return _gpsig(features, size)
+        plain = isinstance(features, TorchFeatures)
+        paths = TorchKernel(size.d) if plain else SignatureKernel(size.d)
+        cache = SignatureCache(SeriesBatch(x), features.words, paths.log_theta)
+        compute = word_signatures if plain else lambda x, words: signature(x, words=words)
+        return {
+            "C_fu": lambda: _differentiate(cache.values * features.scaling(paths.log_theta, cache.reference), paths),
+            "signatures": lambda: compute(x, features.words),
+            "diag C_ff": lambda: _differentiate(paths.squared_norm(x), paths),
+            "linear algebra": _products(SparseGP(paths, features, Gaussian()), size),
+        }
+    truncated = TruncatedKernel(size.d, size.n, method="recursion")
+    return {
+        "C_uu": lambda: _differentiate(features.inducing_covariance(truncated), truncated, features),
+        "C_fu": lambda: _differentiate(features.cross_covariance(truncated, x), truncated, features),
+        "diag C_ff": lambda: _differentiate(truncated(x, diag=True), truncated),
+        "linear algebra": _whitening(SparseGP(truncated, features, Gaussian()), size, features.jitter),
+    }
 
 
-def _siggpde(features: OrthogonalSignatureFeatures, size: Size) -> Parts:
-    """By the core, or in plain torch; C_fu rescales signatures that are there, `signatures` computes them."""
-    x, plain = series(size), isinstance(features, TorchFeatures)
-    kernel = TorchKernel(size.d) if plain else SignatureKernel(size.d)
-    cache = SignatureCache(SeriesBatch(x), features.words, kernel.log_theta)
+def _whitening(model: AnyGP, size: Size, jitter: float) -> Callable[[], None]:
+    """The whitening of columns by a covariance matrix, whose values do not matter to time, and `_products`."""
+    products, generator, fixed = _products(model, size), torch.Generator().manual_seed(2), list[Tensor]()
 
-    def cross() -> None:
-        scaled = cache.values * features.scaling(kernel.log_theta, cache.reference)
-        _differentiate(scaled, kernel)
-
-    def signatures() -> None:
-        (word_signatures(x, features.words) if plain else signature(x, words=features.words))
-
-    def diagonal() -> None:
-        _differentiate(kernel.squared_norm(x), kernel)
-
-    parts = {"C_fu": cross, "signatures": signatures, "diag C_ff": diagonal}
-    return parts | {"linear algebra": _products(SparseGP(kernel, features, Gaussian()), size)}
-
-
-def _gpsig(features: InducingTensors | InducingSequences, size: Size) -> Parts:
-    x = series(size)
-    kernel = TruncatedKernel(size.d, size.n, method="recursion")
-    products = _products(SparseGP(kernel, features, Gaussian()), size)
-
-    def gram() -> None:
-        _differentiate(features.inducing_covariance(kernel), kernel, features)
-
-    def cross() -> None:
-        _differentiate(features.cross_covariance(kernel, x), kernel, features)
-
-    def diagonal() -> None:
-        _differentiate(kernel(x, diag=True), kernel)
-
-    fixed: list[Tensor] = []  # a covariance matrix and a batch of columns, whose values do not matter to time
-
-    def algebra() -> None:
-        if not fixed:
-            generator = torch.Generator().manual_seed(2)
+    def run() -> None:
+        if not fixed:  # made by the first call, that memory is that of all parts
             root = torch.randn(size.M, size.M, dtype=torch.float64, generator=generator) / size.M**0.5
             fixed.extend([root @ root.T + torch.eye(size.M, dtype=torch.float64), root.new_ones(size.M, size.batch)])
         left, right = (values.clone().requires_grad_() for values in fixed)
-        torch.autograd.grad(whiten(left, right, features.jitter).sum(), [left, right])
+        torch.autograd.grad(whiten(left, right, jitter).sum(), [left, right])
         products()
 
-    return {"C_uu": gram, "C_fu": cross, "diag C_ff": diagonal, "linear algebra": algebra}
+    return run
 
 
 def _products(model: AnyGP, size: Size) -> Callable[[], None]:
@@ -167,7 +151,7 @@ def _differentiate(values: Tensor, *sources: nn.Module | Tensor) -> None:
     torch.autograd.grad(values.sum(), wanted, allow_unused=True)
 
 
-def cpu_seconds(call: Callable[[], None], min_seconds: float) -> float:
+def cpu_seconds(call: Callable[[], object], min_seconds: float) -> float:
     """The fastest of repeated calls, which are as many as take `min_seconds`, and at least two.
 
     A call that takes more than three seconds is not repeated.
@@ -223,8 +207,10 @@ def in_fresh_process(function: Callable[..., Result], *arguments: object) -> Res
 
 
 def _start() -> None:
+    """One thread; large blocks of memory, when freed, go back to the operating system at once (glibc)."""
     torch.set_num_threads(1)
-    _return_blocks()
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, _BLOCK)
 
 
 def part_memory(method: str, size: Size, tiled: bool = True) -> dict[str, float]:
@@ -264,12 +250,6 @@ def reset_peak() -> float:
         ctypes.CDLL(None).malloc_trim(0)
     Path("/proc/self/clear_refs").write_text("5")
     return _status("VmRSS")
-
-
-def _return_blocks() -> None:
-    """Large blocks of memory, when freed, go back to the operating system at once (glibc)."""
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, _BLOCK)
 
 
 def _status(field: str) -> float:
@@ -328,29 +308,20 @@ def _iterations(
     method: str, sizes: dict[str, int], squared: float, iterations: int, learn: bool
 ) -> Callable[[], list[float]]:
     """Iterations on random walks with labels in turn, ready to be run."""
-    size = Size(sizes["M"], sizes["length"], sizes["d"], sizes["batch"], sizes["n"])
+    size = Size(*(sizes[name] for name in ("M", "length", "d", "batch", "n")))
     x, y = series(size, squared), torch.arange(size.batch) % sizes["classes"]
-    model, cache = _model(method, size, x, y, sizes)
-    return partial(iteration_times, model, cache, y, size.batch, iterations, learn)
-
-
-def _model(
-    method: str, size: Size, x: Tensor, y: Tensor, sizes: dict[str, int]
-) -> tuple[AnyGP, SignatureCache | PathStore]:
     likelihood = Bernoulli() if sizes["classes"] == 2 else RobustMax(sizes["classes"])
-    paths = SeriesBatch(x)
     if method.startswith("gpsig"):
         kind = "sequences" if method.startswith("gpsig-is") else "tensors"
         way = "core" if method.endswith("-core") else "recursion"
-        model = gpsig(x, y, likelihood, kind=kind, count=size.M, level=size.n, method=way)
-        return model, PathStore(model, paths)
-    if method.startswith("core"):
-        covariance = SignatureKernel(size.d, tol=_TOL)
-        features = OrthogonalSignatureFeatures(size.d, size.M, "lexicographic")
+        model: AnyGP = gpsig(x, y, likelihood, kind=kind, count=size.M, level=size.n, method=way)
+    elif method.startswith("core"):
+        model = SparseGP(SignatureKernel(size.d, tol=_TOL), inducing_features("siggpde", size), likelihood)
     else:
         covariance = TorchKernel(size.d, refine=sizes["refine"])
-        features = TorchFeatures(size.d, size.M, "lexicographic")
-    model = SparseGP(covariance, features, likelihood)
-    if method.endswith("-every"):
-        return model, PathStore(model, paths)
-    return model, SignatureCache(paths, features.words, covariance.log_theta)
+        model = SparseGP(covariance, inducing_features("siggpde-torch", size), likelihood)
+    paths = SeriesBatch(x)
+    if method.startswith("gpsig") or method.endswith("-every"):
+        return partial(iteration_times, model, PathStore(model, paths), y, size.batch, iterations, learn)
+    cache = SignatureCache(paths, model.features.words, model.kernel.log_theta)
+    return partial(iteration_times, model, cache, y, size.batch, iterations, learn)

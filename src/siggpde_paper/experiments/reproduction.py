@@ -15,18 +15,17 @@ from siggpde_paper.experiments.tables import machine_line
 
 log = logging.getLogger(__name__)
 
-# The module of every experiment: PenDigits, its channel scales, whale calls, satellite series (Crop), a synthetic
-# million of them, weather, and the complexity table.
-_MODULES = {
-    "pendigits": "comparison",
-    "scales": "scales",
-    "whales": "comparison",
-    "crops": "comparison",
-    "million": "million",
-    "weather": "weather",
-    "complexity": "complexity",
+# The module of every experiment, and its functions that compute the records and write the report.
+_EXPERIMENTS = {
+    "pendigits": ("comparison", "run", "report"),
+    "scales": ("comparison", "run_scales", "report_scales"),
+    "whales": ("comparison", "run", "report"),
+    "crops": ("comparison", "run", "report"),
+    "million": ("comparison", "run_million", "report_million"),
+    "weather": ("weather", "run", "report"),
+    "complexity": ("complexity", "run", "report"),
 }
-NAMES = tuple(_MODULES)
+NAMES = tuple(_EXPERIMENTS)
 _NOT_IN_RESULTS = ("title", "notes")  # settings that no result depends on
 
 
@@ -55,7 +54,7 @@ def reproduce(
 
     The folder gets results.json, report.md and the figures as PNG and SVG.
     """
-    if name not in _MODULES:
+    if name not in _EXPERIMENTS:
         raise ValueError(f"there is no experiment {name!r}; there are {', '.join(NAMES)}")
     if jobs < 1:
         raise ValueError(f"jobs must be at least 1, got {jobs}")
@@ -68,12 +67,13 @@ def reproduce(
     if wanted < 1:
         raise ValueError(f"runs must be at least 1, got {wanted}")
     results = Results(folder, {key: value for key, value in settings.items() if key not in _NOT_IN_RESULTS}, only)
-    module: Any = import_module(f"siggpde_paper.experiments.{_MODULES[name]}")
-    module.run(settings, results, wanted, jobs)
+    file, compute, describe = _EXPERIMENTS[name]
+    module = import_module(f"siggpde_paper.experiments.{file}")
+    getattr(module, compute)(settings, results, wanted, jobs)
     if unknown := sorted(results.only - results.asked):
         known = sorted(part for part in results.asked if " " not in part)  # without the many sizes of complexity
         raise ValueError(f"{name} has no part {', '.join(unknown)}; it has {', '.join(known)}")
-    text = _head(name, settings, results, quick, wanted, variant) + module.report(settings, results)
+    text = _head(name, settings, results, quick, wanted, variant) + getattr(module, describe)(settings, results)
     results.folder.mkdir(parents=True, exist_ok=True)
     with atomic_write(results.folder / "report.md") as file:
         file.write(text.encode())
@@ -82,12 +82,7 @@ def reproduce(
 
 
 def reproduce_all(
-    folder: str | Path,
-    *,
-    runs: int | None = None,
-    quick: bool = False,
-    budget: float | None = None,
-    jobs: int = 1,
+    folder: str | Path, *, runs: int | None = None, quick: bool = False, budget: float | None = None, jobs: int = 1
 ) -> str:
     """Run all experiments one after the other, each into its own folder inside `folder`, and return all reports."""
     return "\n".join(

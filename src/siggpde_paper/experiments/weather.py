@@ -15,18 +15,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit, log_expit
 
+from siggpde.explain import Importance
+from siggpde.plots import plot_importance
 from siggpde_paper.experiments import tables
 from siggpde_paper.experiments.results import Record, Results
-from siggpde_paper.experiments.weather_figures import describe_features, describe_stretch
 from siggpde_paper.experiments.weather_models import (
+    DAY,
     Windows,
     cut_windows,
     fit_forecaster,
@@ -127,19 +128,12 @@ def run_method(config: dict[str, Any], method: str, seed: int, checkpoint: Path 
 MEASURES = ("accuracy", "nlpp", "auc", "brier")
 
 
-@dataclass(frozen=True)
-class Forecasts:
+class Forecasts(NamedTuple):
     """Log-odds of rain (n,) for some windows, whether it rained (n,), and the day of the forecast (n,)."""
 
     log_odds: np.ndarray
     wet: np.ndarray
     day: np.ndarray
-
-    def __post_init__(self) -> None:
-        if not len(self.log_odds) == len(self.wet) == len(self.day):
-            raise ValueError(f"got {len(self.log_odds)} log-odds, {len(self.wet)} outcomes and {len(self.day)} days")
-        if not self.wet.any() or self.wet.all():
-            raise ValueError("all windows are wet, or all are dry; a score needs both kinds")
 
 
 def scores(forecasts: Forecasts, counts: np.ndarray | None = None, days: np.ndarray | None = None) -> np.ndarray:
@@ -150,10 +144,10 @@ def scores(forecasts: Forecasts, counts: np.ndarray | None = None, days: np.ndar
     The Brier score is the mean of (p - wet)², half of that in `siggpde.metrics`, which sums over both classes. The AUC
     is NaN for a sample in which all windows are wet, or all are dry.
     """
-    if days is None:
-        days = np.unique(forecasts.day)
-    if counts is None:
-        counts = np.ones((1, len(days)))
+    if not forecasts.wet.any() or forecasts.wet.all():
+        raise ValueError("all windows are wet, or all are dry; a score needs both kinds")
+    days = np.unique(forecasts.day) if days is None else days
+    counts = np.ones((1, len(days))) if counts is None else counts
     day_index = np.searchsorted(days, forecasts.day)
     sign = np.where(forecasts.wet, 1.0, -1.0)
     windows = np.stack([
@@ -186,8 +180,7 @@ def _areas(forecasts: Forecasts, counts: np.ndarray, day_index: np.ndarray) -> n
     return areas
 
 
-@dataclass(frozen=True)
-class Estimate:
+class Estimate(NamedTuple):
     """A value with the ends of its interval."""
 
     value: float
@@ -234,8 +227,6 @@ def bootstrap(
 
 
 _HEADINGS = {"accuracy": "accuracy %", "nlpp": "NLPP", "auc": "AUC", "brier": "Brier"}
-_PERCENTAGES = {"accuracy"}
-_DAY = 24 * 60
 
 
 def report(config: dict[str, Any], results: Results) -> str:
@@ -270,7 +261,7 @@ def thinned_forecasts(record: Record, _test: Record) -> Forecasts:
 
 def natural_forecasts(record: Record, test: Record) -> Forecasts:
     """Forecasts at the natural rate, corrected for the dry windows that training left out."""
-    wet, day = np.array(test["wet"], dtype=bool), np.array(test["minutes"]) // _DAY
+    wet, day = np.array(test["wet"], dtype=bool), np.array(test["minutes"]) // DAY
     return Forecasts(to_natural(np.array(record["natural"]), record["kept"]), wet, day)
 
 
@@ -315,10 +306,8 @@ def _differences(config: dict[str, Any], names: dict[str, str], pairs: dict[tupl
 
 
 def _cell(estimate: Estimate, measure: str, sign: str = "") -> str:
-    factor, digits = (100, 2) if measure in _PERCENTAGES else (1, 4)
-    value, low, high = (
-        f"{factor * number:{sign}.{digits}f}" for number in (estimate.value, estimate.low, estimate.high)
-    )
+    factor, digits = (100, 2) if measure == "accuracy" else (1, 4)
+    value, low, high = (f"{factor * number:{sign}.{digits}f}" for number in estimate)
     return f"{value} [{low}, {high}]"
 
 
@@ -355,3 +344,161 @@ def _costs(names: dict[str, str], runs: dict[str, list[Record]]) -> str:
     means = {name: float(np.mean([record["cpu_seconds"] for record in records])) for name, records in runs.items()}
     listed = ", ".join(f"{names[name]} {tables.duration(seconds)}" for name, seconds in means.items())
     return f"CPU time of a fit, the choice of settings included: {listed}."
+
+
+_BLUE, _GREY, _RAIN, _WET = "#3b6fb6", "#8a8a8a", "#9db8d9", "#d9752b"
+_CHANNELS = ("#3b6fb6", "#d9752b", "#2f8f5b", "#8a4fa3", "#b5a21b", "#5bb5c9", "#8a8a8a")
+_HOUR = np.timedelta64(60, "m")
+_WITHIN = 1.645  # standard deviations on both sides that hold 90 % of a normal distribution
+_READING = (
+    "How to read words: one letter is the change of a channel within the window, or, in views with a base point, its "
+    "level at the end (of a variation: how much the channel went up and down). a–time is the mean of a, a–time–time "
+    "the same with more weight to early readings and time–a the change of a with more weight to late ones; a–b is the "
+    "change of b weighted by where a was when it happened. Without a base point all are relative to the first reading. "
+    '"Before rain": the mean of the word before rain minus its mean otherwise, in standard deviations, on the training '
+    "windows. m is the mean of q(u), by whose size the paper reads importance; sd is the standard deviation of the "
+    "word over the training windows."
+)
+
+
+class Curve(NamedTuple):
+    """A line with a band, all (n,), and what it is."""
+
+    name: str
+    middle: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+
+def describe_stretch(config: dict[str, Any], results: Results, described: dict[str, Record], test: Record) -> str:
+    """The figure of the rainiest days, for the first runs `described` of the methods that have latents.
+
+    Windows as they enter the paper's model are in the first row; curves and the rain are under each other.
+    """
+    from matplotlib import pyplot  # noqa: PLC0415 - not everybody has it
+
+    minutes, rain, more_than = np.array(test["minutes"]), np.array(test["rain"]), config["data"]["more_than"]
+    first, last = test["stretch"]
+    shown = (minutes // DAY >= first) & (minutes // DAY <= last)
+    minutes, rain = minutes[shown], rain[shown]
+    curves = _curves(config, described, shown)
+    series = {_scaling(config, name): record["series"] for name, record in described.items() if "series" in record}
+    rows = len(curves) + 1
+    heights = ([2.6] if series else []) + [1.9 * rows]
+    figure = pyplot.figure(figsize=(9, sum(heights)), layout="constrained")
+    parts: Any = figure.subfigures(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0]
+    letters = iter("abcdefgh")
+    if series:
+        _draw_series(parts[0], series, config["data"]["channels"], next(letters))
+    axes = np.atleast_1d(parts[-1].subplots(rows, 1, sharex=True))
+    for ax, curve in zip(axes[:-1], curves, strict=True):
+        _draw_curve(ax, curve, minutes, rain > more_than)
+        ax.set_title(f"({next(letters)}) {curve.name}", loc="left", fontsize="small")
+    _draw_rain(axes[-1], minutes, rain, more_than)
+    axes[-1].set_title(f"({next(letters)}) rain of the hour, mm", loc="left", fontsize="small")
+    for ax in figure.axes:
+        ax.tick_params(labelsize="small")
+        ax.spines[["top", "right"]].set_visible(False)
+    file = tables.save_figure(figure, results.folder, "weather-stretch")
+    return (
+        f"![A window as it enters the paper's model, latents and probability of rain along the test]({file})\n\n"
+        f"Bands are 90 % of the posterior; more than {more_than:g} mm fell in the hours on orange ground. Latents are "
+        "those of the models as trained, with thinned dry windows; the probability is corrected to the natural rate."
+    )
+
+
+def _curves(config: dict[str, Any], described: dict[str, Record], shown: np.ndarray) -> list[Curve]:
+    """Posterior mean and 90 % of the posterior of every latent, then probabilities, of the windows `shown`."""
+    latents, chances = [], []
+    for name, record in described.items():
+        title, middle = config["methods"][name]["name"], np.array(record["latent"]["mean"])
+        half = _WITHIN * np.array(record["latent"]["sd"])
+        latents.append(Curve(f"posterior mean of the latent, {title}", middle, middle - half, middle + half))
+        if "band" in record:
+            band = [np.array(record["band"][end]) for end in ("low", "high")]
+            natural = [np.array(record["natural"])[shown], *band]
+            corrected = [expit(to_natural(values, record["kept"])) for values in natural]
+            chances.append(Curve(f"probability of rain, {title}", *corrected))
+    return latents + chances
+
+
+def _scaling(config: dict[str, Any], name: str) -> str:
+    """How the windows of a row of the paper's model are scaled."""
+    return f"scaled by {'series' if config['methods'][name]['each'] else 'data set'}"
+
+
+def _draw_series(part: Any, series: dict[str, Record], channels: Sequence[str], letter: str) -> None:
+    axes = np.atleast_1d(part.subplots(1, len(series)))
+    when = np.datetime64(next(iter(series.values()))["minutes"], "m").item()
+    for index, (ax, (scaling, window)) in enumerate(zip(axes, series.items(), strict=True)):
+        values = np.array(window["values"])  # (1 + channels, length), time first
+        hours = (np.arange(values.shape[1]) - values.shape[1] + 1) / 6
+        for name, row, colour in zip(channels, values[1:], _CHANNELS, strict=False):
+            ax.plot(hours, row, color=colour, linewidth=1.2, label=name)
+        ax.set_title(f"a window {scaling}" if index else f"({letter}) a window {scaling}", loc="left", fontsize="small")
+        ax.set_xlabel(f"hours from {when:%H:%M on %-d %b %Y}", fontsize="small")
+    axes[-1].legend(loc="upper left", bbox_to_anchor=(1.02, 1.0), frameon=False, fontsize="small")
+
+
+def _draw_curve(ax: Any, curve: Curve, minutes: np.ndarray, wet: np.ndarray) -> None:
+    when: Any = minutes.astype("datetime64[m]")
+    for moment in when[wet]:
+        ax.axvspan(moment, moment + _HOUR, color=_WET, alpha=0.25, linewidth=0)
+    # A forecast is drawn in the middle of the hour it is for; the line breaks where windows are missing.
+    middle, gaps = when + _HOUR // 2, np.diff(minutes) > 60
+    for run in np.split(np.arange(len(when)), np.flatnonzero(gaps) + 1):
+        ax.fill_between(middle[run], curve.low[run], curve.high[run], color=_BLUE, alpha=0.2, linewidth=0)
+        ax.plot(middle[run], curve.middle[run], color=_BLUE, linewidth=1.3)
+
+
+def _draw_rain(ax: Any, minutes: np.ndarray, rain: np.ndarray, more_than: float) -> None:
+    from matplotlib import dates  # noqa: PLC0415 - not everybody has it
+
+    when: Any = minutes.astype("datetime64[m]")
+    ax.bar(when + _HOUR // 2, rain, width=1 / 24, color=np.where(rain > more_than, _WET, _RAIN))
+    ax.axhline(more_than, color=_GREY, linestyle="--", linewidth=1)
+    ax.set_xlim(when[0], when[-1] + _HOUR)
+    ax.xaxis.set_major_locator(dates.DayLocator())
+    ax.xaxis.set_major_formatter(dates.DateFormatter("%d %b %Y"))
+
+
+def describe_features(config: dict[str, Any], results: Results, described: dict[str, Record]) -> list[str]:
+    """A table of the words of every model and reading, and one figure of their bars with a row for each model."""
+    from matplotlib import pyplot  # noqa: PLC0415 - not everybody has it
+
+    rows: list[list[tuple[str, str, list[tuple[str, float]]]]] = []  # of panels: title, label, names with shares
+    sections = [_READING]
+    for name, record in described.items():
+        method, panels = config["methods"][name], []
+        short = f"the paper's model, {_scaling(config, name)}" if method["kind"] == "paper" else "SigGPClassifier"
+        for reading, features in record["features"].items():
+            measure = "|m|" if reading == "by_size" else "sd × |m|" if "series" in record else "sd × |weight|"
+            panels.append((short, f"words, share of {measure}", [(word["name"], word["share"]) for word in features]))
+            cells = [[word["name"], f"{word['share']:.2%}", _signed(word["before_rain"])] for word in features]
+            sections += [
+                f"{method['name']}, the first {len(cells)} words by {measure}, of the first run:",
+                tables.markdown_table(["word", "share", "before rain"], cells),
+            ]
+        if "channels" in record:
+            shares = list(record["channels"].items())[: config["figure"]["features"]]
+            panels.append((short, "channels, share of the effects", shares))
+        rows.append(panels)
+    columns = max(map(len, rows))
+    size = (4.2 * columns, 3.3 * len(rows))
+    figure, axes = pyplot.subplots(len(rows), columns, figsize=size, layout="constrained", squeeze=False)
+    for row, panels in zip(axes, rows, strict=True):
+        for ax in row[len(panels) :]:
+            ax.remove()
+        for ax, (title, label, shares) in zip(row, panels, strict=False):
+            plot_importance([Importance(name, (), share, share) for name, share in shares], ax)
+            ax.set_title(title, loc="left", fontsize="small")
+            ax.set_xlabel(label, fontsize="small")
+            ax.tick_params(labelsize="small")
+            ax.locator_params(axis="x", nbins=5)
+            ax.xaxis.set_major_formatter(lambda share, _: f"{100 * share:g}%")
+    file = tables.save_figure(figure, results.folder, "weather-features")
+    return [*sections, f"![The most important words of the first run, by two readings]({file})"]
+
+
+def _signed(value: float | None) -> str:
+    return "–" if value is None else f"{value:+.2f}"

@@ -48,12 +48,19 @@ from siggpde.gp.phases import PaperSchedule
 from siggpde.gp.trainer import History
 from siggpde.gp.training import fit
 from siggpde.series import SeriesBatch
-from siggpde_paper.experiments.methods import paper_model, standardised, standardised_by_series, with_time
+from siggpde_paper.experiments.methods import (
+    CHUNK,
+    paper_model,
+    standardised,
+    standardised_by_series,
+    training_facts,
+    with_time,
+)
 from siggpde_paper.experiments.results import Record
 
 _NO_READING = -999.0  # readings below it are missing: they are written as -9999
 _KEYS = ("data", "columns", "time_minutes")
-_DAY = 24 * 60
+DAY = 24 * 60
 
 
 @dataclass(frozen=True)
@@ -98,7 +105,7 @@ class Windows:
     @property
     def day(self) -> np.ndarray:
         """The day of the forecast, a number, (n,)."""
-        return self.minutes // _DAY
+        return self.minutes // DAY
 
     @property
     def x(self) -> np.ndarray:
@@ -108,8 +115,8 @@ class Windows:
 
     def take(self, rows: np.ndarray) -> Windows:
         """The windows of a mask, or with these indices."""
-        columns = (self.start[rows], self.minutes[rows], self.rain[rows], self.wet[rows])
-        return Windows(self.readings, *columns, self.length, self.crossing, self.missing)
+        columns = {name: getattr(self, name)[rows] for name in ("start", "minutes", "rain", "wet")}
+        return replace(self, **columns)
 
     def every(self, minutes: int) -> Windows:
         """The windows whose forecast is made when the clock shows a multiple of `minutes`."""
@@ -165,16 +172,9 @@ def cut_windows(
     fallen = np.concatenate([[0.0], np.where(dry_unknown, 0.0, drops).cumsum()])
     amount = (fallen[start + whole] - fallen[start + length]).round(3)
     kept = ~crosses & ~missing
-    return Windows(
-        readings,
-        start[kept],
-        station.minutes[start[kept] + length - 1],
-        amount[kept],
-        amount[kept] > more_than,
-        length,
-        int(crosses.sum()),
-        int((missing & ~crosses).sum()),
-    )
+    start, amount = start[kept], amount[kept]
+    dropped = int(crosses.sum()), int((missing & ~crosses).sum())
+    return Windows(readings, start, station.minutes[start + length - 1], amount, amount > more_than, length, *dropped)
 
 
 def thin(wet: np.ndarray, ratio: float, seed: int) -> np.ndarray:
@@ -282,16 +282,8 @@ def word_importance(classifier: SigGPClassifier, x: np.ndarray, wet: np.ndarray,
     ]
 
 
-def channel_shares(classifier: SigGPClassifier, x: np.ndarray) -> dict[str, float]:
-    """The share of every channel in the effects of cutting channels out, largest first."""
-    return {channel.name: channel.share for channel in classifier.importance(x).channels}
-
-
 def _log_ratio(probabilities: np.ndarray) -> np.ndarray:
     return np.log(probabilities[:, 1]) - np.log(probabilities[:, 0])
-
-
-_CHUNK = 1024
 
 
 def as_paths(x: np.ndarray, train: np.ndarray, each: bool) -> Tensor:
@@ -312,6 +304,10 @@ class PaperModel:
     paths: Callable[[np.ndarray], Tensor]
     history: History
 
+    @torch.no_grad()
+    def _latent(self, x: np.ndarray) -> tuple[Tensor, Tensor]:
+        return self.model.predict_f(self.paths(x), chunk=CHUNK)
+
     def latent(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Posterior mean and standard deviation of f, two (n,)."""
         mean, variance = self._latent(x)
@@ -319,25 +315,14 @@ class PaperModel:
 
     def log_odds(self, x: np.ndarray) -> np.ndarray:
         """log p - log (1 - p) of rain, (n,), with p = Phi(mean / sqrt(1 + variance))."""
-        mean, variance = self._latent(x)
-        wet, dry = (
-            self.model.likelihood.log_predictive(mean, variance, torch.full((len(x),), label)) for label in (1, 0)
-        )
+        latent, likelihood = self._latent(x), self.model.likelihood
+        wet, dry = (likelihood.log_predictive(*latent, torch.full((len(x),), label)) for label in (1, 0))
         return (wet - dry).numpy()
 
     def facts(self) -> Record:
         """Iterations, CPU seconds of one, the validation NLPP that was kept, and the scales of the kernel."""
-        history = self.history
-        scores = [record.nlpp for record in history.of("hyperparameters") if record.nlpp is not None]
-        return {
-            "iterations": history.steps,
-            "seconds_per_iteration": {
-                name: history.step_seconds[name] / count for name, count in history.steps.items()
-            },
-            "validation_nlpp": min(scores, default=None),
-            "theta": self.model.kernel.theta.tolist(),
-            "amplitude": float(self.model.kernel.amplitude.detach()),
-        }
+        scores = [record.nlpp for record in self.history.of("hyperparameters") if record.nlpp is not None]
+        return training_facts(self.model, self.history) | {"validation_nlpp": min(scores, default=None)}
 
     @property
     def cpu_seconds(self) -> float:
@@ -371,10 +356,6 @@ class PaperModel:
 
         size = np.abs(mean) * is_word
         return {"by_size": ranked(size), "by_spread": ranked(size * terms.std(axis=0))}
-
-    @torch.no_grad()
-    def _latent(self, x: np.ndarray) -> tuple[Tensor, Tensor]:
-        return self.model.predict_f(self.paths(x), chunk=_CHUNK)
 
 
 def fit_paper_model(
@@ -413,7 +394,6 @@ def split_blocks(blocks: np.ndarray, share: float, seed: int) -> tuple[list[int]
 
 _STEPS = 2000
 _BAND = (0.05, 0.95)
-_KINDS = "climatology, logistic, classifier, paper"
 
 
 @dataclass(frozen=True)
@@ -434,17 +414,16 @@ def fit_forecaster(
     config: dict[str, Any], method: str, train: Windows, seed: int, checkpoint: Path | None = None
 ) -> Forecaster:
     """The forecaster of `config["methods"][method]`, trained."""
-    options = config["methods"][method]
-    blocks = train.day // config["data"]["block_days"]
-    if options["kind"] == "climatology":
-        return climatology(train.wet)
-    if options["kind"] == "logistic":
-        return logistic(train.x, train.wet, blocks, config["logistic"]["strengths"])
-    if options["kind"] == "classifier":
-        return signature_classifier(config, options, train, blocks, seed)
-    if options["kind"] == "paper":
-        return by_the_paper(config, options, train, blocks, seed, checkpoint)
-    raise ValueError(f"the kind of the method {method!r} is {options['kind']!r}, which is none of {_KINDS}")
+    options, blocks = config["methods"][method], train.day // config["data"]["block_days"]
+    kinds: dict[str, Callable[[], Forecaster]] = {
+        "climatology": lambda: climatology(train.wet),
+        "logistic": lambda: logistic(train.x, train.wet, blocks, config["logistic"]["strengths"]),
+        "classifier": lambda: signature_classifier(config, options, train, blocks, seed),
+        "paper": lambda: by_the_paper(config, options, train, blocks, seed, checkpoint),
+    }
+    if options["kind"] not in kinds:
+        raise ValueError(f"the kind of {method!r} is {options['kind']!r}, which is none of {', '.join(kinds)}")
+    return kinds[options["kind"]]()
 
 
 def climatology(wet: np.ndarray) -> Forecaster:
@@ -492,25 +471,18 @@ def signature_classifier(
             "latent": {"mean": rounded(mean[:, 1]), "sd": rounded(spread[:, 1])},
             "band": {"low": rounded(low), "high": rounded(high)},
             "features": {"by_spread": word_importance(model, x, train.wet, top)},
-            "channels": channel_shares(model, x),
+            "channels": {channel.name: channel.share for channel in model.importance(x).channels},
         }
 
     return Forecaster(lambda new: classifier_log_odds(model, new), chosen, describe=describe if grouped else None)
 
 
 def by_the_paper(
-    config: dict[str, Any],
-    options: dict[str, Any],
-    train: Windows,
-    blocks: np.ndarray,
-    seed: int,
-    checkpoint: Path | None,
+    config: dict[str, Any], options: dict[str, Any], train: Windows, blocks: np.ndarray, seed: int, path: Path | None
 ) -> Forecaster:
     """The paper's model; options["each"] says how windows are scaled (see `as_paths`)."""
     x, names, top = train.x, config["data"]["channels"], config["figure"]["features"]
-    model = fit_paper_model(
-        x, train.wet, blocks, config["paper"], each=options["each"], seed=seed, checkpoint=checkpoint
-    )
+    model = fit_paper_model(x, train.wet, blocks, config["paper"], each=options["each"], seed=seed, checkpoint=path)
 
     def describe(shown: Windows) -> Record:
         mean, spread = model.latent(shown.x)

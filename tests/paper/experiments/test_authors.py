@@ -15,8 +15,7 @@ from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.likelihoods import Bernoulli
 from siggpde.gp.model import SignatureGP
 from siggpde.gp.trainer import Trainer
-from siggpde_paper.experiments.authors import AuthorsNadam, AuthorsSchedule
-from siggpde_paper.experiments.methods import load_series, split_sizes
+from siggpde_paper.experiments.methods import AuthorsNadam, AuthorsSchedule, load_series, split_sizes
 from siggpde_paper.experiments.results import load_config
 from siggpde_paper.gpsig.models import chosen_series
 

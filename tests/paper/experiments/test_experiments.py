@@ -14,8 +14,8 @@ import torch
 from helpers.cli_data import run as run_command
 from siggpde import SigGPClassifier
 from siggpde_paper.experiments import reproduction
+from siggpde_paper.experiments.comparison import resampled
 from siggpde_paper.experiments.methods import prepare
-from siggpde_paper.experiments.million import resampled
 from siggpde_paper.experiments.reproduction import NAMES, reproduce
 from siggpde_paper.experiments.results import Results, load_config, merged
 from siggpde_paper.experiments.tables import duration, markdown_table, spread

@@ -17,9 +17,9 @@ from siggpde.gp.kernel import SignatureKernel
 from siggpde.numerics.signature import signature
 from siggpde.numerics.signature_kernel import signature_kernel_diag, signature_kernel_diag_scales
 from siggpde.numerics.words import words
+from siggpde_paper.experiments.comparison import report_scales, run_scales
 from siggpde_paper.experiments.methods import build, prepare
 from siggpde_paper.experiments.results import Results, load_config, merged
-from siggpde_paper.experiments.scales import report, run
 from siggpde_paper.experiments.variants import (
     FiniteDifferenceKernel,
     TorchFeatures,
@@ -80,7 +80,7 @@ def test_the_ablation_end_to_end(tmp_path: Path):
     changes = {"schedule": {"iterations": 4, "evaluate_every": 2}, "inducing": 12, "series": 120, "test_series": 60}
     config = merged(load_config("scales", quick=True), changes | {"gradient_series": 10})
     results = Results(tmp_path, config)
-    run(config, results, 1)
+    run_scales(config, results, 1)
     records = results.records()
     start, refinements = records["errors"]["theta"], records["errors"]["refinements"]
     kept = {name: records[f"fit/{name}/0"] for name in config["methods"]}
@@ -90,7 +90,7 @@ def test_the_ablation_end_to_end(tmp_path: Path):
     ends = {name: record["scales"][-1][2] for name, record in kept.items()}
     assert all(abs(a - b) > 1e-4 for name in ("exact", "variation") for a, b in zip(ends[name], start, strict=True))
     assert ends["exact"] != ends["variation"] != ends["authors"]
-    text = report(config, results)
+    text = report_scales(config, results)
     assert all(f"| {method['name']} |" in text for method in config["methods"].values())
     assert refinements["3"]["median"] < refinements["0"]["median"] and (tmp_path / "scales.png").exists()
     assert json.loads((tmp_path / "results.json").read_text())["records"]["fit/exact/0"]["iterations"]["q"] == 4

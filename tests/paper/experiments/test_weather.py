@@ -277,15 +277,6 @@ def test_differences_are_paired():
     assert pairs["base", "better"].low == pytest.approx(-found.high)
 
 
-@pytest.mark.parametrize(
-    ("forecasts", "said"),
-    [((3, 2, 3), "got 3 log-odds, 2 outcomes and 3 days"), ((2, 0, 2), "2 log-odds, 0 outcomes")],
-)
-def test_sizes(forecasts, said):
-    with pytest.raises(ValueError, match=said):
-        Forecasts(*(np.ones(n) for n in forecasts))
-
-
 def test_one_kind_of_weather_has_no_score():
     with pytest.raises(ValueError, match="all windows are wet, or all are dry"):
-        Forecasts(np.zeros(3), np.zeros(3, dtype=bool), np.zeros(3))
+        scores(Forecasts(np.zeros(3), np.zeros(3, dtype=bool), np.zeros(3)))

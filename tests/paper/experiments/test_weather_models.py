@@ -25,7 +25,6 @@ from siggpde_paper.experiments.weather_models import (
     Station,
     as_paths,
     before_rain,
-    channel_shares,
     classifier_log_odds,
     climatology,
     cut_windows,
@@ -240,7 +239,7 @@ def test_words_have_names_and_the_channels_all_of_the_importance(fitted):
     level = next(each for each in word_importance(classifier, x, wet, 200) if each["name"] == "rh–time")
     expected = before_rain(x[:, 1].mean(axis=1), wet)
     assert expected is not None and level["before_rain"] * expected > 0
-    assert sum(channel_shares(classifier, x).values()) == pytest.approx(1)
+    assert sum(channel.share for channel in classifier.importance(x).channels) == pytest.approx(1)
 
 
 def test_before_rain_of_a_constant():
