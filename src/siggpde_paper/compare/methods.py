@@ -1,4 +1,12 @@
-"""The methods of a comparison by name, and how good each is on a split: figures of predictions and CPU seconds."""
+"""The methods of a comparison by name, and how good each is on a split: figures of predictions and CPU seconds.
+
+Peers are aeon's features with a head of scikit-learn, whose scores become probabilities by a softmax with a temperature
+fitted to series that were left out,
+
+    p(c) = (1 - lapse) softmax(T scores)_c + lapse / C,    lapse = 1 / (n + 2),
+
+for n training series, so that a method which was right about all left-out series does not claim to be right for ever.
+"""
 
 from __future__ import annotations
 
@@ -10,34 +18,352 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
+from scipy.special import softmax
+from scipy.stats import norm
+from sklearn.ensemble import ExtraTreesClassifier
+from sklearn.linear_model import LogisticRegressionCV, RidgeClassifierCV, RidgeCV
+from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
+from siggpde.committee.link import minimize_bounded
 from siggpde.estimators.classifier import SigGPClassifier
 from siggpde.estimators.regressor import SigGPRegressor
 from siggpde.estimators.settings import threads
 from siggpde.metrics.classification import classifier_figures
 from siggpde.metrics.regression import regressor_figures
-from siggpde_paper.compare.estimators import (
-    FeatureClassifier,
-    FeatureRegressor,
-    Features,
-    FrequencyClassifier,
-    Head,
-    LogisticHead,
-    MeanRegressor,
-    RidgeHead,
-    TreesHead,
-    minirocket,
-    multirocket,
-    multirocket_hydra,
-    quant,
-)
-from siggpde_paper.compare.splits import Split, cpu_seconds, take
+from siggpde_paper.compare.splits import Split, common_length, cpu_seconds, equal_lengths, held_out, take
 
 log = logging.getLogger(__name__)
+
+
+_CHUNK = 500  # series transformed at a time
+
+
+class Features:
+    """Transforms with scalers, side by side: series (n_cases, n_channels, n_timepoints) to a table (n_cases, p)."""
+
+    def __init__(self, parts: Sequence[tuple[Any, Any]]) -> None:
+        self.parts = parts
+
+    def table(self, X: np.ndarray, method: str = "transform") -> np.ndarray:
+        """The table of X, by `transform` or `fit_transform` of all transforms and scalers."""
+        columns = []
+        for transform, scaler in self.parts:
+            table = np.asarray(getattr(transform, method)(X))
+            columns.append(table if scaler is None else getattr(scaler, method)(table))
+        return np.nan_to_num(columns[0] if len(columns) == 1 else np.concatenate(columns, axis=1), copy=False)
+
+    def by_chunks(self, X: np.ndarray, call: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        """`call` on the table of X, a few hundred series at a time: tables may have tens of thousands of columns."""
+        starts = range(0, len(X), _CHUNK)
+        return np.concatenate([call(self.table(X[start : start + _CHUNK])) for start in starts])
+
+
+class SparseScaler:
+    """Hydra's scaling of counts: roots, standardised by columns, with zeros left at zero."""
+
+    def fit_transform(self, counts: np.ndarray) -> np.ndarray:
+        roots = np.sqrt(np.maximum(counts, 0))
+        self._mean = roots.mean(axis=0)
+        self._scale = roots.std(axis=0, ddof=1) + (roots == 0).mean(axis=0, dtype=roots.dtype) ** 4 + 1e-8
+        return self.transform(counts)
+
+    def transform(self, counts: np.ndarray) -> np.ndarray:
+        roots = np.sqrt(np.maximum(counts, 0))
+        return (roots - self._mean) * (roots != 0) / self._scale
+
+
+def minirocket(seed: int, jobs: int) -> Features:
+    from aeon.transformations.collection.convolution_based import MiniRocket  # noqa: PLC0415 - optional
+
+    return Features([(MiniRocket(random_state=seed, n_jobs=jobs), StandardScaler(with_mean=False))])
+
+
+def multirocket(seed: int, jobs: int) -> Features:
+    from aeon.transformations.collection.convolution_based import MultiRocket  # noqa: PLC0415
+
+    return Features([(MultiRocket(random_state=seed, n_jobs=jobs), StandardScaler())])
+
+
+def multirocket_hydra(seed: int, jobs: int) -> Features:
+    from aeon.transformations.collection.convolution_based import HydraTransformer  # noqa: PLC0415
+
+    hydra = HydraTransformer(random_state=seed, n_jobs=jobs)
+    return Features([(hydra, SparseScaler()), *multirocket(seed, jobs).parts])
+
+
+def quant(_seed: int, _jobs: int) -> Features:
+    from aeon.transformations.collection.interval_based import QUANTTransformer  # noqa: PLC0415
+
+    return Features([(QUANTTransformer(), None)])
+
+
+MakeFeatures = Callable[[int, int], Features]  # of a seed and a number of threads
+
+RIDGE_CENTRE = math.log(4.0)  # of log T, for scores of a regression on ±1
+LOG_PROBABILITY_CENTRE = 0.0  # T = 1 leaves probabilities as they are
+_LOGARITHMS = np.linspace(math.log(1 / 32), math.log(128), 65)
+
+
+@dataclass(frozen=True)
+class Link:
+    """Temperature and lapse."""
+
+    temperature: float
+    lapse: float
+
+    def probabilities(self, scores: np.ndarray) -> np.ndarray:
+        """(n, C) from scores (n, C)."""
+        classes = scores.shape[1]
+        return (1 - self.lapse) * softmax(self.temperature * scores, axis=1) + self.lapse / classes
+
+
+def lapse_of(series: int) -> float:
+    """The share of labels that nothing can foresee, for a method that learned from so many series."""
+    return 1.0 / (series + 2)
+
+
+def temperature_loss(logarithm: float, scores: np.ndarray, y: np.ndarray, lapse: float, centre: float) -> float:
+    """Minus the log posterior of log T: -sum log p(y), and the prior N(centre, 1)."""
+    chances = Link(math.exp(logarithm), lapse).probabilities(scores)[np.arange(len(y)), y]
+    return 0.5 * (logarithm - centre) ** 2 - float(np.log(chances).sum())
+
+
+def fit_link(scores: np.ndarray, y: np.ndarray, lapse: float, centre: float) -> Link:
+    """The most probable temperature for scores (n, C) of left-out series and their classes y (n,), 0 to C - 1.
+
+    The best of a grid over log T, refined between its neighbours: with a lapse the loss may have several minima.
+
+    Examples:
+        >>> scores = np.array([[1.0, -1.0], [-1.0, 1.0], [1.0, -1.0], [1.0, -1.0]])
+        >>> link = fit_link(scores, np.array([0, 1, 0, 1]), lapse=1 / 6, centre=RIDGE_CENTRE)
+        >>> bool(0.5 < link.temperature < 4)
+        True
+    """
+    losses = [temperature_loss(at, scores, y, lapse, centre) for at in _LOGARITHMS]
+    best = int(np.argmin(losses))
+    ends = _LOGARITHMS[max(best - 1, 0)], _LOGARITHMS[min(best + 1, len(_LOGARITHMS) - 1)]
+    best_logarithm = minimize_bounded(
+        lambda at: temperature_loss(at, scores, y, lapse, centre), float(ends[0]), float(ends[1])
+    )
+    return Link(math.exp(best_logarithm), lapse)
+
+
+RIDGE_PENALTIES = np.logspace(-3, 3, 10)  # those of aeon's classifiers
+
+
+class Head(Protocol):
+    """Scores of classes from tables (n, p). `centre` is that of log T's prior; None: scores are log probabilities."""
+
+    centre: ClassVar[float | None]
+
+    def fit(self, table: np.ndarray, y: np.ndarray, seed: int) -> Any:
+        """Learns classes y (n,), all of 0 to C - 1."""
+        ...
+
+    def scores(self, table: np.ndarray) -> np.ndarray:
+        """(n, C)."""
+        ...
+
+
+class RidgeHead:
+    """Regressions on ±1, the penalty by leave-one-out."""
+
+    centre: ClassVar[float | None] = RIDGE_CENTRE
+
+    def fit(self, table: np.ndarray, y: np.ndarray, seed: int) -> None:
+        self._model = RidgeClassifierCV(alphas=RIDGE_PENALTIES).fit(table, y)
+
+    def scores(self, table: np.ndarray) -> np.ndarray:
+        scores = self._model.decision_function(table)
+        return np.stack([-scores, scores], axis=1) if scores.ndim == 1 else scores
+
+
+class TreesHead:
+    """Extremely randomised trees; log probabilities with one more tree, which knows nothing."""
+
+    centre: ClassVar[float | None] = LOG_PROBABILITY_CENTRE
+    _TREES = 200
+
+    def fit(self, table: np.ndarray, y: np.ndarray, seed: int) -> None:
+        settings: dict[str, Any] = {"max_features": 0.1, "criterion": "entropy", "random_state": seed}
+        self._model = ExtraTreesClassifier(self._TREES, **settings).fit(table, y)
+
+    def scores(self, table: np.ndarray) -> np.ndarray:
+        chances = np.asarray(self._model.predict_proba(table))
+        return np.log((self._TREES * chances + 1 / chances.shape[1]) / (self._TREES + 1))
+
+
+class LogisticHead:
+    """Logistic regression with a squared penalty, chosen by cross-validated log probabilities.
+
+    It depends on the table through inner products alone. So where there are more columns than rows it is fitted, with
+    the same result, to the coordinates Z of the rows in the space that they span, Z Z' = table table'. Rows are scaled
+    to length 1 on average, which the penalties are for.
+    """
+
+    centre: ClassVar[float | None] = None
+    _WEIGHTS = np.logspace(-1, 5, 10)
+
+    def fit(self, table: np.ndarray, y: np.ndarray, seed: int) -> None:
+        self._rows, self._into = _coordinates(table)
+        inside = self._inside(table)
+        splits = [(split.train, split.test) for split in held_out(y, seed, stratify=True)]
+        settings: dict[str, Any] = {"Cs": self._WEIGHTS, "scoring": _mean_log_probability}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # defaults that scikit-learn will change; weak penalties may not converge
+            self._model = LogisticRegressionCV(cv=splits, max_iter=300, **settings).fit(inside, y)
+
+    def scores(self, table: np.ndarray) -> np.ndarray:
+        return np.asarray(self._model.predict_log_proba(self._inside(table)))
+
+    def _inside(self, table: np.ndarray) -> np.ndarray:
+        """Coordinates (n, r) of the rows of a table (n, p)."""
+        return table @ self._into if self._rows is None else (table @ self._rows.T) @ self._into
+
+
+def _coordinates(table: np.ndarray) -> tuple[np.ndarray | None, np.ndarray]:
+    """Rows (m, p) or None, and a matrix into coordinates: from inner products with the rows, or from columns."""
+    length = np.sqrt(np.square(table, dtype=np.float64).sum(axis=1).mean()) or 1.0
+    if table.shape[1] <= table.shape[0]:
+        return None, np.eye(table.shape[1]) / length
+    values, vectors = np.linalg.eigh((table @ table.T).astype(np.float64))
+    kept = values > 1e-6 * values[-1]  # tables are in single precision
+    return table, vectors[:, kept] / (np.sqrt(values[kept]) * length)
+
+
+def _mean_log_probability(model: Any, table: np.ndarray, y: np.ndarray) -> float:
+    chances = np.asarray(model.predict_proba(table))
+    lapse = lapse_of(len(y))
+    return float(np.log((1 - lapse) * chances[np.arange(len(y)), y] + lapse / chances.shape[1]).mean())
+
+
+class FeatureClassifier:
+    """Features, a head, and probabilities by a temperature fitted to the head's out-of-fold scores.
+
+    X is (n_cases, n_channels, n_timepoints) or a list of (n_channels, n_timepoints_i); it is brought to the length of
+    the longest training series. After `fit`: `classes_`, `link_`, and `calibration_seconds_`, CPU seconds of the folds.
+    """
+
+    def __init__(self, features: Features, head: type[Head], seed: int, time_channel: int | None = None) -> None:
+        self.features, self.head = features, head
+        self.seed, self.time_channel = seed, time_channel
+
+    def fit(self, X: Any, y: Any, groups: np.ndarray | None = None) -> FeatureClassifier:
+        """Series of one of the `groups` (n_cases,) are left out together."""
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(f"y has only one class, {self.classes_.tolist()}; a classifier needs two or more")
+        self.length_ = common_length(X)
+        table = self.features.table(equal_lengths(X, self.length_, self.time_channel), "fit_transform")
+        started, lapse = cpu_seconds(), lapse_of(len(codes))
+        self.link_ = Link(1.0, lapse)
+        if self.head.centre is not None:
+            scores, truth = self._left_out(table, codes, groups)
+            self.link_ = fit_link(scores, truth, lapse, self.head.centre)
+        self.calibration_seconds_ = cpu_seconds() - started
+        self.head_ = self.head()
+        self.head_.fit(table, codes, self.seed)
+        return self
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """(n_cases, n_classes), columns in the order of `classes_`."""
+        even = equal_lengths(X, self.length_, self.time_channel)
+        return self.link_.probabilities(self.features.by_chunks(even, self.head_.scores))
+
+    def _left_out(
+        self, table: np.ndarray, codes: np.ndarray, groups: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Scores (m, C) of series by a head that did not learn from them, and their classes (m,)."""
+
+        def scores(split: Split) -> np.ndarray:
+            head = self.head()
+            head.fit(table[split.train], codes[split.train], self.seed)
+            return head.scores(table[split.test])
+
+        splits = held_out(codes, self.seed, stratify=True, groups=groups)
+        return np.concatenate([scores(split) for split in splits]), np.concatenate([codes[s.test] for s in splits])
+
+
+class FrequencyClassifier:
+    """The shares of the classes among the training series, for every series: what one knows without looking."""
+
+    def fit(self, X: Any, y: Any, groups: np.ndarray | None = None) -> FrequencyClassifier:
+        self.classes_, counts = np.unique(y, return_counts=True)
+        self._chances = (counts + 1) / (counts + 1).sum()
+        return self
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        return np.tile(self._chances, (len(X), 1))
+
+
+class NormalRegressor:
+    """Predictions with one standard deviation for all, `std_`; the methods are those of `SigGPRegressor`."""
+
+    std_: float
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Means (n_cases,), with `return_std` standard deviations (n_cases,) as well."""
+        mean = self._mean(X)
+        return (mean, np.full(len(mean), self.std_)) if return_std else mean
+
+    def predict_quantiles(self, X: Any, quantiles: Sequence[float]) -> np.ndarray:
+        """(n_cases, quantiles)."""
+        return self._mean(X)[:, None] + self.std_ * norm.ppf(np.asarray(quantiles))[None, :]
+
+    def log_likelihood(self, X: Any, y: Any) -> np.ndarray:
+        """log p(y | X), (n_cases,)."""
+        return norm.logpdf(np.asarray(y, dtype=float), self._mean(X), self.std_)
+
+    def _mean(self, X: Any) -> np.ndarray:
+        raise NotImplementedError
+
+
+class FeatureRegressor(NormalRegressor):
+    """Features and a ridge regression, its penalty by leave-one-out; `std_` is the root of the mean squared error of
+    series that were left out.
+    """
+
+    def __init__(self, features: Features, seed: int, time_channel: int | None = None) -> None:
+        self.features, self.seed, self.time_channel = features, seed, time_channel
+
+    def fit(self, X: Any, y: Any, groups: np.ndarray | None = None) -> FeatureRegressor:
+        """Series of one of the `groups` (n_cases,) are left out together."""
+        target = np.asarray(y, dtype=float)
+        self.length_ = common_length(X)
+        table = self.features.table(equal_lengths(X, self.length_, self.time_channel), "fit_transform")
+        started, errors = cpu_seconds(), []
+        for split in held_out(target, self.seed, stratify=False, groups=groups):
+            model = RidgeCV(alphas=RIDGE_PENALTIES).fit(table[split.train], target[split.train])
+            errors.append(model.predict(table[split.test]) - target[split.test])
+        self.std_ = _positive(float(np.sqrt(np.square(np.concatenate(errors)).mean())), target)
+        self.calibration_seconds_ = cpu_seconds() - started
+        self._model = RidgeCV(alphas=RIDGE_PENALTIES).fit(table, target)
+        return self
+
+    def _mean(self, X: Any) -> np.ndarray:
+        even = equal_lengths(X, self.length_, self.time_channel)
+        return self.features.by_chunks(even, self._model.predict)
+
+
+class MeanRegressor(NormalRegressor):
+    """Mean and standard deviation of the training targets, for every series: what one knows without looking."""
+
+    def fit(self, X: Any, y: Any, groups: np.ndarray | None = None) -> MeanRegressor:
+        target = np.asarray(y, dtype=float)
+        self._centre, self.std_ = float(target.mean()), _positive(float(target.std()), target)
+        return self
+
+    def _mean(self, X: Any) -> np.ndarray:
+        return np.full(len(X), self._centre)
+
+
+def _positive(std: float, target: np.ndarray) -> float:
+    """A standard deviation that has a density, also where all targets are the same."""
+    return max(std, 1e-9 * max(1.0, float(np.abs(target).max())))
 
 
 @dataclass(frozen=True)
@@ -80,44 +406,28 @@ class Method:
 def ours(name: str = "siggpde", title: str = "siggpde", **settings: Any) -> Method:
     """`SigGPClassifier` and `SigGPRegressor` with these settings, the others at their defaults."""
 
-    def classifier(run: Run) -> SigGPClassifier:
-        given = {"random_state": run.seed, "n_jobs": run.jobs, "time_channel": run.time_channel, **settings}
-        return SigGPClassifier(**given)
+    def make(kind: type, run: Run) -> Any:
+        return kind(**{"random_state": run.seed, "n_jobs": run.jobs, "time_channel": run.time_channel, **settings})
 
-    def regressor(run: Run) -> SigGPRegressor:
-        given = {"random_state": run.seed, "n_jobs": run.jobs, "time_channel": run.time_channel, **settings}
-        return SigGPRegressor(**given)
-
-    return Method(name, title, classifier, regressor)
+    return Method(name, title, partial(make, SigGPClassifier), partial(make, SigGPRegressor))
 
 
-def _classifier(make: Callable[[int, int], Features], head: type[Head], run: Run) -> FeatureClassifier:
-    return FeatureClassifier(make(run.seed, run.jobs), head, run.seed, run.time_channel)
-
-
-def _regressor(make: Callable[[int, int], Features], run: Run) -> FeatureRegressor:
-    return FeatureRegressor(make(run.seed, run.jobs), run.seed, run.time_channel)
+def _peer(name: str, title: str, features: MakeFeatures, head: type[Head], regressor: bool = False) -> Method:
+    """Features of aeon with a head; for numbers with a ridge regression."""
+    return Method(
+        name,
+        title,
+        lambda run: FeatureClassifier(features(run.seed, run.jobs), head, run.seed, run.time_channel),
+        (lambda run: FeatureRegressor(features(run.seed, run.jobs), run.seed, run.time_channel)) if regressor else None,
+        "aeon",
+    )
 
 
 PEERS = (
-    Method(
-        "minirocket",
-        "MiniRocket, ridge regression",
-        partial(_classifier, minirocket, RidgeHead),
-        partial(_regressor, minirocket),
-        "aeon",
-    ),
-    Method(
-        "mr-hydra",
-        "MultiRocket-Hydra, ridge regression",
-        partial(_classifier, multirocket_hydra, RidgeHead),
-        partial(_regressor, multirocket_hydra),
-        "aeon",
-    ),
-    Method("quant", "QUANT, extra trees", partial(_classifier, quant, TreesHead), None, "aeon"),
-    Method(
-        "multirocket", "MultiRocket, logistic regression", partial(_classifier, multirocket, LogisticHead), None, "aeon"
-    ),
+    _peer("minirocket", "MiniRocket, ridge regression", minirocket, RidgeHead, regressor=True),
+    _peer("mr-hydra", "MultiRocket-Hydra, ridge regression", multirocket_hydra, RidgeHead, regressor=True),
+    _peer("quant", "QUANT, extra trees", quant, TreesHead),
+    _peer("multirocket", "MultiRocket, logistic regression", multirocket, LogisticHead),
 )
 CONSTANT = Method(
     "constant", "shares of classes, or the mean", lambda _: FrequencyClassifier(), lambda _: MeanRegressor()

@@ -55,13 +55,9 @@ def equal_lengths(X: Any, length: int, time_channel: int | None = None) -> np.nd
         <BLANKLINE>
                [[5., 6., 7.]]])
     """
-    if _is_even(X, length, time_channel):
+    if isinstance(X, np.ndarray) and X.shape[2] == length and time_channel is None and not np.isnan(X).any():
         return X
     return np.stack([_resampled(np.asarray(one, dtype=np.float64), length, time_channel) for one in X])
-
-
-def _is_even(X: Any, length: int, time_channel: int | None) -> bool:
-    return isinstance(X, np.ndarray) and X.shape[2] == length and time_channel is None and not np.isnan(X).any()
 
 
 def _resampled(one: np.ndarray, length: int, time_channel: int | None) -> np.ndarray:
@@ -72,12 +68,9 @@ def _resampled(one: np.ndarray, length: int, time_channel: int | None) -> np.nda
         one, times = one[:, np.isfinite(times)], times[np.isfinite(times)]
     if not len(times):
         return np.zeros((len(one), length))
-    return np.stack([_interpolated(np.linspace(times[0], times[-1], length), times, channel) for channel in one])
-
-
-def _interpolated(at: np.ndarray, times: Sequence[float] | np.ndarray, values: np.ndarray) -> np.ndarray:
-    there = ~np.isnan(values)
-    return np.interp(at, np.asarray(times)[there], values[there]) if there.any() else np.zeros(len(at))
+    even, known = np.linspace(times[0], times[-1], length), ~np.isnan(one)
+    rows = zip(one, known, strict=True)
+    return np.stack([np.interp(even, times[k], row[k]) if k.any() else np.zeros(length) for row, k in rows])
 
 
 @dataclass(frozen=True, eq=False)

@@ -190,7 +190,6 @@ def _draw_training(config: dict[str, Any], results: Results) -> str:
     ax.set(xscale="log", yscale="log", xlabel="CPU seconds", ylabel="NLPP of the validation part")
     tables.log_ticks(ax.xaxis)
     tables.log_ticks(ax.yaxis)
-    ax.spines[["top", "right"]].set_visible(False)
     tables.legend_below(figure, 3)
     return tables.save_figure(figure, results.folder, "training")
 
@@ -216,7 +215,6 @@ def _draw_sizes(config: dict[str, Any], results: Results) -> str:
             ax.set_yscale("log")
             tables.log_ticks(ax.yaxis)
         ax.set(xlabel="inducing variables M", ylabel=label)
-        ax.spines[["top", "right"]].set_visible(False)
     tables.legend_below(figure, 3)
     return tables.save_figure(figure, results.folder, "crops")
 
@@ -340,7 +338,6 @@ def _draw_scales(config: dict[str, Any], results: Results) -> str:
         ax.set(xlabel="iteration of phase 2", title=f"scale of {channel}")
         ax.ticklabel_format(useOffset=False)
         ax.locator_params(axis="x", nbins=5)
-        ax.spines[["top", "right"]].set_visible(False)
     tables.legend_below(figure, 2)
     return tables.save_figure(figure, results.folder, "scales")
 

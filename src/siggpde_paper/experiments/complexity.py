@@ -20,6 +20,7 @@ from functools import partial
 from statistics import linear_regression
 from typing import Any
 
+from siggpde_paper.experiments import measurements
 from siggpde_paper.experiments.measurements import (
     EVERY,
     FEWEST_CALLS,
@@ -29,13 +30,7 @@ from siggpde_paper.experiments.measurements import (
     WAYS,
     Size,
     in_fresh_process,
-    iteration_peak,
     load_sentence,
-    measurable,
-    parameter_memory,
-    part_memory,
-    part_times,
-    time_iteration,
 )
 from siggpde_paper.experiments.results import Record, Results, least, pass_key
 from siggpde_paper.experiments.tables import duration, markdown_table, save_figure
@@ -190,7 +185,6 @@ def draw_growth(
             ax.set(xscale="log", yscale="log", xlabel=letter, xlim=(values[0] / 1.2, values[-1] * 1.2))
             ax.set_xticks(values, [str(value) for value in values], fontsize="small")
             ax.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
-            ax.spines[["top", "right"]].set_visible(False)
         axes[0].set_ylabel(label)
     for axes in reversed(panels):
         entries |= dict(zip(*reversed(axes[0].get_legend_handles_labels()), strict=True))
@@ -229,8 +223,7 @@ _TIME_ROWS = [
 
 def time_plans(config: dict[str, Any]) -> tuple[Plan, Plan]:
     """The sizes of all methods, and the larger ones at which SigGPDE is more than the overhead of its calls."""
-    large = config["large"]
-    return Plan("time", config["base"], config["grow"]), Plan("time", large["base"], large["grow"])
+    return Plan("time", **_sizes(config)), Plan("time", **_sizes(config["large"]))
 
 
 def time_tasks(config: dict[str, Any], number: int) -> dict[str, Callable[[], Record]]:
@@ -242,7 +235,7 @@ def time_tasks(config: dict[str, Any], number: int) -> dict[str, Callable[[], Re
     listed = [(large, "siggpde", size) for size in large.sizes()]
     listed += [(common, method, size) for method in METHODS for size in common.sizes()]
     return {
-        pass_key(plan.key(method, size), number): partial(part_times, method, size, config["seconds"])
+        pass_key(plan.key(method, size), number): partial(measurements.part_times, method, size, config["seconds"])
         for plan, method, size in listed
     }
 
@@ -305,13 +298,13 @@ _KEPT = [
 
 def space_plans(config: dict[str, Any]) -> tuple[Plan, Plan, Plan, Plan]:
     """Sizes with everything stored; as it is here; larger ones of SigGPDE; and those of inducing variables."""
-    stored, here, large, kept = (config[name] for name in ("stored", "tiled", "large", "kept"))
-    return (
-        Plan("space/stored", stored["base"], stored["grow"]),
-        Plan("space/tiled", here["base"], here["grow"]),
-        Plan("space/tiled", large["base"], large["grow"]),
-        Plan("space/kept", kept["base"], kept["grow"]),
-    )
+    names = {"stored": "stored", "tiled": "tiled", "large": "tiled", "kept": "kept"}
+    stored, here, large, kept = (Plan(f"space/{name}", **_sizes(config[key])) for key, name in names.items())
+    return stored, here, large, kept
+
+
+def _sizes(settings: dict[str, Any]) -> dict[str, Any]:
+    return {name: settings[name] for name in ("base", "grow")}
 
 
 def space_tasks(config: dict[str, Any], number: int) -> dict[str, Callable[[], Record]]:
@@ -319,30 +312,30 @@ def space_tasks(config: dict[str, Any], number: int) -> dict[str, Callable[[], R
 
     Measures the paper's table of space complexities.
     """
-    if number > 0 or not measurable():  # memory is the same in every pass
+    if number > 0 or not measurements.measurable():  # memory is the same in every pass
         return {}
     stored, here, large, kept = space_plans(config)
     listed = [(stored, method, size, False) for method in _STORING for size in stored.sizes()]
     listed += [(here, method, size, True) for method in _OURS for size in here.sizes()]
     listed += [(large, "siggpde", size, True) for size in large.sizes()]
     keeping = {
-        kept.key(method, size): partial(in_fresh_process, parameter_memory, method, size)
+        kept.key(method, size): partial(in_fresh_process, measurements.parameter_memory, method, size)
         for method in _OURS
         for size in kept.sizes()
     }
     return keeping | {
-        plan.key(method, size): partial(in_fresh_process, part_memory, method, size, tiled)
+        plan.key(method, size): partial(in_fresh_process, measurements.part_memory, method, size, tiled)
         for plan, method, size, tiled in listed
     }
 
 
 def space_section(config: dict[str, Any], results: Results) -> str:
     if not results.records("space/"):
-        return "" if measurable() else "## Space\n\nPeak memory is measured on Linux only.\n"
+        return "" if measurements.measurable() else "## Space\n\nPeak memory is measured on Linux only.\n"
     stored, here, large, kept = space_plans(config)
-    third = growth_table(results, _KEPT, kept, _tenths, _largest, noise=_NOISE)
-    first = growth_table(results, _ALL_STORED, stored, _tenths, _largest, noise=_NOISE)
-    second = growth_table(results, _AS_HERE, here, _tenths, _largest, others={"siggpde": large}, noise=_NOISE)
+    third = growth_table(results, _KEPT, kept, "{:.1f}".format, _largest, noise=_NOISE)
+    first = growth_table(results, _ALL_STORED, stored, "{:.1f}".format, _largest, noise=_NOISE)
+    second = growth_table(results, _AS_HERE, here, "{:.1f}".format, _largest, others={"siggpde": large}, noise=_NOISE)
     return (
         "## Space\n\nMiB by which the memory of a fresh process grows to its peak during value and gradient, and the "
         "exponent of its growth, as for time. Parts come one after the other, so that the largest counts. Less than "
@@ -355,10 +348,6 @@ def space_section(config: dict[str, Any], results: Results) -> str:
         f"{third}\n\n"
         f"![growth of memory]({_draw_space(stored, here, results)})\n"
     )
-
-
-def _tenths(value: float) -> str:
-    return f"{value:.1f}"
 
 
 def _largest(record: dict[str, float], parts: tuple[str, ...]) -> float:
@@ -379,11 +368,7 @@ def _draw_space(stored: Plan, here: Plan, results: Results) -> str:
 
 
 _BASELINES = {"gpsig-it": "GPSig-IT", "gpsig-is": "GPSig-IS"}
-_QUOTED = {
-    "siggpde": "SigGPDE, its authors' TensorFlow",
-    "gpsig-it": "GPSig-IT, its authors' TensorFlow",
-    "gpsig-is": "GPSig-IS, its authors' TensorFlow",
-}
+_QUOTED = {key: f"{name}, its authors' TensorFlow" for key, name in ({"siggpde": "SigGPDE"} | _BASELINES).items()}
 
 
 def iteration_tasks(config: dict[str, Any], number: int) -> dict[str, Callable[[], Record]]:
@@ -392,9 +377,11 @@ def iteration_tasks(config: dict[str, Any], number: int) -> dict[str, Callable[[
     for case, sizes in settings["sizes"].items():
         for method in WAYS:
             key = pass_key(f"iteration/{method}/{case}", number)
-            listed[key] = partial(time_iteration, method, sizes, settings["squared"], settings["iterations"])
-            if measurable():
-                peak = partial(in_fresh_process, iteration_peak, method, sizes, settings["squared"])
+            listed[key] = partial(
+                measurements.time_iteration, method, sizes, settings["squared"], settings["iterations"]
+            )
+            if measurements.measurable():
+                peak = partial(in_fresh_process, measurements.iteration_peak, method, sizes, settings["squared"])
                 listed[f"peak/{method}/{case}"] = peak
     return listed
 
@@ -404,7 +391,10 @@ def language_section(config: dict[str, Any], results: Results) -> str:
         return ""
     settings = config["iteration"]
     cases = list(settings["sizes"])
-    quoted = {name: {case: _as_seconds(pair) for case, pair in row.items()} for name, row in settings["quoted"].items()}
+    quoted: dict[str, dict[str, Record]] = {  # of [fixed, learned], or of [learned] alone
+        name: {case: dict(zip(("moving", "fixed"), reversed(times), strict=False)) for case, times in row.items()}
+        for name, row in settings["quoted"].items()
+    }
     measured = {
         method: {case: record for case in cases if (record := least(results, f"iteration/{method}/{case}")) is not None}
         for method in WAYS
@@ -429,13 +419,13 @@ def language_section(config: dict[str, Any], results: Results) -> str:
         f"{case}: " + ", ".join(f"{key} = {value}" for key, value in sizes.items())
         for case, sizes in settings["sizes"].items()
     )
-    peaks = [
-        [name, *(_mebibytes(results.get(f"peak/{method}/{case}")) for case in cases)] for method, name in WAYS.items()
-    ]
-    peaks += [
-        [f"{name} (quoted)", *(_gigabytes(settings["quoted_peak"][key], case) for case in cases)]
-        for key, name in _QUOTED.items()
-    ]
+    peaks = []
+    for method, name in WAYS.items():
+        records = [results.get(f"peak/{method}/{case}") for case in cases]
+        peaks.append([name, *("–" if record is None else f"{record['MiB']:.0f} MiB" for record in records)])
+    for key, name in _QUOTED.items():
+        row = settings["quoted_peak"][key]
+        peaks.append([f"{name} (quoted)", *(f"{row[case]:.1f} GB" if case in row else "–" for case in cases)])
     return (
         "## Language and algorithm\n\nCPU time of a whole iteration (ELBO, gradients, update) on one thread, the least "
         f"of {settings['iterations']} after a first one in each of {config['passes']} passes, with the kernel fixed / "
@@ -452,23 +442,10 @@ def language_section(config: dict[str, Any], results: Results) -> str:
     )
 
 
-def _as_seconds(pair: list[float]) -> Record:
-    """Of [fixed, learned], or of [learned] alone."""
-    return {"moving": pair[-1]} | ({"fixed": pair[0]} if len(pair) > 1 else {})
-
-
 def _cell(record: Record | None) -> str:
     if record is None:
         return "–"
     return " / ".join(duration(record[name]) if name in record else "–" for name in ("fixed", "moving"))
-
-
-def _mebibytes(record: dict[str, float] | None) -> str:
-    return "–" if record is None else f"{record['MiB']:.0f} MiB"
-
-
-def _gigabytes(row: dict[str, float], case: str) -> str:
-    return f"{row[case]:.1f} GB" if case in row else "–"
 
 
 def _ratio(record: Record | None, base: Record | None) -> str:

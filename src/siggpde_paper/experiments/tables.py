@@ -83,10 +83,12 @@ def duration(seconds: float) -> str:
 
 
 def save_figure(figure: Any, folder: Path, name: str) -> str:
-    """Writes name.png and name.svg into the folder, frees the figure, and returns the name of the PNG file."""
+    """Writes name.png and name.svg, without frames at the top and the right; returns the name of the PNG file."""
     from matplotlib import pyplot  # noqa: PLC0415 - not everybody has it
 
     folder.mkdir(parents=True, exist_ok=True)
+    for ax in figure.axes:
+        ax.spines[["top", "right"]].set_visible(False)
     for file in (f"{name}.png", f"{name}.svg"):
         figure.savefig(folder / file, dpi=_DPI)
     pyplot.close(figure)
@@ -143,8 +145,7 @@ def protocol(config: dict[str, Any]) -> str:
     """Sizes of a run in words, and the one rule by which runs end for every method trained by the paper's schedule."""
     parts = [f"M = {config['inducing']} inducing variables"] if "inducing" in config else []
     kept = [f"{config[key]} {name}" for key, name in (("series", "training"), ("test_series", "test")) if key in config]
-    if kept:
-        parts.append(f"{' and '.join(kept)} series of the data set, evenly spread")
+    parts += [f"{' and '.join(kept)} series of the data set, evenly spread"] if kept else []
     parts.append(f"{100 * config['validation']:g} % of the training series for validation, drawn anew in every run")
     count, batch = config["schedule"]["iterations"], config["schedule"]["batch"]
     kinds = {method["kind"] for method in config.get("methods", {}).values()}

@@ -398,7 +398,6 @@ def describe_stretch(config: dict[str, Any], results: Results, described: dict[s
     axes[-1].set_title(f"({next(letters)}) rain of the hour, mm", loc="left", fontsize="small")
     for ax in figure.axes:
         ax.tick_params(labelsize="small")
-        ax.spines[["top", "right"]].set_visible(False)
     file = tables.save_figure(figure, results.folder, "weather-stretch")
     return (
         f"![A window as it enters the paper's model, latents and probability of rain along the test]({file})\n\n"

@@ -286,14 +286,14 @@ def _log_ratio(probabilities: np.ndarray) -> np.ndarray:
     return np.log(probabilities[:, 1]) - np.log(probabilities[:, 0])
 
 
-def as_paths(x: np.ndarray, train: np.ndarray, each: bool) -> Tensor:
+def as_paths(x: np.ndarray, train: np.ndarray, by_series: bool) -> Tensor:
     """Windows x (n, channels, length) as paths (n, length, 1 + channels), time first, with mean 0 and spread 1.
 
-    With `each` in every channel of every window, as tslearn's TimeSeriesScalerMeanVariance has it, which takes away the
-    size of the changes too; else by the mean and spread of every channel over all training windows.
+    With `by_series` in every channel of every window, as tslearn's TimeSeriesScalerMeanVariance has it, which takes
+    away the size of the changes too; else by the mean and spread of every channel over all training windows.
     """
     paths, others = (with_time(torch.from_numpy(np.ascontiguousarray(z.swapaxes(1, 2)))) for z in (x, train))
-    return standardised_by_series(paths) if each else standardised(others, paths)[1]
+    return standardised_by_series(paths) if by_series else standardised(others, paths)[1]
 
 
 @dataclass(frozen=True)
@@ -364,7 +364,7 @@ def fit_paper_model(
     blocks: np.ndarray,
     settings: Mapping[str, Any],
     *,
-    each: bool,
+    by_series: bool,
     seed: int,
     checkpoint: Path | None = None,
 ) -> PaperModel:
@@ -373,14 +373,14 @@ def fit_paper_model(
     `settings` have M, `inducing`; the share `validation` of the `blocks` (n,) that judges hyperparameters; and the
     `schedule`. With a `checkpoint` an interrupted fit goes on.
     """
-    paths = as_paths(x, x, each)
+    paths = as_paths(x, x, by_series)
     model = paper_model(paths, Bernoulli(), settings["inducing"], {"order": "lexicographic"}, seed)
     history = fit(
         model, (paths, torch.from_numpy(wet.astype(np.int64))), PaperSchedule(**settings["schedule"]), seed=seed,
         validation=split_blocks(blocks, settings["validation"], seed), checkpoint=checkpoint,
         resume=checkpoint is not None,
     )  # fmt: skip
-    return PaperModel(model, partial(as_paths, train=x, each=each), history)
+    return PaperModel(model, partial(as_paths, train=x, by_series=by_series), history)
 
 
 def split_blocks(blocks: np.ndarray, share: float, seed: int) -> tuple[list[int], list[int]]:
@@ -482,7 +482,9 @@ def by_the_paper(
 ) -> Forecaster:
     """The paper's model; options["each"] says how windows are scaled (see `as_paths`)."""
     x, names, top = train.x, config["data"]["channels"], config["figure"]["features"]
-    model = fit_paper_model(x, train.wet, blocks, config["paper"], each=options["each"], seed=seed, checkpoint=path)
+    model = fit_paper_model(
+        x, train.wet, blocks, config["paper"], by_series=options["each"], seed=seed, checkpoint=path
+    )
 
     def describe(shown: Windows) -> Record:
         mean, spread = model.latent(shown.x)

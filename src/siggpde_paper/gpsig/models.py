@@ -20,7 +20,7 @@ from siggpde.numerics.signature import signature
 from siggpde.numerics.signature_kernel import Lengths
 from siggpde.series import SeriesBatch
 from siggpde_paper.gpsig.kernel import Method, TruncatedKernel, over_pairs, tile_shape
-from siggpde_paper.gpsig.series_levels import Static, checked_series, point_kernel
+from siggpde_paper.gpsig.series_levels import Static, checked_series, point_kernel, scaled_pair
 from siggpde_paper.gpsig.tensor_levels import (
     compiled_levels,
     core_has_tensors,
@@ -69,10 +69,6 @@ class WhitenedFeatures(InducingFeatures):
         if not isinstance(kernel, TruncatedKernel):
             raise ValueError(f"{type(self).__name__} are for a TruncatedKernel, not for a {type(kernel).__name__}")
 
-    def explicit(self, kernel: TruncatedKernel) -> bool:
-        """Whether everything is a product of signatures, so that those of series are computed once."""
-        return kernel.explicit
-
     def inducing_covariance(self, kernel: TruncatedKernel | None = None) -> Tensor:
         """E[u u^T] (M, M) without jitter; it depends on the kernel, which has to be given."""
         if kernel is None:
@@ -80,7 +76,7 @@ class WhitenedFeatures(InducingFeatures):
                 f"the covariance of {type(self).__name__} depends on the kernel; give inducing_covariance(kernel)"
             )
         self.check(kernel)
-        if not self.explicit(kernel):
+        if not kernel.explicit:
             return self.gram(kernel)
         rows = self.word_rows(kernel)
         return rows @ rows.T
@@ -89,20 +85,20 @@ class WhitenedFeatures(InducingFeatures):
         """E[u f(X)] (M, n) for x (n, length, channels)."""
         self.check(kernel)
         xs = kernel.padded_series(x, lengths)
-        if self.explicit(kernel):
+        if kernel.explicit:
             return self.word_rows(kernel) @ kernel.weighted_words(kernel.scaled_signatures(xs)).T
         return self.cross(kernel, xs)
 
     def forward(self, kernel: TruncatedKernel, x: inputs.Series, *, lengths: Lengths = None) -> Projection:
         """The projection of x (n, length, channels), differentiable in kernel and inducing variables."""
         xs = kernel.padded_series(x, lengths)
-        if self.explicit(kernel):
+        if kernel.explicit:
             return self._from_words(kernel, kernel.scaled_signatures(xs))
         return self._whitened(self.gram(kernel), self.cross(kernel, xs), kernel.combine(kernel.squared_norms(xs)))
 
     def signatures(self, kernel: TruncatedKernel, paths: SeriesBatch) -> Tensor | None:
         """S(theta X) (n, words), where the kernel is explicit and they take less than 2 GiB."""
-        if not self.explicit(kernel) or 8 * len(paths) * len(kernel.letters) > _MAX_BYTES:
+        if not kernel.explicit or 8 * len(paths) * len(kernel.letters) > _MAX_BYTES:
             return None
         with torch.no_grad():
             paths = kernel.as_paths(paths.values, paths.lengths)
@@ -110,7 +106,7 @@ class WhitenedFeatures(InducingFeatures):
 
     def project_signatures(self, kernel: TruncatedKernel, plain: Tensor, reference: Tensor) -> Projection:
         """The projection from S(X) (n, words) of series that were scaled by exp(reference)."""
-        if not self.explicit(kernel):
+        if not kernel.explicit:
             raise ValueError("this kernel is not a product of signatures; call the features with the series instead")
         return self._from_words(kernel, plain * kernel.word_scales(reference))
 
@@ -217,18 +213,15 @@ class InducingTensors(WhitenedFeatures):
         scaled = self._points(kernel.static) * kernel.theta
         if kernel.static == "linear" and kernel.compiled:
             return kernel.combine(slot_gram_levels(scaled[:, :, 0], self.level))
-
-        def levels(left: Tensor, right: Tensor) -> Tensor:
-            return product_levels(_slot_grams(kernel.static, left, right), self.level)
-
-        return kernel.combine(over_pairs(levels, scaled, None, tile_shape(1, self.count, self.count, _CELLS)))
+        tile = tile_shape(1, self.count, self.count, _CELLS)
+        return kernel.combine(
+            over_pairs(lambda a, b: product_levels(_slot_grams(kernel.static, a, b), self.level), scaled, None, tile)
+        )
 
     def cross(self, kernel: TruncatedKernel, xs: Tensor) -> Tensor:
-        theta, points = kernel.theta, self._points(kernel.static)
+        left, right = scaled_pair(kernel.static, self._points(kernel.static), xs, kernel.theta)
         if kernel.static == "linear":
-            left, right = points * theta.square(), xs.diff(dim=1)
-        else:
-            left, right = points * theta, xs * theta
+            right = right.diff(dim=1)
 
         def levels(tensors: Tensor, series: Tensor) -> Tensor:
             return tensor_levels(_slot_products(kernel.static, tensors, series), self.level, kernel.order)
@@ -252,9 +245,7 @@ def _slot_grams(static: Static, left: Tensor, right: Tensor) -> Tensor:
     (rows, slots, points, channels), columns = left.shape, len(right)
     left, right = (tensors.transpose(0, 1).reshape(slots, -1, channels) for tensors in (left, right))
     values = point_kernel(static, left, right).view(slots, rows, points, columns, points)
-    if points == 1:
-        return values[:, :, 0, :, 0]
-    return values.diff(dim=2).diff(dim=4)[:, :, 0, :, 0]
+    return (values if points == 1 else values.diff(dim=2).diff(dim=4))[:, :, 0, :, 0]
 
 
 def _slot_products(static: Static, tensors: Tensor, series: Tensor) -> Tensor:
@@ -262,9 +253,7 @@ def _slot_products(static: Static, tensors: Tensor, series: Tensor) -> Tensor:
     (rows, slots, points, channels), (n, length, _) = tensors.shape, series.shape
     left = tensors.transpose(0, 1).reshape(-1, channels)
     values = point_kernel(static, left, series.reshape(-1, channels)).view(slots, rows, points, n, length)
-    if static == "linear":
-        return values[:, :, 0]
-    return values.diff(dim=2).diff(dim=4)[:, :, 0]
+    return (values if static == "linear" else values.diff(dim=2).diff(dim=4))[:, :, 0]
 
 
 def _parameter(values: Tensor | None, shape: tuple[int, ...]) -> nn.Parameter:
@@ -340,14 +329,12 @@ def chosen_series(y: Tensor, count: int, classes: int, random: torch.Generator, 
     for label in range(classes):
         members = (y == label).nonzero()[:, 0]
         chosen.append(members[torch.randperm(len(members), generator=random)[: count // classes]])
-    missing = count - sum(len(indices) for indices in chosen)
-    while missing > 0:
+    while (missing := count - sum(map(len, chosen))) > 0:
         chosen.append(torch.randperm(len(y), generator=random)[:missing])
-        missing -= len(chosen[-1])
     return torch.cat(chosen)
 
 
-def starting_tensors(x: Tensor, lengths: Tensor, level: int, random: torch.Generator) -> Tensor:
+def initial_tensors(x: Tensor, lengths: Tensor, level: int, random: torch.Generator) -> Tensor:
     """Inducing tensors as pairs of points (n, slots, 2, channels), one tensor for each series x, with noise added.
 
     The slots of level m are m steps of the series, at random times in order. A series with fewer than m steps is
@@ -367,7 +354,7 @@ def starting_tensors(x: Tensor, lengths: Tensor, level: int, random: torch.Gener
     return _noisy(values, random)
 
 
-def starting_sequences(x: Tensor, lengths: Tensor, points: int, random: torch.Generator) -> Tensor:
+def initial_sequences(x: Tensor, lengths: Tensor, points: int, random: torch.Generator) -> Tensor:
     """Windows (n, points, channels) of consecutive points at a random start, one of every series, with noise added."""
     series = _at_least(x, points)
     starts = (lengths - points).clamp_min(0) + 1
@@ -433,9 +420,9 @@ def gpsig(
     rows = chosen_series(targets, count, classes, random, quotas)
     features: InducingTensors | InducingSequences
     if kind == "tensors":
-        values = starting_tensors(series[rows], points[rows], level, random)
+        values = initial_tensors(series[rows], points[rows], level, random)
         features = InducingTensors(channels, count, level, values=values)
     else:
-        values = starting_sequences(series[rows], points[rows], level + 1, random)
+        values = initial_sequences(series[rows], points[rows], level + 1, random)
         features = InducingSequences(channels, count, level + 1, values=values)
     return SparseGP(kernel, features, likelihood).to(device)

@@ -17,7 +17,8 @@ kernel eight pairs at a time from increments to levels and back, with nothing of
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, partial
 from math import factorial
 from typing import Any, Literal
 
@@ -32,6 +33,29 @@ from siggpde.numerics.core import core, usual_threads
 from siggpde.series import SeriesBatch
 
 Static = Literal["linear", "rbf"]
+
+
+def by_hand(
+    compute: Callable[..., tuple[Tensor, Any]], pull_back: Callable[..., tuple[Tensor | None, ...]], *tensors: Any
+) -> Tensor:
+    """The values of `compute(*tensors)`, which returns them with what it keeps for their gradients.
+
+    Those are pull_back(grad, kept, *tensors), one for each of the tensors; there are no second derivatives.
+    """
+    return _ByHand.apply(compute, pull_back, *tensors)  # pyright: ignore[reportReturnType]
+
+
+class _ByHand(Function):
+    @staticmethod
+    def forward(ctx: Any, compute: Any, pull_back: Any, *tensors: Any) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
+        values, kept = compute(*tensors)
+        ctx.save_for_backward(*tensors)
+        ctx.pull_back, ctx.kept = pull_back, kept if any(ctx.needs_input_grad) else None
+        return values
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return None, None, *once_differentiable(ctx.pull_back, grad, ctx.kept, *ctx.saved_tensors)
 
 
 def check_static(static: Static) -> Static:
@@ -168,49 +192,44 @@ def sequence_levels(increments: Tensor, level: int, order: int) -> Tensor:
     Of the last level only the sum is needed, so that sums are taken before cumulative sums and R' is never formed.
     """
     cells = increments[:, None] if increments.ndim == 3 else increments
-    levels: Tensor = _SequenceLevels.apply(cells.transpose(1, 2).contiguous(), level, order)  # pyright: ignore[reportAssignmentType]
+    run = partial(_run_recursion, level=level, order=order, keep=torch.is_grad_enabled() and increments.requires_grad)
+    levels = by_hand(run, _pull_back_recursion, cells.transpose(1, 2).contiguous())
     return levels[:, :, 0] if increments.ndim == 3 else levels
 
 
-class _SequenceLevels(Function):
-    """Of D (n, s, m, t), in this order because a matrix product of increments gives it so.
+Recursion = tuple[list["_Step"], "_LastStep"]
 
-    All R are kept for the reverse pass: callers give tiles of pairs, for which they stay in the cache.
+
+def _run_recursion(d: Tensor, *, level: int, order: int, keep: bool) -> tuple[Tensor, Recursion]:
+    """Levels from D (n, s, m, t), in this order because a matrix product of increments gives it so.
+
+    To `keep` all R for the reverse pass is cheap: callers give tiles of pairs, for which they stay in the cache.
     """
-
-    @staticmethod
-    def forward(ctx: Any, d: Tensor, level: int, order: int) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
-        values = d.new_empty(level, d.shape[0], d.shape[2])
-        ends, steps = d[None, None], []
-        for m in range(1, level - 1):
-            step = _Step(d, ends, min(m + 1, order))
-            torch.sum(step.plain, dim=(1, 3), out=values[m - 1])
-            ends = step.ends
-            if ctx.needs_input_grad[0]:
-                steps.append(step)
-        last = _LastStep(d, ends, level, order)
-        torch.sum(last.plain, dim=(1, 3), out=values[max(level - 2, 0)])
-        if level > 1:
-            torch.sum(d * last.factor, dim=(1, 3), out=values[-1])
-        if ctx.needs_input_grad[0]:
-            ctx.save_for_backward(d)
-            ctx.steps, ctx.last = steps, last
-        return values
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return once_differentiable(_pull_back_recursion, *ctx.saved_tensors, grad, ctx.steps, ctx.last), None, None
+    values = d.new_empty(level, d.shape[0], d.shape[2])
+    ends, steps = d[None, None], []
+    for m in range(1, level - 1):
+        step = _Step(d, ends, min(m + 1, order))
+        torch.sum(step.plain, dim=(1, 3), out=values[m - 1])
+        ends = step.ends
+        if keep:
+            steps.append(step)
+    last = _LastStep(d, ends, level, order)
+    torch.sum(last.plain, dim=(1, 3), out=values[max(level - 2, 0)])
+    if level > 1:
+        torch.sum(d * last.factor, dim=(1, 3), out=values[-1])
+    return values, (steps, last)
 
 
-def _pull_back_recursion(d: Tensor, grad: Tensor, steps: list[_Step], last: _LastStep) -> Tensor:
+def _pull_back_recursion(grad: Tensor, kept: Recursion, d: Tensor) -> tuple[Tensor]:
     if len(grad) == 1:
-        return grad[0][:, None, :, None].expand_as(d)
+        return (grad[0][:, None, :, None].expand_as(d),)
+    steps, last = kept
     of_levels = grad.repeat_interleave(d.shape[3], dim=2).view(len(grad), len(d), 1, *d.shape[2:])
     slope = last.factor * of_levels[-1]
     down = last.pull_back(of_levels[-1], of_levels[-2])
     for m in range(len(steps), 0, -1):
         down = steps[m - 1].pull_back(down, of_levels[m - 1], slope)
-    return slope.add_(down[0, 0])
+    return (slope.add_(down[0, 0]),)
 
 
 class _Step:
@@ -337,44 +356,33 @@ def rbf_pair_levels(x: Tensor, y: Tensor, level: int) -> Tensor:
     (n, rows, _), (m, columns, _) = x.shape, y.shape
     lanes = pad(y, (0, 0, 0, 0, 0, lacking(m))).transpose(0, 1)  # (l', m, channels), D of a series of zeros being zero
     values = point_kernel("rbf", x.flatten(0, 1), lanes.flatten(0, 1)).view(n, rows, columns, lanes.shape[1])
-    levels: Tensor = _IncrementLevels.apply(values.diff(dim=1).diff(dim=2), level)  # pyright: ignore[reportAssignmentType]
-    return levels[:, :, :m]
+    return _increment_levels(values.diff(dim=1).diff(dim=2).contiguous(), level)[:, :, :m]
 
 
 def compiled_paired_levels(static: Static, x: Tensor, level: int) -> Tensor:
     """k_1 .. k_level (level, n) of every series of x (n, l, channels) with itself."""
     values = paired_increment_kernel(static, x, x).permute(1, 2, 0)[None]
-    levels: Tensor = _IncrementLevels.apply(pad(values, (0, lacking(len(x)))), level)  # pyright: ignore[reportAssignmentType]
-    return levels[:, 0, : len(x)]
+    return _increment_levels(pad(values, (0, lacking(len(x)))).contiguous(), level)[:, 0, : len(x)]
 
 
-class _IncrementLevels(Function):
+def _increment_levels(d: Tensor, level: int) -> Tensor:
     """Levels (level, n, m) from D (n, s, t, m), with m a multiple of the core's step."""
 
-    @staticmethod
-    def forward(ctx: Any, d: Tensor, level: int) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
-        d = d.contiguous()
-        ctx.save_for_backward(d)
-        ctx.level = level
+    def compute(d: Tensor) -> tuple[Tensor, None]:
         values = d.new_empty(level, len(d), d.shape[3])
         core.sequence_levels(d.data_ptr(), *d.shape, level, values.data_ptr(), usual_threads())
-        return values
+        return values, None
 
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return once_differentiable(_pull_back_increments, *ctx.saved_tensors, grad, ctx.level), None
+    def pull_back(grad: Tensor, _kept: None, d: Tensor) -> tuple[Tensor]:
+        grad, result = grad.contiguous(), torch.empty_like(d)
+        core.sequence_levels_reverse(d.data_ptr(), *d.shape, level, grad.data_ptr(), result.data_ptr(), usual_threads())
+        return (result,)
 
-
-def _pull_back_increments(d: Tensor, grad: Tensor, level: int) -> Tensor:
-    grad, result = grad.contiguous(), torch.empty_like(d)
-    core.sequence_levels_reverse(d.data_ptr(), *d.shape, level, grad.data_ptr(), result.data_ptr(), usual_threads())
-    return result
+    return by_hand(compute, pull_back, d)
 
 
-_PARTS, _MAX_GRADIENT_BYTES = (
-    16,
-    2**26,
-)  # of the rows, for threads; and what their gradients in the other series may take
+# Of the rows, for threads; and what their gradients in the other series may take.
+_PARTS, _MAX_GRADIENT_BYTES = 16, 2**26
 
 
 def linear_pair_levels(x: Tensor, y: Tensor | None, level: int) -> Tensor:
@@ -384,31 +392,24 @@ def linear_pair_levels(x: Tensor, y: Tensor | None, level: int) -> Tensor:
     """
     if y is not None and x.shape[2] != y.shape[2]:
         raise ValueError(f"x has {x.shape[2]} channels and y {y.shape[2]}; they must have the same")
-    return _LinearPairs.apply(x, y, level)  # pyright: ignore[reportReturnType]
+    if y is None:
+        return by_hand(partial(_pairs, level=level), partial(_pull_back_pairs, level=level), x)
+    pull_back = partial(_pull_back_pairs, level=level, with_y=y.requires_grad)
+    return by_hand(partial(_pairs, level=level), pull_back, x, y)
 
 
-class _LinearPairs(Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, y: Tensor | None, level: int) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
-        ctx.save_for_backward(x, y)
-        ctx.level = level
-        others = x if y is None else y
-        x, lanes = x.contiguous(), in_lanes(others)
-        values = x.new_empty(level, len(x), len(others))
-        core.linear_pair_levels(
-            *_pair_arguments(x, lanes, others, level, y is None), values.data_ptr(), usual_threads()
-        )
-        return values
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        x, y = ctx.saved_tensors
-        return *once_differentiable(_pull_back_pairs, x, y, grad, ctx.level, ctx.needs_input_grad[1]), None
+def _pairs(x: Tensor, y: Tensor | None = None, *, level: int) -> tuple[Tensor, None]:
+    others = x if y is None else y
+    x, lanes = x.contiguous(), in_lanes(others)
+    values = x.new_empty(level, len(x), len(others))
+    arguments = _pair_arguments(x, lanes, others, level, y is None)
+    core.linear_pair_levels(*arguments, values.data_ptr(), usual_threads())
+    return values, None
 
 
 def _pull_back_pairs(
-    x: Tensor, y: Tensor | None, grad: Tensor, level: int, with_y: bool
-) -> tuple[Tensor, Tensor | None]:
+    grad: Tensor, _kept: None, x: Tensor, y: Tensor | None = None, *, level: int, with_y: bool = False
+) -> tuple[Tensor | None, ...]:
     others, same = x if y is None else y, y is None
     x, lanes, grad = x.contiguous(), in_lanes(others), grad.contiguous()
     of_x = torch.empty_like(x)
@@ -423,7 +424,7 @@ def _pull_back_pairs(
     if of_lanes is None:
         return of_x, None
     of_others = from_lanes(of_lanes, len(others))
-    return (of_x + of_others, None) if same else (of_x, of_others)
+    return (of_x + of_others,) if same else (of_x, of_others)
 
 
 def _pair_arguments(x: Tensor, lanes: Tensor, others: Tensor, level: int, same: bool) -> tuple[int | bool, ...]:

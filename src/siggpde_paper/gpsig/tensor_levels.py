@@ -8,15 +8,13 @@ ordered by position and then by level: first those at position 1 of levels 1 .. 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from functools import partial
 
 import torch
 from torch import Tensor
-from torch.autograd import Function
 
-from siggpde.numerics.autograd import once_differentiable
 from siggpde.numerics.core import core, usual_threads
-from siggpde_paper.gpsig.series_levels import earlier, later
+from siggpde_paper.gpsig.series_levels import by_hand, earlier, later
 
 
 def slot_count(level: int) -> int:
@@ -53,26 +51,13 @@ def tensor_levels(slots: Tensor, level: int, order: int) -> Tensor:
     F_0 = 1. Then A_k = G_k (F_{k-1} + G_{k-1}/2 (F_{k-2} + G_{k-2}/3 (F_{k-3} + ..))), with `order` terms at most,
     and level k is the sum of A_k over t.
     """
-    return _TensorLevels.apply(slots, level, order)  # pyright: ignore[reportReturnType]
+    return by_hand(partial(_run_recursion, level=level, order=order), _pull_back_recursion, slots)
 
 
-class _TensorLevels(Function):
-    """All sums are kept for the reverse pass: callers give tiles of pairs, for which they stay in the cache."""
-
-    @staticmethod
-    def forward(ctx: Any, slots: Tensor, level: int, order: int) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
-        values, sums, nests = _run(slots, level, order)
-        if ctx.needs_input_grad[0]:
-            ctx.save_for_backward(slots)
-            ctx.sums, ctx.nests = sums, nests
-        return values
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return once_differentiable(_pull_back_recursion, *ctx.saved_tensors, grad, ctx.sums, ctx.nests), None, None
+Sums = tuple[list[Tensor], list[list[Tensor | None]]]
 
 
-def _run(slots: Tensor, level: int, order: int) -> tuple[Tensor, list[Tensor], list[list[Tensor | None]]]:
+def _run_recursion(slots: Tensor, *, level: int, order: int) -> tuple[Tensor, Sums]:
     """The levels, F_1 .. F_{level-1} and for every k >= 2 the nested sums H_1 .. H_q, where A_k = G_k H_1.
 
     H_q = F_{k-q} + G_{k-q}/(q+1) H_{q+1}; the innermost is F alone, and None stands for F_0 = 1.
@@ -98,11 +83,11 @@ def _run(slots: Tensor, level: int, order: int) -> tuple[Tensor, list[Tensor], l
         ends = g[k - 1] * outer
         torch.sum(ends[0], dim=-1, out=values[k - 1])
         nests.append(nest)
-    return values, sums, nests
+    return values, (sums, nests)
 
 
-def _pull_back_recursion(slots: Tensor, grad: Tensor, sums: list[Tensor], nests: list[list[Tensor | None]]) -> Tensor:
-    level, result = len(grad), torch.zeros_like(slots)
+def _pull_back_recursion(grad: Tensor, kept: Sums, slots: Tensor) -> tuple[Tensor]:
+    (sums, nests), level, result = kept, len(grad), torch.zeros_like(slots)
     g, slopes = _by_position(slots, level), _by_position(result, level)
     of_sums = [torch.zeros_like(total) for total in sums]
     for k in range(level, 0, -1):
@@ -128,7 +113,7 @@ def _pull_back_recursion(slots: Tensor, grad: Tensor, sums: list[Tensor], nests:
             down = (down * factor).mul_(1 / (q + 1))
         else:
             of_sums[k - len(nest) - 1][len(nest) - 1 :] += down
-    return result
+    return (result,)
 
 
 def _by_position(slots: Tensor, level: int) -> tuple[Tensor, ...]:
@@ -144,25 +129,18 @@ def slot_gram_levels(slots: Tensor, level: int) -> Tensor:
     >>> slot_gram_levels(torch.tensor([[[1.0], [2.0], [3.0]]]), 2).flatten()
     tensor([ 1., 36.])
     """
-    return _GramLevels.apply(slots, level)  # pyright: ignore[reportReturnType]
+    return by_hand(partial(_slot_grams, level=level), _pull_back_grams, slots)
 
 
-class _GramLevels(Function):
-    @staticmethod
-    def forward(ctx: Any, slots: Tensor, level: int) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
-        by_slot = slots.transpose(0, 1).contiguous()
-        grams = by_slot @ by_slot.mT
-        ctx.save_for_backward(by_slot, grams)
-        ctx.level = level
-        return product_levels(grams, level)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return once_differentiable(_pull_back_grams, *ctx.saved_tensors, grad, ctx.level), None
+def _slot_grams(slots: Tensor, *, level: int) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    by_slot = slots.transpose(0, 1).contiguous()
+    grams = by_slot @ by_slot.mT
+    return product_levels(grams, level), (by_slot, grams)
 
 
-def _pull_back_grams(by_slot: Tensor, grams: Tensor, grad: Tensor, level: int) -> Tensor:
+def _pull_back_grams(grad: Tensor, kept: tuple[Tensor, Tensor], _slots: Tensor) -> tuple[Tensor]:
     """G is symmetric, so the gradient in the slots is (D + D^T) z with D the gradient in G."""
+    (by_slot, grams), level = kept, len(grad)
     result = torch.empty_like(by_slot)
     for m in range(1, level + 1):
         places = [slot_index(k, m, level) for k in range(1, m + 1)]
@@ -175,7 +153,7 @@ def _pull_back_grams(by_slot: Tensor, grams: Tensor, grad: Tensor, level: int) -
         for place, rest in zip(places, reversed(later), strict=True):
             torch.mm(rest if before is None else rest * before, by_slot[place], out=result[place])
             before = grams[place] if before is None else before * grams[place]
-    return result.transpose(0, 1)
+    return (result.transpose(0, 1),)
 
 
 _CELLS = 2**19  # inner products of a tile: more leave the cache
@@ -191,34 +169,20 @@ def core_has_tensors(slots: Tensor, increments: Tensor, level: int) -> bool:
 def compiled_levels(slots: Tensor, increments: Tensor, level: int, order: int) -> Tensor:
     """Levels 1 .. level (level, M, n) of tensors with slots (M, slots, channels), in the order of `slot_index`, against
     series with increments (n, t, channels); differentiable in the slots."""
-    return _CompiledLevels.apply(slots, increments, level, order)  # pyright: ignore[reportReturnType]
 
-
-class _CompiledLevels(Function):
-    @staticmethod
-    def forward(ctx: Any, slots: Tensor, increments: Tensor, level: int, order: int) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
-        ctx.save_for_backward(slots, increments)
-        ctx.level, ctx.order = level, order
+    def compute(slots: Tensor, increments: Tensor) -> tuple[Tensor, None]:
         values = slots.new_empty(level, len(increments), len(slots))
         for rows, tile in _tiles(slots, increments, level, order):
             values[:, :, rows] = tile.values()[:, :, : rows.stop - rows.start]
-        return values.mT
+        return values.mT, None
 
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return (
-            once_differentiable(_pull_back_compiled, *ctx.saved_tensors, grad, ctx.level, ctx.order),
-            None,
-            None,
-            None,
-        )
+    def pull_back(grad: Tensor, _kept: None, slots: Tensor, increments: Tensor) -> tuple[Tensor, None]:
+        result = torch.empty_like(slots)
+        for rows, tile in _tiles(slots, increments, level, order):
+            result[rows] = tile.pull_back(grad[:, rows].mT)[: rows.stop - rows.start]
+        return result, None
 
-
-def _pull_back_compiled(slots: Tensor, increments: Tensor, grad: Tensor, level: int, order: int) -> Tensor:
-    result = torch.empty_like(slots)
-    for rows, tile in _tiles(slots, increments, level, order):
-        result[rows] = tile.pull_back(grad[:, rows].mT)[: rows.stop - rows.start]
-    return result
+    return by_hand(compute, pull_back, slots, increments)
 
 
 def _tiles(slots: Tensor, increments: Tensor, level: int, order: int) -> Iterator[tuple[slice, _Tile]]:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from siggpde_paper.compare import METHODS, Run, Split, judge
-from siggpde_paper.compare.estimators import (
+from siggpde_paper.compare.methods import (
     RIDGE_CENTRE,
     FeatureClassifier,
     FeatureRegressor,
@@ -105,10 +105,10 @@ def test_minirocket_on_few_short_series_of_unequal_lengths():
     ragged = [one[:, : 20 - number % 7] for number, one in enumerate(X)]
     split = Split(np.arange(30), np.arange(30, 60))
     for data in (X, ragged):
-        found = judge(METHODS["minirocket"], "classification", data, y, split, RUN)
-        assert found["accuracy"] > 0.6 and 0 < found["nlpp"] < 1.1 and found["cpu_calibration"] <= found["cpu_fit"]
+        actual = judge(METHODS["minirocket"], "classification", data, y, split, RUN)
+        assert actual["accuracy"] > 0.6 and 0 < actual["nlpp"] < 1.1 and actual["cpu_calibration"] <= actual["cpu_fit"]
         again = judge(METHODS["minirocket"], "classification", data, y, split, RUN)
-        assert again["nlpp"] == found["nlpp"]
+        assert again["nlpp"] == actual["nlpp"]
     numbers = X[:, 0].mean(axis=1)
     assert judge(METHODS["minirocket"], "regression", X, numbers, split, RUN)["rmse"] < numbers.std()
 
@@ -161,8 +161,8 @@ def test_the_temperature_is_the_best_of_a_fine_grid(n: int, classes: int, noise:
 
 
 def test_worse_scores_have_a_lower_temperature():
-    found = [fit_link(*noisy_scores(300, 3, noise), lapse_of(300), RIDGE_CENTRE).temperature for noise in (0.3, 1, 3)]
-    assert found[0] > found[1] > found[2]
+    actual = [fit_link(*noisy_scores(300, 3, noise), lapse_of(300), RIDGE_CENTRE).temperature for noise in (0.3, 1, 3)]
+    assert actual[0] > actual[1] > actual[2]
 
 
 def test_probabilities_are_never_zero_and_sum_to_one():

@@ -45,12 +45,12 @@ def series(rows: list[list[float]]) -> np.ndarray:
 def test_figures_of_classes_are_those_by_hand():
     X = series([[0.75, 0.25], [0.5, 0.5], [0.25, 0.75], [0.75, 0.25]])
     y = np.array(["a", "b", "a", "b", "a", "a", "b", "b"])
-    found = judge(STATED, "classification", X, y, HALVES, Run())
-    assert found["accuracy"] == 0.75
-    assert found["nlpp"] == pytest.approx(-(3 * 0 + 2 * math.log(0.75) + math.log(0.5) + math.log(0.25)) / 4)
-    assert found["brier"] == pytest.approx((0.125 + 0.5 + 0.125 + 1.125) / 4)
-    assert found["ece"] == pytest.approx((3 * abs(0.75 - 2 / 3) + abs(0.5 - 1)) / 4)
-    assert found["cpu_fit"] >= 0 and found["cpu_predict"] >= 0 and found["cpu_calibration"] == 0
+    actual = judge(STATED, "classification", X, y, HALVES, Run())
+    assert actual["accuracy"] == 0.75
+    assert actual["nlpp"] == pytest.approx(-(3 * 0 + 2 * math.log(0.75) + math.log(0.5) + math.log(0.25)) / 4)
+    assert actual["brier"] == pytest.approx((0.125 + 0.5 + 0.125 + 1.125) / 4)
+    assert actual["ece"] == pytest.approx((3 * abs(0.75 - 2 / 3) + abs(0.5 - 1)) / 4)
+    assert actual["cpu_fit"] >= 0 and actual["cpu_predict"] >= 0 and actual["cpu_calibration"] == 0
 
 
 def test_a_true_label_without_probability_has_an_infinite_loss_unless_its_logarithm_is_known():
@@ -68,19 +68,19 @@ def test_a_true_label_without_probability_has_an_infinite_loss_unless_its_logari
 def test_figures_of_numbers_are_those_by_hand():
     X = series([[1.0, 0], [2.0, 0], [3.0, 0], [4.0, 0]])
     y = np.array([0.0] * 4 + [1.0, 2.0, 6.0, 3.5])
-    found = judge(STATED, "regression", X, y, HALVES, Run())
-    assert found["rmse"] == pytest.approx(math.sqrt(9.25 / 4)) and found["mae"] == pytest.approx(3.5 / 4)
-    assert found["nlpd"] == 1.5 and found["coverage"] == 0.75
+    actual = judge(STATED, "regression", X, y, HALVES, Run())
+    assert actual["rmse"] == pytest.approx(math.sqrt(9.25 / 4)) and actual["mae"] == pytest.approx(3.5 / 4)
+    assert actual["nlpd"] == 1.5 and actual["coverage"] == 0.75
 
 
 def test_what_one_knows_without_looking():
     y = np.array(["a", "a", "a", "b"] * 2)
-    found = judge(METHODS["constant"], "classification", series([[0, 0]] * 4), y, HALVES, Run())
-    assert found["accuracy"] == 0.75 and found["nlpp"] == pytest.approx(-(3 * math.log(4 / 6) + math.log(2 / 6)) / 4)
+    actual = judge(METHODS["constant"], "classification", series([[0, 0]] * 4), y, HALVES, Run())
+    assert actual["accuracy"] == 0.75 and actual["nlpp"] == pytest.approx(-(3 * math.log(4 / 6) + math.log(2 / 6)) / 4)
     numbers = np.array([0.0, 1.0, 2.0, 3.0] * 2)
-    found = judge(METHODS["constant"], "regression", series([[0, 0]] * 4), numbers, HALVES, Run())
-    assert found["rmse"] == pytest.approx(math.sqrt(1.25))
-    assert found["nlpd"] == pytest.approx(0.5 * math.log(2 * math.pi * 1.25) + 0.5)
+    actual = judge(METHODS["constant"], "regression", series([[0, 0]] * 4), numbers, HALVES, Run())
+    assert actual["rmse"] == pytest.approx(math.sqrt(1.25))
+    assert actual["nlpd"] == pytest.approx(0.5 * math.log(2 * math.pi * 1.25) + 0.5)
 
 
 def test_settings_reach_our_estimators():

@@ -59,8 +59,8 @@ def test_impossible_resamples_are_refused(n_train: int, words: str):
 @pytest.mark.parametrize("total", [4, 5, 17, 50, 99, 100])
 def test_shares_add_up_within_the_counts(total: int):
     counts = np.array([60, 30, 9, 1])
-    found = shares(counts, total, least=1)
-    assert found.sum() == total and (found >= 1).all() and (found <= counts).all()
+    actual = shares(counts, total, least=1)
+    assert actual.sum() == total and (actual >= 1).all() and (actual <= counts).all()
 
 
 def test_folds_judge_every_series_once_but_those_without_a_fellow():
@@ -126,9 +126,9 @@ def test_a_class_of_one_group_is_not_judged():
 
 def test_straight_lines_stay_straight():
     X = [np.array([[0.0, 1.0, 2.0]]), np.array([[0.0, 6.0]]), np.array([[3.0]])]
-    found = equal_lengths(X, 5)
-    assert found.shape == (3, 1, 5)
-    assert found[:, 0].tolist() == [[0, 0.5, 1, 1.5, 2], [0, 1.5, 3, 4.5, 6], [3] * 5]
+    actual = equal_lengths(X, 5)
+    assert actual.shape == (3, 1, 5)
+    assert actual[:, 0].tolist() == [[0, 0.5, 1, 1.5, 2], [0, 1.5, 3, 4.5, 6], [3] * 5]
 
 
 def test_gaps_are_bridged_and_ends_repeated():

@@ -59,26 +59,28 @@ def test_all_experiments_in_their_quick_form(tmp_path: Path, monkeypatch: pytest
 
 
 def check_tables(name: str, report: str) -> None:
-    config, found = load_config(name, quick=True), tables(report)
-    assert found and all(found), f"{name} has an empty table"
-    first = [row[0] for row in found[0]]
+    config, actual = load_config(name, quick=True), tables(report)
+    assert actual and all(actual), f"{name} has an empty table"
+    first = [row[0] for row in actual[0]]
     if name in ("pendigits", "whales", "scales"):
         assert first == [named(method["name"], config) for method in config["methods"].values()]
         assert set(re.findall(r"M = (\d+)", report)) == {str(config["inducing"])}
     elif name == "crops":
         sizes = [(method["name"], str(size)) for method in config["methods"].values() for size in method["sizes"]]
-        assert [(row[0], row[1]) for row in found[0]] == sizes
-        assert [row[0] for row in found[1]] == [str(size) for size in config["sizes"]]
+        assert [(row[0], row[1]) for row in actual[0]] == sizes
+        assert [row[0] for row in actual[1]] == [str(size) for size in config["sizes"]]
     elif name == "million":
         assert first == [f"{config['synthetic']:,} synthetic", f"{config['series']:,} original"]
     elif name == "weather":
-        assert {method["name"] for method in config["methods"].values()} <= {row[0] for table in found for row in table}
+        assert {method["name"] for method in config["methods"].values()} <= {
+            row[0] for table in actual for row in table
+        }
     else:
-        assert all(any(method in row[0] for row in found[0]) for method in ("SigGPDE", "GPSig-IT", "GPSig-IS"))
+        assert all(any(method in row[0] for row in actual[0]) for method in ("SigGPDE", "GPSig-IT", "GPSig-IS"))
     if name in ("pendigits", "whales", "scales", "crops", "million"):
         # What is measured, after the method and the paper's figures or M, is a number in every row.
         measured = 1 if name in ("scales", "million") else 2
-        assert all(re.match(r"-?\d", row[measured]) for row in found[0])
+        assert all(re.match(r"-?\d", row[measured]) for row in actual[0])
         assert "whole schedule" in report and "budget" not in report
 
 

@@ -121,11 +121,11 @@ def tiny() -> dict:
 
 def tables(text: str) -> dict[str, list[list[str]]]:
     """Rows of all tables by section; sections with several have them one after the other."""
-    found: dict[str, list[list[str]]] = {}
+    actual: dict[str, list[list[str]]] = {}
     for section in text.split("## ")[1:]:
         lines = [line for line in section.splitlines() if line.startswith("|")]
-        found[section.splitlines()[0]] = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-    return found
+        actual[section.splitlines()[0]] = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return actual
 
 
 def test_parts_of_the_tables_by_name(tmp_path: Path):
@@ -153,10 +153,10 @@ def test_all_tables_have_their_rows_and_exponents_and_runs_resume(tmp_path: Path
     results = Results(tmp_path, config)
     complexity.run(config, results, 1)
     text = complexity.report(config, results)
-    found = tables(text)
+    actual = tables(text)
     a_number, both = r"-?\d+\.\d\d", r"-?\d+\.\d\d \(-?\d+\.\d\d\)"
 
-    rows = {row[0]: row for row in found["Time"]}
+    rows = {row[0]: row for row in actual["Time"]}
     assert set(rows) >= {row.name for row in complexity._TIME_ROWS}
     assert rows["part"][3:] == ["in M", "in length", "in d", "in batch", "in n"]
     assert rows["C_uu, SigGPDE: the identity"][2:] == ["0", "–", "–", "–", "–", "–"]
@@ -167,7 +167,7 @@ def test_all_tables_have_their_rows_and_exponents_and_runs_resume(tmp_path: Path
     assert re.fullmatch(both, rows["C_fu, SigGPDE, signatures computed"][4])
     assert rows["C_fu, SigGPDE"][5:] == ["–", "–", "–"]  # sizes that these settings do not let grow
 
-    language = found["Language and algorithm"]
+    language = actual["Language and algorithm"]
     assert [row[0] for row in language[2:13]] == [
         "SigGPDE, core", "SigGPDE, core, signatures at every iteration", "SigGPDE, plain torch",
         "SigGPDE, plain torch, signatures at every iteration", "GPSig-IT, core", "GPSig-IS, core",
@@ -189,7 +189,7 @@ def test_all_tables_have_their_rows_and_exponents_and_runs_resume(tmp_path: Path
     if not measurable():
         assert "measured on Linux only" in text
         return
-    space = found["Space"]
+    space = actual["Space"]
     starts = [index for index, row in enumerate(space) if row[0] == "part"]
     expected = (complexity._ALL_STORED, complexity._AS_HERE, complexity._KEPT)
     for start, end, listed in zip(starts, [*starts[1:], None], expected, strict=True):

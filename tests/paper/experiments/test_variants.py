@@ -32,13 +32,13 @@ from siggpde_paper.experiments.variants import (
 THETA = torch.tensor([0.4, 0.6, 0.5]).double()
 
 
-def walks(n: int = 6, length: int = 8) -> torch.Tensor:
+def random_walks(n: int = 6, length: int = 8) -> torch.Tensor:
     generator = torch.Generator().manual_seed(0)
     return torch.randn(n, length, 3, generator=generator, dtype=torch.float64).cumsum(1) / 2
 
 
 def test_the_gradient_of_corners_tends_to_the_exact_one_at_first_order():
-    x = walks()
+    x = random_walks()
     _, exact = signature_kernel_diag_scales(x, THETA, tol=1e-10)
     errors = [float((scale_gradient(x, THETA, r) - exact).norm() / exact.norm()) for r in range(2, 7)]
     assert errors[0] > 0.05 and errors[-1] < 0.02
@@ -54,18 +54,18 @@ def test_the_corners_of_one_cell_by_hand():
 
 @pytest.mark.parametrize("values", [False, True])
 def test_the_kernel_has_the_value_asked_for_and_the_authors_gradient(values: bool):
-    x = walks()
+    x = random_walks()
     kernel = FiniteDifferenceKernel(3, theta=THETA, refine=3, values=values)
-    found = kernel.squared_norm(x)
+    actual = kernel.squared_norm(x)
     exact = SignatureKernel(3, theta=THETA, tol=1e-6).squared_norm(x)
     differences = signature_kernel_diag(x * THETA, solver="fd", refine=3)
-    torch.testing.assert_close(found, differences if values else exact, rtol=1e-9, atol=0)
+    torch.testing.assert_close(actual, differences if values else exact, rtol=1e-9, atol=0)
     assert not torch.allclose(differences, exact, rtol=1e-6)
     weights = torch.arange(1.0, 7.0).double()
-    found.backward(weights)
+    actual.backward(weights)
     torch.testing.assert_close(kernel.log_theta.grad, weights @ scale_gradient(x, THETA, 3))
     with torch.no_grad():
-        torch.testing.assert_close(kernel.squared_norm(x), found)
+        torch.testing.assert_close(kernel.squared_norm(x), actual)
     with pytest.raises(ValueError, match="series of equal length"):
         kernel.squared_norm(x, lengths=[8, 8, 8, 5, 8, 8])
 

@@ -86,7 +86,7 @@ def test_records(config, results):
         record = results.get(f"run/{name}/0")
         assert len(record["latent"]["mean"]) == len(record["latent"]["sd"]) == shown
         assert set(record["features"]) == readings
-        for feature in (each for features in record["features"].values() for each in features):
+        for feature in (word for words in record["features"].values() for word in words):
             assert feature["letters"] and set(feature["letters"]) <= letters
     series = [results.get(f"run/{name}/0")["series"] for name in ("paper-series", "paper-set")]
     assert series[0]["minutes"] == series[1]["minutes"] and np.shape(series[0]["values"]) == (8, 36)
@@ -194,12 +194,12 @@ def test_correction_wants_a_share(kept):
         to_natural(np.zeros(2), kept)
 
 
-def forecasts_of(seed, days=12, each=10, digits=1):
+def forecasts_of(seed, days=12, per_day=10, digits=1):
     generator = np.random.default_rng(seed)
-    wet = generator.random(days * each) < 0.3
+    wet = generator.random(days * per_day) < 0.3
     wet[:2] = True, False
     log_odds = (generator.normal(size=len(wet)) + wet).round(digits)  # rounded, so that there are ties
-    return Forecasts(log_odds, wet, np.repeat(np.arange(days) + 100, each))
+    return Forecasts(log_odds, wet, np.repeat(np.arange(days) + 100, per_day))
 
 
 @settings(max_examples=30, deadline=None)
@@ -208,9 +208,9 @@ def test_scores_against_scikit_learn(seed):
     given_ = forecasts_of(seed)
     counts = np.stack([np.ones(12, dtype=int), draw_days(12, 1, seed)[0]])
     days = np.arange(12) + 100
-    found = scores(given_, counts, days)
-    np.testing.assert_allclose(found[0], scores(given_)[0])
-    for count, row in zip(counts, found, strict=True):
+    actual = scores(given_, counts, days)
+    np.testing.assert_allclose(actual[0], scores(given_)[0])
+    for count, row in zip(counts, actual, strict=True):
         weight = count[given_.day - 100]
         p = expit(given_.log_odds)
         if len(set(given_.wet[weight > 0])) < 2:
@@ -237,9 +237,9 @@ def test_days_are_drawn_whole():
 
 def test_windows_of_a_day_alike_say_no_more_than_one():
     """Sixty windows a day, all the same, leave the interval as wide as one a day."""
-    one = forecasts_of(3, days=60, each=1)
+    one = forecasts_of(3, days=60, per_day=1)
     many = Forecasts(one.log_odds.repeat(60), one.wet.repeat(60), one.day.repeat(60))
-    (a, _), (b, _) = (bootstrap({"x": [each]}, samples=300) for each in (one, many))
+    (a, _), (b, _) = (bootstrap({"x": [sample]}, samples=300) for sample in (one, many))
     for measure in MEASURES:
         assert a["x"][measure].low == pytest.approx(b["x"][measure].low)
         assert a["x"][measure].high == pytest.approx(b["x"][measure].high)
@@ -250,13 +250,15 @@ def test_intervals_cover():
     one by one would hold it far less often."""
     generator = np.random.default_rng(0)
     hits = alone = 0
-    trials, days, each = 100, 60, 8
+    trials, days, per_day = 100, 60, 8
     # A day is wet with probability 0.3, all of it, and every forecast says so.
     truth = -(0.3 * np.log(0.3) + 0.7 * np.log(0.7))
     for _ in range(trials):
-        wet = (generator.random(days) < 0.3).repeat(each)
+        wet = (generator.random(days) < 0.3).repeat(per_day)
         log_odds = np.full(len(wet), logit(0.3))
-        by_day, _ = bootstrap({"x": [Forecasts(log_odds, wet, np.arange(days).repeat(each))]}, samples=200, level=0.9)
+        by_day, _ = bootstrap(
+            {"x": [Forecasts(log_odds, wet, np.arange(days).repeat(per_day))]}, samples=200, level=0.9
+        )
         by_row, _ = bootstrap({"x": [Forecasts(log_odds, wet, np.arange(len(wet)))]}, samples=60, level=0.9)
         hits += by_day["x"]["nlpp"].low <= truth <= by_day["x"]["nlpp"].high
         alone += by_row["x"]["nlpp"].low <= truth <= by_row["x"]["nlpp"].high
@@ -270,11 +272,11 @@ def test_differences_are_paired():
     sign = np.where(base.wet, 0.05, -0.05)
     better = Forecasts(base.log_odds + sign, base.wet, base.day)
     single, pairs = bootstrap({"base": [base, base], "better": [better, better]}, samples=300)
-    found = pairs["better", "base"]
-    assert found.value == pytest.approx(scores(better)[0, NLPP] - scores(base)[0, NLPP])
-    assert found.low < found.value < found.high < 0
+    actual = pairs["better", "base"]
+    assert actual.value == pytest.approx(scores(better)[0, NLPP] - scores(base)[0, NLPP])
+    assert actual.low < actual.value < actual.high < 0
     assert single["base"]["nlpp"].low < single["better"]["nlpp"].value  # alone they could not be told apart
-    assert pairs["base", "better"].low == pytest.approx(-found.high)
+    assert pairs["base", "better"].low == pytest.approx(-actual.high)
 
 
 def test_one_kind_of_weather_has_no_score():

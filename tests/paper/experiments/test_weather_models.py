@@ -70,7 +70,7 @@ def stations(draw):
 @given(stations())
 def test_windows_are_those_found_one_by_one(station):
     """Every stretch of the station is looked at by itself, and is a window or has a reason not to be one."""
-    found = cut(station)
+    actual = cut(station)
     kept, rain, crossing, missing = [], [], 0, 0
     for start in range(len(station.minutes) - LENGTH - AHEAD + 1):
         rows = slice(start, start + LENGTH + AHEAD)
@@ -81,34 +81,34 @@ def test_windows_are_those_found_one_by_one(station):
         else:
             kept.append(start)
             rain.append(station.readings[rows][LENGTH:, 2].sum())
-    assert found.start.tolist() == kept
-    assert (found.crossing, found.missing) == (crossing, missing)
-    np.testing.assert_allclose(found.rain, rain, atol=1e-3)
-    assert found.wet.tolist() == [round(10 * amount) > 10 for amount in rain]
-    assert found.x.shape == (len(kept), 2, LENGTH)
+    assert actual.start.tolist() == kept
+    assert (actual.crossing, actual.missing) == (crossing, missing)
+    np.testing.assert_allclose(actual.rain, rain, atol=1e-3)
+    assert actual.wet.tolist() == [round(10 * amount) > 10 for amount in rain]
+    assert actual.x.shape == (len(kept), 2, LENGTH)
     if kept:
-        assert np.isfinite(found.x).all()
-        assert (np.diff(found.x[:, 1], axis=1) == 10).all()
-        np.testing.assert_array_equal(found.x[:, 1, -1], found.minutes)
+        assert np.isfinite(actual.x).all()
+        assert (np.diff(actual.x[:, 1], axis=1) == 10).all()
+        np.testing.assert_array_equal(actual.x[:, 1, -1], actual.minutes)
 
 
 def test_target_is_the_rain_of_the_time_ahead_alone():
     drops = np.zeros(10)
     drops[4:6] = 0.5, 0.5  # exactly 1.0 ahead of window 0: not more than that
     drops[9] = 1.1
-    found = cut(station_of([10] * 9, drops))
-    assert found.rain.tolist() == [1.0, 0.5, 0.0, 0.0, 1.1]
-    assert found.wet.tolist() == [False, False, False, False, True]
+    actual = cut(station_of([10] * 9, drops))
+    assert actual.rain.tolist() == [1.0, 0.5, 0.0, 0.0, 1.1]
+    assert actual.wet.tolist() == [False, False, False, False, True]
     tenths = cut_windows(station_of([10] * 20, np.full(21, 0.1)), ["a"], "rain", length=4, ahead=10)
     assert not tenths.wet.any()  # ten times 0.1 is 1, whatever the sum of floats is
 
 
 def test_windows_of_the_full_hour():
-    found = cut(station_of([10] * 40, np.zeros(41)))
-    hourly = found.every(60)
+    actual = cut(station_of([10] * 40, np.zeros(41)))
+    hourly = actual.every(60)
     assert hourly.minutes.tolist() == [60, 120, 180, 240, 300, 360]
     assert hourly.day.tolist() == [0] * 6
-    np.testing.assert_array_equal(hourly.x[0], found.x[found.minutes == 60][0])
+    np.testing.assert_array_equal(hourly.x[0], actual.x[actual.minutes == 60][0])
 
 
 @settings(max_examples=50, deadline=None)
@@ -139,12 +139,12 @@ def test_sentinels_are_missing(tmp_path, monkeypatch):
     station = load_station("Here")
     assert station.columns == COLUMNS
     assert np.isnan(station.readings).sum() == 2
-    found = cut_windows(station, ["p", "T"], "rain")
-    assert found.crossing == 0
+    actual = cut_windows(station, ["p", "T"], "rain")
+    assert actual.crossing == 0
     # Row 50 is in the channels of windows 15 to 50, row 60 in the hour after windows 19 to 24, which are among them.
-    assert found.missing == 36
-    assert not set(range(15, 51)) & set(found.start.tolist())
-    np.testing.assert_array_equal(found.readings[0], data[0, :2].astype(np.float32))
+    assert actual.missing == 36
+    assert not set(range(15, 51)) & set(actual.start.tolist())
+    np.testing.assert_array_equal(actual.readings[0], data[0, :2].astype(np.float32))
 
 
 def test_errors(tmp_path, monkeypatch):
@@ -176,8 +176,8 @@ def fitted():
 
 
 def test_climatology_is_the_share_of_rain():
-    found = climatology(np.arange(8) < 2)
-    np.testing.assert_allclose(expit(found.log_odds(np.zeros((3, 1, 5)))), 0.25)
+    actual = climatology(np.arange(8) < 2)
+    np.testing.assert_allclose(expit(actual.log_odds(np.zeros((3, 1, 5)))), 0.25)
     with pytest.raises(ValueError, match="0 of 4 training windows are wet"):
         climatology(np.zeros(4, dtype=bool))
 
@@ -223,20 +223,20 @@ def test_band_is_that_of_the_latents(fitted):
         known = replace(prediction, means=means, variances=torch.zeros_like(prediction.variances))
         chances.append(known.probabilities()[:, 1])
     wanted = torch.logit(torch.stack(chances)).quantile(torch.tensor([0.05, 0.95]).double(), dim=0).T.numpy()
-    found = log_odds_quantiles(classifier, x, (0.05, 0.95))
-    assert np.abs(found - wanted).max() < 0.1 * (wanted[:, 1] - wanted[:, 0]).max()
+    actual = log_odds_quantiles(classifier, x, (0.05, 0.95))
+    assert np.abs(actual - wanted).max() < 0.1 * (wanted[:, 1] - wanted[:, 0]).max()
 
 
 def test_words_have_names_and_the_channels_all_of_the_importance(fitted):
     classifier, x, wet = fitted
-    found = word_importance(classifier, x, wet, 5)
-    assert len(found) == 5
+    actual = word_importance(classifier, x, wet, 5)
+    assert len(actual) == 5
     letters = {"time", *NAMES}
-    for each in found:
-        assert each["letters"] and set(each["letters"]) <= letters
-        assert 0 < each["share"] < 1
-    assert [each["importance"] for each in found] == sorted((each["importance"] for each in found), reverse=True)
-    level = next(each for each in word_importance(classifier, x, wet, 200) if each["name"] == "rh–time")
+    for word in actual:
+        assert word["letters"] and set(word["letters"]) <= letters
+        assert 0 < word["share"] < 1
+    assert [word["importance"] for word in actual] == sorted((word["importance"] for word in actual), reverse=True)
+    level = next(word for word in word_importance(classifier, x, wet, 200) if word["name"] == "rh–time")
     expected = before_rain(x[:, 1].mean(axis=1), wet)
     assert expected is not None and level["before_rain"] * expected > 0
     assert sum(channel.share for channel in classifier.importance(x).channels) == pytest.approx(1)
@@ -248,7 +248,7 @@ def test_before_rain_of_a_constant():
     assert before_rain(np.array([0.0, 3.0]), wet) == -2.0
 
 
-SETTINGS_paper_model = {
+TRAINING = {
     "inducing": 30,
     "validation": 0.25,
     "schedule": {"iterations": 120, "batch": 40, "learning_rate": 0.02, "evaluate_every": 30},
@@ -258,12 +258,12 @@ X, WET, BLOCKS = windows(160, 0)
 
 @pytest.fixture(scope="module", params=[True, False], ids=["by series", "by data set"])
 def trained(request):
-    return fit_paper_model(X, WET, BLOCKS, SETTINGS_paper_model, each=request.param, seed=0)
+    return fit_paper_model(X, WET, BLOCKS, TRAINING, by_series=request.param, seed=0)
 
 
 def test_scaling_by_series_as_tslearn_has_it():
     x = np.concatenate([X[:5], np.full((1, 2, 12), 7.0)])  # the last is constant
-    paths = as_paths(x, X, each=True).numpy()
+    paths = as_paths(x, X, by_series=True).numpy()
     assert paths.shape == (6, 12, 3)
     wanted = (x - x.mean(axis=2, keepdims=True))[:5] / x.std(axis=2, keepdims=True)[:5]
     np.testing.assert_allclose(paths[:5, :, 1:], wanted.swapaxes(1, 2), atol=1e-12)
@@ -273,7 +273,7 @@ def test_scaling_by_series_as_tslearn_has_it():
 
 
 def test_scaling_by_the_training_windows():
-    paths = as_paths(X[:5] + 1.0, X, each=False).numpy()
+    paths = as_paths(X[:5] + 1.0, X, by_series=False).numpy()
     mean, spread = X.mean(axis=(0, 2)), X.std(axis=(0, 2))
     np.testing.assert_allclose(paths[:, :, 1:], (X[:5].swapaxes(1, 2) + 1 - mean) / spread, atol=1e-12)
 
@@ -304,7 +304,7 @@ def test_it_learns(trained):
 
 
 def test_no_scaling_sees_levels_and_one_sees_sizes():
-    trained = [fit_paper_model(X, WET, BLOCKS, SETTINGS_paper_model, each=each, seed=0) for each in (True, False)]
+    trained = [fit_paper_model(X, WET, BLOCKS, TRAINING, by_series=by_series, seed=0) for by_series in (True, False)]
     now, higher, larger = ([model.log_odds(x) for model in trained] for x in (X[:20], X[:20] + 2, 3 * X[:20]))
     for before, after in zip(now, higher, strict=True):
         np.testing.assert_allclose(before, after, atol=1e-9)
@@ -313,20 +313,20 @@ def test_no_scaling_sees_levels_and_one_sees_sizes():
 
 
 def test_words_by_both_readings(trained):
-    found = trained.features(X, WET, ["p", "rh"], 5)
+    actual = trained.features(X, WET, ["p", "rh"], 5)
     weights = trained.model.variational.mean[0].detach().abs()
     spread = word_features(trained.model, SeriesBatch(trained.paths(X))).detach().std(dim=0, correction=0)
     names = ["–".join(("time", "p", "rh")[letter] for letter in word) for word in trained.model.features.words]
     for reading, measure in (("by_size", weights), ("by_spread", weights * spread)):
         order = [place for place in measure.argsort(descending=True).tolist() if names[place]][:5]
-        assert [each["name"] for each in found[reading]] == [names[place] for place in order]
+        assert [word["name"] for word in actual[reading]] == [names[place] for place in order]
         whole = float(measure[1:].sum())
-        np.testing.assert_allclose([each["share"] for each in found[reading]], measure[order] / whole, rtol=1e-7)
+        np.testing.assert_allclose([word["share"] for word in actual[reading]], measure[order] / whole, rtol=1e-7)
     constant = [
-        each for each in trained.features(X, WET, ["p", "rh"], 29)["by_size"] if set(each["letters"]) == {"time"}
+        word for word in trained.features(X, WET, ["p", "rh"], 29)["by_size"] if set(word["letters"]) == {"time"}
     ]
-    assert {each["name"] for each in constant} == {"time", "time–time", "time–time–time"}
-    assert all(each["before_rain"] is None for each in constant)
+    assert {word["name"] for word in constant} == {"time", "time–time", "time–time–time"}
+    assert all(word["before_rain"] is None for word in constant)
 
 
 def test_validation_by_whole_blocks():
@@ -340,8 +340,8 @@ def test_validation_by_whole_blocks():
 
 def test_a_checkpoint_keeps_the_fit(tmp_path, monkeypatch):
     file = tmp_path / "state.pt"
-    first = fit_paper_model(X, WET, BLOCKS, SETTINGS_paper_model, each=True, seed=0, checkpoint=file)
+    first = fit_paper_model(X, WET, BLOCKS, TRAINING, by_series=True, seed=0, checkpoint=file)
     monkeypatch.setattr(torch.autograd, "backward", lambda *_: pytest.fail("trained again"))
-    again = fit_paper_model(X, WET, BLOCKS, SETTINGS_paper_model, each=True, seed=0, checkpoint=file)
+    again = fit_paper_model(X, WET, BLOCKS, TRAINING, by_series=True, seed=0, checkpoint=file)
     np.testing.assert_array_equal(first.log_odds(X), again.log_odds(X))
     assert again.cpu_seconds == first.cpu_seconds

@@ -55,27 +55,27 @@ def static_by_loops(static: str, x: Tensor, y: Tensor) -> Tensor:
 @pytest.mark.parametrize("static", ["linear", "rbf"])
 def test_increments_are_second_differences(static):
     x, y = series(3, length=4), series(2, length=5, seed=1)
-    found = increment_kernel(static, x, y)
-    assert found.shape == (3, 2, 3, 4)
+    actual = increment_kernel(static, x, y)
+    assert actual.shape == (3, 2, 3, 4)
     for i, j in itertools.product(range(3), range(2)):
-        assert torch.allclose(found[i, j], static_by_loops(static, x[i], y[j]), atol=1e-13)
+        assert torch.allclose(actual[i, j], static_by_loops(static, x[i], y[j]), atol=1e-13)
     paired = paired_increment_kernel(static, x[:2], y)
-    assert torch.allclose(paired, torch.stack([found[0, 0], found[1, 1]]), atol=1e-13)
+    assert torch.allclose(paired, torch.stack([actual[0, 0], actual[1, 1]]), atol=1e-13)
 
 
 @every_order
 def test_levels_are_sums_over_tuples_of_times(level, order):
     d = increment_kernel("linear", series(2, length=5), series(2, length=4, seed=1))
-    found = sequence_levels(d, level, order)
+    actual = sequence_levels(d, level, order)
     for m in range(1, level + 1):
         for i, j in itertools.product(range(2), range(2)):
-            assert found[m - 1, i, j].item() == pytest.approx(by_tuples(d[i, j], m, order), rel=1e-10, abs=1e-12)
+            assert actual[m - 1, i, j].item() == pytest.approx(by_tuples(d[i, j], m, order), rel=1e-10, abs=1e-12)
 
 
 @every_order
 def test_tensor_levels_are_sums_over_tuples_of_times(level, order):
     slots = torch.randn(slot_count(level), 2, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
-    found = tensor_levels(slots, level, order)
+    actual = tensor_levels(slots, level, order)
     products = product_levels(slots, level)
     for m in range(1, level + 1):
         places = [slot_index(k, m, level) for k in range(1, m + 1)]
@@ -85,18 +85,18 @@ def test_tensor_levels_are_sums_over_tuples_of_times(level, order):
                 weight * math.prod(slots[p, i, t].item() for p, t in zip(places, times, strict=True))
                 for times, weight in tuples(4, m, order)
             )
-            assert found[m - 1, i].item() == pytest.approx(wanted, rel=1e-10, abs=1e-12)
+            assert actual[m - 1, i].item() == pytest.approx(wanted, rel=1e-10, abs=1e-12)
 
 
 def test_long_and_short_axes_are_summed_alike(monkeypatch):
     values = torch.randn(3, 5, 2, 7, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    found = []
+    actual = []
     for short in (64, 1):
         monkeypatch.setattr("siggpde_paper.gpsig.series_levels._SHORT", short)
-        found.append([f(values) for f in (earlier, later, earlier_rows, later_rows)])
-    assert all(torch.allclose(a, b, atol=1e-13) for a, b in zip(*found, strict=True))
-    assert torch.allclose(found[0][1][..., 2], values[..., 3:].sum(dim=-1), atol=1e-13)
-    assert torch.allclose(found[0][2][:, 3], values[:, :3].sum(dim=1), atol=1e-13)
+        actual.append([f(values) for f in (earlier, later, earlier_rows, later_rows)])
+    assert all(torch.allclose(a, b, atol=1e-13) for a, b in zip(*actual, strict=True))
+    assert torch.allclose(actual[0][1][..., 2], values[..., 3:].sum(dim=-1), atol=1e-13)
+    assert torch.allclose(actual[0][2][:, 3], values[:, :3].sum(dim=1), atol=1e-13)
 
 
 @every_order
@@ -118,16 +118,16 @@ def test_full_order_gives_signatures(n, length, other, channels, level, seed):
     kernel = TruncatedKernel(channels, level, theta=theta, method="recursion")
     left, right = (signature(part * theta, depth=level) for part in (x, y))
     start = 1
-    for m, found in enumerate(kernel.levels(x, y), 1):
+    for m, actual in enumerate(kernel.levels(x, y), 1):
         part = slice(start, start + channels**m)
         start = part.stop
-        assert torch.allclose(found, left[:, part] @ right[:, part].T, rtol=1e-10, atol=1e-11)
+        assert torch.allclose(actual, left[:, part] @ right[:, part].T, rtol=1e-10, atol=1e-11)
     assert torch.allclose(kernel(x, diag=True), kernel(x).diagonal(), rtol=1e-10)
 
 
 def test_explicit_and_recursion_agree_with_gradients():
     x, y = series(3, length=5), series(2, length=4, seed=1)
-    found = []
+    actual = []
     for method in ("explicit", "recursion"):
         kernel = TruncatedKernel(2, 3, theta=[0.7, 1.3], amplitude=2.0, method=method)
         assert kernel.explicit == (method == "explicit")
@@ -138,8 +138,8 @@ def test_explicit_and_recursion_agree_with_gradients():
         grads = torch.autograd.grad(
             total, [kernel.log_theta, kernel.log_weights, kernel.log_amplitude], allow_unused=True
         )
-        found.append([*values, *grads])
-    for one, other in zip(*found, strict=True):
+        actual.append([*values, *grads])
+    for one, other in zip(*actual, strict=True):
         assert torch.allclose(one, other, rtol=1e-10, atol=1e-10)
 
 
@@ -158,14 +158,14 @@ def test_gradients_by_recursion(static):
 def test_tiles_change_nothing(monkeypatch):
     x, y = series(5, length=4).requires_grad_(), series(4, length=6, seed=1).requires_grad_()
     kernel = TruncatedKernel(2, 3, order=2)
-    found = []
+    actual = []
     for cells in (1, 40, 2**17):
         monkeypatch.setattr("siggpde_paper.gpsig.kernel._CELLS", cells)
         values = [kernel(x, y), kernel(x), kernel(x, diag=True)]
         total = sum((value.sin().sum() for value in values), torch.zeros(()))
-        found.append([*values, *torch.autograd.grad(total, [x, y, kernel.log_theta])])
-    for other in found[1:]:
-        assert all(torch.allclose(a, b, rtol=1e-12, atol=1e-12) for a, b in zip(found[0], other, strict=True))
+        actual.append([*values, *torch.autograd.grad(total, [x, y, kernel.log_theta])])
+    for other in actual[1:]:
+        assert all(torch.allclose(a, b, rtol=1e-12, atol=1e-12) for a, b in zip(actual[0], other, strict=True))
 
 
 def test_rbf_kernel_by_loops():

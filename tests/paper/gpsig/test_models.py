@@ -23,7 +23,7 @@ from siggpde.numerics.words import count_up_to, words_up_to
 from siggpde.series import SeriesBatch
 from siggpde.training import PaperSchedule
 from siggpde_paper.gpsig import InducingSequences, InducingTensors, TruncatedKernel, gpsig
-from siggpde_paper.gpsig.models import chosen_series, lengthscales, starting_sequences, starting_tensors, whiten
+from siggpde_paper.gpsig.models import chosen_series, initial_sequences, initial_tensors, lengthscales, whiten
 from siggpde_paper.gpsig.tensor_levels import slot_index
 
 KINDS = ("tensors", "sequences")
@@ -49,8 +49,8 @@ def test_the_bound_is_finite_and_so_is_its_gradient(kind, settings):
                 parameter.add_(direction, alpha=step)
                 values.append(model.elbo(x, y).item())
                 parameter.sub_(direction, alpha=step)
-        found = (values[0] - values[1]) / 2e-5
-        assert found == pytest.approx((slope * direction).sum().item(), rel=1e-4, abs=1e-4)
+        actual = (values[0] - values[1]) / 2e-5
+        assert actual == pytest.approx((slope * direction).sum().item(), rel=1e-4, abs=1e-4)
 
 
 def test_the_model_is_what_was_asked_for():
@@ -67,10 +67,10 @@ def test_the_model_is_what_was_asked_for():
 
 def test_lengthscales_are_at_least_one():
     x = series(50, length=20) * torch.tensor([10.0, 0.01])
-    found = lengthscales(x, torch.full((50,), 20), torch.Generator().manual_seed(0))
+    actual = lengthscales(x, torch.full((50,), 20), torch.Generator().manual_seed(0))
     points = x.reshape(-1, 2)[:, 0]
     wanted = (2 * (points[:, None] - points).square().mean()).sqrt()
-    assert found[1] == 1.0 and found[0].item() == pytest.approx(float(wanted))
+    assert actual[1] == 1.0 and actual[0].item() == pytest.approx(float(wanted))
 
 
 def test_classes_have_quotas():
@@ -85,13 +85,13 @@ def test_classes_have_quotas():
 def test_tensors_are_steps_at_sorted_times(monkeypatch):
     monkeypatch.setattr("siggpde_paper.gpsig.models._NOISE", 0.0)
     time = torch.arange(8).double()[None, :, None].expand(200, -1, 1)
-    values = starting_tensors(time, torch.full((200,), 6), 4, torch.Generator().manual_seed(0))
+    values = initial_tensors(time, torch.full((200,), 6), 4, torch.Generator().manual_seed(0))
     for m in range(1, 5):
         pairs = torch.stack([values[:, slot_index(k, m, 4), :, 0] for k in range(1, m + 1)], dim=1)
         assert torch.equal(pairs[:, :, 1] - pairs[:, :, 0], torch.ones(200, m).double())
         assert (pairs[:, 1:, 0] > pairs[:, :-1, 0]).all(), "sorted, distinct"
         assert pairs[:, :, 0].min() == 0 and pairs[:, :, 0].max() == 4, "the last of 6 points is number 5"
-    short = starting_tensors(time[:, :2], torch.full((200,), 2), 3, torch.Generator().manual_seed(0))
+    short = initial_tensors(time[:, :2], torch.full((200,), 2), 3, torch.Generator().manual_seed(0))
     last = [short[0, slot_index(k, 3, 3), :, 0].tolist() for k in (1, 2, 3)]
     assert last == [[0, 1], [1, 1], [1, 1]], "after its end a series stands still"
 
@@ -99,10 +99,10 @@ def test_tensors_are_steps_at_sorted_times(monkeypatch):
 def test_sequences_are_windows(monkeypatch):
     monkeypatch.setattr("siggpde_paper.gpsig.models._NOISE", 0.0)
     time = torch.arange(9).double()[None, :, None].expand(200, -1, 1)
-    values = starting_sequences(time, torch.full((200,), 7), 5, torch.Generator().manual_seed(0))[:, :, 0]
+    values = initial_sequences(time, torch.full((200,), 7), 5, torch.Generator().manual_seed(0))[:, :, 0]
     assert (values.diff(dim=1) == 1).all()
     assert set(values[:, 0].tolist()) == {0.0, 1.0, 2.0}
-    short = starting_sequences(time[:, :2], torch.full((200,), 2), 4, torch.Generator().manual_seed(0))
+    short = initial_sequences(time[:, :2], torch.full((200,), 2), 4, torch.Generator().manual_seed(0))
     assert short[0, :, 0].tolist() == [0, 1, 1, 1]
 
 
@@ -170,14 +170,14 @@ def test_tensors_of_any_order_by_loops(order):
     kernel, x = kernel_of(order=order, method="recursion"), series(2, length=5)
     features = InducingTensors(2, 3, 3)
     slots, steps = (features.slots * kernel.theta).detach(), (x * kernel.theta).detach().diff(dim=1)
-    found = features.cross_covariance(kernel, x)
+    actual = features.cross_covariance(kernel, x)
     for row, column in itertools.product(range(3), range(2)):
         wanted = kernel.weights[0].item()
         for m in (1, 2, 3):
             g = [slots[row, slot_index(k, m, 3)] @ steps[column].T for k in range(1, m + 1)]
             level = sum(w * math.prod(g[k][t].item() for k, t in enumerate(times)) for times, w in tuples(4, m, order))
             wanted += kernel.weights[m].item() * level
-        assert found[row, column].item() == pytest.approx(1.5 * wanted, rel=1e-10)
+        assert actual[row, column].item() == pytest.approx(1.5 * wanted, rel=1e-10)
 
 
 def test_rbf_tensors_by_loops():
@@ -252,11 +252,11 @@ def test_tensors_of_words_have_signatures_as_features(method):
 @pytest.mark.parametrize("kind", ["tensors", "sequences"])
 def test_explicit_recursion_and_kept_signatures_agree_with_gradients(kind):
     x = series(4, length=5)
-    found = []
+    actual = []
     for way in ("explicit", "recursion", "kept"):
         kernel = kernel_of(method="recursion" if way == "recursion" else "explicit")
         features = InducingTensors(2, 4, 3) if kind == "tensors" else InducingSequences(2, 4, 4)
-        assert features.explicit(kernel) == (way != "recursion")
+        assert kernel.explicit == (way != "recursion")
         if way == "kept":
             reference = kernel.log_theta.detach().clone()
             plain = features.signatures(kernel, SeriesBatch(x))
@@ -274,9 +274,9 @@ def test_explicit_recursion_and_kept_signatures_agree_with_gradients(kind):
             seen = features(kernel, x)
         total = seen.features.sin().sum() + seen.tail.sum() + seen.variance.cos().sum()
         grads = torch.autograd.grad(total, [*kernel.parameters(), *features.parameters()])
-        found.append([seen.features, seen.variance, seen.tail, *grads])
-    for other in found[1:]:
-        for one, two in zip(found[0], other, strict=True):
+        actual.append([seen.features, seen.variance, seen.tail, *grads])
+    for other in actual[1:]:
+        for one, two in zip(actual[0], other, strict=True):
             assert torch.allclose(one, two, rtol=1e-7, atol=1e-8)
 
 
@@ -297,9 +297,9 @@ def test_whitening_and_its_gradient():
     random = torch.Generator().manual_seed(0)
     half, cross = (torch.randn(4, n, dtype=torch.float64, generator=random).requires_grad_() for n in (6, 3))
     gram = (half @ half.T).detach()
-    found = whiten(gram, cross, 0.1)
+    actual = whiten(gram, cross, 0.1)
     shifted = gram + 0.1 * torch.eye(4)
-    assert torch.allclose(found.T @ found, cross.T @ torch.linalg.solve(shifted, cross))
+    assert torch.allclose(actual.T @ actual, cross.T @ torch.linalg.solve(shifted, cross))
     assert torch.autograd.gradcheck(lambda h, c: whiten(h @ h.T, c, 0.1), (half, cross))
     with pytest.raises(ArithmeticError, match="not positive definite"):
         whiten(-gram, cross, 0.1)

@@ -81,14 +81,14 @@ def test_series_with_themselves_are_those_of_torch(n, points, channels, level, s
 
 def test_threads_change_no_bit(monkeypatch: pytest.MonkeyPatch):
     x, y = random_series(20, 12, 2), random_series(40, 15, 2)
-    found = []
+    actual = []
     for threads in (1, 2, 3):
         monkeypatch.setattr("siggpde_paper.gpsig.series_levels.usual_threads", lambda count=threads: count)
         of_pairs = [rbf_pair_levels(x, y, 4), linear_pair_levels(x, y, 4), linear_pair_levels(x, None, 4)]
         total = torch.stack([levels.square().sum() for levels in of_pairs]).sum()
-        found.append([*(levels.detach() for levels in of_pairs), *torch.autograd.grad(total, (x, y))])
-    for other in found[1:]:
-        assert all(torch.equal(a, b) for a, b in zip(found[0], other, strict=True))
+        actual.append([*(levels.detach() for levels in of_pairs), *torch.autograd.grad(total, (x, y))])
+    for other in actual[1:]:
+        assert all(torch.equal(a, b) for a, b in zip(actual[0], other, strict=True))
 
 
 def test_gradient_by_finite_differences():
@@ -112,7 +112,7 @@ ABSENT: dict[Method, tuple[str, ...]] = {
 @pytest.mark.parametrize("static", ["linear", "rbf"])
 def test_features_of_a_model_are_the_same_either_way(static: Static, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("siggpde_paper.gpsig.series_levels._TILE_CELLS", 200)  # a few pairs
-    x, found = series(6, length=7), []
+    x, actual = series(6, length=7), []
     for method, absent in ABSENT.items():
         with monkeypatch.context() as patch:
             for name in absent:
@@ -121,8 +121,8 @@ def test_features_of_a_model_are_the_same_either_way(static: Static, monkeypatch
             features = InducingSequences(x.shape[2], 11)
             projection = features(kernel, x)
             projection.features.square().sum().backward()
-        found.append([projection.features, features.values.grad, kernel.log_theta.grad, kernel.log_weights.grad])
-    for ours, theirs in zip(*found, strict=True):
+        actual.append([projection.features, features.values.grad, kernel.log_theta.grad, kernel.log_weights.grad])
+    for ours, theirs in zip(*actual, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-7, atol=1e-9)
 
 

@@ -57,14 +57,14 @@ def test_gradient_by_finite_differences():
 
 
 def test_features_of_a_model_are_the_same_either_way():
-    x, found = series(6, length=7), []
+    x, actual = series(6, length=7), []
     for method in ("core", "recursion"):
         kernel = TruncatedKernel(x.shape[2], 4, theta=0.7, method=method)
         features = InducingTensors(x.shape[2], 11, 4)
         projection = features(kernel, x)
         projection.features.square().sum().backward()
-        found.append([projection.features, features.values.grad, kernel.log_theta.grad, kernel.log_weights.grad])
-    for ours, theirs in zip(*found, strict=True):
+        actual.append([projection.features, features.values.grad, kernel.log_theta.grad, kernel.log_weights.grad])
+    for ours, theirs in zip(*actual, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-8, atol=1e-10)
 
 
