@@ -33,7 +33,6 @@ def address(tensor: Tensor | None) -> int:
 
 
 def diagonal(x: Tensor, lengths: Tensor | None, settings: KernelSettings, log: bool, differentiable: bool) -> Tensor:
-    """k(X_i, X_i) (n,), or its logarithm."""
     wide = x.double() if log else x
     if differentiable:
         value = autograd.diagonal(_diagonal_and_gradients, wide, lengths, settings, log)
@@ -45,7 +44,6 @@ def diagonal(x: Tensor, lengths: Tensor | None, settings: KernelSettings, log: b
 def diagonal_with_gradient(
     x: Tensor, lengths: Tensor | None, settings: KernelSettings, log: bool
 ) -> tuple[Tensor, Tensor]:
-    """k and its gradient in the points (n, length, channels), in one pass."""
     wide = x.double() if log else x
     gradient = torch.empty_like(wide)
     value = _run_diagonal(wide, lengths, settings, log, gradient)
@@ -55,7 +53,6 @@ def diagonal_with_gradient(
 def diagonal_with_scale_gradient(
     x: Tensor, lengths: Tensor | None, theta: Tensor, settings: KernelSettings, log: bool
 ) -> tuple[Tensor, Tensor]:
-    """k of the paths scaled by theta (d,), and its gradient in log theta (n, d), in one pass."""
     wide, scales = (x.double(), theta.double()) if log else (x, theta)
     gradient = wide.new_empty(x.shape[0], x.shape[2])
     value = _run_diagonal(wide, lengths, settings, log, gradient, theta=scales)
@@ -92,7 +89,6 @@ def gram(
     x: Tensor, x_lengths: Tensor | None, y: Tensor | None, y_lengths: Tensor | None, norms: Norms | None,
     settings: KernelSettings, differentiable: bool,
 ) -> Tensor:  # fmt: skip
-    """k(X_i, Y_j) (n, m), divided by the exponentials of `norms` (n,) and (m,); y None means x."""
     pairs = Pairs(x, x_lengths, y, y_lengths, norms, settings)
     return autograd.gram(_run_gram, _gram_gradients, pairs) if differentiable else _run_gram(pairs)
 
@@ -130,7 +126,6 @@ def _run_gram(pairs: Pairs, weight: Tensor | None = None, *gradients: Tensor | N
 
 
 def signature(x: Tensor, lengths: Tensor | None, words: RequestedWords, threads: int) -> Tensor:
-    """S(X_i) (n, M), with a graph if x requires a gradient."""
     tree = word_tree(x.shape[2], words)
     if x.requires_grad and torch.is_grad_enabled():
         return _Signature.apply(x, None, lengths, tree, threads)  # pyright: ignore[reportReturnType]
@@ -138,7 +133,6 @@ def signature(x: Tensor, lengths: Tensor | None, words: RequestedWords, threads:
 
 
 def extend(start: Tensor, increments: Tensor, words: RequestedWords, threads: int) -> Tensor:
-    """The signature after increments (n, steps, channels): start (n, M) over prefix-closed words -> (n, M)."""
     tree = word_tree(increments.shape[2], words)
     start = start.contiguous()
     if (start.requires_grad or increments.requires_grad) and torch.is_grad_enabled():
@@ -206,7 +200,6 @@ class _Signature(torch.autograd.Function):
 
 
 def logsignature(signature: Tensor, basis: LogBasis, threads: int) -> Tensor:
-    """Coordinates (n, L) of the logarithm of signatures (n, M) of all words up to a depth, with a graph."""
     coordinates = _coordinates(basis)
     if signature.requires_grad and torch.is_grad_enabled():
         return _Logarithm.apply(signature, coordinates, threads)  # pyright: ignore[reportReturnType]
@@ -258,7 +251,6 @@ def pool_windows(
     x: Tensor, lengths: Tensor | None, view: WindowView, lift_scale: Tensor, path_scales: Tensor, thresholds: Tensor,
     whole: Tensor, thirds: Tensor, threads: int,
 ) -> None:  # fmt: skip
-    """Writes statistics over all windows to `whole` (n, 4 + q, M), over thirds to (n, 1 + ceil(q / 2), 3, M)."""
     by_column = thresholds.T.contiguous()
     levels = (by_column.data_ptr(), len(thresholds))
     results = (whole.data_ptr(), whole.stride(0), thirds.data_ptr(), thirds.stride(0))
@@ -269,7 +261,6 @@ def window_signatures(
     x: Tensor, lengths: Tensor | None, view: WindowView, lift_scale: Tensor, path_scales: Tensor, series: Tensor,
     windows: Tensor, threads: int,
 ) -> Tensor:  # fmt: skip
-    """The normalised words (m, M) of chosen windows."""
     out = x.new_empty(len(series), view.columns)
     chosen = (series.data_ptr(), windows.data_ptr(), len(series), out.data_ptr())
     _run_windows("signatures", x, lengths, view, lift_scale, out, path_scales.data_ptr(), *chosen, threads)
@@ -280,7 +271,6 @@ def window_path_lengths(
     x: Tensor, lengths: Tensor | None, view: WindowView, lift_scale: Tensor, series: Tensor, windows: Tensor,
     threads: int,
 ) -> Tensor:  # fmt: skip
-    """The lengths (m, groups) of the paths of chosen windows, before they are scaled."""
     out = x.new_empty(len(series), len(view.groups))
     chosen = (series.data_ptr(), windows.data_ptr(), len(series), out.data_ptr())
     _run_windows("path_lengths", x, lengths, view, lift_scale, out, 0, *chosen, threads)
@@ -312,7 +302,6 @@ def _windows(view: WindowView) -> Any:
 
 
 def separating_thresholds(values: Tensor, count: int, distinct: float, clearance: float, threads: int) -> Tensor:
-    """Thresholds (count, M) near the quantiles of every column (m, M), float64."""
     rows, columns = values.shape
     out = values.new_empty(count, columns)
     core.separating_thresholds(values.data_ptr(), rows, columns, count, distinct, clearance, out.data_ptr(), threads)

@@ -33,7 +33,6 @@ PairSolver = Callable[[Tensor, Tensor], Tensor]
 
 
 def diagonal(x: Tensor, lengths: Tensor | None, settings: KernelSettings, log: bool, differentiable: bool) -> Tensor:
-    """k(X_i, X_i) (n,), or its logarithm, with a graph where x or the static kernel has one."""
     scheme = goursat.scheme_of(settings.refine)
     coefficients = _coefficients(settings.static)
 
@@ -47,7 +46,6 @@ def diagonal(x: Tensor, lengths: Tensor | None, settings: KernelSettings, log: b
 def diagonal_with_gradient(
     x: Tensor, lengths: Tensor | None, settings: KernelSettings, log: bool
 ) -> tuple[Tensor, Tensor]:
-    """k and its gradient in the points (n, length, channels)."""
     leaf = x.detach().requires_grad_()
     with torch.enable_grad():
         value = diagonal(leaf, lengths, settings, log, True)
@@ -58,7 +56,6 @@ def diagonal_with_gradient(
 def diagonal_with_scale_gradient(
     x: Tensor, lengths: Tensor | None, theta: Tensor, settings: KernelSettings, log: bool
 ) -> tuple[Tensor, Tensor]:
-    """k of the paths scaled by theta (d,), and its gradient in log theta (n, d)."""
     log_factor = torch.zeros_like(theta).expand(len(x), -1).clone().requires_grad_()
     with torch.enable_grad():
         points = torch.where(inputs.row_mask(x, lengths)[:, :, None], x, 0.0)
@@ -72,7 +69,6 @@ def gram(
     x: Tensor, x_lengths: Tensor | None, y: Tensor | None, y_lengths: Tensor | None, norms: Norms | None,
     settings: KernelSettings, differentiable: bool,
 ) -> Tensor:  # fmt: skip
-    """k(X_i, Y_j) (n, m), divided by the exponentials of `norms` (n,) and (m,), with a graph; y None means x."""
     scheme, coefficients = goursat.scheme_of(settings.refine), _coefficients(settings.static)
 
     def solve(a: Tensor, b: Tensor) -> Tensor:
@@ -148,12 +144,10 @@ def check_range(value: Tensor, diagonal: bool, log: bool = False) -> Tensor:
 
 
 def signature(x: Tensor, lengths: Tensor | None, words: RequestedWords, threads: int) -> Tensor:
-    """S(X_i) (n, M), with a graph where x has one."""
     return signature_by(apply_chen, x, lengths, words)
 
 
 def extend(start: Tensor, increments: Tensor, words: RequestedWords, threads: int) -> Tensor:
-    """The signature after increments (n, steps, channels): start (n, M) over prefix-closed words -> (n, M)."""
     return extend_by(apply_chen, start, increments, words)
 
 
@@ -230,7 +224,6 @@ Levels = list[Tensor]
 
 
 def logsignature(signature: Tensor, basis: LogBasis, threads: int) -> Tensor:
-    """Coordinates (n, L) of the logarithm of signatures (n, M) of all words up to a depth, with a graph."""
     levels = levels_of(signature, basis.channels, basis.depth)
     log = torch.cat([level.flatten(1) for level in tensor_log(levels)], 1)
     columns, values, rows = (part.to(log.device) for part in _change_of_basis(basis))
@@ -282,7 +275,6 @@ def pool_windows(
     x: Tensor, lengths: Tensor | None, view: WindowView, lift_scale: Tensor, path_scales: Tensor, thresholds: Tensor,
     whole: Tensor, thirds: Tensor, threads: int,
 ) -> None:  # fmt: skip
-    """Writes statistics over all windows to `whole` (n, 4 + q, M), over thirds to (n, 1 + ceil(q / 2), 3, M)."""
     inputs.check_finite(x, lengths)
     for rows, series in equally_long(x, lengths, view):
         words = normalised_words(windows_of(series, view, lift_scale), view, path_scales, plain_signature)
@@ -294,7 +286,6 @@ def window_signatures(
     x: Tensor, lengths: Tensor | None, view: WindowView, lift_scale: Tensor, path_scales: Tensor, series: Tensor,
     windows: Tensor, threads: int,
 ) -> Tensor:  # fmt: skip
-    """The normalised words (m, M) of chosen windows."""
     chosen = _chosen_windows(x, lengths, view, lift_scale, series, windows)
     return _check_words(normalised_words(chosen[:, None], view, path_scales, plain_signature)[:, 0])
 
@@ -303,7 +294,6 @@ def window_path_lengths(
     x: Tensor, lengths: Tensor | None, view: WindowView, lift_scale: Tensor, series: Tensor, windows: Tensor,
     threads: int,
 ) -> Tensor:  # fmt: skip
-    """The lengths (m, groups) of the paths of chosen windows, before they are scaled."""
     chosen = _chosen_windows(x, lengths, view, lift_scale, series, windows)
     return _check_words(torch.stack([path.diff(dim=1).norm(dim=2).sum(1) for path in paths_of(chosen, view)], 1))
 
@@ -406,7 +396,6 @@ def _check_words(result: Tensor) -> Tensor:
 
 
 def separating_thresholds(values: Tensor, count: int, distinct: float, clearance: float, threads: int) -> Tensor:
-    """Thresholds (count, M) near the quantiles of every column (m, M), float64."""
     last = len(values) - 1
     ordered = values.sort(dim=0).values
     thresholds = (ordered[-1] + clearance).repeat(count, 1)

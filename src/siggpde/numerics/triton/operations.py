@@ -253,7 +253,6 @@ def _rectangles(x: Batch, y: Batch, symmetric: bool, gradient: bool) -> Iterator
 
 
 def diagonal(x: Tensor, lengths: Tensor | None, settings: KernelSettings, log: bool, differentiable: bool) -> Tensor:
-    """k(X_i, X_i) (n,), or its logarithm."""
     wide = x.double() if log else x
     if differentiable:
         value = autograd.diagonal(_diagonal_and_gradients, wide, lengths, settings, log)
@@ -265,7 +264,6 @@ def diagonal(x: Tensor, lengths: Tensor | None, settings: KernelSettings, log: b
 def diagonal_with_gradient(
     x: Tensor, lengths: Tensor | None, settings: KernelSettings, log: bool
 ) -> tuple[Tensor, Tensor]:
-    """k and its gradient in the points (n, length, channels), in one pass."""
     wide = (x.double() if log else x).detach()
     value, gradient, _ = _diagonal_and_gradients(wide, lengths, settings, log)
     return value.to(x.dtype), gradient.to(x.dtype)
@@ -274,7 +272,6 @@ def diagonal_with_gradient(
 def diagonal_with_scale_gradient(
     x: Tensor, lengths: Tensor | None, theta: Tensor, settings: KernelSettings, log: bool
 ) -> tuple[Tensor, Tensor]:
-    """k of the paths scaled by theta (d,), and its gradient in log theta (n, d), in one pass."""
     wide, scales = (x.double(), theta.double()) if log else (x, theta)
     batch = make_batch(wide, lengths, settings.static, scales)
     lifted = isinstance(batch, LiftedBatch)
@@ -310,7 +307,6 @@ def gram(
     x: Tensor, x_lengths: Tensor | None, y: Tensor | None, y_lengths: Tensor | None, norms: Norms | None,
     settings: KernelSettings, differentiable: bool,
 ) -> Tensor:  # fmt: skip
-    """k(X_i, Y_j) (n, m), divided by the exponentials of `norms` (n,) and (m,); y None means x."""
     pairs = Pairs(x, x_lengths, y, y_lengths, norms, settings)
     return autograd.gram(_gram_values, _gram_gradients, pairs) if differentiable else _gram_values(pairs)
 

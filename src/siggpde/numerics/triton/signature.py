@@ -216,12 +216,10 @@ _TILE = (LANES // 16, 16)
 
 
 def signature(x: Tensor, lengths: Tensor | None, words: RequestedWords, threads: int) -> Tensor:
-    """S(X_i) (n, M), with a graph if x requires a gradient."""
     return reference.signature_by(apply_chen, x, lengths, words)
 
 
 def extend(start: Tensor, increments: Tensor, words: RequestedWords, threads: int) -> Tensor:
-    """The signature after increments (n, steps, channels): start (n, M) over prefix-closed words -> (n, M)."""
     return reference.extend_by(apply_chen, start, increments, words)
 
 
