@@ -1,4 +1,4 @@
-"""The signature kernel as a citizen of autograd: any input, no side effects, no silent second derivative."""
+"""Signatures and their kernel as citizens of autograd: any input, no side effects, no silent second derivative."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,10 +8,12 @@ import torch
 from torch import Tensor
 
 from helpers.random_paths import make
-from siggpde import signature_kernel, signature_kernel_diag, signature_kernel_diag_scales
+from siggpde import logsignature, signature, signature_kernel, signature_kernel_diag, signature_kernel_diag_scales
 from siggpde.numerics.autograd import SECOND_DERIVATIVE_MESSAGE
 
 OPERATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "signature": lambda x: signature(x, 3),
+    "log-signature": lambda x: logsignature(x, 3),
     "diagonal": signature_kernel_diag,
     "logarithm": lambda x: signature_kernel_diag(x, log=True),
     "gram": signature_kernel,

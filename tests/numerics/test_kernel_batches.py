@@ -19,12 +19,15 @@ from torch import Tensor
 
 from helpers.random_paths import few, generator, make, numbers_from
 from siggpde import (
+    logsignature,
+    signature,
     signature_kernel,
     signature_kernel_diag,
     signature_kernel_diag_gradient,
     signature_kernel_diag_scales,
 )
 from siggpde.numerics import native as native_calls
+from siggpde.numerics.windows import WindowView, pool_windows
 
 SETTINGS: list[dict[str, Any]] = [{}, {"solver": "fd", "refine": 1}, {"tol": 1e-12}]
 each_setting = pytest.mark.parametrize("settings", SETTINGS, ids=["series", "fd", "precise"])
@@ -106,8 +109,18 @@ def everything(n_jobs: int | None) -> list[Tensor]:
     diag, gram = signature_kernel_diag(x, n_jobs=n_jobs), signature_kernel(x[:90], y, n_jobs=n_jobs)
     own = signature_kernel(y, n_jobs=n_jobs)
     scales = signature_kernel_diag_scales(x, torch.ones(3).double(), n_jobs=n_jobs)
-    gradients = [torch.autograd.grad(value.square().sum(), (x, y), allow_unused=True) for value in (diag, gram, own)]
-    return [diag, gram, own, *scales, *(part for pair in gradients for part in pair if part is not None)]
+    lifted = [
+        signature_kernel(y, x[:90], static="matern32", n_jobs=n_jobs),
+        signature_kernel(y, x[:90], static="rbf", normalize=True, n_jobs=n_jobs),
+    ]
+    words = [f(z, 4, n_jobs=n_jobs) for f in (signature, logsignature) for z in (x, x.float())]
+    view = WindowView(3, ((0, 1, 2),), 9, 3)
+    thresholds = torch.zeros(5, view.columns)
+    pooled = pool_windows(x, view, path_scales=torch.ones(1), thresholds=thresholds, n_jobs=n_jobs)
+    values = (diag, gram, own, *words)
+    gradients = [torch.autograd.grad(value.square().sum(), (x, y), allow_unused=True) for value in values]
+    slopes = [part for pair in gradients for part in pair if part is not None]
+    return [*values, *scales, *lifted, *pooled, *slopes]
 
 
 def same(a: list[Tensor], b: list[Tensor]) -> bool:
@@ -116,9 +129,8 @@ def same(a: list[Tensor], b: list[Tensor]) -> bool:
 
 def test_threads_change_no_bit():
     one = everything(1)
-    assert same(everything(2), one)
-    assert same(everything(3), one)
-    assert same(everything(-1), one)
+    for n_jobs in (2, 3, 5, -1, None):
+        assert same(everything(n_jobs), one)
 
 
 def test_python_threads_do_not_disturb_each_other():
@@ -146,17 +158,21 @@ def test_threads_are_those_of_torch_unless_stated(monkeypatch: pytest.MonkeyPatc
 
 def test_it_works_after_a_fork():
     x = make("brownian", 0, 400, 60, 3, 2.0)
-    wanted = signature_kernel_diag(x, n_jobs=2)  # threads have been used before the fork
+
+    def values() -> list[list[float]]:
+        return [part.tolist() for part in (signature_kernel_diag(x, n_jobs=2), signature(x, 4, n_jobs=2))]
+
+    wanted = values()  # threads have been used before the fork
     context = multiprocessing.get_context("fork")
     queue = context.Queue()
 
     def child() -> None:
-        queue.put(signature_kernel_diag(x, n_jobs=2).tolist())
+        queue.put(values())
 
     process = context.Process(target=child)
     process.start()
     try:
-        assert queue.get(timeout=300) == wanted.tolist()
+        assert queue.get(timeout=300) == wanted
     finally:
         process.join(timeout=300)
         process.kill()

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
-import subprocess
-import sys
 from typing import Any
 
 import numpy as np
@@ -19,7 +16,6 @@ from helpers.word_polynomials import add, bracket, exponential, lie_series, loga
 from siggpde import logsignature, logsignature_basis, signature
 from siggpde.numerics import reference
 from siggpde.numerics.backend import backend_for
-from siggpde.numerics.core import core
 from siggpde.numerics.logsignature import bracket_name, expand, hall_brackets, log_basis, lyndon_bracket, lyndon_words
 from siggpde.numerics.words import words_up_to
 
@@ -323,51 +319,9 @@ def test_a_result_depends_on_its_series_alone():
     torch.testing.assert_close(logsignature(ragged, 4), together, rtol=1e-13, atol=1e-15)
 
 
-def test_many_series_on_two_threads():
-    x = paths(300, 5, 4, torch.float32)
-    x.requires_grad_()
-    results = []
-    for n_jobs in (1, 2):
-        out = logsignature(x, 5, n_jobs=n_jobs)
-        results.append((out.detach(), torch.autograd.grad(out.sum(), x)[0]))
-    assert torch.equal(results[0][0], results[1][0]) and torch.equal(results[0][1], results[1][1])
-
-
 def test_an_empty_batch_and_a_single_point():
     assert logsignature(torch.zeros(0, 5, 2), 3).shape == (0, 5)
     assert not logsignature(torch.ones(2, 1, 2), 3).any()
-
-
-@pytest.mark.skipif(core is None, reason="the native core is not there")
-def test_no_second_derivative():
-    x = paths(1, 3, 2).requires_grad_()
-    (gradient,) = torch.autograd.grad(logsignature(x, 2).sum(), x, create_graph=True)
-    with pytest.raises(RuntimeError, match="cannot be differentiated again"):
-        gradient.sum().backward()
-
-
-@pytest.mark.skipif(core is None, reason="the native core is not there")
-@pytest.mark.parametrize("isa", ["baseline", "avx2", "reference"])
-def test_other_instruction_sets_and_the_reference_backend(isa: str, tmp_path):
-    x = paths(19, 30, 3).requires_grad_()
-    out = logsignature(x, 4)
-    out.sum().backward()
-    torch.save((x.detach(), out.detach(), x.grad), tmp_path / "expected.pt")
-    code = f"""
-import torch
-from siggpde import logsignature
-x, expected, gradient = torch.load({str(tmp_path / "expected.pt")!r})
-x.requires_grad_()
-out = logsignature(x, 4)
-out.sum().backward()
-torch.testing.assert_close(out.detach(), expected, rtol=0, atol=1e-12)
-torch.testing.assert_close(x.grad, gradient, rtol=0, atol=1e-12)
-"""
-    name = "SIGGPDE_BACKEND" if isa == "reference" else "SIGGPDE_ISA"
-    run = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code], env={**os.environ, name: isa}, capture_output=True, text=True
-    )
-    assert run.returncode == 0, run.stderr
 
 
 good = paths(3, 4, 2)

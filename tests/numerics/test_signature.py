@@ -7,13 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
-import multiprocessing
-import os
-import subprocess
-import sys
-import threading
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import example, given, settings
@@ -278,41 +272,6 @@ def test_gradcheck_of_extend_in_both_arguments():
         torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9 * float(b.abs().max()))
 
 
-@needs_core
-def test_no_second_derivative():
-    x = paths(1, 3, 2).requires_grad_()
-    (gradient,) = torch.autograd.grad(signature(x, 2).sum(), x, create_graph=True)
-    with pytest.raises(RuntimeError, match="cannot be differentiated again"):
-        gradient.sum().backward()
-
-
-@needs_core
-@pytest.mark.parametrize("isa", ["baseline", "avx2", "reference"])
-def test_other_instruction_sets_and_the_reference_backend(isa, tmp_path):
-    x = paths(19, 30, 3).requires_grad_()
-    lengths = torch.arange(19) + 3
-    out = signature(x, 5, lengths=lengths)
-    out.sum().backward()
-    torch.save((x.detach(), lengths, out.detach(), x.grad), tmp_path / "expected.pt")
-    code = f"""
-import torch
-from siggpde.numerics.core import core
-from siggpde.numerics.signature import signature
-x, lengths, expected, gradient = torch.load({str(tmp_path / "expected.pt")!r})
-assert core is None if {isa!r} == "reference" else core.isa() <= {isa!r}, core
-x.requires_grad_()
-out = signature(x, 5, lengths=lengths)
-out.sum().backward()
-torch.testing.assert_close(out.detach(), expected, rtol=0, atol=1e-12)
-torch.testing.assert_close(x.grad, gradient, rtol=0, atol=1e-12)
-"""
-    name = "SIGGPDE_BACKEND" if isa == "reference" else "SIGGPDE_ISA"
-    run = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code], env={**os.environ, name: isa}, capture_output=True, text=True
-    )
-    assert run.returncode == 0, run.stderr
-
-
 both_dtypes = pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 
 
@@ -368,99 +327,9 @@ def test_words_pick_columns():
     assert torch.equal(signature(x, 0), torch.ones(9, 1, dtype=torch.float64))
 
 
-def test_kinds_of_input():
-    x = paths(5, 6, 3)
-    expected = signature(x, 3)
-    strided = torch.empty(6, 3, 10, dtype=torch.float64)[..., ::2].permute(2, 0, 1)
-    strided.copy_(x)
-    frozen = x.numpy().copy()
-    frozen.flags.writeable = False
-    for same in (
-        strided,
-        x.numpy(),
-        np.asfortranarray(x.numpy()),
-        frozen,
-        x.numpy()[::-1][::-1],
-        x.numpy()[:, ::-1][:, ::-1],
-    ):
-        assert torch.equal(signature(same, 3), expected)
-    assert torch.equal(signature([row.numpy() for row in x], 3), expected)
-    assert signature(x.numpy().astype(np.float32), 3).dtype == torch.float32
-
-
-def test_gradients_reach_leaves_through_views():
-    x = paths(5, 6, 3)
-    leaf = x.transpose(0, 1).contiguous().requires_grad_()
-    signature(2 * leaf.transpose(0, 1), 3).sum().backward()
-    plain = x.clone().requires_grad_()
-    signature(2 * plain, 3).sum().backward()
-    assert torch.equal(leaf.grad, plain.grad.transpose(0, 1))
-    with torch.no_grad():
-        assert not signature(plain, 3).requires_grad
-    assert not signature(x, 3).requires_grad
-
-
-def test_inputs_are_left_alone():
-    x, weights = paths(9, 6, 2).requires_grad_(), torch.randn(9, 15, dtype=torch.float64)
-    before, weights_before = x.detach().clone(), weights.clone()
-    signature(x, 3).backward(weights)
-    assert torch.equal(x.detach(), before) and torch.equal(weights, weights_before)
-
-
 def test_empty_batch():
     assert signature(torch.zeros(0, 5, 2), 3).shape == (0, 15)
     x = torch.zeros(0, 5, 2, requires_grad=True)
     signature(x, 3).sum().backward()
     assert x.grad.shape == (0, 5, 2)
     assert extend(torch.zeros(0, 3), torch.zeros(0, 1, 2), words_up_to(2, 1)).shape == (0, 3)
-
-
-@both_dtypes
-def test_threads_change_no_bit(dtype):
-    x = paths(300, 60, 3, dtype).requires_grad_()
-    results = []
-    for jobs in (1, 2, 5, -1, None):
-        out = signature(x, 5, n_jobs=jobs)
-        results.append((out.detach(), torch.autograd.grad(out.sum(), x)[0]))
-    for out, gradient in results[1:]:
-        assert torch.equal(out, results[0][0]) and torch.equal(gradient, results[0][1])
-
-
-def test_many_python_threads_at_once():
-    x = paths(64, 40, 3)
-    expected = signature(x, 4)
-    wrong = []
-
-    def work(seed):
-        for depth in (4, 2, 4):
-            mine = x.clone().requires_grad_()
-            out = signature(mine, depth)
-            out.sum().backward()
-            if not torch.equal(out, expected[:, : out.shape[1]]) or not torch.isfinite(mine.grad).all():
-                wrong.append(seed)
-
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
-
-
-def _child(x, queue):
-    queue.put(signature(x, 4, n_jobs=2).numpy())
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_after_a_fork():
-    x = paths(400, 50, 3)
-    expected = signature(x, 4, n_jobs=2)
-    context = multiprocessing.get_context("fork")
-    queue = context.Queue()
-    child = context.Process(target=_child, args=(x, queue), daemon=True)
-    child.start()
-    try:
-        assert np.array_equal(queue.get(timeout=300), expected.numpy())
-    finally:
-        child.kill()
-        child.join()

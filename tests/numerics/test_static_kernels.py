@@ -147,13 +147,6 @@ def test_a_wide_smooth_kernel_is_the_linear_one(name: str):
     torch.testing.assert_close(signature_kernel_diag(x, **wide), signature_kernel_diag(x), rtol=1e-9, atol=0)
 
 
-def test_threads_change_no_bit():
-    x, y = paths(16, 70, 12, 2), paths(17, 90, 12, 2)
-    for settings in ({"static": "matern32"}, {"static": "rbf", "normalize": True}):
-        one, two = (signature_kernel(x, y, n_jobs=jobs, **settings) for jobs in (1, 2))
-        assert torch.equal(one, two)
-
-
 @pytest.mark.parametrize(
     ("settings", "error", "message"),
     [

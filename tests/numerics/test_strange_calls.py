@@ -276,6 +276,9 @@ def test_arrays_with_any_strides(operation: Callable[..., Any], n: int):
         assert torch.equal(first(operation([one[::-1][::-1] for one in turned])), wanted)
     for array in (np.asfortranarray(x), x.astype(">f8"), np.broadcast_to(x, x.shape)):
         assert torch.equal(first(operation(array)), wanted)
+    strided = torch.empty(5, 2, 2 * n, dtype=torch.float64)[..., ::2].permute(2, 0, 1)
+    assert torch.equal(first(operation(strided.copy_(torch.from_numpy(x)))), wanted)
+    assert first(operation(x.astype(np.float32))).dtype == torch.float32
     odd = as_strided(x[:1], strides=(3, *x.strides[1:]))  # the stride of an axis of one entry may be anything
     assert torch.equal(first(operation(odd)), first(operation(torch.from_numpy(x[:1].copy()))))
     frozen = x.copy()

@@ -70,8 +70,7 @@ def test_the_command_for_a_machine_with_a_gpu():
 # Tests of the native core, and which of a file's: long paths, and large ones, which are cut into thousands of pieces,
 # would take the interpreter hours.
 NATIVE = {
-    "test_kernel_errors.py": "",
-    "test_signature_errors.py": "",
+    "test_errors.py": "",
     "test_kernel_autograd.py": "not long",
     "test_kernel_range.py": "tiny or beyond or small_and_large or 1e+18 or 1000000.0",
 }

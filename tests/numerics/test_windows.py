@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from helpers import window_oracle
-from helpers.random_paths import few, make, modest, numbers_from
+from helpers.random_paths import few, make, modest
 from siggpde.numerics import native, reference
 from siggpde.numerics.core import core
 from siggpde.numerics.windows import (
@@ -174,36 +174,6 @@ def test_a_row_depends_on_nothing_else(dtype, case, row):
         assert torch.equal(alone.whole[0], whole[row]) and torch.equal(alone.thirds[0], thirds[row])
     threads = pool_windows(x, view, **numbers, lengths=lengths, n_jobs=3)
     assert torch.equal(threads.whole, whole) and torch.equal(threads.thirds, thirds)
-
-
-def test_threads_change_no_bit():
-    x = make("brownian", 1, 300, 200, 3, 3.0)
-    view = WindowView(3, ((0, 1, 2),), 9, 3)
-    numbers = {"path_scales": torch.ones(1), "thresholds": torch.zeros(5, view.columns)}
-    first, *others = (pool_windows(x, view, **numbers, n_jobs=jobs) for jobs in (1, 2, 5, -1, None))
-    assert all(torch.equal(a, b) for other in others for a, b in zip(first, other, strict=True))
-
-
-CODE = """
-import json, torch
-from siggpde.numerics.windows import WindowView
-from siggpde.numerics.windows import pool_windows
-x = torch.sin(torch.arange(5 * 40 * 2.0).double() ** 1.5).reshape(5, 40, 2)
-out = []
-for lift in ("x", "dx", "cum", "zn"):
-    view = WindowView(2, ((0, 1), (1,)), 5, 3, 3, 2, lift, True, 20)
-    thresholds = torch.linspace(-0.4, 0.4, 3 * view.columns).reshape(3, -1)
-    pooled = pool_windows(x, view, path_scales=torch.ones(2), thresholds=thresholds, lengths=[40, 20, 7, 33, 1])
-    out += [number for part in pooled for number in part.flatten().tolist()]
-print(json.dumps(out))
-"""
-
-
-@needs_core
-@pytest.mark.parametrize("isa", ["baseline", "avx2"])
-def test_instruction_sets_agree(isa):
-    here, there = (torch.tensor(numbers_from(CODE, SIGGPDE_ISA=name)) for name in ("", isa))
-    assert torch.equal(here, there)
 
 
 def test_results_go_where_they_are_wanted():

@@ -1,4 +1,4 @@
-"""What is said when the signature kernel cannot be computed: what was got, where, and the fix."""
+"""What is said when a signature or its kernel cannot be computed: what was got, where, and the fix."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,13 +8,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from helpers.random_paths import make
+from helpers.random_paths import make, paths
 from siggpde import (
+    extend,
+    signature,
     signature_kernel,
     signature_kernel_diag,
     signature_kernel_diag_gradient,
     signature_kernel_diag_scales,
 )
+from siggpde.numerics.words import words_up_to
 
 OPERATIONS: dict[str, Callable[..., Any]] = {
     "diagonal": signature_kernel_diag,
@@ -24,26 +27,40 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "variation": lambda x, **settings: signature_kernel_diag(x.requires_grad_(), gradient="variation", **settings),
 }
 operations = pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
+INPUTS: dict[str, Callable[..., Any]] = {**OPERATIONS, "signature": lambda x, **settings: signature(x, 2, **settings)}
+inputs = pytest.mark.parametrize("operation", INPUTS.values(), ids=INPUTS)
 
 
 def good() -> Tensor:
     return make("smooth", 0, 4, 6, 2)
 
 
-@operations
+@inputs
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
-@pytest.mark.parametrize("position", [(0, 0, 0), (2, 3, 1), (3, 5, 0)])
+@pytest.mark.parametrize("position", [(0, 0, 0), (17, 3, 1), (19, 5, 0)])
 def test_numbers_that_are_not_finite_are_located(
     operation: Callable[..., Any], value: float, position: tuple[int, ...]
 ):
-    x = good()
-    x[position] = value
+    x = make("smooth", 0, 20, 6, 2)  # more than the lanes of a vector
+    x[19, 5, 1] = x[position] = value
     series, time, channel = position
     where = rf"x is not finite \({value}\) in series {series}, at time index {time}, channel {channel}"
     with pytest.raises(ValueError, match=where):
         operation(x)
     with pytest.raises(ValueError, match=where):
-        operation(x.float(), solver="fd")
+        operation(x.float(), **({} if operation is INPUTS["signature"] else {"solver": "fd"}))
+    with pytest.raises(ValueError, match=where):
+        operation(x.detach().requires_grad_(), n_jobs=2)
+
+
+def test_numbers_after_the_end_may_be_anything():
+    x = good()
+    x[2, 4:] = float("nan")
+    for operation in INPUTS.values():
+        result = operation(x, lengths=[6, 6, 4, 6])
+        assert (result[0] if isinstance(result, tuple) else result).isfinite().all()
+        with pytest.raises(ValueError, match="series 2, at time index 4, channel 0"):
+            operation(x, lengths=[6, 6, 5, 6])
 
 
 @pytest.mark.parametrize("gradient", ["adjoint", "variation"])
@@ -65,7 +82,7 @@ def test_numbers_that_are_not_finite_are_located_without_pairs():
             signature_kernel(rows, columns)
 
 
-@operations
+@inputs
 @pytest.mark.parametrize(
     ("x", "message"),
     [
@@ -81,7 +98,7 @@ def test_wrong_shapes(operation: Callable[..., Any], x: Tensor, message: str):
         operation(x)
 
 
-@pytest.mark.parametrize("operation", [signature_kernel_diag, signature_kernel])
+@pytest.mark.parametrize("operation", [signature_kernel_diag, signature_kernel, INPUTS["signature"]])
 @pytest.mark.parametrize(
     ("x", "message"),
     [
@@ -89,11 +106,13 @@ def test_wrong_shapes(operation: Callable[..., Any], x: Tensor, message: str):
         (torch.zeros(2, 3, 2).half(), "must be float32 or float64, got torch.float16"),
         (torch.zeros(2, 3, 2, dtype=torch.complex64), "pass two real channels"),
         (np.zeros((2, 3, 2), np.int32), "must be float32 or float64, got torch.int32"),
+        ("abc", "must be a float tensor, a numpy array or a list of them, got str"),
         (np.array(["a"]), "must be a float tensor, a numpy array or a list of them, got ndarray"),
         ([], "x is an empty list, so its channels are unknown"),
         ([torch.zeros(3, 2), torch.zeros(3)], r"x\[1\] must have shape \(length, channels\), got \(3,\)"),
         ([torch.zeros(3, 2), torch.zeros(0, 2)], r"x\[1\] must have shape \(length, channels\), got \(0, 2\)"),
         ([torch.zeros(3, 2), torch.zeros(3, 1)], r"x\[1\] has 1 channels of torch.float32, but x\[0\] has 2"),
+        ([torch.zeros(3, 2), torch.zeros(3, 2).double()], "all series need the same"),
     ],
 )
 def test_wrong_types(operation: Callable[..., Any], x: Any, message: str):
@@ -113,6 +132,17 @@ def test_wrong_types(operation: Callable[..., Any], x: Any, message: str):
         ({"tol": 0.0}, "tol must be between 0 and 1, got 0.0"),
         ({"tol": 1.0}, "tol must be between 0 and 1, got 1.0"),
         ({"tol": float("nan")}, "tol must be between 0 and 1, got nan"),
+    ],
+)
+def test_wrong_settings(operation: Callable[..., Any], settings: dict[str, Any], message: str):
+    with pytest.raises(ValueError, match=message):
+        operation(good(), **settings)
+
+
+@inputs
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
         ({"n_jobs": 0}, "n_jobs must be None, -1"),
         ({"n_jobs": -2}, "n_jobs must be None, -1"),
         ({"n_jobs": 1.5}, r"n_jobs must be None, -1 \(all cores\) or a positive integer, got 1.5"),
@@ -122,7 +152,7 @@ def test_wrong_types(operation: Callable[..., Any], x: Any, message: str):
         ({"lengths": [6, 6, 6, 7]}, r"lengths\[3\] is 7, but series of x have between 1 and 6 points"),
     ],
 )
-def test_wrong_settings(operation: Callable[..., Any], settings: dict[str, Any], message: str):
+def test_wrong_lengths_and_threads(operation: Callable[..., Any], settings: dict[str, Any], message: str):
     with pytest.raises(ValueError, match=message):
         operation(good(), **settings)
 
@@ -134,8 +164,9 @@ def test_wrong_gradient():
 
 
 def test_lists_have_their_own_lengths():
-    with pytest.raises(ValueError, match="x is a list of series, which have their own lengths; leave `lengths` out"):
-        signature_kernel_diag([torch.zeros(3, 2)], lengths=[3])
+    for operation in (signature_kernel_diag, INPUTS["signature"]):
+        with pytest.raises(ValueError, match="x is a list of series, which have their own lengths; leave `lengths`"):
+            operation([torch.zeros(3, 2)], lengths=[3])
 
 
 def test_pairs_that_do_not_fit():
@@ -154,3 +185,63 @@ def test_pairs_that_do_not_fit():
 def test_wrong_scales(theta: Tensor):
     with pytest.raises(ValueError, match="theta must be 2 finite scales, one a channel of x"):
         signature_kernel_diag_scales(good(), theta)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "big", "fix"), [(torch.float32, 1e12, "or use float64"), (torch.float64, 1e200, "rescale")]
+)
+def test_overflow_names_the_series(dtype, big, fix):
+    x = paths(20, 9, 2, dtype)
+    x[11] *= big
+    with pytest.raises(OverflowError, match=f"the signature of series 11 is too large for {dtype}; .*{fix}"):
+        signature(x, 6)
+
+
+def test_increments_that_overflow():
+    x = torch.tensor([[[-1e308], [1e308]]], dtype=torch.float64)
+    with pytest.raises(OverflowError, match="series 0"):
+        signature(x, 1)
+
+
+three = paths(3, 4, 2)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: signature(three), "exactly one of depth and words, got none"),
+        (lambda: signature(three, 2, [(0,)]), "exactly one of depth and words, got both"),
+        (lambda: signature(three, -1), "depth must be at least 0, got -1"),
+        (lambda: signature(three, 1.5), "depth must be an integer, got 1.5"),
+        (lambda: signature(three, 40), "depth 40 with 2 channels has 2199023255551 words of .* letters in all"),
+        (lambda: signature(three, 100_000), "depth 100000 is beyond the 1000 letters that a word may have; lower it"),
+        (lambda: signature(three[..., :1], 1001), "depth 1001 is beyond the 1000 letters"),
+        (lambda: signature(three, 10**9), "depth 1000000000 is beyond the 1000 letters"),
+        (lambda: signature(three, 10**10_000), r"depth more than 10\^9999 is beyond the 1000 letters"),
+        (lambda: signature(three, 1000), r"has more than 10\^301 words of more than 10\^304 letters in all, of which"),
+        (lambda: signature(three, words=[(), (0,) * 20_000]), "word 1 has 20000 letters; a word may have 1000"),
+        (lambda: signature(three, words=[(0, 2)]), r"word 0 is \(0, 2\), but with 2 channels"),
+        (lambda: signature(three, words=[(0,), (0,)]), r"word \(0,\) comes more than once"),
+        (lambda: signature(three, words=[0]), "a word is a tuple of integers"),
+        (lambda: extend(three[:, 0], three, words_up_to(2, 2)), r"\(n, words\) = \(3, 7\), got \(3, 2\)"),
+        (lambda: extend(three.new_ones(3, 2), three, [(), (0, 1)]), r"not prefix-closed: \(0,\) is missing"),
+        (lambda: extend(torch.ones(3, 3), three, words_up_to(2, 1)), "convert one to the other"),
+        (lambda: extend(three.new_ones(3, 3), three / 0, words_up_to(2, 1)), "increments is not finite"),
+        (lambda: extend(three.new_ones(3, 2), three, [(), (7,)]), r"word 1 is \(7,\), but with 2 channels"),
+    ],
+)
+def test_mistakes_are_explained(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+@pytest.mark.parametrize("asked", [{"depth": 1000}, {"words": [(0,) * 1000, (0,) * 3]}])
+def test_the_longest_words_that_are_allowed(asked):
+    """S^(0..0) = (x_T - x_0)^j / j! in one channel; a gradient walks the word as well, in threads with small stacks."""
+    x = (200 * paths(20, 3, 1)).requires_grad_()
+    out = signature(x, **asked, n_jobs=2)
+    (gradient,) = torch.autograd.grad(out.sum(), x)
+    height = (x[:, -1, 0] - x[:, 0, 0]).detach()
+    assert torch.allclose(out[:, [-1 if "words" in asked else 3]], height[:, None] ** 3 / 6, rtol=1e-9)
+    assert out.shape == (20, 1001 if "depth" in asked else 2)
+    assert torch.isfinite(gradient).all()
