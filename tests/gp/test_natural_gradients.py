@@ -188,7 +188,7 @@ def test_an_error_in_a_step_leaves_q_trainable(monkeypatch: pytest.MonkeyPatch):
     def fail(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("siggpde.gp.cache.SignatureCache._paths_at", fail)
+    monkeypatch.setattr("siggpde.gp.cache.SignatureCache._computed_norms", fail)
     with pytest.raises(KeyboardInterrupt):
         fit(model, (x, y), NaturalGradients(), validation=0, **QUIET)
     assert all(p.requires_grad for p in model.parameters())
