@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ import torch
 from torch import Tensor
 
 from helpers.small_models import QUIET, exact_gp, labels, same_state, series, small_gp, targets, whole_gp
-from siggpde.gp.exact import NOISES, ExactPosterior, best_noise, left_out
+from siggpde.gp.exact import NOISES, best_noise, left_out
 from siggpde.gp.likelihoods import Gaussian, Softmax
 from siggpde.gp.model import SignatureGP
 from siggpde.training import Exact, NaturalGradients, PaperSchedule, fit
@@ -106,47 +105,6 @@ def test_a_time_limit_or_a_validation_part_change_nothing():
     for model, more in zip(models, ({}, {"time_limit": 0.0}, {"validation": 0.5}), strict=True):
         fit(model, (x, targets(x)), Exact(), **more, **QUIET)
     assert same_state(models[0], models[1]) and same_state(models[0], models[2])
-
-
-class Interruption(Exception):
-    pass
-
-
-CASES: dict[str, Any] = {
-    "numbers": lambda: (small_gp(Gaussian(), 15, theta=0.7, covariance="shared"), targets(X)),
-    "float32": lambda: (small_gp(Gaussian(), 15, theta=0.7, dtype=torch.float32), targets(X)),
-    "more words": lambda: (small_gp(Gaussian(), 63, normalized=True, covariance="shared"), targets(X)),
-}
-
-
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("step", ["_tune", "_solve", "_score"])
-def test_a_resumed_fit_ends_bitwise_as_an_uninterrupted_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str, step: str
-):
-    whole, y = CASES[case]()
-    history = fit(whole, (X, y), Exact(), seed=3, **QUIET)
-    path = tmp_path / "state"
-    settings: dict[str, Any] = {"seed": 3, "checkpoint": path, "checkpoint_every": 0.0, **QUIET}
-    broken, _ = CASES[case]()
-
-    def stopped(self: ExactPosterior, trainer: Any) -> None:
-        raise Interruption
-
-    with monkeypatch.context() as patch:
-        patch.setattr(ExactPosterior, step, stopped)
-        with pytest.raises(Interruption):
-            fit(broken, (X, y), Exact(), **settings)
-    kept = path.read_bytes()
-    for model in (CASES[case]()[0], broken):  # a new process has a new model; a notebook has the interrupted one
-        path.write_bytes(kept)
-        resumed = fit(model, (X, y), Exact(), resume=True, **settings)
-        assert same_state(model, whole)
-        for one, other in zip(resumed.records, history.records, strict=True):
-            assert (one.elbo, one.nlpp, one.accuracy) == (other.elbo, other.nlpp, other.accuracy)
-    finished = CASES[case]()[0]
-    fit(finished, (X, y), Exact(), resume=True, **settings)
-    assert same_state(finished, whole)
 
 
 def test_what_is_refused():

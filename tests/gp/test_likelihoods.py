@@ -257,10 +257,14 @@ def test_quantiles_are_where_the_distribution_function_says(kind, p):
 
 
 @pytest.mark.parametrize("kind", CLASSIFIERS)
-def test_classes_have_no_distribution_function(kind):
+def test_classes_have_no_distribution_function_and_no_quantiles(kind):
     likelihood = MAKERS[kind]()
-    with pytest.raises(NotImplementedError, match="use `predict`"):
-        likelihood.cdf(*problem(likelihood))
+    mean, variance, y = problem(likelihood)
+    name = type(likelihood).__name__
+    with pytest.raises(NotImplementedError, match=f"{name} has no distribution function; use `predict`"):
+        likelihood.cdf(mean, variance, y)
+    with pytest.raises(NotImplementedError, match=f"{name} has no quantiles; use `predict`"):
+        likelihood.quantile(mean, variance, 0.5)
 
 
 row = torch.zeros(1, 1)
@@ -322,11 +326,6 @@ def test_targets_are_converted(likelihood, given, dtype):
 def test_mistakes_are_explained(call, message):
     with pytest.raises(ValueError, match=message):
         call()
-
-
-def test_classifiers_have_no_quantiles():
-    with pytest.raises(NotImplementedError, match="Bernoulli has no quantiles; use `predict`"):
-        Bernoulli().quantile(row, row, 0.5)
 
 
 def test_gauss_hermite_is_exact_for_polynomials():

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 import warnings
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from siggpde.gp.model import SignatureGP
 from siggpde.gp.trainer import split_rows
 from siggpde.gp.training import _warn_if_diverged
 from siggpde.series import SeriesBatch
-from siggpde.training import History, NaturalGradients, PaperSchedule, Record, fit
+from siggpde.training import Exact, History, NaturalGradients, PaperSchedule, Record, fit
 
 NATURAL = NaturalGradients(max_iter=4, settle=1e-12, inner=2)
 PAPER = PaperSchedule(iterations=5, batch=8, evaluate_every=2)
@@ -99,6 +100,18 @@ def test_the_history_says_what_happened(tmp_path: Path):
     history.save(tmp_path / "history.json")
     again = History.from_dict(json.loads((tmp_path / "history.json").read_text()))
     assert again == history and str(again) == str(history) and "NaturalGradients: set-up" in str(history)
+
+
+@schedules
+def test_the_same_seed_gives_bitwise_the_same_and_the_global_generator_is_left_alone(schedule: Any):
+    state = torch.get_rng_state()
+    models = [small_gp(Softmax(3), 7, order="energy") for _ in range(3)]
+    parts = replace(schedule, batch=7)
+    y, seeds = labels(X, 3), (4, 4, 5)
+    histories = [fit(m, (X, y), parts, seed=seed, **QUIET) for m, seed in zip(models, seeds, strict=True)]
+    assert torch.equal(state, torch.get_rng_state())
+    assert same_state(models[0], models[1]) and not same_state(models[0], models[2])
+    assert [r.elbo for r in histories[0].records] == [r.elbo for r in histories[1].records]
 
 
 @schedules
@@ -192,21 +205,31 @@ def without_seconds(history: History) -> dict[str, Any]:
     return facts
 
 
-@schedules
-@pytest.mark.parametrize("phase", ["q", "hyperparameters", "all"])
-@pytest.mark.parametrize("case", CASES)
+EXACT_CASES = {
+    "numbers": lambda: (small_gp(Gaussian(), 15, theta=0.7, covariance="shared"), targets(X)),
+    "float32": lambda: (small_gp(Gaussian(), 15, theta=0.7, dtype=torch.float32), targets(X)),
+    "more words": lambda: (small_gp(Gaussian(), 63, normalized=True, covariance="shared"), targets(X)),
+}
+INTERRUPTED = [
+    *((s, (phase, 1), c) for s in (NATURAL, PAPER) for phase in ("q", "hyperparameters", "all") for c in CASES),
+    *((Exact(), ("exact", step), case) for step in range(3) for case in EXACT_CASES),
+]
+
+
+@pytest.mark.parametrize(("schedule", "where", "case"), INTERRUPTED)
 def test_a_resumed_fit_ends_bitwise_as_an_uninterrupted_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, schedule: Any, phase: str, case: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, schedule: Any, where: tuple[str, int], case: str
 ):
-    whole, y = CASES[case]()
+    make = (CASES | EXACT_CASES)[case]
+    whole, y = make()
     history = fit(whole, (X, y), schedule, seed=3, **QUIET)
     settings = {"seed": 3, "checkpoint": tmp_path / "state", "checkpoint_every": 0.0, **QUIET}
-    broken, _ = CASES[case]()
+    broken, _ = make()
     with monkeypatch.context() as patch:
-        interrupt(patch, phase, 1)
+        interrupt(patch, *where)
         with pytest.raises(Interruption):
             fit(broken, (X, y), schedule, **settings)
-    again, _ = CASES[case]()
+    again, _ = make()
     (tmp_path / "copy").write_bytes((tmp_path / "state").read_bytes())
     for model in (again, broken):  # a new process has a new model; a notebook has the one that was interrupted
         resumed = fit(model, (X, y), schedule, resume=True, **settings)
@@ -242,11 +265,12 @@ def test_a_process_that_is_killed_goes_on(tmp_path: Path):
     assert set(history.stopped.values()) == {"time limit"}
 
 
-@schedules
+@pytest.mark.parametrize("schedule", [NATURAL, PAPER, Exact()], ids=["natural", "paper", "exact"])
 def test_a_finished_checkpoint_is_the_result(tmp_path: Path, schedule: Any):
-    model, y = CASES["energy"]()
+    make = EXACT_CASES["numbers"] if isinstance(schedule, Exact) else CASES["energy"]
+    model, y = make()
     history = fit(model, (X, y), schedule, checkpoint=tmp_path / "a" / "state", **QUIET)
-    other, _ = CASES["energy"]()
+    other, _ = make()
     again = fit(other, (X, y), schedule, checkpoint=tmp_path / "a" / "state", resume=True, **QUIET)
     assert same_state(model, other) and without_seconds(again) == without_seconds(history)
 

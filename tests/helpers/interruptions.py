@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from siggpde.gp.exact import ExactPosterior
 from siggpde.gp.phases import LearnHyperparameters, NadamPhase, SettleQ
 
 
@@ -13,7 +14,7 @@ class Interruption(Exception):
 
 def interrupt(monkeypatch: pytest.MonkeyPatch, phase: str, at: int) -> None:
     """Raises in place of iteration `at` of a phase."""
-    for kind in (SettleQ, LearnHyperparameters, NadamPhase):
+    for kind in (SettleQ, LearnHyperparameters, NadamPhase, ExactPosterior):
         iterate = kind.iterate
 
         def stopped(self: Any, trainer: Any, iterate: Any = iterate) -> str | None:

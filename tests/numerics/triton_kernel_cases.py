@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from helpers.random_paths import make
+from helpers.triton_cases import EPS, dtypes, leaf, weighted, weights, with_gradients, worst
 from siggpde import (
     signature_kernel,
     signature_kernel_diag,
@@ -30,31 +31,10 @@ from siggpde.numerics.triton import operations as fast
 from siggpde.numerics.triton import solve
 from siggpde.numerics.triton.plan import SCHEME_DEGREE
 
-EPS = {torch.float64: 1e-13, torch.float32: 1e-5}
-dtypes = pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
 FD: dict[str, Any] = {"solver": "fd"}
 # A tolerance that degree 2 or 3 meets, and what it leaves of the gradients' digits.
 ROUGH: dict[str, Any] = {"tol": 1e-5}
 LENGTHS = [4, 1, 3]
-
-
-def weights(value: Tensor) -> Tensor:
-    """So that no symmetry hides a mistake."""
-    return torch.linspace(0.5, 1.5, value.numel(), dtype=value.dtype).reshape(value.shape)
-
-
-def with_gradients(value: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
-    return value.detach(), *torch.autograd.grad((value * weights(value)).sum(), inputs)
-
-
-def worst(got: tuple[Tensor, ...], wanted: tuple[Tensor, ...]) -> float:
-    """The largest difference, beside the largest number of each result."""
-    pairs = [(a.double(), b.double()) for a, b in zip(got, wanted, strict=True)]
-    return max(float((a - b).abs().max() / b.abs().max()) for a, b in pairs)
-
-
-def leaf(x: Tensor, dtype: torch.dtype = torch.float64) -> Tensor:
-    return x.detach().to(dtype).clone().requires_grad_()
 
 
 def exactly(settings: dict[str, Any]) -> KernelSettings:
@@ -183,10 +163,6 @@ def test_no_value_depends_on_the_batch():
     x = make("smooth", 10, 2, 4, 2) * torch.tensor([0.1, 2.0]).double()[:, None, None]
     alone = torch.cat([signature_kernel_diag(x[i : i + 1], tol=1e-3) for i in range(2)])
     assert torch.equal(signature_kernel_diag(x, tol=1e-3), alone)
-
-
-def weighted(value: Tensor, x: Tensor) -> Tensor:
-    return torch.autograd.grad(value.square().sum(), x)[0]
 
 
 OPERATIONS: dict[str, Callable[[Tensor], Tensor]] = {

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from helpers.random_paths import make
+from helpers.triton_cases import EPS, dtypes, leaf, weighted, with_gradients, worst
 from siggpde import (
     signature_kernel,
     signature_kernel_diag,
@@ -28,28 +29,10 @@ from siggpde.numerics import triton as launch
 from siggpde.numerics.static_kernels import KernelSettings, StaticKernel
 from siggpde.numerics.triton import cell, grid, operations, solve
 
-EPS = {torch.float64: 1e-13, torch.float32: 1e-5}
-dtypes = pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
 slow = pytest.mark.slow
 RAGGED, OTHERS = torch.tensor([4, 1, 3]), torch.tensor([3, 2])
 # Finite differences once refined, where every segment is two pieces; polynomial edges to a tolerance.
 FD, REFINED, SERIES = (0, 1e-8), (1, 1e-8), (-1, 1e-6)
-
-
-def leaf(value: Tensor | float, dtype: torch.dtype = torch.float64) -> Tensor:
-    return torch.as_tensor(value).detach().to(dtype).clone().requires_grad_()
-
-
-def with_gradients(value: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
-    """Of a sum with weights, so that no symmetry hides a mistake."""
-    weights = torch.linspace(0.5, 1.5, value.numel(), dtype=value.dtype).reshape(value.shape)
-    return value.detach(), *torch.autograd.grad((value * weights).sum(), inputs)
-
-
-def worst(got: tuple[Tensor, ...], wanted: tuple[Tensor, ...]) -> float:
-    """The largest difference, beside the largest number of each result."""
-    pairs = [(a.double(), b.double()) for a, b in zip(got, wanted, strict=True)]
-    return max(float((a - b).abs().max() / b.abs().max()) for a, b in pairs)
 
 
 def agree(compute: Callable[[Any, torch.dtype], tuple[Tensor, ...]], dtype: torch.dtype, solver: tuple[int, float]):
@@ -237,10 +220,6 @@ def test_near_points_keep_their_digits(dtype: torch.dtype):
     out = torch.empty_like(z)
     less_one_of[(1,)](z, out, SIZE=512)
     torch.testing.assert_close(out, torch.expm1(-z / 2), rtol=4 * torch.finfo(dtype).eps, atol=0)
-
-
-def weighted(value: Tensor, x: Tensor) -> Tensor:
-    return torch.autograd.grad(value.square().sum(), x)[0]
 
 
 RBF: dict[str, Any] = {"static": "rbf", "bandwidth": 0.5, "amplitude": 3.0}
