@@ -25,10 +25,10 @@ import torch
 
 from siggpde import SigGPClassifier
 from siggpde.datasets import load_dataset
-from siggpde.explain import WalkSettings, deletion_curve
+from siggpde.explain import PermutationSettings, deletion_curve
 from siggpde.explain.contributions import top_two_classes
 from siggpde.explain.posterior import over_members
-from siggpde.explain.shapley import Ends, member_logits, plans_of, segment_contributions, segments_of, walk
+from siggpde.explain.shapley import Ends, member_logits, plans_of, sample_credits, segment_contributions, segments_of
 from siggpde.explain.terms import Terms, stretched, terms_of
 from siggpde.series import SeriesBatch
 
@@ -73,9 +73,9 @@ def contributions(cases: list[Case], batch: SeriesBatch, permutations: int) -> l
     found = []
     for row, case in enumerate(cases):
         ends = Ends(latents[:, row], reference, begins, torch.zeros(1, dtype=torch.int64))
-        settings = WalkSettings(SEGMENTS, permutations, uncertainty=False)
-        walked = walk(terms, case.one, ends, settings, plans)
-        credits = over_members(terms, walked.credits).mean(0)
+        settings = PermutationSettings(SEGMENTS, permutations, uncertainty=False)
+        sampled = sample_credits(terms, case.one, ends, settings, plans)
+        credits = over_members(terms, sampled.credits).mean(0)
         found.append((credits[..., case.pair[0]] - credits[..., case.pair[1]]).numpy())
     return found
 
@@ -84,7 +84,7 @@ def with_uncertainty(cases: list[Case], batch: SeriesBatch, permutations: int) -
     """The same with standard deviations, sampling errors and the main stretches."""
     terms, names = cases[0].terms, [f"channel {c}" for c in range(batch.channels)]
     pairs, classes = torch.stack([case.pair for case in cases]), len(terms.logits.offset)
-    settings = WalkSettings(SEGMENTS, permutations)
+    settings = PermutationSettings(SEGMENTS, permutations)
     found = segment_contributions(terms, batch, names, list(range(classes)), pairs, settings)
     return [each.contrast for each in found]
 

@@ -28,8 +28,8 @@ PUBLIC = {
     "siggpde.io": "NotStreamable SeriesData SeriesStream from_frame groups_by_time read stream write",
     "siggpde.explain": (
         "ClassEffects Contribution Counterfactual Effect Importance Importances Neighbour PaperReading "
-        "SegmentContributions SeriesExplanation Stretch WalkSettings WordWeight deletion_curve explain_series "
-        "global_importance paper_reading"
+        "PermutationSettings SegmentContributions SeriesExplanation Stretch WalkSettings WordWeight deletion_curve "
+        "explain_series global_importance paper_reading"
     ),
     "siggpde.metrics": (
         "CalibrationBins ClassificationMetrics RegressionMetrics RiskCoverage SetMetrics calibration_bins "

@@ -9,7 +9,7 @@ from helpers.small_committees import batch_of, ends, labels_of
 from helpers.small_view_committees import finite_committee_of, view_committee_of
 from siggpde.committee.committee import LeftOutRecord, ViewCommittee
 from siggpde.committee.weight_space import without_series
-from siggpde.explain import WalkSettings, explain_series
+from siggpde.explain import PermutationSettings, explain_series
 from siggpde.explain.neighbours import nearest_series
 from siggpde.series import SeriesBatch
 
@@ -49,7 +49,7 @@ def test_distances_are_those_of_the_kernels(ragged: bool):
 def test_numbers_have_their_two_nearest_series_in_units():
     batch = batch_of(14, 16)
     committee = keeping(view_committee_of(batch, ends(batch)), ends(batch))
-    (explanation,) = explain_series(committee, batch[2:3], NAMES, walks=WalkSettings(2, 4))
+    (explanation,) = explain_series(committee, batch[2:3], NAMES, walks=PermutationSettings(2, 4))
     nearest, second = explanation.neighbours
     assert nearest.target == pytest.approx(float(ends(batch)[2])) and nearest.distance < 0.05 < second.distance
     scaled = explanation.in_units(2.0, 1.0)

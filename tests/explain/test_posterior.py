@@ -16,7 +16,7 @@ from helpers.small_committees import batch_of, ends, labels_of, one_member
 from helpers.small_view_committees import finite_committee_of, view_committee_of
 from siggpde.committee.recipes import Recipe
 from siggpde.committee.weight_space import without_series
-from siggpde.explain import SegmentContributions, WalkSettings
+from siggpde.explain import PermutationSettings, SegmentContributions
 from siggpde.explain.importance import (
     contrasts_of,
     cut_effects,
@@ -193,7 +193,7 @@ def test_contrasts_and_probabilities():
     assert chances.tolist() == pytest.approx([0.975, 0.5, 1.0], abs=1e-3)
 
 
-SETTINGS = WalkSettings(segments=3, permutations=4, seed=1)
+SETTINGS = PermutationSettings(segments=3, permutations=4, seed=1)
 
 
 def contributions_of(committee, batch: SeriesBatch, classes: int | None, background=None, settings=SETTINGS):
@@ -202,24 +202,25 @@ def contributions_of(committee, batch: SeriesBatch, classes: int | None, backgro
     return segment_contributions(terms_of(committee), batch, NAMES, labels, pairs, settings, background)
 
 
-def walks_of(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What `walk` returns, as it is called."""
+def sampled_of(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What `sample_credits` returns, as it is called."""
     import siggpde.explain.shapley as module  # noqa: PLC0415
 
     seen: list[Any] = []
-    plain = module.walk
+    plain = module.sample_credits
 
     def kept(*arguments: Any) -> Any:
         seen.append(plain(*arguments))
         return seen[-1]
 
-    monkeypatch.setattr(module, "walk", kept)
+    monkeypatch.setattr(module, "sample_credits", kept)
     return seen
 
 
-def walked_series(walked) -> tuple[SeriesBatch, Tensor]:
-    """All cut series of all walks, made piece by piece, and the coefficients (pieces, cut series) of the credits."""
-    cuts = walked.cuts
+def cut_series_of(sampled) -> tuple[SeriesBatch, Tensor]:
+    """All cut series of all permutations, made piece by piece, and the coefficients (pieces, cut series) of the
+    credits."""
+    cuts = sampled.cuts
     count, pieces = cuts.ranks.shape
     series, rows = [], []
     for number in range(count):
@@ -271,12 +272,12 @@ def joint_covariances(committee, batch: SeriesBatch) -> list[Tensor]:
     return covariances
 
 
-def oracle(committee, walked, contributions: SegmentContributions) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def oracle(committee, sampled, contributions: SegmentContributions) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """std, contrast_std and the std of the stretches, by the joint covariance of everything."""
-    series, rows = walked_series(walked)
+    series, rows = cut_series_of(sampled)
     latents = joint_covariances(committee, series)
     segments, channels, classes = contributions.values.shape
-    means = walked.credits.mean(1).flatten(1, 2)  # (K, pieces, classes)
+    means = sampled.credits.mean(1).flatten(1, 2)  # (K, pieces, classes)
     sums = [[index] for index in range(segments * channels)]
     for stretch in contributions.main:
         inside = (contributions.starts >= stretch.start) & (contributions.ends <= stretch.end)
@@ -317,9 +318,9 @@ def test_the_spread_is_that_of_the_joint_covariance(kind: str, background: bool,
         committee = one_member(batch, Softmax(3))
     else:
         committee = view_committee_of(batch, ends(batch) if classes is None else labels_of(batch, 3), classes)
-    walked = walks_of(monkeypatch)
+    sampled = sampled_of(monkeypatch)
     (contributions,) = contributions_of(committee, batch_of(1, 12, seed=3), classes, batch[:5] if background else None)
-    std, contrast, stretches = oracle(committee, walked[0], contributions)
+    std, contrast, stretches = oracle(committee, sampled[0], contributions)
     size = float(np.abs(std).max())
     assert contributions.std.shape == contributions.values.shape and size > 0
     # Kernels by the PDE are solved to 1e-3, and each batch rounds in its own way.
@@ -360,7 +361,7 @@ def test_without_uncertainty_contributions_are_the_same():
     batch = batch_of(12, 20)
     committee = view_committee_of(batch, ends(batch))
     (whole,), (fast,) = (
-        contributions_of(committee, batch[:1], None, settings=WalkSettings(4, 4, uncertainty=known))
+        contributions_of(committee, batch[:1], None, settings=PermutationSettings(4, 4, uncertainty=known))
         for known in (True, False)
     )
     assert whole.std is not None and fast.std is None and fast.contrast_std is None

@@ -22,7 +22,7 @@ from helpers.small_view_committees import explained, finite_committee_of, view_c
 from siggpde import SigGPClassifier
 from siggpde.committee.weight_space import without_series
 from siggpde.datasets import load_dataset
-from siggpde.explain import SeriesExplanation, Stretch, WalkSettings, deletion_curve, explain_series
+from siggpde.explain import PermutationSettings, SeriesExplanation, Stretch, deletion_curve, explain_series
 from siggpde.explain.posterior import over_members
 from siggpde.explain.shapley import (
     Ends,
@@ -33,8 +33,8 @@ from siggpde.explain.shapley import (
     member_logits,
     plans_of,
     posterior_spread,
+    sample_credits,
     segments_of,
-    walk,
 )
 from siggpde.explain.terms import stretched, terms_of
 from siggpde.explain.text import when
@@ -68,8 +68,8 @@ def wanted(kind: str, committee, batch: SeriesBatch) -> Tensor:
 
 def explain(committee, batch, classes, background=None, **settings) -> list[SeriesExplanation]:
     labels = None if classes is None else [f"class {number}" for number in range(classes)]
-    walks = WalkSettings(**{"segments": 4, "permutations": 4} | settings)
-    return explain_series(committee, batch, NAMES, labels, background=background, walks=walks)
+    sampling = PermutationSettings(**{"segments": 4, "permutations": 4} | settings)
+    return explain_series(committee, batch, NAMES, labels, background=background, walks=sampling)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_contributions_add_up_to_the_latents_less_their_baseline(kind: str, ragg
             json.dumps(result.to_dict())
 
 
-def test_walks_average_to_the_values_of_all_orders():
+def test_permutations_average_to_the_values_of_all_orders():
     """Against an oracle: every order of segments, and of channels within them."""
     batch = batch_of(20, 12)
     committee = view_committee_of(batch, ends(batch))
@@ -232,7 +232,7 @@ def test_short_series_have_a_segment_for_every_point():
 @pytest.mark.parametrize("settings", [{"segments": -1}, {"permutations": 3}])
 def test_wrong_settings_are_refused(settings: dict):
     with pytest.raises(ValueError, match=f"{next(iter(settings))} must be at least"):
-        WalkSettings(**settings)
+        PermutationSettings(**settings)
 
 
 def test_sentences_tell_channels_that_do_the_same_together():
@@ -270,7 +270,7 @@ def terms():
     return terms_of(view_committee_of(batch, labels_of(batch, 3), 3))
 
 
-def nodes_of(terms, background: bool) -> tuple[SeriesBatch, Ends]:
+def series_and_ends(terms, background: bool) -> tuple[SeriesBatch, Ends]:
     one = batch_of(1, 20, channels=CHANNELS, seed=4)
     references = batch_of(6, 20, channels=CHANNELS, seed=5).values if background else terms.ordinary[None]
     begins = member_logits(terms, SeriesBatch(references))
@@ -281,9 +281,9 @@ def nodes_of(terms, background: bool) -> tuple[SeriesBatch, Ends]:
 def test_means_and_spreads_are_those_without_groups(terms, background: bool):
     plans = plans_of(terms)
     assert len(plans) == 2  # windows of the series and of the spectrum
-    one, ends = nodes_of(terms, background)
-    settings, runs = WalkSettings(4, 4, 2), [Run(1, 0, 2), Run(3, 2, 2)]
-    fast, slow = (walk(terms, one, ends, settings, used_plans) for used_plans in (plans, {}))
+    one, ends = series_and_ends(terms, background)
+    settings, runs = PermutationSettings(4, 4, 2), [Run(1, 0, 2), Run(3, 2, 2)]
+    fast, slow = (sample_credits(terms, one, ends, settings, used_plans) for used_plans in (plans, {}))
     torch.testing.assert_close(fast.credits, slow.credits, rtol=1e-6, atol=1e-6)  # features are float32
     pair = torch.tensor([0, 2])
     for one_way, other_way in zip(
@@ -294,8 +294,8 @@ def test_means_and_spreads_are_those_without_groups(terms, background: bool):
 
 @pytest.mark.parametrize("background", [False, True])
 def test_latents_are_those_of_the_plain_prediction(terms, background: bool):
-    one, ends = nodes_of(terms, background)
-    cuts = walk(terms, one, ends, WalkSettings(4, 4, 2), plans_of(terms)).cuts
+    one, ends = series_and_ends(terms, background)
+    cuts = sample_credits(terms, one, ends, PermutationSettings(4, 4, 2), plans_of(terms)).cuts
     numbers = cuts.numbers()
     _, means = add_up(terms, cuts, list(range(20)), plans_of(terms))
     plain, _ = terms.committee.member_latents(cuts.series(numbers))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from siggpde.metrics import classification_metrics, regression_metrics
-from siggpde.report.judgement import ClassJudgement, NumberJudgement, intervals, mistakes, parts, scores
+from siggpde.report.judgement import ClassJudgement, NumberJudgement, intervals, mistakes, parts
 
 LEVELS = np.array([0.025, 0.05, 0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.9, 0.95, 0.975])
 
@@ -98,6 +98,9 @@ def test_groups_are_drawn_as_wholes():
 
 
 def test_values_are_within_their_intervals_and_seeds_decide():
+    def scores(judgement: ClassJudgement | NumberJudgement, seed: int):
+        return intervals(judgement.figures, len(judgement), judgement.groups, seed)
+
     judged, numbers = of_classes(), of_numbers()
     for ends in (scores(judged, 0), scores(numbers, 0)):
         for name, value in ends.items():

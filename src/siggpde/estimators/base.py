@@ -301,18 +301,18 @@ class SeriesEstimator:
         -------
         list of siggpde.explain.SeriesExplanation
         """
-        from siggpde.explain import WalkSettings, explain_series  # noqa: PLC0415 - predictions need none
+        from siggpde.explain import PermutationSettings, explain_series  # noqa: PLC0415 - predictions need none
 
         top, segments, seed = at_least("top", top, 1), at_least("segments", segments, 0), seed_of(random_state)
         if permutations is not None:
             permutations = at_least("permutations", permutations, 4)
-        walks = WalkSettings(segments, permutations, seed, uncertainty) if segments else None
+        settings = PermutationSettings(segments, permutations, seed, uncertainty) if segments else None
         batch = self._batch(X)
         reference = None if background is None else self._other_batch("background", background)
         with self._threads(batch):
             labels = getattr(self, "classes_", None)
             return explain_series(
-                self.committee_, batch, self._names(), labels, top, background=reference, walks=walks, group=True
+                self.committee_, batch, self._names(), labels, top, background=reference, walks=settings, group=True
             )
 
     def counterfactual(

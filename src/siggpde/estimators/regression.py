@@ -200,8 +200,8 @@ class RegressorMethods(SeriesEstimator):
     def importance(self, X: Any, top: int = 10, y: Any = None, *, regions: int = 10) -> Importances:
         return super().importance(X, top, y, regions=regions).in_units(self.target_scale_)
 
-    def explain(self, X: Any, top: int = 10, background: Any = None, **walks: Any) -> list[SeriesExplanation]:
-        explanations = super().explain(X, top, background, **walks)
+    def explain(self, X: Any, top: int = 10, background: Any = None, **settings: Any) -> list[SeriesExplanation]:
+        explanations = super().explain(X, top, background, **settings)
         return [each.in_units(self.target_scale_, self.target_shift_) for each in explanations]
 
     def _in_units(self, mean: Tensor, variance: Tensor) -> tuple[np.ndarray, np.ndarray]:

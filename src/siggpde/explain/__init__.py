@@ -15,5 +15,8 @@ from siggpde.explain.results import SegmentContributions as SegmentContributions
 from siggpde.explain.results import SeriesExplanation as SeriesExplanation
 from siggpde.explain.results import Stretch as Stretch
 from siggpde.explain.results import WordWeight as WordWeight
-from siggpde.explain.shapley import WalkSettings as WalkSettings
+from siggpde.explain.shapley import PermutationSettings as PermutationSettings
 from siggpde.explain.shapley import deletion_curve as deletion_curve
+
+WalkSettings = PermutationSettings
+"""Another name of `PermutationSettings`."""

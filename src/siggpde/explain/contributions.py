@@ -26,7 +26,7 @@ from torch import Tensor
 from siggpde.committee.committee import Committee
 from siggpde.explain.neighbours import nearest_series
 from siggpde.explain.results import Contribution, SeriesExplanation
-from siggpde.explain.shapley import WalkSettings, segment_contributions
+from siggpde.explain.shapley import PermutationSettings, segment_contributions
 from siggpde.explain.terms import Terms, check_inputs, checked_labels, evenly_spaced, terms_of
 from siggpde.explain.text import Vocabulary, group_name
 from siggpde.series import SeriesBatch
@@ -57,7 +57,7 @@ def explain_series(
     top: int = 10,
     *,
     background: SeriesBatch | None = None,
-    walks: WalkSettings | None = None,
+    walks: PermutationSettings | None = None,
     group: bool = False,
 ) -> list[SeriesExplanation]:
     """Returns an explanation for every series of a batch.

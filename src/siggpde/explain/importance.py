@@ -217,7 +217,7 @@ def spread_over(targets: Tensor, classes: int | None, most: int) -> Tensor:
 
 
 def cut_series(terms: Terms, batch: SeriesBatch, regions: int | None) -> tuple[SeriesBatch, Tensor]:
-    r"""Returns the 2 P cut series of two walks through the P pieces of each of n series (`explain.shapley`), from the
+    r"""Returns the 2 P cut series of two permutations of the P pieces of each of n series (`explain.shapley`), from the
     first piece to the last and back, and the coefficients (P, 2 P) of the credits of the pieces, equal for all series.
 
     Pieces are time regions, equal shares of the length of each series, or without `regions` the channels. Credits sum

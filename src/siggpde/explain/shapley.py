@@ -5,22 +5,23 @@ A series has S segments and C channels, S C pieces. Pieces that are cut out are 
 (`Terms.average`) or, with a background, by the same pieces of a series of the background, brought to the same length;
 time stamps stay. A piece cut out can leave jumps at its ends, which the model sees as well: small effects mean little.
 
-In a *walk* pieces are put back one by one, from none to all of them, and each is credited with what it changes,
+In a *permutation* pieces are put back one by one, from none to all of them, and each is credited with what it changes,
 
 .. math:: \phi_i = \mathrm{mean}_w \big( f(\text{pieces up to } i) - f(\text{pieces before } i) \big),
 
-so that whatever the walks are, the sum over the pieces is f(series) less the mean of what the walks began with. A walk
+so that whatever the permutations are, the sum over the pieces is f(series) less the mean of what they began with. One
 takes the segments in random order, and within each of them the channels in random order (the value of Owen for
-segments as coalitions): sums over the channels of a segment are Shapley values of the segments. Every walk is also
-taken backwards, which cancels what is linear in the order; the sampling error comes from the spread over such pairs.
+segments as coalitions): sums over the channels of a segment are Shapley values of the segments. Every permutation is
+also taken backwards, which cancels what is linear in the order; the sampling error comes from the spread over such
+pairs.
 
-A walk through P pieces passes P + 1 *cut series*, from the reference that it begins with to the series itself. Credits
-are linear in the values of f there, and so is the sum of several: what the posterior says of sums of f over the cut
-series (`explain.posterior`), it says of them. Members are a mixture, as in predictions.
+A permutation of P pieces passes P + 1 *cut series*, from the reference that it begins with to the series itself.
+Credits are linear in the values of f there, and so is the sum of several: what the posterior says of sums of f over the
+cut series (`explain.posterior`), it says of them. Members are a mixture, as in predictions.
 
-With a background, walks begin with its series, evenly spread over what is explained. The baseline is the mean over all
-of them. It differs from the mean over those that were used; the difference is shared out to the pieces in proportion to
-the squares of their sampling errors, to which it belongs.
+With a background, permutations begin with its series, evenly spread over what is explained. The baseline is the mean
+over all of them. It differs from the mean over those that were used; the difference is shared out to the pieces in
+proportion to the squares of their sampling errors, to which it belongs.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ from siggpde.series.statistics import OF_SERIES
 from siggpde.views.window_features import FittedView
 from siggpde.views.windows import WindowsBlock, log_spectrum
 
-WALKS = 16
-"""Variances are taken over the first so many walks: further ones would change them little."""
+IN_VARIANCES = 16
+"""Variances are taken over the first so many permutations: further ones would change them little."""
 
 _PREDICTIONS = 500  # about as many for a series, unless the number of permutations is given
 _FEWEST, _MOST = 4, 64  # permutations
@@ -60,7 +61,7 @@ _WORTH_TELLING = 0.25  # of the largest contribution: segments of less are in no
 
 
 @dataclass(frozen=True)
-class WalkSettings:
+class PermutationSettings:
     """How contributions of segments are computed.
 
     Attributes
@@ -90,7 +91,7 @@ class WalkSettings:
             )
 
     def pairs(self, pieces: int) -> int:
-        """Returns the number of walks that are taken forwards and backwards."""
+        """Returns the number of permutations that are taken forwards and backwards."""
         wanted = self.permutations
         if wanted is None:
             wanted = min(_MOST, max(_FEWEST, _PREDICTIONS // pieces))
@@ -104,7 +105,7 @@ def segment_contributions(
     names: Sequence[str],
     labels: list[Any] | None,
     pairs: Tensor | None,
-    settings: WalkSettings,
+    settings: PermutationSettings,
     background: SeriesBatch | None = None,
 ) -> list[SegmentContributions]:
     """Returns the contributions of the segments of every series; `pairs` (n, 2) are the classes that are compared.
@@ -127,8 +128,8 @@ def segment_contributions(
         pair = None if pairs is None else pairs[row]
         order = _contrast(over_members(terms, known[length]), pair).argsort(stable=True)
         ends = Ends(latents[:, row], references, known[length], order)
-        walked = walk(terms, one, ends, settings, plans)
-        contributions.append(_contributions(terms, channels, labels, pair, walked, ends, raw_length, settings))
+        sampled = sample_credits(terms, one, ends, settings, plans)
+        contributions.append(_contributions(terms, channels, labels, pair, sampled, ends, raw_length, settings))
     return contributions
 
 
@@ -146,13 +147,13 @@ def _contributions(
     channels: tuple[str, ...],
     labels: list[Any] | None,
     pair: Tensor | None,
-    walked: Walked,
+    sampled: Sampled,
     ends: Ends,
     raw_length: int,
-    settings: WalkSettings,
+    settings: PermutationSettings,
 ) -> SegmentContributions:
-    all_credits, begun, begins = (over_members(terms, part) for part in (walked.credits, walked.begun, ends.begins))
-    (count, segments), cuts = all_credits.shape[:2], walked.cuts
+    all_credits, begun, begins = (over_members(terms, part) for part in (sampled.credits, sampled.begun, ends.begins))
+    (count, segments), cuts = all_credits.shape[:2], sampled.cuts
     error = all_credits.std(0) / count**0.5
     share = error.square()
     total = share.sum((0, 1))
@@ -160,7 +161,7 @@ def _contributions(
     values = all_credits.mean(0) + (begun.mean(0) - begins.mean(0)) * share
     contrast, credits = _contrast(values, pair), _contrast(all_credits, pair)
     runs = main_runs(contrast, _STRETCHES)
-    spread = posterior_spread(terms, walked, pair, runs) if settings.uncertainty else None
+    spread = posterior_spread(terms, sampled, pair, runs) if settings.uncertainty else None
     stds = [None] * len(runs) if spread is None else spread.runs.tolist()
     times = cuts.one.times
     starts, stops = limits_of(cuts.of_point, None if times is None else times[0], raw_length)
@@ -242,9 +243,9 @@ def main_runs(contributions: Tensor, most: int) -> list[Run]:
 
 
 class Ends(NamedTuple):
-    """Where the walks through a series end and begin: the logits of the series for every member (K, outputs), the
-    references (r, length, channels) that walks can begin with, their logits (K, r, outputs), and their order (r,) by
-    what is explained."""
+    """Where the permutations through a series end and begin: the logits of the series for every member (K, outputs),
+    the references (r, length, channels) that permutations can begin with, their logits (K, r, outputs), and their order
+    (r,) by what is explained."""
 
     latent: Tensor
     references: Tensor
@@ -252,9 +253,10 @@ class Ends(NamedTuple):
     order: Tensor
 
 
-class Walked(NamedTuple):
-    """The walks through a series: credits for every member (K, pairs, S, C, outputs), the logits that the walks began
-    with (K, pairs, outputs), the cut series, and sums over these for the pieces of the first `channels` channels."""
+class Sampled(NamedTuple):
+    """The permutations through a series: credits for every member (K, pairs, S, C, outputs), the logits that the
+    permutations began with (K, pairs, outputs), the cut series, and sums over these for the pieces of the first
+    `channels` channels."""
 
     credits: Tensor
     begun: Tensor
@@ -269,7 +271,7 @@ def member_logits(terms: Terms, batch: SeriesBatch) -> Tensor:
     return terms.latents(batch) @ terms.logits.mixing.T + terms.logits.offset
 
 
-def walk(terms: Terms, one: SeriesBatch, ends: Ends, settings: WalkSettings, plans: Plans) -> Walked:
+def sample_credits(terms: Terms, one: SeriesBatch, ends: Ends, settings: PermutationSettings, plans: Plans) -> Sampled:
     """Returns the credits, and with uncertainty what their variances are made of."""
     length, channels = one.values.shape[1:]
     of_point = segments_of(length, settings.segments, one.values.device)
@@ -278,7 +280,7 @@ def walk(terms: Terms, one: SeriesBatch, ends: Ends, settings: WalkSettings, pla
     random = torch.Generator().manual_seed(settings.seed)
     forwards = torch.stack([_order(segments, channels, random) for _ in range(count)])
     used = _spread_out(ends.order, count)
-    orders = torch.stack([forwards, forwards.flip(1)], dim=1).flatten(0, 1).to(one.values.device)  # (walks, pieces)
+    orders = torch.stack([forwards, forwards.flip(1)], dim=1).flatten(0, 1).to(one.values.device)  # (orders, pieces)
     ranks = orders.argsort(dim=1)
     cuts = CutSeries(one, ends.references, used.flatten(), ranks, of_point)
     together = max(1, min(channels, _LARGEST_SUMS // (segments * max(1, sum(terms.widths)))))
@@ -290,7 +292,7 @@ def walk(terms: Terms, one: SeriesBatch, ends: Ends, settings: WalkSettings, pla
     levels = torch.cat([begun.flatten(1, 2)[:, :, None], inner, whole], dim=2)
     steps = levels.diff(dim=2).gather(2, ranks[None, :, :, None].expand(*levels.shape[:1], -1, -1, levels.shape[3]))
     credits = steps.unflatten(2, (segments, channels)).unflatten(1, (count, 2)).mean(2)
-    return Walked(credits, begun.mean(2), cuts, sums, together, plans)
+    return Sampled(credits, begun.mean(2), cuts, sums, together, plans)
 
 
 def segments_of(length: int, segments: int, device: torch.device) -> Tensor:
@@ -319,15 +321,15 @@ def add_up(terms: Terms, cuts: CutSeries, pieces: list[int], plans: Plans) -> tu
 
 
 def _spread_out(order: Tensor, pairs: int) -> Tensor:
-    """Returns the references (pairs, 2) of the walks: evenly spread over the `order`, so that few stand for all; a pair
-    has one from its lower half and one from its upper half."""
+    """Returns the references (pairs, 2) of the permutations: evenly spread over the `order`, so that few stand for all;
+    a pair has one from its lower half and one from its upper half."""
     places = (torch.arange(2 * pairs, device=order.device) * 2 + 1) * len(order) // (4 * pairs)
     chosen = order[places]
     return torch.stack([chosen[:pairs], chosen[pairs:].flip(0)], dim=1)
 
 
 def _order(segments: int, channels: int, random: torch.Generator) -> Tensor:
-    """Returns the pieces s * channels + c in the order of a walk, (pieces,)."""
+    """Returns the pieces s * channels + c in the order of a permutation, (pieces,)."""
     return torch.cat(
         [
             segment * channels + torch.randperm(channels, generator=random)
@@ -344,18 +346,18 @@ class PosteriorSpread(NamedTuple):
     runs: Tensor
 
 
-def posterior_spread(terms: Terms, walked: Walked, pair: Tensor | None, runs: Sequence[Run]) -> PosteriorSpread:
+def posterior_spread(terms: Terms, sampled: Sampled, pair: Tensor | None, runs: Sequence[Run]) -> PosteriorSpread:
     """Returns the standard deviations under the posterior; `pair` (2,) are the classes whose difference is the
     contrast."""
-    cuts, mixing = walked.cuts, terms.logits.mixing
-    means = walked.credits.mean(1)  # (K, S, C, classes)
+    cuts, mixing = sampled.cuts, terms.logits.mixing
+    means = sampled.credits.mean(1)  # (K, S, C, classes)
     segments, channels = means.shape[1:3]
     values: list[Tensor] = []
     of_runs: dict[int, Tensor] = {}
-    for first in range(0, channels, walked.channels):
-        some = range(first, min(channels, first + walked.channels))
+    for first in range(0, channels, sampled.channels):
+        some = range(first, min(channels, first + sampled.channels))
         pieces = pieces_of(segments, channels, some)
-        sums = walked.sums if first == 0 else add_up(terms, cuts, pieces, walked.plans)[0]
+        sums = sampled.sums if first == 0 else add_up(terms, cuts, pieces, sampled.plans)[0]
         inside = [index for index, run in enumerate(runs) if run.channel in some]
         chosen = [[place] for place in range(len(pieces))]
         for channel, start, end in (runs[index] for index in inside):
@@ -381,11 +383,12 @@ def posterior_spread(terms: Terms, walked: Walked, pair: Tensor | None, runs: Se
 
 
 class CutSeries(NamedTuple):
-    """All series that walks through a series pass, with references (r, length, channels).
+    """All series that permutations through a series pass, with references (r, length, channels).
 
-    `used` (walks,) numbers the references of the walks, `ranks` (walks, pieces) are the places of the pieces
-    s * channels + c in the walks (of the segments s, where channels are not told apart), `of_point` (length,) the
-    segments. Cut series inside a walk are numbered walk by walk; then comes the series itself, then the references.
+    `used` (orders,) numbers the references of the permutations, `ranks` (orders, pieces) are the places of the pieces
+    s * channels + c in them (of the segments s, where channels are not told apart), `of_point` (length,) the segments.
+    Cut series inside permutations are numbered one permutation after the other; then comes the series itself, then the
+    references.
     """
 
     one: SeriesBatch
@@ -396,12 +399,12 @@ class CutSeries(NamedTuple):
 
     @property
     def inner(self) -> int:
-        """The number of cut series inside the walks, without their ends."""
+        """The number of cut series inside the permutations, without their ends."""
         count, pieces = self.ranks.shape
         return count * (pieces - 1)
 
     def numbers(self) -> Tensor:
-        """Returns the numbers of all cut series that some walk passes, those inside the walks first."""
+        """Returns the numbers of all cut series that some permutation passes, those inside the permutations first."""
         device = self.ranks.device
         ends = torch.cat([torch.zeros(1, dtype=torch.int64, device=device), 1 + self.used.unique()])
         return torch.cat([torch.arange(self.inner, device=device), self.inner + ends])
@@ -416,30 +419,30 @@ class CutSeries(NamedTuple):
         """Returns which pieces cut series (n,) have kept, (n, segments, channels), and their references (n,)."""
         pieces, steps = self.ranks.shape[1], max(1, self.ranks.shape[1] - 1)
         inner = numbers < self.inner
-        walk = torch.where(inner, numbers // steps, 0)
+        permutation = torch.where(inner, numbers // steps, 0)
         kept = torch.where(inner, numbers % steps + 1, torch.where(numbers == self.inner, pieces, 0))
-        reference = torch.where(inner, self.used[walk], (numbers - self.inner - 1).clamp_min(0))
-        mask = self.ranks[walk] < kept[:, None]
+        reference = torch.where(inner, self.used[permutation], (numbers - self.inner - 1).clamp_min(0))
+        mask = self.ranks[permutation] < kept[:, None]
         return mask.view(len(numbers), int(self.of_point[-1]) + 1, -1), reference
 
     def around(self) -> tuple[Tensor, Tensor]:
-        """Returns the numbers of the cut series after and before every piece in the first `WALKS` walks, two
-        (walks, pieces)."""
-        ranks, pieces = self.ranks[:WALKS], self.ranks.shape[1]
+        """Returns the numbers of the cut series after and before every piece in the first `IN_VARIANCES` permutations,
+        two (orders, pieces)."""
+        ranks, pieces = self.ranks[:IN_VARIANCES], self.ranks.shape[1]
         first = torch.arange(len(ranks), device=ranks.device)[:, None] * (pieces - 1) - 1
         after = torch.where(ranks == pieces - 1, self.inner, first + ranks + 1)
-        before = torch.where(ranks == 0, self.inner + 1 + self.used[:WALKS, None], first + ranks)
+        before = torch.where(ranks == 0, self.inner + 1 + self.used[:IN_VARIANCES, None], first + ranks)
         return after, before
 
     def next_to(self, pieces: Sequence[int], numbers: Tensor) -> Tensor:
-        """Returns the cut series after and then those before some pieces, (pieces, 2 walks), as places in ascending
-        `numbers`."""
+        """Returns the cut series after and then those before some pieces, (pieces, 2 permutations), as places in
+        ascending `numbers`."""
         both = torch.cat([part[:, list(pieces)] for part in self.around()])
         return torch.searchsorted(numbers, both.T.contiguous())
 
     def weights(self, pieces: Tensor) -> Tensor:
         """Returns the coefficients (pieces, cut series) of the credits of some pieces, their means over the first
-        `WALKS` walks, float64."""
+        `IN_VARIANCES` permutations, float64."""
         after, before = (part[:, pieces].T for part in self.around())
         count = self.inner + 1 + len(self.references)
         total = torch.zeros(len(pieces), count, dtype=torch.float64, device=self.ranks.device)
@@ -449,7 +452,7 @@ class CutSeries(NamedTuple):
     def sum_of(self, pieces: Sequence[int]) -> Functionals:
         """Returns the sum of the credits of some pieces."""
         coefficients = self.weights(torch.tensor(pieces, device=self.ranks.device)).sum(0)
-        series = (coefficients.abs() > 0.5 / WALKS).nonzero()[:, 0]  # less is rounding
+        series = (coefficients.abs() > 0.5 / IN_VARIANCES).nonzero()[:, 0]  # less is rounding
         return Functionals(series, coefficients[None, series])
 
 
@@ -460,18 +463,18 @@ def with_times_of(values: Tensor, one: SeriesBatch) -> SeriesBatch:
 
 # A view of windows looks at groups of channels one by one (`WindowView.groups`). When a piece is put back, only groups
 # with its channel change: cut series that have kept the same pieces of a group's channels, and have the same reference
-# there, have the same features of that group. They are computed once for every such state. In a walk through C channels
-# in G groups that is about one G-th of the work.
+# there, have the same features of that group. They are computed once for every such state. In a permutation through C
+# channels in G groups that is about one G-th of the work.
 
 _CUT_OFF_BITS = 40  # pieces of a group up to which a state is one number
 _LARGEST = 8.0  # where features are cut off, as `views.window_features` does
 
 
-class States:
+class States(NamedTuple):
     """What n cut series have kept: `mask` (n, segments, channels), and their references (n,)."""
 
-    def __init__(self, mask: Tensor, reference: Tensor) -> None:
-        self.mask, self.reference = mask, reference
+    mask: Tensor
+    reference: Tensor
 
     def of(self, channels: Sequence[int]) -> tuple[Tensor, Tensor]:
         """Returns one cut series (u,) for every state of some channels, and the state (n,) of every cut series."""

@@ -171,11 +171,9 @@ def _cut_far(ax: Axes, series: np.ndarray, other: np.ndarray) -> None:
 
 def _certainty(contribution: float, spread: float | None) -> float:
     """2 Phi(|c| / s) - 1; 1 without a standard deviation."""
-    from math import erf, sqrt  # noqa: PLC0415
-
     if spread is None:
         return 1.0
-    return erf(abs(contribution) / spread / sqrt(2)) if spread > 0 else float(contribution != 0)
+    return math.erf(abs(contribution) / spread / math.sqrt(2)) if spread > 0 else float(contribution != 0)
 
 
 def _paled(colour: Sequence[float], certainty: float, ax: Axes) -> tuple[float, ...]:
@@ -291,7 +289,7 @@ def plot_explanation(
     drawn = plot_series(
         values,
         contrast,
-        _edges(segments),
+        segment_edges(segments),
         axes,
         times=times,
         std=std,
@@ -403,7 +401,7 @@ def _check_same_points(segments: SegmentContributions, points: int, times: np.nd
         )
 
 
-def _edges(segments: SegmentContributions) -> np.ndarray:
+def segment_edges(segments: SegmentContributions) -> np.ndarray:
     """Where segments begin and end, (segments + 1,): half way from the last point of one to the first of the next."""
     starts, ends = (np.asarray(ends, dtype=np.float64) for ends in (segments.starts, segments.ends))
     return np.concatenate([starts[:1], (ends[:-1] + starts[1:]) / 2, ends[-1:]])

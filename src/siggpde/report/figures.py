@@ -19,6 +19,7 @@ import numpy as np
 from siggpde import plots
 from siggpde.explain import ClassEffects, Effect, Importance
 from siggpde.metrics import classification_metrics
+from siggpde.plots.explanation import segment_edges
 from siggpde.plots.style import BLUE, GREY, ORANGE, SKY, finish, letters, percent, require_matplotlib, signed_colours
 from siggpde.report.card import ModelFacts
 from siggpde.report.content import Case, Content, Data, NoveltyScores, Series
@@ -231,39 +232,36 @@ def shares(parts: Sequence[Part], label: str, mean: float) -> Picture:
     value, low, high = (np.array(column) for column in list(zip(*parts, strict=True))[2:])
 
     def draw(ax: Any) -> None:
-        place = np.arange(len(parts))
-        ax.axvline(mean, color=GREY, linestyle=":", linewidth=1)
         ends = np.stack([value - low, high - value])
+        place = np.arange(len(parts))
         ax.errorbar(value, place, xerr=ends, fmt="o", color=BLUE, markersize=4, elinewidth=1.2, capsize=2)
-        ax.set_yticks(place, [f"{short(part.name, 22)} ({part.series})" for part in parts])
-        ax.invert_yaxis()
         ax.set_xlim(min(0.9, float(low.min()) - 0.02), 1.01)
         ax.xaxis.set_major_formatter(percent())
         ax.locator_params(axis="x", nbins=6)
-        ax.set_xlabel(f"{label}; dotted: all series")
-        finish(ax)
 
     worst = f"{parts[0].name} with {in_percent(parts[0].value)}"
-    return _plot(draw, f"{label} for {counted(len(parts), 'row')}; the lowest is {worst}", _rows_height(len(parts)))
+    return _rows(parts, draw, mean, label, f"{label} for {counted(len(parts), 'row')}; the lowest is {worst}")
 
 
 def group_errors(parts: Sequence[Part], mean: float) -> Picture:
     """Returns the errors of numbers in groups, and the error of all series."""
+    alt = f"errors of {len(parts)} groups, the largest {parts[0].name} with {number(parts[0].value)}"
+    values = [part.value for part in parts]
+    return _rows(parts, lambda ax: ax.barh(range(len(parts)), values, color=BLUE, height=0.6), mean, "RMSE", alt)
 
-    def draw(ax: Any) -> None:
-        ax.barh(range(len(parts)), [part.value for part in parts], color=BLUE, height=0.6)
+
+def _rows(parts: Sequence[Part], draw: Callable[[Any], Any], mean: float, label: str, alt: str) -> Picture:
+    """The picture of what `draw` draws in a row for each class or group, and a dotted line at the mean."""
+
+    def rows(ax: Any) -> None:
         ax.axvline(mean, color=GREY, linestyle=":", linewidth=1)
+        draw(ax)
         ax.set_yticks(range(len(parts)), [f"{short(part.name, 22)} ({part.series})" for part in parts])
         ax.invert_yaxis()
-        ax.set_xlabel("RMSE; dotted: all series")
+        ax.set_xlabel(f"{label}; dotted: all series")
         finish(ax)
 
-    alt = f"errors of {len(parts)} groups, the largest {parts[0].name} with {number(parts[0].value)}"
-    return _plot(draw, alt, _rows_height(len(parts)))
-
-
-def _rows_height(rows: int) -> float:
-    return max(1.8, 0.9 + 0.27 * rows)
+    return _plot(rows, alt, max(1.8, 0.9 + 0.27 * len(parts)))
 
 
 def predicted_numbers(judgement: NumberJudgement, seed: int) -> Picture:
@@ -367,7 +365,7 @@ def case(case: Case, data: Data, label: str) -> Picture | None:
     if segments is None or values.shape[1] < 2 or len(values) != len(segments.channels):
         return None
     place = np.arange(values.shape[1], dtype=float) if case.series.times is None else case.series.times
-    edges = np.concatenate([[segments.starts[0]], (segments.ends[:-1] + segments.starts[1:]) / 2, [segments.ends[-1]]])
+    edges = segment_edges(segments)
     if not (np.all(np.diff(place) > 0) and np.all(np.diff(edges) > 0)):
         return None
     count = min(len(values), _MOST_CHANNELS)

@@ -186,16 +186,12 @@ class Metric(NamedTuple):
 def metrics(judgement: Judgement | None, seed: int) -> dict[str, Metric]:
     """Returns the metrics of a judgement with their intervals, by their keys."""
     shown = {}
-    for key, (value, low, high) in {} if judgement is None else scores(judgement, seed).items():
+    ends = {} if judgement is None else intervals(judgement.figures, len(judgement), judgement.groups, seed)
+    for key, (value, low, high) in ends.items():
         name, share, meaning = _METRICS[key]
         write = percent if share else number
         shown[key] = Metric(name, write(value), f"{write(low)} to {write(high)}", meaning)
     return shown
-
-
-def scores(judgement: Judgement, seed: int) -> dict[str, Interval]:
-    """Returns the metrics of a judgement with their intervals."""
-    return intervals(judgement.figures, len(judgement), judgement.groups, seed)
 
 
 def intervals(
