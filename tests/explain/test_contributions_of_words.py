@@ -3,6 +3,7 @@
 import dataclasses
 import json
 
+import numpy as np
 import pytest
 import torch
 
@@ -88,6 +89,14 @@ def test_contributions_to_numbers_add_up(batch, regressor):
         assert result.rest == pytest.approx(0.0, abs=1e-9)
         assert result.constant + sum(c.value for c in result.contributions) == pytest.approx(result.mean, abs=1e-9)
         assert result.label is None and result.probability is None
+
+
+def test_seen_against_themselves_words_contribute_nothing_on_average(batch, regressor):
+    sums: dict[str, float] = {}
+    for result in explain_series(regressor, batch, NAMES, top=1000, background=batch):
+        for word in result.contributions:
+            sums[word.name] = sums.get(word.name, 0.0) + word.value
+    assert sums and max(map(abs, sums.values())) < 1e-8
 
 
 def test_interactions_are_sums_over_the_words_of_a_set_of_channels(batch, classifier):
@@ -190,6 +199,13 @@ def test_time_stamps_are_used():
     explanations = explain_series(committee, batch, NAMES, top=1000)
     mean, _ = committee.mean_and_variance(batch)
     assert [result.latent for result in explanations] == pytest.approx(mean.tolist())
+    spreads: dict[str, list[float]] = {}
+    for term in (term for result in explanations for term in result.contributions):
+        spreads.setdefault(term.name, []).append(term.value)
+    importances = importance_of_features(committee, batch, NAMES, top=1000)
+    assert {feature.name: feature.importance for feature in importances} == pytest.approx(
+        {name: float(np.std(values)) for name, values in spreads.items()}, rel=1e-9
+    )
 
 
 def test_inputs_and_models_are_left_alone(batch, classifier):

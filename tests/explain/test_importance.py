@@ -85,7 +85,7 @@ def test_what_the_paper_reads():
     reading = model.paper_reading(4)
     mean = model.committee_.members[0].model.variational.mean.detach()[0]
     words = [word for word in model.committee_.members[0].model.features.words if word]
-    assert reading.all_words == len(words) == 19 and len(reading.words) == 4
+    assert reading.all_words == model.importance(X, y=y).all_words == len(words) == 19 and len(reading.words) == 4
     assert [word.size for word in reading.words] == pytest.approx(
         mean[1:].abs().sort(descending=True).values[:4].tolist()
     )
