@@ -131,7 +131,7 @@ def _weight_at_least(
 
 
 def comparison_weights(record: LeftOutRecord, classes: int, by_class: bool) -> Tensor:
-    """w (n, classes): what every training series counts where a class is judged."""
+    """Returns w (n, classes): how much every training series counts where a class is judged."""
     group, count = group_numbers(record)
     if by_class:
         counted = torch.nn.functional.one_hot(record.y.long(), classes).double()
@@ -159,7 +159,8 @@ def conformal_intervals(committee: ViewCommittee, batch: SeriesBatch, level: flo
 
 
 def _upper_quantile(values: Tensor, weights: Tensor, level: float) -> Tensor:
-    """q+ (m,) of values (m, n): the smallest at or below which weights sum to `level` (1 + sum of all) at least."""
+    """Returns q+ (m,) for values (m, n): the smallest value at or below which weights sum to `level` (1 + sum of
+    all) at least."""
     ordered, order = values.sort(dim=1)
     reached = weights[order].cumsum(1) >= level * (1 + weights.sum()) - _ROUNDING
     place = reached.double().argmax(1)
@@ -206,7 +207,7 @@ def _weights(committee: ViewCommittee, record: LeftOutRecord) -> Tensor | None:
 
 
 def adaptive_scores(chances: Tensor, share: Tensor) -> Tensor:
-    """s(c) (..., classes) of probabilities (..., classes), for u (...)."""
+    """Returns the scores s(c) (..., classes) for probabilities (..., classes) and shares u (...)."""
     scores = share[..., None] * chances
     for chance in chances.unbind(-1):
         scores += torch.where(chance[..., None] > chances, chance[..., None], 0.0)
@@ -214,13 +215,14 @@ def adaptive_scores(chances: Tensor, share: Tensor) -> Tensor:
 
 
 def training_shares(n: int, randomised: bool) -> Tensor:
-    """u (n,) of training series: 0, or evenly spaced in random order, by which few series cover as stated too."""
+    """Returns u (n,) of training series: 0, or evenly spaced in random order, by which few series cover as stated
+    too."""
     order = torch.randperm(n, generator=torch.Generator().manual_seed(0)).double()
     return (order + 0.5) / n if randomised else torch.zeros_like(order)
 
 
 def new_shares(batch: SeriesBatch, randomised: bool) -> Tensor:
-    """u (m,) of new series: 0, or as good as uniform on [0, 1], the same for the same series in every batch."""
+    """Returns u (m,) of new series: 0, or as good as uniform on [0, 1], the same for the same series in every batch."""
     shares = torch.zeros(len(batch), dtype=torch.float64)
     if not randomised:
         return shares

@@ -41,7 +41,7 @@ _LOG_EVERY = 30.0  # seconds
 
 @dataclass
 class _Sums:
-    """Of one member: the normal equations of the series seen so far, and the rows of those that decide the noise.
+    """The normal equations of a member from the series seen so far, and the rows of the series that decide the noise.
 
     There is room for all of these rows from the start, and the first `filled` are there: thousands of small tensors,
     kept from chunk to chunk, would keep the memory of all large ones between them from being used again.
@@ -122,7 +122,7 @@ class LargeFit:
 
     @property
     def _workers(self) -> int | None:
-        """Threads: one for the transformers of users and for other devices."""
+        """The number of threads: one for transformers of users and for other devices, None for as many as there are."""
         alone = self.batch.values.device.type != "cpu" or any(block.kind == "features" for block in self.blocks)
         return 1 if alone else self.threads
 
@@ -247,8 +247,8 @@ class Chosen:
 
 
 def choose_landmarks(batch: SeriesBatch, count: int, seed: int, shard: Shard, groups: Tensor | None = None) -> Chosen:
-    """At most `count` landmarks of the series of all ranks; `batch` are those of this rank, `groups` (n,) those of
-    all."""
+    """Chooses at most `count` landmarks among the series of all ranks; `batch` are the series of this rank, `groups`
+    (n,) belong to those of all ranks."""
     order = _order(batch, shard)
     if shard.total > min(count, COMPARED):
         order = order[torch.randperm(shard.total, generator=torch.Generator().manual_seed(seed))]
@@ -270,7 +270,7 @@ def choose_landmarks(batch: SeriesBatch, count: int, seed: int, shard: Shard, gr
 
 
 def _by_groups(order: Tensor, groups: Tensor) -> Tensor:
-    """The same order with the series of a group side by side, at the place of the first of them."""
+    """Returns the same order, but with the series of a group next to each other, at the place of the first of them."""
     ordered = groups[order]
     _, inverse = ordered.unique(return_inverse=True)
     first = torch.full((int(inverse.max()) + 1,), len(order)).scatter_reduce(

@@ -34,7 +34,7 @@ class NormalMixture:
     recalibration: Recalibration | None = None
 
     def mean_and_variance(self) -> tuple[Tensor, Tensor]:
-        """Two (n,)."""
+        """Returns means and variances, (n,) each."""
         weights = self.weights[:, None]
         mean = (weights * self.means).sum(dim=0)
         variance = (weights * (self.variances + (self.means - mean).square())).sum(dim=0)
@@ -53,7 +53,7 @@ class NormalMixture:
         return deviations(y.double(), self.means, self.variances.sqrt(), self.weights)
 
     def quantiles(self, levels: list[float]) -> Tensor:
-        """(n, levels)."""
+        """Returns the quantiles at these levels, (n, levels)."""
         for level in levels:
             as_probabilities(level, self.weights[:0])  # refuses what is not between 0 and 1
         z_at = NormalDist().inv_cdf if self.recalibration is None else self.recalibration.z_quantile
@@ -114,7 +114,8 @@ def recalibrate(z: Tensor) -> Recalibration:
 
 
 def deviations(y: Tensor, means: Tensor, spreads: Tensor, weights: Tensor) -> Tensor:
-    """z = Phi^-1(F(y)), (n,), for y (n,) under mixtures of normals: means and spreads (K, n), weights (K,).
+    """Returns z = Phi^-1(F(y)), (n,), for y (n,) under mixtures of normals with means and spreads (K, n) and weights
+    (K,).
 
     From the logarithm of F or of 1 - F, whichever is smaller, so that it is accurate however far out y is.
     """

@@ -80,7 +80,7 @@ class FactScores:
 
     @staticmethod
     def fit(facts: Tensor, groups: Tensor | None = None) -> tuple[FactScores, Tensor]:
-        """Learned from the facts (n, F) of training series; and their own scores (n,), each without its group."""
+        """Learns from the facts (n, F) of training series; returns their scores (n,) too, each without its group."""
         least = _least(facts)
         taken = _taken(facts, least)
         medians = torch.nan_to_num(taken.nanmedian(0).values)
@@ -151,7 +151,7 @@ def _nearest(z: Tensor, reference: Tensor, groups: Tensor, others: Tensor) -> Te
 
 
 def _beyond_others(z: Tensor, groups: Tensor) -> Tensor:
-    """How far (n,) a series lies beyond the range of those of other groups, in the fact that is farthest out."""
+    """Returns how far (n,) each series lies beyond the range of the other groups, in the fact that is farthest out."""
     _, inverse = groups.unique(return_inverse=True)
     count, columns = int(inverse.max()) + 1, z.shape[1]
     index = inverse[:, None].expand_as(z)
@@ -180,7 +180,8 @@ _ALARM = 1.25  # an alarm is at so many times H
 
 
 class Scores(NamedTuple):
-    """Of n series: the score (n,), the parts of kernels and of facts (n,) each, and the fact (n,) farthest out."""
+    """The scores of n series (n,), their parts from kernels and from facts (n,), and the number (n,) of the fact
+    farthest out."""
 
     score: Tensor
     kernel: Tensor
@@ -227,7 +228,8 @@ class Novelty:
     def fit(
         variances: Tensor, weights: Tensor, facts: Tensor, labels: Tensor | None = None, groups: Tensor | None = None
     ) -> Novelty:
-        """Of left-out series: variances s (K, n) of their targets, facts (n, F), labels (n,) of classes, and groups."""
+        """Learns from left-out series: variances s (K, n) of their targets, facts (n, F), labels (n,) of classes,
+        and groups."""
         logs = _logs(variances)
         centres = logs.median(1).values
         widths = (logs.quantile(_WIDTH, dim=1) - centres).clamp_min(_LEAST_WIDTH)
@@ -242,9 +244,9 @@ class Novelty:
     def of_some(
         most: int, weights: Tensor, facts: Tensor, shard: Shard, variances: Callable[[Tensor], Tensor], y: Tensor | None
     ) -> Novelty:
-        """Of at most so many training series, evenly of those of all ranks. Of the series of this rank: `variances`
-        makes those (K, m) of m series from their indices (m,), and there are facts (n, F) and y (n,), those of
-        classes."""
+        """Learns from some of the training series, at most `most`, spread evenly over all ranks. For m series of
+        this rank, given by their indices (m,), `variances` returns (K, m); `facts` (n, F) and the classes y (n,) are
+        those of all n series of this rank."""
         rows = shard.evenly_spaced(most)
         index = shard.local_index(rows)
         all_variances = shard.all_gather(rows, variances(index).T).T
@@ -252,7 +254,8 @@ class Novelty:
         return Novelty.fit(all_variances, weights, shard.all_gather(rows, facts[index]), labels)
 
     def scores(self, variances: Tensor, facts: Tensor) -> Scores:
-        """Of n new series with the variances (K, n) of their targets under the members, and their facts (n, F)."""
+        """Returns the scores of n new series, whose targets have variances (K, n) under the members, from these and
+        facts (n, F)."""
         kernel = self.kernel_score(_logs(variances))
         of_facts, fact = self.facts(facts.cpu().double())
         return Scores(torch.maximum(kernel, of_facts), kernel, of_facts, fact)
@@ -265,12 +268,12 @@ class Novelty:
 
     @property
     def frequencies(self) -> Tensor:
-        """Of the classes among the left-out series, (classes,)."""
+        """The frequencies of the classes among the left-out series, (classes,)."""
         assert self.labels is not None
         return self.labels.bincount().double() / len(self.labels)
 
     def p_values(self, score: Tensor, joined: Tensor | None = None, by_class: bool = False) -> Tensor:
-        """p (n,) of scores (n,); by class (n, classes), NaN for classes of fewer than 20 series.
+        """Returns p (n,) for scores (n,); by class (n, classes), NaN for classes of fewer than 20 series.
 
         `joined` (K, n, training series) are variances s of training series with each of the new ones joined.
         """
@@ -292,7 +295,7 @@ class Novelty:
         return (-_CAUTION * (score - self.limit).clamp_min(0.0) / self.largest).exp()
 
     def mixed(self, chances: Tensor, scores: Scores, known: Tensor) -> Tensor:
-        """Probabilities (n, ...) of a model, mixed with those `known` without looking at the series."""
+        """Returns the probabilities (n, ...) of a model, mixed with those `known` without looking at the series."""
         trust = self.trust(scores.score).to(chances).view(-1, *[1] * (chances.ndim - 1))
         return trust * chances + (1 - trust) * known.to(chances)
 
@@ -317,7 +320,8 @@ def _logs(variances: Tensor) -> Tensor:
 
 
 def _rank(left_out: Tensor, score: Tensor) -> Tensor:
-    """p (m,) of scores (m,) among those of left-out series, (n,) for all or (m, n) of its own for each."""
+    """Returns the p-values (m,) of scores (m,) among the scores of left-out series, (n,) for all or (m, n), a row
+    for each."""
     n = left_out.shape[-1]
     ordered = left_out.sort(dim=-1).values
     below = torch.searchsorted(ordered, score[:, None] if left_out.ndim > 1 else score)
@@ -326,8 +330,8 @@ def _rank(left_out: Tensor, score: Tensor) -> Tensor:
 
 @torch.no_grad()
 def joined_variances(committee: ViewCommittee, rows: dict[str, Rows]) -> Tensor:
-    """Returns variances (K, n, m) of the targets of the m training series, the landmarks, with each of n new series
-    joined, of which there are the rows of all kernels.
+    """Returns the variances (K, n, m) of the targets of the m training series, which are the landmarks, after each of n
+    new series has joined them; `rows` are the rows of all kernels for the new series.
 
     A series of weight w has the noise of one of weight 1 here, so that all are compared alike.
     """

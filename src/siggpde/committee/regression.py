@@ -194,8 +194,8 @@ def eigh(matrix: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def whitening_of(gram: Tensor) -> Tensor:
-    """R (m, r) with R R^T = K^-1 for a Gram matrix K (m, m): its eigenvectors over the roots of their eigenvalues,
-    without those of which rounding, or errors of the kernel, leave no digits."""
+    """Returns R (m, r) with R R^T = K^-1 for a Gram matrix K (m, m): its eigenvectors divided by the roots of their
+    eigenvalues. Eigenvalues of which rounding, or errors of the kernel, leave no digits are left out."""
     share, vectors = eigh(gram)
     kept = _without_errors(share) > _RANK * share[-1]
     return vectors[:, kept] / share[kept].sqrt()
@@ -279,7 +279,7 @@ class Groups:
 
     @staticmethod
     def of(numbers: Tensor) -> Groups:
-        """Of integers (n,), the same for series of one group."""
+        """Makes groups of integers (n,), which are equal for series of one group."""
         _, inverse, counts = numbers.unique(return_inverse=True, return_counts=True)
         order, ends = inverse.argsort(stable=True), counts.cumsum(0)
         batches, by_size = [], counts.argsort().tolist()
@@ -295,8 +295,8 @@ class Groups:
         return Groups(tuple(batches))
 
     def solve(self, factor: Tensor, values: Tensor, *, complement: bool = False) -> tuple[Tensor, Tensor]:
-        """Of the blocks A_g A_g^T, or I - A_g A_g^T, of a factor A (n, r): their inverses times values (n, outputs),
-        and the diagonals (n,) of their inverses."""
+        """Returns, for the blocks A_g A_g^T, or I - A_g A_g^T, of a factor A (n, r), their inverses times values (n,
+        outputs), and the diagonals (n,) of their inverses."""
         solved, diagonal = torch.empty_like(values), torch.empty_like(values[:, 0])
         for rows, inside in self.batches:
             size = max(1, _LARGEST // (rows.shape[1] * factor.shape[1]))

@@ -69,7 +69,8 @@ def updated(committee: ViewCommittee, batch: SeriesBatch, y: Tensor) -> tuple[li
 
 
 def landmark_whitenings(committee: ViewCommittee) -> list[Tensor]:
-    """R (m, r) with R R^T = K^-1 of the landmarks, the constant included, for every member."""
+    """Returns, for every member, R (m, r) with R R^T = K^-1 for the kernel K of the landmarks, the constant
+    included."""
     rows: dict[str, Rows] = {}
     for block in committee.blocks:
         rows |= block.landmark_rows()

@@ -43,7 +43,7 @@ _FOLDS = 5
 
 @dataclass
 class PartWeights:
-    """Of a part of p features: its coefficient c_p, W_p (p, outputs) and F_p (p, r), float32."""
+    """The weights of a part with p features: its coefficient c_p, W_p (p, outputs) and F_p (p, r), in float32."""
 
     coefficient: float
     weights: Tensor

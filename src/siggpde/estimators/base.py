@@ -149,7 +149,7 @@ class SeriesEstimator:
         self.n_series_ += len(batch)
 
     def _is_fitted_to(self, X: Any, y: Tensor) -> bool:
-        """Whether X and the targets y, as `fit` hands them on, are those of the fit, in the same order."""
+        """Says whether X and the targets y, in the units of the committee, are those of the fit, in the same order."""
         batch = self._batch(X, len(y))
         return data_fingerprint(batch, y, Shard(ALONE, len(y))) == getattr(self, "fingerprint_", None)
 

@@ -57,7 +57,7 @@ class _Judge:
         self.knows = estimator.committee_.novelty is not None
 
     def predictions(self, X: np.ndarray) -> np.ndarray:
-        """Probabilities (n, classes), or numbers (n,)."""
+        """Returns probabilities (n, classes), or numbers (n,), for series X."""
         return np.concatenate([self._predictions(part) for part in self._parts(X)])
 
     def p_values(self, X: np.ndarray) -> np.ndarray | None:

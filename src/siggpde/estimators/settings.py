@@ -50,7 +50,7 @@ DTYPES = {"auto": None, "float32": torch.float32, "float64": torch.float64}
 
 
 def seed_of(random_state: Any) -> int:
-    """A seed: 0 for None (runs are reproducible unless told otherwise), or one drawn from a generator."""
+    """Returns a seed: 0 for None, so that runs can be repeated, an integer as it is, or one drawn from a generator."""
     if random_state is None:
         return 0
     if isinstance(random_state, np.random.RandomState):
@@ -63,14 +63,14 @@ def seed_of(random_state: Any) -> int:
 
 
 def at_least(name: str, value: Any, minimum: int) -> int:
-    """An integer of Python or numpy that is not below the minimum."""
+    """Returns the value, an integer of Python or numpy, if it is not below the minimum."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < minimum:
         raise ValueError(f"{name} must be an integer of at least {minimum}, got {value!r}")
     return int(value)
 
 
 def auto_or_at_least(name: str, value: Any, minimum: int, automatic: int) -> int:
-    """The same, with "auto" standing for `automatic`."""
+    """Returns an integer that is not below the minimum, or `automatic` for "auto"."""
     if isinstance(value, str) and value == "auto":
         return automatic
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < minimum:
@@ -79,7 +79,7 @@ def auto_or_at_least(name: str, value: Any, minimum: int, automatic: int) -> int
 
 
 def time_limit(value: Any) -> float | None:
-    """Seconds, or None for no limit."""
+    """Returns the limit in seconds, or None for no limit."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating) or not value > 0:
@@ -88,7 +88,8 @@ def time_limit(value: Any) -> float | None:
 
 
 def optional_folder(name: str, given: Any) -> Path | None:
-    """A folder, which need not exist yet, or None; that it is a file is noticed here and not after hours of a fit."""
+    """Returns the path of a folder, which need not exist yet, or None; a file is refused here and not after hours of
+    a fit."""
     if given is None:
         return None
     if not isinstance(given, str | os.PathLike):
@@ -100,7 +101,7 @@ def optional_folder(name: str, given: Any) -> Path | None:
 
 
 def method_of(value: Any) -> str:
-    """The name of a method."""
+    """Returns the method if there is one of this name."""
     if not isinstance(value, str) or value not in METHODS:
         raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}, got {value!r}")
     return value
@@ -118,7 +119,7 @@ def path_options(transforms: PathOptions | Mapping[str, Any] | str) -> PathOptio
 
 
 def from_fields(name: str, kind: type[Kind], values: Mapping[str, Any]) -> Kind:
-    """A dataclass from a dictionary of its fields; a ValueError names a key that is not a field."""
+    """Makes a dataclass of a dictionary of its fields; a ValueError names a key that is not a field."""
     known = [field.name for field in fields(kind)]  # pyright: ignore[reportArgumentType] - they are dataclasses
     unknown = [key for key in values if key not in known]
     if unknown:
@@ -194,7 +195,8 @@ def series_in(X: Any) -> int:
 
 
 def channel_attributes(X: Any, channels: int, names: Any) -> dict[str, Any]:
-    """The fitted attributes on the channels of X; `names` is the setting `channel_names`, which is checked."""
+    """Returns the fitted attributes that describe the channels of X; `names` is the setting `channel_names`, which
+    is checked."""
     if names is None:
         names = [f"channel {i}" for i in range(channels)]
     if isinstance(names, str | bytes) or not hasattr(names, "__len__"):
@@ -289,7 +291,7 @@ def fit_settings(estimator: Any, classes: int | None, class_weight: tuple[float,
 
 
 def preparation_of(estimator: Any) -> Preparation:
-    """How the estimator makes series of X, to be fitted."""
+    """Returns the preparation that makes series of X, to be fitted."""
     spectrogram = estimator.spectrogram
     if isinstance(spectrogram, Mapping):
         spectrogram = from_fields("spectrogram", Spectrogram, spectrogram)

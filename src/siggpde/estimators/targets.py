@@ -18,7 +18,8 @@ _LARGEST = 1e150
 
 
 def check_labels(y: Any) -> np.ndarray:
-    """Labels (n,) of classes; a ValueError where there are none, or some are missing or of a regression."""
+    """Returns the labels (n,) of classes; a ValueError says where there are none, or some are missing or numbers of
+    a regression."""
     from sklearn.utils.multiclass import check_classification_targets  # noqa: PLC0415 - predictions need none
 
     values = _as_array(y)
@@ -34,7 +35,8 @@ def check_labels(y: Any) -> np.ndarray:
 
 
 def class_indices(labels: np.ndarray, classes: np.ndarray, name: str = "y") -> Tensor:
-    """The index (n,) of every label among the classes, int64; a ValueError for labels that are not among them.
+    """Returns the index (n,) of every label among the classes, int64; a ValueError names labels that are not among
+    them.
 
     Labels of another type that are written like the classes, such as "1" and 1, are these classes.
     """
@@ -50,7 +52,8 @@ def class_indices(labels: np.ndarray, classes: np.ndarray, name: str = "y") -> T
 
 
 def class_weights(class_weight: Any, classes: np.ndarray, indices: np.ndarray) -> tuple[float, ...] | None:
-    """The weights of the classes from the setting `class_weight`; `indices` (n,) are the classes of the series."""
+    """Returns the weights of the classes by the setting `class_weight`; `indices` (n,) are the classes of the
+    series."""
     if class_weight is None:
         return None
     if isinstance(class_weight, str) and class_weight == "balanced":
@@ -68,7 +71,7 @@ def class_weights(class_weight: Any, classes: np.ndarray, indices: np.ndarray) -
 
 
 def check_numbers(y: Any, *, counts: bool = False) -> Tensor:
-    """Targets (n,) of a regression, finite float64; with `counts` whole numbers from 0."""
+    """Returns the targets (n,) of a regression as finite float64; with `counts` they must be whole numbers from 0."""
     values = _column(_as_array(y))
     if values.dtype.kind == "c":
         raise ValueError(f"y must be real numbers, got {values.dtype}; Complex data not supported")
@@ -114,7 +117,7 @@ def _check_finite(values: np.ndarray) -> None:
 
 
 def as_classes(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """The labels (n,) in the type of the classes, where they are written like one of them; others as they are.
+    """Returns labels (n,) in the type of the classes where they are written like one of them, and others as they are.
 
     Nothing is converted if two classes would be the same, such as "1" and "1.0".
 
@@ -157,7 +160,8 @@ _NAMED = 5
 
 @dataclass(frozen=True)
 class Beside:
-    """Of the series of all ranks: `groups` (n,), integers, and `weights` (n,), on average 1; None for none."""
+    """What is known of the series of all ranks besides their targets: `groups` (n,), integers, and `weights` (n,), 1
+    on average; None where none are given."""
 
     groups: Tensor | None = None
     weights: Tensor | None = None
@@ -167,7 +171,7 @@ class Beside:
 
 
 def check_beside(groups: Any, sample_weight: Any, shard: Shard) -> Beside:
-    """Groups and weights of this rank's series, checked, as those of all ranks."""
+    """Checks groups and weights of the series of this rank, and returns those of all ranks."""
     with shard.ranks.together():
         own_groups = None if groups is None else _groups(groups, shard.size)
         own_weights = None if sample_weight is None else _weights(sample_weight, shard.size)

@@ -42,7 +42,7 @@ def novelty_of(committee: Committee) -> Novelty:
 
 
 def p_values(committee: Committee, batch: SeriesBatch, by_class: bool) -> tuple[Tensor, Scores]:
-    """p-values (n,) or (n, classes) of the series of a batch, and their scores."""
+    """Returns p-values (n,), or by class (n, classes), of the series of a batch, and their scores."""
     if by_class and novelty_of(committee).labels is None:
         raise ValueError("by_class=True is for classifiers; numbers have no classes")
     return committee.p_values(batch, by_class)

@@ -200,8 +200,8 @@ class _Weights:
 
 @dataclass
 class _Sums:
-    """Of n series: the weights of features, the constant (n,), the sums (n, terms) of everything that belongs to each
-    term of a vocabulary, and those of views (n,)."""
+    """Sums for n series: the constant (n,), all terms (n,), the terms of views by kernel (n,) and those of sets (n,
+    sets); and the largest terms, with the groups in which they count as one."""
 
     weights: _Weights
     vocabulary: Vocabulary
@@ -285,7 +285,7 @@ def _merged(group: Sequence[Contribution]) -> Contribution:
 
 @dataclass(frozen=True)
 class References:
-    """Of r reference series: the features (r, p) of every part, and the rows (r, m) of the kernels without features.
+    """The features (r, p) of every part for r reference series, and their rows (r, m) of the kernels without features.
 
     Terms are compared over them: what each would contribute there with the weights that it has for the series that is
     explained.

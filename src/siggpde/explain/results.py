@@ -161,7 +161,7 @@ class SegmentContributions(_ArrayResult):
 
     @property
     def sentence(self) -> str:
-        """What speaks for the prediction, in the order of time: "x rises, then y falls, 0.8 to 1.4".
+        """The stretches that speak for the prediction, in the order of time: "x rises, then y falls, 0.8 to 1.4".
 
         Channels that do the same at the same time are told together: "x and y rise, points 10 to 29"; what goes on
         after a pause is told once.

@@ -291,8 +291,8 @@ class Terms:
     def covariances(
         self, seen: SeriesBatch, slices: Sequence[slice], members: Collection[int]
     ) -> list[list[tuple[int, Tensor]]]:
-        """Returns the covariances (n, n), among the series of each slice of prepared ones, that some members have
-        beside those of features in which they are linear, with the number of the member."""
+        """Returns, for each slice of the prepared series, the covariances (n, n) among its series that features do
+        not give, each with the number of the member that has it."""
         return [[] for _ in slices]
 
     def mixture(self, member: int, grams: Mapping[str, Tensor]) -> Tensor:
@@ -533,8 +533,8 @@ class LandmarkTerms(Terms):
     def covariances(
         self, seen: SeriesBatch, slices: Sequence[slice], members: Collection[int]
     ) -> list[list[tuple[int, Tensor]]]:
-        """Returns those of kernels without features, not centred where they need not be, which makes no difference to
-        sums with weights that sum to 0; and those of members of a power above 1."""
+        """Returns the covariances of kernels without features and of members with a power above 1. Kernels need not
+        be centred here, since weights of the sums add up to 0."""
         centred = {name for k in self.bent if k in members for name in self.shares[k]}
         some = [k for k in members if k in self.bent or not self.kernels.keys().isdisjoint(self.shares[k])]
         names = centred.union(*(self.kernels.keys() & self.shares[k] for k in some))

@@ -140,7 +140,7 @@ class SignatureCache:
         return self._norms[1] if rows is None else self._norms[1][rows]
 
     def _all_squared_norms(self, kernel: SignatureKernel) -> Tensor:
-        """k(theta X, theta X) of all the series: all at once, or copied to another device in parts."""
+        """Returns k(theta X, theta X) for all series, computed at once or, on another device, in parts."""
         size = len(self.paths) if self.paths.values.device == self.device else _CHUNK
         pieces = self.paths.split(max(1, size))
         return torch.cat([kernel.squared_norm(piece.values, lengths=piece.lengths).detach() for piece in pieces])
@@ -213,7 +213,7 @@ class PathStore:
 
 
 def concatenated(parts: list[Projection]) -> Projection:
-    """One projection of all the series of the parts."""
+    """Joins projections of parts into one of all their series."""
     return Projection(
         torch.cat([part.features for part in parts]),
         torch.cat([part.variance for part in parts]),

@@ -55,7 +55,7 @@ class Projection:
         return Projection(self.features[rows], self.variance[rows], self.tail[rows], 0)
 
     def to_dtype(self, dtype: torch.dtype) -> Projection:
-        """The same with features of a dtype; variance and tail stay float64."""
+        """Returns the same projection with features of another dtype; variance and tail stay float64."""
         return replace(self, features=self.features.to(dtype))
 
 

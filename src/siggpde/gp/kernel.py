@@ -87,7 +87,8 @@ class PathKernel(nn.Module):
         return self.checked_paths(x, lengths, name).to(self.device)
 
     def checked_paths(self, x: inputs.Series, lengths: Any = None, name: str = "x") -> SeriesBatch:
-        """The same on the device of x: for many series, of which parts are copied to the kernel's device in turn."""
+        """Checks series as `as_paths` does, but leaves them on the device of x: parts of many series are copied to
+        the kernel's device in turn."""
         values, counts = inputs.as_batch(x, lengths, name)
         if values.shape[2] != self.channels:
             raise ValueError(f"{name} has {values.shape[2]} channels, but the kernel was made for {self.channels}")

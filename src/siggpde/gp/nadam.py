@@ -182,7 +182,7 @@ def q_gradient(model: AnyGP, batch: Minibatch, *, of_features: bool = False, ran
 
 
 def _summed(ranks: Ranks, value: float, of_mean: Tensor, of_root: Tensor) -> tuple[float, Tensor, Tensor]:
-    """All three, over all ranks; of matrices the lower triangles."""
+    """Returns the sums of all three over all ranks; of matrices only the lower triangles are sent."""
     if ranks.alone:
         return value, of_mean, of_root
     full = of_root.ndim == 3

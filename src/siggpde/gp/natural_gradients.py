@@ -51,7 +51,7 @@ Batch = tuple[Projection, Tensor]
 
 
 class Sites(NamedTuple):
-    """Of a batch of series: features (n, M), and g, a and the marginal means mu, each (n, latents)."""
+    """The sites of a batch of series: features (n, M), and g, a and the marginal means mu, each (n, latents)."""
 
     features: Tensor
     g: Tensor
@@ -223,7 +223,7 @@ class NaturalGradient:
 
 
 class Climb:
-    """Steps on all the data, none of which lowers the ELBO: a step that would is halved until it does not."""
+    """Takes steps on all the data that never lower the ELBO: a step that would is halved until it does not."""
 
     def __init__(self, natural: NaturalGradient, batches: list[Batch], rho: float = 0.5) -> None:
         self.natural, self.batches, self.rho = natural, batches, rho

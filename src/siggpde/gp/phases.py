@@ -363,7 +363,8 @@ class SettleQ(Phase[SettleState]):
         trainer.record(self.name, elbo=elbo, step=rho)
 
     def _stochastic_only(self, trainer: Trainer) -> str | None:
-        """Too many series for joint steps: steps that shrink, so that the average over batches remains."""
+        """Takes shrinking steps on minibatches where there are too many series for joint steps, so that the average
+        over batches remains."""
         done = trainer.iteration - self.state.warm_up
         self._stochastic(trainer, 0.5 / (1 + done / 4))
         passes = done * batch_size(trainer, self.schedule) / len(self.rows)

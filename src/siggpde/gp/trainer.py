@@ -153,7 +153,7 @@ class Trainer:
 def _overlap(
     old_words: list, old_basis: Tensor | None, words: list, basis: Tensor | None, device: torch.device | None = None
 ) -> Tensor:
-    """Q'^T Q of the new and old directions, each over its own words."""
+    """Returns Q'^T Q for the new and the old directions, which may have different words."""
     old_index = {word: index for index, word in enumerate(old_words)}
     common = [(i, old_index[word]) for i, word in enumerate(words) if word in old_index]
     new, old = torch.tensor([i for i, _ in common]), torch.tensor([j for _, j in common])
@@ -259,7 +259,7 @@ def trainable(module: nn.Module) -> list[nn.Parameter]:
 
 @contextmanager
 def frozen(module: nn.Module) -> Iterator[None]:
-    """Inside, the module's parameters require no gradient."""
+    """Runs a block in which the module's parameters require no gradient."""
     parameters = trainable(module)
     for parameter in parameters:
         parameter.requires_grad_(False)

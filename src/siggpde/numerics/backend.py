@@ -111,7 +111,7 @@ class Operations(Protocol):
     def separating_thresholds(
         self, values: Tensor, count: int, distinct: float, clearance: float, threads: int
     ) -> Tensor:
-        """Thresholds near the quantiles of every column: (m, M), finite -> (count, M), float64."""
+        """Returns thresholds near the quantiles of every column: (m, M), finite -> (count, M), float64."""
         ...
 
 

@@ -71,7 +71,7 @@ def usual_threads() -> int:
 
 @contextmanager
 def limited(threads: int, rows: int | None = None) -> Iterator[None]:
-    """Runs a block with so many threads of the core; torch has `torch_threads` of them.
+    """Runs a block with this number of threads of the core; torch has `torch_threads` of them.
 
     The number of torch's threads is one of the thread that calls, and restored in the end.
     """
@@ -86,8 +86,8 @@ def limited(threads: int, rows: int | None = None) -> Iterator[None]:
 
 
 def torch_threads(threads: int, rows: int | None, environment: MutableMapping[str, str] = os.environ) -> int:
-    """How many of `threads` torch has for matrices of so many rows: one for few rows, where waiting threads spin, and
-    in a forked process.
+    """Returns how many of `threads` torch has for matrices with `rows` rows: one for few rows, where waiting threads
+    spin, and one in a forked process.
 
     None for `rows` leaves torch all of them.
 

@@ -43,7 +43,7 @@ from siggpde.numerics.static_kernels import StaticKernel, less_one, squared_segm
 
 
 def _integrate(coefficients: list[Fraction]) -> list[Fraction]:
-    """Legendre coefficients of the integral from 0 of a polynomial given by its own."""
+    """Returns the Legendre coefficients of the integral from 0 of a polynomial with these coefficients."""
     out = [Fraction(0)] * (len(coefficients) + 1)
     for k, value in enumerate(coefficients):
         out[k + 1] += value / (2 * (2 * k + 1))

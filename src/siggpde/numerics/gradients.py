@@ -50,7 +50,8 @@ _DIRECTIONS_AT_ONCE = 1000
 
 
 def augmented_gradients(dx: Tensor, dy: Tensor, grad: Tensor, scheme: Scheme) -> tuple[Tensor, Tensor]:
-    """Algorithm 1: gradients in dx (n, I, d) and dy (n, J, d) of the kernels of n pairs, each times its grad (n,)."""
+    """Returns gradients by Algorithm 1 in dx (n, I, d) and dy (n, J, d), of the kernels of n pairs, each times its
+    grad (n,)."""
     of_x, of_y = torch.empty_like(dx), torch.empty_like(dy)
     for pair, (a, b) in enumerate(zip(dx, dy, strict=True)):
         of_x[pair], of_y[pair] = augmented_gradient(a, b, scheme), augmented_gradient(b, a, scheme)
@@ -58,7 +59,7 @@ def augmented_gradients(dx: Tensor, dy: Tensor, grad: Tensor, scheme: Scheme) ->
 
 
 def augmented_gradient(dx: Tensor, dy: Tensor, scheme: Scheme) -> Tensor:
-    """dk/d(dx) (I, d) for one pair of paths: the derivatives in the directions of all localised impulses."""
+    """Returns dk/d(dx) (I, d) for one pair of paths: the derivatives in the directions of all localised impulses."""
     slopes = [
         directional_derivatives(dx, dy, localised_impulses(dx, begin, begin + _DIRECTIONS_AT_ONCE), scheme)
         for begin in range(0, dx.numel(), _DIRECTIONS_AT_ONCE)
@@ -121,7 +122,8 @@ _CELLS_EVALUATED_AT_ONCE = 10_000
 
 
 def variation_gradients(dx: Tensor, dy: Tensor, grad: Tensor, scheme: Scheme) -> tuple[Tensor, Tensor]:
-    """Algorithm 2: gradients in dx (n, I, d) and dy (n, J, d) of the kernels of n pairs, each times its grad (n,).
+    """Returns gradients by Algorithm 2 in dx (n, I, d) and dy (n, J, d), of the kernels of n pairs, each times its grad
+    (n,).
 
     By the chain rule from rho to the increments.
     """
@@ -132,7 +134,7 @@ def variation_gradients(dx: Tensor, dy: Tensor, grad: Tensor, scheme: Scheme) ->
 
 
 def kernel_variation(rho: Tensor, scheme: Scheme) -> Tensor:
-    """dk/drho (n, I, J): the integral of U V over every cell (Theorem 4.1)."""
+    """Returns dk/drho (n, I, J): the integral of U V over every cell (Theorem 4.1)."""
     forward, backward = edges(rho, scheme), edges(rho.flip(1, 2), scheme)
     _, weights = _gauss(_points(scheme))
     weight = torch.as_tensor(weights, dtype=rho.dtype, device=rho.device)
@@ -179,12 +181,12 @@ def solution(rho: Tensor, scheme: Scheme) -> Tensor:
 
 
 def turned(values: Tensor) -> Tensor:
-    """Reversal in time: of the order of the cells and, inside each cell, of its points, which lie symmetrically."""
+    """Reverses time: the order of the cells and, inside each cell, that of its points, which lie symmetrically."""
     return values.flip(1, 2).flip(3, 4)
 
 
 def time_reversed_solution(rho: Tensor, scheme: Scheme) -> Tensor:
-    """V at the same points: the solution for both paths reversed in time, in the order of the original cells.
+    """Returns V at the same points: the solution for both paths reversed in time, in the order of the original cells.
 
     By the time-reversal lemma of the paper, section 4.
     """

@@ -111,7 +111,8 @@ def gram_by(
 
 
 def _coefficients(static: StaticKernel | None) -> PairSolver:
-    """rho (n, I, J) of paired pieces: increments, or segments that a static kernel lifts."""
+    """Returns the function that computes rho (n, I, J) of paired pieces: increments, or segments that a static
+    kernel lifts."""
     if static is None:
         return lambda dx, dy: dx @ dy.transpose(1, 2)
     return lambda a, b: goursat.lifted_coefficients(a, b, static)
@@ -308,7 +309,7 @@ def equally_long(x: Tensor, lengths: Tensor | None, view: WindowView) -> Iterato
 
 
 def windows_of(x: Tensor, view: WindowView, lift_scale: Tensor) -> Tensor:
-    """All windows of series of one length: (n, length, channels) -> (n, windows, points, channels)."""
+    """Cuts all windows from series of one length: (n, length, channels) -> (n, windows, points, channels)."""
     y = _hold(lifted_series(x, view, lift_scale), view.smoothing)
     y = _hold(y.unfold(1, view.smoothing, 1).mean(3), view.span)
     length = torch.tensor([x.shape[1]])
@@ -337,7 +338,7 @@ def paths_of(windows: Tensor, view: WindowView) -> list[Tensor]:
 
 
 def normalised_words(windows: Tensor, view: WindowView, path_scales: Tensor, signature: Signature) -> Tensor:
-    """S / |S| without words of time alone, for all groups: (n, windows, points, channels) -> (n, windows, M).
+    """Returns S / |S| without words of time alone, for all groups: (n, windows, points, channels) -> (n, windows, M).
 
     `signature` takes paths (m, points, letters) and a depth.
     """
@@ -357,7 +358,8 @@ def plain_signature(path: Tensor, depth: int) -> Tensor:
 
 
 def statistics(words: Tensor, thresholds: Tensor) -> tuple[Tensor, Tensor]:
-    """Over (n, windows, M): mean, deviation, largest, smallest, shares above thresholds (q, M); and those of thirds."""
+    """Returns, over windows (n, windows, M), mean, deviation, largest, smallest and shares above thresholds (q, M);
+    and the same of thirds."""
     count = words.shape[1]
     mean, deviation = words.mean(1), words.std(1, correction=0)
     above = [(words > t).to(words.dtype) for t in thresholds]

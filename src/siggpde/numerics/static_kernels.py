@@ -127,7 +127,7 @@ def squared_segments(static: StaticKernel, x: Tensor) -> Tensor:
 
 
 def less_one(static: StaticKernel, x: Tensor, y: Tensor) -> Tensor:
-    """c - 1 for all points of paired paths x (n, I, channels) and y (n, J, channels): (n, I, J).
+    """Returns c - 1 for all points of paired paths x (n, I, channels) and y (n, J, channels): (n, I, J).
 
     Constants cancel in the differences above; without the 1 near points keep their digits.
     """

@@ -90,7 +90,7 @@ def check_depth(channels: int, depth: int) -> int:
 
 
 def letter_counts(words: Iterable[Sequence[int]], channels: int) -> torch.Tensor:
-    """How often each letter occurs in each word, (M, channels), int64.
+    """Counts how often each letter occurs in each word, (M, channels), int64.
 
     With channel scales theta, S_theta = S * exp(counts @ log theta).
     """
@@ -165,7 +165,7 @@ def prefix_closure(words: Iterable[Sequence[int]]) -> list[Word]:
 
 
 def parents(words: Iterable[Sequence[int]]) -> torch.Tensor:
-    """For each word, the position of the word without its last letter, (M,), int64; -1 for the empty word."""
+    """Returns, for each word, the position of the word without its last letter, (M,), int64; -1 for the empty word."""
     listed = _as_words(words)
     position = {word: index for index, word in enumerate(listed)}
     if len(position) != len(listed):

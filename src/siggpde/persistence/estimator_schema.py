@@ -199,7 +199,7 @@ def check_estimator(manifest: Mapping[str, Any]) -> Place:
 
 
 def check_committee(state: Any, manifest: Mapping[str, Any], place: Place) -> None:
-    """The same for the restored state of a committee of views."""
+    """Checks the restored state of a committee of views."""
     COMMITTEE.check(state, place.at("committee"))
     _check_preparation(manifest["preparation"], place)
 
@@ -225,7 +225,7 @@ def check_words(tensors: Mapping[str, Tensor], manifest: Mapping[str, Any], plac
 
 
 def check_novelty(state: Any, place: Place) -> None:
-    """The same for the restored novelty of a committee of words."""
+    """Checks the restored novelty of the paper's model."""
     NOVELTY.check(state, place.at("novelty"))
 
 

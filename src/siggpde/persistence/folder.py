@@ -90,7 +90,7 @@ def write_folder(
 
 
 def read_folder(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The tensors and the metadata of a model folder, after checking every byte of them.
+    """Returns the tensors and the metadata of a model folder, after checking every byte of them.
 
     Nothing read is executed. Whatever is wrong is a `ModelFileError`; a folder that does not exist, FileNotFoundError.
     """

@@ -88,7 +88,7 @@ _WINDOW_VIEW = Fields(
 
 
 def _statistics(block: Any, at: Place) -> str | None:
-    """That features, scaler and centring belong to the same views."""
+    """Checks that features, scaler and centring belong to the same views."""
     features, scaler = block["features"], block["scaler"]
     if len(scaler) != 2 * len(features["views"]):
         return f"has {len(scaler)} scalers for {len(features['views'])} views"
@@ -296,7 +296,7 @@ def _consistent(block: Any, at: Place) -> str | None:
 
 
 def blocks(centred: bool, kinds: tuple[str, ...] = tuple(_STATES)) -> ListOf:
-    """Of all blocks of a committee, with the centring of their kernels or without it."""
+    """Returns the schema of all blocks of a committee, with the centring of their kernels or without it."""
     centring = MapOf(_CENTRING if centred else Maybe(Fields({})))
     each = {
         kind: Fields({"kind": Text(), "state": _STATES[kind], "centring": centring}, also=_consistent) for kind in kinds

@@ -46,7 +46,7 @@ _NEXT_TICK = 0.35  # on the axis a(p), at least, from the first tick to the next
 
 @dataclass(frozen=True)
 class EqualBins:
-    """Of bins of about as many series each, three (bins,): series, their mean probability, the share that is right."""
+    """Bins of about equally many series: their number, mean probability and share that is right, three (bins,)."""
 
     count: np.ndarray
     probability: np.ndarray

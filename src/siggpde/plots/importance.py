@@ -177,7 +177,7 @@ def plot_paper_reading(reading: PaperReading | Iterable[WordWeight], ax: Axes | 
 
 
 def _spread(ax: Axes, values: list[float], std: list[float]) -> None:
-    """Lines of one standard deviation to both sides, above the bars."""
+    """Draws lines of one standard deviation to both sides, above the bars."""
     ax.errorbar(
         values, range(len(values)), xerr=std, fmt="none", ecolor=style.GREY, elinewidth=1.0, capsize=2, zorder=3
     )

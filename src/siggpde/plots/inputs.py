@@ -8,7 +8,7 @@ import numpy as np
 
 
 def vector(name: str, values: Any, length: int | None = None, *, unit: str = "series") -> np.ndarray:
-    """Finite numbers (n,), at least one, one for each `unit`; as many as `length`."""
+    """Returns finite numbers (n,), one for each `unit` and at least one; with `length` there must be so many."""
     array = numbers(name, values)
     if array.ndim != 1 or len(array) == 0:
         raise ValueError(f"{name} must have shape (n,), one number a {unit}, got {array.shape}")

@@ -40,7 +40,7 @@ def require_matplotlib(part: str) -> Any:
 
 
 def axes_or_new(ax: Axes | None, width: float = 6.4, height: float = 4.8) -> Axes:
-    """`ax`, or the axes of a new figure of this size in inches."""
+    """Returns `ax`, or the axes of a new figure of this size in inches."""
     if ax is not None:
         return ax
     return require_matplotlib("pyplot").subplots(figsize=(width, height), layout="constrained")[1]

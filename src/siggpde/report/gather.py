@@ -150,7 +150,7 @@ class Subject(NamedTuple):
         return self.estimator._value_names()
 
     def in_units(self, values: Tensor) -> np.ndarray:
-        """Numbers in the units of the target."""
+        """Returns numbers in the units of the target."""
         return (self.estimator.target_shift_ + self.estimator.target_scale_ * values).cpu().numpy()
 
     def target(self, row: int) -> Any:
@@ -161,14 +161,15 @@ class Subject(NamedTuple):
         return float(self.in_units(code)) if self.classes is None else str(self.classes[int(code)])
 
     def rows(self, rows: Sequence[int]) -> Any:
-        """Some of the series, in the layout of X."""
+        """Returns some of the series, in the layout of X."""
         if isinstance(self.X, Tensor):
             return self.X[torch.as_tensor(list(rows))]
         return self.X[np.asarray(rows, dtype=int)] if isinstance(self.X, np.ndarray) else [self.X[row] for row in rows]
 
 
 class Predicted(NamedTuple):
-    """Of n series: `p` (n, C) of classes, or `mean`, `std` (n,) and `quantiles` (n, L) of numbers; novelty scores."""
+    """Predictions for n series: `p` (n, C) of classes, or `mean`, `std` (n,) and `quantiles` (n, L) of numbers;
+    novelty scores."""
 
     p: np.ndarray | None
     mean: np.ndarray | None
@@ -262,7 +263,8 @@ def _mixture(committee: ViewCommittee, record: LeftOutRecord) -> NormalMixture:
 
 
 def _rows_of_record(committee: Any, record: LeftOutRecord, batch: SeriesBatch, y: Tensor) -> np.ndarray | None:
-    """Which series of the batch those of the record are, (n,); None where the model does not keep them all."""
+    """Returns the numbers (n,) in the batch of the series of the record; None where the model does not keep them
+    all."""
     if committee.landmarks is None or not record.exact or len(record.y) != len(batch):
         return None
     places: dict[bytes, list[int]] = {}

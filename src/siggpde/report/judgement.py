@@ -221,7 +221,7 @@ def _resamples(n: int, groups: np.ndarray | None, seed: int) -> Iterator[np.ndar
 
 
 def _sums(values: np.ndarray, index: np.ndarray, size: int) -> np.ndarray:
-    """(B, size): the sums of values (B, n) over the columns with each index (n,)."""
+    """Returns the sums (B, size) of values (B, n) over the columns with each index (n,)."""
     order = np.argsort(index, kind="stable")
     present, starts = np.unique(index[order], return_index=True)
     total = np.zeros((len(values), size))

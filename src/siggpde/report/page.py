@@ -125,7 +125,7 @@ def _missing(data: Data) -> float:
 
 
 def _coverage_rows(judgement: NumberJudgement) -> list[tuple[str, str, str]]:
-    """Of intervals of several levels: the level, how often they hold the number, and their mean width."""
+    """Returns, for intervals of several levels, the level, how often they hold the number, and their mean width."""
     intervals = ((level, *judgement.coverage(level)) for level in (0.5, 0.8, 0.9, 0.95))
     return [(percent(level, 0), percent(share), number(width)) for level, share, width in intervals]
 

@@ -60,7 +60,7 @@ def mean_and_spread(chunks: Callable[[], Iterable[SeriesBatch]], ranks: Ranks = 
 
 
 def facts_of(batch: SeriesBatch) -> Tensor:
-    """(n, 3 channels + 3), float64: channel by channel `OF_CHANNELS`, then `OF_SERIES`.
+    """Returns the facts (n, 3 channels + 3) of series, float64: `OF_CHANNELS` for each channel, then `OF_SERIES`.
 
     The values of the batch are NaN where they are missing.
 
@@ -100,7 +100,8 @@ def fact_names(channels: Sequence[str]) -> list[str]:
 
 
 def _steps(values: Tensor, observed: Tensor) -> tuple[Tensor, Tensor]:
-    """Of every series and channel: the sum of |dx| over steps from one observed point to the next, and their number."""
+    """Returns, for every series and channel, the sum of |dx| over steps between neighbouring observed points, and
+    the number of these steps."""
     if bool((observed[:, :-1] | ~observed[:, 1:]).all()):  # no gap but at the ends
         both = observed[:, 1:] & observed[:, :-1]
         return (torch.where(both, values.diff(dim=1).abs(), 0.0)).sum(1), both.sum(1)

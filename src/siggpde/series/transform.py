@@ -122,7 +122,8 @@ class PathTransform:
         return paths.values, paths.lengths
 
     def paths(self, batch: SeriesBatch) -> SeriesBatch:
-        """The paths of a batch of series, (n, length', channels') in float64, without time stamps of their own."""
+        """Returns the paths (n, length', channels') of a batch of series, float64, which have no time stamps besides
+        their time channel."""
         if self.mean is None:
             raise ValueError("this transform has not seen training series yet; call fit first")
         batch = self._checked(batch)
@@ -284,6 +285,6 @@ def _even_times(path: Tensor, counts: Tensor | None) -> Tensor:
 
 
 def _lead_lag(path: Tensor) -> Tensor:
-    """(n, l, d) to (n, 2l - 1, 2d): the first copy moves first, the second follows."""
+    """Doubles a path, (n, l, d) to (n, 2l - 1, 2d): the first copy moves first, the second follows."""
     twice = path.repeat_interleave(2, dim=1)
     return torch.cat([twice[:, 1:], twice[:, :-1]], dim=2)

@@ -29,7 +29,7 @@ _SMALLEST_VARIANCE = 1e-9  # of a series at the mean of the landmarks, whose own
 
 
 class Rows(NamedTuple):
-    """Of n series: k(X, landmarks) (n, m) and k(X, X) (n,), float64."""
+    """The rows of a kernel for n series: k(X, landmarks) (n, m) and k(X, X) (n,), float64."""
 
     gram: Tensor
     variance: Tensor
@@ -232,7 +232,7 @@ class Standard:
 
     @staticmethod
     def fit(batch: SeriesBatch, ranks: Ranks = ALONE) -> Standard:
-        """Learned from the series of all `ranks`."""
+        """Learns mean and spread from the series of all `ranks`."""
         rows = max(1, _CHUNK_VALUES // (batch.values.shape[1] * batch.channels))
         mean, spread = mean_and_spread(partial(batch.split, rows), ranks)
         return Standard(_rounded(mean), _rounded(spread))
@@ -246,7 +246,7 @@ class Standard:
 
 
 def _rounded(values: Tensor) -> Tensor:
-    """To 32 binary digits: the last of a sum depend on its order, which is that of the ranks, and would decide to which
-    side values are rounded in float32."""
+    """Rounds to 32 binary digits: the last digits of a sum depend on the order of the ranks, and would decide to
+    which side values are rounded in float32."""
     digits, exponents = torch.frexp(values)
     return torch.ldexp((digits * 2.0**32).round() / 2.0**32, exponents)

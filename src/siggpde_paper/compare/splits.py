@@ -31,7 +31,7 @@ def take(X: Any, rows: np.ndarray) -> Any:
 
 
 def join(X: Any, other: Any) -> Any:
-    """All series of both: an array where all are equally long, otherwise a list."""
+    """Joins two sets of series: an array where all are equally long, otherwise a list."""
     if isinstance(X, np.ndarray) and isinstance(other, np.ndarray) and X.shape[2] == other.shape[2]:
         return np.concatenate([X, other])
     return [*X, *other]
@@ -43,7 +43,7 @@ def common_length(X: Any) -> int:
 
 
 def equal_lengths(X: Any, length: int, time_channel: int | None = None) -> np.ndarray:
-    """(n_cases, n_channels, length): every series at `length` even steps from its first point to its last.
+    """Returns every series at `length` even steps from its first point to its last, (n_cases, n_channels, length).
 
     Values between points are interpolated linearly, and so are gaps (NaN); before the first number of a channel and
     behind the last these are repeated, and a channel of nothing but gaps is 0. Steps are even in the time stamps of

@@ -199,7 +199,7 @@ def measurable() -> bool:
 
 
 def in_fresh_process(function: Callable[..., Result], *arguments: object) -> Result:
-    """What a function of a module returns in a process of its own, of one thread, that has computed nothing before."""
+    """Calls a function of a module in a fresh process with one thread, and returns what it returns."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([__name__])  # every process starts with torch imported
     with ProcessPoolExecutor(1, context, _start) as executor:
@@ -214,7 +214,7 @@ def _start() -> None:
 
 
 def part_memory(method: str, size: Size, tiled: bool = True) -> dict[str, float]:
-    """MiB to the peak of every part of a method; for a fresh process.
+    """Returns the MiB to the peak of every part of a method; to be called in a fresh process.
 
     Without `tiled` the recursions of GPSig store all their numbers, of all pairs, for the reverse pass.
     """
@@ -299,7 +299,8 @@ def time_iteration(method: str, sizes: dict[str, int], squared: float, iteration
 
 
 def iteration_peak(method: str, sizes: dict[str, int], squared: float) -> dict[str, float]:
-    """MiB to the peak of an iteration with the kernel learned, after one of small size; for a fresh process."""
+    """Returns the MiB to the peak of an iteration with the kernel learned, after one of small size; to be called in
+    a fresh process."""
     _iterations(method, sizes | {"M": sizes["classes"], "batch": sizes["classes"]}, squared, 1, True)()
     return {"MiB": peak_growth(_iterations(method, sizes, squared, 1, True))}
 

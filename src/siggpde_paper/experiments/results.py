@@ -26,7 +26,8 @@ _FOLDER = Path(__file__).parent / "configs"
 
 
 def load_config(name: str, *, quick: bool = False, path: Path | None = None) -> dict[str, Any]:
-    """The settings of an experiment, from its own file or from `path`; with `quick` those of its table [quick] on top.
+    """Returns the settings of an experiment from its TOML file or from `path`; with `quick` those of the table [quick]
+    replace some.
 
     Examples:
         >>> load_config("pendigits")["inducing"]

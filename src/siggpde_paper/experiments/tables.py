@@ -53,7 +53,7 @@ def duration_cell(key: str) -> Cell:
 
 
 def page(*sections: str) -> str:
-    """Sections under each other, without the empty ones."""
+    """Joins sections, without the empty ones."""
     return "\n\n".join(section for section in sections if section) + "\n"
 
 
@@ -131,7 +131,7 @@ def legend_below(figure: Any, columns: int) -> None:
 
 
 def machine_line(installation: dict[str, Any], commits: Sequence[str] = ()) -> str:
-    """Where the figures come from, in one sentence."""
+    """Says in one sentence where the figures come from."""
     machine, versions = installation["machine"], installation["versions"]
     simd = installation["simd"] or "no native core"
     return (

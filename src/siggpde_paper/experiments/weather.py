@@ -80,7 +80,8 @@ def describe_test(config: dict[str, Any]) -> Record:
 
 
 def rainiest(windows: Windows, year: int, days: int) -> list[int]:
-    """First and last of the `days` consecutive days of a year with the most wet windows; of equal ones the first.
+    """Returns the first and the last of the `days` consecutive days of a year with the most wet windows, the first such
+    days if there are several.
 
     Where the year has no window, all years count.
     """
@@ -291,7 +292,8 @@ def _scores(names: dict[str, str], single: dict[str, dict[str, Estimate]]) -> st
 
 
 def _differences(config: dict[str, Any], names: dict[str, str], pairs: dict[tuple[str, str], Estimate]) -> str:
-    """Those of the classifier with groups and every other method, then those of the paper's model and the baselines."""
+    """Returns the table of differences: of the classifier with groups from every other method, then of the paper's
+    model from the baselines."""
     kinds = {name: config["methods"][name]["kind"] for name in names}
     grouped = [name for name in names if config["methods"][name].get("groups", False)]
     wanted = [(one, other) for one in grouped for other in names if other not in grouped]

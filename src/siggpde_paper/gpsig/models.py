@@ -121,7 +121,7 @@ class WhitenedFeatures(InducingFeatures):
 
 
 def whiten(gram: Tensor, cross: Tensor, jitter: float) -> Tensor:
-    """L^-1 cross (M, n), where L L^T = gram + jitter I."""
+    """Returns L^-1 cross (M, n), where L L^T = gram + jitter I."""
     return _Whiten.apply(gram, cross, jitter)  # pyright: ignore[reportReturnType]
 
 
@@ -307,7 +307,8 @@ _SPREAD_POINTS = 1000
 
 
 def lengthscales(x: Tensor, lengths: Tensor, random: torch.Generator) -> Tensor:
-    """max(1, sqrt(d E|x_i - x'_i|²)) of every channel i of d, over pairs of 1000 points drawn from all series."""
+    """Returns max(1, sqrt(d E|x_i - x'_i|²)) for every channel i of d, over pairs of 1000 points drawn from all
+    series."""
     points = x[inputs.row_mask(x, lengths)]
     drawn = points[torch.randperm(len(points), generator=random)[:_SPREAD_POINTS]]
     spread = 2 * drawn.var(dim=0, correction=0)

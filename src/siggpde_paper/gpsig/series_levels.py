@@ -66,7 +66,7 @@ def check_static(static: Static) -> Static:
 
 
 def point_kernel(static: Static, x: Tensor, y: Tensor) -> Tensor:
-    """kap of all pairs of points of x (..., k, channels) and y (..., l, channels): (..., k, l).
+    """Returns kap for all pairs of points of x (..., k, channels) and y (..., l, channels): (..., k, l).
 
     <x, y> for "linear" and exp(-|x - y|²/2) for "rbf".
     """
@@ -87,7 +87,7 @@ def scaled_pair(static: Static, x: Tensor, y: Tensor, theta: Tensor) -> tuple[Te
 
 
 def increment_kernel(static: Static, x: Tensor, y: Tensor) -> Tensor:
-    """D of all pairs of series of x (n, l, channels) and y (m, l', channels): (n, m, l-1, l'-1).
+    """Returns D for all pairs of series of x (n, l, channels) and y (m, l', channels): (n, m, l-1, l'-1).
 
     Examples
     --------
@@ -104,7 +104,7 @@ def increment_kernel(static: Static, x: Tensor, y: Tensor) -> Tensor:
 
 
 def paired_increment_kernel(static: Static, x: Tensor, y: Tensor) -> Tensor:
-    """D of every series of x (n, l, channels) with the same of y (n, l', channels): (n, l-1, l'-1)."""
+    """Returns D for every series of x (n, l, channels) with the same of y (n, l', channels): (n, l-1, l'-1)."""
     if static == "linear":
         return x.diff(dim=1) @ y.diff(dim=1).mT
     return second_differences(point_kernel(static, x, y))

@@ -158,7 +158,8 @@ class StudentT(Likelihood):
 
     @torch.no_grad()
     def quantile(self, mean: Tensor, variance: Tensor, p: float | Tensor) -> Tensor:
-        """By bisection on the distribution function of the mixture, in the lower tail, the upper one mirrored."""
+        """Returns quantiles by bisection on the distribution function of the mixture, in the lower tail; the upper
+        one is mirrored."""
         self._check(mean, variance)
         probability = as_probabilities(p, mean)
         u, log_weights = self._mixture()

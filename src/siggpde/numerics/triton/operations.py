@@ -145,7 +145,8 @@ class Side(NamedTuple):
 
 
 def prepare(batch: Batch, refine: int, tol: float, log: bool) -> Side | Failure:
-    """Plans a side, tightened where paths come back on themselves: a rough solution of k(X, X) tells.
+    """Plans a side, and plans it more tightly where a rough solution of k(X, X) shows that paths come back on
+    themselves.
 
     `log`: grids are to be rescaled, so that k(X, X) may be out of range.
     """

@@ -59,7 +59,7 @@ class PlanRequest:
 
 @dataclass
 class Plans:
-    """For each of n series: scheme, longest piece (0: whole segments), bound of the error, pieces in all."""
+    """The plans of n series: scheme, longest piece (0: whole segments), bound of the error, and number of pieces."""
 
     scheme: Tensor
     longest: Tensor
@@ -73,7 +73,8 @@ class Plans:
 
 
 def make_plans(squared: Tensor, segments: Tensor, request: PlanRequest, tol: Tensor) -> Plans:
-    """squared (n, length - 1): |dx|^2, float64, zero after the end of a series; segments (n,); tol (n,)."""
+    """Plans series: squared (n, length - 1) is |dx|^2, float64, zero after the end of a series; segments (n,); tol
+    (n,)."""
     n = len(squared)
     longest = squared.amax(1).sqrt() if squared.shape[1] else squared.new_zeros(n)
     if request.refine >= 0:

@@ -224,7 +224,7 @@ def extend(start: Tensor, increments: Tensor, words: RequestedWords, threads: in
 
 
 def apply_chen(start: Tensor, increments: Tensor, words: Sequence[Word]) -> Tensor:
-    """Chen's identity for each increment: start (n, M) over prefix-closed words, () first -> (n, M)."""
+    """Applies Chen's identity for each increment: start (n, M) over prefix-closed words, () first -> (n, M)."""
     if max(map(len, words)) > MAX_LETTERS:
         return reference.apply_chen(start, increments, words)
     table = chains(tuple(words), increments.device)

@@ -62,7 +62,8 @@ class Batch:
         self.plans: Plans
 
     def _measure(self, points: Tensor, inside: Tensor) -> tuple[Tensor, Tensor]:
-        """`values` and `squared` of scaled points (n, length, channels); `inside` (n, length, 1): not after the end."""
+        """Returns `values` and `squared` of scaled points (n, length, channels); `inside` (n, length, 1) is True
+        before the end of a series."""
         increments = torch.where(inside[:, 1:], points[:, 1:] - points[:, :-1], 0.0)
         return increments, increments.double().square().sum(2)
 
@@ -87,7 +88,7 @@ class Batch:
         self.plans.replace(members, make_plans(self.squared[members], self.segments[members], request, tol))
 
     def groups(self, members: Tensor) -> Iterator[tuple[Tensor, int, list[int]]]:
-        """Members by scheme and number of pieces: (members, scheme, their pieces), ascending."""
+        """Yields members by scheme and number of pieces, ascending: (members, scheme, their pieces)."""
         scheme, steps = self.plans.scheme[members], self.plans.steps[members]
         order = torch.argsort(scheme * (int(steps.max()) + 1 if len(steps) else 1) + steps, stable=True)
         known = torch.stack([scheme[order], steps[order]]).tolist()
@@ -112,7 +113,8 @@ class Batch:
         return Part(members, scheme, Steps(values, self.plans.steps[members].contiguous(), self.lifted))
 
     def _pieces(self, values: Tensor, counts: Tensor, segment: Tensor, piece: Tensor) -> Tensor:
-        """Pieces (series, steps, fields): the `segment` (series, steps) of each, cut into `counts` equal ones."""
+        """Returns the pieces (series, steps, fields) of the segments `segment` (series, steps), each cut into
+        `counts` equal ones."""
         return (values / counts[:, :, None]).gather(1, segment[:, :, None].expand(-1, -1, values.shape[2]))
 
     def of_segments(self, part: Part, pieces: Tensor) -> Tensor:
@@ -168,7 +170,8 @@ class LiftedBatch(Batch):
         return torch.where(inside[:, 1:], torch.cat(fields, 2), 0.0), torch.where(inside[:, 1:, 0], squared, 0.0)
 
     def _pieces(self, values: Tensor, counts: Tensor, segment: Tensor, piece: Tensor) -> Tensor:
-        """Pieces of a segment share its points: what is divided by their number is the amplitude."""
+        """Returns the pieces of segments, which share the points of their segment: only the amplitude is divided by
+        their number."""
         pieces = values.gather(1, segment[:, :, None].expand(-1, -1, values.shape[2]))
         pieces[:, :, -2] /= counts.gather(1, segment)
         pieces[:, :, -1] = (counts.cumsum(1).gather(1, segment) == piece + 1).to(values)
@@ -330,7 +333,7 @@ class Grids:
         return (self.value[1] * log(2) - self.log_norm).exp()
 
     def _seed(self, bottom_bar: Tensor, corner_bar: Tensor, weight: Tensor | None) -> Tensor | None:
-        """Sensitivities of the result itself: put in their place for k(X, X), returned for pairs."""
+        """Sets the sensitivities of the result itself in their place for k(X, X), and returns them for pairs."""
         if self.log:
             bottom_bar[:, self.degree] = FAR.value
         if not self.symmetric:
