@@ -45,7 +45,7 @@ STORED_ATTRIBUTES = (
     "target_shift_",
     "target_scale_",
 )
-"""What a saved estimator has beside its settings, preparation and committee."""
+"""What a saved estimator has in addition to its settings, preparation and committee."""
 DTYPES = {"auto": None, "float32": torch.float32, "float64": torch.float64}
 
 
