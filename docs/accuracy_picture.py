@@ -26,11 +26,11 @@ def table(text: str, title: str) -> dict[str, dict[str, tuple[float, float]]]:
     """Mean and standard error by data set and method, of the first table after this line."""
     lines = text[text.index(f"\n{title}\n") :].split("\n\n")[1].splitlines()
     head, *rows = [[cell.strip(" *") for cell in line.strip("|").split("|")] for line in lines]
-    found = {}
+    figures = {}
     for name, *cells in rows[1:]:
         pairs = [[float(number) for number in re.findall(r"[\d.]+", cell)] for cell in cells]
-        found[name] = {method: (mean, error) for method, (mean, error) in zip(head[1:], pairs, strict=True)}
-    return found
+        figures[name] = {method: (mean, error) for method, (mean, error) in zip(head[1:], pairs, strict=True)}
+    return figures
 
 
 def main() -> None:

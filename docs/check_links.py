@@ -47,25 +47,25 @@ def problems_of_site(site: Path) -> list[str]:
     pages = sorted(site.rglob("*.html"))
     if not pages:
         return [f"{site}: there is no HTML page"]
-    found = []
+    problems = []
     for page in pages:
         for line, link in _read(page).links:
             reason = _problem(link, page, site)
             if reason:
-                found.append(f"{page.relative_to(site)}, line {line}: {link!r} {reason}")
-    return found
+                problems.append(f"{page.relative_to(site)}, line {line}: {link!r} {reason}")
+    return problems
 
 
 def problems_of_markdown(page: Path) -> list[str]:
     """One line for each link of a Markdown page that leads nowhere in the repository."""
     text = FENCE.sub(lambda match: "\n" * match[0].count("\n"), page.read_text(encoding="utf-8"))
-    found = []
+    problems = []
     for pattern in (MARKDOWN_LINK, MARKDOWN_IMAGE):
         for match in pattern.finditer(text):
             reason = _problem(match[1], page, page.parent)
             if reason:
-                found.append(f"{page}, line {text.count(chr(10), 0, match.start()) + 1}: {match[1]!r} {reason}")
-    return found
+                problems.append(f"{page}, line {text.count(chr(10), 0, match.start()) + 1}: {match[1]!r} {reason}")
+    return problems
 
 
 def _problem(link: str, page: Path, root: Path) -> str | None:
@@ -122,14 +122,14 @@ def main(paths: list[str]) -> int:
     if not paths:
         print("usage: python docs/check_links.py FOLDER-OR-PAGE ...", file=sys.stderr)
         return 2
-    found: list[str] = []
+    problems: list[str] = []
     for path in map(Path, paths):
         if not path.exists():
-            found.append(f"{path}: there is no such file or folder")
+            problems.append(f"{path}: there is no such file or folder")
         else:
-            found += problems_of_site(path) if path.is_dir() else problems_of_markdown(path)
-    print("\n".join(found) if found else f"links of {', '.join(paths)} are right")
-    return int(bool(found))
+            problems += problems_of_site(path) if path.is_dir() else problems_of_markdown(path)
+    print("\n".join(problems) if problems else f"links of {', '.join(paths)} are right")
+    return int(bool(problems))
 
 
 if __name__ == "__main__":

@@ -33,16 +33,16 @@ LETTERS = 8
 
 def grams(model: Any, X: np.ndarray) -> dict[str, np.ndarray]:
     """The first kernel of each kind of view among the training series X, in their order, as correlations."""
-    committee, found = model.committee_, {}
-    rows, own = rows_of(committee.blocks, committee.landmarks), committee.rows(model._batch(X))
+    committee, kernels = model.committee_, {}
+    rows, seen = rows_of(committee.blocks, committee.landmarks), committee.rows(model._batch(X))
     kinds = kinds_of_kernels(committee.blocks)
     windows = next(name for name, kind in kinds.items() if kind == "windows")
-    order = own[windows].gram.argmax(dim=1).numpy()  # landmarks are the training series in another order
+    order = seen[windows].gram.argmax(dim=1).numpy()  # landmarks are the training series in another order
     for name, kind in kinds.items():
         gram = rows[name].gram.numpy()[np.ix_(order, order)]
         scale = np.sqrt(np.diag(gram))
-        found.setdefault(kind, gram / np.outer(scale, scale))
-    return found
+        kernels.setdefault(kind, gram / np.outer(scale, scale))
+    return kernels
 
 
 def weigh(model: Any, ax: Any) -> None:
@@ -78,10 +78,10 @@ def main() -> None:
         ax.plot(values, color=INK, linewidth=0.8)
         ax.axis("off")
 
-    found = grams(model, data.X_train[np.argsort(labels, kind="stable")])
+    kernels = grams(model, data.X_train[np.argsort(labels, kind="stable")])
     for ax, (kind, (colour, name)) in zip(parts[1].subplots(2, 3).ravel(), KINDS.items(), strict=True):
         shades = LinearSegmentedColormap.from_list(kind, ["white", colour])
-        ax.imshow(found[kind], cmap=shades, vmin=0, vmax=np.quantile(found[kind], 0.97), interpolation="nearest")
+        ax.imshow(kernels[kind], cmap=shades, vmin=0, vmax=np.quantile(kernels[kind], 0.97), interpolation="nearest")
         ax.set_title(name, size=LETTERS - 1, pad=2)
         ax.set(xticks=[], yticks=[])
 

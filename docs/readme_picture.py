@@ -54,8 +54,8 @@ def main() -> None:
     ax.spines[["top", "right", "bottom"]].set_visible(False)
     held = " or ".join(model.classes_[model.predict_set(x[None], level=0.99)[0]])
     rare = 1 / model.novelty(x[None])[0]
-    told = f"99 % set:\n{held}\n\nnovelty: about one in {rare:.0f}\nis as unusual as this one"
-    below.text(-0.35, 0.9, told, va="top", size=LETTERS, in_layout=False)
+    caption = f"99 % set:\n{held}\n\nnovelty: about one in {rare:.0f}\nis as unusual as this one"
+    below.text(-0.35, 0.9, caption, va="top", size=LETTERS, in_layout=False)
     below.axis("off")
     figure.savefig(TARGET, dpi=150)
     print(f"{TARGET}: {TARGET.stat().st_size / 1000:.0f} kB; {data.y_test[SERIES]}; {parts.sentence}")

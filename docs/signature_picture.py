@@ -36,8 +36,8 @@ def main() -> None:
     words = siggpde.words(2, 15)
     values = siggpde.signature(x[None], words=words)[0]
     area = (values[words.index((0, 1))] - values[words.index((1, 0))]) / 2
-    told = f"displacement {values[1]:.2f}, {values[2]:.2f}\nsigned area {area:.2f}"
-    left.text(0.97, 0.04, told, transform=left.transAxes, ha="right", size=LETTERS, color=INK)
+    caption = f"displacement {values[1]:.2f}, {values[2]:.2f}\nsigned area {area:.2f}"
+    left.text(0.97, 0.04, caption, transform=left.transAxes, ha="right", size=LETTERS, color=INK)
     left.set(xlabel="x", ylabel="y", title="a path")
 
     names = ["–".join("xy"[letter] for letter in word) for word in words[1:]]
