@@ -21,8 +21,8 @@ from typing import NamedTuple
 import numpy as np
 
 from siggpde import SigGPClassifier
+from siggpde.committee.novelty import NoveltyWarning
 from siggpde.datasets import load_dataset
-from siggpde.estimators.trusting import NoveltyWarning
 
 
 class Case(NamedTuple):

@@ -33,8 +33,8 @@ from _trust_tables import draw, render
 from sklearn.metrics import roc_auc_score
 
 from siggpde import SigGPClassifier
+from siggpde.committee.novelty import NoveltyWarning
 from siggpde.datasets import load_dataset
-from siggpde.estimators.trusting import NoveltyWarning
 from siggpde_paper.compare.splits import resample
 
 CORRUPTED = ("PenDigits", "Epilepsy", "UWaveGestureLibrary", "BasicMotions", "SelfRegulationSCP1", "FingerMovements")

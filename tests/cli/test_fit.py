@@ -459,7 +459,7 @@ def test_spans_need_times(folder: Path, tmp_path: Path):
     assert result.exit_code == 2 and "--groups has no meaning for a data set by name" in result.stderr
 
 
-@pytest.mark.filterwarnings("ignore::siggpde.estimators.trusting.NoveltyWarning")
+@pytest.mark.filterwarnings("ignore::siggpde.committee.novelty.NoveltyWarning")
 def test_compare_keeps_groups_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Series of one person are nearly the same, labels by person at random: without groups they seem predictable."""
     monkeypatch.setitem(METHODS, "siggpde", ours(n_features=20, members=1, transforms={}))

@@ -134,7 +134,7 @@ def contents(folder: Path) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::siggpde.estimators.trusting.NoveltyWarning")  # other walks are predicted
+@pytest.mark.filterwarnings("ignore::siggpde.committee.novelty.NoveltyWarning")  # other walks are predicted
 @pytest.mark.parametrize("method", ["views", "paper"])
 def test_killed_at_fifty_moments_and_resumed(method: str, folder: Path, tmp_path: Path):
     settings = [*SETTINGS, "--members", "2"] if method == "views" else PAPER

@@ -9,7 +9,7 @@ from siggpde import SigGPClassifier, SigGPRegressor
 from siggpde.cli.demo import train_demo
 from siggpde.datasets import Dataset, load_dataset, load_pendigits
 
-pytestmark = pytest.mark.filterwarnings("ignore::siggpde.estimators.trusting.NoveltyWarning")  # one in 1000 is right
+pytestmark = pytest.mark.filterwarnings("ignore::siggpde.committee.novelty.NoveltyWarning")  # one in 1000 is right
 
 
 def data_set(name: str) -> Dataset:

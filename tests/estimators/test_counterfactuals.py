@@ -144,7 +144,7 @@ def test_numbers_reach_an_interval_or_a_limit():
         ([["a"] * 45] * 3, {}, "x must hold real numbers"),
     ],
 )
-@pytest.mark.filterwarnings("ignore::siggpde.estimators.trusting.NoveltyWarning")
+@pytest.mark.filterwarnings("ignore::siggpde.committee.novelty.NoveltyWarning")
 def test_what_does_not_fit_is_refused(fitted, x, settings, message):
     with pytest.raises(ValueError, match=message):
         fitted.counterfactual(x, **settings)

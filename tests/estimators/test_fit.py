@@ -139,7 +139,7 @@ def halves() -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("kind", ["classifier", "regressor"])
-@pytest.mark.filterwarnings("ignore::siggpde.estimators.trusting.NoveltyWarning")
+@pytest.mark.filterwarnings("ignore::siggpde.committee.novelty.NoveltyWarning")
 def test_partial_fit_is_what_all_the_series_would_give(kind: str):
     """The features and the noise are those of the first half; the posterior in them is exact."""
     X, y = halves()

@@ -38,7 +38,7 @@ def persons(count: int = 16, each: int = 5, seed: int = 0) -> tuple[np.ndarray, 
     return curve + 0.02 * generator.normal(size=curve.shape), labels, np.arange(count).repeat(each)
 
 
-@pytest.mark.filterwarnings("ignore::siggpde.estimators.trusting.NoveltyWarning")
+@pytest.mark.filterwarnings("ignore::siggpde.committee.novelty.NoveltyWarning")
 def test_groups_that_matter():
     """Four curves of a person foretell the fifth, and nothing foretells those of another person."""
     X, y, who = persons()
@@ -109,7 +109,7 @@ def routing() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("routing")
-@pytest.mark.filterwarnings("ignore::siggpde.estimators.trusting.NoveltyWarning")
+@pytest.mark.filterwarnings("ignore::siggpde.committee.novelty.NoveltyWarning")
 def test_groups_through_scikit_learn(monkeypatch: pytest.MonkeyPatch):
     X, y, who = persons(9, 3)
     seen: list[Any] = []
@@ -183,7 +183,7 @@ def test_more_series_than_landmarks_are_left_out_by_groups():
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::siggpde.estimators.trusting.NoveltyWarning")
+@pytest.mark.filterwarnings("ignore::siggpde.committee.novelty.NoveltyWarning")
 def test_labels_that_mean_nothing_make_nobody_sure():
     """40 random walks, 20 of each class at random: in 20 such sets, confidence on new walks hardly exceeds one half."""
     sure = []

@@ -8,7 +8,7 @@ import pytest
 
 import siggpde
 from siggpde import SigGPClassifier, SigGPRegressor
-from siggpde.estimators.trusting import NoveltyWarning
+from siggpde.committee.novelty import NoveltyWarning
 
 KINDS: dict[str, dict[str, Any]] = {
     "views": {},

@@ -268,7 +268,7 @@ def test_settings_it_cannot_have(settings: dict[str, Any], match: str):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::siggpde.estimators.trusting.NoveltyWarning")  # one of the 3498 is unlike all
+@pytest.mark.filterwarnings("ignore::siggpde.committee.novelty.NoveltyWarning")  # one of the 3498 is unlike all
 def test_pendigits():
     data = load_pendigits()
     mine = SigGPClassifier(method="paper", max_iter=500).fit(data.X_train[:1000], data.y_train[:1000])

@@ -9,7 +9,7 @@ import torch
 from helpers.small_estimators import classifier, estimator, outputs, regressor, rising
 
 KINDS = ("classifier", "regressor")
-pytestmark = pytest.mark.filterwarnings("ignore::siggpde.estimators.trusting.NoveltyWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::siggpde.committee.novelty.NoveltyWarning")
 
 
 @pytest.mark.parametrize("kind", KINDS)

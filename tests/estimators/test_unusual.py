@@ -73,7 +73,7 @@ def test_constant_targets():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.filterwarnings("ignore::siggpde.estimators.trusting.NoveltyWarning")
+@pytest.mark.filterwarnings("ignore::siggpde.committee.novelty.NoveltyWarning")
 def test_series_beyond_the_range_of_the_model_are_an_error(kind: str):
     """Of the model of words of the paper; views know no more of a series so far away than that it is."""
     views = estimator(kind).fit(WIDE, Y)

@@ -93,7 +93,7 @@ def test_gaps_are_filled_before(kind: str):
 
 
 @both
-@pytest.mark.filterwarnings("ignore::siggpde.estimators.trusting.NoveltyWarning")
+@pytest.mark.filterwarnings("ignore::siggpde.committee.novelty.NoveltyWarning")
 def test_lengths_of_one_and_longer_ones_than_in_training(kind: str):
     ragged = [series[:, : 1 + i % 12] for i, series in enumerate(X)]
     fitted = ESTIMATORS[kind]().fit(ragged, Y)

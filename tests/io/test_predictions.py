@@ -18,7 +18,7 @@ import pytest
 import siggpde
 from helpers.small_estimators import classifier, estimator, regressor, rising, walks
 from siggpde import predict_stream
-from siggpde.estimators.trusting import NoveltyWarning
+from siggpde.committee.novelty import NoveltyWarning
 from siggpde.io import SeriesData, read, stream
 from siggpde.io import predictions as streaming
 from siggpde.io.predictions import BlockFolder, prediction_table
@@ -104,7 +104,7 @@ def test_streams_skip_too_and_go_on_only_as_they_began(model: Any, tmp_path: Pat
 N = 2500
 BLOCK = 1024
 # Of so many walks some are unlike the 40 series of the fits.
-pytestmark = pytest.mark.filterwarnings("ignore::siggpde.estimators.trusting.NoveltyWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::siggpde.committee.novelty.NoveltyWarning")
 
 
 @pytest.fixture(scope="module", params=["classifier", "regressor", "words"])

@@ -107,7 +107,7 @@ def train_demo(data: Dataset, series: int | None = None, seed: int = 0) -> tuple
     classifier = SigGPClassifier(random_state=seed, n_jobs=None, verbose=1, channel_names=data.channel_names)
     classifier.fit(x_train, y_train)
     trained = time.perf_counter()
-    probabilities, new = classifier.predict_with_newness(data.X_test)
+    probabilities, new = classifier.predict_with_novelty(data.X_test)
     assert new is not None
     of_label = probabilities[np.arange(len(probabilities)), np.searchsorted(classifier.classes_, data.y_test)]
     accuracy = float((classifier.classes_[probabilities.argmax(1)] == data.y_test).mean())

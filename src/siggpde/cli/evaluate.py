@@ -17,9 +17,9 @@ from siggpde.cli.report import SUFFIXES
 if TYPE_CHECKING:
     import numpy as np
 
+    from siggpde.committee.novelty import SeriesNovelty
     from siggpde.estimators.classification import ClassifierMethods
     from siggpde.estimators.regression import RegressorMethods
-    from siggpde.estimators.trusting import Newness
     from siggpde.io import SeriesData
 
 log = logging.getLogger(__name__)
@@ -63,8 +63,8 @@ def evaluate(
 def _metrics(estimator: Any, data: str, series: SeriesData) -> dict[str, Any]:
     """Returns the metrics of a model on labelled series as plain values, and warns of series that tell little."""
     from siggpde.cli.data import require_labels
+    from siggpde.committee.novelty import NoveltyWarning, unlike_line
     from siggpde.estimators.regression import RegressorMethods
-    from siggpde.estimators.trusting import NoveltyWarning, unlike_line
     from siggpde.io.data import errors_by_id
     from siggpde.report.card import model_facts
 
@@ -110,23 +110,23 @@ def _tables(metrics: dict[str, Any]) -> list[Table]:
     return [summary_table(title, rows + _unlike_row(metrics)), withheld, _confusion_table(metrics)]
 
 
-def _classification(estimator: ClassifierMethods, X: Any, y: np.ndarray) -> tuple[dict[str, Any], Newness | None]:
+def _classification(estimator: ClassifierMethods, X: Any, y: np.ndarray) -> tuple[dict[str, Any], SeriesNovelty | None]:
     from siggpde.estimators.targets import as_classes
     from siggpde.metrics import risk_coverage
     from siggpde.metrics.classification import classifier_figures
 
     labels = as_classes(y, estimator.classes_)  # a file may have them in another type
-    probabilities, new = estimator.predict_with_newness(X)
+    probabilities, new = estimator.predict_with_novelty(X)
     figures = classifier_figures(estimator, X, labels, probabilities)
     curve = risk_coverage(labels, probabilities, estimator.classes_)
     risk = {f"{share:g}": curve.risk_at(share) for share in _SHARES}
     return {"task": "classification", **figures, "risk": risk, "sets": _sets(estimator, X, labels)}, new
 
 
-def _regression(estimator: RegressorMethods, X: Any, y: np.ndarray) -> tuple[dict[str, Any], Newness | None]:
+def _regression(estimator: RegressorMethods, X: Any, y: np.ndarray) -> tuple[dict[str, Any], SeriesNovelty | None]:
     from siggpde.metrics.regression import regressor_figures
 
-    mean, std, _, new = estimator.predict_with_newness(X)
+    mean, std, _, new = estimator.predict_with_novelty(X)
     return {"task": "regression", **regressor_figures(estimator, X, y, mean, std)}, new
 
 

@@ -133,7 +133,7 @@ def _predict_blocks(
     import polars as pl
 
     from siggpde.cli.data import check_layout, open_model, stream_series
-    from siggpde.estimators.trusting import NoveltyWarning
+    from siggpde.committee.novelty import NoveltyWarning
     from siggpde.io import NotStreamable
     from siggpde.io.predictions import BlockFolder, predict_stream
 

@@ -42,10 +42,14 @@ With :math:`Q = (K + \lambda W^{-1})^{-1}`, :math:`k = k(X, \text{training})` an
 from __future__ import annotations
 
 import math
+import sys
+import warnings
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -355,3 +359,55 @@ def _joined(regression: Regression, rows: Rows, record: LeftOutRecord, number: i
     inverse = 1 / (record.variances[number] / amplitude + own_noise)  # Q_ii
     joined = 1 / (inverse + (projected @ root.T).square() / s[:, None])
     return amplitude * ((joined - own_noise).clamp_min(0.0) + noise)
+
+
+class NoveltyWarning(UserWarning):
+    """Series to be predicted are unlike all training series."""
+
+
+@dataclass(frozen=True)
+class SeriesNovelty:
+    """How new n series are: p-values `p` (n,), for which no series is joined to the training series, and what is
+    unusual about each series that is `unlike` all training series, None for the others."""
+
+    p: np.ndarray
+    unlike: list[str | None]
+
+    @staticmethod
+    def of(novelty: Novelty, scores: Scores, channels: tuple[str, ...]) -> SeriesNovelty:
+        """Returns the novelty of the series with these scores; they are not looked at again."""
+        alarms = novelty.alarms(scores.score).tolist()
+        unlike = [reason if alarm else None for reason, alarm in zip(scores.reasons(channels), alarms, strict=True)]
+        return SeriesNovelty(novelty.p_values(scores.score).numpy(), unlike)
+
+
+def unlike_line(total: int, first: Any, reasons: Mapping[str, int]) -> str:
+    """Returns the warning that some of `total` series are unlike all training series; `reasons` counts them by reason.
+
+    Examples:
+        >>> unlike_line(10, 3, {"length": 2, "shape": 1})[46:]
+        '(first: series 3; length is unusual in 2 of them); their predictions tell little'
+    """
+    count = sum(reasons.values())
+    commonest = max(sorted(reasons), key=lambda reason: reasons[reason])
+    share = "all of them" if reasons[commonest] == count else f"{reasons[commonest]} of them"
+    return (
+        f"{count} of {total} series {'is' if count == 1 else 'are'} unlike all training series "
+        f"(first: series {first}; {commonest} is unusual in {share}); their predictions tell little"
+    )
+
+
+def warn_of_novelty(novelty: Novelty, scores: Scores, channels: tuple[str, ...]) -> None:
+    """Gives one warning for series some of which are unlike the training series: how many, and the commonest reason."""
+    unlike = SeriesNovelty.of(novelty, scores, channels).unlike
+    first = next(number for number, reason in enumerate(unlike) if reason is not None)
+    reasons = Counter(reason for reason in unlike if reason is not None)
+    warnings.warn(unlike_line(len(unlike), first, reasons), NoveltyWarning, stacklevel=_callers_level())
+
+
+def _callers_level() -> int:
+    """Returns the `stacklevel` with which a warning of the calling function names the first line outside of siggpde."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("siggpde."):
+        frame, level = frame.f_back, level + 1
+    return level

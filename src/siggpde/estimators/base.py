@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from siggpde.committee.novelty import Scores, SeriesNovelty, warn_of_novelty
 from siggpde.distributed.ranks import ALONE
 from siggpde.distributed.shard import Shard
 from siggpde.estimators.settings import (
@@ -31,9 +32,7 @@ from siggpde.series.batch import pad_to_longest
 
 if TYPE_CHECKING:
     from siggpde.committee.committee import Committee
-    from siggpde.committee.novelty import Scores
     from siggpde.estimators.targets import Beside
-    from siggpde.estimators.trusting import Newness
     from siggpde.explain import Counterfactual, Importances, PaperReading, SeriesExplanation
 
 
@@ -367,15 +366,24 @@ class SeriesEstimator:
         reason : ndarray (n_cases,) of str
             Only with `return_reason`.
         """
-        from siggpde.estimators import trusting  # noqa: PLC0415 - takes long to import
-
         self._check_fitted()
-        trusting.novelty_of(self.committee_)
+        novelty = self.committee_.novelty
+        if novelty is None:
+            raise ValueError(
+                "this model cannot tell how new a series is; it was fitted by an earlier version of siggpde, which did "
+                "not keep what that needs: fit the model again to have it"
+            )
+        if by_class and novelty.labels is None:
+            raise ValueError("by_class=True is for classifiers; numbers have no classes")
         batch = self._batch(X)
         with self._threads(batch):
-            p, scores = trusting.p_values(self.committee_, batch, by_class)
-        names = scores.reasons(self._value_names()) if return_reason else None
-        return trusting.as_arrays(p, scores, names, return_score)
+            p, scores = self.committee_.p_values(batch, by_class)
+        results: list[Any] = [p.numpy()]
+        if return_score:
+            results.append(scores.score.numpy())
+        if return_reason:
+            results.append(np.array(scores.reasons(self._value_names()), dtype=object))
+        return results[0] if len(results) == 1 else tuple(results)
 
     def _other_batch(self, name: str, series: Any) -> SeriesBatch:
         """The batch of series that are given beside X; what is wrong with them is said of the argument `name`."""
@@ -392,17 +400,13 @@ class SeriesEstimator:
         """Warns where series that were predicted are unlike all training series."""
         novelty = self.committee_.novelty
         if scores is not None and novelty is not None and bool(novelty.alarms(scores.score).any()):
-            from siggpde.estimators.trusting import warn_of_novelty  # noqa: PLC0415 - few need it
-
             warn_of_novelty(novelty, scores, self._value_names())
 
-    def _newness(self, scores: Scores | None) -> Newness | None:
-        """How new the series with these scores are; None where the model does not know."""
-        if scores is None:
+    def _novelty(self, scores: Scores | None) -> SeriesNovelty | None:
+        """Returns how new the series with these scores are; None where the model does not know."""
+        if scores is None or self.committee_.novelty is None:
             return None
-        from siggpde.estimators.trusting import newness, novelty_of  # noqa: PLC0415 - takes long to import
-
-        return newness(novelty_of(self.committee_), scores, self._value_names())
+        return SeriesNovelty.of(self.committee_.novelty, scores, self._value_names())
 
     def _names(self) -> tuple[str, ...]:
         return self.preparation_.names(self.channel_names_)

@@ -21,7 +21,7 @@ from siggpde.estimators.targets import (
 from siggpde.gp import names_for
 
 if TYPE_CHECKING:
-    from siggpde.estimators.trusting import Newness
+    from siggpde.committee.novelty import SeriesNovelty
 
 
 class ClassifierMethods(SeriesEstimator):
@@ -146,7 +146,7 @@ class ClassifierMethods(SeriesEstimator):
             self._warn(prediction.scores)
         return (chances, spread) if return_std else chances
 
-    def predict_with_newness(self, X: Any) -> tuple[np.ndarray, Newness | None]:
+    def predict_with_novelty(self, X: Any) -> tuple[np.ndarray, SeriesNovelty | None]:
         """Returns probabilities (n_cases, n_classes), and how new the series are, from one look at them; it never
         warns.
 
@@ -155,7 +155,7 @@ class ClassifierMethods(SeriesEstimator):
         batch = self._batch(X)
         with self._threads(batch):
             prediction = self.committee_.predict(batch)
-        return prediction.probabilities().cpu().numpy(), self._newness(prediction.scores)
+        return prediction.probabilities().cpu().numpy(), self._novelty(prediction.scores)
 
     def is_fitted_to(self, X: Any, y: Any) -> bool:
         """Says whether X and y are the very series and labels of `fit`, in the same order."""

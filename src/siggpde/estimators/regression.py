@@ -16,7 +16,7 @@ from siggpde.estimators.targets import check_beside, check_numbers
 from siggpde.gp import names_for
 
 if TYPE_CHECKING:
-    from siggpde.estimators.trusting import Newness
+    from siggpde.committee.novelty import SeriesNovelty
     from siggpde.explain import Importances, SeriesExplanation
 
 
@@ -150,9 +150,9 @@ class RegressorMethods(SeriesEstimator):
             self._warn(prediction.scores)
         return (self.target_shift_ + self.target_scale_ * values).cpu().numpy()
 
-    def predict_with_newness(
+    def predict_with_novelty(
         self, X: Any, level: float = 0.9
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, Newness | None]:
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, SeriesNovelty | None]:
         """Returns means and standard deviations (n_cases,), intervals (n_cases, 2) that hold y with probability
         `level`, and how new the series are, from one look at them; it never warns.
 
@@ -164,7 +164,7 @@ class RegressorMethods(SeriesEstimator):
             prediction = self.committee_.predict(batch)
             moments, values = prediction.mean_and_variance(), prediction.quantiles(ends)
         interval = (self.target_shift_ + self.target_scale_ * values).cpu().numpy()
-        return *self._in_units(*moments), interval, self._newness(prediction.scores)
+        return *self._in_units(*moments), interval, self._novelty(prediction.scores)
 
     def is_fitted_to(self, X: Any, y: Any) -> bool:
         """Says whether X and y are the very series and targets of `fit`, in the same order."""

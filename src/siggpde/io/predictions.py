@@ -23,9 +23,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from siggpde.committee.novelty import NoveltyWarning, unlike_line
 from siggpde.estimators.regression import RegressorMethods
 from siggpde.estimators.restoring import Predictor, load_predictor
-from siggpde.estimators.trusting import NoveltyWarning, unlike_line
 from siggpde.io import SeriesData, SeriesStream, stream
 from siggpde.io.data import errors_by_id, named
 from siggpde.utils.files import PART_SUFFIX, atomic_write, digest
@@ -91,11 +91,11 @@ def without_reasons(table: Frame) -> Frame:
 
 def _predicted(estimator: Predictor, X: Any, level: float) -> pl.DataFrame:
     if isinstance(estimator, RegressorMethods):
-        mean, std, interval, new = estimator.predict_with_newness(X, level)
+        mean, std, interval, new = estimator.predict_with_novelty(X, level)
         lower, upper = interval.T
         table = pl.DataFrame({"prediction": mean, "std": std, "lower": lower, "upper": upper})
     else:
-        probabilities, new = estimator.predict_with_newness(X)
+        probabilities, new = estimator.predict_with_novelty(X)
         table = _of_classes(estimator, probabilities)
     if new is None:
         return table

@@ -228,7 +228,7 @@ def before_rain(values: np.ndarray, wet: np.ndarray) -> float | None:
 
 def classifier_log_odds(classifier: SigGPClassifier, x: np.ndarray) -> np.ndarray:
     """log p - log (1 - p) of the probability p of rain, (n,); no warning that months of other years are unlike."""
-    return _log_ratio(classifier.predict_with_newness(x)[0])
+    return _log_ratio(classifier.predict_with_novelty(x)[0])
 
 
 @torch.no_grad()
