@@ -8,8 +8,8 @@ from torch import Tensor
 
 from helpers.small_committees import batch_of, ends, labels_of, trained_model
 from helpers.small_models import QUIET, series, small_gp, targets
-from siggpde.estimators import paper_model as module
-from siggpde.estimators.paper_model import PaperModel
+from siggpde.estimators import paper_method as module
+from siggpde.estimators.paper_method import PaperModel
 from siggpde.gp.likelihoods import Gaussian, StudentT
 from siggpde.gp.model import SignatureGP
 from siggpde.series import PathTransform, SeriesBatch

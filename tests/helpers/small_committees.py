@@ -9,7 +9,7 @@ from torch import Tensor
 
 import siggpde
 from helpers.small_models import disturb
-from siggpde.estimators.paper_model import PaperModel
+from siggpde.estimators.paper_method import PaperModel
 from siggpde.gp.features import OrthogonalSignatureFeatures, grow_pool
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.likelihoods import Gaussian, Likelihood, Softmax

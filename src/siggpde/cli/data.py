@@ -16,7 +16,7 @@ from siggpde.cli.options import ReadOptions
 from siggpde.cli.processes import read_shard, shard_of
 from siggpde.datasets import data_folders, find_dataset, load_dataset
 from siggpde.distributed.ranks import ALONE, Ranks
-from siggpde.estimators.restoring import Predictor, load_predictor
+from siggpde.estimators.loading import Predictor, load_predictor
 from siggpde.io import NotStreamable, SeriesData, SeriesStream, stream
 from siggpde.io.arrays import is_split, open_members
 from siggpde.io.data import cut, default_names, groups_by_time

@@ -16,7 +16,7 @@ from siggpde.cli.console import WrongCall, check_output_file, column_table, prin
 if TYPE_CHECKING:
     import numpy as np
 
-    from siggpde.estimators.restoring import Predictor
+    from siggpde.estimators.loading import Predictor
     from siggpde.explain import Counterfactual, Importance, Importances, SeriesExplanation
     from siggpde.io import SeriesData
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     import polars as pl
 
-    from siggpde.estimators.restoring import Predictor
+    from siggpde.estimators.loading import Predictor
 
 log = logging.getLogger(__name__)
 

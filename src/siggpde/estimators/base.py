@@ -506,7 +506,7 @@ class SeriesEstimator:
         force : bool
             Whether a model that is there is replaced.
         """
-        from siggpde.estimators.saving import save_estimator  # noqa: PLC0415 - predictions need none
+        from siggpde.estimators.persistence import save_estimator  # noqa: PLC0415 - predictions need none
 
         save_estimator(self, path, force=force)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -11,9 +11,11 @@ import torch
 from siggpde.distributed.ranks import ALONE, Ranks
 from siggpde.distributed.shard import Shard, all_labels
 from siggpde.estimators.base import SeriesEstimator
+from siggpde.estimators.decisions import check_level, least_cost
 from siggpde.estimators.targets import (
     check_beside,
     check_labels,
+    class_attributes,
     class_indices,
     class_weights,
     warn_of_confined_classes,
@@ -118,8 +120,6 @@ class ClassifierMethods(SeriesEstimator):
         chances = self.predict_proba(X)
         if costs is None and reject_cost is None:
             return self.classes_[chances.argmax(axis=1)]
-        from siggpde.estimators.decisions import least_cost  # noqa: PLC0415 - other predictions need none
-
         return least_cost(chances, self.classes_, costs, reject_cost)
 
     def predict_proba(self, X: Any, return_std: bool = False) -> Any:
@@ -198,12 +198,13 @@ class ClassifierMethods(SeriesEstimator):
         ndarray (n_cases, n_classes) of bool
             Columns are in the order of `classes_`.
         """
-        from siggpde.estimators.decisions import check_level, sets_of  # noqa: PLC0415 - other predictions need none
+        from siggpde.committee.conformal import prediction_sets  # noqa: PLC0415 - other predictions need none
 
-        check_level(level)
+        level, committee = check_level(level), cast(Any, self.committee_)  # without left-out series it is refused
         batch = self._batch(X)
         with self._threads(batch):
-            return sets_of(self.committee_, batch, level, by_class=by_class, allow_empty=allow_empty)
+            sets = prediction_sets(committee, batch, level, by_class=by_class, allow_empty=allow_empty)
+        return sets.cpu().numpy()
 
     def log_likelihood(self, X: Any, y: Any) -> np.ndarray:
         """Gives log p(y | X) of every series; minus its mean is the NLPP.
@@ -220,9 +221,3 @@ class ClassifierMethods(SeriesEstimator):
 
     def _known_targets(self, y: Any) -> torch.Tensor:
         return class_indices(check_labels(y), self.classes_)
-
-
-def class_attributes(classes: np.ndarray) -> dict[str, Any]:
-    """The attributes of a fitted classifier that follow from its classes."""
-    dictionary = dict(zip(classes, range(len(classes)), strict=True))  # of aeon's classifiers
-    return {"classes_": classes, "n_classes_": len(classes), "_class_dictionary": dictionary}

@@ -11,27 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from siggpde.committee.conformal import conformal_intervals, prediction_sets
-from siggpde.series import SeriesBatch
-
 DONT_KNOW = "don't know"
 """What `predict` with `reject_cost` returns for a series that it leaves alone, where labels are strings."""
 
 
-def check_level(level: Any) -> None:
-    """Refuses what is no probability between 0 and 1."""
+def check_level(level: Any) -> float:
+    """Returns the level of sets or intervals; a ValueError where it is no probability between 0 and 1."""
     if not isinstance(level, int | float | np.number) or not 0 < level < 1:
         raise ValueError(f"level must be between 0 and 1, got {level!r}")
-
-
-def sets_of(committee: Any, batch: SeriesBatch, level: float, *, by_class: bool, allow_empty: bool) -> np.ndarray:
-    """Which classes are in the sets of a batch, (n, classes) of bools."""
-    return prediction_sets(committee, batch, float(level), by_class=by_class, allow_empty=allow_empty).cpu().numpy()
-
-
-def intervals_of(committee: Any, batch: SeriesBatch, level: float) -> np.ndarray:
-    """Lower and upper ends (n, 2) of conformal intervals, in the units of the committee."""
-    return conformal_intervals(committee, batch, float(level)).cpu().numpy()
+    return float(level)
 
 
 def least_cost(

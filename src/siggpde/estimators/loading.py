@@ -1,19 +1,23 @@
-"""Estimators from folders: `siggpde.load(path)`. Loading executes nothing."""
+"""Estimators from folders: `siggpde.load(path)`, and what predicts alone: `load_predictor(path)`."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from siggpde.estimators.classifier import SigGPClassifier
-from siggpde.estimators.regressor import SigGPRegressor
-from siggpde.estimators.restoring import restored
+from siggpde.estimators.classification import ClassifierMethods
+from siggpde.estimators.persistence import restored
+from siggpde.estimators.regression import RegressorMethods
 
-Estimator = SigGPClassifier | SigGPRegressor
-_KINDS: dict[str, type[Estimator]] = {"SigGPClassifier": SigGPClassifier, "SigGPRegressor": SigGPRegressor}
+if TYPE_CHECKING:
+    from siggpde.estimators.classifier import SigGPClassifier
+    from siggpde.estimators.regressor import SigGPRegressor
+
+    Estimator = SigGPClassifier | SigGPRegressor
+Predictor = ClassifierMethods | RegressorMethods
 
 
 def load(
@@ -30,4 +34,23 @@ def load(
 
     The first prediction of a model takes longer than the next ones, for it looks at the landmark series first.
     """
-    return restored(path, device, transformers or {}, _KINDS)
+    from siggpde.estimators.classifier import SigGPClassifier  # noqa: PLC0415 - scikit-learn takes long to import
+    from siggpde.estimators.regressor import SigGPRegressor  # noqa: PLC0415
+
+    kinds: dict[str, type[Estimator]] = {"SigGPClassifier": SigGPClassifier, "SigGPRegressor": SigGPRegressor}
+    return restored(path, device, transformers or {}, kinds)
+
+
+def load_predictor(path: str | os.PathLike[str], device: str | torch.device = "cpu") -> Predictor:
+    """As `siggpde.load`, but what predicts and explains is no estimator of scikit-learn, which takes long to import."""
+    kinds = {"SigGPClassifier": ClassifierMethods, "SigGPRegressor": RegressorMethods}
+    return restored(path, device, {}, {name: _with_settings(kind) for name, kind in kinds.items()})
+
+
+def _with_settings(kind: Callable[[], Predictor]) -> Callable[..., Predictor]:
+    def made(**settings: Any) -> Predictor:
+        predictor = kind()
+        vars(predictor).update(settings)
+        return predictor
+
+    return made

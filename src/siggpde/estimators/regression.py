@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from torch import Tensor
@@ -12,6 +12,7 @@ from torch import Tensor
 from siggpde.distributed.ranks import ALONE, Ranks
 from siggpde.distributed.shard import Shard
 from siggpde.estimators.base import SeriesEstimator
+from siggpde.estimators.decisions import check_level
 from siggpde.estimators.targets import check_beside, check_numbers
 from siggpde.gp import names_for
 
@@ -116,16 +117,17 @@ class RegressorMethods(SeriesEstimator):
         ndarray (n_cases, 2)
             Lower and upper ends.
         """
-        from siggpde.estimators.decisions import check_level, intervals_of  # noqa: PLC0415 - others need none
-
-        check_level(level)
+        level = check_level(level)
         if method not in ("bayes", "conformal"):
             raise ValueError(f"method must be 'bayes' or 'conformal', got {method!r}")
         if method == "bayes":
             return self.predict_quantiles(X, [(1 - level) / 2, (1 + level) / 2])
+        from siggpde.committee.conformal import conformal_intervals  # noqa: PLC0415 - other intervals need none
+
         batch = self._batch(X)
         with self._threads(batch):
-            return self.target_shift_ + self.target_scale_ * intervals_of(self.committee_, batch, level)
+            ends = conformal_intervals(cast(Any, self.committee_), batch, level).cpu().numpy()
+        return self.target_shift_ + self.target_scale_ * ends
 
     def predict_quantiles(self, X: Any, quantiles: Sequence[float]) -> np.ndarray:
         """Gives quantiles of y.

@@ -51,6 +51,12 @@ def class_indices(labels: np.ndarray, classes: np.ndarray, name: str = "y") -> T
     return torch.tensor([index[label] for label in labels.tolist()], dtype=torch.int64)
 
 
+def class_attributes(classes: np.ndarray) -> dict[str, Any]:
+    """The attributes of a fitted classifier that follow from its classes."""
+    dictionary = dict(zip(classes, range(len(classes)), strict=True))  # of aeon's classifiers
+    return {"classes_": classes, "n_classes_": len(classes), "_class_dictionary": dictionary}
+
+
 def class_weights(class_weight: Any, classes: np.ndarray, indices: np.ndarray) -> tuple[float, ...] | None:
     """Returns the weights of the classes by the setting `class_weight`; `indices` (n,) are the classes of the
     series."""

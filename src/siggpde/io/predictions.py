@@ -24,8 +24,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from siggpde.committee.novelty import NoveltyWarning, unlike_line
+from siggpde.estimators.loading import Predictor, load_predictor
 from siggpde.estimators.regression import RegressorMethods
-from siggpde.estimators.restoring import Predictor, load_predictor
 from siggpde.io import SeriesData, SeriesStream, stream
 from siggpde.io.data import errors_by_id, named
 from siggpde.utils.files import PART_SUFFIX, atomic_write, digest

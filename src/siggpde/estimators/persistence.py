@@ -1,48 +1,69 @@
-"""What can predict, from the folder of a saved estimator: `load_predictor(path)`. Loading executes nothing."""
+"""Estimators as folders, written by `estimator.save(path)` and read by `siggpde.load(path)`.
+
+The folder has the tensors of every member, a manifest with everything else (format, settings, preparation, labels,
+views or words, versions, the fingerprint of the training data) and a card for people. Reading executes nothing.
+"""
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import torch
 
 from siggpde.committee.committee import Committee, ViewCommittee
-from siggpde.estimators.base import SeriesEstimator
-from siggpde.estimators.classification import ClassifierMethods, class_attributes
-from siggpde.estimators.regression import RegressorMethods
 from siggpde.estimators.settings import STORED_ATTRIBUTES, usable_device
-from siggpde.persistence import (
-    ModelFileError,
-    read_folder,
-    restore_state,
-)
+from siggpde.estimators.targets import class_attributes
+from siggpde.persistence import ModelFileError, flatten_state, read_folder, restore_state, write_folder
 from siggpde.persistence.estimator_schema import check_committee, check_estimator, check_novelty, check_words
 from siggpde.persistence.nested import references
 from siggpde.persistence.schema import Place, SchemaError
 from siggpde.series import PathOptions, Preparation, Spectrogram
 from siggpde.views.saved import check_transformers
 
-Predictor = ClassifierMethods | RegressorMethods
-T = TypeVar("T", bound=SeriesEstimator)
+if TYPE_CHECKING:
+    from siggpde.estimators.base import SeriesEstimator
+
+T = TypeVar("T", bound="SeriesEstimator")
 _SETTINGS: dict[str, type[PathOptions] | type[Spectrogram]] = {"PathOptions": PathOptions, "Spectrogram": Spectrogram}
 
 
-def load_predictor(path: str | os.PathLike[str], device: str | torch.device = "cpu") -> Predictor:
-    """As `siggpde.load`, but what predicts and explains is no estimator of scikit-learn, which takes long to import."""
-    kinds = {"SigGPClassifier": ClassifierMethods, "SigGPRegressor": RegressorMethods}
-    return restored(path, device, {}, {name: _with_settings(kind) for name, kind in kinds.items()})
+def save_estimator(estimator: Any, path: str | os.PathLike[str], *, force: bool = False) -> None:
+    """Writes a fitted estimator; an older model in the folder stays whole until the new one is there."""
+    from siggpde.report.card import model_card  # noqa: PLC0415 - loading needs none
+
+    estimator._check_fitted()
+    name = type(estimator).__name__
+    if not type(estimator).__module__.startswith("siggpde.estimators."):
+        raise ValueError(f"{name} is not an estimator of siggpde itself, so its code cannot be saved")
+    tensors, model = _stored(estimator.committee_)
+    manifest = {
+        "estimator": name,
+        "parameters": {key: _to_plain(value) for key, value in estimator.get_params(deep=False).items()},
+        "facts": {key: getattr(estimator, key) for key in STORED_ATTRIBUTES if hasattr(estimator, key)},
+        "preparation": estimator.preparation_.state(),
+        **model,
+    }
+    if hasattr(estimator, "classes_"):
+        manifest["classes"] = {"dtype": estimator.classes_.dtype.str, "values": estimator.classes_.tolist()}
+    write_folder(path, tensors, manifest, model_card(estimator, path), force=force)
 
 
-def _with_settings(kind: Callable[[], Predictor]) -> Callable[..., Predictor]:
-    def made(**settings: Any) -> Predictor:
-        predictor = kind()
-        vars(predictor).update(settings)
-        return predictor
-
-    return made
+def _stored(committee: Committee) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+    """The tensors of a committee, and its entries of the manifest."""
+    state = committee.state()
+    if committee.method == "views":
+        plain, tensors = flatten_state(state, "committee")
+        return tensors, {"committee": plain}
+    tensors = state.pop("tensors")
+    if "novelty" in state:
+        state["novelty"], more = flatten_state(state["novelty"], "novelty")
+        tensors |= more
+    return tensors, state
 
 
 def restored(
@@ -97,7 +118,7 @@ def _restored(
         committee = _paper_model(tensors, manifest, place)
     attributes["committee_"] = committee
     attributes["preparation_"] = Preparation.from_state(manifest["preparation"])
-    if isinstance(estimator, ClassifierMethods):
+    if "classes" in manifest:
         classes = np.array(manifest["classes"]["values"], dtype=np.dtype(manifest["classes"]["dtype"]))
         if committee.classes != len(classes):
             raise ModelFileError(f"there are {len(classes)} labels but other classes in the model")
@@ -127,7 +148,7 @@ def _views(
 
 
 def _paper_model(tensors: dict[str, torch.Tensor], manifest: Mapping[str, Any], place: Place) -> Committee:
-    from siggpde.estimators.paper_model import PaperModel  # noqa: PLC0415 - most models are of views
+    from siggpde.estimators.paper_method import PaperModel  # noqa: PLC0415 - most models are of views
 
     (state, *_) = check_words(tensors, manifest, place)
     novelty = {}
@@ -135,6 +156,30 @@ def _paper_model(tensors: dict[str, torch.Tensor], manifest: Mapping[str, Any], 
         novelty = {"novelty": restore_state(manifest["novelty"], tensors)}
         check_novelty(novelty["novelty"], place)
     return PaperModel.from_state({**manifest, **novelty}, state)
+
+
+def _to_plain(value: Any) -> Any:
+    """A setting as JSON can hold it; None for a random generator, which has no such form.
+
+    Of a view of the user's own, (name, transformer), only the name is written.
+    """
+    if isinstance(value, PathOptions | Spectrogram):
+        return {type(value).__name__: asdict(value)}
+    if isinstance(value, Mapping):
+        return {"pairs": [[_to_plain(key), _to_plain(item)] for key, item in value.items()]}
+    if isinstance(value, tuple) and len(value) == 2 and hasattr(value[1], "transform"):
+        return {"transformer": str(value[0])}
+    if isinstance(value, np.generic):
+        return _to_plain(value.item())
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"number": str(value)}
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, torch.device):
+        return str(value)
+    if isinstance(value, list | tuple | np.ndarray):
+        return [_to_plain(item) for item in value]
+    return value if value is None or isinstance(value, bool | int | float | str) else None
 
 
 def _from_plain(value: Any, transformers: Mapping[str, Any]) -> Any:
