@@ -3,6 +3,7 @@
 import logging
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -35,6 +36,26 @@ def test_other_data_are_refused(kind: str, tmp_path: Path):
     for series, targets in ((X + 1e-9, Y), (X, 1 - Y), (X[:20], Y[:20]), (X[:, :, 1:], Y)):
         with pytest.raises(ValueError, match=r"other series, targets or settings; .* or start without resume"):
             estimator(kind, method="paper", checkpoint=tmp_path, resume=True).fit(series, targets)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"n_features": 19}, {"max_iter": 7}, {"random_state": 1}, {"likelihood": "softmax"}, {"class_weight": {1: 2.0}},
+        {"mask": True}, {"max_points": 3}, {"transforms": {"lead_lag": True}},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_other_settings_are_refused(change: dict[str, Any], tmp_path: Path):
+    classifier(method="paper", checkpoint=tmp_path).fit(X, Y)
+    with pytest.raises(ValueError, match=r"member-1.pt was made with other series, targets or settings; give the same"):
+        classifier(method="paper", checkpoint=tmp_path, resume=True, **change).fit(X, Y)
+
+
+def test_other_weights_are_refused(tmp_path: Path):
+    classifier(method="paper", checkpoint=tmp_path).fit(X, Y, sample_weight=1 + np.arange(24) % 2)
+    with pytest.raises(ValueError, match=r"other series, targets or settings; .* or start without resume"):
+        classifier(method="paper", checkpoint=tmp_path, resume=True).fit(X, Y)
 
 
 def test_a_damaged_file_is_refused_and_a_new_fit_replaces_it(tmp_path: Path):
