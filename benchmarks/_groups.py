@@ -126,7 +126,7 @@ def _qualified(problem: Problem, peer: object, family: tuple[dict, ...]) -> list
     Settings go from coarse to fine and cost more and more but for steps of the vector width, so these are the first two
     that qualify. If none does, the one row without a call says how far the finest affordable one got.
     """
-    note, found = (getattr(peer, "note", "") if problem.slope else ""), []
+    note, results = (getattr(peer, "note", "") if problem.slope else ""), []
     failed = Row(problem.name, peer.name, "none affordable")
     for options in family:
         if peer.bytes_needed(problem.x, options, problem.slope) > _MOST_BYTES:
@@ -138,10 +138,10 @@ def _qualified(problem: Problem, peer: object, family: tuple[dict, ...]) -> list
             failed = row
             failed.note = "not accurate enough"
             continue
-        found.append((row, problem.call(peer, options)))
-        if len(found) == 2:
+        results.append((row, problem.call(peer, options)))
+        if len(results) == 2:
             break
-    return found or [(failed, None)]
+    return results or [(failed, None)]
 
 
 def _beaten(index: int, rows: list[Row], seconds: dict[int, float]) -> bool:

@@ -56,13 +56,13 @@ def chosen_split(data: Dataset, y: np.ndarray, task: str, cell: dict[str, Any]) 
 
 
 def versions() -> dict[str, str]:
-    found = {"python": platform.python_version(), "machine": platform.machine()}
+    installed = {"python": platform.python_version(), "machine": platform.machine()}
     for package in _PACKAGES:
         try:
-            found[package] = metadata.version(package)
+            installed[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return installed
 
 
 if __name__ == "__main__":

@@ -236,13 +236,13 @@ def load() -> tuple[dict[str, object], list[str]]:
     """Those that are installed, by class name, and why the others are not here."""
     for message in ("Detected a non-contiguous", "sig_kernel produced negative"):  # copies; unrefined differences
         warnings.filterwarnings("ignore", message=message)
-    found, skipped = {}, []
+    methods, skipped = {}, []
     for kind in (Ours, Pysiglib, Sigkernel, Iisignature, Signax, NaiveTorch):
         try:
-            found[kind.__name__] = kind()
+            methods[kind.__name__] = kind()
         except ImportError as error:
             skipped.append(f"{kind.__name__.lower()} skipped: {error}")
-    return found, skipped
+    return methods, skipped
 
 
 def to_tensor(result: object) -> Tensor:

@@ -52,13 +52,13 @@ def _one(
         trainer.iteration += 1
 
     seconds = by_turns({"iteration": iterate, "products": products(setup, dtype, moves)}, rounds)
-    own, least = seconds["iteration"], seconds["products"]
-    paper = PAPER[setup.name][moves] / 1e3 / own
+    ours, least = seconds["iteration"], seconds["products"]
+    paper = PAPER[setup.name][moves] / 1e3 / ours
     kind, name = "normalised" if normalized else "plain", str(dtype).removeprefix("torch.")
     cells = [setup.name, likelihood, kind, name, "move" if moves else "fixed"]
-    cells += [show_seconds(own), f"{paper:.1f}x", show_seconds(least), f"{own / least:.2f}"]
+    cells += [show_seconds(ours), f"{paper:.1f}x", show_seconds(least), f"{ours / least:.2f}"]
     facts = {"setup": setup.name, "likelihood": likelihood, "kernel": kind, "dtype": name, "moves": moves}
-    grid.add(cells, **facts, seconds=own, over_paper=paper, products=least, over_products=own / least)
+    grid.add(cells, **facts, seconds=ours, over_paper=paper, products=least, over_products=ours / least)
 
 
 def products(setup: SetUp, dtype: torch.dtype, moves: bool) -> Callable[[], None]:

@@ -63,10 +63,18 @@ def state(rounds: int, quick: bool) -> Grid:
         }
         seconds = by_turns(calls, rounds)
         held = _bytes(model.variational.mean, model.variational.root)
-        own = _bytes(*steps.natural)
-        each = seconds["predict"] / _BATCH
-        cells = [str(size), _megabytes(held), _megabytes(own), show_seconds(seconds["step"]), show_seconds(each)]
-        grid.add(cells, size=size, bytes=held, step_bytes=own, step_seconds=seconds["step"], predict_seconds=each)
+        natural = _bytes(*steps.natural)
+        prediction = seconds["predict"] / _BATCH
+        cells = [
+            str(size),
+            _megabytes(held),
+            _megabytes(natural),
+            show_seconds(seconds["step"]),
+            show_seconds(prediction),
+        ]
+        grid.add(
+            cells, size=size, bytes=held, step_bytes=natural, step_seconds=seconds["step"], predict_seconds=prediction
+        )
     return grid
 
 

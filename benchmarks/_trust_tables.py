@@ -15,9 +15,9 @@ def render(records: Records) -> str:
     for part, section in (
         ("corrupted", _corrupted), ("classes", _classes), ("false_alarms", _false_alarms), ("cost", _cost)
     ):  # fmt: skip
-        own = [record for record in records if record["part"] == part]
-        if own:
-            parts += section(own)
+        chosen = [record for record in records if record["part"] == part]
+        if chosen:
+            parts += section(chosen)
     return "\n\n".join(parts)
 
 
@@ -29,12 +29,12 @@ def _table(head: list[str], rows: list[list[str]]) -> str:
 def _corrupted(records: Records) -> list[str]:
     sets = list(dict.fromkeys(record["data"] for record in records))
     kinds = list(dict.fromkeys(record["kind"] for record in records if "auc" in record))
-    found = {(record["data"], record["kind"]): record for record in records}
+    by_set = {(record["data"], record["kind"]): record for record in records}
 
     def rows(field: str, form: str, kinds: list[str]) -> list[list[str]]:
         out = []
         for data in sets:
-            cells = [found.get((data, kind)) for kind in kinds]
+            cells = [by_set.get((data, kind)) for kind in kinds]
             values = [None if cell is None or field not in cell else cell[field] for cell in cells]
             counted = [
                 v for v, k in zip(values, kinds, strict=True) if v is not None and k not in ("reversed", "test series")
@@ -70,11 +70,11 @@ def _classes(records: Records) -> list[str]:
 def _false_alarms(records: Records) -> list[str]:
     rows = []
     for data in dict.fromkeys(record["data"] for record in records):
-        own = [record for record in records if record["data"] == data]
-        cost = np.mean([record["nlpp"] - record["nlpp_without"] for record in own])
-        share = 100 * np.mean([record["false"] for record in own])
-        alarms, tests = (sum(record[key] for record in own) for key in ("alarms", "test"))
-        rows.append([data, str(own[0]["train"]), f"{share:.1f}", f"{alarms} of {tests}", f"{cost:+.4f}"])
+        chosen = [record for record in records if record["data"] == data]
+        cost = np.mean([record["nlpp"] - record["nlpp_without"] for record in chosen])
+        share = 100 * np.mean([record["false"] for record in chosen])
+        alarms, tests = (sum(record[key] for record in chosen) for key in ("alarms", "test"))
+        rows.append([data, str(chosen[0]["train"]), f"{share:.1f}", f"{alarms} of {tests}", f"{cost:+.4f}"])
     every = [record for record in records if record["train"] >= 200]
     share = 100 * np.mean([record["false"] for record in every])
     alarms, tests = (sum(record[key] for record in records) for key in ("alarms", "test"))
@@ -96,11 +96,11 @@ def draw(records: Records, path: Path) -> None:
     """How sure the model is of test series and of changed ones, data set by data set."""
     import matplotlib.pyplot as plt  # noqa: PLC0415 - tables need none
 
-    own = [record for record in records if record["part"] == "corrupted"]
-    sets = list(dict.fromkeys(record["data"] for record in own))
+    chosen = [record for record in records if record["part"] == "corrupted"]
+    sets = list(dict.fromkeys(record["data"] for record in chosen))
     figure, axes = plt.subplots(2, 3, figsize=(11, 6), sharex=True, layout="constrained")
     for ax, data in zip(axes.flat, sets, strict=False):
-        cells = [record for record in own if record["data"] == data]
+        cells = [record for record in chosen if record["data"] == data]
         places = np.arange(len(cells))
         colours = ["#3b6fb6" if cell["kind"] == "test series" else "#d9752b" for cell in cells]
         ax.barh(places, [cell["sure"] for cell in cells], color=colours, height=0.7)

@@ -32,7 +32,7 @@ def fit_seconds(X, y, jobs: int) -> float:
     return time.perf_counter() - started
 
 
-def walks(n: int, channels: int = 3, length: int = 100):
+def random_walks(n: int, channels: int = 3, length: int = 100):
     """Random walks of four classes, which drift in different ways."""
     import numpy as np  # noqa: PLC0415
 
@@ -45,16 +45,16 @@ def walks(n: int, channels: int = 3, length: int = 100):
 
 def ratios(size: int, rounds: int) -> tuple[list[float], list[float]]:
     """Times of n_jobs=1, and of n_jobs=-1 over these."""
-    X, y = walks(size)
+    X, y = random_walks(size)
     for jobs in (1, -1):
         fit_seconds(X, y, jobs)
-    ones, found = [], []
+    ones, all_cores = [], []
     for turn in range(rounds):
         order = (1, -1) if turn % 2 else (-1, 1)
         times = {jobs: fit_seconds(X, y, jobs) for jobs in order}
         ones.append(times[1])
-        found.append(times[-1] / times[1])
-    return ones, found
+        all_cores.append(times[-1] / times[1])
+    return ones, all_cores
 
 
 def main() -> None:
@@ -71,10 +71,10 @@ def main() -> None:
         print(f"{os.cpu_count()} cores, load average {load:.1f} at the start, {given.rounds} rounds")
         print("| series | s, n_jobs=1 | ratio of -1: median | least | most |\n| --- | --- | --- | --- | --- |")
         for size in map(int, given.sizes.split(",")):
-            ones, found = ratios(size, given.rounds)
+            ones, all_cores = ratios(size, given.rounds)
             print(
-                f"| {size} | {statistics.median(ones):.2f} | {statistics.median(found):.2f} | {min(found):.2f} "
-                f"| {max(found):.2f} |",
+                f"| {size} | {statistics.median(ones):.2f} | {statistics.median(all_cores):.2f} | {min(all_cores):.2f} "
+                f"| {max(all_cores):.2f} |",
                 flush=True,
             )
     finally:

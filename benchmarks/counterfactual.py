@@ -40,13 +40,13 @@ def cases(name: str, series: int, splits: int) -> list[Case]:
     data = load_dataset(name)
     X = np.concatenate([data.X_train, data.X_test]).astype(np.float64)
     y = np.concatenate([data.y_train, data.y_test])
-    found = []
+    results = []
     for split in range(splits):
         order = np.random.default_rng(split).permutation(len(X))
         train, test = order[: len(data.X_train)], order[len(data.X_train) :][:series]
         model = SigGPClassifier().fit(X[train], y[train])
-        found += [case(model, X[train], y[train], x) for x in X[test]]
-    return found
+        results += [case(model, X[train], y[train], x) for x in X[test]]
+    return results
 
 
 def case(model: SigGPClassifier, X: np.ndarray, y: np.ndarray, x: np.ndarray) -> Case:
@@ -57,9 +57,9 @@ def case(model: SigGPClassifier, X: np.ndarray, y: np.ndarray, x: np.ndarray) ->
     distance = (np.abs(unlike - x) / X.std(axis=(0, 2))[:, None]).mean(axis=(1, 2))
     nearest = unlike[distance.argmin()]
     after, other = model.predict(np.stack([result.series, nearest]))
-    p, own = model.novelty(np.stack([result.series, x]))
+    p, p_before = model.novelty(np.stack([result.series, x]))
     size = float(distance.min())
-    return Case(after == result.target, other == result.target, p, own, result.share, result.size, size, seconds)
+    return Case(after == result.target, other == result.target, p, p_before, result.share, result.size, size, seconds)
 
 
 def main() -> None:
@@ -82,11 +82,11 @@ def main() -> None:
     print("| " + " | ".join(header) + " |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
     for name in given.names:
-        found = cases(name, given.series, given.splits)
-        columns = {field: np.array([getattr(each, field) for each in found], dtype=float) for field in Case._fields}
+        results = cases(name, given.series, given.splits)
+        columns = {field: np.array([getattr(one, field) for one in results], dtype=float) for field in Case._fields}
         ratio = columns["size"] / columns["unlike_size"]
         print(
-            f"| {name} | {len(found)} | {columns['valid'].mean():.0%} ({columns['unlike_valid'].mean():.0%}) "
+            f"| {name} | {len(results)} | {columns['valid'].mean():.0%} ({columns['unlike_valid'].mean():.0%}) "
             f"| {(columns['p'] > 0.05).mean():.0%} ({(columns['own_p'] > 0.05).mean():.0%}) "
             f"| {np.median(columns['share']):.0%} | {np.median(columns['size']):.2f} | {np.median(ratio):.0%} "
             f"| {columns['seconds'].mean():.1f} |",

@@ -37,7 +37,7 @@ def cpu_seconds(arguments: list[str]) -> tuple[float, float]:
     return cpu, time.perf_counter() - started
 
 
-def walks(n: int) -> dict[str, np.ndarray]:
+def random_walks(n: int) -> dict[str, np.ndarray]:
     """Walks of six channels and 100 points in four classes, the sizes of BasicMotions."""
     random = np.random.default_rng(0)
     y = np.arange(n) % 4
@@ -53,7 +53,7 @@ def main() -> None:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         data, model, output = (str(Path(folder) / name) for name in ("walks.npz", "model", "predictions.csv"))
-        np.savez(data, **walks(given.series))
+        np.savez(data, **random_walks(given.series))
         subprocess.run([sys.executable, "-c", FIT, data, model], check=True)
         programs = {
             "an empty program": ["-c", "pass"],
@@ -71,8 +71,8 @@ def main() -> None:
                 times[name].append(cpu_seconds(arguments))
     print(f"{os.cpu_count()} cores, load average {load:.1f} at the start, {given.rounds} rounds")
     print("| | CPU s, least | median | wall s, least |\n| --- | --- | --- | --- |")
-    for name, found in times.items():
-        cpu, wall = zip(*found, strict=True)
+    for name, measured in times.items():
+        cpu, wall = zip(*measured, strict=True)
         print(f"| {name} | {min(cpu):.2f} | {statistics.median(cpu):.2f} | {min(wall):.2f} |")
 
 

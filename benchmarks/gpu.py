@@ -72,8 +72,8 @@ def lifted(function: Callable[..., Tensor], *series: Tensor, **settings: Any) ->
     """Results for paths lifted by the RBF kernel, with gradients in its parameters in the dtype of the series."""
     h, amplitude = (torch.tensor(v, dtype=torch.float64, requires_grad=True) for v in (0.7, 1.5))
     value = function(*series, static="rbf", bandwidth=h, amplitude=amplitude, **settings)
-    *found, of_h, of_amplitude = results(value, *series, h, amplitude)
-    return [*found, of_h.to(found[0]), of_amplitude.to(found[0])]
+    *gradients, of_h, of_amplitude = results(value, *series, h, amplitude)
+    return [*gradients, of_h.to(gradients[0]), of_amplitude.to(gradients[0])]
 
 
 def checks(device: torch.device, length: int) -> list[Check]:
@@ -100,7 +100,7 @@ def checks(device: torch.device, length: int) -> list[Check]:
         "signature": results(operations.chen_signature(a, row_mask(a, lengths), listed), a),
     }
     wanted["diagonal, one pass"] = [*operations.diagonal_with_gradient(x64, lengths, plain, False)]
-    found: list[Check] = []
+    checks: list[Check] = []
     for dtype, allowed in ALLOWED.items():
         x, y = (v.to(device, dtype).requires_grad_() for v in (x64, y64))
         settings: dict[str, Any] = {"lengths": lengths, "tol": allowed / 10}
@@ -126,23 +126,23 @@ def checks(device: torch.device, length: int) -> list[Check]:
                     raise RuntimeError(f"{name} came back as {item.dtype} on {item.device}")
             pairs = [(p.cpu().double(), q) for p, q in zip(got, wanted[name], strict=True)]
             worst = max(float((p - q).abs().max() / q.abs().max()) for p, q in pairs)
-            found.append(Check(name, str(dtype).removeprefix("torch."), worst, allowed))
-    return found
+            checks.append(Check(name, str(dtype).removeprefix("torch."), worst, allowed))
+    return checks
 
 
 def trained(device: torch.device, n: int, length: int) -> dict[str, Tensor]:
     """What models and an estimator that were trained on the device predict, on the CPU."""
     x = paths(n, length, 2)
     y = (x[:, -1, 0] > 0).long() + (x[:, -1, 1] > 0).long()
-    found: dict[str, Tensor] = {}
+    predictions: dict[str, Tensor] = {}
     for schedule in (NaturalGradients(max_iter=2), PaperSchedule(iterations=3, batch=n // 2, evaluate_every=3)):
         model = SignatureGP(SignatureKernel(2), OrthogonalSignatureFeatures(2, 7), Softmax(3)).to(device)
         siggpde.fit(model, (x, y), schedule, progress=False)
-        found[type(schedule).__name__] = model.predict(x).cpu()
+        predictions[type(schedule).__name__] = model.predict(x).cpu()
     estimator = SigGPClassifier(n_features=15, members=1, transforms={}, device=str(device), verbose=0)
     series = x.transpose(1, 2).numpy()
-    found["SigGPClassifier"] = torch.from_numpy(estimator.fit(series, y.numpy()).predict_proba(series))
-    return found
+    predictions["SigGPClassifier"] = torch.from_numpy(estimator.fit(series, y.numpy()).predict_proba(series))
+    return predictions
 
 
 @contextmanager
@@ -180,7 +180,7 @@ def milliseconds(call: Callable[[], Any], device: torch.device) -> float:
 
 
 def timings(device: torch.device, quick: bool) -> list[Timing]:
-    found: list[Timing] = []
+    timings: list[Timing] = []
     shapes = [(1000, 46, 2), (10_000, 46, 2), (10_000, 9, 3), (200, 500, 6), (20, 3000, 3)]
     for n, length, channels in shapes[: 2 if quick else None]:
         for dtype in (torch.float64, torch.float32):
@@ -205,8 +205,8 @@ def timings(device: torch.device, quick: bool) -> list[Timing]:
                 for name, call in calls.items():
                     times.setdefault(name, []).append(milliseconds(call, where))
             kind = str(dtype).removeprefix("torch.")
-            found += [Timing(f"{name}, ({n}, {length}, {channels}), {kind}", *both) for name, both in times.items()]
-    return found
+            timings += [Timing(f"{name}, ({n}, {length}, {channels}), {kind}", *both) for name, both in times.items()]
+    return timings
 
 
 def main() -> int:

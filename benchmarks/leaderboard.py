@@ -175,16 +175,16 @@ def _present(names: list[str], parser: argparse.ArgumentParser) -> list[str]:
     """The data sets that are there."""
     from siggpde.datasets import find_dataset  # noqa: PLC0415 - tables are made without it
 
-    found = []
+    reachable = []
     for name in names:
         try:
             find_dataset(name)
-            found.append(name)
+            reachable.append(name)
         except FileNotFoundError:
             print(f"{name} is not here: set SIGGPDE_DATA to the folder of {name}.npz", file=sys.stderr)
-    if not found:
+    if not reachable:
         parser.error("none of the data sets is here; set SIGGPDE_DATA to their folder")
-    return found
+    return reachable
 
 
 if __name__ == "__main__":

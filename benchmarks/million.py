@@ -42,8 +42,8 @@ def fitted(folder: Path, options: dict[str, Any]) -> dict[str, Any]:
     others, truth = np.load(folder / "held_out.npy"), np.load(folder / "held_out_labels.npy")
     chances = classifier.predict_proba(others)
     facts["accuracy"] = float((classifier.classes_[chances.argmax(1)] == truth).mean())
-    own = chances[np.arange(len(truth)), np.searchsorted(classifier.classes_, truth)]
-    return facts | {"nlpp": float(-np.log(own).mean())}
+    of_label = chances[np.arange(len(truth)), np.searchsorted(classifier.classes_, truth)]
+    return facts | {"nlpp": float(-np.log(of_label).mean())}
 
 
 def streamed(folder: Path, options: dict[str, Any]) -> dict[str, Any]:

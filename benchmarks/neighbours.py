@@ -45,17 +45,17 @@ def svgp() -> None:
     mean, spread = train.mean(0), train.std(0)
     train, test = (train - mean) / spread, (test - mean) / spread
     y_train, y_test = (torch.tensor([int(label) for label in y]) for y in (data.y_train, data.y_test))
-    each = torch.Size([10])
+    outputs = torch.Size([10])
 
     class Model(gpytorch.models.ApproximateGP):
         def __init__(self, points: torch.Tensor) -> None:
-            q = gpytorch.variational.CholeskyVariationalDistribution(len(points), batch_shape=each)
+            q = gpytorch.variational.CholeskyVariationalDistribution(len(points), batch_shape=outputs)
             one = gpytorch.variational.VariationalStrategy(self, points, q, learn_inducing_locations=True)
             super().__init__(gpytorch.variational.IndependentMultitaskVariationalStrategy(one, num_tasks=10))
-            self.mean_module = gpytorch.means.ConstantMean(batch_shape=each)
-            static = gpytorch.kernels.RBFKernel(ard_num_dims=points.shape[1], batch_shape=each)
+            self.mean_module = gpytorch.means.ConstantMean(batch_shape=outputs)
+            static = gpytorch.kernels.RBFKernel(ard_num_dims=points.shape[1], batch_shape=outputs)
             static.lengthscale = 4.0
-            self.covar_module = gpytorch.kernels.ScaleKernel(static, batch_shape=each)
+            self.covar_module = gpytorch.kernels.ScaleKernel(static, batch_shape=outputs)
 
         def forward(self, x: torch.Tensor) -> gpytorch.distributions.MultivariateNormal:
             return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import _cases
 import _groups
-import _own
+import _native
 import _peers
 import torch
 from _table import Goal, Table, summary_lines
@@ -63,9 +63,9 @@ _KERNEL_TABLES = {
 }
 
 
-def kernels(group: str, found: dict, rounds: int, quick: bool) -> list[Table]:
+def kernels(group: str, methods: dict, rounds: int, quick: bool) -> list[Table]:
     """Groups A, B and C: the diagonal of the kernel."""
-    ours, peers = found.get("Ours"), [found[name] for name in ("Pysiglib", "Sigkernel") if name in found]
+    ours, peers = methods.get("Ours"), [methods[name] for name in ("Pysiglib", "Sigkernel") if name in methods]
     compare = _groups.equal_scheme if group == "C" else _groups.equal_accuracy
     tables = []
     for key, ways, title in _KERNEL_TABLES[group]:
@@ -80,9 +80,9 @@ def kernels(group: str, found: dict, rounds: int, quick: bool) -> list[Table]:
     return tables
 
 
-def signatures(found: dict, rounds: int, quick: bool) -> list[Table]:
+def signatures(methods: dict, rounds: int, quick: bool) -> list[Table]:
     """Group D."""
-    peers = [peer for peer in found.values() if hasattr(peer, "signature")]
+    peers = [peer for peer in methods.values() if hasattr(peer, "signature")]
     tables = [Table("D", "signature"), Table("D+", "signature and its gradient in the path")]
     for table in tables:
         cases = _cases.SIGNATURE_CASES[: 2 if quick else None]
@@ -90,9 +90,9 @@ def signatures(found: dict, rounds: int, quick: bool) -> list[Table]:
     return tables
 
 
-def grams(found: dict, rounds: int) -> list[Table]:
+def grams(methods: dict, rounds: int) -> list[Table]:
     """Group E."""
-    ours, peers = found.get("Ours"), [found[name] for name in ("Pysiglib", "Sigkernel") if name in found]
+    ours, peers = methods.get("Ours"), [methods[name] for name in ("Pysiglib", "Sigkernel") if name in methods]
     table = Table("E", "symmetric Gram matrix, at equal accuracy and by the same finite differences")
     for kind in _cases.KINDS:
         for compare in (_groups.equal_accuracy, _groups.equal_scheme):
@@ -100,9 +100,9 @@ def grams(found: dict, rounds: int) -> list[Table]:
     return [table]
 
 
-def lifted(found: dict, rounds: int, quick: bool) -> list[Table]:
+def lifted(methods: dict, rounds: int, quick: bool) -> list[Table]:
     """Group G."""
-    ours, peers = found.get("Ours"), [copy.copy(found[name]) for name in ("Pysiglib",) if name in found]
+    ours, peers = methods.get("Ours"), [copy.copy(methods[name]) for name in ("Pysiglib",) if name in methods]
     for peer in peers:  # its finite differences need more than three refinements here, and minutes for them
         peer.families = (peer.families[0][:4], *peer.families[1:])
     tables = [
@@ -118,22 +118,22 @@ def lifted(found: dict, rounds: int, quick: bool) -> list[Table]:
     return tables
 
 
-def landmarks(found: dict, rounds: int) -> list[Table]:
+def landmarks(methods: dict, rounds: int) -> list[Table]:
     """Group H."""
     table = Table("H", "k(X,Y) against landmarks, in cells of the grid a nanosecond, beside k(X,X)")
-    if "Ours" in found:
-        _own.landmarks(rounds, table, GOALS["H"])
+    if "Ours" in methods:
+        _native.landmarks(rounds, table, GOALS["H"])
     return [table]
 
 
-def ourselves(found: dict, rounds: int, quick: bool) -> list[Table]:
+def ourselves(methods: dict, rounds: int, quick: bool) -> list[Table]:
     """Group F."""
     table = Table("F", "ourselves: precision, cores, one small call, memory")
-    if "Ours" in found:
-        _own.precision(rounds, table, GOALS["F32"])
-        _own.cores(rounds, table, GOALS["F2"])
-        _own.small_call(rounds, table, GOALS["Fcall"])
-    _own.memory(found, quick, table, GOALS["Fmemory"])
+    if "Ours" in methods:
+        _native.precision(rounds, table, GOALS["F32"])
+        _native.cores(rounds, table, GOALS["F2"])
+        _native.small_call(rounds, table, GOALS["Fcall"])
+    _native.memory(methods, quick, table, GOALS["Fmemory"])
     return [table]
 
 
@@ -150,7 +150,7 @@ def main() -> None:
 
     torch.set_num_threads(1)
     rounds = 3 if options.quick else 7
-    found, skipped = _peers.load()
+    methods, skipped = _peers.load()
     busy = f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores at the start"
     head = [f"{platform.machine()}, torch {torch.__version__}, one core, float64; {busy}", *skipped]
     head.append(f"reference kernel against truncated inner products: {_cases.reference_gap():.0e} apart")
@@ -158,14 +158,14 @@ def main() -> None:
     tables = []
     for key in chosen:
         if key in "ABC":
-            new = kernels(key, found, rounds, options.quick)
+            new = kernels(key, methods, rounds, options.quick)
         else:
             new = {
-                "D": lambda: signatures(found, rounds, options.quick),
-                "E": lambda: grams(found, rounds),
-                "F": lambda: ourselves(found, rounds, options.quick),
-                "G": lambda: lifted(found, rounds, options.quick),
-                "H": lambda: landmarks(found, rounds),
+                "D": lambda: signatures(methods, rounds, options.quick),
+                "E": lambda: grams(methods, rounds),
+                "F": lambda: ourselves(methods, rounds, options.quick),
+                "G": lambda: lifted(methods, rounds, options.quick),
+                "H": lambda: landmarks(methods, rounds),
             }[key]()
         for table in new:
             print("\n".join(table.lines()), flush=True)

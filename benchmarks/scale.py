@@ -52,10 +52,10 @@ def exponent(sizes: list[int], values: list[float | None]) -> str:
 
 def by_length(lengths: list[int], threads: int) -> tuple[list[str], list[list[str]], list[dict[str, Any]]]:
     head = ["what", "series", *(f"{length} points" for length in lengths), "exponent of time", "of memory"]
-    rows, found = [], []
+    rows, records = [], []
     for kind, n in KINDS.items():
         cells = [cell({"kind": kind, "n": n, "points": length, "threads": threads}) for length in lengths]
-        found += [{"what": kind, "series": n, "points": k} | facts for k, facts in zip(lengths, cells, strict=True)]
+        records += [{"what": kind, "series": n, "points": k} | facts for k, facts in zip(lengths, cells, strict=True)]
         shown = [
             facts["failed"] if "failed" in facts else f"{show_seconds(facts['cpu'])}, {_megabytes(facts['peak'])}"
             for facts in cells
@@ -64,7 +64,7 @@ def by_length(lengths: list[int], threads: int) -> tuple[list[str], list[list[st
         grown = exponent(lengths, [peak if peak is not None and peak >= _LEAST_PEAK else None for peak in peaks])
         rows.append([kind, str(n), *shown, exponent(lengths, times), grown])
         print("  ".join(rows[-1]), flush=True)
-    return head, rows, found
+    return head, rows, records
 
 
 def _megabytes(amount: float) -> str:
@@ -81,9 +81,9 @@ def main() -> None:
     busy = f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores at the start"
     head = f"{platform.machine()}, {options.threads} thread(s); {busy}"
     print(head, flush=True)
-    headings, rows, found = by_length([50, 200, 1000] if options.quick else [*LENGTHS], options.threads)
+    headings, rows, records = by_length([50, 200, 1000] if options.quick else [*LENGTHS], options.threads)
     print("\n".join(["", *_grid(headings, rows, markdown=False), ""]), flush=True)
-    result, texts = {"head": head, "length": found}, [head, "", *_grid(headings, rows, markdown=True)]
+    result, texts = {"head": head, "length": records}, [head, "", *_grid(headings, rows, markdown=True)]
     if options.json:
         options.json.write_text(json.dumps(result, indent=1) + "\n")
     if options.markdown:

@@ -76,8 +76,8 @@ def main() -> None:
     print("channels, points views features  fit s series  ours s theirs s ratio")
     for n, channels, length in SHAPES:
         random = torch.Generator().manual_seed(0)
-        walks = torch.randn(n, length, channels, generator=random, dtype=torch.float64).cumsum(1)
-        batch = SeriesBatch((walks - walks.mean((0, 1))) / walks.std((0, 1)))
+        noise = torch.randn(n, length, channels, generator=random, dtype=torch.float64).cumsum(1)
+        batch = SeriesBatch((noise - noise.mean((0, 1))) / noise.std((0, 1)))
         started = time.perf_counter()
         features = WindowFeatures.fit(batch)
         fit = time.perf_counter() - started
