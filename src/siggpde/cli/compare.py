@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -72,28 +71,24 @@ def compare(
     check_output_file(output, force, (".json",))
     if test is not None and folds is not None:
         raise WrongCall("--folds and --test exclude each other; leave out one of them")
-    protocol = Protocol(test, folds or 3, repeats, max_train, max_test, seed, jobs)
     names = options.split_names(methods, "--methods")
-    results = _compare(data, read_options.with_groups(groups, groups_by_time), task, names, protocol)
+    read_options = read_options.with_groups(groups, groups_by_time)
+    seeds, limits = range(seed, seed + repeats), {"max_train": max_train, "max_test": max_test}
+    results = _compare(data, read_options, task, names, test, folds or 3, seeds, limits, jobs)
     write_json(output, results, "the results are")
     print_result(results, as_json, lambda: [_table(results)])
 
 
-@dataclass(frozen=True)
-class Protocol:
-    """Splits and seeds: a test file or folds, repeats, limits of series (None: all)."""
-
-    test: str | None = None
-    folds: int = 3
-    repeats: int = 1
-    max_train: int | None = None
-    max_test: int | None = None
-    seed: int = 0
-    jobs: int = 1
-
-
 def _compare(
-    data: str, read_options: ReadOptions, task: str, names: Sequence[str] | None, protocol: Protocol
+    data: str,
+    read_options: ReadOptions,
+    task: str,
+    names: Sequence[str] | None,
+    test: str | None,
+    folds: int,
+    seeds: Sequence[int],
+    limits: dict[str, int | None],
+    jobs: int,
 ) -> dict[str, Any]:
     """Returns the figures of every method on every split, with means and standard errors, as plain values."""
     import numpy as np
@@ -109,21 +104,20 @@ def _compare(
         ready, missing = choose_methods(names, task)
     except ValueError as error:
         raise WrongCall(f"--methods: {error}") from error
-    X, y, n_train = _joined(series, y, read_options, protocol.test, task)
+    X, y, n_train = _joined(series, y, read_options, test, task)
     splits = repeated_splits(
         y,
-        range(protocol.seed, protocol.seed + protocol.repeats),
-        folds=protocol.folds if protocol.test is None else None,
+        seeds,
+        folds=folds if test is None else None,
         n_train=n_train,
-        max_train=protocol.max_train,
-        max_test=protocol.max_test,
+        **limits,
         stratify=task == "classification",
         groups=series.groups,
     )
     for package in dict.fromkeys(method.package for method in missing):
         left_out = ", ".join(method.name for method in missing if method.package == package)
         log.warning("without %s, which is not installed (pip install %s): left out %s", package, package, left_out)
-    runs = [(Run(seed, protocol.jobs, series.time_channel), split) for seed, split in splits]
+    runs = [(Run(seed, jobs, series.time_channel), split) for seed, split in splits]
     with _quiet(), Progress(None) as bar:
         bar.start("compare", len(ready) * len(runs))
         figures = [judge_on_splits(method, task, X, y, runs, bar.step, series.groups) for method in ready]
@@ -132,7 +126,7 @@ def _compare(
         "task": task,
         "series": len(y),
         "groups": None if series.groups is None else len(np.unique(series.groups)),
-        "test": protocol.test,
+        "test": test,
         "splits": [{"train": len(split.train), "test": len(split.test), "seed": run.seed} for run, split in runs],
         "methods": figures,
         "not_installed": [{"name": method.name, "package": method.package} for method in missing],

@@ -28,17 +28,10 @@ _PER_SERIES = ("y", "ids", "groups", "sample_weight")
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 
-def read_npz(
-    path: Path,
-    *,
-    part: str | None = None,
-    target: str | None = None,
-    groups: str | None = None,
-    sample_weight: str | None = None,
-) -> SeriesData:
+def read_npz(path: Path, named: Mapping[str, str | None], part: str | None = None) -> SeriesData:
     """Reads an ``.npz`` file; `part` is "train" or "test" of a split one.
 
-    `target`, `groups` and `sample_weight` name members or files.
+    `named` are members or files by the fields of `SeriesData`: y, groups, sample_weight; None where none is named.
     """
     with open_members(path) as members:
         if is_split(members):
@@ -55,32 +48,24 @@ def read_npz(
         else:
             x, lengths = as_series(members["X"], f"{path}: X"), members.get("lengths")
             time = _whole_number(members["time_channel"], path) if "time_channel" in members else None
-            unread = "y" if target is not None else None
-            content = {key: members.labels(key) for key in _PER_SERIES if key != unread} | {
+            unread = ("y",) if named.get("y") is not None else ()
+            content = {key: members.labels(key) for key in _PER_SERIES if key not in unread} | {
                 "X": x.astype(np.float64, copy=False) if lengths is None else _cut(x, lengths, path),
                 "time_channel": time,
                 "channel_names": _channel_names(members, x.shape[1], time),
             }
             if "name" in members:
                 content["name"] = str(members["name"])
-        return _series_data(path, content, {"y": target, "groups": groups, "sample_weight": sample_weight}, members)
+        return _series_data(path, content, named, members)
 
 
-def read_npy(
-    path: Path,
-    *,
-    target: str | None = None,
-    groups: str | None = None,
-    sample_weight: str | None = None,
-    mmap: bool = False,
-) -> SeriesData:
+def read_npy(path: Path, named: Mapping[str, str | None], *, mmap: bool = False) -> SeriesData:
     """Reads an ``.npy`` file, (n_cases, n_timepoints) or (n_cases, n_channels, n_timepoints).
 
-    `target`, `groups` and `sample_weight` name files. With `mmap` the series stay on disk, in the dtype of the file.
+    `named` are files as for `read_npz`. With `mmap` the series stay on disk, in the dtype of the file.
     """
     x = as_series(load_npy(path, mmap=mmap), str(path))
-    content = {"X": x if mmap else x.astype(np.float64, copy=False)}
-    return _series_data(path, content, {"y": target, "groups": groups, "sample_weight": sample_weight}, {})
+    return _series_data(path, {"X": x if mmap else x.astype(np.float64, copy=False)}, named, {})
 
 
 def write_npz(file: BinaryIO, data: SeriesData) -> None:

@@ -91,13 +91,8 @@ def read(
         "target": target, "series": series, "id": id, "time": time, "channels": channels, "ignore": ignore,
         "groups": groups, "sample_weight": sample_weight,
     }  # fmt: skip
-    others = {
-        "part": part,
-        "separator": separator,
-        "reader": None if reader == "auto" else reader,
-        "mmap": mmap or None,
-    }
-    check_options(kind, {**columns, **others})
+    chosen = None if reader == "auto" else reader
+    check_options(kind, {**columns, "part": part, "separator": separator, "reader": chosen, "mmap": mmap or None})
     if reader not in ("auto", "own", "aeon"):
         raise ValueError(f"reader must be 'auto', 'own' or 'aeon'; got {reader!r}")
     check_file(path)
@@ -109,10 +104,11 @@ def read(
         return read_ts(path)
     if kind == "arff":
         return read_arff(path, target)
+    named = {"y": target, "groups": groups, "sample_weight": sample_weight}
     if kind == "npz":
-        return read_npz(path, part=part, target=target, groups=groups, sample_weight=sample_weight)
+        return read_npz(path, named, part)
     if kind == "npy":
-        return read_npy(path, target=target, groups=groups, sample_weight=sample_weight, mmap=mmap)
+        return read_npy(path, named, mmap=mmap)
     from siggpde.io.frames import open_csv, read_parquet  # noqa: PLC0415 - polars takes long to import
 
     roles = ColumnRoles(**columns)

@@ -117,7 +117,7 @@ def stream(
     status = path.stat()
     identity = {"file": path.name, "bytes": status.st_size, "changed": status.st_mtime_ns, **options}
     if kind == "npy":
-        data = read_npy(path, mmap=True)
+        data = read_npy(path, {}, mmap=True)
         assert isinstance(data.X, np.ndarray)
         load, total, points, first = partial(_rows, data), len(data), data.X.shape[2], data
     else:
