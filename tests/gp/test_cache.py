@@ -45,8 +45,8 @@ def row_file(folder: Path, key: str = "key") -> RowFile:
 def check(folder: Path) -> list[int]:
     """The blocks that had to be computed; what comes out is right whatever was in the folder before."""
     calls: list[int] = []
-    found, read, computed = row_file(folder).filled(counted(calls))
-    assert torch.equal(found, numbers(slice(0, N)))
+    result, read, computed = row_file(folder).filled(counted(calls))
+    assert torch.equal(result, numbers(slice(0, N)))
     assert read + computed == N
     return calls
 
@@ -178,9 +178,9 @@ def test_a_second_process_waits_for_the_first(tmp_path: Path, caplog: pytest.Log
     assert first.stdin is not None and first.stdout is not None
     first.stdout.readline()  # now it holds the lock and has written three blocks
     calls: list[int] = []
-    found: list[tuple[Tensor, int, int]] = []
+    result: list[tuple[Tensor, int, int]] = []
     caplog.set_level(logging.INFO)
-    second = threading.Thread(target=lambda: found.append(row_file(tmp_path).filled(counted(calls))))
+    second = threading.Thread(target=lambda: result.append(row_file(tmp_path).filled(counted(calls))))
     second.start()
     while "waiting for it" not in caplog.text and second.is_alive():
         time.sleep(0.01)
@@ -188,7 +188,7 @@ def test_a_second_process_waits_for_the_first(tmp_path: Path, caplog: pytest.Log
     first.communicate("go on\n", timeout=300)
     second.join(300)
     assert first.returncode == 0 and not calls
-    assert torch.equal(found[0][0], numbers(slice(0, N)))
+    assert torch.equal(result[0][0], numbers(slice(0, N)))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -63,16 +63,16 @@ def test_left_out_is_refitted_without(depth: int, noise: float):
     x, y = X[:20], targets(X)[:20]
     model = whole_gp(depth, Gaussian(noise), theta=0.7)
     fit(model, (x, y), FIXED, **QUIET)
-    found = log_left_out(model, x, y)
+    computed = log_left_out(model, x, y)
     for i in range(20):
         rest = torch.arange(20) != i
         mean, variance, _ = exact_gp(model, x[rest], y[rest], x[i : i + 1])
         wanted = model.likelihood.log_predictive(mean[:, None], variance, y[i : i + 1])
-        assert found[i].item() == pytest.approx(wanted.item(), rel=1e-5, abs=1e-6)
+        assert computed[i].item() == pytest.approx(wanted.item(), rel=1e-5, abs=1e-6)
     if depth == 2:
         alone = whole_gp(depth, Gaussian(noise), theta=0.7)
         fit(alone, (x[1:], y[1:]), FIXED, **QUIET)
-        assert found[0].item() == pytest.approx(alone.log_predictive(x[:1], y[:1]).item(), rel=1e-8)
+        assert computed[0].item() == pytest.approx(alone.log_predictive(x[:1], y[:1]).item(), rel=1e-8)
 
 
 def test_left_out_of_some_series_and_of_a_narrow_dtype():
@@ -180,9 +180,9 @@ def test_some_series_tune_and_all_decide():
     model = whole_gp(2, theta=0.7)
     fit(model, (X, y), Exact(max_tuned=25), seed=1, **QUIET)
     mean, variance, _ = exact_gp(model, X, y, NEW)
-    found_mean, found = model.predict_f(NEW)
+    found_mean, computed = model.predict_f(NEW)
     assert torch.allclose(found_mean[:, 0], mean, atol=1e-8)
-    assert torch.allclose(found[:, 0], variance.diagonal(), atol=1e-8)
+    assert torch.allclose(computed[:, 0], variance.diagonal(), atol=1e-8)
     again = whole_gp(2, theta=0.7)
     fit(again, (X, y), Exact(max_tuned=25), seed=1, **QUIET)
     assert same_state(model, again)
@@ -213,20 +213,20 @@ def normal(*shape: int, seed: int = 1) -> Tensor:
 def test_numbers_are_judged_by_the_density_of_what_was_left_out(count: int):
     features = normal(20, count, seed=2)
     y = features[:, 0] + 0.1 * normal(20, seed=3)
-    found = best_noise(features, y)
-    inverse = torch.linalg.inv(features @ features.T + found.noise * torch.eye(20, dtype=torch.float64))
-    assert found.amplitude == pytest.approx(float(y @ inverse @ y / 20), rel=1e-5)
-    predicted = left_out_by_refitting(features, y[:, None], found.noise)[:, 0]
-    variance = found.amplitude / inverse.diagonal()
+    computed = best_noise(features, y)
+    inverse = torch.linalg.inv(features @ features.T + computed.noise * torch.eye(20, dtype=torch.float64))
+    assert computed.amplitude == pytest.approx(float(y @ inverse @ y / 20), rel=1e-5)
+    predicted = left_out_by_refitting(features, y[:, None], computed.noise)[:, 0]
+    variance = computed.amplitude / inverse.diagonal()
     density = 0.5 * ((y - predicted).square() / variance + variance.log() + math.log(2 * math.pi))
-    assert found.score == pytest.approx(float(density.mean()), rel=1e-5)
+    assert computed.score == pytest.approx(float(density.mean()), rel=1e-5)
     scores = []
     for noise in NOISES[:-6]:  # for the least noise the plain way is not accurate itself
         inverse = torch.linalg.inv(features @ features.T + noise * torch.eye(20, dtype=torch.float64))
         variance = (y @ inverse @ y / 20) / inverse.diagonal()
         squared = (y - left_out_by_refitting(features, y[:, None], noise)[:, 0]).square()
         scores.append(float((0.5 * (squared / variance + variance.log() + math.log(2 * math.pi))).mean()))
-    assert found.score == pytest.approx(min(scores), abs=2e-5)
+    assert computed.score == pytest.approx(min(scores), abs=2e-5)
 
 
 @pytest.mark.parametrize("decay", [0.0, 12.0], ids=["alike", "nearly dependent"])
@@ -243,8 +243,8 @@ def test_both_sides_of_the_eigenproblem_agree(decay: float):
 def test_targets_that_are_noise_are_taken_to_be():
     features = normal(60, 30)
     features = features / features.norm(dim=1, keepdim=True)
-    found = best_noise(features, normal(60, seed=9))
-    assert found.noise > 1 and found.score < 1.6
+    computed = best_noise(features, normal(60, seed=9))
+    assert computed.noise > 1 and computed.score < 1.6
 
 
 @pytest.mark.parametrize("count", [2, 60])

@@ -74,9 +74,9 @@ def test_gradients_in_the_parameters_of_the_kernel():
 
 
 def _features(k: SignatureKernel, names: list[str], values, features: LandmarkFeatures, x: torch.Tensor):
-    own = dict(zip(names, values, strict=True))
-    gram = torch.func.functional_call(k, own, (features.values,))
-    cross = torch.func.functional_call(k, own, (features.values, x))
+    parameters = dict(zip(names, values, strict=True))
+    gram = torch.func.functional_call(k, parameters, (features.values,))
+    cross = torch.func.functional_call(k, parameters, (features.values, x))
     jitter = features.jitter * gram.diagonal().mean() * torch.eye(len(gram)).double()
     return torch.linalg.solve_triangular(torch.linalg.cholesky(gram + jitter), cross, upper=False).T
 

@@ -89,10 +89,10 @@ def test_poisson_quantiles_are_the_first_count_with_enough_below(p):
     mean, variance[0] = mean + 1, 0
     likelihood = Poisson()
     counts = torch.arange(400)
-    for row, found in enumerate(likelihood.quantile(mean, variance, p).tolist()):
+    for row, computed in enumerate(likelihood.quantile(mean, variance, p).tolist()):
         m, v = (part[row : row + 1].expand(400, 1) for part in (mean, variance))
         total = likelihood.log_predictive(m, v, counts).exp().cumsum(0)
-        assert found == int((total >= p).nonzero()[0])
+        assert computed == int((total >= p).nonzero()[0])
 
 
 @pytest.mark.parametrize("rate", [1e-30, 1e4, 1e12])
@@ -125,8 +125,8 @@ def test_softmax_points_against_the_gumbel_integral(classes, spread):
     torch.testing.assert_close(value, expected, rtol=0, atol=0.04 if wide else 8e-3)
     onehot = torch.nn.functional.one_hot(y, classes)
     torch.testing.assert_close(g, onehot - probabilities, rtol=0, atol=0.02 if wide else 8e-3)
-    found = likelihood.predict(2 * mean, variance)
-    torch.testing.assert_close(found, probabilities, rtol=0, atol=6e-3 if wide else 5e-4)
+    computed = likelihood.predict(2 * mean, variance)
+    torch.testing.assert_close(computed, probabilities, rtol=0, atol=6e-3 if wide else 5e-4)
 
 
 @pytest.mark.parametrize(("deviation", "error", "of_64"), [(1.0, 0.003, 0.012), (2.0, 0.025, 0.04)])
@@ -141,8 +141,8 @@ def test_softmax_of_24_classes_has_points_enough(deviation, error, of_64):
         y = torch.arange(8)
         expected = mean.gather(1, y[:, None])[:, 0] - oracle.softmax(mean, variance)[0]
         for points, before in worst.items():
-            found = Softmax(24, points).expected_log_prob(mean, variance, y)
-            worst[points] = max(before, (found - expected).abs().max().item())
+            computed = Softmax(24, points).expected_log_prob(mean, variance, y)
+            worst[points] = max(before, (computed - expected).abs().max().item())
     assert worst[128] < error
     assert worst[64] > of_64
 
@@ -187,8 +187,8 @@ def test_robustmax_against_dense_integration(classes):
 def test_robustmax_of_two_classes_is_a_probit():
     mean, variance = marginals(9, 2)
     exact = torch.special.ndtr((mean[:, 1] - mean[:, 0]) / variance.sum(1).sqrt())
-    found = (RobustMax(2, eps=1e-9).predict(mean, variance + 0.0)[:, 1] - 1e-9).clamp(0, 1)
-    torch.testing.assert_close(found, exact, rtol=0, atol=0.03)
+    computed = (RobustMax(2, eps=1e-9).predict(mean, variance + 0.0)[:, 1] - 1e-9).clamp(0, 1)
+    torch.testing.assert_close(computed, exact, rtol=0, atol=0.03)
 
 
 def test_gaussian_closed_forms():

@@ -122,9 +122,14 @@ def test_everything_is_finite_and_keeps_its_dtype(kind, dtype, size):
     value = likelihood.expected_log_prob(mean, variance, y)
     gradients = torch.autograd.grad(value.sum(), [mean, variance])
     predicted = likelihood.predict(mean, variance)
-    found = [value, *gradients, *likelihood.statistics(mean, variance, y), likelihood.log_predictive(mean, variance, y)]
-    found += predicted if isinstance(predicted, tuple) else [predicted]
-    assert all(bool(torch.isfinite(tensor).all()) and tensor.dtype == dtype for tensor in found)
+    computed = [
+        value,
+        *gradients,
+        *likelihood.statistics(mean, variance, y),
+        likelihood.log_predictive(mean, variance, y),
+    ]
+    computed += predicted if isinstance(predicted, tuple) else [predicted]
+    assert all(bool(torch.isfinite(tensor).all()) and tensor.dtype == dtype for tensor in computed)
     assert value.shape == (9,) and gradients[0].shape == mean.shape
 
 

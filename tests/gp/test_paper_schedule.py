@@ -271,30 +271,30 @@ def test_the_gradient_by_hand_is_that_of_autograd(covariance: str, kind: str, co
     wanted = torch.autograd.grad(loss, [q.mean, q.root, features, tail, *others])
     for of_features in (False, True):
         likelihood.zero_grad()
-        found = q_gradient(model, Minibatch(features, tail, y, 50), of_features=of_features)
-        assert found.elbo == pytest.approx(-loss.item(), rel=1e-10)
-        got = [found.mean, found.root, *(p.grad for p in others)]
+        computed = q_gradient(model, Minibatch(features, tail, y, 50), of_features=of_features)
+        assert computed.elbo == pytest.approx(-loss.item(), rel=1e-10)
+        got = [computed.mean, computed.root, *(p.grad for p in others)]
         expected = [wanted[0], wanted[1], *wanted[4:]]
         if of_features:
-            got, expected = [*got, found.features, found.tail], [*expected, *wanted[2:4]]
+            got, expected = [*got, computed.features, computed.tail], [*expected, *wanted[2:4]]
         else:
-            assert found.features is None and found.tail is None
+            assert computed.features is None and computed.tail is None
         for a, b in zip(got, expected, strict=True):
             assert torch.allclose(a, b, rtol=1e-8, atol=1e-9 * float(b.abs().max()) + 1e-12)
-    assert not (q.full and found.root.triu(1).any())
+    assert not (q.full and computed.root.triu(1).any())
 
 
 def test_float32_gradients_are_close():
     x = series(6)
     y = labels(x, 3)
-    found = []
+    computed = []
     for dtype in (torch.float64, torch.float32):
         model = disturb(small_gp(Softmax(3), 7, theta=0.6, dtype=dtype))
         seen = model.project(x)
-        found.append(q_gradient(model, Minibatch(seen.features, seen.tail, y, 6), of_features=True))
-    assert found[1].root.dtype == torch.float32
+        computed.append(q_gradient(model, Minibatch(seen.features, seen.tail, y, 6), of_features=True))
+    assert computed[1].root.dtype == torch.float32
     for name in ("mean", "root", "features", "tail"):
-        one, other = getattr(found[0], name), getattr(found[1], name).double()
+        one, other = getattr(computed[0], name), getattr(computed[1], name).double()
         assert torch.allclose(one, other, rtol=1e-3, atol=1e-3 * float(one.abs().max()))
 
 
@@ -348,9 +348,9 @@ def test_native_step_is_the_plain_one(size, dtype):
 def test_the_gradient_reaches_the_scales_as_that_of_autograd(covariance, normalized, likelihood):
     model, x, y = small_model(covariance, normalized, likelihood)
     seen, theta = model.project(x), model.kernel.log_theta
-    found = q_gradient(model, Minibatch(seen.features, seen.tail, y, 60), of_features=True)
+    computed = q_gradient(model, Minibatch(seen.features, seen.tail, y, 60), of_features=True)
     of_theta = torch.autograd.grad(-model.elbo(x, y, total=60), theta)
-    pulled = torch.autograd.grad([seen.features, seen.tail], theta, [found.features, found.tail])
+    pulled = torch.autograd.grad([seen.features, seen.tail], theta, [computed.features, computed.tail])
     torch.testing.assert_close(pulled, of_theta, rtol=1e-10, atol=1e-10)
 
 
@@ -363,10 +363,10 @@ def test_step_of_q_is_the_gradient_and_a_step(of_features, words):
         q = model.variational
         with torch.no_grad():
             seen = model.project(x)
-        optimizer, found = Nadam([q.mean, q.root], 0.01), None
+        optimizer, computed = Nadam([q.mean, q.root], 0.01), None
         for _ in range(3):
             if fused:
-                found = q_step(
+                computed = q_step(
                     model,
                     optimizer,
                     optimizer.advance(),
@@ -374,10 +374,12 @@ def test_step_of_q_is_the_gradient_and_a_step(of_features, words):
                     of_features=of_features,
                 )
             else:
-                found = q_gradient(model, Minibatch(seen.features, seen.tail, y, 60), of_features=of_features)
-                optimizer.step([found.mean, found.root])
-        assert found is not None
-        results.append([torch.tensor(found.elbo), q.mean.detach(), q.root.detach(), found.features, found.tail])
+                computed = q_gradient(model, Minibatch(seen.features, seen.tail, y, 60), of_features=of_features)
+                optimizer.step([computed.mean, computed.root])
+        assert computed is not None
+        results.append(
+            [torch.tensor(computed.elbo), q.mean.detach(), q.root.detach(), computed.features, computed.tail]
+        )
     for mine, oracle in zip(*results, strict=True):
         if oracle is None or mine is None:
             assert mine is oracle and not of_features

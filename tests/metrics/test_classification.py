@@ -27,34 +27,38 @@ def predictions(seed, n, count):
 def test_classes_agree_with_scikit_learn_and_with_counts(seed, n, count):
     y, p = predictions(seed, n, count)
     names = np.array([f"class {i}" for i in range(count)])
-    found = classification_metrics(names[y], p, names)
+    computed = classification_metrics(names[y], p, names)
     guess = p.argmax(axis=1)
-    assert found.n == n + count
-    assert found.balanced_accuracy == pytest.approx(oracle.balanced_accuracy_score(y, guess))
-    assert found.nlpp == pytest.approx(oracle.log_loss(y, p))
+    assert computed.n == n + count
+    assert computed.balanced_accuracy == pytest.approx(oracle.balanced_accuracy_score(y, guess))
+    assert computed.nlpp == pytest.approx(oracle.log_loss(y, p))
     counts = [[int(((y == i) & (guess == j)).sum()) for j in range(count)] for i in range(count)]
-    assert found.confusion == tuple(map(tuple, counts))
-    assert found.accuracy == pytest.approx(sum(counts[i][i] for i in range(count)) / found.n)
-    assert found.recall == pytest.approx([(guess[y == i] == i).mean() for i in range(count)])
+    assert computed.confusion == tuple(map(tuple, counts))
+    assert computed.accuracy == pytest.approx(sum(counts[i][i] for i in range(count)) / computed.n)
+    assert computed.recall == pytest.approx([(guess[y == i] == i).mean() for i in range(count)])
     for i in range(count):
         taken = y[guess == i]
-        assert found.precision[i] == pytest.approx((taken == i).mean()) if len(taken) else np.isnan(found.precision[i])
-    assert found.f1 == pytest.approx(oracle.f1_score(y, guess, average="macro"))
+        assert (
+            computed.precision[i] == pytest.approx((taken == i).mean())
+            if len(taken)
+            else np.isnan(computed.precision[i])
+        )
+    assert computed.f1 == pytest.approx(oracle.f1_score(y, guess, average="macro"))
     if count == 2:
-        assert found.auc == pytest.approx(oracle.roc_auc_score(y, p[:, 1]))
+        assert computed.auc == pytest.approx(oracle.roc_auc_score(y, p[:, 1]))
     else:
-        assert found.auc == pytest.approx(oracle.roc_auc_score(y, p, average="macro", multi_class="ovr"))
+        assert computed.auc == pytest.approx(oracle.roc_auc_score(y, p, average="macro", multi_class="ovr"))
     if count == 2:  # scikit-learn counts one of the two classes
-        assert found.brier == pytest.approx(2 * oracle.brier_score_loss(y, p[:, 1]))
+        assert computed.brier == pytest.approx(2 * oracle.brier_score_loss(y, p[:, 1]))
 
 
 def test_brier_and_calibration_by_hand():
     p = [[0.7, 0.2, 0.1], [0.1, 0.9, 0.0], [0.4, 0.3, 0.3], [0.72, 0.2, 0.08]]
-    found = classification_metrics([0, 1, 2, 1], p, [0, 1, 2], bins=10)
+    computed = classification_metrics([0, 1, 2, 1], p, [0, 1, 2], bins=10)
     by_hand = [0.09 + 0.04 + 0.01, 0.01 + 0.01, 0.16 + 0.09 + 0.49, 0.72**2 + 0.64 + 0.08**2]
-    assert found.brier == pytest.approx(sum(by_hand) / 4)
+    assert computed.brier == pytest.approx(sum(by_hand) / 4)
     # (0.6, 0.7] has the first; (0.8, 0.9] the second; (0.3, 0.4] the third; (0.7, 0.8] the last.
-    assert found.ece == pytest.approx((0.3 + 0.1 + 0.4 + 0.72) / 4)
+    assert computed.ece == pytest.approx((0.3 + 0.1 + 0.4 + 0.72) / 4)
     one = classification_metrics([0, 1, 2, 1], p, [0, 1, 2], bins=1)
     assert one.ece == pytest.approx(abs((0.7 + 0.9 + 0.4 + 0.72) / 4 - 0.5))
 
@@ -70,16 +74,16 @@ def test_perfect_calibration_has_no_error_and_bins_count_all():
 
 
 def test_a_true_label_of_probability_zero_is_infinitely_wrong():
-    found = classification_metrics([0, 1], [[1.0, 0.0], [1.0, 0.0]], [0, 1])
-    assert found.nlpp == math.inf
+    computed = classification_metrics([0, 1], [[1.0, 0.0], [1.0, 0.0]], [0, 1])
+    assert computed.nlpp == math.inf
     assert str(classification_metrics([0], [[1.0, 0.0]], [0, 1]).nlpp) == "0.0"
 
 
 def test_classes_that_do_not_occur_are_not_counted():
-    found = classification_metrics(["a", "a"], [[0.9, 0.1, 0.0], [0.2, 0.8, 0.0]], ["a", "b", "c"])
-    assert found.balanced_accuracy == 0.5
-    assert found.recall[0] == 0.5 and math.isnan(found.recall[1]) and math.isnan(found.precision[2])
-    plain = found.to_dict()
+    computed = classification_metrics(["a", "a"], [[0.9, 0.1, 0.0], [0.2, 0.8, 0.0]], ["a", "b", "c"])
+    assert computed.balanced_accuracy == 0.5
+    assert computed.recall[0] == 0.5 and math.isnan(computed.recall[1]) and math.isnan(computed.precision[2])
+    plain = computed.to_dict()
     assert plain["recall"] == [0.5, None, None] and plain["precision"] == [1.0, 0.0, None]
     assert json.loads(json.dumps(plain, allow_nan=False)) == plain
     assert plain["confusion"] == [[1, 1, 0], [0, 0, 0], [0, 0, 0]]
@@ -89,10 +93,10 @@ def test_classes_that_do_not_occur_are_not_counted():
 def test_labels_of_every_kind(labels):
     p = [[0.8, 0.2], [0.3, 0.7]]
     for y in (labels, np.array(labels), np.array(labels, dtype=object), tuple(labels)):
-        found = classification_metrics(y, p, np.array(labels))
-        assert found.accuracy == 1.0
-        assert found.classes == tuple(labels)
-        assert [type(label) for label in found.classes] == [type(label) for label in labels]
+        computed = classification_metrics(y, p, np.array(labels))
+        assert computed.accuracy == 1.0
+        assert computed.classes == tuple(labels)
+        assert [type(label) for label in computed.classes] == [type(label) for label in labels]
 
 
 def test_float32_probabilities_over_many_classes_are_good_enough():
@@ -185,8 +189,10 @@ def test_the_surest_being_right_makes_the_area_small():
 
 def test_sets():
     sets = np.array([[True, True, False], [False, False, False], [False, False, True]])
-    found = set_metrics(["x", "y", "z"], sets, ["x", "y", "z"])
-    assert (found.coverage, found.size, found.empty, found.single) == pytest.approx((2 / 3, 1, 1 / 3, 1 / 3))
+    computed = set_metrics(["x", "y", "z"], sets, ["x", "y", "z"])
+    assert (computed.coverage, computed.size, computed.empty, computed.single) == pytest.approx(
+        (2 / 3, 1, 1 / 3, 1 / 3)
+    )
     for wrong in (sets[:2], sets.astype(float), sets[:, :2]):
         with pytest.raises(ValueError, match="sets must be bools of shape"):
             set_metrics(["x", "y", "z"], wrong, ["x", "y", "z"])

@@ -19,18 +19,18 @@ def test_numbers_agree_with_scikit_learn_and_with_sums(seed, n):
     y, mean, std = random.normal(size=n), random.normal(size=n), random.uniform(0.1, 2, size=n)
     density = norm.logpdf(y, mean, std)
     ends = {level: norm.interval(level, mean, std) for level in (0.5, 0.9, 0.95)}
-    found = regression_metrics(y, mean, std, density, ends)
-    assert found.n == n
+    computed = regression_metrics(y, mean, std, density, ends)
+    assert computed.n == n
     errors = [a - b for a, b in zip(y, mean, strict=True)]
-    assert found.rmse == pytest.approx((sum(error**2 for error in errors) / n) ** 0.5)
-    assert found.mae == pytest.approx(sum(abs(error) for error in errors) / n)
-    assert found.r2 == pytest.approx(oracle.r2_score(y, mean))
-    assert found.nlpd == pytest.approx(-density.sum() / n)
-    assert found.mean_std == pytest.approx(std.mean())
+    assert computed.rmse == pytest.approx((sum(error**2 for error in errors) / n) ** 0.5)
+    assert computed.mae == pytest.approx(sum(abs(error) for error in errors) / n)
+    assert computed.r2 == pytest.approx(oracle.r2_score(y, mean))
+    assert computed.nlpd == pytest.approx(-density.sum() / n)
+    assert computed.mean_std == pytest.approx(std.mean())
     for level in (0.5, 0.9, 0.95):
         inside = [abs(a - b) <= norm.ppf((1 + level) / 2) * s for a, b, s in zip(y, mean, std, strict=True)]
-        assert found.coverage[level] == pytest.approx(sum(inside) / n)
-        assert found.width[level] == pytest.approx(2 * norm.ppf((1 + level) / 2) * std.mean())
+        assert computed.coverage[level] == pytest.approx(sum(inside) / n)
+        assert computed.width[level] == pytest.approx(2 * norm.ppf((1 + level) / 2) * std.mean())
 
 
 def test_right_distributions_cover_what_they_say():
@@ -38,15 +38,15 @@ def test_right_distributions_cover_what_they_say():
     std = random.uniform(0.5, 2, size=20000)
     y = std * random.normal(size=20000)
     ends = {level: norm.interval(level, 0 * std, std) for level in (0.5, 0.9, 0.95)}
-    found = regression_metrics(y, 0 * std, std, norm.logpdf(y, 0, std), ends)
-    assert found.coverage == pytest.approx({0.5: 0.5, 0.9: 0.9, 0.95: 0.95}, abs=0.015)
+    computed = regression_metrics(y, 0 * std, std, norm.logpdf(y, 0, std), ends)
+    assert computed.coverage == pytest.approx({0.5: 0.5, 0.9: 0.9, 0.95: 0.95}, abs=0.015)
 
 
 def test_what_is_not_defined_is_none_in_json():
-    found = regression_metrics([2.0, 2.0], [1.0, 2.0], [1.0, math.inf], [-1.0, -2.0], {0.9: ([1, 1], [2, 1.5])})
-    assert math.isnan(found.r2)
-    assert found.to_dict()["r2"] is None
-    assert found.to_dict()["coverage"] == {"0.9": 0.5}
+    computed = regression_metrics([2.0, 2.0], [1.0, 2.0], [1.0, math.inf], [-1.0, -2.0], {0.9: ([1, 1], [2, 1.5])})
+    assert math.isnan(computed.r2)
+    assert computed.to_dict()["r2"] is None
+    assert computed.to_dict()["coverage"] == {"0.9": 0.5}
     assert regression_metrics([1.0], [1.0], [1.0], [-math.inf]).nlpd == math.inf
     assert regression_metrics([1.0], [1.0], [1.0], [0.0]).coverage == {}
 

@@ -93,11 +93,11 @@ def test_kernels_average_before_they_solve(caplog: pytest.LogCaptureFixture):
     with caplog.at_level(logging.INFO, LOGGER):
         cross = signature_kernel(x, y, lengths=[20, 4, 9], max_points=6)
         alone = signature_kernel(x, lengths=[20, 4, 9], max_points=6)
-        own = signature_kernel_diag(x, lengths=[20, 4, 9], max_points=6)
+        diagonal = signature_kernel_diag(x, lengths=[20, 4, 9], max_points=6)
     assert len(caplog.records) == 3, "once a call"
     assert torch.equal(cross, signature_kernel(short, average_points(y, 6)[0], lengths=lengths))
     assert torch.equal(alone, signature_kernel(short, lengths=lengths))
-    assert torch.equal(own, signature_kernel_diag(short, lengths=lengths))
+    assert torch.equal(diagonal, signature_kernel_diag(short, lengths=lengths))
     x.requires_grad_()
     signature_kernel(x, max_points=6).sum().backward()
     assert bool(x.grad.any())

@@ -441,13 +441,13 @@ def test_plans_are_those_of_the_core(lengths: list[int], seed: int, size: float,
     # A segment as long as a piece may be is cut or not by rounding.
     assume(bool(((squared.sqrt() - core.plan_constants["longest_piece"]).abs() > 1e-9).all()))
     request = PlanRequest(-1, tol, diag, math.inf)
-    found = make_plans(squared, segments, request, torch.full((len(series),), tol, dtype=torch.float64))
-    assert list(zip(found.scheme.tolist(), found.steps.tolist(), strict=True)) == plans(series, tol, diag)
+    computed = make_plans(squared, segments, request, torch.full((len(series),), tol, dtype=torch.float64))
+    assert list(zip(computed.scheme.tolist(), computed.steps.tolist(), strict=True)) == plans(series, tol, diag)
 
 
 @pytest.mark.parametrize("refine", [0, 1, 4])
 def test_finite_differences_have_two_to_the_power_of_refine_pieces_a_segment(refine: int):
     squared = torch.rand(3, 7, dtype=torch.float64)
     request = PlanRequest(refine, 1e-8, False, math.inf)
-    found = make_plans(squared, torch.full((3,), 7), request, torch.full((3,), 1e-8, dtype=torch.float64))
-    assert found.steps.tolist() == [7 * 2**refine] * 3
+    computed = make_plans(squared, torch.full((3,), 7), request, torch.full((3,), 1e-8, dtype=torch.float64))
+    assert computed.steps.tolist() == [7 * 2**refine] * 3

@@ -85,10 +85,10 @@ def test_a_pair_in_a_gram_matrix_is_as_it_is_alone(settings: dict[str, Any], see
     assert torch.equal(signature_kernel(xs, ys, **settings), alone)
     (x, x_lengths), (y, y_lengths) = padded(xs, float("nan")), padded(ys, 1e300)
     assert torch.equal(signature_kernel(x, y, lengths=x_lengths, y_lengths=y_lengths, **settings), alone)
-    own = signature_kernel(xs, **settings)
-    assert torch.equal(signature_kernel(x, lengths=x_lengths, **settings), own)
+    symmetric = signature_kernel(xs, **settings)
+    assert torch.equal(signature_kernel(x, lengths=x_lengths, **settings), symmetric)
     pairs = torch.stack([signature_kernel([xs[i], xs[i + 1]], **settings) for i in range(0, 10, 2)])
-    assert torch.allclose(torch.stack([own[i : i + 2, i : i + 2] for i in range(0, 10, 2)]), pairs, rtol=1e-13)
+    assert torch.allclose(torch.stack([symmetric[i : i + 2, i : i + 2] for i in range(0, 10, 2)]), pairs, rtol=1e-13)
 
 
 def test_gradients_in_a_batch_are_as_alone():
@@ -107,7 +107,7 @@ def everything(n_jobs: int | None) -> list[Tensor]:
     x = make("brownian", 0, 400, 60, 3, 2.0).requires_grad_()
     y = make("smooth", 1, 70, 40, 3, 2.0).requires_grad_()
     diag, gram = signature_kernel_diag(x, n_jobs=n_jobs), signature_kernel(x[:90], y, n_jobs=n_jobs)
-    own = signature_kernel(y, n_jobs=n_jobs)
+    symmetric = signature_kernel(y, n_jobs=n_jobs)
     scales = signature_kernel_diag_scales(x, torch.ones(3).double(), n_jobs=n_jobs)
     lifted = [
         signature_kernel(y, x[:90], static="matern32", n_jobs=n_jobs),
@@ -117,7 +117,7 @@ def everything(n_jobs: int | None) -> list[Tensor]:
     view = WindowView(3, ((0, 1, 2),), 9, 3)
     thresholds = torch.zeros(5, view.columns)
     pooled = pool_windows(x, view, path_scales=torch.ones(1), thresholds=thresholds, n_jobs=n_jobs)
-    values = (diag, gram, own, *words)
+    values = (diag, gram, symmetric, *words)
     gradients = [torch.autograd.grad(value.square().sum(), (x, y), allow_unused=True) for value in values]
     slopes = [part for pair in gradients for part in pair if part is not None]
     return [*values, *scales, *lifted, *pooled, *slopes]

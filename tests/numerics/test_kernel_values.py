@@ -236,14 +236,14 @@ def test_the_tolerance_is_kept_by_gram_matrices(family: str, size: float):
     for seed, (length, channels) in enumerate([(5, 2), (18, 1), (12, 3)]):
         x = make(family, seed, 2, length, channels, size)
         y = torch.cat([make(name, seed + 9, 1, 7, channels, scale) for name, scale in others])
-        own = reference.gram(x, None, None, None, None, KernelSettings(), True)
+        symmetric = reference.gram(x, None, None, None, None, KernelSettings(), True)
         cross = reference.gram(x, None, y, None, None, KernelSettings(), True)
-        of_x, of_y = own.diagonal().sqrt(), reference.diagonal(y, None, KernelSettings(), False, True).sqrt()
+        of_x, of_y = symmetric.diagonal().sqrt(), reference.diagonal(y, None, KernelSettings(), False, True).sqrt()
         allowed = max(rounding(x), rounding(y))
         for tol in TOLERANCES:
             error = (signature_kernel(x, y, tol=tol) - cross).abs() / torch.outer(of_x, of_y)
             assert error.max() <= tol + allowed
-            error = (signature_kernel(x, tol=tol) - own).abs() / torch.outer(of_x, of_x)
+            error = (signature_kernel(x, tol=tol) - symmetric).abs() / torch.outer(of_x, of_x)
             assert error.max() <= tol + allowed
 
 
@@ -266,8 +266,8 @@ def test_finite_differences_are_those_of_the_reference(family: str, refine: int)
     assert torch.allclose(got, wanted.log(), rtol=1e-12, atol=1e-13)
     got = signature_kernel(x, y, solver="fd", refine=refine)
     assert torch.allclose(got, reference.gram(x, None, y, None, None, plain, True), rtol=1e-13, atol=1e-13)
-    own = reference.gram(x, None, None, None, None, plain, True)
-    assert torch.allclose(signature_kernel(x, solver="fd", refine=refine), own, rtol=1e-13, atol=1e-13)
+    symmetric = reference.gram(x, None, None, None, None, plain, True)
+    assert torch.allclose(signature_kernel(x, solver="fd", refine=refine), symmetric, rtol=1e-13, atol=1e-13)
 
 
 def test_finite_differences_of_one_cell_by_hand():

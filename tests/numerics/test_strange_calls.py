@@ -76,9 +76,9 @@ def check_call(call: Call) -> bool:
     fast = outcome(call)
     untouched(call)
     slow = outcome(strange_call(call.seed), reference)
-    for name, found in (("native", fast), ("reference", slow)):
-        if found.error is not None:
-            explained(name, found.error)
+    for name, computed in (("native", fast), ("reference", slow)):
+        if computed.error is not None:
+            explained(name, computed.error)
     if fast.error is not None and LOST in str(fast.error):
         return False
     assert (fast.error is None) == (slow.error is None), f"native: {fast.error!r}\nreference: {slow.error!r}"
@@ -134,13 +134,13 @@ def size(call: Call, wanted: Tensor) -> float:
         return max(largest, 1.0)
     if call.function.__name__ != "signature_kernel" or call.arguments.get("y") is None:
         return largest
-    own = 1.0
+    norms = 1.0
     for name, lengths in (("x", "lengths"), ("y", "y_lengths")):
         batch = as_batch(call.arguments[name], call.arguments.get(lengths))
         if len(batch[0]):
             lift = {k: call.arguments[k] for k in ("static", "bandwidth", "amplitude", "alpha") if k in call.arguments}
-            own *= float(signature_kernel_diag(batch[0].detach(), lengths=batch[1], **lift).max())
-    return max(largest, own**0.5)
+            norms *= float(signature_kernel_diag(batch[0].detach(), lengths=batch[1], **lift).max())
+    return max(largest, norms**0.5)
 
 
 KERNELS: dict[str, Callable[..., Any]] = {

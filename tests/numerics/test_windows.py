@@ -149,10 +149,10 @@ def test_chosen_windows_are_those_that_are_pooled(backend, case):
     words = backend.window_signatures(x, lengths, view, scale, path_scales, series, windows, 1)
     whole, _ = pool_by(backend, x, lengths, view, numbers)
     for row in range(len(x)):
-        own = words[series == row]
-        torch.testing.assert_close(own.mean(0), whole[row, 0], rtol=0, atol=1e-12)
+        of_series = words[series == row]
+        torch.testing.assert_close(of_series.mean(0), whole[row, 0], rtol=0, atol=1e-12)
         # To the last bit: a quantile of chosen words is compared with the same words when they are pooled.
-        assert torch.equal(own.amax(0), whole[row, 2]) and torch.equal(own.amin(0), whole[row, 3])
+        assert torch.equal(of_series.amax(0), whole[row, 2]) and torch.equal(of_series.amin(0), whole[row, 3])
     lengths_of_paths = backend.window_path_lengths(x, lengths, view, scale, series, windows, 1)
     at = int(order[0]) % len(series)
     points = x[series[at], : x.shape[1] if lengths is None else lengths[series[at]]].tolist()
@@ -168,8 +168,8 @@ def test_a_row_depends_on_nothing_else(dtype, case, row):
     view, x, lengths, numbers = case
     row, x = row % len(x), padded_with_nan(x, lengths).to(dtype)
     whole, thirds = pool_windows(x, view, **numbers, lengths=lengths, n_jobs=1)
-    own = x[row : row + 1, : x.shape[1] if lengths is None else int(lengths[row])]
-    alone = pool_windows(own, view, **numbers)
+    of_series = x[row : row + 1, : x.shape[1] if lengths is None else int(lengths[row])]
+    alone = pool_windows(of_series, view, **numbers)
     if core is not None:
         assert torch.equal(alone.whole[0], whole[row]) and torch.equal(alone.thirds[0], thirds[row])
     threads = pool_windows(x, view, **numbers, lengths=lengths, n_jobs=3)
@@ -280,11 +280,11 @@ def test_a_search_through_all_gaps_says_the_same(m, columns, count, distinct, dt
     values[:, ::7] = 1.0
     values = values.to(dtype)
     before = values.clone()
-    found = separating_thresholds(values, count, distinct=distinct, clearance=0.5)
+    computed = separating_thresholds(values, count, distinct=distinct, clearance=0.5)
     by_column = [plain_thresholds(column, count, distinct, 0.5) for column in values.double().T.tolist()]
-    assert torch.equal(found, torch.tensor(by_column, dtype=torch.float64).T)
+    assert torch.equal(computed, torch.tensor(by_column, dtype=torch.float64).T)
     assert torch.equal(values, before)
-    assert torch.equal(reference.separating_thresholds(values.double(), count, distinct, 0.5, 1), found)
+    assert torch.equal(reference.separating_thresholds(values.double(), count, distinct, 0.5, 1), computed)
 
 
 @modest

@@ -52,9 +52,9 @@ class Means(SeriesTransformer, TransformerBase):
 def test_aeon_finds_nothing_wrong():
     from aeon.testing.estimator_checking import check_estimator  # noqa: PLC0415 - not everyone has it
 
-    found = check_estimator(Means, raise_exceptions=False, verbose=False)
-    assert len(found) > 20
-    assert {name: result for name, result in found.items() if result != "PASSED"} == {}
+    computed = check_estimator(Means, raise_exceptions=False, verbose=False)
+    assert len(computed) > 20
+    assert {name: result for name, result in computed.items() if result != "PASSED"} == {}
 
 
 def test_series_in_every_layout():
@@ -168,9 +168,9 @@ print(json.dumps([[one["check_name"], one["status"], str(one["exception"])] for 
 def test_aeons_checks_of_our_transformers(kind: Any):
     from aeon.testing.estimator_checking import check_estimator  # noqa: PLC0415 - not everyone has it
 
-    found = check_estimator(kind, raise_exceptions=False, verbose=False)
-    assert len(found) > 20
-    assert {name: result for name, result in found.items() if result != "PASSED"} == {}
+    computed = check_estimator(kind, raise_exceptions=False, verbose=False)
+    assert len(computed) > 20
+    assert {name: result for name, result in computed.items() if result != "PASSED"} == {}
 
 
 @needs_aeon
@@ -185,9 +185,9 @@ def test_with_aeon_transformers_are_those_of_aeon():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_scikit_learn_finds_nothing_wrong_but_lengths(name: str):
-    found = json.loads(run(WITHOUT_AEON, name).splitlines()[-1])
-    assert sum(status == "passed" for _, status, _ in found) > 30
-    failed = {check: message for check, status, message in found if status == "failed"}
+    computed = json.loads(run(WITHOUT_AEON, name).splitlines()[-1])
+    assert sum(status == "passed" for _, status, _ in computed) > 30
+    failed = {check: message for check, status, message in computed if status == "failed"}
     assert set(failed) == EXPECTED
     assert all("number of features" in message.replace("\n", " ") for message in failed.values())
 

@@ -238,9 +238,9 @@ def test_windows_too_short_for_differences():
 Settings = tuple[Any, Any, Any, Any]
 
 
-def spans(found: tuple[Interval, ...], points: int) -> list[tuple[int, int]]:
+def spans(computed: tuple[Interval, ...], points: int) -> list[tuple[int, int]]:
     """First and last point of each window in a series of so many points."""
-    ends = [window.points(torch.tensor([points])) for window in found]
+    ends = [window.points(torch.tensor([points])) for window in computed]
     return [(int(first), int(last)) for first, last in ends]
 
 
@@ -281,13 +281,15 @@ kinds = st.one_of(
 @modest
 @given(kinds, st.integers(17, 60), st.integers(1, 90))
 def test_windows_of_any_length_lie_in_the_series_and_reach_its_ends(settings: Settings, points: int, other: int):
-    found = intervals(*settings, points)
-    here = spans(found, other)
-    assert len(here) == len(found)
+    computed = intervals(*settings, points)
+    here = spans(computed, other)
+    assert len(here) == len(computed)
     for first, last in here:
         assert 0 <= first <= last <= other - 1 and (last > first or other == 1)
     assert min(first for first, _ in here) == 0 and max(last for _, last in here) == other - 1
-    scaled = [(window.start * (other - 1) / window.last, window.stop * (other - 1) / window.last) for window in found]
+    scaled = [
+        (window.start * (other - 1) / window.last, window.stop * (other - 1) / window.last) for window in computed
+    ]
     for (first, last), (start, stop) in zip(here, scaled, strict=True):
         assert abs(first - start) <= 1 and abs(last - stop) <= 1
 
@@ -295,8 +297,8 @@ def test_windows_of_any_length_lie_in_the_series_and_reach_its_ends(settings: Se
 @modest
 @given(st.integers(17, 90), st.integers(1, 4))
 def test_neighbours_share_a_point(points: int, depth: int):
-    found = spans(intervals("dyadic", None, None, depth, 33), points)
-    finest = found[-(2**depth) :]
+    computed = spans(intervals("dyadic", None, None, depth, 33), points)
+    finest = computed[-(2**depth) :]
     assert finest[0][0] == 0 and all(a[1] == b[0] for a, b in itertools.pairwise(finest))
 
 

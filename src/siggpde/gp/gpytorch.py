@@ -162,8 +162,8 @@ class _Adapted(Likelihood):
     def quantile(self, mean: Tensor, variance: Tensor, p: float | Tensor) -> Tensor:
         """By bisection, where torch has the distribution function of p(y | f)."""
         probability = as_probabilities(p, mean)
-        nodes, weights = (part.to(mean.device) for part in normal_trapezoid(_CDF_POINTS))
-        given = self._given(mean[:, 0].double() + variance[:, 0].double().sqrt() * nodes[:, None])
+        locations, weights = (part.to(mean.device) for part in normal_trapezoid(_CDF_POINTS))
+        given = self._given(mean[:, 0].double() + variance[:, 0].double().sqrt() * locations[:, None])
         centre, spread = (part.double() for part in self.predict(mean, variance))
         try:
             return invert_increasing(
@@ -207,5 +207,5 @@ class _Adapted(Likelihood):
 
 
 def _nodes(mean: Tensor, variance: Tensor, points: int) -> tuple[Tensor, Tensor]:
-    nodes, weights = (part.to(mean.device) for part in gauss_hermite(points))
-    return mean[:, 0].double() + deviation(variance[:, 0].double()) * nodes[:, None], weights
+    locations, weights = (part.to(mean.device) for part in gauss_hermite(points))
+    return mean[:, 0].double() + deviation(variance[:, 0].double()) * locations[:, None], weights

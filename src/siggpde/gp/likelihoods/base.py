@@ -214,22 +214,22 @@ def gauss_hermite(count: int) -> tuple[Tensor, Tensor]:
 
     Examples
     --------
-    >>> nodes, weights = gauss_hermite(3)
-    >>> bool(torch.isclose((weights * nodes**4).sum(), torch.tensor(3.0).double()))
+    >>> locations, weights = gauss_hermite(3)
+    >>> bool(torch.isclose((weights * locations**4).sum(), torch.tensor(3.0).double()))
     True
     """
-    nodes, weights = np.polynomial.hermite_e.hermegauss(count)
+    locations, weights = np.polynomial.hermite_e.hermegauss(count)
     # Exact symmetry makes odd moments cancel to the last bit, which derivatives at small variances rely on.
-    nodes, weights = (nodes - nodes[::-1]) / 2, (weights + weights[::-1]) / 2
-    return torch.from_numpy(nodes), torch.from_numpy(weights / weights.sum())
+    locations, weights = (locations - locations[::-1]) / 2, (weights + weights[::-1]) / 2
+    return torch.from_numpy(locations), torch.from_numpy(weights / weights.sum())
 
 
 @lru_cache(maxsize=64)
 def normal_trapezoid(count: int, reach: float = 8.5) -> tuple[Tensor, Tensor]:
     """Equally spaced nodes in [-reach, reach] and normal weights (count,), float64, for integrands with steep steps."""
-    nodes = torch.linspace(-reach, reach, count, dtype=torch.float64)
-    weights = (-0.5 * nodes.square()).exp()
-    return nodes, weights / weights.sum()
+    locations = torch.linspace(-reach, reach, count, dtype=torch.float64)
+    weights = (-0.5 * locations.square()).exp()
+    return locations, weights / weights.sum()
 
 
 def sobol_normal(count: int, dimensions: int, seed: int = 0) -> Tensor:

@@ -84,9 +84,9 @@ def _sign(y: Tensor) -> Tensor:
 
 def _signed(mean: Tensor, variance: Tensor, y: Tensor, points: int) -> tuple[Tensor, Tensor, Tensor]:
     """f at the nodes, times the sign of the label (-1 or 1), (B, points); the weights; and the signs (B, 1)."""
-    nodes, weights = (part.to(mean.device) for part in gauss_hermite(points))
+    locations, weights = (part.to(mean.device) for part in gauss_hermite(points))
     sign = _sign(y)
-    return sign * (mean.double() + deviation(variance.double()) * nodes), weights, sign
+    return sign * (mean.double() + deviation(variance.double()) * locations), weights, sign
 
 
 def _probit_derivatives(x: Tensor) -> tuple[Tensor, Tensor]:
@@ -332,9 +332,9 @@ def _rows(classes: int, points: int) -> int:
 
 def _win(mean: Tensor, s: Tensor, y: Tensor, points: int) -> Tensor:
     """P(argmax f = y), (B,)."""
-    nodes, weights = (part.to(mean) for part in gauss_hermite(points))
+    locations, weights = (part.to(mean) for part in gauss_hermite(points))
     label = y[:, None]
-    f = mean.gather(1, label) + s.gather(1, label) * nodes
+    f = mean.gather(1, label) + s.gather(1, label) * locations
     # (B, C, points), with a certain win against itself.
     ahead = (f[:, None] - mean[:, :, None]) / s[:, :, None]
     log_phi = torch.special.log_ndtr(ahead.clamp(min=_LOST))

@@ -173,10 +173,10 @@ class StudentT(Likelihood):
 
     def _residuals(self, mean: Tensor, variance: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         """(y - f) / scale at the nodes, (B, points), and the weights; the floor of `deviation` is that of units."""
-        nodes, weights = (part.to(mean.device) for part in gauss_hermite(_T_POINTS))
+        locations, weights = (part.to(mean.device) for part in gauss_hermite(_T_POINTS))
         scale = self.scale
         s = deviation(variance.double() / scale.square())
-        return (y.double()[:, None] - mean.double()) / scale - s * nodes, weights
+        return (y.double()[:, None] - mean.double()) / scale - s * locations, weights
 
     def _log_prob(self, residual: Tensor) -> Tensor:
         df = self.df
@@ -255,14 +255,14 @@ class Poisson(Likelihood):
     @torch.no_grad()
     def log_predictive(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
         self._check(mean, variance, y)
-        nodes, weights = (part.to(mean.device) for part in gauss_hermite(_POISSON_POINTS))
+        locations, weights = (part.to(mean.device) for part in gauss_hermite(_POISSON_POINTS))
         s = deviation(variance.double())
         v, m, count = s.square(), mean.double() + self.offset, y.double()[:, None]
         # The integrand N(f; m, v) Poisson(y; e^f) has its mode where f = m + v y - W, W e^W = v e^(m + v y).
         w = _lambert(v.log() + m + v * count)
         width = (v / (1 + w)).sqrt()
-        f = m + v * count - w + width * nodes
-        exponent = -0.5 * ((f - m) / s).square() + count * f - f.exp() + 0.5 * nodes.square()
+        f = m + v * count - w + width * locations
+        exponent = -0.5 * ((f - m) / s).square() + count * f - f.exp() + 0.5 * locations.square()
         log_sum = (exponent + weights.log()).logsumexp(1) + (width / s).log()[:, 0]
         return (log_sum - torch.lgamma(count[:, 0] + 1)).to(mean.dtype)
 
@@ -297,9 +297,9 @@ class Poisson(Likelihood):
 
     def _below(self, mean: Tensor, variance: Tensor) -> tuple[Callable[[Tensor], Tensor], Tensor]:
         """P(Y <= count | f) (B, points) as a function of counts (B,), at points of f, and their weights (points,)."""
-        nodes, weights = (part.to(mean.device) for part in normal_trapezoid(_POISSON_CDF_POINTS))
+        locations, weights = (part.to(mean.device) for part in normal_trapezoid(_POISSON_CDF_POINTS))
         m, s = mean.double() + self.offset, variance.double().clamp(min=0).sqrt()
-        rates = (m + s * nodes).clamp(max=_MAX_LOG_RATE).exp()
+        rates = (m + s * locations).clamp(max=_MAX_LOG_RATE).exp()
         return lambda count: torch.special.gammaincc(count[:, None] + 1, rates).nan_to_num(0.0), weights
 
     def _log_rate(self, mean: Tensor, variance: Tensor) -> Tensor:
