@@ -29,11 +29,18 @@ from siggpde.numerics.signature_kernel import Lengths
 class SeriesBatch:
     """Series of one number of channels, padded to the longest.
 
-    - `values`: (n, length, channels), float64; NaN where a value is missing.
-    - `lengths`: (n,), int64; None when all series have all the points. Rows from lengths[i] on are never read.
-    - `times`: (n, length), float64, the time stamps; None when points are evenly spaced.
-    - `first`: the number of the first series, where this is part of a larger set: error messages count from it.
-    - `facts`: (n, facts), float64, of the series as they were handed in (`facts_of`); None where not known.
+    Attributes
+    ----------
+    values
+        (n, length, channels), float64; NaN where a value is missing.
+    lengths
+        (n,), int64; None when all series have all the points. Rows from lengths[i] on are never read.
+    times
+        (n, length), float64, the time stamps; None when points are evenly spaced.
+    first
+        The number of the first series, where this is part of a larger set: error messages count from it.
+    facts
+        (n, facts), float64, of the series as they were handed in (`facts_of`); None where not known.
     """
 
     values: Tensor

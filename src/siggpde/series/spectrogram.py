@@ -20,16 +20,25 @@ _ROUNDING = 1e-14  # rounding error of a sample, relative to the largest
 class Spectrogram:
     """The power spectral density of evenly sampled series, as `scipy.signal.spectrogram` has it: a channel a bin.
 
-    - `rate`: samples a second.
-    - `nfft`, `overlap`: the samples in a segment, and those it shares with the next.
-    - `low`, `high`: the band in Hz, both ends included; or `first_bin`, `last_bin`: the same by number, bin b being
-      the frequency b rate / nfft. By default everything up to half the rate.
-    - `log`: decibels instead of power, no lower than 120 dB below the loudest of the series.
-    - `standardise`: every series to mean 0 and spread 1, over all its values together.
-    - `window`: a name or (name, parameter) that `scipy.signal.get_window` knows.
-
     A series of several channels gives the bins of its first channel, then those of its second, and so on. The paper's
     whale calls are `Spectrogram(2000, 256, 128, first_bin=2, last_bin=29, standardise=True)`.
+
+    Parameters
+    ----------
+    rate
+        Samples a second.
+    nfft, overlap
+        The samples in a segment, and those it shares with the next.
+    low, high
+        The band in Hz, both ends included. By default everything up to half the rate.
+    first_bin, last_bin
+        The same by number, bin b being the frequency b rate / nfft.
+    log
+        Decibels instead of power, no lower than 120 dB below the loudest of the series.
+    standardise
+        Every series to mean 0 and spread 1, over all its values together.
+    window
+        A name or (name, parameter) that `scipy.signal.get_window` knows.
 
     Examples
     --------

@@ -29,14 +29,21 @@ _LEARNED = ("mean", "spread", "appended_spread", "duration")
 class PathOptions:
     """How a series becomes a path.
 
-    - `time`: a channel that rises evenly, from 0 to sqrt(12) over the whole series (unit spread); where time stamps
-      are given it is these, from 0 to sqrt(12) over the median duration of a training series. Without it only the order
-      of values counts, not their timing.
-    - `base_point`: the path starts at 0, so that positions count and not only changes.
-    - `append`: `"variation"`, for every channel the running sum of its absolute changes, which a path hides;
-      `"arc"`, one channel with the running length of the path; both divided by their spread over the training set.
-    - `lead_lag`: every channel twice, one a step behind the other, which brings in quadratic variation.
-    - `difference`: how many times the series is replaced by its changes from point to point, before all else.
+    Parameters
+    ----------
+    time
+        A channel that rises evenly, from 0 to sqrt(12) over the whole series (unit spread); where time stamps
+        are given it is these, from 0 to sqrt(12) over the median duration of a training series. Without it only
+        the order of values counts, not their timing.
+    base_point
+        The path starts at 0, so that positions count and not only changes.
+    append
+        `"variation"`, for every channel the running sum of its absolute changes, which a path hides; `"arc"`,
+        one channel with the running length of the path; both divided by their spread over the training set.
+    lead_lag
+        Every channel twice, one a step behind the other, which brings in quadratic variation.
+    difference
+        How many times the series is replaced by its changes from point to point, before all else.
     """
 
     time: bool = True

@@ -38,10 +38,18 @@ _NEGLIGIBLE = {False: 1e-4, True: 1e-8}  # the tail 1 - |phi(X)|² at which no m
 class KernelView(View):
     """The signature kernel of series of at most `max_points` points.
 
-    - `base_point`: whether positions count; `bandwidth`: None for the linear static kernel, else that of "rbf".
-    - `time_weight`: of time, which runs from 0 to 1, against the other channels, in units of sqrt(channels).
-    - `path_length`: the median length of paths, in the Hilbert space of the static kernel.
-    - `max_pivots`: of more landmarks, so many are chosen that stand for all.
+    Parameters
+    ----------
+    base_point
+        Whether positions count.
+    bandwidth
+        None for the linear static kernel, else that of "rbf".
+    time_weight
+        Of time, which runs from 0 to 1, against the other channels, in units of sqrt(channels).
+    path_length
+        The median length of paths, in the Hilbert space of the static kernel.
+    max_pivots
+        Of more landmarks, so many are chosen that stand for all.
     """
 
     name: str

@@ -26,10 +26,17 @@ _MAX_DEPTH = 10
 class PathView(View):
     """A way of making paths, and the words of them that are looked at.
 
-    - `options`: how a series becomes a path, which is scaled to `path_length` in the median, time weighing `time_scale`
-      times as much as the other channels.
-    - `words`: at most so many, in whole levels; `degree`: at most so many letters other than time, None for no bound.
-    - `max_points`: longer series are averaged down.
+    Parameters
+    ----------
+    options
+        How a series becomes a path, which is scaled to `path_length` in the median, time weighing `time_scale`
+        times as much as the other channels.
+    words
+        At most so many, in whole levels.
+    degree
+        At most so many letters other than time, None for no bound.
+    max_points
+        Longer series are averaged down.
     """
 
     name: str
