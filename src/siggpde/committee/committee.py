@@ -425,7 +425,7 @@ class ViewCommittee(Committee):
     def noise_variances(self) -> Tensor:
         """The variances (K,) by which targets have more than latents, float64."""
         noises = [member.posterior.noise * member.posterior.amplitude for member in self.members]
-        return torch.tensor(noises, dtype=torch.float64, device=self.device)
+        return torch.tensor(noises, dtype=torch.float64, device=self.weights.device)
 
     @torch.no_grad()
     def p_values(self, batch: SeriesBatch, by_class: bool = False) -> tuple[Tensor, Scores]:

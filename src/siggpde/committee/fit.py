@@ -156,7 +156,7 @@ class _Fit:
         self.chosen = self.weights.nonzero()[:, 0].tolist()
         shares = [
             f"{self.candidates[index].name} {float(self.weights[index]):.2f} ({left_out[index].score:.4f})"
-            for index in sorted(self.chosen, key=lambda index: -self.weights[index])
+            for index in self.weights.argsort(descending=True)[: len(self.chosen)].tolist()
         ]
         log.info("%d members compared; weights (leave-one-out loss): %s", len(self.candidates), ", ".join(shares))
 
@@ -225,7 +225,7 @@ def calibrated(committee: ViewCommittee, folds: Sequence[Fold], targets: Targets
     rows = torch.cat([fold.rows for fold in folds])
     if targets.classes is not None:
         parts = [average_latents(fold.means, fold.variances, fold.weights) for fold in folds]
-        mean, variance = (torch.cat(part) for part in zip(*parts, strict=True))
+        mean, variance = map(torch.cat, zip(*parts, strict=True))
         committee.link = fit_link(mean, variance, targets[rows])
         return committee
     deviations = []

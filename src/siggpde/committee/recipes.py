@@ -127,7 +127,7 @@ def _add(
     if not groups.keys() >= set(letters):
         return
     weights: dict[str, float] = {}
-    for names in (*(groups[letter] for letter in letters), *more):
+    for names in (*map(groups.__getitem__, letters), *more):
         for name in names:
             weights[name] = weights.get(name, 0.0) + 1 / len(names)
     label = label if more else "".join(dict.fromkeys(letters))

@@ -39,14 +39,25 @@ _JOINT_CHANNELS = 3  # so many channels are in one path; more are cut into group
 class WindowSettings:
     """The settings of window features; the defaults were chosen by accuracy on archive data sets.
 
-    - `lifts`: what is looked at (`WindowView.lift`).
-    - `points`: of a window; series with a median length below twice as many have windows of max(3, length / 2) points.
-    - `max_dilations`: windows are dilated by 1, 2, 4, .. while they span at most the median length; of more than so
-      many, evenly spaced ones are kept. Before dilating by D, all lifts but "dx" are averaged over D / 2 points.
-    - `max_windows`: of a series. `max_channels`: of a view with more than three channels.
-    - `thresholds`: how many quantiles of the training series there are shares of windows above.
-    - `path_length`: of the median window, time included.
-    - `seed`: of the generator that draws groups of channels.
+    Parameters
+    ----------
+    lifts
+        What is looked at (`WindowView.lift`).
+    points
+        Of a window; series with a median length below twice as many have windows of max(3, length / 2) points.
+    max_dilations
+        Windows are dilated by 1, 2, 4, .. while they span at most the median length; of more than so many,
+        evenly spaced ones are kept. Before dilating by D, all lifts but "dx" are averaged over D / 2 points.
+    max_windows
+        Of a series.
+    max_channels
+        Of a view with more than three channels.
+    thresholds
+        How many quantiles of the training series there are shares of windows above.
+    path_length
+        Of the median window, time included.
+    seed
+        Of the generator that draws groups of channels.
 
     Examples
     --------
@@ -129,9 +140,14 @@ def channel_groups(
 class WindowBlock(NamedTuple):
     """The features of one view that belong to one block.
 
-    - `name`: of the block, the lift and "1" for statistics over the whole series or "3" for those over its thirds;
-    - `view`: the number of the view;
-    - `values`: (n, p), statistic by statistic (and third by third), in each the words of the view.
+    Attributes
+    ----------
+    name
+        Of the block, the lift and "1" for statistics over the whole series or "3" for those over its thirds.
+    view
+        The number of the view.
+    values
+        (n, p), statistic by statistic (and third by third), in each the words of the view.
     """
 
     name: str
@@ -356,7 +372,11 @@ class WindowScaler:
         """Learns from the blocks of the training series, which are standardised on the way."""
         columns, out = [], []
         for block in blocks:
-            columns.append(_learned(block.values))
+            values, mean = block.values, block.values.mean(0)
+            spread = values.std(0) if len(values) > 1 else torch.zeros_like(mean)
+            varies = (spread > 1e-5 * values.abs().mean(0)) & (spread > 1e-7)  # more than rounding
+            kept = varies.nonzero()[:, 0]
+            columns.append(_Columns(kept, mean[kept], spread[kept]))
             out.append(_scaled(block, columns[-1]))
         return WindowScaler(tuple(columns)), out
 
@@ -378,14 +398,6 @@ class WindowScaler:
     @staticmethod
     def from_state(state: list[dict[str, Any]]) -> WindowScaler:
         return WindowScaler(tuple(_Columns(**columns) for columns in state))
-
-
-def _learned(values: Tensor) -> _Columns:
-    mean = values.mean(0)
-    spread = values.std(0) if len(values) > 1 else torch.zeros_like(mean)
-    varies = (spread > 1e-5 * values.abs().mean(0)) & (spread > 1e-7)  # more than rounding
-    kept = varies.nonzero()[:, 0]
-    return _Columns(kept, mean[kept], spread[kept])
 
 
 def _scaled(block: WindowBlock, columns: _Columns) -> WindowBlock:
