@@ -26,7 +26,7 @@ class Spectrogram:
     Parameters
     ----------
     rate
-        Samples a second.
+        The samples a second.
     nfft, overlap
         The samples in a segment, and those it shares with the next.
     low, high

@@ -45,11 +45,11 @@ class KernelView(View):
     bandwidth
         None for the linear static kernel, else that of "rbf".
     time_weight
-        Of time, which runs from 0 to 1, against the other channels, in units of sqrt(channels).
+        The weight of time, which runs from 0 to 1, against the other channels, in units of sqrt(channels).
     path_length
         The median length of paths, in the Hilbert space of the static kernel.
     max_pivots
-        Of more landmarks, so many are chosen that stand for all.
+        The most landmarks; of more, so many are chosen that stand for all.
     """
 
     name: str

@@ -32,11 +32,11 @@ class PathView(View):
         How a series becomes a path, which is scaled to `path_length` in the median, time weighing `time_scale`
         times as much as the other channels.
     words
-        At most so many, in whole levels.
+        The most words, in whole levels.
     degree
-        At most so many letters other than time, None for no bound.
+        The most letters other than time; None for no bound.
     max_points
-        Longer series are averaged down.
+        The most points of a series; longer ones are averaged down.
     """
 
     name: str

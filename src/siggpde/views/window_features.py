@@ -44,20 +44,20 @@ class WindowSettings:
     lifts
         What is looked at (`WindowView.lift`).
     points
-        Of a window; series with a median length below twice as many have windows of max(3, length / 2) points.
+        The points of a window; of series with a median length below twice as many, max(3, length / 2).
     max_dilations
         Windows are dilated by 1, 2, 4, .. while they span at most the median length; of more than so many,
         evenly spaced ones are kept. Before dilating by D, all lifts but "dx" are averaged over D / 2 points.
     max_windows
-        Of a series.
+        The most windows of a series.
     max_channels
-        Of a view with more than three channels.
+        The most channels of a view, where there are more than three.
     thresholds
         How many quantiles of the training series there are shares of windows above.
     path_length
-        Of the median window, time included.
+        The length of the path of the median window, time included.
     seed
-        Of the generator that draws groups of channels.
+        The seed of the generator that draws groups of channels.
 
     Examples
     --------
@@ -143,7 +143,7 @@ class WindowBlock(NamedTuple):
     Attributes
     ----------
     name
-        Of the block, the lift and "1" for statistics over the whole series or "3" for those over its thirds.
+        The name of the block: the lift and "1" for statistics over the whole series or "3" for those over its thirds.
     view
         The number of the view.
     values
