@@ -21,8 +21,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from siggpde.gp.likelihoods.base import as_probabilities
-
 
 @dataclass(frozen=True)
 class NormalMixture:
@@ -55,7 +53,8 @@ class NormalMixture:
     def quantiles(self, levels: list[float]) -> Tensor:
         """Returns the quantiles at these levels, (n, levels)."""
         for level in levels:
-            as_probabilities(level, self.weights[:0])  # refuses what is not between 0 and 1
+            if not 0 < level < 1:
+                raise ValueError(f"p must be between 0 and 1, got {level}")
         z_at = NormalDist().inv_cdf if self.recalibration is None else self.recalibration.z_quantile
         spreads = self.variances.sqrt()
         columns = [mixture_quantile(z_at(level), self.means, spreads, self.weights) for level in levels]
