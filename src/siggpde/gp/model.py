@@ -65,7 +65,8 @@ class SparseGP(nn.Module, Generic[AnyKernel, AnyFeatures]):
         for (name, kind), value in zip(kinds.items(), (kernel, features, likelihood), strict=True):
             if not isinstance(value, kind):
                 given = f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
-                raise TypeError(f"{name} must be a {kind.__name__}, got {given}")
+                fix = "; for these features take SparseGP" if isinstance(value, InducingFeatures) else ""
+                raise TypeError(f"{name} must be a {kind.__name__}, got {given}{fix}")
         features.check(kernel)
         self.kernel = kernel
         self.features = features
