@@ -21,7 +21,8 @@ class Spectrogram:
     """The power spectral density of evenly sampled series, as `scipy.signal.spectrogram` has it: a channel a bin.
 
     A series of several channels gives the bins of its first channel, then those of its second, and so on. The paper's
-    whale calls are `Spectrogram(2000, 256, 128, first_bin=2, last_bin=29, standardise=True)`.
+    whale calls are `Spectrogram(2000, 256, 128, first_bin=2, last_bin=29)`, in power; every channel of every series is
+    then brought to mean 0 and spread 1 by itself, not all channels together as `standardise` does.
 
     Parameters
     ----------

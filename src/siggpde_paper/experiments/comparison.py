@@ -40,7 +40,9 @@ from siggpde_paper.experiments.methods import (
     fit_settings,
     fit_tasks,
     judged,
+    load_series,
     prepare,
+    split_sizes,
     standardised,
     train,
     with_time,
@@ -62,6 +64,12 @@ def run(config: dict[str, Any], results: Results, runs: int, jobs: int = 1) -> N
 
     The paper's experiments on digits (PenDigits), whale calls and satellite series.
     """
+    if "official" in config:
+        split = {"sizes": split_sizes(load_series(config))}
+        if results.once("split", lambda: split) != split:
+            raise ValueError(
+                f"{results.folder} has results on another split of {config['data']}; choose another folder"
+            )
     results.compute(fit_tasks(config, results.folder, runs), jobs)
     results.compute(timing_tasks(config))
 
@@ -70,12 +78,25 @@ def report(config: dict[str, Any], results: Results) -> str:
     """The table of fits, the table of times and the figure."""
     draw = _draw_sizes if "sizes" in config else _draw_training
     return tables.page(
+        _split_sentence(config, results),
         _fits(config, results),
         f"{tables.protocol(config)} ELBO: of all the training series, over their number.",
         times_section(config, results),
         f"![{config['title']}]({draw(config, results)})",
         tables.notes_list(config),
     )
+
+
+def _split_sentence(config: dict[str, Any], results: Results) -> str:
+    """Whether the series are split as the archive has them; empty where the results do not say."""
+    record = results.get("split")
+    if record is None:
+        return ""
+    sizes, official = record["sizes"], config["official"]
+    spoken = f"{sizes[0]:,} training and {sizes[1]:,} test series"
+    if sizes == official:
+        return f"The archive's own split: {spoken}."
+    return f"Not the archive's own split ({official[0]:,} / {official[1]:,}), which could not be had: {spoken}."
 
 
 def _fits(config: dict[str, Any], results: Results) -> str:
@@ -345,10 +366,11 @@ def _draw_scales(config: dict[str, Any], results: Results) -> str:
 def run_million(config: dict[str, Any], results: Results, runs: int, jobs: int = 1) -> None:
     """The model on the synthetic series and on the originals, each in a process of its own, for its peak memory.
 
-    The paper's experiment on a million satellite series, with a synthetic million.
+    The paper's experiment on a million satellite series, with a synthetic million; settings without `synthetic` are for
+    the real one, the originals of which are all there is.
     """
     for seed in range(runs):
-        for kind in ("original", "synthetic"):
+        for kind in ("original", "synthetic")[: 1 + ("synthetic" in config)]:
             checkpoint = results.folder / "checkpoints" / f"{kind}-{seed}.pt"
             results.compute({f"fit/{kind}/{seed}": partial(train_once, config, kind, seed, checkpoint)}, apart=True)
 
@@ -403,13 +425,15 @@ def report_million(config: dict[str, Any], results: Results) -> str:
         "ended by": tables.ended_cell,
     }
     rows = []
-    for kind in ("synthetic", "original"):
+    for kind in ("synthetic", "original") if "synthetic" in config else ("original",):
         records = list(results.records(f"fit/{kind}/").values())
         rows.append(([f"{records[0]['series']:,} {kind}" if records else kind], records))
     return tables.page(
         "**Synthetic series**: each is one of the training series, drawn at random with its class, with Gaussian noise "
         f"of {config['noise']:g} times the spread of its channel added at every point. Both models are tested on the "
-        "real test series.",
+        "real test series."
+        if "synthetic" in config
+        else "",
         tables.runs_table(["training series"], rows, columns),
         "Kernel fixed / learned: CPU time of an iteration. CPU and wall time: of all iterations, and of the whole fit "
         "with set-up, signatures and evaluations. Peak memory: of the process, data included.",

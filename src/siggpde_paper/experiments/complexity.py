@@ -1,8 +1,8 @@
 """The complexity tables of the paper, measured: time and space of the parts of an iteration, and how they grow.
 
-M, length, channels, batch and levels grow, one at a time. Space is measured twice: with every number of the recursions
-stored for the reverse pass, as the algorithms are written and as the orders count, and as it is here, where the core
-and the tiles of GPSig compute numbers again instead of storing them.
+M, length, channels, batch, levels and the points of inducing sequences grow, one at a time. Space is measured twice:
+with every number of the recursions stored for the reverse pass, as the algorithms are written and as the orders count,
+and as it is here, where the core and the tiles of GPSig compute numbers again instead of storing them.
 
 A third table tells algorithm and language apart, by whole iterations of SigGPDE and GPSig in the core and in torch. The
 core against GPSig in torch compares two things at once. Plain torch against torch compares the algorithms, and so does
@@ -36,7 +36,7 @@ from siggpde_paper.experiments.results import Record, Results, least, pass_key
 from siggpde_paper.experiments.tables import duration, markdown_table, save_figure
 
 COLOURS = {"siggpde": "#3b6fb6", "siggpde-torch": "#3f9c6b", "gpsig-it": "#d9752b", "gpsig-is": "#8a4fa3"}
-_SYMBOLS = {"M": "M", "length": "l", "d": "d", "batch": "B", "n": "n"}  # of the sizes in orders
+_SYMBOLS = {"M": "M", "length": "l", "d": "d", "batch": "B", "n": "n", "z": "z"}  # of the sizes in orders
 _NOISE = 0.5  # MiB: two measurements of the same differ by less
 
 Value = Callable[[dict[str, float]], float]
@@ -79,7 +79,11 @@ class Plan:
         return Size(**{**self.base, letter: value})
 
     def key(self, method: str, size: Size) -> str:
-        return f"{self.name}/{method}/" + " ".join(f"{letter}={value}" for letter, value in vars(size).items())
+        """The key of a record; z is in it where it matters and is not n + 1."""
+        sizes = dict(vars(size))
+        if method != "gpsig-is" or sizes["z"] in (0, size.n + 1):
+            del sizes["z"]
+        return f"{self.name}/{method}/" + " ".join(f"{letter}={value}" for letter, value in sizes.items())
 
     def record(self, results: Results, method: str, size: Size) -> dict[str, float] | None:
         """What was measured, the least of all passes."""
@@ -89,7 +93,7 @@ class Plan:
         self, results: Results, method: str, letter: str, value_of: Value, above: float = 0.0
     ) -> list[tuple[float, float]]:
         """Sizes and what was measured at them, in order, as far as it is more than `above`."""
-        sizes = self.grow.get(letter, [])
+        sizes = self.grow.get(letter, []) if letter != "z" or method == "gpsig-is" else []
         measured = [(size, self.record(results, method, self.size(letter, size))) for size in sizes]
         values = [(float(size), value_of(record)) for size, record in measured if record is not None]
         return [(size, value) for size, value in values if value > above]
@@ -100,12 +104,13 @@ class Plan:
 
 @dataclass(frozen=True)
 class Row:
-    """A row of a table: some parts of a method added up, and their order as it follows from the algorithm."""
+    """A row of a table: some parts of a method added up, and their order by the algorithm here and by the paper."""
 
     name: str
     method: str
     parts: tuple[str, ...]
     order: str
+    paper: str = "–"
 
 
 def exponent(points: Sequence[tuple[float, float]]) -> float:
@@ -154,8 +159,10 @@ def growth_table(
         text = "–" if base is None else "0" if value(base) <= noise else spoken(value(base))
         curves = {letter: grown.points(results, row.method, letter, value, noise) for letter in plan.grow}
         exponents = [exponent_cell(points, letter, row.order) for letter, points in curves.items()]
-        lines.append([row.name, row.order, text, *exponents])
-    return markdown_table(["part", "order", "at the base", *(f"in {letter}" for letter in plan.grow)], lines)
+        lines.append([row.name, row.order, row.paper, text, *exponents])
+    return markdown_table(
+        ["part", "order", "in the paper", "at the base", *(f"in {letter}" for letter in plan.grow)], lines
+    )
 
 
 def draw_growth(
@@ -201,23 +208,23 @@ _ALL = ("C_uu", *_SUMS)
 
 # Of the algorithms, for B series; c is the cost of a level of the recursion, up to n² for full order.
 _TIME_ROWS = [
-    Row("C_uu, SigGPDE: the identity", "siggpde", (), "–"),
-    Row("C_uu, GPSig-IT", "gpsig-it", ("C_uu",), "n² M² d"),
-    Row("C_uu, GPSig-IS", "gpsig-is", ("C_uu",), "M² n² (d + c n)"),
+    Row("C_uu, SigGPDE: the identity", "siggpde", (), "–", "1"),
+    Row("C_uu, GPSig-IT", "gpsig-it", ("C_uu",), "n² M² d", "n² M² d"),
+    Row("C_uu, GPSig-IS", "gpsig-is", ("C_uu",), "M² z² (d + c n)", "(n + d) M² z²"),
     Row("C_fu, SigGPDE", "siggpde", ("C_fu",), "M B"),
-    Row(f"C_fu, SigGPDE{_WITH}", "siggpde", ("C_fu", "signatures"), "M B l"),
-    Row(f"C_fu, SigGPDE in plain torch{_WITH}", "siggpde-torch", ("C_fu", "signatures"), "M B l"),
-    Row("C_fu, GPSig-IT", "gpsig-it", ("C_fu",), "n² M B l d"),
-    Row("C_fu, GPSig-IS", "gpsig-is", ("C_fu",), "M B l n (d + c n)"),
-    Row("diag C_ff, SigGPDE", "siggpde", ("diag C_ff",), "B l² d"),
-    Row("diag C_ff, SigGPDE in plain torch", "siggpde-torch", ("diag C_ff",), "B l² d"),
-    Row("diag C_ff, GPSig", "gpsig-it", ("diag C_ff",), "B l² (d + c n)"),
-    Row("linear algebra, SigGPDE", "siggpde", ("linear algebra",), "M² B"),
-    Row("linear algebra, GPSig", "gpsig-it", ("linear algebra",), "M³ + M² B"),
+    Row(f"C_fu, SigGPDE{_WITH}", "siggpde", ("C_fu", "signatures"), "M B l", "M B l"),
+    Row(f"C_fu, SigGPDE in plain torch{_WITH}", "siggpde-torch", ("C_fu", "signatures"), "M B l", "M B l"),
+    Row("C_fu, GPSig-IT", "gpsig-it", ("C_fu",), "n² M B l d", "n² M B l d"),
+    Row("C_fu, GPSig-IS", "gpsig-is", ("C_fu",), "M B l z (d + c n)", "(n + d) M B l z"),
+    Row("diag C_ff, SigGPDE", "siggpde", ("diag C_ff",), "B l² d", "B l² d"),
+    Row("diag C_ff, SigGPDE in plain torch", "siggpde-torch", ("diag C_ff",), "B l² d", "B l² d"),
+    Row("diag C_ff, GPSig", "gpsig-it", ("diag C_ff",), "B l² (d + c n)", "(n + d) B l²"),
+    Row("linear algebra, SigGPDE", "siggpde", ("linear algebra",), "M² B", "M² B"),
+    Row("linear algebra, GPSig", "gpsig-it", ("linear algebra",), "M³ + M² B", "M³ + M² B"),
     Row("iteration, SigGPDE", "siggpde", _SUMS, "M² B + B l² d"),
     Row(f"iteration, SigGPDE{_WITH}", "siggpde", (*_SUMS, "signatures"), "M² B + M B l + B l² d"),
     Row("iteration, GPSig-IT", "gpsig-it", _ALL, "M³ + n² M² d + n² M B l d + B l² (d + c n)"),
-    Row("iteration, GPSig-IS", "gpsig-is", _ALL, "M³ + (n² M² + M B l n + B l²) (d + c n)"),
+    Row("iteration, GPSig-IS", "gpsig-is", _ALL, "M³ + (z² M² + M B l z + B l²) (d + c n)"),
 ]
 
 
@@ -272,27 +279,27 @@ def _draw_time(plan: Plan, results: Results) -> str:
 
 _STORING = ("siggpde-torch", "gpsig-it", "gpsig-is")
 _OURS = ("siggpde", "gpsig-it", "gpsig-is")
-# Name, method and parts of a row, and its order with everything stored and as it is here.
+# Name, method and parts of a row, and its order with everything stored, as it is here, and in the paper.
 _SPACE_ROWS = [
-    ("C_uu, SigGPDE: the identity", "siggpde", (), "–", "–"),
-    ("C_uu, GPSig-IT", "gpsig-it", ("C_uu",), "n² M²", "n M² + tile"),
-    ("C_uu, GPSig-IS", "gpsig-is", ("C_uu",), "n² M² c n", "n M² + tile"),
-    ("C_fu, SigGPDE", "siggpde", ("C_fu",), "M B", "M B"),
-    ("C_fu, SigGPDE, signatures computed", "siggpde", ("C_fu", "signatures"), "M B l", "M B"),
-    ("C_fu, GPSig-IT", "gpsig-it", ("C_fu",), "n² M B l", "n M B + tile"),
-    ("C_fu, GPSig-IS", "gpsig-is", ("C_fu",), "M B l n c n", "n M B + tile"),
-    ("diag C_ff, SigGPDE", "siggpde", ("diag C_ff",), "B l²", "l"),
-    ("diag C_ff, GPSig", "gpsig-it", ("diag C_ff",), "B l² c n", "n B + tile"),
+    ("C_uu, SigGPDE: the identity", "siggpde", (), "–", "–", "–"),
+    ("C_uu, GPSig-IT", "gpsig-it", ("C_uu",), "n² M²", "n M² + tile", "n² M²"),
+    ("C_uu, GPSig-IS", "gpsig-is", ("C_uu",), "z² M² c n", "n M² + tile", "M² z²"),
+    ("C_fu, SigGPDE", "siggpde", ("C_fu",), "M B", "M B", "–"),
+    ("C_fu, SigGPDE, signatures computed", "siggpde", ("C_fu", "signatures"), "M B l", "M B", "M B l"),
+    ("C_fu, GPSig-IT", "gpsig-it", ("C_fu",), "n² M B l", "n M B + tile", "n² M B l"),
+    ("C_fu, GPSig-IS", "gpsig-is", ("C_fu",), "M B l z c n", "n M B + tile", "M B l z"),
+    ("diag C_ff, SigGPDE", "siggpde", ("diag C_ff",), "B l²", "l", "B l²"),
+    ("diag C_ff, GPSig", "gpsig-it", ("diag C_ff",), "B l² c n", "n B + tile", "B l²"),
 ]
 _ALL_STORED = [
-    Row(name, "siggpde-torch" if method == "siggpde" else method, parts, order)
-    for name, method, parts, order, _ in _SPACE_ROWS
+    Row(name, "siggpde-torch" if method == "siggpde" else method, parts, order, paper)
+    for name, method, parts, order, _, paper in _SPACE_ROWS
 ]
-_AS_HERE = [Row(name, method, parts, order) for name, method, parts, _, order in _SPACE_ROWS]
+_AS_HERE = [Row(name, method, parts, order, paper) for name, method, parts, _, order, paper in _SPACE_ROWS]
 _KEPT = [
-    Row("inducing parameters, SigGPDE: words", "siggpde", (STORED,), "M d"),
-    Row("inducing parameters, GPSig-IT: tensors", "gpsig-it", (STORED,), "n² M d"),
-    Row("inducing parameters, GPSig-IS: sequences", "gpsig-is", (STORED,), "n M d"),
+    Row("inducing parameters, SigGPDE: words", "siggpde", (STORED,), "M d", "–"),
+    Row("inducing parameters, GPSig-IT: tensors", "gpsig-it", (STORED,), "n² M d", "n² M d"),
+    Row("inducing parameters, GPSig-IS: sequences", "gpsig-is", (STORED,), "z M d", "M z d"),
 ]
 
 
@@ -419,6 +426,8 @@ def language_section(config: dict[str, Any], results: Results) -> str:
         f"{case}: " + ", ".join(f"{key} = {value}" for key, value in sizes.items())
         for case, sizes in settings["sizes"].items()
     )
+    paper = settings.get("paper", {})
+    line = _speed_line(paper, measured) if paper else ""
     peaks = []
     for method, name in WAYS.items():
         records = [results.get(f"peak/{method}/{case}") for case in cases]
@@ -435,11 +444,21 @@ def language_section(config: dict[str, Any], results: Results) -> str:
         "kind, and are quoted. "
         f"{load_sentence(results.records('iteration/').values())}\n\n"
         f"{markdown_table(['method', *cases], rows)}\n\nRatios, with the kernel learned:\n\n"
-        f"{markdown_table(['ratio', *cases], ratios)}\n\n"
+        f"{markdown_table(['ratio', *cases], ratios)}\n\n{line}"
         "Memory by which a fresh process grows to its peak during an iteration with the kernel learned; quoted ones "
         "are of the whole process, with TensorFlow itself:\n\n"
         f"{markdown_table(['method', *cases], peaks)}\n"
     )
+
+
+def _speed_line(paper: dict[str, dict[str, float]], measured: dict[str, dict[str, Record]]) -> str:
+    """GPSig-IT's time over SigGPDE's: the paper's, on its GPU, beside ours in the core and in plain torch."""
+    parts = []
+    for case, seconds in paper["siggpde"].items():
+        core = _ratio(measured["gpsig-it-core"].get(case), measured["core"].get(case))
+        torch = _ratio(measured["gpsig-it"].get(case), measured["torch"].get(case))
+        parts.append(f"{case} {paper['gpsig-it'][case] / seconds:.1f} ({core} core, {torch} plain torch)")
+    return f"GPSig-IT / SigGPDE in the paper, on a P100 GPU, and in brackets ours: {'; '.join(parts)}.\n\n"
 
 
 def _cell(record: Record | None) -> str:

@@ -64,13 +64,17 @@ Parts = dict[str, Callable[[], object]]
 
 @dataclass(frozen=True)
 class Size:
-    """M inducing variables, series of `length` segments and d channels, a batch, n levels (of GPSig)."""
+    """M inducing variables, series of `length` segments and d channels, a batch, n levels and z (of GPSig).
+
+    z is the number of points of an inducing sequence; 0 stands for n + 1.
+    """
 
     M: int
     length: int
     d: int
     batch: int
     n: int
+    z: int = 0
 
 
 def series(size: Size, squared: float = 1.0) -> Tensor:
@@ -89,7 +93,7 @@ def inducing_features(method: str, size: Size) -> OrthogonalSignatureFeatures | 
         return TorchFeatures(size.d, size.M, "lexicographic")
     if method == "gpsig-it":
         return InducingTensors(size.d, size.M, size.n)
-    return InducingSequences(size.d, size.M, size.n + 1)
+    return InducingSequences(size.d, size.M, size.z or size.n + 1)
 
 
 def parts_of(method: str, size: Size) -> Parts:

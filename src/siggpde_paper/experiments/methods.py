@@ -14,9 +14,10 @@ as the best one, which later states replace if their NLPP is below all of the fi
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -27,6 +28,8 @@ import torch
 from torch import Tensor
 
 from siggpde.datasets import Dataset, data_folders, load_dataset, read_dataset
+from siggpde.datasets.archive import DownloadError, download
+from siggpde.datasets.loading import cache_folder
 from siggpde.estimators import SigGPClassifier
 from siggpde.gp.cache import PathStore
 from siggpde.gp.features import OrthogonalSignatureFeatures
@@ -83,12 +86,22 @@ def prepare(config: dict[str, Any]) -> Prepared:
 
 
 def load_series(config: dict[str, Any]) -> Dataset:
-    """The data set config["data"]: of several files, that whose numbers of series are config["official"]."""
+    """The data set config["data"]: of all its files that with the numbers of series of config["official"], if given.
+
+    Where no folder has it, the archive is asked; without a connection the first file is taken.
+    """
     name, official = config["data"], config.get("official")
-    for path in (folder / f"{name}.npz" for folder in data_folders()) if official else ():
+    for path in _candidates(name) if official else ():
         if path.is_file() and split_sizes(data := read_dataset(path)) == official:
             return data
     return load_dataset(name)
+
+
+def _candidates(name: str) -> Iterator[Path]:
+    """The files that may hold a data set: in the folders, and downloaded."""
+    yield from (folder / f"{name}.npz" for folder in data_folders())
+    with contextlib.suppress(DownloadError):
+        yield download(name, cache_folder())
 
 
 def split_sizes(data: Dataset) -> list[int]:
@@ -228,12 +241,16 @@ def train(config: dict[str, Any], model: AnyGP, data: Prepared, seed: int, check
 
     Of these every phase has a third. A fit that was interrupted goes on from the checkpoint.
     """
-    kind = AuthorsSchedule if "l1" in config["schedule"] else PaperSchedule
-    schedule = kind(**config["schedule"], cpu_budget=config.get("budget"))
     return fit(
-        model, (data.x_train, data.y_train), schedule, validation=config["validation"], seed=seed,
+        model, (data.x_train, data.y_train), schedule_of(config), validation=config["validation"], seed=seed,
         checkpoint=checkpoint, resume=checkpoint is not None,
     )  # fmt: skip
+
+
+def schedule_of(config: dict[str, Any]) -> PaperSchedule:
+    """The schedule of config["schedule"], with the authors' training where that has `l1`."""
+    kind = AuthorsSchedule if "l1" in config["schedule"] else PaperSchedule
+    return kind(**config["schedule"], cpu_budget=config.get("budget"))
 
 
 def judged(model: AnyGP, history: History, data: Prepared) -> dict[str, Any]:
@@ -301,18 +318,23 @@ _BETA1, _BETA2 = 0.9, 0.999
 
 @dataclass(frozen=True)
 class AuthorsSchedule(PaperSchedule):
-    """The paper's three phases with the training of the authors' code; `l1` is the weight of the penalty sum |m|."""
+    """The paper's phases with the training of the authors' code.
+
+    `l1` is the weight of the penalty sum |m|; without `last` there is no third phase, on all series.
+    """
 
     evaluate_every: int = 100
     l1: float = 1.0
+    last: bool = True
 
     def phases(self, model: AnyGP) -> list[Phase[Any]]:
         super().phases(model)  # refuses what the paper's schedule has not
-        return [
+        phases = [
             AuthorsPhase("q", "train", False, self, 1 / 3),
             AuthorsPhase("hyperparameters", "train", True, self, 2 / 3),
             AuthorsPhase("all", "all", False, self),
         ]
+        return list(phases if self.last else phases[:2])
 
 
 class AuthorsNadam(Nadam):

@@ -15,8 +15,9 @@ from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.likelihoods import Bernoulli
 from siggpde.gp.model import SignatureGP
 from siggpde.gp.trainer import Trainer
+from siggpde_paper.experiments.comparison import report, run
 from siggpde_paper.experiments.methods import AuthorsNadam, AuthorsSchedule, load_series, split_sizes
-from siggpde_paper.experiments.results import load_config
+from siggpde_paper.experiments.results import Results, load_config
 from siggpde_paper.gpsig.models import chosen_series
 
 X = series(80, length=6)
@@ -118,6 +119,29 @@ def test_the_official_split_is_known_by_its_counts(tmp_path, monkeypatch: pytest
         np.savez(folder / "Calls.npz", y_train=np.arange(6) % 2, y_test=np.arange(test) % 2, **parts)
     monkeypatch.setenv("SIGGPDE_DATA", str(tmp_path / "mine"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("SIGGPDE_ARCHIVE", "http://127.0.0.1:9")  # nobody answers
     assert split_sizes(load_dataset("Calls")) == [6, 3]
     assert split_sizes(load_series({"data": "Calls", "official": [6, 4]})) == [6, 4]
     assert split_sizes(load_series({"data": "Calls", "official": [9, 9]})) == [6, 3]
+
+
+@pytest.mark.parametrize("official", [True, False])
+def test_whales_say_which_split_they_took(official: bool, tmp_path, monkeypatch: pytest.MonkeyPatch):
+    """A small stand-in in the archive's format, whose counts are the official ones or not."""
+    pytest.importorskip("matplotlib").use("Agg")
+    sounds = np.random.default_rng(0).normal(size=(60, 1, 512))
+    parts = {"X_train": sounds[:40], "X_test": sounds[40:], "y_train": np.arange(40) % 2, "y_test": np.arange(20) % 2}
+    np.savez(tmp_path / "RightWhaleCalls.npz", **parts)
+    monkeypatch.setenv("SIGGPDE_DATA", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("SIGGPDE_ARCHIVE", "http://127.0.0.1:9")  # nobody answers
+    config = load_config("whales", quick=True) | {"inducing": 10, "official": [40, 20] if official else [50, 20]}
+    config["methods"] = {"siggpde-paper": config["methods"]["siggpde-paper"]}
+    config["schedule"] |= {"iterations": 4, "batch": 10, "evaluate_every": 2}
+    results = Results(tmp_path / "results", config)
+    run(config, results, 1)
+    assert ("The archive's own split: 40 training and 20 test" in report(config, results)) == official
+    assert ("Not the archive's own split (50 / 20)" in report(config, results)) != official
+    np.savez(tmp_path / "RightWhaleCalls.npz", **(parts | {"X_train": sounds[:30], "y_train": np.arange(30) % 2}))
+    with pytest.raises(ValueError, match="results on another split of"):
+        run(config, results, 1)

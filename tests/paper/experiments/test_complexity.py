@@ -49,9 +49,9 @@ def test_noise_is_zero_and_carries_no_exponent(tmp_path: Path):
     rows = [Row("a", "m", ("small",), "M"), Row("b", "m", ("large",), "M"), Row("c", "m", (), "–")]
     table = growth_table(results, rows, plan, str, lambda r, parts: sum(r[part] for part in parts), noise=0.5)
     assert table.splitlines()[2:] == [
-        "| a | M | 0 | 2.00 (2.00) |",
-        "| b | M | 2.0 | 1.00 (1.00) |",
-        "| c | – | 0 | – |",
+        "| a | M | – | 0 | 2.00 (2.00) |",
+        "| b | M | – | 2.0 | 1.00 (1.00) |",
+        "| c | – | – | 0 | – |",
     ]
 
 
