@@ -82,7 +82,7 @@ def slow_sets(
                 left_out = link.probabilities(record.mean[i : i + 1], record.variance[i : i + 1])[0].tolist()
                 p = link.probabilities(means[x, i][None], variance[x : x + 1])[0].tolist()
                 counted[g].append(score(left_out, y[i], own_u[i]) >= score(p, c, new_u[x]))
-            each = [sum(found) / len(found) for found in counted.values() if found]
+            each = [sum(actual) / len(actual) for actual in counted.values() if actual]
             row.append((1 + sum(each)) / (1 + len(each)) > 1 - level + 1e-9)
         if not randomised:
             row[int(committee.probabilities(new[x : x + 1])[0].argmax())] = True
@@ -100,8 +100,8 @@ def test_sets_are_those_of_refits(grouped: bool, by_class: bool, allow_empty: bo
     assert isinstance(committee, ViewCommittee)
     new, _ = noisy(5, 3, 3, points=6)
     for level in (0.5, 0.8):
-        found = prediction_sets(committee, new, level, by_class=by_class, allow_empty=allow_empty)
-        assert found.tolist() == slow_sets(committee, new, level, by_class, allow_empty)
+        actual = prediction_sets(committee, new, level, by_class=by_class, allow_empty=allow_empty)
+        assert actual.tolist() == slow_sets(committee, new, level, by_class, allow_empty)
 
 
 def test_scores_are_the_probability_of_what_is_more_probable():
@@ -171,9 +171,9 @@ def test_without_the_closed_form_new_series_are_compared_as_they_are(changed: di
         own = adaptive_scores(own, nothing).gather(1, record.y[fold.rows][:, None])
         counted += (own[:, None] >= adaptive_scores(fold.link.probabilities(*committee.latents(new)), nothing)).sum(0)
     p = committee.probabilities(new)
-    found = prediction_sets(committee, new, 0.9)
-    assert torch.equal(found, ((1 + counted) / (1 + len(record.y)) > 0.1) | (p == p.amax(1, keepdim=True)))
-    assert float(found.gather(1, truth[:, None]).double().mean()) > 0.85
+    actual = prediction_sets(committee, new, 0.9)
+    assert torch.equal(actual, ((1 + counted) / (1 + len(record.y)) > 0.1) | (p == p.amax(1, keepdim=True)))
+    assert float(actual.gather(1, truth[:, None]).double().mean()) > 0.85
 
 
 def test_a_series_has_the_same_set_in_every_batch():
@@ -215,12 +215,12 @@ def test_intervals_are_those_of_refits(grouped: bool):
     residuals = (record.y - record.mean[:, 0]).abs() / (record.variance + noise).sqrt()
     around, away = means_without(committee, new)[:, :, 0], residuals * spread[:, None]
     for level in (0.6, 0.8):
-        found = conformal_intervals(committee, new, level)
+        actual = conformal_intervals(committee, new, level)
         # Twelve groups of two are 24 values of which each counts half.
         count = math.ceil(round(level * (2 * 13 if grouped else 25), 9))
         upper = (around + away).sort(1).values[:, count - 1]
         lower = (around - away).sort(1, descending=True).values[:, count - 1]
-        torch.testing.assert_close(found, torch.stack([lower, upper], 1), rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(actual, torch.stack([lower, upper], 1), rtol=1e-5, atol=1e-5)
 
 
 def test_too_few_series_promise_nothing():

@@ -43,9 +43,9 @@ ALL = [*RECIPES, Recipe("cheap and dear", (("cheap", 1.0), ("dear", 1.0)))]
 
 def chosen(weights: list[float], scores: list[float] | None = None, total: int = N, limit: float | None = None):
     scores = scores or [1.0, 0.8, 0.7, 0.6, 0.65]
-    found = affordable(ALL, scores, torch.tensor(weights, dtype=torch.float64), SECONDS, total, limit, M)
-    assert float(found.sum()) == pytest.approx(1.0)
-    return {ALL[index].name: float(found[index]) for index in found.nonzero()[:, 0].tolist()}
+    actual = affordable(ALL, scores, torch.tensor(weights, dtype=torch.float64), SECONDS, total, limit, M)
+    assert float(actual.sum()) == pytest.approx(1.0)
+    return {ALL[index].name: float(actual[index]) for index in actual.nonzero()[:, 0].tolist()}
 
 
 def test_up_to_twenty_thousand_series_only_a_time_limit_leaves_members_out(caplog: pytest.LogCaptureFixture):
@@ -107,15 +107,15 @@ def test_a_time_limit_takes_the_place_of_the_budget():
 @pytest.mark.parametrize("total", [LARGE + 1, 10**5, 10**6, 10**8])
 @pytest.mark.parametrize(("points", "channels"), [(46, 1), (300, 3), (5, 30)])
 def test_landmarks_become_fewer_with_series_windows_and_seconds(total: int, points: int, channels: int):
-    found = landmarks_for(total, 1500, points, channels)
-    assert 300 <= found <= 1500
-    assert landmarks_for(10 * total, 1500, points, channels) <= found
-    assert landmarks_for(total, 1500, 2 * points, channels) <= found
-    assert landmarks_for(total, 1500, points, channels, limit=10.0) <= found
+    actual = landmarks_for(total, 1500, points, channels)
+    assert 300 <= actual <= 1500
+    assert landmarks_for(10 * total, 1500, points, channels) <= actual
+    assert landmarks_for(total, 1500, 2 * points, channels) <= actual
+    assert landmarks_for(total, 1500, points, channels, limit=10.0) <= actual
     assert landmarks_for(total, 200, points, channels) == 200
-    if 300 < found < 1500:
+    if 300 < actual < 1500:
         within = landmarks_within(0.9 * BUDGET / total, points, channels)
-        assert found == within
+        assert actual == within
 
 
 def test_few_series_are_all_landmarks():
@@ -125,14 +125,14 @@ def test_few_series_are_all_landmarks():
 def test_costs_are_a_function_of_the_series_and_those_of_the_users_views_are_measured():
     batch = standardised(SeriesBatch(walks(24, 30, 2)))
     once, again = ([view.fit(batch)[0] for view in small_views()] for _ in range(2))
-    found = row_seconds(once, batch, {"extremes": 3.0})
-    assert found == row_seconds(again, batch, {"extremes": 3.0, "P": 9.0})
-    assert found["extremes"] == 3.0
-    assert found.keys() == {name for block in once for name in block.centring}
-    assert all(seconds > 0 for seconds in found.values())
+    actual = row_seconds(once, batch, {"extremes": 3.0})
+    assert actual == row_seconds(again, batch, {"extremes": 3.0, "P": 9.0})
+    assert actual["extremes"] == 3.0
+    assert actual.keys() == {name for block in once for name in block.centring}
+    assert all(seconds > 0 for seconds in actual.values())
     half = batch[:12]
     cheaper = row_seconds([view.fit(half)[0] for view in small_views()], half, {"extremes": 3.0})
-    assert all(cheaper[name] < found[name] for name in found if name != "extremes")
+    assert all(cheaper[name] < actual[name] for name in actual if name != "extremes")
 
 
 def sizes(series: int, points: int = 50, channels: int = 2):

@@ -65,8 +65,8 @@ def test_transformers_of_users_are_called_by_one_thread():
 
 def test_two_ranks_find_what_one_does(tmp_path: Path):
     wanted = rank_jobs.many_series(ALONE)
-    found = rank_jobs.run(2, "many_series", tmp_path)
-    for facts in found:
+    actual = rank_jobs.run(2, "many_series", tmp_path)
+    for facts in actual:
         assert isinstance(facts, dict), facts
         assert facts["members"] == wanted["members"] and facts["landmarks"] == 60
         assert torch.equal(facts["probabilities"], wanted["probabilities"])
@@ -93,9 +93,9 @@ def test_results_are_in_order_and_an_error_ends_the_work(threads: int):
             raise ArithmeticError("three")
         return number
 
-    found = []
+    actual = []
     with pytest.raises(ArithmeticError, match="three"):
-        found.extend(parallel_map(failing, range(1000), threads))
+        actual.extend(parallel_map(failing, range(1000), threads))
     assert max(asked) <= 3 + threads
 
 
@@ -114,16 +114,16 @@ def test_chunks_have_the_threads_of_the_core_where_torch_has_one():
 @pytest.mark.parametrize(("n", "count", "landmarks", "tuned"), [(5, 5, 5, 0), (3, 9, 3, 0), (700, 699, 467, 233)])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_every_series_is_at_most_one_of_both(n: int, count: int, landmarks: int, tuned: int, seed: int):
-    found = choose_landmarks(SeriesBatch(walks(n, 4, 1, 6)), count, seed, Shard(ALONE, n))
-    assert (len(found.landmarks), len(found.tuned)) == (landmarks, tuned)
-    both = torch.cat([found.landmarks, found.tuned])
+    actual = choose_landmarks(SeriesBatch(walks(n, 4, 1, 6)), count, seed, Shard(ALONE, n))
+    assert (len(actual.landmarks), len(actual.tuned)) == (landmarks, tuned)
+    both = torch.cat([actual.landmarks, actual.tuned])
     assert len(both.unique()) == landmarks + tuned
     assert int(both.min()) >= 0 and int(both.max()) < n
 
 
 def test_as_many_landmarks_as_wanted_of_many():
-    found = choose_landmarks(SeriesBatch(walks(2000, 3, 1, 6)), 800, 0, Shard(ALONE, 2000))
-    assert (len(found.landmarks), len(found.tuned)) == (800, 1200)
+    actual = choose_landmarks(SeriesBatch(walks(2000, 3, 1, 6)), 800, 0, Shard(ALONE, 2000))
+    assert (len(actual.landmarks), len(actual.tuned)) == (800, 1200)
 
 
 def test_the_order_in_which_series_are_given_does_not_matter():
@@ -138,5 +138,5 @@ def test_landmarks_of_few_long_series_are_drawn_at_random():
     """Not from one end of the order by which they were sorted."""
     x = walks(300, 4, 1, 6)
     x[:, :, 0] += torch.linspace(0, 1000, 300).double()[:, None]
-    found = choose_landmarks(SeriesBatch(x), 100, 0, Shard(ALONE, 300))
-    assert 100 < float(found.landmarks.double().mean()) < 200
+    actual = choose_landmarks(SeriesBatch(x), 100, 0, Shard(ALONE, 300))
+    assert 100 < float(actual.landmarks.double().mean()) < 200

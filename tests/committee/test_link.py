@@ -42,22 +42,22 @@ def test_usual_variance_is_a_softmax(classes: int, seed: int):
     mean, variance, _ = latents(9, classes, seed)
     softmax = torch.softmax(mean @ link.mixing.T + link.offset, dim=1)
     usual = variance * 0.4 / variance.max()
-    found = link.probabilities(mean, usual)
-    torch.testing.assert_close(found, 0.9 * softmax + 0.1 / classes)
+    actual = link.probabilities(mean, usual)
+    torch.testing.assert_close(actual, 0.9 * softmax + 0.1 / classes)
     # One series beyond takes all through the other branch, which has the same limit.
     tiny = link.probabilities(mean, usual.clamp_max(0.399).index_fill(0, torch.tensor([0]), 0.4 + 1e-12))
-    torch.testing.assert_close(tiny, found, rtol=0, atol=1e-9)
+    torch.testing.assert_close(tiny, actual, rtol=0, atol=1e-9)
 
 
 @given(st.integers(2, 6), st.integers(0, 999))
 @few
 def test_much_variance_is_no_knowledge(classes: int, seed: int):
     mean, _, _ = latents(9, classes, seed)
-    found = [link_of(classes, seed).probabilities(mean, torch.full((9,), v).double()) for v in (0.4, 2.0, 20.0, 1e12)]
-    torch.testing.assert_close(found[-1], torch.full((9, classes), 1 / classes).double(), rtol=0, atol=1e-4)
-    top = torch.stack([each.amax(1) for each in found])
+    actual = [link_of(classes, seed).probabilities(mean, torch.full((9,), v).double()) for v in (0.4, 2.0, 20.0, 1e12)]
+    torch.testing.assert_close(actual[-1], torch.full((9, classes), 1 / classes).double(), rtol=0, atol=1e-4)
+    top = torch.stack([each.amax(1) for each in actual])
     assert bool((top.diff(dim=0) <= 1e-9).all())
-    for each in found:
+    for each in actual:
         torch.testing.assert_close(each.sum(1), torch.ones(9).double())
 
 
@@ -66,11 +66,11 @@ def test_two_classes_are_the_mean_of_a_sigmoid(mean: float, excess: float):
     """Latents f and -f with variance w: the logit a (f - -f) has variance 4 a² w."""
     slope = 1.5
     link = ClassLink(slope * torch.eye(2).double(), torch.zeros(2).double(), 0.3, 0.0)
-    found = link.probabilities(torch.tensor([[mean, -mean]]).double(), torch.tensor([0.3 + excess]).double())
+    actual = link.probabilities(torch.tensor([[mean, -mean]]).double(), torch.tensor([0.3 + excess]).double())
     grid = np.linspace(-12, 12, 20001)
     weights = np.exp(-(grid**2) / 2) / np.exp(-(grid**2) / 2).sum()
     logits = 2 * slope * (mean + math.sqrt(excess) * grid)
-    assert float(found[0, 0]) == pytest.approx(float((weights / (1 + np.exp(-logits))).sum()), abs=0.02)
+    assert float(actual[0, 0]) == pytest.approx(float((weights / (1 + np.exp(-logits))).sum()), abs=0.02)
 
 
 def test_three_classes_are_nearly_the_mean_of_a_softmax():
@@ -83,10 +83,10 @@ def test_three_classes_are_nearly_the_mean_of_a_softmax():
     for excess in (0.1, 1.0):
         moved = mean[:, None] + excess**0.5 * draws
         wanted = torch.softmax(moved @ link.mixing.T + link.offset, dim=2).mean(1)
-        found, plain = (
+        actual, plain = (
             link.probabilities(mean, torch.full((12,), link.usual_variance + w).double()) for w in (excess, 0.0)
         )
-        error = (found - wanted).abs().mean()
+        error = (actual - wanted).abs().mean()
         assert float(error) < min(0.04, 0.4 * float((plain - wanted).abs().mean()))
 
 
@@ -172,8 +172,8 @@ def test_no_probability_is_zero():
         torch.tensor([[1.0, -1.0], [-1.0, 1.0]]).double(), torch.ones(2).double(), Targets(torch.arange(2), 2)
     )
     for variance in (0.0, 1e-3, 1e9):
-        found = link.probabilities(mean, torch.full((2,), variance).double())
-        assert bool(torch.isfinite(found.log()).all()) and bool((found > 0).all())
+        actual = link.probabilities(mean, torch.full((2,), variance).double())
+        assert bool(torch.isfinite(actual.log()).all()) and bool((actual > 0).all())
 
 
 def test_series_in_chunks(monkeypatch: pytest.MonkeyPatch):

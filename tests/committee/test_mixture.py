@@ -30,9 +30,9 @@ def test_moments_are_those_of_draws():
     mean, variance = mine.mean_and_variance()
     torch.testing.assert_close(mean, draws.mean(0), rtol=0, atol=0.01)
     torch.testing.assert_close(variance, draws.var(0), rtol=0.02, atol=0)
-    found = mine.quantiles([0.1, 0.5, 0.9])
+    actual = mine.quantiles([0.1, 0.5, 0.9])
     wanted = draws.quantile(torch.tensor([0.1, 0.5, 0.9]).double(), dim=0).T
-    torch.testing.assert_close(found, wanted, rtol=0, atol=0.02)
+    torch.testing.assert_close(actual, wanted, rtol=0, atol=0.02)
 
 
 @pytest.mark.parametrize("recalibration", [None, Recalibration(4.0, 1.3)])
@@ -97,14 +97,14 @@ def test_deviations_rise_without_a_jump_however_far_out():
 @pytest.mark.parametrize(("degrees", "scale"), [(4.0, 0.7), (1e6, 1.5), (10.0, 1.0)])
 def test_what_many_series_show_is_found(degrees: float, scale: float):
     z = scale * torch.from_numpy(stats.t.rvs(degrees, size=20_000, random_state=0))
-    found = recalibrate(z)
-    assert found.z_quantile(0.95) == pytest.approx(scale * stats.t.ppf(0.95, degrees), rel=0.04)
-    assert found.spread == pytest.approx(scale * math.sqrt(degrees / (degrees - 2)), rel=0.06)
+    actual = recalibrate(z)
+    assert actual.z_quantile(0.95) == pytest.approx(scale * stats.t.ppf(0.95, degrees), rel=0.04)
+    assert actual.spread == pytest.approx(scale * math.sqrt(degrees / (degrees - 2)), rel=0.06)
 
 
 def test_few_series_leave_it_near_the_prior():
-    found = recalibrate(torch.tensor([0.01, -0.02], dtype=torch.float64))
-    assert 0.9 < found.scale < 1.2 and found.degrees >= 10
+    actual = recalibrate(torch.tensor([0.01, -0.02], dtype=torch.float64))
+    assert 0.9 < actual.scale < 1.2 and actual.degrees >= 10
 
 
 def test_densities_integrate_to_one_and_match_the_quantiles():

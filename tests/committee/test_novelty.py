@@ -47,12 +47,12 @@ def test_joined_variances_are_those_of_a_regression_on_one_series_more(weighted:
     targets = Targets(torch.arange(n) % 2, 2, None if weights is None else weights / weights.mean())
     fitted, left_out = fit_exact(Rows(everything.gram[:n, :n], everything.variance[:n]), targets)
     record = LeftOutRecord(targets.y, left_out.mean, left_out.variance, left_out.variance[None], None, True)
-    found = _joined(fitted, Rows(everything.gram[n:, :n], everything.variance[n:]), record, 0)[0]
+    actual = _joined(fitted, Rows(everything.gram[n:, :n], everything.variance[n:]), record, 0)[0]
     counts = torch.ones(n).double() if targets.weights is None else targets.weights
     noise = fitted.noise * torch.cat([1 / counts, torch.ones(1).double()])
     inverse = torch.linalg.inv(everything.gram + torch.diag(noise))
     expected = fitted.amplitude * (1 / inverse.diagonal()[:n] - noise[:n] + fitted.noise)
-    torch.testing.assert_close(found, expected, rtol=1e-7, atol=1e-10)
+    torch.testing.assert_close(actual, expected, rtol=1e-7, atol=1e-10)
 
 
 def test_p_values_count_left_out_series_with_the_new_one_joined():
@@ -60,11 +60,11 @@ def test_p_values_count_left_out_series_with_the_new_one_joined():
     scores = COMMITTEE.predict(batch).scores
     assert scores is not None and COMMITTEE.novelty is not None
     joined = joined_variances(COMMITTEE, COMMITTEE.rows(batch))
-    found = COMMITTEE.novelty.p_values(scores.score, joined)
+    actual = COMMITTEE.novelty.p_values(scores.score, joined)
     for row in range(len(batch)):
         kernel = COMMITTEE.novelty.kernel_score(joined[:, row].log())
         own = torch.maximum(kernel, COMMITTEE.novelty.left_out_facts)
-        assert float(found[row]) == pytest.approx((1 + int((own >= scores.score[row]).sum())) / 41)
+        assert float(actual[row]) == pytest.approx((1 + int((own >= scores.score[row]).sum())) / 41)
     assert bool(
         (joined <= (COMMITTEE.left_out.variances + COMMITTEE.noise_variances[:, None])[:, None] * (1 + 1e-9)).all()
     )

@@ -19,17 +19,17 @@ ALL = {
 
 
 def by_name(kinds: dict[str, list[str]]) -> dict[str, Recipe]:
-    found = recipes(kinds)
-    assert len({recipe.name for recipe in found}) == len(found)
-    return {recipe.name: recipe for recipe in found}
+    actual = recipes(kinds)
+    assert len({recipe.name for recipe in actual}) == len(actual)
+    return {recipe.name: recipe for recipe in actual}
 
 
 def test_all_recipes():
-    found = by_name(ALL)
+    actual = by_name(ALL)
     plain = "L G LG X XC XZ W GX GW LGW 1 3 S SX SW SGW SLGW P R LP LR PR PW RW PGW RGW PRGW PRGWS"
-    assert [*found] == [*plain.split(), "X²", "W²", "GW²", "LG²", "S²", "SW²"]
-    assert all(recipe.power == (2 if name.endswith("²") else 1) for name, recipe in found.items())
-    assert kernels_of(found.values()) == {name for names in ALL.values() for name in names}
+    assert [*actual] == [*plain.split(), "X²", "W²", "GW²", "LG²", "S²", "SW²"]
+    assert all(recipe.power == (2 if name.endswith("²") else 1) for name, recipe in actual.items())
+    assert kernels_of(actual.values()) == {name for names in ALL.values() for name in names}
 
 
 @pytest.mark.parametrize(
@@ -59,9 +59,9 @@ def test_what_is_missing_is_left_out():
 
 @pytest.mark.parametrize("name", ["mine", "L", "W", "LG", "1", "a+b", "x1 of mine"])
 def test_a_view_of_ones_own_may_have_any_name(name: str):
-    found = recipes({**ALL, name: ["own kernel"]})
-    assert found[: len(recipes(ALL))] == recipes(ALL)
-    added = [recipe for recipe in found if "own kernel" in dict(recipe.weights)]
+    actual = recipes({**ALL, name: ["own kernel"]})
+    assert actual[: len(recipes(ALL))] == recipes(ALL)
+    added = [recipe for recipe in actual if "own kernel" in dict(recipe.weights)]
     assert [recipe.name for recipe in added] == [
         name, *(f"{sums}+{name}" for sums in ("W", "GWW", "LGWWW", "SWW", "PRGW", "LG")), f"{name}²"
     ]  # fmt: skip
@@ -77,11 +77,11 @@ def rows_of(seed: int, n: int = 6) -> dict[str, Rows]:
 def test_a_mixture_is_the_mean_and_a_constant():
     rows = rows_of(1)
     recipe = Recipe("ab", (("a", 3.0), ("b", 1.0)))
-    found = recipe.mix(rows, rows)
-    torch.testing.assert_close(found.gram, 0.75 * rows["a"].gram + 0.25 * rows["b"].gram + CONSTANT)
-    torch.testing.assert_close(found.variance, 0.75 * rows["a"].variance + 0.25 * rows["b"].variance + CONSTANT)
+    actual = recipe.mix(rows, rows)
+    torch.testing.assert_close(actual.gram, 0.75 * rows["a"].gram + 0.25 * rows["b"].gram + CONSTANT)
+    torch.testing.assert_close(actual.variance, 0.75 * rows["a"].variance + 0.25 * rows["b"].variance + CONSTANT)
     first = recipe.mix(rows, rows, count=2)
-    assert torch.equal(first.gram, found.gram[:, :2]) and torch.equal(first.variance, found.variance)
+    assert torch.equal(first.gram, actual.gram[:, :2]) and torch.equal(first.variance, actual.variance)
 
 
 def test_a_power_is_that_of_the_cosine():
@@ -90,18 +90,18 @@ def test_a_power_is_that_of_the_cosine():
     plain = recipe.average(rows)
     norms = plain.variance.sqrt()
     wanted = ((1 + plain.gram / norms[:, None] / norms) / 2) ** 2 + CONSTANT
-    found = recipe.mix(rows, rows)
-    torch.testing.assert_close(found.gram, wanted)
-    torch.testing.assert_close(found.gram.diagonal(), found.variance)
-    assert float(torch.linalg.eigvalsh(found.gram)[0]) > -1e-12
+    actual = recipe.mix(rows, rows)
+    torch.testing.assert_close(actual.gram, wanted)
+    torch.testing.assert_close(actual.gram.diagonal(), actual.variance)
+    assert float(torch.linalg.eigvalsh(actual.gram)[0]) > -1e-12
     new = {name: Rows(each.gram[5:], each.variance[5:]) for name, each in rows.items()}
     torch.testing.assert_close(recipe.mix(new, Rows(torch.empty(0), plain.variance)).gram, wanted[5:])
 
 
 def test_a_series_at_the_mean_has_a_power_too():
     zero = {"a": Rows(torch.zeros(2, 3).double(), torch.full((2,), 1e-9).double())}
-    found = Recipe("a²", (("a", 1.0),), 2).mix(zero, Rows(torch.empty(0), torch.ones(3).double()))
-    assert torch.equal(found.gram, torch.full((2, 3), 0.25 + CONSTANT).double())
+    actual = Recipe("a²", (("a", 1.0),), 2).mix(zero, Rows(torch.empty(0), torch.ones(3).double()))
+    assert torch.equal(actual.gram, torch.full((2, 3), 0.25 + CONSTANT).double())
 
 
 def test_a_recipe_is_its_state():
@@ -111,6 +111,6 @@ def test_a_recipe_is_its_state():
 
 
 def test_families_are_kinds_of_views():
-    found = {name: recipe.family for name, recipe in by_name(ALL).items()}
-    assert found["L"] == found["G"] == found["LG²"] and found["P"] == found["PR"] and found["X"] == found["3"]
-    assert len({found[name] for name in ("L", "P", "X", "S", "GW", "PRGWS")}) == 6
+    actual = {name: recipe.family for name, recipe in by_name(ALL).items()}
+    assert actual["L"] == actual["G"] == actual["LG²"] and actual["P"] == actual["PR"] and actual["X"] == actual["3"]
+    assert len({actual[name] for name in ("L", "P", "X", "S", "GW", "PRGWS")}) == 6

@@ -158,16 +158,16 @@ def test_errors_of_the_kernel_are_not_blown_up(size: float, monkeypatch: pytest.
     fitted, left_out = fit_exact(Rows(solved[:n, :n], exact.variance[:n]), Targets(y[:n], None))
     mean, _ = fitted.predict(Rows(solved[n:, :n], exact.variance[n:]))
     claimed = float((left_out.mean[:, 0] - y[:n]).square().mean().sqrt())
-    found = float((mean[:, 0] - y[n:]).square().mean().sqrt())
-    assert found < 1.5 * claimed and claimed < 2e-3 + 30 * size
+    actual = float((mean[:, 0] - y[n:]).square().mean().sqrt())
+    assert actual < 1.5 * claimed and claimed < 2e-3 + 30 * size
 
 
 def test_the_log_density_of_numbers_is_that_of_a_normal():
     targets = targets_of(12, None, False, 11)
     mean, variance = torch.randn(12, 1, generator=generator(12)).double(), torch.rand(12).double() + 0.1
-    found, prior = targets.log_density(mean, variance)
+    actual, prior = targets.log_density(mean, variance)
     wanted = torch.distributions.Normal(mean[:, 0], variance.sqrt()).log_prob(targets.y)
-    torch.testing.assert_close(found, wanted)
+    torch.testing.assert_close(actual, wanted)
     assert prior == 0.0
 
 

@@ -48,7 +48,7 @@ def fitted(classes: int | None, weights: Tensor | None = None, count: int = FIRS
 
 def brute_force(committee: ViewCommittee, learned: SeriesBatch, y: Tensor, new: SeriesBatch) -> list[tuple[Any, Any]]:
     """Means and variances of every member at new series: ridge regressions on whitened features of all of `learned`."""
-    found = []
+    actual = []
     rows, new_rows, own = committee.rows(learned), committee.rows(new), {}
     for block in committee.blocks:
         own |= block.landmark_rows()
@@ -64,8 +64,8 @@ def brute_force(committee: ViewCommittee, learned: SeriesBatch, y: Tensor, new: 
         mean = at @ torch.linalg.solve(precision, phi.T @ (weights[:, None] * outputs))
         spread = member.regression.noise * (at * torch.linalg.solve(precision, at.T).T).sum(1)
         tail = mixed.variance - at.square().sum(1)
-        found.append((mean, member.regression.amplitude * (tail + spread)))
-    return found
+        actual.append((mean, member.regression.amplitude * (tail + spread)))
+    return actual
 
 
 @pytest.mark.parametrize(("classes", "weights"), [(None, None), (3, None), (3, WEIGHTS)], ids=["y", "3", "weighted"])
@@ -97,8 +97,8 @@ def test_neither_order_nor_pieces_of_new_series_matter(weights: Tensor | None, m
     monkeypatch.setattr(updating, "_CHUNK", 7)
     chunked.update(batch[FIRST:], y[FIRST:])
     for other in (pieces, turned, chunked):
-        for found, expected in zip(other.member_latents(batch), together.member_latents(batch), strict=True):
-            torch.testing.assert_close(found, expected, rtol=1e-7, atol=1e-7)
+        for actual, expected in zip(other.member_latents(batch), together.member_latents(batch), strict=True):
+            torch.testing.assert_close(actual, expected, rtol=1e-7, atol=1e-7)
         assert all(member.regression.root.shape[1] <= FIRST for member in other.members)
 
 
@@ -120,7 +120,7 @@ def test_what_was_left_out_of_a_root_is_known_where_the_landmarks_are_all_series
     y = Targets(phi[:, 0] + 0.1 * torch.randn(60, dtype=torch.float64, generator=random), None, weights)
     rows, new = Rows(gram[:50, :50], gram.diagonal()[:50]), Rows(gram[50:, :50], gram.diagonal()[50:])
     whole, _ = fit_exact(rows, y[:50])
-    found = []
+    actual = []
     for regression in (
         replace(whole, counts=None),
         whole,
@@ -128,11 +128,11 @@ def test_what_was_left_out_of_a_root_is_known_where_the_landmarks_are_all_series
     ):
         posterior = Posterior(regression, whitening_of(rows.gram))
         posterior.add(new, y[50:])
-        found.append(posterior.regression())
+        actual.append(posterior.regression())
         assert float(torch.linalg.eigvalsh(posterior.covariance)[0]) > -1e-9
-    for other in found[1:]:
-        torch.testing.assert_close(other.alpha, found[0].alpha, rtol=1e-6, atol=1e-7)
-        torch.testing.assert_close(other.predict(new)[1], found[0].predict(new)[1], rtol=1e-6, atol=1e-8)
+    for other in actual[1:]:
+        torch.testing.assert_close(other.alpha, actual[0].alpha, rtol=1e-6, atol=1e-7)
+        torch.testing.assert_close(other.predict(new)[1], actual[0].predict(new)[1], rtol=1e-6, atol=1e-8)
 
 
 @pytest.mark.parametrize(("noise", "nearer"), [(1e-5, 0.6), (1e-2, 0.1)])

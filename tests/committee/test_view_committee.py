@@ -48,15 +48,15 @@ def outputs(committee: ViewCommittee, batch: SeriesBatch) -> Tensor:
 
 
 def check(committee: ViewCommittee, batch: SeriesBatch, targets: Targets) -> None:
-    found, density = outputs(committee, batch), committee.log_predictive(batch, targets.y)
-    assert bool(torch.isfinite(found).all()) and bool(torch.isfinite(density).all())
+    actual, density = outputs(committee, batch), committee.log_predictive(batch, targets.y)
+    assert bool(torch.isfinite(actual).all()) and bool(torch.isfinite(density).all())
     assert bool((committee.latents(batch).variance >= 0).all())
     assert float(committee.weights.sum()) == pytest.approx(1, abs=1e-12) and len(committee.weights) <= 8
     if committee.link is not None:
-        torch.testing.assert_close(found.sum(1), torch.ones(len(batch)).double(), rtol=0, atol=1e-12)
-        torch.testing.assert_close(density.exp(), found.gather(1, targets.y[:, None])[:, 0])
+        torch.testing.assert_close(actual.sum(1), torch.ones(len(batch)).double(), rtol=0, atol=1e-12)
+        torch.testing.assert_close(density.exp(), actual.gather(1, targets.y[:, None])[:, 0])
     else:
-        assert bool((found[:, 1] > 0).all()) and bool((found[:, 2] < found[:, 3]).all())
+        assert bool((actual[:, 1] > 0).all()) and bool((actual[:, 2] < actual[:, 3]).all())
 
 
 @given(st.integers(6, 14), st.integers(1, 3), st.sampled_from([None, 2, 3]), st.integers(0, 999))
@@ -178,9 +178,9 @@ def test_landmarks_are_close_to_all_series(kind: str, monkeypatch: pytest.Monkey
 
 def test_what_members_disagree_about_is_variance():
     means = torch.tensor([[[1.0, -1.0]], [[3.0, -3.0]]]).double()
-    found = average_latents(means, torch.tensor([[0.5], [0.1]]).double(), torch.tensor([0.25, 0.75]).double())
-    torch.testing.assert_close(found.mean, torch.tensor([[2.5, -2.5]]).double())
-    torch.testing.assert_close(found.variance, torch.tensor([0.25 * (0.5 + 2.25) + 0.75 * (0.1 + 0.25)]).double())
+    actual = average_latents(means, torch.tensor([[0.5], [0.1]]).double(), torch.tensor([0.25, 0.75]).double())
+    torch.testing.assert_close(actual.mean, torch.tensor([[2.5, -2.5]]).double())
+    torch.testing.assert_close(actual.variance, torch.tensor([0.25 * (0.5 + 2.25) + 0.75 * (0.1 + 0.25)]).double())
 
 
 class Ends:

@@ -22,12 +22,12 @@ def committee(views: list[str], classes: int) -> tuple[ViewCommittee, SeriesBatc
     else:
         X = walks(60, 2, 20)
         fitted = SigGPRegressor(views=views, n_features=60).fit(X, X[:, 0, -1])
-    found = fitted.committee_
-    assert isinstance(found, ViewCommittee)
-    found.members = [member for member in found.members if member.recipe.power == 1]
-    found.weights = torch.full((len(found.members),), 1 / len(found.members), dtype=torch.float64)
+    actual = fitted.committee_
+    assert isinstance(actual, ViewCommittee)
+    actual.members = [member for member in actual.members if member.recipe.power == 1]
+    actual.weights = torch.full((len(actual.members),), 1 / len(actual.members), dtype=torch.float64)
     new = SeriesBatch(torch.from_numpy(X[::2] + 0.3 * X[1::2]).transpose(1, 2).contiguous())
-    return found, new
+    return actual, new
 
 
 def variances(one: ViewCommittee, batch: SeriesBatch) -> Tensor:
@@ -54,13 +54,13 @@ def test_the_same_predictions_with_all_directions(views: list[str], classes: int
 
 def test_fewer_directions_make_the_variance_larger():
     exact, batch = committee(["linear", "windows"], 3)
-    found = [without_series(exact, complete=True, most_bytes=size)[0] for size in (2**25, 2**20, 2**18)]
-    counts = [sum(len(member.features.root) for member in one.members) for one in found]
+    actual = [without_series(exact, complete=True, most_bytes=size)[0] for size in (2**25, 2**20, 2**18)]
+    counts = [sum(len(member.features.root) for member in one.members) for one in actual]
     assert counts[0] > counts[1] > counts[2] >= len(exact.members)
-    steps = [variances(exact, batch), *(variances(one, batch) for one in found)]
+    steps = [variances(exact, batch), *(variances(one, batch) for one in actual)]
     for smaller, larger in itertools.pairwise(steps):
         assert bool((larger >= smaller - 1e-4 * (1 + smaller)).all())
-    means = [one.member_latents(batch)[0] for one in found]
+    means = [one.member_latents(batch)[0] for one in actual]
     assert torch.allclose(means[1], means[0], atol=1e-5) and torch.allclose(means[2], means[0], atol=1e-5)
 
 

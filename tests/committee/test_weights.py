@@ -28,11 +28,11 @@ def densities(members: int, n: int, seed: int, spread: float = 1.0) -> torch.Ten
 @modest
 def test_weights_are_shares_of_a_few(members: int, n: int, most: int, seed: int):
     logs = densities(members, n, seed)
-    found = bootstrap_weights(logs, most=most)
-    assert found.shape == (members,) and bool((found >= 0).all())
-    assert float(found.sum()) == pytest.approx(1, abs=1e-12) and 1 <= int((found > 0).sum()) <= most
-    assert torch.equal(found, bootstrap_weights(logs, most=most))
-    kept = found[found > 0]
+    actual = bootstrap_weights(logs, most=most)
+    assert actual.shape == (members,) and bool((actual >= 0).all())
+    assert float(actual.sum()) == pytest.approx(1, abs=1e-12) and 1 <= int((actual > 0).sum()) <= most
+    assert torch.equal(actual, bootstrap_weights(logs, most=most))
+    kept = actual[actual > 0]
     assert float(kept.min()) > 0.02 * float(kept.max())
 
 
@@ -53,10 +53,10 @@ def test_series_in_another_order_change_little(spread: float):
 
 def test_equal_members_share():
     logs = densities(1, 30, 3)
-    found = bootstrap_weights(torch.cat([logs, logs, logs - 3.0]))
-    torch.testing.assert_close(found, torch.tensor([0.5, 0.5, 0.0]).double(), rtol=0, atol=1e-9)
+    actual = bootstrap_weights(torch.cat([logs, logs, logs - 3.0]))
+    torch.testing.assert_close(actual, torch.tensor([0.5, 0.5, 0.0]).double(), rtol=0, atol=1e-9)
     shifted = bootstrap_weights(torch.cat([logs, logs, logs - 3.0]) - 100.0)
-    torch.testing.assert_close(shifted, found)
+    torch.testing.assert_close(shifted, actual)
 
 
 def test_it_is_the_mean_over_draws_of_tempered_softmaxes():
@@ -71,8 +71,8 @@ def test_the_best_of_other_families_have_a_share():
     """However clear the best member is; of a family only its best."""
     logs = torch.full((4, 500), -0.5).double() - torch.tensor([0.0, 0.2, 0.1, 0.15]).double()[:, None]
     assert float(bootstrap_weights(logs)[0]) > 0.99
-    found = bootstrap_weights(logs, ["a", "a", "b", "b"])
-    assert 0.7 < float(found[0]) < 0.95 and float(found[2]) > 0.05 and found[1] == found[3] == 0
+    actual = bootstrap_weights(logs, ["a", "a", "b", "b"])
+    assert 0.7 < float(actual[0]) < 0.95 and float(actual[2]) > 0.05 and actual[1] == actual[3] == 0
     torch.testing.assert_close(bootstrap_weights(logs, "aaaa"), bootstrap_weights(logs), rtol=0, atol=1e-6)
 
 
@@ -110,8 +110,8 @@ def test_every_series_is_in_one_fold_and_predicted_by_the_choice_of_the_others(c
         best = [max(each.levels, key=lambda level: float(level.log_density[others].mean())) for each in results]
         weights = weigh(torch.stack([level.log_density[others] for level in best]), targets[others])
         expected = sum(w * level.mean[fold.rows] for w, level in zip(weights, best, strict=True))
-        found = (fold.weights[:, None, None] * fold.means).sum(0)
-        torch.testing.assert_close(found, expected, atol=2e-3, rtol=0)  # levels within 1e-4 nats are a tie
+        actual = (fold.weights[:, None, None] * fold.means).sum(0)
+        torch.testing.assert_close(actual, expected, atol=2e-3, rtol=0)  # levels within 1e-4 nats are a tie
         assert float(fold.weights.sum()) == pytest.approx(1)
 
 

@@ -27,10 +27,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def three(folder: Path) -> list[dict[str, Any]]:
     """What `rank_jobs.everything` gives on three ranks."""
-    found = rank_jobs.run(3, "everything", folder)
-    for rank, facts in enumerate(found):
+    actual = rank_jobs.run(3, "everything", folder)
+    for rank, facts in enumerate(actual):
         assert isinstance(facts, dict), f"rank {rank}: {facts}"
-    return found
+    return actual
 
 
 @pytest.fixture(scope="module")
@@ -43,17 +43,17 @@ def numbers(facts: Any) -> list[Tensor]:
     if isinstance(facts, Tensor):
         return [facts.detach().double().flatten()]
     if isinstance(facts, dict):
-        return [found for key in sorted(facts) for found in numbers(facts[key])]
+        return [actual for key in sorted(facts) for actual in numbers(facts[key])]
     if isinstance(facts, list | tuple):
-        return [found for item in facts for found in numbers(item)]
+        return [actual for item in facts for actual in numbers(item)]
     return [torch.tensor([math.nan if facts is None else facts], dtype=torch.float64)]
 
 
-def assert_close(found: dict[str, Any], wanted: dict[str, Any]) -> None:
-    assert found["words"] == wanted["words"]
-    assert found["stopped"] == wanted["stopped"]
+def assert_close(actual: dict[str, Any], wanted: dict[str, Any]) -> None:
+    assert actual["words"] == wanted["words"]
+    assert actual["stopped"] == wanted["stopped"]
     for key in ("state", "records"):
-        pairs = list(zip(numbers(found[key]), numbers(wanted[key]), strict=True))
+        pairs = list(zip(numbers(actual[key]), numbers(wanted[key]), strict=True))
         for one, other in pairs:
             assert torch.equal(one.isnan(), other.isnan())
             gap = float((one - other).nan_to_num().abs().max())
@@ -98,8 +98,8 @@ def test_estimators_of_parts_are_those_of_the_whole(three: list[dict[str, Any]])
         assert_same_estimators(facts["estimated"], wanted)
 
 
-def assert_same_estimators(found: dict[str, Any], wanted: dict[str, Any]) -> None:
-    for kind, (predicted, known, classes) in found.items():
+def assert_same_estimators(actual: dict[str, Any], wanted: dict[str, Any]) -> None:
+    for kind, (predicted, known, classes) in actual.items():
         torch.testing.assert_close(predicted, wanted[kind][0], rtol=1e-8, atol=1e-8)
         assert known == wanted[kind][1]
         assert classes == wanted[kind][2]
@@ -130,15 +130,15 @@ def test_where_one_rank_fails_all_say_why(three: list[dict[str, Any]]):
 
 def test_what_ranks_send_each_other(three: list[dict[str, Any]]):
     for facts in three:
-        found = facts["tools"]
-        torch.testing.assert_close(found["sum"], [torch.tensor([0.3, 3.0]), torch.tensor(3)])
-        assert found["most"].tolist() == [2, 0]
-        assert found["gather"].tolist() == [0, 10, 11, 20, 21, 22]
-        assert found["places"].tolist() == [20, 10, 0]
-        assert found["first"] == {"rank": 0}
-        assert found["same"] == 0.5
-        assert found["all"] == [[0], [1], [2]]
-        assert found["gradient"].tolist() == [2.0, 2.0]
+        actual = facts["tools"]
+        torch.testing.assert_close(actual["sum"], [torch.tensor([0.3, 3.0]), torch.tensor(3)])
+        assert actual["most"].tolist() == [2, 0]
+        assert actual["gather"].tolist() == [0, 10, 11, 20, 21, 22]
+        assert actual["places"].tolist() == [20, 10, 0]
+        assert actual["first"] == {"rank": 0}
+        assert actual["same"] == 0.5
+        assert actual["all"] == [[0], [1], [2]]
+        assert actual["gradient"].tolist() == [2.0, 2.0]
     assert [part.tolist() for part in three[0]["tools"]["to_first"]] == [[0], [10, 11], [20, 21, 22]]
     assert three[1]["tools"]["to_first"] == []
 

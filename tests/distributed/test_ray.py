@@ -43,6 +43,6 @@ def test_the_recipe_makes_the_model_of_one_process(tmp_path: Path):
     )
     shutil.rmtree(home, ignore_errors=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    found, wanted = loaded(tmp_path / "model"), siggpde.SigGPClassifier(n_features=50).fit(X, y)
-    assert found.fingerprint_ == wanted.fingerprint_
-    np.testing.assert_allclose(found.predict_proba(X), wanted.predict_proba(X), rtol=1e-8, atol=1e-10)
+    actual, wanted = loaded(tmp_path / "model"), siggpde.SigGPClassifier(n_features=50).fit(X, y)
+    assert actual.fingerprint_ == wanted.fingerprint_
+    np.testing.assert_allclose(actual.predict_proba(X), wanted.predict_proba(X), rtol=1e-8, atol=1e-10)

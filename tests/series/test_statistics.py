@@ -12,16 +12,16 @@ from siggpde.series.statistics import fact_names, facts_of
 
 def slow(x: np.ndarray) -> list[float]:
     """Of one series (channels, points)."""
-    found = []
+    actual = []
     for channel in x:
         seen = channel[np.isfinite(channel)]
         if not len(seen):
-            found += [math.nan, math.nan, math.nan]
+            actual += [math.nan, math.nan, math.nan]
             continue
         spread = float(seen.std())
         rough = float(np.abs(np.diff(seen)).mean()) / spread if spread > 0 and len(seen) > 1 else math.nan
-        found += [float(seen.mean()), spread, rough]
-    return [*found, float(x.shape[1]), math.nan, float(np.isnan(x).mean())]
+        actual += [float(seen.mean()), spread, rough]
+    return [*actual, float(x.shape[1]), math.nan, float(np.isnan(x).mean())]
 
 
 def known_facts(preparation: Preparation, series: list[np.ndarray]) -> torch.Tensor:

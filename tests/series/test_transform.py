@@ -172,14 +172,14 @@ def test_differences_come_before_all_else():
         options = PathOptions(difference=count, append="arc")
         changed = [x.diff(n=count, dim=0) for x in train]
         wanted, wanted_lengths = PathTransform(PathOptions(append="arc")).fit(changed)(changed)
-        found, lengths = PathTransform(options).fit(train)(train)
-        assert torch.allclose(found, wanted, atol=1e-10) and torch.equal(lengths, wanted_lengths)
-        assert options.channels(2) == found.shape[2]
+        actual, lengths = PathTransform(options).fit(train)(train)
+        assert torch.allclose(actual, wanted, atol=1e-10) and torch.equal(lengths, wanted_lengths)
+        assert options.channels(2) == actual.shape[2]
     padded = torch.full((2, 9, 2), float("nan")).double()
     for row, x in zip(padded, train, strict=True):
         row[: len(x)] = x
-    found, lengths = PathTransform(options).fit(train)(padded, lengths=[len(x) for x in train])
-    assert found.isfinite().all() and torch.allclose(found[:, : wanted.shape[1]], wanted, atol=1e-10)
+    actual, lengths = PathTransform(options).fit(train)(padded, lengths=[len(x) for x in train])
+    assert actual.isfinite().all() and torch.allclose(actual[:, : wanted.shape[1]], wanted, atol=1e-10)
 
 
 @every_option
@@ -238,14 +238,14 @@ def test_chunks_make_no_difference(options: dict, ragged: bool, monkeypatch: pyt
     series = torch.randn(7, 5, 2, generator=torch.Generator().manual_seed(0)).double()
     times = torch.arange(5.0).double().expand(7, 5) * torch.arange(1, 8)[:, None]
     lengths = torch.tensor([5, 3, 4, 5, 2, 5, 5]) if ragged else None
-    found = []
+    actual = []
     for values in (10**6, 20, 1):
         monkeypatch.setattr("siggpde.series.transform._CHUNK_VALUES", values)
         transform = PathTransform(PathOptions(**options)).fit(series, lengths=lengths, times=times)
-        found.append(transform(series, lengths=lengths, times=times))
-    for paths, counts in found[1:]:
-        torch.testing.assert_close(paths, found[0][0], rtol=1e-13, atol=1e-14)
-        assert counts is None if not ragged else torch.equal(counts, found[0][1])
+        actual.append(transform(series, lengths=lengths, times=times))
+    for paths, counts in actual[1:]:
+        torch.testing.assert_close(paths, actual[0][0], rtol=1e-13, atol=1e-14)
+        assert counts is None if not ragged else torch.equal(counts, actual[0][1])
 
 
 def test_a_batch_whole_gives_the_paths_of_its_tensors():
@@ -271,12 +271,12 @@ def stamps(n: int = 4, length: int = 7, seed: int = 0) -> Tensor:
 def clock(times: list[float], options: PathOptions, duration: float) -> np.ndarray:
     """The time channel of one series, point by point."""
     times = times[options.difference :]
-    found = [t - times[0] for t in times]
+    actual = [t - times[0] for t in times]
     if options.base_point:
-        found = [found[0], *found]
+        actual = [actual[0], *actual]
     if options.lead_lag:
-        found = [found[0], *(t for later in found[1:] for t in (later, later))]
-    return RANGE * np.array(found) / duration
+        actual = [actual[0], *(t for later in actual[1:] for t in (later, later))]
+    return RANGE * np.array(actual) / duration
 
 
 @every_timed_option
@@ -305,8 +305,8 @@ def test_even_stamps_are_the_even_time_of_series_without():
     wanted, _ = PathTransform(options).fit(x)(x)
     for start, step in ((0.0, 1.0), (-1e6, 0.001), (3.0, 1e5)):
         times = (start + step * torch.arange(7).double()).expand(5, 7)
-        found, _ = PathTransform(options).fit(x, times=times)(x, times=times)
-        assert torch.allclose(found, wanted, atol=1e-6)
+        actual, _ = PathTransform(options).fit(x, times=times)(x, times=times)
+        assert torch.allclose(actual, wanted, atol=1e-6)
     based, _ = PathTransform(PathOptions()).fit(x, times=times)(x, times=times)
     assert bool((based[:, :2, 0] == 0).all()), "no time passes from the base point to the first value"
     assert torch.allclose(based[:, 1:, 0], wanted[:, :, 0])

@@ -24,14 +24,14 @@ every_batch = pytest.mark.parametrize("series", BATCHES)
 
 def rows_one_by_one(block: Block, batch: SeriesBatch) -> dict[str, Rows]:
     """The rows of every series cut to its own length, in a batch of its own."""
-    found: dict[str, list[Rows]] = {}
+    actual: dict[str, list[Rows]] = {}
     for i, count in enumerate(batch.counts().tolist()):
         times = None if batch.times is None else batch.times[i : i + 1, :count]
         for name, rows in block.rows(SeriesBatch(batch.values[i : i + 1, :count].clone(), None, times)).items():
-            found.setdefault(name, []).append(rows)
+            actual.setdefault(name, []).append(rows)
     return {
         name: Rows(torch.cat([each.gram for each in rows]), torch.cat([each.variance for each in rows]))
-        for name, rows in found.items()
+        for name, rows in actual.items()
     }
 
 
@@ -66,13 +66,13 @@ def test_rows_are_a_kernel(view: str, series: str):
 def test_rows_do_not_depend_on_the_batch(view: str, series: str):
     batch = BATCHES[series]
     block, own = VIEWS[view].fit(batch)
-    found = block.rows(batch)
-    close(rows_one_by_one(block, batch), found, 1e-12)
+    actual = block.rows(batch)
+    close(rows_one_by_one(block, batch), actual, 1e-12)
     order = torch.randperm(len(batch), generator=torch.Generator().manual_seed(0))
-    turned = {name: Rows(rows.gram[order], rows.variance[order]) for name, rows in found.items()}
+    turned = {name: Rows(rows.gram[order], rows.variance[order]) for name, rows in actual.items()}
     close(block.rows(batch[order]), turned, 1e-12)
     # Half of the pairs of landmarks are solved, in float32: all of them differ by its rounding.
-    close(own, found, 2e-5 if block.kind in ("kernel", "lifted") else 1e-12)
+    close(own, actual, 2e-5 if block.kind in ("kernel", "lifted") else 1e-12)
 
 
 @every_view
@@ -126,22 +126,22 @@ def features(seed: int, n: int, p: int) -> Tensor:
 def test_centring_is_that_of_features(n: int, p: int, seed: int):
     landmarks, new = features(seed, n, p), features(seed + 1, 4, p)
     centring = Centring.of(Rows(landmarks @ landmarks.T, landmarks.square().sum(1)))
-    found = centring(Rows(new @ landmarks.T, new.square().sum(1)))
+    actual = centring(Rows(new @ landmarks.T, new.square().sum(1)))
     mean = landmarks.mean(0)
     scale = 1 / (landmarks - mean).square().sum(1).mean()
     assert centring.scale == pytest.approx(float(scale), rel=1e-9)
-    torch.testing.assert_close(found.gram, scale * (new - mean) @ (landmarks - mean).T)
-    torch.testing.assert_close(found.variance, scale * (new - mean).square().sum(1))
+    torch.testing.assert_close(actual.gram, scale * (new - mean) @ (landmarks - mean).T)
+    torch.testing.assert_close(actual.variance, scale * (new - mean).square().sum(1))
 
 
 def test_a_series_at_the_mean_has_some_variance():
     landmarks = torch.tensor([[-1.0], [1.0]]).double()
     centring = Centring.of(Rows(landmarks @ landmarks.T, landmarks.square().sum(1)))
-    found = centring(Rows(torch.zeros(1, 2).double(), torch.zeros(1).double()))
-    assert 0 < float(found.variance) < 1e-6
+    actual = centring(Rows(torch.zeros(1, 2).double(), torch.zeros(1).double()))
+    assert 0 < float(actual.variance) < 1e-6
 
 
 def test_widths_are_what_is_kept_of_a_landmark():
-    found = {name: view.fit(BATCHES["plain"])[0].width for name, view in VIEWS.items()}
-    assert found["kernel"] == 0 and found["kernel with pivots"] == 6 and found["linear"] > 10 < found["windows"]
+    actual = {name: view.fit(BATCHES["plain"])[0].width for name, view in VIEWS.items()}
+    assert actual["kernel"] == 0 and actual["kernel with pivots"] == 6 and actual["linear"] > 10 < actual["windows"]
     assert KernelView("P", max_pivots=9).fit(BATCHES["plain"])[0].width == 0

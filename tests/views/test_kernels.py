@@ -53,9 +53,9 @@ def test_rows_are_the_normalised_kernel(name: str, series: str):
     slow = precisely(block, batch, batch)
     torch.testing.assert_close(block.raw(batch)["k"].gram, slow.gram, rtol=0, atol=3e-5)
     wanted = Centring.of(slow)(slow)
-    for found in (own["k"], block.rows(batch)["k"]):
-        torch.testing.assert_close(found.gram, wanted.gram, rtol=0, atol=1e-4)
-        torch.testing.assert_close(found.variance, wanted.variance, rtol=0, atol=1e-4)
+    for actual in (own["k"], block.rows(batch)["k"]):
+        torch.testing.assert_close(actual.gram, wanted.gram, rtol=0, atol=1e-4)
+        torch.testing.assert_close(actual.variance, wanted.variance, rtol=0, atol=1e-4)
 
 
 @pytest.mark.parametrize("factor", [1.0, 10.0, 30.0])
@@ -69,9 +69,9 @@ def test_long_paths_are_solved_in_double_precision(factor: float):
     assert bool((lengths > 31).any()) == (factor > 1)
     kept = lengths < 0.9 * module._LONGEST  # longer ones are shrunk
     slow = precisely(block, batch, batch).gram
-    found = block.raw(batch)["k"].gram
-    torch.testing.assert_close(found[kept][:, kept], slow[kept][:, kept], rtol=0, atol=3e-5)
-    assert bool((found.abs() <= 1 + 1e-6).all()) and float(torch.linalg.eigvalsh(own["k"].gram)[0]) > -1e-5
+    actual = block.raw(batch)["k"].gram
+    torch.testing.assert_close(actual[kept][:, kept], slow[kept][:, kept], rtol=0, atol=3e-5)
+    assert bool((actual.abs() <= 1 + 1e-6).all()) and float(torch.linalg.eigvalsh(own["k"].gram)[0]) > -1e-5
 
 
 def test_new_paths_that_are_long_are_solved_beside_short_ones():
@@ -80,10 +80,10 @@ def test_new_paths_that_are_long_are_solved_beside_short_ones():
     new = SeriesBatch(walks(6, 20, 2, 1) * torch.tensor([0.1, 10.0, 0.1, 8.0, 0.2, 0.1])[:, None, None].double())
     lengths = block._lengths(block._paths(new))
     assert 0 < int((lengths > 30).sum()) < 6
-    found, alone = block.raw(new)["k"].gram, [block.raw(new[i : i + 1])["k"].gram for i in range(6)]
-    assert torch.equal(found, torch.cat(alone))
+    actual, alone = block.raw(new)["k"].gram, [block.raw(new[i : i + 1])["k"].gram for i in range(6)]
+    assert torch.equal(actual, torch.cat(alone))
     kept = lengths < 0.9 * module._LONGEST
-    torch.testing.assert_close(found[kept], precisely(block, new, landmarks).gram[kept], rtol=0, atol=3e-5)
+    torch.testing.assert_close(actual[kept], precisely(block, new, landmarks).gram[kept], rtol=0, atol=3e-5)
 
 
 def test_paths_that_are_too_long_keep_their_time():
@@ -138,11 +138,11 @@ def test_pivots_stand_for_all_landmarks(name: str, series: str):
     block, own = replace(VIEWS[name], max_pivots=60).fit(batch)
     assert block.pivots is not None and len(block.pivots) <= 60 and full.pivots is None
     assert torch.equal(block.rows(batch)["k"].gram, own["k"].gram)
-    found, wanted = own["k"], exact["k"]
-    assert float((found.gram - wanted.gram).square().mean().sqrt()) < 0.03
-    tails = found.variance - found.gram.diagonal()
+    actual, wanted = own["k"], exact["k"]
+    assert float((actual.gram - wanted.gram).square().mean().sqrt()) < 0.03
+    tails = actual.variance - actual.gram.diagonal()
     assert float(tails.min()) > -1e-3 and float(tails.mean()) < 0.15
-    assert float(torch.linalg.eigvalsh(found.gram)[0]) > -1e-8
+    assert float(torch.linalg.eigvalsh(actual.gram)[0]) > -1e-8
 
 
 @every_view

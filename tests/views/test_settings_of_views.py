@@ -18,31 +18,31 @@ def batch_of(n: int, length: int, channels: int) -> SeriesBatch:
     return standardised(SeriesBatch(walks(n, length, channels)))
 
 
-def kernels(found: list[View]) -> list[KernelView]:
-    return [view for view in found if isinstance(view, KernelView)]
+def kernels(actual: list[View]) -> list[KernelView]:
+    return [view for view in actual if isinstance(view, KernelView)]
 
 
 def test_all_kinds_are_there():
-    found = default_views(batch_of(20, 30, 2), 20)
-    assert {view.kind for view in found} == set(KINDS)
-    names = [view.name for view in found if isinstance(view, PathView | KernelView)]
+    actual = default_views(batch_of(20, 30, 2), 20)
+    assert {view.kind for view in actual} == set(KINDS)
+    names = [view.name for view in actual if isinstance(view, PathView | KernelView)]
     assert len(set(names)) == len(names) == 10
-    assert all(view.max_points == 32 and view.max_pivots >= 20 for view in kernels(found))
+    assert all(view.max_points == 32 and view.max_pivots >= 20 for view in kernels(actual))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_kinds_by_themselves(kind: str):
-    found = default_views(batch_of(20, 30, 2), 20, (kind,))
-    assert found and {view.kind for view in found} == {kind}
+    actual = default_views(batch_of(20, 30, 2), 20, (kind,))
+    assert actual and {view.kind for view in actual} == {kind}
     assert not default_views(batch_of(20, 8, 2), 20, ("spectrum",))  # too short
 
 
 def test_settings_reach_the_views():
     given = PathOptions(lead_lag=True)
-    found = default_views(batch_of(20, 30, 2), 20, options=given, words=60, seed=7)
-    paths = [view for view in found if isinstance(view, PathView)]
+    actual = default_views(batch_of(20, 30, 2), 20, options=given, words=60, seed=7)
+    paths = [view for view in actual if isinstance(view, PathView)]
     assert {view.options for view in paths} == {given} and {view.words for view in paths} == {60}
-    assert {view.settings.seed for view in found if isinstance(view, WindowsView)} == {7}
+    assert {view.settings.seed for view in actual if isinstance(view, WindowsView)} == {7}
     many = [view.options.append for view in default_views(batch_of(9, 12, 9), 9) if isinstance(view, PathView)]
     assert "arc" in many and "variation" not in many
 
@@ -52,10 +52,10 @@ def test_kernels_are_paid_for(channels: int):
     """More series have coarser kernels, and those of all series together stay within the seconds that there are."""
     landmarks, cost = batch_of(300, 64, channels), []
     for series in (300, 3000, 100_000, 10_000_000):
-        found = kernels(default_views(landmarks, series))
-        seconds = sum(view.seconds(landmarks, series) for view in found)
+        actual = kernels(default_views(landmarks, series))
+        seconds = sum(view.seconds(landmarks, series) for view in actual)
         assert seconds <= 2 * (1.0 + 2e-3 * series)
-        cost.append([(view.max_points, view.max_pivots) for view in found])
+        cost.append([(view.max_points, view.max_pivots) for view in actual])
     assert all(later <= earlier for earlier, later in itertools.pairwise(cost))
 
 
@@ -70,16 +70,16 @@ def test_seconds_grow_with_points_pivots_and_series():
 
 @pytest.mark.parametrize(("channels", "degree", "count"), [(2, 1, 60), (3, 2, 200), (4, 1, 30), (1, 3, 100), (5, 2, 1)])
 def test_words_of_a_degree(channels: int, degree: int, count: int):
-    found = words_of_degree(channels, degree, count)
-    assert found[0] == () and len(found) <= max(1, count)
-    depth = len(found[-1])
+    actual = words_of_degree(channels, degree, count)
+    assert actual[0] == () and len(actual) <= max(1, count)
+    depth = len(actual[-1])
     wanted = [
         word
         for length in range(depth + 1)
         for word in itertools.product(range(channels), repeat=length)
         if sum(letter > 0 for letter in word) <= degree
     ]
-    assert found == wanted
+    assert actual == wanted
 
 
 def test_words_of_paths_are_of_length_one_and_no_more_than_asked():
@@ -97,8 +97,8 @@ def test_scales_make_the_median_path_as_long_as_asked(length: float):
     paths = PathTransform().fit(ragged()).paths(ragged())
     theta = channel_scales(paths, 3.0, length)
     assert theta[0] == 3 * theta[1] and bool((theta[1:] == theta[1]).all())
-    found = (paths.values * theta).diff(dim=1).norm(dim=2).sum(1)
-    assert float(found.median()) == pytest.approx(length)
+    actual = (paths.values * theta).diff(dim=1).norm(dim=2).sum(1)
+    assert float(actual.median()) == pytest.approx(length)
     still = SeriesBatch(torch.zeros(3, 4, 2).double())
     assert torch.equal(channel_scales(still, 2.0, length), torch.tensor([2.0, 1.0]).double())
 
@@ -106,13 +106,13 @@ def test_scales_make_the_median_path_as_long_as_asked(length: float):
 def test_series_at_mean_zero_and_spread_one():
     batch = ragged()
     standard = Standard.fit(batch)
-    found = standard(batch)
-    points = found.values[found.inside()]
+    actual = standard(batch)
+    points = actual.values[actual.inside()]
     torch.testing.assert_close(points.mean(0), torch.zeros(2).double(), rtol=0, atol=1e-6)
     torch.testing.assert_close(points.std(0, correction=0), torch.ones(2).double(), rtol=0, atol=1e-6)
-    assert torch.equal(found.values, found.values.float().double()) and bool(torch.isfinite(found.values).all())
-    last = found.values[torch.arange(9), found.counts() - 1]
-    assert torch.equal(found.values[:, -1], last)
+    assert torch.equal(actual.values, actual.values.float().double()) and bool(torch.isfinite(actual.values).all())
+    last = actual.values[torch.arange(9), actual.counts() - 1]
+    assert torch.equal(actual.values[:, -1], last)
     assert float(standard(SeriesBatch(torch.full((1, 2, 2), 1e300, dtype=torch.float64))).values.max()) == 1e5
     moved = standard.to("cpu")
     assert torch.equal(moved.mean, standard.mean) and torch.equal(moved.spread, standard.spread)

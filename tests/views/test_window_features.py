@@ -85,8 +85,8 @@ def plain_view(series, view, scale, settings):
     windows = [window for one in series for window in window_oracle.windows(one, view, scale)]
     path_scales = []
     for group in view.groups:
-        found = [window_oracle.path_length(window_oracle.path(window, group, view.base_point)) for window in windows]
-        path_scales.append(settings.path_length / statistics.median_low(found))
+        actual = [window_oracle.path_length(window_oracle.path(window, group, view.base_point)) for window in windows]
+        path_scales.append(settings.path_length / statistics.median_low(actual))
     words = [window_oracle.features(window, view, path_scales) for window in windows]
     q = settings.thresholds
     thresholds = [[threshold(list(c), (j + 1) / (q + 1)) for c in zip(*words, strict=True)] for j in range(q)]

@@ -31,9 +31,9 @@ def test_what_is_kept_is_as_before(wanted: set[str]):
     new = standardised(SeriesBatch(walks(4, 40, 5, 1)))
     whole, kept = block.rows(new), block.keep(wanted)
     assert kept is not None and kept.width < block.width and wanted - {"another"} <= kept.centring.keys()
-    found = kept.rows(new)
-    assert {name[:-1] for name in found} == {name[:-1] for name in wanted if name in own}
-    for name, rows in found.items():
+    actual = kept.rows(new)
+    assert {name[:-1] for name in actual} == {name[:-1] for name in wanted if name in own}
+    for name, rows in actual.items():
         assert torch.equal(rows.gram, whole[name].gram) and torch.equal(rows.variance, whole[name].variance)
         assert torch.equal(kept.rows(BATCH)[name].gram, own[name].gram)
     assert [len(names) for names in kept.names(list("abcde"))] == [part.values.shape[1] for part in kept.landmarks]
@@ -62,8 +62,8 @@ def test_spectra_are_windows_of_the_log_spectrum():
     assert block.kind == "spectrum" and plain.kind == "windows" and own.keys() == {"spectrum1", "spectrum3"}
     for end in "13":
         both = torch.stack([wanted[f"{lift}{end}"].gram for lift in ("x", "dx")])
-        found = own[f"spectrum{end}"].gram
-        assert float(torch.corrcoef(torch.stack([found.flatten(), both.mean(0).flatten()]))[0, 1]) > 0.99
+        actual = own[f"spectrum{end}"].gram
+        assert float(torch.corrcoef(torch.stack([actual.flatten(), both.mean(0).flatten()]))[0, 1]) > 0.99
     names = block.names(["height"])
     assert all(name.startswith("spectrum") and "height" in name for name in names[0])
 
@@ -117,9 +117,9 @@ def slowly(series: Tensor, bins: int) -> Tensor:
     """(bins, channels) of one series (length, channels)."""
     columns = []
     for channel in series.T.tolist():
-        found = averaged(power_of(channel), bins)
-        floor = max(max(found) * math.exp(-35), torch.finfo(torch.float64).tiny)
-        columns.append([math.log(max(value, floor)) for value in found])
+        actual = averaged(power_of(channel), bins)
+        floor = max(max(actual) * math.exp(-35), torch.finfo(torch.float64).tiny)
+        columns.append([math.log(max(value, floor)) for value in actual])
     return torch.tensor(columns).T.double()
 
 
@@ -127,9 +127,9 @@ def slowly(series: Tensor, bins: int) -> Tensor:
 @few
 def test_it_is_the_transform_written_out(length: int, channels: int, bins: int, seed: int):
     values = walks(2, length, channels, seed)
-    found = log_spectrum(SeriesBatch(values), bins)
-    assert found.values.shape == (2, bins, channels) and found.lengths is None and found.times is None
-    for one, series in zip(found.values, values, strict=True):
+    actual = log_spectrum(SeriesBatch(values), bins)
+    assert actual.values.shape == (2, bins, channels) and actual.lengths is None and actual.times is None
+    for one, series in zip(actual.values, values, strict=True):
         wanted = slowly(series, bins)
         close = wanted > wanted.max() - 25  # below, what is left is rounding of the largest
         torch.testing.assert_close(one[close], wanted[close], rtol=0, atol=1e-4)
@@ -140,21 +140,21 @@ def test_it_is_the_transform_written_out(length: int, channels: int, bins: int, 
 def test_a_tone_is_at_its_frequency(cycles: int):
     times = torch.arange(64).double()
     wave = torch.sin(2 * math.pi * cycles * times / 64 + 1.0)[None, :, None]
-    found = log_spectrum(SeriesBatch(wave), 33).values[0, :, 0]
-    assert int(found.argmax()) == cycles
+    actual = log_spectrum(SeriesBatch(wave), 33).values[0, :, 0]
+    assert int(actual.argmax()) == cycles
     far = (torch.arange(33) - cycles).abs() > 3
-    assert bool((found[far] < found[cycles] - 8).all())
+    assert bool((actual[far] < actual[cycles] - 8).all())
 
 
 def test_ragged_series_are_those_of_their_lengths():
     lengths = torch.tensor([30, 1, 2, 7, 5, 30, 18])
     values = walks(7, 30, 2, 3)
     values[torch.arange(30) >= lengths[:, None]] = torch.nan
-    found = log_spectrum(SeriesBatch(values, lengths, first=4), 10)
-    assert found.first == 4
+    actual = log_spectrum(SeriesBatch(values, lengths, first=4), 10)
+    assert actual.first == 4
     for row, count in enumerate(lengths.tolist()):
         alone = log_spectrum(SeriesBatch(values[row : row + 1, :count].clone()), 10).values[0]
-        torch.testing.assert_close(found.values[row], alone, rtol=0, atol=1e-12)
+        torch.testing.assert_close(actual.values[row], alone, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 4, 5])

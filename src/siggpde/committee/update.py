@@ -155,5 +155,5 @@ def starting_covariance(regression: Regression, whitening: Tensor) -> Tensor:
     sampled = regression.noise / (regression.noise + factor * shares)
     left, vectors = torch.linalg.eigh(covariance)
     resolved, others = vectors[:, left > 1 - _LEARNED_SHARE], vectors[:, left <= 1 - _LEARNED_SHARE]
-    own = left[left > 1 - _LEARNED_SHARE].clamp_max(1.0)
-    return (resolved * own) @ resolved.T + others @ (others.T @ (sampled[:, None] * others)) @ others.T
+    resolved_shares = left[left > 1 - _LEARNED_SHARE].clamp_max(1.0)
+    return (resolved * resolved_shares) @ resolved.T + others @ (others.T @ (sampled[:, None] * others)) @ others.T

@@ -187,16 +187,16 @@ def _missing(member: Member, gram: Tensor, root: Tensor, complete: bool) -> Tens
     if count == regression.root.shape[1]:
         return torch.zeros_like(gram[:, 0])
     if not complete:
-        told, kept = (gram @ regression.root.double()).square().sum(1), (gram @ root).square().sum(1)
-        return regression.amplitude * (told - kept).clamp_min(0.0)
+        learned, kept = (gram @ regression.root.double()).square().sum(1), (gram @ root).square().sum(1)
+        return regression.amplitude * (learned - kept).clamp_min(0.0)
     missing = torch.zeros_like(gram[:, 0])
     fold = torch.arange(len(gram), device=gram.device) % _FOLDS
     for number in range(_FOLDS):
         held, others = fold == number, fold != number
         share, vectors = torch.linalg.eigh(gram[others][:, others])
         rest = slice(0, max(0, len(share) - count))
-        told = gram[held][:, others] @ vectors[:, rest] / (share[rest].clamp_min(0.0) + regression.noise).sqrt()
-        missing[held] = regression.amplitude * told.square().sum(1)
+        learned = gram[held][:, others] @ vectors[:, rest] / (share[rest].clamp_min(0.0) + regression.noise).sqrt()
+        missing[held] = regression.amplitude * learned.square().sum(1)
     return missing
 
 
