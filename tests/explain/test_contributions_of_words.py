@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from helpers.refusals import assert_refused
 from helpers.small_committees import batch_of, latents, one_member
 from helpers.small_view_committees import importance_of_features
 from siggpde.explain import explain_series, global_importance
@@ -221,10 +222,8 @@ def test_inputs_and_models_are_left_alone(batch, classifier):
 
 @pytest.mark.parametrize("function", [global_importance, explain_series])
 def test_wrong_names_and_series_are_refused(batch, regressor, function):
-    with pytest.raises(ValueError, match="each of the 2 channels of the series, got \\['x'\\]"):
-        function(regressor, batch, ["x"])
-    with pytest.raises(ValueError, match="each of the 2 channels"):
-        function(regressor, batch, "xy")
+    assert_refused("each of the 2 channels of the series, got \\['x'\\]", function, regressor, batch, ["x"])
+    assert_refused("each of the 2 channels", function, regressor, batch, "xy")
     with pytest.raises(ValueError, match=r"no series to explain|0 series do not show"):
         function(regressor, SeriesBatch(batch.values[:0]), NAMES)
     with pytest.raises(ValueError, match="the series have 3 channels, but those of training had 2"):
@@ -232,18 +231,14 @@ def test_wrong_names_and_series_are_refused(batch, regressor, function):
 
 
 def test_wrong_settings_are_refused(batch, classifier, regressor):
-    with pytest.raises(ValueError, match="predicts numbers, not classes; leave classes out"):
-        explain_series(regressor, batch, NAMES, CLASSES)
-    with pytest.raises(ValueError, match="3 classes; give their labels as classes, got none"):
-        explain_series(classifier, batch, NAMES)
+    assert_refused("predicts numbers, not classes; leave classes out", explain_series, regressor, batch, NAMES, CLASSES)
+    assert_refused("3 classes; give their labels as classes, got none", explain_series, classifier, batch, NAMES)
     with pytest.raises(ValueError, match="3 classes; give their labels as classes, got 2"):
         explain_series(classifier, batch, NAMES, ["a", "b"])
-    with pytest.raises(ValueError, match="top must be at least 1, got 0"):
-        explain_series(classifier, batch, NAMES, CLASSES, top=0)
+    assert_refused("top must be at least 1, got 0", explain_series, classifier, batch, NAMES, CLASSES, top=0)
     with pytest.raises(ValueError, match="at least 1 and max_series at least 2, got 0 and 500"):
         global_importance(classifier, batch, NAMES, top=0)
-    with pytest.raises(ValueError, match="got 10 and 1"):
-        global_importance(classifier, batch, NAMES, max_series=1)
+    assert_refused("got 10 and 1", global_importance, classifier, batch, NAMES, max_series=1)
     with pytest.raises(ValueError, match="1 series do not show what varies; give at least 2"):
         global_importance(classifier, batch_of(1), NAMES)
 

@@ -3,8 +3,6 @@
 The posterior's uncertainty of contributions_of, against the joint covariance of the latents at all cut series.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

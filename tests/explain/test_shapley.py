@@ -5,8 +5,6 @@ Features of groups of channels, computed once for every state, give what the pla
 Deletion and insertion curves: of known functions, and of explanations of real series beside simpler ones.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 import json

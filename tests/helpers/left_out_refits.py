@@ -1,7 +1,5 @@
 """Members of a committee refitted without some series, densely and at the same noise: the slow way of the jackknife."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """Random paths and static kernels for the tests of lifted signature kernels."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -5,8 +5,6 @@ what came of it. A mutation that takes more than ten seconds of the processor en
 gigabytes is an error of memory.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import random

@@ -5,8 +5,6 @@ tensor. An operation on tensors of both devices is refused, single numbers and i
 what is copied to the CPU, or read as numbers there, is counted.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,7 +27,7 @@ class PretendTensor(Tensor):
     held: Tensor
 
     @staticmethod
-    def __new__(cls, held: Tensor) -> PretendTensor:
+    def __new__(cls, held: Tensor) -> "PretendTensor":
         made = Tensor._make_wrapper_subclass(  # pyright: ignore[reportAttributeAccessIssue]
             cls,
             held.shape,

@@ -4,8 +4,6 @@ The interpreter patches Triton's language, replacing its operations by its own, 
 kernel. Here that is done once for each launch. If the internals of Triton are not as expected, nothing is changed.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import triton.language as tl

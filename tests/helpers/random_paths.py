@@ -5,8 +5,6 @@ size keeps k(X, X) in range: it is the length of a smooth path, the root of the 
 the largest jump of one that jumps.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

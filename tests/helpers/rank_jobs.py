@@ -1,7 +1,5 @@
 """Fits that every rank runs with its part of the series, and the processes that run them."""
 
-from __future__ import annotations
-
 import datetime
 import multiprocessing
 import shutil

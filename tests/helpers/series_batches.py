@@ -1,7 +1,5 @@
 """Batches of series, compared and read in tests."""
 
-from __future__ import annotations
-
 import numpy as np
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """Small models of words, as the method of the paper has them, and series for them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

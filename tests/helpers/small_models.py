@@ -1,7 +1,5 @@
 """Small models and data for the tests of Gaussian processes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """Small committees of views with members of chosen recipes, fitted in closed form."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

@@ -1,7 +1,5 @@
 """Arguments of the operations, drawn at random from a seed: good ones in every form they may have, and bad ones."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

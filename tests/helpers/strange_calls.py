@@ -5,8 +5,6 @@ An operation is added by one function, which draws its arguments: see `operation
 reference computes a call in a fraction of a second; what is refused may be of any size.
 """
 
-from __future__ import annotations
-
 import linecache
 import traceback
 import warnings

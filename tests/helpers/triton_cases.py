@@ -1,7 +1,5 @@
 """What the cases of the signature kernel in Triton's interpreter share."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor

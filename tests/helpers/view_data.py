@@ -1,7 +1,5 @@
 """Series of every kind for views, and the regressions of members done slowly: as dense Gaussian processes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import NamedTuple
 

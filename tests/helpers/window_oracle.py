@@ -1,7 +1,5 @@
 """Window features of one series by plain loops over numbers, as their definition reads."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Sequence

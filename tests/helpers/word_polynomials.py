@@ -1,7 +1,5 @@
 """Polynomials in words that do not commute, as dictionaries from word to coefficient: the slow and obvious algebra."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from math import factorial
 from typing import Any

@@ -1,7 +1,5 @@
 """Metrics of classes agree with scikit-learn or with counts by hand, and refuse senseless input."""
 
-from __future__ import annotations
-
 import json
 import math
 

@@ -1,14 +1,12 @@
 """Plots of class probabilities: reliability, confusion, and risk against coverage."""
 
-# What matplotlib's lines and patches are is known only when they are drawn.
-# pyright: reportAttributeAccessIssue=false, reportIndexIssue=false, reportOperatorIssue=false, reportCallIssue=false
-
 import itertools
 
 import numpy as np
 import pytest
 from scipy.stats import norm
 
+from helpers.refusals import assert_refused
 from siggpde.metrics import classification_metrics, risk_coverage
 from siggpde.plots import plot_calibration, plot_confusion, plot_risk_coverage
 from siggpde.plots.classification import equal_count_bins, wilson_interval
@@ -97,12 +95,10 @@ def test_risk_coverage(narrow, drawn):
 
 @pytest.mark.parametrize("plot", [plot_calibration, plot_risk_coverage])
 def test_what_cannot_be_drawn_is_refused(plot):
-    with pytest.raises(ValueError, match="never seen: 2"):
-        plot([0, 2], [[1, 0], [0, 1]], [0, 1])
+    assert_refused("never seen: 2", plot, [0, 2], [[1, 0], [0, 1]], [0, 1])
     with pytest.raises(ValueError, match=r"level must be between 0 and 1, such as 0\.95, got 95"):
         plot([0, 1], [[1, 0], [0, 1]], [0, 1], level=95)
-    with pytest.raises(ValueError, match="whole number of at least 1, got 0"):
-        plot_calibration([0, 1], [[1, 0], [0, 1]], [0, 1], bins=0)
+    assert_refused("whole number of at least 1, got 0", plot_calibration, [0, 1], [[1, 0], [0, 1]], [0, 1], bins=0)
 
 
 def test_the_share_is_inside_for_all_counts():

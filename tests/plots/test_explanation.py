@@ -1,8 +1,5 @@
 """A series and its explanation, drawn: the right colours at the right places, with the counterfactual."""
 
-# What matplotlib's lines and patches are is known only when they are drawn.
-# pyright: reportAttributeAccessIssue=false, reportIndexIssue=false, reportOperatorIssue=false, reportCallIssue=false
-
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +7,7 @@ import pytest
 import torch
 from matplotlib.colors import to_rgb
 
+from helpers.refusals import assert_refused
 from helpers.small_estimators import classifier, regressor, walks
 from siggpde.plots import plot_explanation, plot_series
 from siggpde.plots.style import AGAINST, FOR
@@ -185,10 +183,8 @@ def test_time_stamps_masks_and_padding(pyplot):
     axes = plot_explanation(why, padded, time_channel=1)
     assert [ax.get_title(loc="left") for ax in axes] == ["x", "y"]
     assert axes[0].lines[0].get_xdata() == pytest.approx(times) and axes[-1].get_xlabel() == "time"
-    with pytest.raises(ValueError, match=r"explanation is of 4 channels .* but x has 3"):
-        plot_explanation(why, padded)
-    with pytest.raises(ValueError, match=r"from 0 to 1, but x goes from 0 to 0\.1"):
-        plot_explanation(why, padded[:, :5], time_channel=1)
+    assert_refused(r"explanation is of 4 channels .* but x has 3", plot_explanation, why, padded)
+    assert_refused(r"from 0 to 1, but x goes from 0 to 0\.1", plot_explanation, why, padded[:, :5], time_channel=1)
 
 
 def test_the_std_of_the_posterior_comes_before_the_sampling_error(explained, pyplot):
@@ -231,17 +227,11 @@ def test_dollar_signs_in_names_are_no_formulas(explained, pyplot, drawn):
 
 
 def test_what_cannot_be_drawn_is_refused(fitted, explained, pyplot):
-    with pytest.raises(ValueError, match="no segments to draw"):
-        plot_explanation(fitted.explain(X[:1], segments=0)[0], X[0])
-    with pytest.raises(ValueError, match="give the series that is explained as x"):
-        plot_explanation(explained)
+    assert_refused("no segments to draw", plot_explanation, fitted.explain(X[:1], segments=0)[0], X[0])
+    assert_refused("give the series that is explained as x", plot_explanation, explained)
     with pytest.raises(ValueError, match=r"such as explain\(X\)\[0\], got list"):
         plot_explanation([explained], X[0])  # pyright: ignore[reportArgumentType]
-    with pytest.raises(ValueError, match="x is NaN everywhere"):
-        plot_explanation(explained, np.full_like(X[0], np.nan))
-    with pytest.raises(ValueError, match="is of a series from 0 to 9, but x goes from 0 to 4"):
-        plot_explanation(explained, X[0, :, :5])
-    with pytest.raises(ValueError, match="is of a series from 0 to 9, but x goes from 0 to 19"):
-        plot_explanation(explained, np.tile(X[0], 2))
-    with pytest.raises(ValueError, match="time_channel is 5, but x has 2 channels"):
-        plot_explanation(explained, X[0], time_channel=5)
+    assert_refused("x is NaN everywhere", plot_explanation, explained, np.full_like(X[0], np.nan))
+    assert_refused("is of a series from 0 to 9, but x goes from 0 to 4", plot_explanation, explained, X[0, :, :5])
+    assert_refused("is of a series from 0 to 9, but x goes from 0 to 19", plot_explanation, explained, np.tile(X[0], 2))
+    assert_refused("time_channel is 5, but x has 2 channels", plot_explanation, explained, X[0], time_channel=5)

@@ -1,8 +1,5 @@
 """Bars of importances, of effects and of the paper's reading draw what they are given, with names that fit."""
 
-# What matplotlib's lines and patches are is known only when they are drawn.
-# pyright: reportAttributeAccessIssue=false, reportIndexIssue=false, reportOperatorIssue=false, reportCallIssue=false
-
 import itertools
 from typing import Any
 

@@ -1,11 +1,9 @@
 """The map of the series, and the directions in which they differ."""
 
-# What matplotlib's lines and patches are is known only when they are drawn.
-# pyright: reportAttributeAccessIssue=false, reportIndexIssue=false, reportOperatorIssue=false, reportCallIssue=false
-
 import numpy as np
 import pytest
 
+from helpers.refusals import assert_refused
 from siggpde import SigGPClassifier
 from siggpde.plots import kernel_directions, plot_map
 from siggpde.plots.map import principal_directions
@@ -43,11 +41,9 @@ def test_kernel_directions_tell_groups_apart(fitted):
 
 def test_kernel_directions_need_landmarks(fitted):
     model, X, y = fitted
-    with pytest.raises(ValueError, match="at most the number of landmark series, 24, got 25"):
-        kernel_directions(model, X, 25)
+    assert_refused("at most the number of landmark series, 24, got 25", kernel_directions, model, X, 25)
     private = SigGPClassifier(views=["windows"], members=1, keep_series=False).fit(X, y)
-    with pytest.raises(ValueError, match="no landmark series"):
-        kernel_directions(private, X)
+    assert_refused("no landmark series", kernel_directions, private, X)
 
 
 def test_principal_directions_are_those_of_the_covariance():

@@ -1,8 +1,5 @@
 """Novelty of new series beside training series."""
 
-# What matplotlib's lines and patches are is known only when they are drawn.
-# pyright: reportAttributeAccessIssue=false, reportIndexIssue=false, reportOperatorIssue=false, reportCallIssue=false
-
 import numpy as np
 import pytest
 

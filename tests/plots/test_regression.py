@@ -1,8 +1,5 @@
 """Plots of predicted numbers: their intervals, and where numbers fall in their distributions."""
 
-# What matplotlib's lines and patches are is known only when they are drawn.
-# pyright: reportAttributeAccessIssue=false, reportIndexIssue=false, reportOperatorIssue=false, reportCallIssue=false
-
 import itertools
 import math
 

@@ -1,8 +1,5 @@
 """Plots of what a fit did: members, training, trials and sizes."""
 
-# What matplotlib's lines and patches are is known only when they are drawn.
-# pyright: reportAttributeAccessIssue=false, reportIndexIssue=false, reportOperatorIssue=false, reportCallIssue=false
-
 import numpy as np
 import pytest
 

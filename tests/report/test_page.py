@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from helpers.refusals import assert_refused
 from helpers.report_pages import SECTIONS, Page, parsed, turning
 from siggpde import SigGPClassifier, SigGPRegressor
 from siggpde.report.gather import NOT_OF_THE_MODEL, check_path
@@ -127,14 +128,11 @@ def test_text_of_the_data_is_never_markup(tmp_path: Path):
 
 def test_paths_are_checked_before_any_work(model: SigGPClassifier, tmp_path: Path):
     X, y = turning(6, seed=2)
-    with pytest.raises(ValueError, match="is a folder"):
-        model.report(X, y, tmp_path)
-    with pytest.raises(ValueError, match="does not exist"):
-        model.report(X, y, tmp_path / "none" / "r.html")
+    assert_refused("is a folder", model.report, X, y, tmp_path)
+    assert_refused("does not exist", model.report, X, y, tmp_path / "none" / "r.html")
     other = tmp_path / "thesis.html"
     other.write_text("<html>precious</html>")
-    with pytest.raises(FileExistsError, match="no report of siggpde"):
-        model.report(X, y, other)
+    assert_refused("no report of siggpde", model.report, X, y, other, error=FileExistsError)
     assert other.read_text() == "<html>precious</html>"
     check_path(other, force=True)
     older = tmp_path / "older.html"
@@ -145,14 +143,10 @@ def test_paths_are_checked_before_any_work(model: SigGPClassifier, tmp_path: Pat
 def test_what_does_not_fit_is_refused(model: SigGPClassifier, tmp_path: Path):
     X, y = turning(6, seed=2)
     path = tmp_path / "r.html"
-    with pytest.raises(ValueError, match="groups must have shape"):
-        model.report(X, y, path, groups=[1, 2])
-    with pytest.raises(ValueError, match="ids must have shape"):
-        model.report(X, y, path, ids=["a"])
-    with pytest.raises(ValueError, match="explained must be"):
-        model.report(X, y, path, explained=-1)
-    with pytest.raises(ValueError, match="labels that the training set had not"):
-        model.report(X, ["turn 9"] * 6, path)
+    assert_refused("groups must have shape", model.report, X, y, path, groups=[1, 2])
+    assert_refused("ids must have shape", model.report, X, y, path, ids=["a"])
+    assert_refused("explained must be", model.report, X, y, path, explained=-1)
+    assert_refused("labels that the training set had not", model.report, X, ["turn 9"] * 6, path)
     assert not path.exists()
 
 

@@ -1,7 +1,5 @@
 """SignatureTransformer: its features and its windows."""
 
-from __future__ import annotations
-
 import itertools
 import pickle
 from typing import Any

@@ -1,7 +1,5 @@
 """WindowSignatureTransformer: the table, its settings, and the manual's comparison with aeon's MiniRocket."""
 
-from __future__ import annotations
-
 import pickle
 import re
 from importlib.util import find_spec

@@ -3,8 +3,6 @@
 The temperature against a search over a fine grid, and what becomes of certain scores.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from helpers.refusals import assert_refused
 from siggpde_paper.compare import METHODS, Method, Run, Split, choose_methods, judge, ours, spread
 from siggpde_paper.compare.splits import cpu_seconds
 
@@ -98,10 +99,8 @@ def test_methods_are_chosen_by_name_task_and_package(monkeypatch: pytest.MonkeyP
     assert [method.name for method in choose_methods(None, "regression")[1]] == ["minirocket", "mr-hydra"]
     with pytest.raises(ValueError, match="no method 'rocket'; the methods are siggpde, minirocket"):
         choose_methods(["rocket"], "classification")
-    with pytest.raises(ValueError, match="quant is no method for a regression"):
-        choose_methods(["quant"], "regression")
-    with pytest.raises(ValueError, match="quant is no method for a regression"):
-        METHODS["quant"].make("regression", Run())
+    assert_refused("quant is no method for a regression", choose_methods, ["quant"], "regression")
+    assert_refused("quant is no method for a regression", METHODS["quant"].make, "regression", Run())
 
 
 def test_means_have_standard_errors():

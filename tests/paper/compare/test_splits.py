@@ -3,8 +3,6 @@
 Series brought to one length.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

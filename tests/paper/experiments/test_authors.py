@@ -1,7 +1,5 @@
 """Training as the authors ran it: the penalty, TensorFlow's Nadam, the best state of phase 2, GPSig's start."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

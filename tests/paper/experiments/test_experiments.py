@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from helpers.cli_data import run as run_command
+from helpers.refusals import assert_refused
 from siggpde import SigGPClassifier
 from siggpde_paper.experiments import reproduction
 from siggpde_paper.experiments.comparison import resampled
@@ -44,11 +45,9 @@ def test_wrong_files_of_settings(tmp_path: Path):
     with pytest.raises(FileNotFoundError, match=r"none\.toml cannot be read"):
         load_config("pendigits", path=tmp_path / "none.toml")
     (tmp_path / "bad.toml").write_text("a = [")
-    with pytest.raises(ValueError, match=r"bad\.toml is no TOML file"):
-        load_config("pendigits", path=tmp_path / "bad.toml")
+    assert_refused(r"bad\.toml is no TOML file", load_config, "pendigits", path=tmp_path / "bad.toml")
     (tmp_path / "odd.toml").write_text("quick = 3")
-    with pytest.raises(ValueError, match="quick must be a table"):
-        load_config("pendigits", path=tmp_path / "odd.toml")
+    assert_refused("quick must be a table", load_config, "pendigits", path=tmp_path / "odd.toml")
 
 
 def test_results_are_computed_once_and_kept(tmp_path: Path):
@@ -64,11 +63,9 @@ def test_results_are_computed_once_and_kept(tmp_path: Path):
 
 def test_results_of_other_settings_are_refused(tmp_path: Path):
     Results(tmp_path, {"a": 1}).put("x", {})
-    with pytest.raises(ValueError, match="made with other settings; choose another folder"):
-        Results(tmp_path, {"a": 2})
+    assert_refused("made with other settings; choose another folder", Results, tmp_path, {"a": 2})
     (tmp_path / "results.json").write_text("{")
-    with pytest.raises(ValueError, match="not a file of results"):
-        Results(tmp_path, {"a": 1})
+    assert_refused("not a file of results", Results, tmp_path, {"a": 1})
 
 
 def test_results_from_several_processes(tmp_path: Path):
@@ -242,12 +239,9 @@ def _panels(figure: Path) -> int:
 
 
 def test_wrong_calls(tmp_path: Path):
-    with pytest.raises(ValueError, match="there is no experiment 'digits'; there are pendigits"):
-        reproduce("digits", tmp_path)
-    with pytest.raises(ValueError, match="runs must be at least 1"):
-        reproduce("pendigits", tmp_path, runs=0)
-    with pytest.raises(ValueError, match="jobs must be at least 1"):
-        reproduce("pendigits", tmp_path, jobs=0)
+    assert_refused("there is no experiment 'digits'; there are pendigits", reproduce, "digits", tmp_path)
+    assert_refused("runs must be at least 1", reproduce, "pendigits", tmp_path, runs=0)
+    assert_refused("jobs must be at least 1", reproduce, "pendigits", tmp_path, jobs=0)
 
 
 def test_missing_figures_are_noticed_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

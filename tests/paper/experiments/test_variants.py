@@ -3,8 +3,6 @@
 SigGPDE in plain torch gives what the core gives.
 """
 
-from __future__ import annotations
-
 import json
 from itertools import pairwise
 from pathlib import Path

@@ -3,8 +3,6 @@
 Scores of forecasts: the correction for thinning is Bayes' rule, samples are of days, intervals cover.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

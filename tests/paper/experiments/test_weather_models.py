@@ -4,8 +4,6 @@ Forecasters: baselines are what they say; the classifier's band is that of its p
 paper's model of the weather: scalings, posterior mean by words, probit, weeks for validation, a checkpoint.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +14,7 @@ from hypothesis import strategies as st
 from scipy.special import expit
 from scipy.stats import norm
 
+from helpers.refusals import assert_refused
 from helpers.weather_station import COLUMNS, nlpp, windows, write_station
 from siggpde import SigGPClassifier
 from siggpde.explain.terms import word_features
@@ -149,19 +148,14 @@ def test_sentinels_are_missing(tmp_path, monkeypatch):
 
 def test_errors(tmp_path, monkeypatch):
     monkeypatch.setenv("SIGGPDE_DATA", str(tmp_path))
-    with pytest.raises(FileNotFoundError, match="SIGGPDE_DATA"):
-        load_station("Nowhere")
+    assert_refused("SIGGPDE_DATA", load_station, "Nowhere", error=FileNotFoundError)
     np.savez(tmp_path / "Other.npz", X_train=np.zeros(3))
-    with pytest.raises(ValueError, match="no array 'data'"):
-        load_station("Other")
+    assert_refused("no array 'data'", load_station, "Other")
     np.savez(tmp_path / "Odd.npz", data=np.zeros((3, 2)), columns=["a"], time_minutes=np.arange(3))
-    with pytest.raises(ValueError, match="do not fit"):
-        load_station("Odd")
+    assert_refused("do not fit", load_station, "Odd")
     station = station_of([10] * 5, np.zeros(6))
-    with pytest.raises(ValueError, match="no column 'snow'; its columns are a, b, rain"):
-        cut_windows(station, ["snow"], "rain")
-    with pytest.raises(ValueError, match="at least 1, got 0"):
-        cut_windows(station, ["a"], "rain", length=0)
+    assert_refused("no column 'snow'; its columns are a, b, rain", cut_windows, station, ["snow"], "rain")
+    assert_refused("at least 1, got 0", cut_windows, station, ["a"], "rain", length=0)
 
 
 NAMES = ["p", "rh"]

@@ -3,8 +3,6 @@
 Inducing tensors and sequences against explicit tensors, signatures and the kernel.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 
@@ -12,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from helpers.refusals import assert_refused
 from helpers.small_models import QUIET, labels, series, targets
 from helpers.time_tuples import tuples
 from siggpde import fit, signature
@@ -123,10 +122,8 @@ def test_bad_input():
     x = series(4)
     with pytest.raises(ValueError, match="kind must be 'tensors' or 'sequences', got 'words'"):
         gpsig(x, [0, 1, 0, 1], Bernoulli(), kind="words", count=3)
-    with pytest.raises(ValueError, match="there are 4 series and 3 targets"):
-        gpsig(x, [0, 1, 0], Bernoulli(), count=3)
-    with pytest.raises(ValueError, match="count must be an integer, at least 1, got 0"):
-        gpsig(x, [0, 1, 0, 1], Bernoulli(), count=0)
+    assert_refused("there are 4 series and 3 targets", gpsig, x, [0, 1, 0], Bernoulli(), count=3)
+    assert_refused("count must be an integer, at least 1, got 0", gpsig, x, [0, 1, 0, 1], Bernoulli(), count=0)
     with pytest.raises(ValueError, match="InducingTensors are for a TruncatedKernel, not for a SignatureKernel"):
         SparseGP(SignatureKernel(2), InducingTensors(2, 3), Bernoulli())
     with pytest.raises(ValueError, match="SignatureKernel, not of a TruncatedKernel"):
@@ -306,25 +303,16 @@ def test_whitening_and_its_gradient():
 
 
 def test_bad_settings():
-    with pytest.raises(ValueError, match="count must be an integer, at least 1, got 0"):
-        InducingTensors(2, 0)
+    assert_refused("count must be an integer, at least 1, got 0", InducingTensors, 2, 0)
     with pytest.raises(ValueError, match=r"values must have shape \(3, 10, 2, 2\), got \(3, 2\)"):
         InducingTensors(2, 3, values=torch.zeros(3, 2))
-    with pytest.raises(ValueError, match="values must be finite"):
-        InducingTensors(2, 3, 1, values=torch.full((3, 1, 2, 2), math.nan))
-    with pytest.raises(ValueError, match=r"values must have shape \(3, 5, 2\)"):
-        InducingSequences(2, 3, values=torch.zeros(3, 2))
-    with pytest.raises(ValueError, match="length must be an integer, at least 2, got 1"):
-        InducingSequences(2, 3, length=1)
-    with pytest.raises(ValueError, match="jitter must be between 0 and 1"):
-        InducingSequences(2, 3, jitter=0.0)
-    with pytest.raises(ValueError, match="the kernel has 3 levels and the inducing tensors 4"):
-        InducingTensors(2, 3).check(kernel_of(3))
-    with pytest.raises(ValueError, match="the kernel has 2 channels and the features 3"):
-        InducingSequences(3, 3).check(kernel_of(3))
-    with pytest.raises(ValueError, match="depends on the kernel"):
-        InducingTensors(2, 3).inducing_covariance()
+    assert_refused("values must be finite", InducingTensors, 2, 3, 1, values=torch.full((3, 1, 2, 2), math.nan))
+    assert_refused(r"values must have shape \(3, 5, 2\)", InducingSequences, 2, 3, values=torch.zeros(3, 2))
+    assert_refused("length must be an integer, at least 2, got 1", InducingSequences, 2, 3, length=1)
+    assert_refused("jitter must be between 0 and 1", InducingSequences, 2, 3, jitter=0.0)
+    assert_refused("the kernel has 3 levels and the inducing tensors 4", InducingTensors(2, 3).check, kernel_of(3))
+    assert_refused("the kernel has 2 channels and the features 3", InducingSequences(3, 3).check, kernel_of(3))
+    assert_refused("depends on the kernel", InducingTensors(2, 3).inducing_covariance)
     with pytest.raises(ValueError, match="not a product of signatures"):
         InducingTensors(2, 3, 3).project_signatures(kernel_of(static="rbf"), torch.zeros(1, 1), torch.zeros(2))
-    with pytest.raises(ValueError, match="positions 1 to 2, got position 3"):
-        slot_index(3, 2, 4)
+    assert_refused("positions 1 to 2, got position 3", slot_index, 3, 2, 4)

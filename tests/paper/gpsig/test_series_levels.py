@@ -1,7 +1,5 @@
 """Levels of pairs of series by the native core, against the recursion in torch."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import pytest

@@ -1,7 +1,5 @@
 """Inducing tensors by the native core, against the recursion in torch."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from hypothesis import given, settings
