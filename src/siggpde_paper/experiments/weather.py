@@ -13,6 +13,7 @@ for every forecaster that was trained on the thinned sample.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -24,11 +25,13 @@ from scipy.special import expit, log_expit
 
 from siggpde.explain import Importance
 from siggpde.plots import plot_importance
+from siggpde.utils.files import atomic_write
 from siggpde_paper.experiments import tables
 from siggpde_paper.experiments.results import Record, Results
 from siggpde_paper.experiments.weather_models import (
     DAY,
     Windows,
+    channel_names,
     cut_windows,
     fit_forecaster,
     load_station,
@@ -58,7 +61,7 @@ def load_windows(config: dict[str, Any], part: str) -> Windows:
     """All windows of the training or the test file, ten minutes apart."""
     data = config["data"]
     station = load_station(data[part])
-    sizes = {"length": data["length"], "ahead": data["ahead"], "more_than": data["more_than"]}
+    sizes = {name: data[name] for name in ("length", "ahead", "more_than", "cumulated") if name in data}
     return cut_windows(station, data["channels"], data["rain"], **sizes)
 
 
@@ -238,20 +241,46 @@ def report(config: dict[str, Any], results: Results) -> str:
     if test is None or not runs:
         raise ValueError(f"{results.folder} holds no results of the weather experiment; run it first")
     names = {name: config["methods"][name]["name"] for name in runs}
-    sections = [_data(config, test, runs)]
-    for title, sample in (
-        (f"Thinned test, {config['data']['ratio']} dry windows for a wet one:", thinned_forecasts),
-        ("Test at the natural rate, every hour foretold once, log-odds corrected for the thinning:", natural_forecasts),
+    sections, summary = [_data(config, test, runs)], summarise(config, test, runs)
+    for title, part in (
+        (f"Thinned test, {config['data']['ratio']} dry windows for a wet one:", "thinned"),
+        ("Test at the natural rate, every hour foretold once, log-odds corrected for the thinning:", "natural"),
     ):
-        by_method = {name: [sample(record, test) for record in records] for name, records in runs.items()}
-        single, pairs = bootstrap(by_method, **config["bootstrap"])
-        sections += [title, _scores(names, single), _differences(config, names, pairs)]
+        sections += [title, _scores(names, summary[part]), _differences(config, names, summary[part])]
+    with atomic_write(results.folder / "reduced.json") as file:
+        reduced = {"config": config, "installation": results.installation, "commits": results.commits}
+        file.write((json.dumps(reduced | {"records": summary}, indent=1) + "\n").encode())
     sections.append(_intervals(config, names, runs))
     described = {name: records[0] for name, records in runs.items() if "latent" in records[0]}
     if described:
         sections += [describe_stretch(config, results, described, test), *describe_features(config, results, described)]
     sections += [_training(config, names, runs), _costs(names, runs)]
     return tables.page(*sections, tables.notes_list(config))
+
+
+def summarise(config: dict[str, Any], test: Record, runs: dict[str, list[Record]]) -> Record:
+    """What the report says of the runs, without the log-odds that it is computed from.
+
+    By test the estimates [value, low, high] of every method and of differences in NLPP, and the measures of every run;
+    by method facts, costs and words of the runs.
+    """
+    summary: Record = {"windows": test["windows"]}
+    for part, forecasts in (("thinned", thinned_forecasts), ("natural", natural_forecasts)):
+        by_method = {name: [forecasts(record, test) for record in records] for name, records in runs.items()}
+        single, pairs = bootstrap(by_method, **config["bootstrap"])
+        summary[part] = {
+            "scores": {
+                name: {measure: list(values[measure]) for measure in MEASURES} for name, values in single.items()
+            },
+            "differences": {f"{one} minus {other}": list(estimate) for (one, other), estimate in pairs.items()},
+            "runs": {name: [scores(one)[0].tolist() for one in listed] for name, listed in by_method.items()},
+        }
+    kept = ("facts", "cpu_seconds", "kept", "train", "features", "channels")
+    summary["methods"] = {
+        name: [{key: record[key] for key in kept if key in record} for record in records]
+        for name, records in runs.items()
+    }
+    return summary
 
 
 def thinned_forecasts(record: Record, _test: Record) -> Forecasts:
@@ -279,19 +308,22 @@ def _data(config: dict[str, Any], test: Record, runs: dict[str, list[Record]]) -
             f"{w['missing']} have a reading missing: these are left out."
         )
     return (
-        f"Channels {', '.join(data['channels'])}, {data['length']} readings ten minutes apart. {' '.join(lines)} "
+        f"Channels {', '.join(channel_names(config))}, {data['length']} readings ten minutes apart. {' '.join(lines)} "
         f"A run trains with {total} windows, {wet} wet and {total - wet} dry ones drawn at random, "
         f"{record['kept']:.1%} of the dry ones. The test at the natural rate has {len(test['wet']):,} windows, "
         f"{sum(test['wet'])} wet."
     )
 
 
-def _scores(names: dict[str, str], single: dict[str, dict[str, Estimate]]) -> str:
-    rows = [[names[name], *(_cell(estimates[m], m) for m in MEASURES)] for name, estimates in single.items()]
-    return tables.markdown_table(["method", *(_HEADINGS[m] for m in MEASURES)], rows)
+def _scores(names: dict[str, str], summary: Record) -> str:
+    rows = [
+        [names[name], *(_cell(estimates[measure], measure) for measure in MEASURES)]
+        for name, estimates in summary["scores"].items()
+    ]
+    return tables.markdown_table(["method", *(_HEADINGS[measure] for measure in MEASURES)], rows)
 
 
-def _differences(config: dict[str, Any], names: dict[str, str], pairs: dict[tuple[str, str], Estimate]) -> str:
+def _differences(config: dict[str, Any], names: dict[str, str], summary: Record) -> str:
     """Returns the table of differences: of the classifier with groups from every other method, then of the paper's
     model from the baselines."""
     kinds = {name: config["methods"][name]["kind"] for name in names}
@@ -303,11 +335,14 @@ def _differences(config: dict[str, Any], names: dict[str, str], pairs: dict[tupl
         for other in names
         if kinds[one] == "paper" and kinds[other] in ("climatology", "logistic")
     ]
-    rows = [[f"{names[one]} minus {names[other]}", _cell(pairs[one, other], "nlpp", sign="+")] for one, other in wanted]
+    rows = [
+        [f"{names[one]} minus {names[other]}", _cell(summary["differences"][f"{one} minus {other}"], "nlpp", sign="+")]
+        for one, other in wanted
+    ]
     return tables.markdown_table(["difference in NLPP", "below 0: the first is better"], rows) if rows else ""
 
 
-def _cell(estimate: Estimate, measure: str, sign: str = "") -> str:
+def _cell(estimate: Sequence[float], measure: str, sign: str = "") -> str:
     factor, digits = (100, 2) if measure == "accuracy" else (1, 4)
     value, low, high = (f"{factor * number:{sign}.{digits}f}" for number in estimate)
     return f"{value} [{low}, {high}]"
@@ -328,15 +363,15 @@ def _training(config: dict[str, Any], names: dict[str, str], runs: dict[str, lis
     paper = [name for name in runs if config["methods"][name]["kind"] == "paper"]
     if not paper:
         return ""
-    settings, schedule = config["paper"], config["paper"]["schedule"]
-    parts = []
+    settings, schedule, parts = config["paper"], config["paper"]["schedule"], []
+    phases = "three" if schedule.get("last", True) else "two"
     for name in paper:
         facts = [record["facts"] for record in runs[name]]
         step = np.mean([np.mean(list(run["seconds_per_iteration"].values())) for run in facts])
         nlpp = np.mean([run["validation_nlpp"] for run in facts])
         parts.append(f"{names[name]}: {tables.duration(float(step))} of CPU an iteration, validation NLPP {nlpp:.4f}")
     return (
-        f"The paper's model has M = {settings['inducing']} words and is trained for three phases of "
+        f"The paper's model has M = {settings['inducing']} words and is trained for {phases} phases of "
         f"{schedule['iterations']} iterations with minibatches of {schedule['batch']}; {settings['validation']:.0%} of "
         f"the weeks are its validation part. {'; '.join(parts)}."
     )
@@ -391,7 +426,7 @@ def describe_stretch(config: dict[str, Any], results: Results, described: dict[s
     parts: Any = figure.subfigures(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0]
     letters = iter("abcdefgh")
     if series:
-        _draw_series(parts[0], series, config["data"]["channels"], next(letters))
+        _draw_series(parts[0], series, channel_names(config), next(letters))
     axes = np.atleast_1d(parts[-1].subplots(rows, 1, sharex=True))
     for ax, curve in zip(axes[:-1], curves, strict=True):
         _draw_curve(ax, curve, minutes, rain > more_than)
@@ -434,7 +469,7 @@ def _draw_series(part: Any, series: dict[str, Record], channels: Sequence[str], 
     for index, (ax, (scaling, window)) in enumerate(zip(axes, series.items(), strict=True)):
         values = np.array(window["values"])  # (1 + channels, length), time first
         hours = (np.arange(values.shape[1]) - values.shape[1] + 1) / 6
-        for name, row, colour in zip(channels, values[1:], _CHANNELS, strict=False):
+        for name, row, colour in zip(channels, values[-len(channels) :], _CHANNELS, strict=False):
             ax.plot(hours, row, color=colour, linewidth=1.2, label=name)
         ax.set_title(f"a window {scaling}" if index else f"({letter}) a window {scaling}", loc="left", fontsize="small")
         ax.set_xlabel(f"hours from {when:%H:%M on %-d %b %Y}", fontsize="small")
@@ -471,7 +506,9 @@ def describe_features(config: dict[str, Any], results: Results, described: dict[
     sections = [_READING]
     for name, record in described.items():
         method, panels = config["methods"][name], []
-        short = f"the paper's model, {_scaling(config, name)}" if method["kind"] == "paper" else "SigGPClassifier"
+        short = "SigGPClassifier"
+        if method["kind"] == "paper":
+            short = f"the paper's model, {method.get('short') or _scaling(config, name)}"
         for reading, features in record["features"].items():
             measure = "|m|" if reading == "by_size" else "sd × |m|" if "series" in record else "sd × |weight|"
             panels.append((short, f"words, share of {measure}", [(word["name"], word["share"]) for word in features]))

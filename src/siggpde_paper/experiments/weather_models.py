@@ -44,13 +44,13 @@ from siggpde.explain.terms import terms_of, word_features
 from siggpde.explain.text import WHOLE
 from siggpde.gp.likelihoods import Bernoulli
 from siggpde.gp.model import SignatureGP
-from siggpde.gp.phases import PaperSchedule
 from siggpde.gp.trainer import History
 from siggpde.gp.training import fit
 from siggpde.series import SeriesBatch
 from siggpde_paper.experiments.methods import (
     CHUNK,
     paper_model,
+    schedule_of,
     standardised,
     standardised_by_series,
     training_facts,
@@ -87,7 +87,8 @@ class Windows:
 
     `readings` (rows, channels) are the station's; window i is rows start[i] to start[i] + length - 1. `minutes` (n,) is
     the stamp of its last reading, when the forecast is made; `rain` (n,) what falls in the time ahead, in mm; `wet`
-    (n,) whether that is more than the threshold. `crossing` and `missing` count the windows that were dropped.
+    (n,) whether that is more than the threshold. `crossing` and `missing` count the windows that were dropped. Channels
+    of a series whose place is in `cumulated` are the sums of the readings since the beginning of the window.
     """
 
     readings: np.ndarray
@@ -98,6 +99,7 @@ class Windows:
     length: int
     crossing: int = 0
     missing: int = 0
+    cumulated: tuple[int, ...] = ()
 
     def __len__(self) -> int:
         return len(self.start)
@@ -111,7 +113,9 @@ class Windows:
     def x(self) -> np.ndarray:
         """The series, (n, channels, length)."""
         rows = self.start[:, None] + np.arange(self.length)
-        return np.ascontiguousarray(self.readings[rows].swapaxes(1, 2))
+        series = np.ascontiguousarray(self.readings[rows].swapaxes(1, 2))
+        series[:, list(self.cumulated)] = series[:, list(self.cumulated)].cumsum(axis=2)
+        return series
 
     def take(self, rows: np.ndarray) -> Windows:
         """The windows of a mask, or with these indices."""
@@ -153,6 +157,7 @@ def cut_windows(
     ahead: int = 6,
     more_than: float = 1.0,
     step: int = 10,
+    cumulated: Sequence[str] = (),
 ) -> Windows:
     """All windows of `length` readings of these channels followed by `ahead` of rain, `step` minutes apart.
 
@@ -174,7 +179,14 @@ def cut_windows(
     kept = ~crosses & ~missing
     start, amount = start[kept], amount[kept]
     dropped = int(crosses.sum()), int((missing & ~crosses).sum())
-    return Windows(readings, start, station.minutes[start + length - 1], amount, amount > more_than, length, *dropped)
+    minutes, places = station.minutes[start + length - 1], tuple(list(channels).index(name) for name in cumulated)
+    return Windows(readings, start, minutes, amount, amount > more_than, length, *dropped, places)
+
+
+def channel_names(config: dict[str, Any]) -> list[str]:
+    """The names of the channels of a series, as explanations have them."""
+    data = config["data"]
+    return [f"cumulated {name}" if name in data.get("cumulated", ()) else name for name in data["channels"]]
 
 
 def thin(wet: np.ndarray, ratio: float, seed: int) -> np.ndarray:
@@ -286,13 +298,17 @@ def _log_ratio(probabilities: np.ndarray) -> np.ndarray:
     return np.log(probabilities[:, 1]) - np.log(probabilities[:, 0])
 
 
-def as_paths(x: np.ndarray, train: np.ndarray, by_series: bool) -> Tensor:
+def as_paths(x: np.ndarray, train: np.ndarray, by_series: bool, time: bool = True) -> Tensor:
     """Windows x (n, channels, length) as paths (n, length, 1 + channels), time first, with mean 0 and spread 1.
+
+    Paths (n, length, channels) without `time`.
 
     With `by_series` in every channel of every window, as tslearn's TimeSeriesScalerMeanVariance has it, which takes
     away the size of the changes too; else by the mean and spread of every channel over all training windows.
     """
-    paths, others = (with_time(torch.from_numpy(np.ascontiguousarray(z.swapaxes(1, 2)))) for z in (x, train))
+    paths, others = (torch.from_numpy(np.ascontiguousarray(z.swapaxes(1, 2))) for z in (x, train))
+    if time:
+        paths, others = with_time(paths), with_time(others)
     return standardised_by_series(paths) if by_series else standardised(others, paths)[1]
 
 
@@ -335,7 +351,8 @@ class PaperModel:
         `importance` is that measure and `share` its share in the sum over all words; the constant does not count as a
         word. `before_rain` is the mean of its term before rain minus its mean otherwise, in standard deviations.
         """
-        letters, words = ("time", *names), self.model.features.words
+        words = self.model.features.words
+        letters = [*names] if self.model.features.channels == len(names) else ["time", *names]
         terms = word_features(self.model, SeriesBatch(self.paths(x))).detach().numpy()
         mean = self.model.variational.mean.detach().double().numpy()[0]
         is_word = np.array([len(word) > 0 for word in words])
@@ -366,21 +383,23 @@ def fit_paper_model(
     *,
     by_series: bool,
     seed: int,
+    time: bool = True,
     checkpoint: Path | None = None,
 ) -> PaperModel:
     """Trains with windows x (n, channels, length) whose outcomes are `wet` (n,); scales start as GPSig's do.
 
     `settings` have M, `inducing`; the share `validation` of the `blocks` (n,) that judges hyperparameters; and the
-    `schedule`. With a `checkpoint` an interrupted fit goes on.
+    `schedule`. `by_series` and `time` are those of `as_paths`. With a `checkpoint` an interrupted fit goes on.
     """
-    paths = as_paths(x, x, by_series)
+    paths_of = partial(as_paths, train=x, by_series=by_series, time=time)
+    paths = paths_of(x)
     model = paper_model(paths, Bernoulli(), settings["inducing"], {"order": "lexicographic"}, seed)
     history = fit(
-        model, (paths, torch.from_numpy(wet.astype(np.int64))), PaperSchedule(**settings["schedule"]), seed=seed,
+        model, (paths, torch.from_numpy(wet.astype(np.int64))), schedule_of(dict(settings)), seed=seed,
         validation=split_blocks(blocks, settings["validation"], seed), checkpoint=checkpoint,
         resume=checkpoint is not None,
     )  # fmt: skip
-    return PaperModel(model, partial(as_paths, train=x, by_series=by_series), history)
+    return PaperModel(model, paths_of, history)
 
 
 def split_blocks(blocks: np.ndarray, share: float, seed: int) -> tuple[list[int], list[int]]:
@@ -458,7 +477,7 @@ def signature_classifier(
     config: dict[str, Any], options: dict[str, Any], train: Windows, blocks: np.ndarray, seed: int
 ) -> Forecaster:
     """`SigGPClassifier`; with options["groups"] blocks are its groups, and it tells latents, a band and words."""
-    names, grouped, top = config["data"]["channels"], options.get("groups", False), config["figure"]["features"]
+    names, grouped, top = channel_names(config), options.get("groups", False), config["figure"]["features"]
     x, settings = train.x, options.get("settings", {})
     model = SigGPClassifier(random_state=seed, channel_names=list(names), **settings)
     model.fit(x, train.wet, groups=blocks if grouped else None)
@@ -480,11 +499,14 @@ def signature_classifier(
 def by_the_paper(
     config: dict[str, Any], options: dict[str, Any], train: Windows, blocks: np.ndarray, seed: int, path: Path | None
 ) -> Forecaster:
-    """The paper's model; options["each"] says how windows are scaled (see `as_paths`)."""
-    x, names, top = train.x, config["data"]["channels"], config["figure"]["features"]
-    model = fit_paper_model(
-        x, train.wet, blocks, config["paper"], by_series=options["each"], seed=seed, checkpoint=path
-    )
+    """The paper's model; options["each"] and options["time"] say how windows become paths (see `as_paths`).
+
+    options["schedule"] are changes of the schedule for this row.
+    """
+    x, names, top = train.x, channel_names(config), config["figure"]["features"]
+    settings = config["paper"] | {"schedule": config["paper"]["schedule"] | options.get("schedule", {})}
+    how = {"by_series": options["each"], "time": options.get("time", True), "seed": seed, "checkpoint": path}
+    model = fit_paper_model(x, train.wet, blocks, settings, **how)
 
     def describe(shown: Windows) -> Record:
         mean, spread = model.latent(shown.x)

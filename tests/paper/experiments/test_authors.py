@@ -100,6 +100,13 @@ def test_quotas_in_proportion_and_none():
     assert len(drawn) == 500 and len(drawn.unique()) < 101, "with replacement"
 
 
+def test_settings_of_the_authors_weather():
+    ours, theirs = load_config("weather"), load_config("weather-authors")
+    assert theirs["data"]["cumulated"] == ["rain"] and theirs["data"]["train"] == ours["data"]["train"]
+    assert theirs["paper"]["schedule"] | {"iterations": 30_000, "l1": 1.0, "last": False} == theirs["paper"]["schedule"]
+    assert not any(method.get("time", False) for method in theirs["methods"].values())
+
+
 @pytest.mark.parametrize("name", ["pendigits", "whales", "crops"])
 def test_settings_of_the_authors_differ_where_they_say(name: str):
     ours, theirs = load_config(name), load_config(f"{name}-authors")

@@ -3,6 +3,8 @@
 Scores of forecasts: the correction for thinning is Bayes' rule, samples are of days, intervals cover.
 """
 
+import json
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -115,6 +117,13 @@ def test_report(config, results, monkeypatch):
         assert f"({name}.png)" in text
         for ending in ("png", "svg"):
             assert (results.folder / f"{name}.{ending}").stat().st_size > 1000
+    reduced = json.loads((results.folder / "reduced.json").read_text())["records"]
+    for part in ("thinned", "natural"):
+        for name, estimates in reduced[part]["scores"].items():
+            value, low, high = estimates["nlpp"]
+            assert f"{value:.4f} [{low:.4f}, {high:.4f}]" in text
+            runs = [measures[NLPP] for measures in reduced[part]["runs"][name]]
+            assert value == pytest.approx(np.mean(runs)) and len(runs) == 2
     stretch, features = ((results.folder / f"weather-{n}.svg").read_text() for n in ("stretch", "features"))
     assert "a window scaled by data set" in stretch and "probability of rain, SigGPClassifier" in stretch
     assert stretch.count("posterior mean of the latent") == 3

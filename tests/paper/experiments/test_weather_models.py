@@ -102,6 +102,15 @@ def test_target_is_the_rain_of_the_time_ahead_alone():
     assert not tenths.wet.any()  # ten times 0.1 is 1, whatever the sum of floats is
 
 
+def test_cumulated_channels_are_sums_since_the_beginning_of_the_window():
+    drops = np.arange(20) / 10
+    station = station_of([10] * 19, drops)
+    windows_ = cut_windows(station, ["a", "rain"], "rain", length=LENGTH, ahead=AHEAD, cumulated=["rain"])
+    for start, x in zip(windows_.start, windows_.x, strict=True):
+        np.testing.assert_allclose(x[1], np.cumsum(drops[start : start + LENGTH]))
+        np.testing.assert_array_equal(x[0], np.arange(start, start + LENGTH))
+
+
 def test_windows_of_the_full_hour():
     actual = cut(station_of([10] * 40, np.zeros(41)))
     hourly = actual.every(60)
@@ -321,6 +330,16 @@ def test_words_by_both_readings(trained):
     ]
     assert {word["name"] for word in constant} == {"time", "time–time", "time–time–time"}
     assert all(word["before_rain"] is None for word in constant)
+
+
+def test_the_authors_setting_has_no_time_and_no_third_phase():
+    schedule = TRAINING["schedule"] | {"iterations": 40, "evaluate_every": 20, "l1": 1.0, "last": False}
+    settings_ = TRAINING | {"schedule": schedule}
+    made = fit_paper_model(X, WET, BLOCKS, settings_, by_series=True, seed=0, time=False)
+    assert as_paths(X, X, True, time=False).shape == (160, 12, 2) and made.model.features.channels == 2
+    assert made.facts()["iterations"] == {"q": 40, "hyperparameters": 40}
+    words = made.features(X, WET, ["p", "rh"], 5)["by_size"]
+    assert {letter for word in words for letter in word["letters"]} <= {"p", "rh"}
 
 
 def test_validation_by_whole_blocks():
