@@ -3,13 +3,4 @@
 from siggpde.gp.gpytorch import from_gpytorch
 from siggpde.gp.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson, RobustMax, Softmax, StudentT
 
-__all__ = [
-    "Bernoulli",
-    "Gaussian",
-    "Likelihood",
-    "Poisson",
-    "RobustMax",
-    "Softmax",
-    "StudentT",
-    "from_gpytorch",
-]
+__all__ = ["Bernoulli", "Gaussian", "Likelihood", "Poisson", "RobustMax", "Softmax", "StudentT", "from_gpytorch"]

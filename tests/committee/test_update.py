@@ -121,11 +121,7 @@ def test_what_was_left_out_of_a_root_is_known_where_the_landmarks_are_all_series
     rows, new = Rows(gram[:50, :50], gram.diagonal()[:50]), Rows(gram[50:, :50], gram.diagonal()[50:])
     whole, _ = fit_exact(rows, y[:50])
     actual = []
-    for regression in (
-        replace(whole, counts=None),
-        whole,
-        replace(whole, root=whole.root[:, 30:].float()),
-    ):
+    for regression in (replace(whole, counts=None), whole, replace(whole, root=whole.root[:, 30:].float())):
         posterior = Posterior(regression, whitening_of(rows.gram))
         posterior.add(new, y[50:])
         actual.append(posterior.regression())

@@ -127,8 +127,7 @@ def test_factorisations_are_noticed():
 
 
 @pytest.mark.parametrize(
-    ("likelihood", "kind"),
-    [("robustmax", RobustMax), ("softmax", Softmax), ("bernoulli", Bernoulli)],
+    ("likelihood", "kind"), [("robustmax", RobustMax), ("softmax", Softmax), ("bernoulli", Bernoulli)]
 )
 def test_other_likelihoods_of_classes(likelihood: str, kind: type):
     mine = classifier(likelihood=likelihood, max_iter=3, class_weight="balanced").fit(X, Y > 0)

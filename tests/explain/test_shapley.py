@@ -200,12 +200,7 @@ def test_times_and_points_are_those_of_the_data():
     facts = torch.full((12, 9), 200.0, dtype=torch.float64)  # averaged from 200 points
     (result,) = explain(view_committee_of(batch, ends(batch)), replace(batch, facts=facts)[:1], None)
     assert result.segments is not None
-    assert result.segments.starts.tolist() == [0, 50, 100, 150] and result.segments.ends.tolist() == [
-        49,
-        99,
-        149,
-        199,
-    ]
+    assert result.segments.starts.tolist() == [0, 50, 100, 150] and result.segments.ends.tolist() == [49, 99, 149, 199]
 
 
 def test_neighbours_that_matter_are_one_stretch():

@@ -175,12 +175,7 @@ def test_probabilities_sum_to_one_and_agree_with_the_density(kind):
 
 
 @pytest.mark.parametrize(
-    ("name", "arguments"),
-    [
-        ("softmax", {"classes": 3}),
-        ("robustmax", {"classes": 3}),
-        ("bernoulli", {}),
-    ],
+    ("name", "arguments"), [("softmax", {"classes": 3}), ("robustmax", {"classes": 3}), ("bernoulli", {})]
 )
 def test_class_weights_multiply_training_and_leave_predictions(name, arguments):
     plain = Likelihood.from_settings({"name": name, **arguments})

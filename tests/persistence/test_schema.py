@@ -1,5 +1,6 @@
 """The checkers of saved values: what they take, what they refuse, and what they say."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -9,26 +10,25 @@ from siggpde.persistence.estimator_schema import check_estimator
 from siggpde.persistence.schema import (
     EITHER,
     Absent,
-    Array,
-    ByKind,
-    Fields,
-    Flag,
-    Integer,
-    Items,
-    ListOf,
-    MapOf,
-    Maybe,
-    Number,
-    OneOf,
     Place,
-    Plain,
     Schema,
     SchemaError,
-    Size,
-    Text,
+    array,
+    by_kind,
+    fields,
+    flag,
+    integer,
     integers,
-    nested,
-)
+    items,
+    list_of,
+    map_of,
+    maybe,
+    number,
+    one_of,
+    plain,
+    size,
+    text,
+)  # fmt: skip
 
 DEEP: Any = []
 for _ in range(30):
@@ -36,28 +36,31 @@ for _ in range(30):
 
 
 def check(schema: Schema, value: Any) -> None:
-    schema.check(value, Place("it"))
+    schema(value, Place("it"))
 
 
 @pytest.mark.parametrize(
     ("schema", "good", "bad"),
     [
-        (Integer(1, 3), [1, 3], [0, 4, True, 2.0, "2", None, 10**400]),
-        (Number(0, 2), [0, 1.5, 2], [-0.1, 2.1, True, "1", None, float("nan"), float("inf"), 10**400]),
-        (Number(above=0), [1e-300, 1], [0, 0.0, -1, 1e16]),
-        (Flag(), [True, False], [0, 1, None, "true"]),
-        (Text(3), ["", "abc"], ["abcd", 3, None, ["a"]]),
-        (OneOf(("a", "b")), ["a"], ["c", None, 0, ["a"]]),
-        (Maybe(Flag()), [None, True], [0]),
-        (ListOf(Flag(), least=1, most=2), [[True], [True, False]], [[], [True] * 3, [1], (True,), {}, None]),
-        (ListOf(Flag(), size=2), [[True, True]], [[True]]),
-        (Items((Text(), Number())), [["a", 1.0]], [["a"], [1.0, "a"], ["a", 1.0, 2.0], None]),
-        (MapOf(Integer(), most=1), [{}, {"a": 1}], [{"a": -1}, {"a": 1, "b": 1}, [], None]),
-        (ByKind("kind", {"a": Fields({"kind": Text()})}), [{"kind": "a"}], [{"kind": "b"}, {}, {"kind": []}, None]),
-        (Plain(), [None, 1, -2.5, "a", [{"b": [True]}]], [float("nan"), 10**400, torch.zeros(1), DEEP]),
-        (nested(), [{"a": [torch.zeros(2), 3, None]}, torch.zeros(1, dtype=torch.int64)], [torch.tensor([torch.nan])]),
+        (integer(1, 3), [1, 3], [0, 4, True, 2.0, "2", None, 10**400]),
+        (number(0, 2), [0, 1.5, 2], [-0.1, 2.1, True, "1", None, float("nan"), float("inf"), 10**400]),
+        (number(above=0), [1e-300, 1], [0, 0.0, -1, 1e16]),
+        (flag, [True, False], [0, 1, None, "true"]),
+        (partial(text, longest=3), ["", "abc"], ["abcd", 3, None, ["a"]]),
+        (one_of("a", "b"), ["a"], ["c", None, 0, ["a"]]),
+        (maybe(flag), [None, True], [0]),
+        (list_of(flag, least=1, most=2), [[True], [True, False]], [[], [True] * 3, [1], (True,), {}, None]),
+        (list_of(flag, size=2), [[True, True]], [[True]]),
+        (items(text, number()), [["a", 1.0]], [["a"], [1.0, "a"], ["a", 1.0, 2.0], None]),
+        (map_of(integer(), most=1), [{}, {"a": 1}], [{"a": -1}, {"a": 1, "b": 1}, [], None]),
+        (by_kind("kind", {"a": fields({"kind": text})}), [{"kind": "a"}], [{"kind": "b"}, {}, {"kind": []}, None]),
+        (plain(), [None, 1, -2.5, "a", [{"b": [True]}]], [float("nan"), 10**400, torch.zeros(1), DEEP]),
+        (
+            plain(tensors=True),
+            [{"a": [torch.zeros(2), 3, None]}, torch.zeros(1, dtype=torch.int64)],
+            [torch.tensor([torch.nan])],
+        ),
     ],
-    ids=lambda value: type(value).__name__,
 )
 def test_values(schema: Schema, good: list[Any], bad: list[Any]):
     for value in good:
@@ -76,17 +79,17 @@ def test_values(schema: Schema, good: list[Any], bad: list[Any]):
     ids=str,
 )  # fmt: skip
 def test_tensors(bad: Any):
-    schema = Array(2, None, low=0)
+    schema = array(2, None, low=0)
     check(schema, torch.zeros(2, 3).double())
     check(schema, torch.zeros(2, 0).double())
     with pytest.raises(SchemaError, match=r"^it must"):
         check(schema, bad)
-    check(Array(None, None, dtypes=EITHER), torch.zeros(2, 3))
+    check(array(None, None, dtypes=EITHER), torch.zeros(2, 3))
     with pytest.raises(SchemaError, match="from 0 to 5, got 0 to 6"):
         check(integers(None, high=5), torch.tensor([0, 6]))
 
 
-FIELDS = Fields({"a": Integer(), "b": Absent(Maybe(nested()))})
+FIELDS = fields({"a": integer(), "b": Absent(maybe(plain(tensors=True)))})
 
 
 def test_an_optional_field_is_one_line_and_unknown_ones_are_refused():
@@ -101,9 +104,9 @@ def test_an_optional_field_is_one_line_and_unknown_ones_are_refused():
 
 
 def test_sizes_of_the_same_name_are_the_same():
-    member = Fields({"alpha": Array("landmarks", "outputs"), "root": Array("landmarks", "rank")}, own=("rank",))
-    schema = Fields(
-        {"classes": Size("outputs"), "members": ListOf(member, size="members"), "weights": Array("members")}
+    member = fields({"alpha": array("landmarks", "outputs"), "root": array("landmarks", "rank")}, own=("rank",))
+    schema = fields(
+        {"classes": size("outputs"), "members": list_of(member, size="members"), "weights": array("members")}
     )
 
     def state(outputs: int = 2, landmarks: int = 5, members: int = 2) -> dict[str, Any]:
@@ -125,7 +128,7 @@ def test_sizes_of_the_same_name_are_the_same():
 def test_messages_stay_short():
     for value in ("x" * 10**6, 10**4000, ["x" * 100] * 1000, {"x" * 1000: 1}):
         with pytest.raises(SchemaError) as seen:
-            check(Flag(), value)
+            check(flag, value)
         assert len(str(seen.value)) < 150
 
 

@@ -322,10 +322,7 @@ def test_cutting_a_batch_is_cutting_each_series(lengths: list[int], settings: Se
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (
-            ("hopping", None, None, None),
-            "window must be one of 'whole', 'sliding', 'dyadic', 'expanding', got",
-        ),
+        (("hopping", None, None, None), "window must be one of 'whole', 'sliding', 'dyadic', 'expanding', got"),
         ((3, None, None, None), "window must be one of .* got 3"),
         (("whole", 3, None, None), "window_length is for sliding and expanding windows, not for window='whole'; leave"),
         (("dyadic", None, 0.5, None), "window_step is for sliding and expanding windows, not for window='dyadic'"),
@@ -334,10 +331,7 @@ def test_cutting_a_batch_is_cutting_each_series(lengths: list[int], settings: Se
         (("dyadic", None, None, 0), "window_depth must be an integer of at least 1, got 0"),
         (("sliding", 30, None, None), "window_length=30 is longer than the series of fit, which have 20 points"),
         (("sliding", 1, None, None), "window_length must be an integer of at least 2, got 1"),
-        (
-            ("expanding", 1.5, None, None),
-            "window_length must be .* or a share between 0 and 1, got 1.5",
-        ),
+        (("expanding", 1.5, None, None), "window_length must be .* or a share between 0 and 1, got 1.5"),
         (("sliding", 5, 0, None), "window_step must be an integer of at least 1, got 0"),
         (("sliding", 5, 0.0, None), "window_step must be a number of points or a share"),
     ],

@@ -45,8 +45,7 @@ def explain(
         int | None, options.option("Explain the prediction of this series, counted from 0.", "N", min=0)
     ] = None,
     counterfactual: Annotated[
-        bool,
-        options.option("With --number: the smallest change that turns the prediction.", name="--counterfactual"),
+        bool, options.option("With --number: the smallest change that turns the prediction.", name="--counterfactual")
     ] = False,
     plot: Annotated[
         Path | None, options.option("Draw the importance, or with --number the series.", "FILE.png")

@@ -38,8 +38,7 @@ def predict(
     ] = 0.9,
     on_error: Annotated[Literal["fail", "skip"], options.option(_ON_ERROR, "fail|skip")] = "fail",
     costs: Annotated[
-        Path | None,
-        options.option("Classification: costs of decisions (columns) by true class (rows).", "FILE.csv"),
+        Path | None, options.option("Classification: costs of decisions (columns) by true class (rows).", "FILE.csv")
     ] = None,
     reject_cost: Annotated[
         float | None, options.option("Classification: decide nothing where every decision costs more.", "COST")

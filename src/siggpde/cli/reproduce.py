@@ -29,8 +29,7 @@ def reproduce(
         option("CPU time that one run of a method may take; by default it has no limit.", "SECONDS", min=1.0),
     ] = None,
     only: Annotated[
-        list[str] | None,
-        option("Compute only this method, size or part (such as time); may be repeated.", "PART"),
+        list[str] | None, option("Compute only this method, size or part (such as time); may be repeated.", "PART")
     ] = None,
     jobs: Annotated[int, option("Runs at the same time, each on one thread.", "N", min=1)] = 1,
     settings: Annotated[

@@ -90,12 +90,7 @@ def record_of(committee: object) -> LeftOutRecord:
 
 @torch.no_grad()
 def prediction_sets(
-    committee: ViewCommittee,
-    batch: SeriesBatch,
-    level: float,
-    *,
-    by_class: bool = False,
-    allow_empty: bool = False,
+    committee: ViewCommittee, batch: SeriesBatch, level: float, *, by_class: bool = False, allow_empty: bool = False
 ) -> Tensor:
     """Which classes are in the sets of m series, (m, classes) of bools; of level 0.9 they hold nine in ten labels.
 

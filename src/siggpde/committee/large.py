@@ -146,11 +146,7 @@ class LargeFit:
         return chunks
 
     def _sum(
-        self,
-        members: Sequence[_Sums],
-        chunks: Sequence[tuple[slice, SeriesBatch]],
-        wanted: Tensor,
-        bar: Progress,
+        self, members: Sequence[_Sums], chunks: Sequence[tuple[slice, SeriesBatch]], wanted: Tensor, bar: Progress
     ) -> None:
         total, done = sum(len(part) for _, part in chunks), 0
         bar.start("all series", total)

@@ -21,10 +21,7 @@ Predictor = ClassifierMethods | RegressorMethods
 
 
 def load(
-    path: str | os.PathLike[str],
-    device: str | torch.device = "cpu",
-    *,
-    transformers: Mapping[str, Any] | None = None,
+    path: str | os.PathLike[str], device: str | torch.device = "cpu", *, transformers: Mapping[str, Any] | None = None
 ) -> Estimator:
     """The estimator saved in a folder, on a device; on the one it was on, predictions are bitwise those it made.
 

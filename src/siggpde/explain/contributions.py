@@ -241,13 +241,7 @@ class _Sums:
         return _Sums(weights, vocabulary, constant, totals, views)
 
     def explanation(
-        self,
-        series: int,
-        row: int,
-        prediction: dict[str, Any],
-        largest: list[int],
-        groups: list[list[int]],
-        top: int,
+        self, series: int, row: int, prediction: dict[str, Any], largest: list[int], groups: list[list[int]], top: int
     ) -> SeriesExplanation:
         """Returns that of the series in a row, in which the terms `largest` are in groups."""
         vocabulary, totals, constant = self.vocabulary, self.totals[row], float(self.constant[row])

@@ -192,13 +192,7 @@ def _summed(ranks: Ranks, value: float, of_mean: Tensor, of_root: Tensor) -> tup
 
 
 def q_step(
-    model: AnyGP,
-    optimizer: Nadam,
-    rates: Rates,
-    batch: Minibatch,
-    *,
-    of_features: bool = False,
-    ranks: Ranks = ALONE,
+    model: AnyGP, optimizer: Nadam, rates: Rates, batch: Minibatch, *, of_features: bool = False, ranks: Ranks = ALONE
 ) -> QStep:
     """Updates the first two parameters of the optimizer, which must be mean and root of q(u), from a minibatch."""
     q = model.variational

@@ -226,10 +226,7 @@ def word_pool(model: SignatureGP, batch: SeriesBatch, shard: Shard) -> list[Word
 
 
 def split_rows(
-    validation: float | tuple[Sequence[int], Sequence[int]],
-    y: Tensor,
-    classes: bool,
-    generator: torch.Generator,
+    validation: float | tuple[Sequence[int], Sequence[int]], y: Tensor, classes: bool, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
     """Rows for training and for validation, each in order."""
     n = len(y)

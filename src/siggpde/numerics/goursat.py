@@ -58,11 +58,7 @@ def _integrate(coefficients: list[Fraction]) -> list[Fraction]:
 def cell_tables(degree: int, powers: int) -> tuple[Tensor, Tensor, Tensor]:
     """Coefficients of rho^0..rho^powers in E, F (powers+1, m, m) and g (powers+1, m), float64, exactly rounded."""
     size = (powers + 1, degree, degree)
-    keep, swap, lift = (
-        torch.zeros(size).double(),
-        torch.zeros(size).double(),
-        torch.zeros(size[:2]).double(),
-    )
+    keep, swap, lift = (torch.zeros(size).double(), torch.zeros(size).double(), torch.zeros(size[:2]).double())
     for k in range(degree):
         power_of_j = [Fraction(int(i == k)) for i in range(k + 1)]
         for n in range(powers + 1):
@@ -120,14 +116,7 @@ class Front(NamedTuple):
     corner: Tensor
 
 
-def solve_goursat(
-    rho: Tensor,
-    degree: int,
-    powers: int,
-    *,
-    log: bool = False,
-    cells: Cells | None = None,
-) -> Tensor:
+def solve_goursat(rho: Tensor, degree: int, powers: int, *, log: bool = False, cells: Cells | None = None) -> Tensor:
     """U at the far corner, (n,), or its logarithm; rho (n, I, J). `cells`, if given, is filled.
 
     This is the PDE of the paper, of which k(X, Y) is the solution at the far corner.
@@ -155,9 +144,7 @@ def solve_scaled(
             factor = torch.where(grown, rho.new_tensor(1 / RESCALE_ABOVE), 1.0)
             shift = shift - factor.log()
             front = Front(
-                front.left * factor[:, None, None],
-                front.bottom * factor[:, None, None],
-                front.corner * factor[:, None],
+                front.left * factor[:, None, None], front.bottom * factor[:, None, None], front.corner * factor[:, None]
             )
     return front.corner[:, -1] + front.left[:, -1, 0], shift
 

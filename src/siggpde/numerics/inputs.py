@@ -242,12 +242,7 @@ NOT_FINITE, OVERFLOW, MEMORY, INACCURATE, LOST = 1, 2, 3, 4, 5
 
 
 def raise_or_warn(
-    failure: tuple[int, ...],
-    x: Tensor,
-    x_lengths: Tensor | None,
-    y: Tensor | None,
-    y_lengths: Tensor | None,
-    log: bool,
+    failure: tuple[int, ...], x: Tensor, x_lengths: Tensor | None, y: Tensor | None, y_lengths: Tensor | None, log: bool
 ) -> None:
     """Raises the error that a failure stands for, or warns of a result that is inaccurate."""
     code, series, other, _, side = failure
@@ -269,10 +264,7 @@ def raise_or_warn(
         raise MemoryError(f"not enough memory for the signature kernel of {tuple(x.shape)} series; use fewer at a time")
     if other >= 0:
         raise_kernel_overflow(
-            x.dtype,
-            f"of series {series} of x and series {other} of {'x' if y is None else 'y'}",
-            False,
-            log,
+            x.dtype, f"of series {series} of x and series {other} of {'x' if y is None else 'y'}", False, log
         )
     raise_kernel_overflow(x.dtype, f"of series {series} of {name}", True, log)
 

@@ -21,95 +21,95 @@ from siggpde.persistence.committee_schema import (
     PARAMETERS,
     RECALIBRATION,
     WEIGHTS,
+    path_channels,
+    transform,
     weights_sum,
 )
 from siggpde.persistence.schema import (
     EITHER,
     RAW,
     Absent,
-    Array,
-    Fields,
-    Flag,
-    Integer,
-    Items,
-    ListOf,
-    MapOf,
-    Maybe,
-    Number,
-    OneOf,
+    Entries,
     Place,
-    Plain,
     Schema,
     SchemaError,
-    Size,
-    Text,
+    array,
     describe,
+    fields,
+    flag,
+    integer,
     integers,
-)
-from siggpde.persistence.view_schema import path_channels, transform
+    items,
+    list_of,
+    map_of,
+    maybe,
+    number,
+    one_of,
+    plain,
+    size,
+    text,
+)  # fmt: skip
 
 _MOST_CHARACTERS = 10**7  # of all labels together, in memory
 _DTYPE = re.compile(r"[<>|=](b1|[iu][1248]|f[248]|O|U(\d{1,8}))")
 _CHANNELS = 10**6
 
-_SPECTROGRAM = Fields(
+_SPECTROGRAM = fields(
     {
-        "rate": Number(1e-100, 1e100),
-        "nfft": Integer(2, 2**20),
-        "overlap": Integer(0, 2**20),
-        "low": Maybe(Number()),
-        "high": Maybe(Number()),
-        "first_bin": Maybe(Integer(0, 2**20)),
-        "last_bin": Maybe(Integer(0, 2**20)),
-        "log": Flag(),
-        "standardise": Flag(),
-        "window": Plain(),
+        "rate": number(1e-100, 1e100),
+        "nfft": integer(2, 2**20),
+        "overlap": integer(0, 2**20),
+        "low": maybe(number()),
+        "high": maybe(number()),
+        "first_bin": maybe(integer(0, 2**20)),
+        "last_bin": maybe(integer(0, 2**20)),
+        "log": flag,
+        "standardise": flag,
+        "window": plain(),
     }
 )
-_PREPARATION = Fields(
+_PREPARATION = fields(
     {
-        "options": Fields(
+        "options": fields(
             {
-                "time_channel": Maybe(Integer(-_CHANNELS, _CHANNELS)),
-                "mask": Flag(),
-                "max_points": Maybe(Integer(1)),
-                "spectrogram": Maybe(_SPECTROGRAM),
+                "time_channel": maybe(integer(-_CHANNELS, _CHANNELS)),
+                "mask": flag,
+                "max_points": maybe(integer(1)),
+                "spectrogram": maybe(_SPECTROGRAM),
             }
         ),
-        "raw_channels": Size("channels of X"),
-        "fill": ListOf(Number(-RAW, RAW), least=1),
-        "gap_share": Number(0, 1),
+        "raw_channels": size("channels of X"),
+        "fill": list_of(number(-RAW, RAW), least=1),
+        "gap_share": number(0, 1),
     }
 )
-_FACTS: dict[str, Schema] = {
-    "channel_names_": ListOf(Text(), size="channels of X", least=1, most=_CHANNELS),
-    "n_channels_": Size("channels of X"),
-    "length_range_": Items((Integer(1), Integer(1))),
-    "fingerprint_": Text(),
-    "n_series_": Integer(1),
-    "n_groups_": Absent(Maybe(Integer(2))),
-    "n_iter_": Absent(Integer(0)),
-    "n_features_in_": Absent(Integer(1)),
-    "seconds_": Absent(Number(0)),
-    "summary_": Absent(MapOf(Plain())),
-    "tried_": Absent(ListOf(Items((Text(), Number(), Number(0, 1))), most=10**4)),
-    "reading_": Absent(Maybe(Plain())),
+_FACTS: Entries = {
+    "channel_names_": list_of(text, size="channels of X", least=1, most=_CHANNELS),
+    "n_channels_": size("channels of X"),
+    "length_range_": items(integer(1), integer(1)),
+    "fingerprint_": text,
+    "n_series_": integer(1),
+    "n_groups_": Absent(maybe(integer(2))),
+    "n_iter_": Absent(integer(0)),
+    "n_features_in_": Absent(integer(1)),
+    "seconds_": Absent(number(0)),
+    "summary_": Absent(map_of(plain())),
+    "tried_": Absent(list_of(items(text, number(), number(0, 1)), most=10**4)),
+    "reading_": Absent(maybe(plain())),
 }
-_NUMBERS: dict[str, Schema] = {"target_shift_": Number(-RAW, RAW), "target_scale_": Number(high=RAW, above=0)}
+_NUMBERS: Entries = {"target_shift_": number(-RAW, RAW), "target_scale_": number(high=RAW, above=0)}
 
 
-class _Labels:
+def _labels(value: Any, at: Place) -> None:
     """The labels of the classes and their type, in no more memory than labels need."""
-
-    def check(self, value: Any, at: Place) -> None:
-        Fields({"dtype": Text(), "values": ListOf(Plain(), size="classes", least=2)}).check(value, at)
-        found = _DTYPE.fullmatch(value["dtype"])
-        if not found:
-            at.at("dtype").refuse(value["dtype"], "a type of labels")
-        if found[2] and int(found[2]) * len(value["values"]) > _MOST_CHARACTERS:
-            at.at("dtype").refuse(value["dtype"], f"a type with at most {_MOST_CHARACTERS} characters in all labels")
-        if any(isinstance(label, dict | list) for label in value["values"]):
-            at.at("values").refuse(value["values"], "labels, not lists")
+    fields({"dtype": text, "values": list_of(plain(), size="classes", least=2)})(value, at)
+    dtype, labels = value["dtype"], value["values"]
+    kind = _DTYPE.fullmatch(dtype)
+    at.at("dtype").require(kind is not None, dtype, "a type of labels")
+    characters = int((kind and kind[2]) or 0) * len(labels)
+    wanted = f"a type with at most {_MOST_CHARACTERS} characters in all labels"
+    at.at("dtype").require(characters <= _MOST_CHARACTERS, dtype, wanted)
+    at.at("values").require(not any(isinstance(label, dict | list) for label in labels), labels, "labels, not lists")
 
 
 def _paths(member: Any, at: Place) -> str | None:
@@ -117,48 +117,46 @@ def _paths(member: Any, at: Place) -> str | None:
     return None if wanted == found else f"has a kernel of {found} channels, but paths of {wanted}"
 
 
-_MEMBER = Fields(
+_MEMBER = fields(
     {
-        "model": Fields(
+        "model": fields(
             {
-                "dtype": OneOf(("float32", "float64")),
-                "covariance": OneOf(("full", "shared", "diagonal")),
-                "kernel": Fields(
+                "dtype": one_of("float32", "float64"),
+                "covariance": one_of("full", "shared", "diagonal"),
+                "kernel": fields(
                     {
-                        "channels": Integer(1, _CHANNELS),
-                        "normalized": Flag(),
-                        "finite": Flag(),
-                        "depth": Maybe(Integer(0, MAX_LETTERS)),
-                        "tol": Number(1e-15, 1),
+                        "channels": integer(1, _CHANNELS),
+                        "normalized": flag,
+                        "finite": flag,
+                        "depth": maybe(integer(0, MAX_LETTERS)),
+                        "tol": number(1e-15, 1),
                     }
                 ),
-                "features": Fields(
-                    {"order": OneOf(("energy", "lexicographic")), "rank": Maybe(Integer(1))},
-                ),
+                "features": fields({"order": one_of("energy", "lexicographic"), "rank": maybe(integer(1))}),
                 "likelihood": LIKELIHOOD,
-                "fixed": ListOf(Text(), most=1000),
-                "layouts": MapOf(ListOf(Integer(0, 10), most=10), most=1000),
+                "fixed": list_of(text, most=1000),
+                "layouts": map_of(list_of(integer(0, 10), most=10), most=1000),
             }
         ),
         "transform": transform(spread=5e-324, largest=RAW),
-        "settings": MapOf(Plain()),
-        "score": Maybe(Number()),
-        "history": Plain(),
+        "settings": map_of(plain()),
+        "score": maybe(number()),
+        "history": plain(),
     },
     also=_paths,
 )
 _LETTERS, _LENGTHS = Absent(integers(None, high=_CHANNELS)), Absent(integers(None, high=MAX_LETTERS))
-_MEMBER_TENSORS = Fields(
+_MEMBER_TENSORS = fields(
     {
-        "kernel.log_theta": Array(None, low=-LOGARITHM, high=LOGARITHM),
-        "kernel.log_amplitude": Array(low=-LOGARITHM, high=LOGARITHM),
+        "kernel.log_theta": array(None, low=-LOGARITHM, high=LOGARITHM),
+        "kernel.log_amplitude": array(low=-LOGARITHM, high=LOGARITHM),
         "kernel.words.letters": _LETTERS,
         "kernel.words.lengths": _LENGTHS,
         "features.words.letters": _LETTERS,
         "features.words.lengths": _LENGTHS,
-        "features.basis": Absent(Array(None, None)),
-        "variational.mean": Array("latents", "inducing variables", dtypes=EITHER),
-        "variational.root": Plain(tensors=True),
+        "features.basis": Absent(array(None, None)),
+        "variational.mean": array("latents", "inducing variables", dtypes=EITHER),
+        "variational.root": plain(tensors=True),
         **PARAMETERS,
     },
     own=("inducing variables",),
@@ -168,24 +166,24 @@ _MEMBER_TENSORS = Fields(
 _ESTIMATORS = ("SigGPClassifier", "SigGPRegressor")
 
 
-def _estimator(classes: bool, more: dict[str, Schema]) -> Fields:
-    return Fields(
+def _estimator(classes: bool, more: Entries) -> Schema:
+    return fields(
         {
-            "estimator": OneOf(_ESTIMATORS),
-            "parameters": Fields({"n_jobs": Absent(Maybe(Integer(-1)))}, others=Plain()),
-            "facts": Fields(_FACTS if classes else {**_FACTS, **_NUMBERS}),
+            "estimator": one_of(*_ESTIMATORS),
+            "parameters": fields({"n_jobs": Absent(maybe(integer(-1)))}, others=plain()),
+            "facts": fields(_FACTS if classes else {**_FACTS, **_NUMBERS}),
             "preparation": _PREPARATION,
-            **({"classes": _Labels()} if classes else {}),
+            **({"classes": _labels} if classes else {}),
             **more,
         }
     )
 
 
-_OF_WORDS: dict[str, Schema] = {
-    "members": ListOf(_MEMBER, size="members", least=1, most=10**4),
-    "sharpness": Absent(Number(1e-3, 1e3)),
-    "recalibration": Absent(Maybe(RECALIBRATION)),
-    "novelty": Absent(Plain()),
+_OF_WORDS: Entries = {
+    "members": list_of(_MEMBER, size="members", least=1, most=10**4),
+    "sharpness": Absent(number(1e-3, 1e3)),
+    "recalibration": Absent(maybe(RECALIBRATION)),
+    "novelty": Absent(plain()),
 }
 
 
@@ -193,20 +191,20 @@ def check_estimator(manifest: Mapping[str, Any]) -> Place:
     """Raises a `SchemaError` for metadata of an estimator that cannot be right; returns what its committee must fit."""
     place = Place("model")
     classes = manifest.get("estimator") == _ESTIMATORS[0]
-    more: dict[str, Schema] = {"committee": Plain()} if "committee" in manifest else _OF_WORDS
-    _estimator(classes, more).check(manifest, place)
+    more: Entries = {"committee": plain()} if "committee" in manifest else _OF_WORDS
+    _estimator(classes, more)(manifest, place)
     return place
 
 
 def check_committee(state: Any, manifest: Mapping[str, Any], place: Place) -> None:
     """Checks the restored state of a committee of views."""
-    COMMITTEE.check(state, place.at("committee"))
+    COMMITTEE(state, place.at("committee"))
     _check_preparation(manifest["preparation"], place)
 
 
 def check_words(tensors: Mapping[str, Tensor], manifest: Mapping[str, Any], place: Place) -> list[dict[str, Tensor]]:
     """The same for the tensors of a committee of words; returns those of each member, by their names in its model."""
-    WEIGHTS.check(tensors.get("weights"), place.at("weights"))
+    WEIGHTS(tensors.get("weights"), place.at("weights"))
     wrong = weights_sum(tensors["weights"])
     if wrong:
         raise SchemaError(f"the model {wrong}")
@@ -219,14 +217,14 @@ def check_words(tensors: Mapping[str, Tensor], manifest: Mapping[str, Any], plac
             raise SchemaError(f"the tensor {describe(name)} belongs to none of the {len(members)} members")
         members[int(found[1])][found[2]] = tensor
     for index, own in enumerate(members):
-        _MEMBER_TENSORS.check(own, place.at(f"members[{index}]"))
+        _MEMBER_TENSORS(own, place.at(f"members[{index}]"))
     _check_preparation(manifest["preparation"], place)
     return members
 
 
 def check_novelty(state: Any, place: Place) -> None:
     """Checks the restored novelty of the paper's model."""
-    NOVELTY.check(state, place.at("novelty"))
+    NOVELTY(state, place.at("novelty"))
 
 
 def _check_preparation(state: Any, place: Place) -> None:

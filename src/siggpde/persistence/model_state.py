@@ -170,11 +170,11 @@ def _features(tensors: dict[str, Tensor], settings: Mapping[str, Any], channels:
 def _likelihood_settings(likelihood: Likelihood) -> dict[str, Any]:
     """The settings of the likelihood, after checking that a likelihood of the same class can be made from them."""
     kind = type(likelihood).__name__
+    settings = likelihood.settings()
+    if not settings["name"]:
+        raise ValueError(f"{kind} cannot be saved: it has no name; take one of siggpde.likelihoods")
     try:
-        settings = likelihood.settings()
         again = Likelihood.from_settings(settings)
-    except NotImplementedError:
-        raise ValueError(f"{kind} cannot be saved: it has no settings(); write that method") from None
     except ValueError as error:
         raise ValueError(f"the likelihood cannot be saved: {error}") from error
     if type(again) is not type(likelihood):

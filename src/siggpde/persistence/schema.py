@@ -1,12 +1,13 @@
-"""What saved values have to be: checkers of plain values and tensors, of which the schemas of models are made.
+"""What saved values have to be: checks of plain values and tensors, of which the schemas of models are made.
 
 A hash says that a file is as it was written, not that it was written by siggpde. So what is read is compared with a
 schema before anything is made of it: types, ranges, shapes that fit together, and no field that is not known.
 
-A schema is data. `Fields({"noise": Number(above=0), "alpha": Array("landmarks", "outputs")})` is a dictionary of these
-entries and no others; one that older models lack is one line, `"novelty": Absent(Maybe(nested()))`. Names in `Array`,
-`ListOf(size=)` and `Size` are those of sizes: wherever a name occurs, the size has to be the same. A size in `own` of
-`Fields` is one for every such dictionary, as the rank of a member is.
+A schema is a function that raises a `SchemaError` for a value at a place. `fields({"noise": number(above=0), "alpha":
+array("landmarks", "outputs")})` takes a dictionary of these entries and no others; one that older models lack is
+`"novelty": Absent(maybe(plain()))`. Names in `array`, `list_of(size=)` and `size` are those of sizes: wherever a name
+occurs, the size has to be the same. A size in `own` of `fields` is one for every such dictionary, as the rank of a
+member is.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NoReturn, Protocol
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -32,7 +33,7 @@ class SchemaError(ValueError):
 
 @dataclass
 class Place:
-    """Where a value is, for messages, and the sizes that are known so far: those of the innermost `Fields` first."""
+    """Where a value is, for messages, and the sizes that are known so far: those of the innermost `fields` first."""
 
     name: str
     sizes: tuple[dict[str, int | None], ...] = field(default_factory=lambda: ({},))
@@ -40,22 +41,34 @@ class Place:
     def at(self, key: str | int) -> Place:
         return Place(f"{self.name}[{key}]" if isinstance(key, int) else f"{self.name}.{key}", self.sizes)
 
-    def refuse(self, value: Any, wanted: str) -> NoReturn:
-        shown = describe(value)
-        raise SchemaError(f"{self.name} must be {wanted}, got {shown}")
+    def require(self, right: bool, value: Any, wanted: str) -> None:
+        if not right:
+            raise SchemaError(f"{self.name} must be {wanted}, got {describe(value)}")
 
     def known(self, name: str) -> int | None:
         """The size of this name, if a value with it was checked before."""
-        return next((each[name] for each in self.sizes if name in each), None)
+        return next((scope[name] for scope in self.sizes if name in scope), None)
 
     def fit(self, name: str, size: int) -> None:
         """Takes note of a size, or compares it with the one of the same name."""
-        scope = next((each for each in self.sizes if name in each), self.sizes[-1])
+        scope = next((scope for scope in self.sizes if name in scope), self.sizes[-1])
         known = scope.setdefault(name, None)
         if known is None:
             scope[name] = size
         elif known != size:
             raise SchemaError(f"{self.name} has {size} for {known} {name}")
+
+
+Schema = Callable[[Any, Place], None]
+
+
+class Absent(NamedTuple):
+    """An entry of `fields` that need not be there: one that models of earlier versions lack."""
+
+    schema: Schema
+
+
+Entries = Mapping[str, Schema | Absent]
 
 
 def describe(value: Any) -> str:
@@ -70,190 +83,133 @@ def describe(value: Any) -> str:
     return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}.. ({len(shown)} characters)"
 
 
-class Schema(Protocol):
-    """Something that raises a `SchemaError` for a value that it is not the schema of."""
-
-    def check(self, value: Any, at: Place) -> None: ...
-
-
-@dataclass(frozen=True)
-class Integer:
+def integer(low: int = 0, high: int = 2**53) -> Schema:
     """A whole number from `low` to `high`."""
-
-    low: int = 0
-    high: int = 2**53
-
-    def check(self, value: Any, at: Place) -> None:
-        if type(value) is not int or not self.low <= value <= self.high:
-            at.refuse(value, f"an integer from {self.low} to {self.high}")
+    wanted = f"an integer from {low} to {high}"
+    return lambda value, at: at.require(type(value) is int and low <= value <= high, value, wanted)
 
 
-@dataclass(frozen=True)
-class Size:
+def size(name: str) -> Schema:
     """A whole number that is a size by this name, at least 1."""
 
-    name: str
+    def check(value: Any, at: Place) -> None:
+        integer(1)(value, at)
+        at.fit(name, value)
 
-    def check(self, value: Any, at: Place) -> None:
-        Integer(1).check(value, at)
-        at.fit(self.name, value)
+    return check
 
 
-@dataclass(frozen=True)
-class Number:
+def _bounds(low: float, high: float, above: float) -> str:
+    return f"{f'above {above:g}' if above > -math.inf else f'from {low:g}'} to {high:g}"
+
+
+def number(low: float = -LARGEST, high: float = LARGEST, above: float = -math.inf) -> Schema:
     """A finite number from `low` to `high`, and larger than `above`."""
-
-    low: float = -LARGEST
-    high: float = LARGEST
-    above: float = -math.inf
-
-    def check(self, value: Any, at: Place) -> None:
-        if type(value) not in (int, float) or not (self.low <= value <= self.high and value > self.above):
-            bound = f"above {self.above:g}, " if self.above > -math.inf else f"from {self.low:g} "
-            at.refuse(value, f"a number {bound}to {self.high:g}")
+    wanted = f"a number {_bounds(low, high, above)}"
+    return lambda value, at: at.require(
+        type(value) in (int, float) and low <= value <= high and value > above, value, wanted
+    )
 
 
-@dataclass(frozen=True)
-class Flag:
+def flag(value: Any, at: Place) -> None:
     """True or false."""
-
-    def check(self, value: Any, at: Place) -> None:
-        if type(value) is not bool:
-            at.refuse(value, "true or false")
+    at.require(type(value) is bool, value, "true or false")
 
 
-@dataclass(frozen=True)
-class Text:
+def text(value: Any, at: Place, longest: int = 10_000) -> None:
     """A string."""
-
-    longest: int = 10_000
-
-    def check(self, value: Any, at: Place) -> None:
-        if not isinstance(value, str) or len(value) > self.longest:
-            at.refuse(value, f"a text of at most {self.longest} characters")
+    at.require(isinstance(value, str) and len(value) <= longest, value, f"a text of at most {longest} characters")
 
 
-@dataclass(frozen=True)
-class OneOf:
+def one_of(*values: str) -> Schema:
     """One of a few strings."""
-
-    values: tuple[str, ...]
-
-    def check(self, value: Any, at: Place) -> None:
-        if not isinstance(value, str) or value not in self.values:
-            at.refuse(value, f"one of {', '.join(self.values)}")
+    wanted = f"one of {', '.join(values)}"
+    return lambda value, at: at.require(isinstance(value, str) and value in values, value, wanted)
 
 
-@dataclass(frozen=True)
-class Maybe:
+def maybe(other: Schema) -> Schema:
     """Null, or what the other schema wants."""
-
-    other: Schema
-
-    def check(self, value: Any, at: Place) -> None:
-        if value is not None:
-            self.other.check(value, at)
+    return lambda value, at: None if value is None else other(value, at)
 
 
-@dataclass(frozen=True)
-class Absent:
-    """An entry of `Fields` that need not be there: one that models of earlier versions lack."""
-
-    other: Schema
-
-    def check(self, value: Any, at: Place) -> None:
-        self.other.check(value, at)
-
-
-@dataclass(frozen=True)
-class ListOf:
+def list_of(other: Schema, size: str | int | None = None, least: int = 0, most: int = 10**6) -> Schema:
     """A list of at least `least` and at most `most` values, or of as many as the size of a name."""
 
-    other: Schema
-    size: str | int | None = None
-    least: int = 0
-    most: int = 10**6
+    def check(value: Any, at: Place) -> None:
+        at.require(
+            isinstance(value, list) and least <= len(value) <= most, value, f"a list of {least} to {most} values"
+        )
+        if isinstance(size, str):
+            at.fit(size, len(value))
+        at.require(not isinstance(size, int) or len(value) == size, value, f"a list of {size}")
+        for index, item in enumerate(value):
+            other(item, at.at(index))
 
-    def check(self, value: Any, at: Place) -> None:
-        if not isinstance(value, list) or not self.least <= len(value) <= self.most:
-            at.refuse(value, f"a list of {self.least} to {self.most} values")
-        if isinstance(self.size, str):
-            at.fit(self.size, len(value))
-        elif self.size is not None and len(value) != self.size:
-            at.refuse(value, f"a list of {self.size}")
-        for index, each in enumerate(value):
-            self.other.check(each, at.at(index))
+    return check
 
 
-@dataclass(frozen=True)
-class Items:
+def items(*others: Schema) -> Schema:
     """A list with one value for each of these schemas."""
 
-    others: tuple[Schema, ...]
+    def check(value: Any, at: Place) -> None:
+        at.require(isinstance(value, list) and len(value) == len(others), value, f"a list of {len(others)}")
+        for index, (item, schema) in enumerate(zip(value, others, strict=True)):
+            schema(item, at.at(index))
 
-    def check(self, value: Any, at: Place) -> None:
-        if not isinstance(value, list) or len(value) != len(self.others):
-            at.refuse(value, f"a list of {len(self.others)}")
-        for index, (each, schema) in enumerate(zip(value, self.others, strict=True)):
-            schema.check(each, at.at(index))
+    return check
 
 
-@dataclass(frozen=True)
-class MapOf:
+def map_of(other: Schema, most: int = 10**6) -> Schema:
     """A dictionary with any names, and values of one schema."""
 
-    other: Schema
-    most: int = 10**6
+    def check(value: Any, at: Place) -> None:
+        right = isinstance(value, Mapping) and len(value) <= most
+        at.require(right, value, f"a dictionary of at most {most} values")
+        for key, item in value.items():
+            other(item, at.at(key))
 
-    def check(self, value: Any, at: Place) -> None:
-        if not isinstance(value, Mapping) or len(value) > self.most:
-            at.refuse(value, f"a dictionary of at most {self.most} values")
-        for key, each in value.items():
-            self.other.check(each, at.at(key))
+    return check
 
 
-@dataclass(frozen=True)
-class Fields:
+def fields(
+    entries: Entries,
+    own: tuple[str, ...] = (),
+    also: Callable[[Any, Place], str | None] | None = None,
+    others: Schema | None = None,
+) -> Schema:
     """A dictionary with these entries and no others; with `others`, any more of that schema.
 
     `also` is a further check of the whole, once every entry has been checked: it returns what is wrong, or None.
     """
 
-    entries: Mapping[str, Schema]
-    own: tuple[str, ...] = ()
-    also: Callable[[Any, Place], str | None] | None = None
-    others: Schema | None = None
-
-    def check(self, value: Any, at: Place) -> None:
-        if not isinstance(value, Mapping):
-            at.refuse(value, "a dictionary")
-        inside = Place(at.name, (dict.fromkeys(self.own), *at.sizes)) if self.own else at
-        for key, schema in self.entries.items():
+    def check(value: Any, at: Place) -> None:
+        at.require(isinstance(value, Mapping), value, "a dictionary")
+        inside = Place(at.name, (dict.fromkeys(own), *at.sizes)) if own else at
+        for key, schema in entries.items():
             if key in value:
-                schema.check(value[key], inside.at(key))
+                (schema.schema if isinstance(schema, Absent) else schema)(value[key], inside.at(key))
             elif not isinstance(schema, Absent):
                 raise SchemaError(f"{at.name} lacks {key!r}")
-        for key in value.keys() - self.entries.keys():
-            if self.others is None:
+        for key in value.keys() - entries.keys():
+            if others is None:
                 raise SchemaError(f"{at.name} has the field {key!r}, which is not known here")
-            self.others.check(value[key], inside.at(key))
-        wrong = None if self.also is None else self.also(value, inside)
-        if wrong is not None:
+            others(value[key], inside.at(key))
+        if also is not None and (wrong := also(value, inside)) is not None:
             raise SchemaError(f"{at.name} {wrong}")
 
+    return check
 
-@dataclass(frozen=True)
-class ByKind:
+
+def by_kind(key: str, kinds: Mapping[str, Schema]) -> Schema:
     """A dictionary whose entry `key` says of which schema it is."""
 
-    key: str
-    kinds: Mapping[str, Schema]
+    def check(value: Any, at: Place) -> None:
+        kind = value.get(key) if isinstance(value, Mapping) else None
+        known = isinstance(kind, str) and kind in kinds
+        at.at(key).require(known, kind, f"one of {', '.join(kinds)}, or of a newer siggpde")
+        kinds[str(kind)](value, at)
 
-    def check(self, value: Any, at: Place) -> None:
-        kind = value.get(self.key) if isinstance(value, Mapping) else None
-        if not isinstance(kind, str) or kind not in self.kinds:
-            at.at(self.key).refuse(kind, f"one of {', '.join(self.kinds)}, or of a newer siggpde")
-        self.kinds[kind].check(value, at)
+    return check
 
 
 SINGLE, DOUBLE = (torch.float32,), (torch.float64,)
@@ -262,66 +218,50 @@ EITHER = SINGLE + DOUBLE
 _DEPTH = 20
 
 
-class Array:
-    """A tensor with axes of these sizes: names, numbers, or None for any. Values are finite, as a `Number` is."""
+def array(
+    *axes: str | int | None,
+    low: float = -LARGEST,
+    high: float = LARGEST,
+    above: float = -math.inf,
+    dtypes: tuple[torch.dtype, ...] = DOUBLE,
+) -> Schema:
+    """A tensor with axes of these sizes: names, numbers, or None for any. Values are finite, as a `number` is."""
+    names = "/".join(str(dtype).removeprefix("torch.") for dtype in dtypes)
 
-    def __init__(
-        self,
-        *axes: str | int | None,
-        low: float = -LARGEST,
-        high: float = LARGEST,
-        above: float = -math.inf,
-        dtypes: tuple[torch.dtype, ...] = DOUBLE,
-    ) -> None:
-        self.axes, self.low, self.high, self.above, self.dtypes = axes, low, high, above, dtypes
-
-    def check(self, value: Any, at: Place) -> None:
-        if not isinstance(value, Tensor) or value.ndim != len(self.axes) or value.dtype not in self.dtypes:
-            names = "/".join(str(dtype).removeprefix("torch.") for dtype in self.dtypes)
-            at.refuse(value, f"a tensor of {names} with {len(self.axes)} axes")
-        for axis, size in zip(self.axes, value.shape, strict=True):
+    def check(value: Any, at: Place) -> None:
+        right = isinstance(value, Tensor) and value.ndim == len(axes) and value.dtype in dtypes
+        at.require(right, value, f"a tensor of {names} with {len(axes)} axes")
+        for axis, size in zip(axes, value.shape, strict=True):
             if isinstance(axis, str):
                 at.fit(axis, size)
-            elif axis is not None and axis != size:
-                at.refuse(value, f"a tensor with shape {self.axes}")
-        if value.numel() == 0:
-            return
-        least, most = (float(each) for each in value.aminmax())
-        if not (self.low <= least and most <= self.high and least > self.above):  # of NaN nothing is true
-            bound = f"above {self.above:g}" if self.above > -math.inf else f"from {self.low:g}"
-            raise SchemaError(f"{at.name} must have finite numbers {bound} to {self.high:g}, got {least:g} to {most:g}")
+            at.require(not isinstance(axis, int) or axis == size, value, f"a tensor with shape {axes}")
+        if value.numel():
+            least, most = (float(extreme) for extreme in value.aminmax())
+            if not (low <= least and most <= high and least > above):  # of NaN nothing is true
+                bounds = _bounds(low, high, above)
+                raise SchemaError(f"{at.name} must have finite numbers {bounds}, got {least:g} to {most:g}")
+
+    return check
 
 
-def integers(*axes: str | int | None, low: int = 0, high: int = 2**53) -> Array:
+def integers(*axes: str | int | None, low: int = 0, high: int = 2**53) -> Schema:
     """A tensor of whole numbers from `low` to `high`."""
-    return Array(*axes, low=low, high=high, dtypes=(torch.int64,))
+    return array(*axes, low=low, high=high, dtypes=(torch.int64,))
 
 
-@dataclass(frozen=True)
-class Plain:
-    """Any nested dictionaries and lists of numbers, strings, true, false and null."""
+def plain(tensors: bool = False, depth: int = _DEPTH) -> Schema:
+    """Any nested dictionaries and lists of numbers, strings, true, false and null; with `tensors` finite ones too."""
 
-    tensors: bool = False
-    depth: int = _DEPTH
-
-    def check(self, value: Any, at: Place) -> None:
-        if self.depth == 0:
-            at.refuse(value, f"nested at most {_DEPTH} deep")
-        inner = Plain(self.tensors, self.depth - 1)
-        if isinstance(value, Mapping):
-            MapOf(inner).check(value, at)
-        elif isinstance(value, list):
-            ListOf(inner).check(value, at)
-        elif self.tensors and isinstance(value, Tensor) and value.dtype in (torch.int64, torch.bool, torch.uint8):
-            return
-        elif self.tensors and isinstance(value, Tensor):
-            Array(*[None] * value.ndim, low=-RAW, high=RAW, dtypes=EITHER).check(value, at)
+    def check(value: Any, at: Place) -> None:
+        at.require(depth > 0, value, f"nested at most {_DEPTH} deep")
+        if isinstance(value, Mapping | list):
+            (map_of if isinstance(value, Mapping) else list_of)(plain(tensors, depth - 1))(value, at)
+        elif tensors and isinstance(value, Tensor):
+            if value.dtype not in (torch.int64, torch.bool, torch.uint8):
+                array(*[None] * value.ndim, low=-RAW, high=RAW, dtypes=EITHER)(value, at)
         elif type(value) in (int, float):
-            Number(-RAW, RAW).check(value, at)
-        elif value is not None and not isinstance(value, str | bool):
-            at.refuse(value, "a plain value")
+            number(-RAW, RAW)(value, at)
+        else:
+            at.require(value is None or isinstance(value, str | bool), value, "a plain value")
 
-
-def nested() -> Plain:
-    """Any nested dictionaries and lists of finite tensors and plain values."""
-    return Plain(tensors=True)
+    return check

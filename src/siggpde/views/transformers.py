@@ -79,12 +79,7 @@ class TransformerBlock(FeatureBlock):
     kind = "features"
 
     def __init__(
-        self,
-        name: str,
-        transformer: Any,
-        scaler: WindowScaler,
-        example: Example,
-        landmarks: list[Part] | SeriesBatch,
+        self, name: str, transformer: Any, scaler: WindowScaler, example: Example, landmarks: list[Part] | SeriesBatch
     ) -> None:
         self.name, self.transformer, self.scaler, self.example = name, transformer, scaler, example
         super().__init__(landmarks)

@@ -122,10 +122,7 @@ def test_short_series_are_stretched_to_what_kernels_need():
 def test_peers_classify_as_the_classifiers_of_aeon():
     """The pipelines are written out here for the sake of out-of-fold scores; their scores are those of aeon."""
     pytest.importorskip("aeon", reason="the peers are aeon's")
-    from aeon.classification.convolution_based import (  # noqa: PLC0415 - optional
-        MiniRocketClassifier,
-        MultiRocketHydraClassifier,
-    )
+    from aeon.classification.convolution_based import MiniRocketClassifier, MultiRocketHydraClassifier  # noqa: PLC0415 - optional
     from aeon.classification.interval_based import QUANTClassifier  # noqa: PLC0415
 
     X, y = waves(80, length=30, classes=3)
