@@ -21,15 +21,7 @@ from siggpde.io.arrays import read_npy
 from siggpde.io.data import NotStreamable, SeriesData
 from siggpde.io.formats import STREAM_OPTIONS, ColumnRoles, check_file, check_options, format_of
 from siggpde.io.frames import damage_reported, scan_parquet
-from siggpde.io.tables import (
-    channel_grid,
-    check_ids,
-    from_grid,
-    from_long,
-    number_columns,
-    wide_columns,
-    without_counters,
-)
+from siggpde.io.tables import TableColumns, check_ids, from_grid, from_long
 
 _BLOCK_NUMBERS = 2**22  # float64 values in a block: 32 MB
 _MULTIPLE = 1024
@@ -137,24 +129,18 @@ class _Table:
 
     def __init__(self, path: Path, roles: ColumnRoles) -> None:
         self.path, self.source, self.roles = path, str(path), roles
-        self.scan, self.schema, self.rows = scan_parquet(path)
-        roles.check(list(self.schema), self.source)
-
-    def number_columns(self) -> list[str]:
-        """Returns the columns that hold numbers in all rows, as `read` chooses them; texts are read to decide."""
-
-        def cells(column: str) -> pl.Series:
-            return self.frame([column], 0, self.rows)[column]
-
-        return number_columns(self.schema, self.roles.taken, cells, self.source)
+        self.scan, schema, self.rows = scan_parquet(path)
+        self.layout = TableColumns(
+            schema,
+            roles,
+            self.source,
+            cells=lambda column: self.frame([column], 0, self.rows)[column],
+            rows=lambda: self.frame(list(schema), 0, min(self.rows, _SAMPLE)),
+        )
 
     def frame(self, columns: list[str], start: int, stop: int) -> pl.DataFrame:
         with damage_reported(self.path):
             return self.scan.select(columns).slice(start, stop - start).collect()
-
-    def sample(self) -> pl.DataFrame:
-        """Returns the first rows, by which ids and counters are recognised."""
-        return self.frame(list(self.schema), 0, min(self.rows, _SAMPLE))
 
 
 class _WideTable(_Table):
@@ -163,11 +149,7 @@ class _WideTable(_Table):
     def __init__(self, path: Path, roles: ColumnRoles) -> None:
         super().__init__(path, roles)
         self.total = self.rows
-        if roles.channels is None:
-            self.grid, self.names = channel_grid(self.sample(), self.number_columns(), roles.taken, self.source)
-        else:
-            self.grid = wide_columns(list(self.schema), roles, self.source)
-            self.names = tuple(roles.channels)
+        self.grid, self.names = self.layout.wide()
         self.columns = [*([] if roles.id is None else [roles.id]), *(column for row in self.grid for column in row)]
         self.points = len(self.grid[0])
 
@@ -182,14 +164,13 @@ class _LongTable(_Table):
     def __init__(self, path: Path, roles: ColumnRoles) -> None:
         super().__init__(path, roles)
         assert roles.series is not None
-        if roles.time is not None and self.schema[roles.time] == pl.String:
+        if roles.time is not None and self.layout.schema[roles.time] == pl.String:
             raise NotStreamable(
                 f"{path}: column {roles.time!r} is text; only times that are numbers or dates can be streamed"
             )
-        channels = list(roles.channels or without_counters(self.sample(), self.number_columns(), self.source))
+        self.channels = self.layout.long()
         keys = [roles.series] if roles.time is None else [roles.series, roles.time]
-        self.columns = list(dict.fromkeys([*keys, *channels]))
-        self.roles = replace(roles, channels=channels, ignore=None)
+        self.columns = list(dict.fromkeys([*keys, *self.channels]))
         counts = self._counts(roles.series)
         self.total, self.points = len(counts), int(counts.max())
         self.ends = np.concatenate([[0], np.cumsum(counts)])
@@ -197,7 +178,7 @@ class _LongTable(_Table):
     def load(self, start: int, stop: int) -> SeriesData:
         first, end = int(self.ends[start]), int(self.ends[stop])
         source = f"{self.source}, from row {first} on"
-        return from_long(self.frame(self.columns, first, end), self.roles, self.path.stem, source)
+        return from_long(self.frame(self.columns, first, end), self.channels, self.roles, self.path.stem, source)
 
     def _counts(self, series: str) -> NDArray[np.int64]:
         """Returns (total,): the number of rows of every series; by hashes of ids no series may come twice."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,28 +30,120 @@ _VALUE_NAMES = {"target": "label", "groups": "group", "sample_weight": "weight"}
 _TIME_NAMES = re.compile(r"(?:.*[_ ])?(?:time|times|timestamp|date|datetime|day|hour|minute|second|t|ts|s|ms)", re.I)
 
 _CELLS = 2**22  # of a wide table converted at a time
-_POINT = re.compile(
-    r"(?P<channel>[^\W\d](?:.*\w)?)_(?P<point>\d{1,9})|(?P<dotted>[^\W\d](?:.*[^\W\d])?)\.(?P<dot>\d{1,9})"
+_NAMES_OF_POINTS = (  # x_0 or x.0, x0, and 0_x
+    re.compile(r"(?P<channel>[^\W\d](?:.*\w)?)(?:_|(?<!\d)\.)(?P<point>\d{1,9})"),
+    re.compile(r"(?P<channel>(?:[^\W\d](?:.*[^\W\d])?)?)(?P<point>\d{1,9})"),
+    re.compile(r"(?P<point>\d{1,9})[_.](?P<channel>[^\W\d].*)"),
 )
-_PLAIN = re.compile(r"(?P<channel>(?:[^\W\d](?:.*[^\W\d])?)?)(?P<point>\d{1,9})")
-_TURNED = re.compile(r"(?P<point>\d{1,9})[_.](?P<channel>[^\W\d].*)")
 _UNNAMED = re.compile(r"|Unnamed: \d+|_duplicated_\d+|column_\d+|index|level_0")
 _ID_NAMES = re.compile(r"(?:.*[_ .])?(?:id|ids|index|idx|key|nr|no|number|row|case|sample|uid|uuid)|.*Id|.*ID")
 _MOST_TO_CHECK = 50
 _FEWEST_IDS = 5
 
 
+@dataclass(frozen=True)
+class TableColumns:
+    """The columns of a table, in memory or in a file that is still to be read; errors call the table `source`.
+
+    `cells` returns a column by name, and `rows` the rows, or the first of them, by which ids and counters are known.
+    """
+
+    schema: Mapping[str, pl.DataType]
+    roles: ColumnRoles
+    source: str
+    cells: Callable[[str], pl.Series]
+    rows: Callable[[], pl.DataFrame]
+
+    def __post_init__(self) -> None:
+        self.roles.check(list(self.schema), self.source)
+
+    def numbers(self) -> list[str]:
+        """Returns the columns of numbers without another role; ValueError for text of which only a part is numbers.
+
+        A nameless first one that counts rows, such as pandas writes its index, is left out.
+        """
+        names, taken = [], set(self.roles.taken)
+        for name, dtype in self.schema.items():
+            if name in taken:
+                continue
+            if (
+                dtype.is_numeric()
+                or dtype in (pl.Boolean, pl.Null)
+                or (dtype == pl.String and _is_number_text(self.cells(name), self.source))
+            ):
+                names.append(name)
+            else:
+                log.info("%s: column %r holds no numbers and is left out", self.source, name)
+        if not names:
+            raise ValueError(
+                f"{self.source}: there are no columns of numbers for channels; {listed(list(self.schema))}"
+            )
+        if len(names) > 1 and names[0] == next(iter(self.schema)) and _UNNAMED.fullmatch(names[0]):
+            first = self.rows()[names[0]]
+            if first.dtype.is_integer() and not first.null_count() and (first.diff(1, "drop") == 1).all():
+                log.info("%s: the first column, %r, counts the rows and is left out", self.source, names[0])
+                return names[1:]
+        return names
+
+    def long(self) -> list[str]:
+        """Returns the columns of the channels of a table with one row a point."""
+        return self.numbers() if self.roles.channels is None else list(self.roles.channels)
+
+    def wide(self) -> tuple[list[list[str]], tuple[str, ...]]:
+        """Returns the columns of every channel of a table with one row a series, in the order of time, and the
+        channels' names (none for one channel)."""
+        if self.roles.channels is not None:
+            return self._named_grid(self.roles.channels), tuple(self.roles.channels)
+        numbers, rows, source = self.numbers(), self.rows(), self.source
+        groups = _groups(numbers)
+        inside = {column for columns in groups.values() for column in columns}
+        rest = [column for column in numbers if column not in inside]
+        if len(inside) < 3 or len(rest) > len(inside):
+            _check_rows_are_series(rows, numbers, self.roles.taken, source)
+            for column in dict.fromkeys([*numbers[:2], numbers[-1]] if len(numbers) > 1 else []):
+                if _looks_like_ids(rows[column]):
+                    raise ValueError(
+                        f"{source}: column {column!r} looks like ids of the series, not like a point of them. Name it "
+                        "with id=, which puts it next to the predictions, or leave it out with ignore=. If it is a "
+                        "point, call the columns t_0, t_1, ...; if rows are points, name the column that tells series "
+                        "apart with series="
+                    )
+            return [numbers], ()
+        if rest:
+            first = next(iter(groups.values()))
+            what = "looks like ids of the series" if _looks_like_ids(rows[rest[0]]) else "is none of them"
+            raise ValueError(
+                f"{source}: points are in columns such as {first[0]!r} to {first[-1]!r}, but column {rest[0]!r} "
+                f"{what}. Leave it out with ignore=, or name it with id= if it identifies the series, or with target= "
+                "if it is the label"
+            )
+        lengths = {channel: len(columns) for channel, columns in groups.items()}
+        if len(set(lengths.values())) > 1:
+            shown = ", ".join(f"{channel} has {length}" for channel, length in list(lengths.items())[:5])
+            raise ValueError(
+                f"{source}: the columns look like channels with unequal numbers of points: {shown}. Name the channels "
+                "to read with channels=, or leave columns out with ignore="
+            )
+        return list(groups.values()), tuple(groups) if len(groups) > 1 else ()
+
+    def _named_grid(self, channels: Sequence[str]) -> list[list[str]]:
+        present = [column for column in self.schema if column not in self.roles.taken]
+        grid = [_point_columns(channel, present, self.source) for channel in channels]
+        for channel, names in zip(channels, grid, strict=True):
+            if len(names) != len(grid[0]):
+                raise ValueError(
+                    f"{self.source}: channel {channel!r} has {len(names)} columns ({names[0]} to {names[-1]}), but "
+                    f"{channels[0]!r} has {len(grid[0])}; every channel needs the same number"
+                )
+        return grid
+
+
 def from_table(frame: pl.DataFrame, roles: ColumnRoles, name: str, source: str) -> SeriesData:
     """Returns the series of a table, in long form where `roles` has a column of series; errors call it `source`."""
-    roles.check(frame.columns, source)
+    columns = TableColumns(frame.schema, roles, source, frame.get_column, lambda: frame)
     if roles.series is not None:
-        return from_long(frame, roles, name, source)
-    if roles.channels is None:
-        numbers = number_columns(frame.schema, roles.taken, frame.get_column, source)
-        grid, names = channel_grid(frame, numbers, roles.taken, source)
-    else:
-        grid, names = wide_columns(frame.columns, roles, source), tuple(roles.channels)
-    return from_grid(frame, grid, names, roles, name, source)
+        return from_long(frame, columns.long(), roles, name, source)
+    return from_grid(frame, *columns.wide(), roles, name, source)
 
 
 def as_table(data: SeriesData, series: str, named: dict[str, str]) -> pl.DataFrame:
@@ -76,16 +169,11 @@ def as_table(data: SeriesData, series: str, named: dict[str, str]) -> pl.DataFra
     return frame.with_columns(pl.col(list(data.channel_names)).fill_nan(None))
 
 
-def from_long(frame: pl.DataFrame, roles: ColumnRoles, name: str, source: str) -> SeriesData:
+def from_long(frame: pl.DataFrame, channels: list[str], roles: ColumnRoles, name: str, source: str) -> SeriesData:
     """Returns the series of a table with one row a point, in the order in which they first occur."""
     series, time = roles.series, roles.time
     assert series is not None
     check_ids(frame[series], source)
-    if roles.channels is None:
-        numbers = number_columns(frame.schema, roles.taken, frame.get_column, source)
-        channels = without_counters(frame, numbers, source)
-    else:
-        channels = list(roles.channels)
     ids = frame[series].unique(maintain_order=True)
     codes = _codes(frame[series], ids)
     points = [as_numbers(frame[channel], source) for channel in channels]
@@ -193,19 +281,6 @@ def from_grid(
     )
 
 
-def wide_columns(columns: Sequence[str], roles: ColumnRoles, source: str) -> list[list[str]]:
-    """Returns for every channel of `roles` the names of the columns with its points, in their order."""
-    channels, present = list(roles.channels or ()), [column for column in columns if column not in roles.taken]
-    grid = [_point_columns(channel, present, source) for channel in channels]
-    for channel, names in zip(channels, grid, strict=True):
-        if len(names) != len(grid[0]):
-            raise ValueError(
-                f"{source}: channel {channel!r} has {len(names)} columns ({names[0]} to {names[-1]}), but "
-                f"{channels[0]!r} has {len(grid[0])}; every channel needs the same number"
-            )
-    return grid
-
-
 def _point_columns(channel: str, present: list[str], source: str) -> list[str]:
     """Returns the columns channel_0, channel_1, ... (or channel.0, channel0, 0_channel), from 0 or 1, no holes."""
     by_number: dict[int, str] = {}
@@ -232,71 +307,16 @@ def _point_columns(channel: str, present: list[str], source: str) -> list[str]:
     return [by_number[number] for number in sorted(by_number)]
 
 
-def channel_grid(
-    frame: pl.DataFrame, numbers: list[str], taken: Sequence[str], source: str
-) -> tuple[list[list[str]], tuple[str, ...]]:
-    """Returns the columns of every channel, in the order of time, and the channels' names (none for one channel).
-
-    - `numbers`: the columns of numbers, which may be points.
-    - `taken`: columns with another role, or ignored.
-    - `frame`: the rows, or the first of them, by which ids and times are recognised.
-    """
-    numbers = without_counters(frame, numbers, source)
-    groups = _groups(numbers)
-    inside = {column for columns in groups.values() for column in columns}
-    rest = [column for column in numbers if column not in inside]
-    if len(inside) < 3 or len(rest) > len(inside):
-        _check_rows_are_series(frame, numbers, taken, source)
-        for column in dict.fromkeys([*numbers[:2], numbers[-1]] if len(numbers) > 1 else []):
-            if _looks_like_ids(frame[column]):
-                raise ValueError(
-                    f"{source}: column {column!r} looks like ids of the series, not like a point of them. Name it with "
-                    "id=, which puts it next to the predictions, or leave it out with ignore=. If it is a point, call "
-                    "the columns t_0, t_1, ...; if rows are points, name the column that tells series apart with "
-                    "series="
-                )
-        return [numbers], ()
-    if rest:
-        first = next(iter(groups.values()))
-        what = "looks like ids of the series" if _looks_like_ids(frame[rest[0]]) else "is none of them"
-        raise ValueError(
-            f"{source}: points are in columns such as {first[0]!r} to {first[-1]!r}, but column {rest[0]!r} {what}. "
-            "Leave it out with ignore=, or name it with id= if it identifies the series, or with target= if it is the "
-            "label"
-        )
-    if len(groups) == 1:
-        return list(groups.values()), ()
-    lengths = {channel: len(columns) for channel, columns in groups.items()}
-    if len(set(lengths.values())) > 1:
-        shown = ", ".join(f"{channel} has {length}" for channel, length in list(lengths.items())[:5])
-        raise ValueError(
-            f"{source}: the columns look like channels with unequal numbers of points: {shown}. Name the channels to "
-            "read with channels=, or leave columns out with ignore="
-        )
-    return list(groups.values()), tuple(groups)
-
-
-def without_counters(frame: pl.DataFrame, numbers: list[str], source: str) -> list[str]:
-    """Returns the columns without a nameless first one that counts rows, such as pandas writes its index."""
-    if len(numbers) > 1 and numbers[0] == frame.columns[0] and _UNNAMED.fullmatch(numbers[0]) and _counts(frame, 0):
-        log.info("%s: the first column, %r, counts the rows and is left out", source, numbers[0])
-        return numbers[1:]
-    return numbers
-
-
 def _groups(names: list[str]) -> dict[str, list[str]]:
     """Returns the names channel_0, channel_1, ... (also channel.0, channel0, 0_channel) by channel, in order.
 
     Channels have two points or more, numbered from 0 or 1 without holes.
     """
-    for pattern in (_POINT, _PLAIN, _TURNED):
+    for pattern in _NAMES_OF_POINTS:
         matches: dict[str, dict[int, str]] = {}
         for name in names:
             if match := pattern.fullmatch(name):
-                parts = match.groupdict()
-                channel = parts["channel"] if parts["channel"] is not None else parts["dotted"]
-                point = int(parts["point"] if parts["point"] is not None else parts["dot"])
-                matches.setdefault(channel, {}).setdefault(point, name)
+                matches.setdefault(match["channel"], {}).setdefault(int(match["point"]), name)
         groups = {
             channel: [points[number] for number in sorted(points)]
             for channel, points in matches.items()
@@ -305,14 +325,6 @@ def _groups(names: list[str]) -> dict[str, list[str]]:
         if groups:
             return groups
     return {}
-
-
-def _counts(frame: pl.DataFrame, index: int) -> bool:
-    """Returns whether a column counts upwards by 1."""
-    column = frame.to_series(index)
-    return bool(
-        column.dtype.is_integer() and len(column) and not column.null_count() and (column.diff(1, "drop") == 1).all()
-    )
 
 
 def _looks_like_ids(column: pl.Series) -> bool:
@@ -351,30 +363,6 @@ def _check_rows_are_series(frame: pl.DataFrame, numbers: list[str], taken: Seque
                     f"same. Say series={series!r}, time={time!r}; if every row is a series, leave {series!r} out with "
                     "ignore="
                 )
-
-
-def number_columns(
-    schema: Mapping[str, pl.DataType], taken: Sequence[str], cells: Callable[[str], pl.Series], source: str
-) -> list[str]:
-    """Returns the columns of numbers that are not in `taken`; ValueError for text of which only a part is numbers.
-
-    `cells` returns a column by name; it is called for columns of text.
-    """
-    names, left_out = [], set(taken)
-    for name, dtype in schema.items():
-        if name in left_out:
-            continue
-        if (
-            dtype.is_numeric()
-            or dtype in (pl.Boolean, pl.Null)
-            or (dtype == pl.String and _is_number_text(cells(name), source))
-        ):
-            names.append(name)
-        else:
-            log.info("%s: column %r holds no numbers and is left out", source, name)
-    if not names:
-        raise ValueError(f"{source}: there are no columns of numbers for channels; {listed(list(schema))}")
-    return names
 
 
 def _is_number_text(column: pl.Series, source: str) -> bool:

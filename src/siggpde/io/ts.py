@@ -76,7 +76,7 @@ def parse_ts(file: BinaryIO | Iterable[bytes], source: str, stem: str) -> Series
             labelled = header.labelled(line)
         series, label = (_read_stamped if header.timestamps else _read_plain)(line, labelled, where)
         rows.append((number, series))
-        if label is not None:
+        if labelled:
             _check_label(label, header, where)
             labels.append(label)
         _check_row(rows, header, source)
@@ -129,14 +129,10 @@ def _header(lines: Iterator[tuple[int, str]], source: str) -> Header:
     raise ValueError(f"{source}: there is no @data line, so this is not a .ts file, or it is cut off")
 
 
-def _read_plain(line: str, labelled: bool, where: str) -> tuple[NDArray[np.float64], str | None]:
-    """Returns a series (n_channels, n_timepoints) and its label."""
-    tokens, label = line.split(":"), None
-    if labelled:
-        label = tokens.pop().strip()
-        if not tokens:
-            raise ValueError(f"{where}: there is no label after the series; is the file cut off?")
-    elif len(tokens) > 1 and not tokens[-1].strip():  # so aeon ends lines without labels
+def _read_plain(line: str, labelled: bool, where: str) -> tuple[NDArray[np.float64], str]:
+    """Returns a series (n_channels, n_timepoints) and its label, "" where there is none."""
+    *tokens, label = line.split(":") if labelled else [*line.split(":"), ""]
+    if not labelled and len(tokens) > 1 and not tokens[-1].strip():  # so aeon ends lines without labels
         tokens.pop()
     channels = [_parse_numbers(token, f"{where}, channel {index}") for index, token in enumerate(tokens)]
     for index, channel in enumerate(channels):
@@ -145,7 +141,7 @@ def _read_plain(line: str, labelled: bool, where: str) -> tuple[NDArray[np.float
                 f"{where}: channel {index} has {len(channel)} points, but channel 0 has {len(channels[0])}; "
                 "the channels of a series must be equally long"
             )
-    return np.array(channels), label
+    return np.array(channels), label.strip() if tokens else ""
 
 
 def _parse_numbers(text: str, where: str) -> NDArray[np.float64]:
@@ -156,13 +152,8 @@ def _parse_numbers(text: str, where: str) -> NDArray[np.float64]:
     try:
         return np.array(fields, dtype=np.float64)
     except ValueError:
-        for point, field_text in enumerate(fields):
-            try:
-                float(field_text)
-            except ValueError:
-                raise ValueError(
-                    f"{where}, point {point}: expected a number, ? or NaN; got {field_text.strip()[:40]!r}"
-                ) from None
+        for point, cell in enumerate(fields):
+            _value(cell.strip(), f"{where}, point {point}")
         raise
 
 
@@ -216,10 +207,10 @@ def _targets(labels: list[str], header: Header, source: str) -> NDArray[Any]:
     return np.array(targets, dtype=np.float64)
 
 
-def _read_stamped(line: str, labelled: bool, where: str) -> tuple[NDArray[np.float64], str | None]:
+def _read_stamped(line: str, labelled: bool, where: str) -> tuple[NDArray[np.float64], str]:
     """Returns a series (1 + n_channels, n_timepoints), sorted by the times in channel 0, and its label."""
     channels: list[dict[float, float]] = [{}]
-    position, label = 0, None
+    position = 0
     while True:
         point = _POINT.match(line, position)
         if point is None:
@@ -236,14 +227,10 @@ def _read_stamped(line: str, labelled: bool, where: str) -> tuple[NDArray[np.flo
             channels.append({})
             position = start.end()
             continue
-        rest = line[position:].strip()
-        if after == ":" and rest and labelled:
-            label = rest
-        elif labelled:
-            raise ValueError(f"{where}: there is no label after the series; is the file cut off?")
-        elif rest or after not in ("", ":"):
-            raise ValueError(f"{where}: expected the end of the line; got {line[position - 1 :][:40]!r}")
         break
+    label = line[position:].strip() if after == ":" or not labelled else ""
+    if not labelled and (label or after not in ("", ":")):
+        raise ValueError(f"{where}: expected the end of the line; got {line[position - 1 :][:40]!r}")
     times = sorted(set().union(*channels))
     values = [[channel.get(time, np.nan) for time in times] for channel in channels]
     return np.array([times, *values]), label
@@ -353,7 +340,8 @@ def write_ts(file: BinaryIO, data: SeriesData) -> None:
     for index, one in enumerate(data.X):
         rows = np.asarray(one, dtype=np.float64).tolist()
         if stamped:
-            _check_times(rows[0], index)
+            if not np.isfinite(rows[0]).all() or (np.diff(rows[0]) <= 0).any():
+                raise ValueError(f"the times of series {index} must be finite and grow")
             pieces = [
                 ",".join(f"({time!r},{_number_text(value)})" for time, value in zip(rows[0], row, strict=True))
                 for row in rows[1:]
@@ -370,12 +358,6 @@ def _yes(value: bool) -> str:
 
 def _number_text(value: float) -> str:
     return "NaN" if math.isnan(value) else repr(value)
-
-
-def _check_times(times: list[float], index: int) -> None:
-    steps = np.diff(times)
-    if not np.isfinite(times).all() or (steps <= 0).any():
-        raise ValueError(f"the times of series {index} must be finite and grow")
 
 
 def _label_text(label: Any, index: int) -> str:
