@@ -20,7 +20,6 @@ from typing import Any, BinaryIO
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from siggpde.io.data import SeriesData, parse_labels
 from siggpde.io.formats import LATIN, ColumnRoles, check_expansion, decode, encoding_of
@@ -42,10 +41,6 @@ _OTHER_FILES = (
 _COMMA = re.compile(r"\s*[+-]?\d*,\d+(?:[eE][+-]?\d+)?\s*")
 _POINT = re.compile(r"\s*[+-]?\d*\.\d+(?:[eE][+-]?\d+)?\s*")
 _WITH_COMMA = r"^\s*[+-]?\d*(,\d+)?([eE][+-]?\d+)?\s*$"
-
-
-class _NotUtf8(ValueError):
-    """A file that is not UTF-8."""
 
 
 @contextmanager
@@ -100,13 +95,6 @@ class CsvFile:
         self._file = io.BytesIO(decode(self._file.read(), encoding, str(self.path)).encode())
 
     def _parse(self, **options: Any) -> pl.DataFrame:
-        try:
-            return self._parse_once(**options)
-        except _NotUtf8:  # only after the beginning, by which the layout was told
-            self._decode(LATIN)
-            return self._parse_once(**options)
-
-    def _parse_once(self, **options: Any) -> pl.DataFrame:
         self._file.seek(0)
         options |= {"separator": self._layout.separator, "decimal_comma": self._layout.decimal_comma}
         try:
@@ -114,9 +102,15 @@ class CsvFile:
         except pl.exceptions.NoDataError as error:
             raise ValueError(f"{self.path} is empty; expected a header and rows") from error
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
-            reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
-            kind = _NotUtf8 if "utf-8" in reason.lower() and isinstance(self._file, io.BufferedReader) else ValueError
-            raise kind(f"{self.path} is not a readable .csv file with a header ({reason})") from error
+            reason = _first_line(error)
+            if "utf-8" not in reason.lower() or not isinstance(self._file, io.BufferedReader):
+                raise ValueError(f"{self.path} is not a readable .csv file with a header ({reason})") from error
+        self._decode(LATIN)  # not UTF-8 only after the beginning, by which the encoding was chosen
+        return self._parse(**options)
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
 
 
 def _parse_text_column(column: pl.Series) -> pl.Series:
@@ -196,12 +190,11 @@ def _separator(lines: list[str]) -> str:
 
 def _check_header(header: list[str], source: str) -> None:
     """Raises ValueError for a first line of values, which would be lost; names that are numbers, 0.0, 0.5, .., grow."""
-    numbers = [float(name.replace(",", ".")) for name in header if _POINT.fullmatch(name) or _COMMA.fullmatch(name)]
-    if len(numbers) > 1 and any(after <= before for before, after in pairwise(numbers)):
-        shown = next(name for name in header if _POINT.fullmatch(name) or _COMMA.fullmatch(name))
+    names = [name for name in header if _POINT.fullmatch(name) or _COMMA.fullmatch(name)]
+    if any(float(after.replace(",", ".")) <= float(name.replace(",", ".")) for name, after in pairwise(names)):
         raise ValueError(
-            f"{source}: the first line has values such as {shown.strip()!r} where the names of columns belong; put a "
-            "line of names before it"
+            f"{source}: the first line has values such as {names[0].strip()!r} where the names of columns belong; put "
+            "a line of names before it"
         )
 
 
@@ -213,10 +206,9 @@ def damage_reported(path: Path) -> Iterator[None]:
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, OverflowError) as error:
         if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
             raise
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        if isinstance(error, pl.exceptions.PanicException):
-            reason = "its pages are damaged"
-        raise ValueError(f"{path} is not a whole .parquet file ({reason[:200]}); copy or make it again") from error
+        panic = isinstance(error, pl.exceptions.PanicException)
+        reason = "its pages are damaged" if panic else _first_line(error)
+        raise ValueError(f"{path} is not a whole .parquet file ({reason}); copy or make it again") from error
 
 
 def scan_parquet(path: Path) -> tuple[pl.LazyFrame, dict[str, pl.DataType], int]:
@@ -261,17 +253,13 @@ def _from_pandas(name: str, column: Any) -> pl.Series:
         column = column.dt.tz_convert("UTC").dt.tz_localize(None)
     dtype = column.dtype
     if getattr(dtype, "kind", "O") in "fiubMm" and type(dtype).__module__.startswith("numpy"):
-        return pl.Series(name, _in_known_unit(column.to_numpy()))
+        values = column.to_numpy()
+        if values.dtype.kind in "Mm" and np.datetime_data(values.dtype)[0] not in ("ms", "us", "ns"):
+            values = values.astype(f"{values.dtype.kind}8[ms]")  # polars has no seconds and no longer units
+        return pl.Series(name, values)
     missing = column.isna().to_numpy()
     values = [None if gap else value for value, gap in zip(column.tolist(), missing, strict=True)]
     try:
         return pl.Series(name, values)
     except (TypeError, pl.exceptions.PolarsError):  # cells of several types
         return pl.Series(name, [None if value is None else str(value) for value in values])
-
-
-def _in_known_unit(values: NDArray[Any]) -> NDArray[Any]:
-    """Returns dates and durations in a unit that polars has: seconds and longer ones become milliseconds."""
-    if values.dtype.kind in "Mm" and np.datetime_data(values.dtype)[0] not in ("ms", "us", "ns"):
-        return values.astype(f"{values.dtype.kind}8[ms]")
-    return values

@@ -23,7 +23,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from siggpde.committee.novelty import NoveltyWarning, unlike_line
+from siggpde.committee.novelty import NoveltyWarning, SeriesNovelty, unlike_line
 from siggpde.estimators.loading import Predictor, load_predictor
 from siggpde.estimators.regression import RegressorMethods
 from siggpde.io import SeriesData, SeriesStream, stream
@@ -37,6 +37,7 @@ Frame = TypeVar("Frame", pl.DataFrame, pl.LazyFrame)
 
 _BAD_SERIES = (ValueError, ArithmeticError)
 _UNLIKE = "unlike"
+_NUMBERS = ("prediction", "std", "lower", "upper")  # of a regression
 
 
 def prediction_table(
@@ -92,54 +93,49 @@ def without_reasons(table: Frame) -> Frame:
 def _predicted(estimator: Predictor, X: Any, level: float) -> pl.DataFrame:
     if isinstance(estimator, RegressorMethods):
         mean, std, interval, new = estimator.predict_with_novelty(X, level)
-        lower, upper = interval.T
-        table = pl.DataFrame({"prediction": mean, "std": std, "lower": lower, "upper": upper})
+        return _table(estimator, np.column_stack([mean, std, interval]), new)
+    return _table(estimator, *estimator.predict_with_novelty(X))
+
+
+def _table(estimator: Predictor, values: NDArray[np.float64], new: SeriesNovelty | None) -> pl.DataFrame:
+    """Returns the table of n series, of (n, C) probabilities of classes or of (n, 4) numbers and their intervals."""
+    if isinstance(estimator, RegressorMethods):
+        columns, names = {}, list(_NUMBERS)
     else:
-        probabilities, new = estimator.predict_with_novelty(X)
-        table = _of_classes(estimator, probabilities)
-    if new is None:
-        return table
-    return table.with_columns(pl.Series("novelty", new.p), pl.Series(_UNLIKE, new.unlike, dtype=pl.String))
-
-
-def _of_classes(estimator: Any, probabilities: NDArray[np.float64]) -> pl.DataFrame:
-    labels = pl.Series("prediction", estimator.classes_.tolist())
-    columns = {
-        f"p({label})": np.ascontiguousarray(column)
-        for label, column in zip(labels.to_list(), probabilities.T, strict=True)
-    }
-    return pl.DataFrame({"prediction": labels.gather(probabilities.argmax(axis=1)), **columns})
+        labels = pl.Series("prediction", estimator.classes_.tolist())
+        columns = {"prediction": labels.gather(values.argmax(axis=1))}
+        names = [f"p({label})" for label in labels.to_list()]
+    columns |= {name: np.ascontiguousarray(column) for name, column in zip(names, values.T, strict=True)}
+    if new is not None:
+        columns |= {"novelty": new.p, _UNLIKE: pl.Series(new.unlike, dtype=pl.String)}
+    return pl.DataFrame(columns)
 
 
 def _no_predictions(estimator: Predictor) -> pl.DataFrame:
     """Returns a table with the columns and types of predictions, without rows."""
-    if isinstance(estimator, RegressorMethods):
-        table = pl.DataFrame(schema=dict.fromkeys(("prediction", "std", "lower", "upper"), pl.Float64))
-    else:
-        table = _of_classes(estimator, np.empty((0, len(estimator.classes_))))
-    if estimator.committee_.novelty is None:
-        return table
-    return table.with_columns(pl.Series("novelty", [], pl.Float64), pl.Series(_UNLIKE, [], pl.String))
+    columns = len(_NUMBERS) if isinstance(estimator, RegressorMethods) else len(estimator.classes_)
+    new = None if estimator.committee_.novelty is None else SeriesNovelty(np.empty(0), [])
+    return _table(estimator, np.empty((0, columns)), new)
 
 
 def _predicted_or_skipped(estimator: Predictor, X: Any, level: float, ids: list[Any]) -> pl.DataFrame:
     """Returns predictions with a column `error`, the reason for an empty row."""
-    rows = np.arange(len(X))
+    rows = range(len(X))
     errors: dict[int, str] = {}
     try:
-        table, good = _predicted(estimator, X, level), rows
+        table, good = _predicted(estimator, X, level), np.arange(len(X))
     except _BAD_SERIES:
-        for row in rows.tolist():  # those that cannot be prepared on their own; no series is predicted yet
+        for row in rows:  # those that cannot be prepared on their own; no series is predicted yet
             try:
                 estimator.preparation_([np.asarray(X[row], dtype=np.float64)])
             except _BAD_SERIES as error:
                 errors[row] = str(error)
-        good = np.array([row for row in rows.tolist() if row not in errors], dtype=np.int64)
+        good = np.array([row for row in rows if row not in errors], dtype=np.int64)
         pieces = list(_pieces(estimator, X, good, level, errors))
         good = np.concatenate([numbers for numbers, _ in pieces]) if pieces else good[:0]
         table = pl.concat([piece for _, piece in pieces]) if pieces else _no_predictions(estimator)
-    reasons = [named(errors[row], [ids[row]]) if row in errors else None for row in rows.tolist()]
-    all_rows = pl.DataFrame({"row": rows, "error": pl.Series(reasons, dtype=pl.String)})
+    reasons = [named(errors[row], [ids[row]]) if row in errors else None for row in rows]
+    all_rows = pl.DataFrame({"row": np.arange(len(X)), "error": pl.Series(reasons, dtype=pl.String)})
     joined = all_rows.join(table.with_columns(row=pl.Series(good)), on="row", how="left", maintain_order="left")
     return joined.select(*table.columns, "error")
 
