@@ -5,14 +5,16 @@ from __future__ import annotations
 import logging
 from contextlib import nullcontext, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from siggpde.cli.console import WrongCall, panics_held_back
-from siggpde.cli.options import ReadOptions
+from siggpde.cli.options import ModelCall, ReadOptions
 from siggpde.cli.processes import read_shard, shard_of
 from siggpde.datasets import data_folders, find_dataset, load_dataset
 from siggpde.distributed.ranks import ALONE, Ranks
@@ -32,6 +34,7 @@ from siggpde.io.formats import (
     shortened,
     suffix_of,
 )
+from siggpde.io.frames import damage_reported, open_csv
 
 log = logging.getLogger(__name__)
 
@@ -59,24 +62,33 @@ def read_series(
     - `labels`: whether the target is read; otherwise it may be missing.
     - `training`: whether groups and weights are read, and series refused from which nothing can be learned.
     """
-    path = Path(data)
-    remembered = remembered or {}
+    path, remembered = Path(data), remembered or {}
     if not _is_file(path, data, read_options):
         series = shard_of(_read_dataset(data, read_options, read_options.part or part), ranks)
     else:
         _check_is_file(path)
         log.debug("reading %s", path)
         kind = _format(path, read_options, remembered)
+        merged = partial(_merged_options, kind, read_options, remembered, _unread(labels, training))
         if kind == "csv":
-            series = shard_of(_read_csv(path, read_options, remembered, labels, training), ranks)
+            check_options("csv", {key: value for key, value in read_options.given().items() if key != "format"})
+            check_file(path)
+            separator = remembered.get("separator") if read_options.separator is None else read_options.separator
+            with open_csv(path, separator) as table:  # once, for options depend on the names of its columns
+                options = merged(table.columns)
+                series = table.series(ColumnRoles(**{key: options.get(key) for key in TABLE_OPTIONS}))
+            series = shard_of(series, ranks)
         else:
-            options = _file_options(path, kind, read_options, remembered, labels, training)
+            options = merged(_parquet_columns(path) if kind == "parquet" else None)
             if kind == "npz" and "part" not in options and _has_parts(path):
                 options["part"] = part
             with panics_held_back() if kind == "parquet" else nullcontext():
                 series = read_shard(path, kind, {**options, "format": kind or None}, ranks)
     if read_options.groups_by_time is not None:
-        series = _grouped_by_time(series, read_options.groups_by_time)
+        try:
+            series = replace(series, groups=groups_by_time(series, read_options.groups_by_time))
+        except ValueError as error:
+            raise WrongCall(f"--groups-by-time: {error}") from error
     target = read_options.target or remembered.get("target")
     log.info("%s", describe_series(series, target, ranks))
     check_values(series, training=training and ranks.alone)  # a channel may have all its values on another rank
@@ -92,12 +104,13 @@ def stream_series(data: str, read_options: ReadOptions, remembered: dict[str, An
     kind = _format(path, read_options, remembered)
     if kind not in STREAM_OPTIONS:
         raise NotStreamable(f"{data} is no .npy or .parquet file, and only these are read block by block")
-    options = _file_options(path, kind, read_options, remembered, labels=False, training=False)
+    columns = _parquet_columns(path) if kind == "parquet" else None
+    options = _merged_options(kind, read_options, remembered, _unread(labels=False, training=False), columns)
     if "part" in options or "separator" in options:
         raise NotStreamable(f"{data} is read with options that streams do not have")  # reading it whole tells which
     with panics_held_back() if kind == "parquet" else nullcontext():
         series = stream(path, **{key: value for key, value in options.items() if key != "format"}, format=kind)
-    log.info("%s", describe_stream(series))
+    log.info("reading %d series block by block, %s, up to %d points", len(series), _channels(series), series.points)
     return series
 
 
@@ -118,59 +131,32 @@ def has_test_part(data: str, read_options: ReadOptions) -> bool:
     return _format(path, read_options, {}) == "npz" and _has_parts(path)
 
 
-def _grouped_by_time(series: SeriesData, span: str) -> SeriesData:
-    try:
-        return replace(series, groups=groups_by_time(series, span))
-    except ValueError as error:
-        raise WrongCall(f"--groups-by-time: {error}") from error
-
-
-def _read_csv(
-    path: Path, read_options: ReadOptions, remembered: dict[str, Any], labels: bool, training: bool
-) -> SeriesData:
-    """Reads a ``.csv`` file, which is opened once: options depend on the names of its columns."""
-    from siggpde.io.frames import open_csv
-
-    check_options("csv", {key: value for key, value in read_options.given().items() if key != "format"})
-    check_file(path)
-    separator = remembered.get("separator") if read_options.separator is None else read_options.separator
-    with open_csv(path, separator) as table:
-        options = _table_options("csv", table.columns, read_options, remembered, labels, training)
-        return table.series(ColumnRoles(**{key: options.get(key) for key in TABLE_OPTIONS}))
-
-
-def _file_options(
-    path: Path, kind: str, read_options: ReadOptions, remembered: dict[str, Any], labels: bool, training: bool
-) -> dict[str, Any]:
-    """Returns the options to read a file with: those given, and those remembered that its format takes."""
-    if kind == "parquet":
-        return _table_options(kind, _parquet_columns(path), read_options, remembered, labels, training)
-    options = {key: value for key, value in remembered.items() if key in READ_OPTIONS.get(kind, ())}
-    options |= read_options.given()
-    if kind in ("npz", "npy"):
-        for key in _unread(labels, training):
-            options.pop(key, None)
-    return options
-
-
 def _unread(labels: bool, training: bool) -> tuple[str, ...]:
     """Returns the options whose columns are not read."""
     return (*(() if labels else ("target",)), *(() if training else FOR_TRAINING))
 
 
-def _table_options(
-    kind: str, columns: list[str], read_options: ReadOptions, remembered: dict[str, Any], labels: bool, training: bool
+def _merged_options(
+    kind: str,
+    read_options: ReadOptions,
+    remembered: dict[str, Any],
+    unread: tuple[str, ...],
+    columns: list[str] | None = None,
 ) -> dict[str, Any]:
-    """Returns the options to read a table with: those given, and those remembered whose columns it has."""
-    options = {key: value for key, value in remembered.items() if key in READ_OPTIONS[kind]}
-    if "ignore" in options:  # columns left out when fitting need not be in this file, nor ids
-        options["ignore"] = [name for name in options["ignore"] if name in columns]
-    if options.get("id") not in columns or read_options.series is not None:
-        options.pop("id", None)
+    """Returns the options to read a file with: those given, and those remembered that its format takes.
+
+    Of a table, which has these `columns`, the unread ones are ignored.
+    """
+    options = {key: value for key, value in remembered.items() if key in READ_OPTIONS.get(kind, ())}
+    if columns is not None:
+        if "ignore" in options:  # columns left out when fitting need not be in this file, nor ids
+            options["ignore"] = [name for name in options["ignore"] if name in columns]
+        if options.get("id") not in columns or read_options.series is not None:
+            options.pop("id", None)
     options |= read_options.given()
-    for key in _unread(labels, training):
+    for key in unread if columns is not None or kind in ("npz", "npy") else ():
         column = options.pop(key, None)
-        if column in columns:
+        if columns is not None and column in columns:
             options["ignore"] = [*(options.get("ignore") or []), column]
     return options
 
@@ -208,10 +194,6 @@ def _format(path: Path, read_options: ReadOptions, remembered: dict[str, Any]) -
 
 def _parquet_columns(path: Path) -> list[str]:
     """Returns the names of the columns; none for a damaged file, about which reading it raises an error."""
-    import polars as pl
-
-    from siggpde.io.frames import damage_reported
-
     try:
         with damage_reported(path):
             return list(pl.read_parquet_schema(path))
@@ -266,11 +248,6 @@ def describe_series(data: SeriesData, target: str | None, ranks: Ranks = ALONE) 
     if data.sample_weight is not None:
         parts.append("weights")
     return ", ".join(parts) + ("" if ranks.alone else f" (rank {ranks.rank} of {ranks.count})")
-
-
-def describe_stream(data: SeriesStream) -> str:
-    """Returns a line about series that will be read block by block."""
-    return f"reading {len(data)} series block by block, {_channels(data)}, up to {data.points} points"
 
 
 def check_values(data: SeriesData, *, training: bool) -> None:
@@ -351,21 +328,22 @@ def _channels(data: SeriesData | SeriesStream) -> str:
     return count + time if names == default_names(len(names)) else f"{count} {shortened(names, _SHOWN)}{time}"
 
 
-def open_model(path: Path, device: str, jobs: int | None) -> Predictor:
-    """Loads the model onto the device, with `jobs` threads, by default the number of the fit."""
+def open_model(call: ModelCall) -> Predictor:
+    """Loads the model onto the device of the call, with its number of threads or else that of the fit."""
+    jobs = call.jobs
     if jobs is not None and jobs < 1 and jobs != -1:
         raise WrongCall(f"--jobs must be a positive number, or -1 for one a core; got {jobs}")
-    estimator = load_predictor(path, device)
+    estimator = load_predictor(call.model, call.device)
     if jobs is not None:
         estimator.n_jobs = jobs
     return estimator
 
 
-def series_for(estimator: Predictor, data: str, read_options: ReadOptions, *, labels: bool, **more: Any) -> SeriesData:
+def series_for(estimator: Predictor, call: ModelCall, *, labels: bool, **more: Any) -> SeriesData:
     """Reads the series of DATA with the options that the model remembers, as `read_series`; checks their channels."""
     remembered = getattr(estimator, "reading_", {})
-    series = read_series(data, read_options, "test", remembered, labels=labels, **more)
-    check_layout(estimator, data, series)
+    series = read_series(call.data, call.read_options, "test", remembered, labels=labels, **more)
+    check_layout(estimator, call.data, series)
     return series
 
 

@@ -29,34 +29,28 @@ _SHARES = (0.5, 0.8, 0.9, 1.0)  # of series, the surest, at which the share of w
 _LEVEL = 0.9  # of prediction sets
 
 
-@options.reads_data
+@options.uses_model
 def evaluate(
-    model: options.Model,
-    data: options.Data,
+    call: options.ModelCall,
     output: Annotated[Path | None, options.option("Write the figures to this file as well.", "FILE.json")] = None,
     report: Annotated[
         Path | None, options.option("Write a report as well, by default report.html.", "[FILE.html]")
     ] = None,
-    read_options: options.ReadOptions = options.NOT_GIVEN,
-    device: options.Device = "cpu",
-    jobs: options.Jobs = None,
-    force: options.Force = False,
-    as_json: options.AsJson = False,
 ) -> None:
     """Judge a model on labelled series: its accuracy, and the calibration of its probabilities."""
-    check_output_file(output, force, (".json",))
-    check_output_file(report, force, SUFFIXES, "--report")
+    check_output_file(output, call.force, (".json",))
+    check_output_file(report, call.force, SUFFIXES, "--report")
     from siggpde.cli.data import open_model, series_for
     from siggpde.cli.report import write_page
 
-    estimator = open_model(model, device, jobs)
-    series = series_for(estimator, data, read_options, labels=True)
-    metrics = {"data": series.name, "model": str(model), **_metrics(estimator, data, series)}
+    estimator = open_model(call)
+    series = series_for(estimator, call, labels=True)
+    metrics = {"data": series.name, "model": str(call.model), **_metrics(estimator, call.data, series)}
     if report is not None:
-        write_page(estimator, series, report, model, data, read_options)
+        write_page(estimator, series, report, call)
     write_json(output, metrics, "the metrics are")
-    print_result(metrics, as_json, lambda: _tables(metrics))
-    if metrics["left_out"] is not None and not as_json:
+    print_result(metrics, call.as_json, lambda: _tables(metrics))
+    if metrics["left_out"] is not None and not call.as_json:
         log.info("%s", metrics["left_out"])
 
 

@@ -36,10 +36,9 @@ _PARTS = (
 )
 
 
-@options.reads_data
+@options.uses_model
 def explain(
-    model: options.Model,
-    data: options.Data,
+    call: options.ModelCall,
     top: Annotated[int, options.option("The number of words to show.", "N", min=1)] = 10,
     number: Annotated[
         int | None, options.option("Explain the prediction of this series, counted from 0.", "N", min=0)
@@ -50,11 +49,6 @@ def explain(
     plot: Annotated[
         Path | None, options.option("Draw the importance, or with --number the series.", "FILE.png")
     ] = None,
-    read_options: options.ReadOptions = options.NOT_GIVEN,
-    device: options.Device = "cpu",
-    jobs: options.Jobs = None,
-    force: options.Force = False,
-    as_json: options.AsJson = False,
 ) -> None:
     """Show the importance of channels, time regions, scales of windows, words and views, overall and for each class.
 
@@ -62,7 +56,7 @@ def explain(
     prediction of one series, by channel and stretch of time, compared with other series of DATA. --counterfactual adds
     the change of one stretch that turns this prediction into the runner-up.
     """
-    check_output_file(plot, force, (".png",), "--plot")
+    check_output_file(plot, call.force, (".png",), "--plot")
     from siggpde.cli.data import open_model, series_for
     from siggpde.plots import require_matplotlib
 
@@ -70,11 +64,11 @@ def explain(
         require_matplotlib("figure")
     if counterfactual and number is None:
         raise WrongCall("--counterfactual is for one series; name it with --number")
-    estimator = open_model(model, device, jobs)
+    estimator = open_model(call)
     if counterfactual and not hasattr(estimator, "classes_"):
         raise WrongCall("--counterfactual is for classes; for numbers call counterfactual(x, target) in Python")
-    series = series_for(estimator, data, read_options, labels=False)
-    values: dict[str, Any] = {"data": series.name, "model": str(model)}
+    series = series_for(estimator, call, labels=False)
+    values: dict[str, Any] = {"data": series.name, "model": str(call.model)}
     if number is None:
         importances = estimator.importance(series.X, top)
         values |= importances.to_dict()
@@ -93,8 +87,8 @@ def explain(
             write_bytes(plot, _picture_of_one(estimator, explanation, x, change))
     if plot is not None:
         log.info("the picture is in %s", plot)
-    print_result(values, as_json, lambda: (_importance_tables if number is None else _tables_of_one)(values))
-    if number is None and not as_json:
+    print_result(values, call.as_json, lambda: (_importance_tables if number is None else _tables_of_one)(values))
+    if number is None and not call.as_json:
         log.info("%s", _footnote(values))
 
 

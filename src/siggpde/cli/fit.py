@@ -163,7 +163,7 @@ def _fit(
     report: Path | None,
 ) -> dict[str, Any]:
     """Reads, fits and saves; returns a summary of the model. Every rank reads its series; rank 0 writes."""
-    from siggpde.cli.data import options_to_remember, read_series, require_labels
+    from siggpde.cli.data import has_test_part, options_to_remember, read_series, require_labels
     from siggpde.cli.processes import threads_per_rank
     from siggpde.distributed.shard import all_labels
     from siggpde.io.data import errors_by_id
@@ -205,9 +205,11 @@ def _fit(
         if ranks.leads:
             checkpoint.remove()
     if report is not None:
-        from siggpde.cli.report import write_fit_page
+        from siggpde.cli.report import write_page
 
-        write_fit_page(estimator, series, report, output, data, read_options)
+        if has_test_part(data, read_options):
+            series = read_series(data, read_options, "test", estimator.reading_)  # pyright: ignore[reportAttributeAccessIssue]
+        write_page(estimator, series, report, options.ModelCall(output, data, read_options))
     return {"data": series.name, **estimator_summary(estimator), "output": os.fspath(output)}
 
 

@@ -109,6 +109,19 @@ class ReadOptions:
 NOT_GIVEN = ReadOptions()
 
 
+@dataclass(frozen=True)
+class ModelCall:
+    """MODEL and DATA of a command that uses a model, and the options that all these commands have."""
+
+    model: Model
+    data: Data
+    read_options: ReadOptions = NOT_GIVEN
+    device: Device = "cpu"
+    jobs: Jobs = None
+    force: Force = False
+    as_json: AsJson = False
+
+
 def reads_data(command: Callable[..., None]) -> Callable[..., None]:
     """Decorates a command with a parameter `read_options`: on the command line it has the options of `ReadOptions`.
 
@@ -116,14 +129,14 @@ def reads_data(command: Callable[..., None]) -> Callable[..., None]:
     options replace `read_options`, and --verbose comes last. Expected errors are printed as one line.
     """
 
-    def option(name: str, annotation: Any, default: Any = None) -> Parameter:
+    def parameter(name: str, annotation: Any, default: Any = None) -> Parameter:
         return Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=annotation)
 
-    reading = [option(name, annotation) for name, annotation in _READ_PARAMETERS.items()]
+    reading = [parameter(name, annotation) for name, annotation in _READ_PARAMETERS.items()]
     parameters: list[Parameter] = []
-    for parameter in inspect.signature(command, eval_str=True).parameters.values():
-        parameters += reading if parameter.name == "read_options" else [parameter]
-    parameters.append(option("verbose", _VERBOSE, False))
+    for declared in inspect.signature(command, eval_str=True).parameters.values():
+        parameters += reading if declared.name == "read_options" else [declared]
+    parameters.append(parameter("verbose", _VERBOSE, False))
 
     @functools.wraps(command)
     def decorated(verbose: bool, **values: Any) -> None:
@@ -134,6 +147,20 @@ def reads_data(command: Callable[..., None]) -> Callable[..., None]:
     vars(decorated)["__signature__"] = inspect.Signature(parameters)
     decorated.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return decorated
+
+
+def uses_model(command: Callable[..., None]) -> Callable[..., None]:
+    """Decorates a command whose first parameter is a `ModelCall`: on the command line it has all of its options."""
+    first, *more = inspect.signature(command, eval_str=True).parameters.values()
+    model, data, *common = inspect.signature(first.annotation, eval_str=True).parameters.values()
+
+    @functools.wraps(command)
+    def decorated(**values: Any) -> None:
+        shared = {parameter.name: values.pop(parameter.name) for parameter in (model, data, *common)}
+        command(ModelCall(**shared), **values)
+
+    vars(decorated)["__signature__"] = inspect.Signature([model, data, *more, *common])
+    return reads_data(decorated)
 
 
 def split_names(text: str | None, option: str) -> list[str] | None:

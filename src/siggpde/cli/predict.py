@@ -26,10 +26,9 @@ log = logging.getLogger(__name__)
 _ON_ERROR = "A series that cannot be predicted stops the command (fail), or has an empty row with the reason (skip)."
 
 
-@options.reads_data
+@options.uses_model
 def predict(
-    model: options.Model,
-    data: options.Data,
+    call: options.ModelCall,
     output: Annotated[
         Path | None, options.option("A .csv, .parquet or .json file; without it CSV is printed.", "FILE")
     ] = None,
@@ -43,14 +42,9 @@ def predict(
     reject_cost: Annotated[
         float | None, options.option("Classification: decide nothing where every decision costs more.", "COST")
     ] = None,
-    read_options: options.ReadOptions = options.NOT_GIVEN,
-    device: options.Device = "cpu",
-    jobs: options.Jobs = None,
     resume: Annotated[
         bool, options.option("Continue interrupted predictions (.npy or .parquet to .parquet).", name="--resume")
     ] = False,
-    force: options.Force = False,
-    as_json: options.AsJson = False,
 ) -> None:
     """Predict new series: a class and its probabilities, or a number and its interval; and the novelty of each series.
 
@@ -60,9 +54,9 @@ def predict(
     if not 0 < level < 1:
         raise WrongCall(f"--level must be between 0 and 1, such as 0.9; got {level:g}")
     if os.environ.get("RANK", "0") == "0":  # other ranks write nothing
-        check_output_file(output, force, (".csv", ".parquet", ".json"))
+        check_output_file(output, call.force, (".csv", ".parquet", ".json"))
     by_cost = costs is not None or reject_cost is not None
-    in_blocks = output is not None and output.suffix.lower() == ".parquet" and not as_json and not by_cost
+    in_blocks = output is not None and output.suffix.lower() == ".parquet" and not call.as_json and not by_cost
     if resume and by_cost:
         raise WrongCall("--resume is for predictions block by block, which --costs and --reject-cost are not")
     if resume and not in_blocks:
@@ -77,16 +71,16 @@ def predict(
             raise WrongCall("--resume is for one process; several predict their parts and join them at the end")
         if in_blocks and ranks.alone:
             assert output is not None
-            counts = _predict_blocks(model, data, output, read_options, level, on_error, resume, force, device, jobs)
+            counts = _predict_blocks(call, output, level, on_error, resume)
             if counts is not None:
                 _log_counts(*counts, output)
                 return
         with ranks.together():
-            estimator = open_model(model, device, jobs)
+            estimator = open_model(call)
             estimator.n_jobs = threads_per_rank(estimator.n_jobs, ranks)
-            series = series_for(estimator, data, read_options, labels=False, ranks=ranks)
+            series = series_for(estimator, call, labels=False, ranks=ranks)
             if ranks.leads:
-                _log_if_too_old(model, estimator)
+                _log_if_too_old(call.model, estimator)
             table = prediction_table(estimator, series, level, on_error, True)
             if by_cost:
                 table = _with_decisions(table, estimator, costs, reject_cost)
@@ -96,8 +90,8 @@ def predict(
     unlike, table = unlike_in(table), without_reasons(table)
     if output is not None:
         write_bytes(output, _content(table, output.suffix.lower()))
-    if as_json or output is None:
-        typer.echo(_content(table, ".json" if as_json else ".csv").decode(), nl=False)
+    if call.as_json or output is None:
+        typer.echo(_content(table, ".json" if call.as_json else ".csv").decode(), nl=False)
     if unlike is not None:
         log.warning("%s", unlike)
     _log_counts(len(table), _count_failures(table), output)
@@ -114,16 +108,7 @@ def _log_counts(count: int, failures: int, output: Path | None) -> None:
 
 
 def _predict_blocks(
-    model: Path,
-    data: str,
-    output: Path,
-    read_options: options.ReadOptions,
-    level: float,
-    on_error: Literal["fail", "skip"],
-    resume: bool,
-    force: bool,
-    device: str,
-    jobs: int | None,
+    call: options.ModelCall, output: Path, level: float, on_error: Literal["fail", "skip"], resume: bool
 ) -> tuple[int, int] | None:
     """Predicts into a ``.parquet`` file block by block; returns the numbers of series and of failures.
 
@@ -137,20 +122,20 @@ def _predict_blocks(
     from siggpde.io.predictions import BlockFolder, predict_stream
 
     blocks = BlockFolder.of(output)
-    estimator = open_model(model, device, jobs)
+    estimator = open_model(call)
     try:
-        series = stream_series(data, read_options, getattr(estimator, "reading_", {}))
+        series = stream_series(call.data, call.read_options, getattr(estimator, "reading_", {}))
     except NotStreamable as error:
         if resume:
             raise WrongCall(f"--resume is impossible: {error}") from error
         return None
-    check_layout(estimator, data, series)
-    _log_if_too_old(model, estimator)
+    check_layout(estimator, call.data, series)
+    _log_if_too_old(call.model, estimator)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always", NoveltyWarning)  # which the command line logs
             count = predict_stream(
-                estimator, series, output, level=level, on_error=on_error, resume=resume, force=force or resume
+                estimator, series, output, level=level, on_error=on_error, resume=resume, force=call.force or resume
             )
     except KeyboardInterrupt:
         raise Interrupted(

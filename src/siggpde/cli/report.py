@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +13,7 @@ from typer.core import TyperCommand
 
 from siggpde.cli import options
 from siggpde.cli.console import check_output_file, print_result
-from siggpde.cli.options import ReadOptions, join_names
+from siggpde.cli.options import ModelCall, join_names
 
 if TYPE_CHECKING:
     from siggpde.io import SeriesData
@@ -47,10 +47,9 @@ def _is_page(argument: str) -> bool:
     return name.endswith(SUFFIXES) or (name.endswith(_OTHER_PAGES) and not Path(argument).exists())
 
 
-@options.reads_data
+@options.uses_model
 def report(
-    model: options.Model,
-    data: options.Data,
+    call: options.ModelCall,
     output: Annotated[Path, options.option("The file to write.", "FILE.html")] = Path(DEFAULT_PAGE),
     title: Annotated[str | None, options.option("The title; by default the names of model and data.", "TEXT")] = None,
     explained: Annotated[
@@ -63,11 +62,6 @@ def report(
         str | None, options.option("The group of each series, such as a person; each is judged.", "COLUMN")
     ] = None,
     seed: options.Seed = 0,
-    read_options: options.ReadOptions = options.NOT_GIVEN,
-    device: options.Device = "cpu",
-    jobs: options.Jobs = None,
-    force: options.Force = False,
-    as_json: options.AsJson = False,
 ) -> None:
     """Write a report on a model and DATA: the series, the model, its accuracy, its evidence, and series to look at.
 
@@ -75,12 +69,12 @@ def report(
     """
     from siggpde.cli.data import open_model, series_for
 
-    check_output_file(output, force, SUFFIXES)
-    estimator = open_model(model, device, jobs)
-    read_options = read_options.with_groups(groups)
-    series = series_for(estimator, data, read_options, labels=labels, training=groups is not None)
-    write_page(estimator, series, output, model, data, read_options, PageSettings(title, explained, seed))
-    if as_json:
+    check_output_file(output, call.force, SUFFIXES)
+    estimator = open_model(call)
+    call = replace(call, read_options=call.read_options.with_groups(groups))
+    series = series_for(estimator, call, labels=labels, training=groups is not None)
+    write_page(estimator, series, output, call, PageSettings(title, explained, seed))
+    if call.as_json:
         print_result({"report": str(output)}, True, list)
 
 
@@ -97,15 +91,9 @@ _DEFAULTS = PageSettings()
 
 
 def write_page(
-    estimator: Any,
-    series: SeriesData,
-    output: Path,
-    model: Path,
-    data: str,
-    read_options: ReadOptions,
-    settings: PageSettings = _DEFAULTS,
+    estimator: Any, series: SeriesData, output: Path, call: ModelCall, settings: PageSettings = _DEFAULTS
 ) -> None:
-    """Writes the page of an estimator, which is saved as `model`, and of series that were read from `data`."""
+    """Writes the page of the estimator and of the series that were read by a call."""
     from siggpde.estimators.classification import ClassifierMethods
     from siggpde.estimators.targets import as_classes
     from siggpde.io.data import errors_by_id
@@ -123,26 +111,14 @@ def write_page(
             output,
             groups=series.groups,
             ids=ids,
-            title=settings.title or f"{model.name} on {series.name}",
+            title=settings.title or f"{call.model.name} on {series.name}",
             explained=settings.explained,
             seed=settings.seed,
             force=True,  # the command has checked the file
-            source=_source(data, series),
-            commands=[("In a shell", _command(model, data, output, read_options, settings))],
+            source=_source(call.data, series),
+            commands=[("In a shell", _command(call, output, settings))],
         )
     log.info("the report is in %s", output)
-
-
-def write_fit_page(
-    estimator: Any, series: SeriesData, output: Path, model: Path, data: str, read_options: ReadOptions
-) -> None:
-    """Writes the page of a model that was just fitted to `series`: of the test series where DATA has some."""
-    from siggpde.cli.data import has_test_part, read_series
-
-    if has_test_part(data, read_options):
-        remembered = getattr(estimator, "reading_", {})
-        series = read_series(data, read_options, "test", remembered)
-    write_page(estimator, series, output, model, data, read_options)
 
 
 def _source(data: str, series: SeriesData) -> list[tuple[str, str]]:
@@ -154,13 +130,12 @@ def _source(data: str, series: SeriesData) -> list[tuple[str, str]]:
     return rows
 
 
-def _command(model: Path, data: str, output: Path, read_options: ReadOptions, settings: PageSettings) -> str:
+def _command(call: ModelCall, output: Path, settings: PageSettings) -> str:
     """Returns the command that writes the page again, without the options of reading that the model remembers."""
-    words = ["siggpde", "report", model.name, Path(data).name, "--output", output.name]
-    for name, value in read_options.given().items():
+    words = ["siggpde", "report", call.model.name, Path(call.data).name, "--output", output.name]
+    for name, value in call.read_options.given().items():
         words += [f"--{name.replace('_', '-')}", join_names(value) if isinstance(value, list) else str(value)]
-    if settings.explained != _DEFAULTS.explained:
-        words += ["--explained", str(settings.explained)]
-    if settings.seed != _DEFAULTS.seed:
-        words += ["--seed", str(settings.seed)]
+    for name in ("explained", "seed"):
+        if getattr(settings, name) != getattr(_DEFAULTS, name):
+            words += [f"--{name}", str(getattr(settings, name))]
     return shlex.join(words)
