@@ -51,7 +51,7 @@ def brute_force(committee: ViewCommittee, learned: SeriesBatch, y: Tensor, new: 
     actual = []
     rows, new_rows, own = committee.rows(learned), committee.rows(new), {}
     for block in committee.blocks:
-        own |= block.landmark_rows()
+        own |= block.rows()
     outputs = y.double()[:, None]
     if committee.link is not None:
         outputs = 2.0 * torch.nn.functional.one_hot(y, 3).double() - 1

@@ -130,7 +130,7 @@ def test_bad_targets(targets: Any, match: str):
         ("spectrogram", [3], "spectrogram must be a Spectrogram or None, got int"),
         ("time_channel", [1, -2], "time_channel is .*, but X has 1 channels"),
         ("time_channel", ["a", True], "time_channel must be a whole number"),
-        ("max_points", [0], "max_points must be at least 1"),
+        ("max_points", [0], "max_points must be a positive whole number"),
         ("n_jobs", [0, -2, "a", 2.0], "n_jobs must be None, -1 .all cores. or a positive integer"),
         ("channel_names", ["a", 3], "channel_names must be a list of names, got"),
         ("channel_names", [["a", "b"]], "channel_names has 2 names, but the series have 1 channels"),

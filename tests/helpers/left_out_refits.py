@@ -19,7 +19,7 @@ def means_without(committee: ViewCommittee, new: SeriesBatch) -> Tensor:
     groups = torch.arange(n) if record.groups is None else record.groups
     landmarks: dict[str, Rows] = {}
     for block in committee.blocks:
-        landmarks |= block.landmark_rows()
+        landmarks |= block.rows()
     rows, columns = committee.rows(new), []
     for i in range(n):
         rest = (groups != groups[i]).nonzero()[:, 0]

@@ -384,27 +384,24 @@ class ViewCommittee(Committee):
     @torch.no_grad()
     def member_latents(self, batch: SeriesBatch) -> tuple[Tensor, Tensor]:
         """Returns means (K, n, outputs) and variances (K, n) of the members' latents."""
-        size, whole = self._chunk(batch), None
-        for start in range(0, max(1, len(batch)), size):
-            rows = slice(start, start + size)
-            seen = self.standard(batch[rows])
+        start, whole = 0, None
+        for part in batch.split(_CHUNK, _LARGEST_CHUNK):
+            seen = self.standard(part)
             if self.landmarks is None:
                 posteriors = [member.features for member in self.members]
                 means, variances = feature_latents(posteriors, parts_of(self.blocks, seen), self.centres, len(seen))
             else:
                 means, variances = self.latents_from(rows_of(self.blocks, seen))
-            if len(batch) <= size:
+            if len(part) == len(batch):
                 return means, variances
             if whole is None:  # parts kept from chunk to chunk would keep the memory between them from being used again
                 count, n = len(means), len(batch)
                 whole = means.new_empty(count, n, means.shape[2]), variances.new_empty(count, n)
+            rows = slice(start, start + len(part))
             whole[0][:, rows], whole[1][:, rows] = means, variances
+            start = rows.stop
         assert whole is not None
         return whole
-
-    def _chunk(self, batch: SeriesBatch) -> int:
-        """How many series are looked at together."""
-        return max(1, min(_CHUNK, _LARGEST_CHUNK // (batch.values.shape[1] * batch.channels)))
 
     def latents_from(self, rows: Mapping[str, Rows]) -> tuple[Tensor, Tensor]:
         """Returns means (K, n, outputs) and variances (K, n) of the members' latents, from the rows of all kernels."""
@@ -439,13 +436,13 @@ class ViewCommittee(Committee):
             return super().p_values(batch, by_class)
         assert self.novelty is not None and batch.facts is not None
         p_values, scores = [], []
-        for part in batch.split(max(1, min(self._chunk(batch), _JOINED // (len(self.members) * len(record.y))))):
+        joined = _JOINED // (len(self.members) * len(record.y))
+        for part in batch.split(max(1, min(_CHUNK, joined)), _LARGEST_CHUNK):
             rows = self.rows(part)
             variances = self.latents_from(rows)[1] + self.noise_variances[:, None]
             assert part.facts is not None
             scores.append(self.novelty.scores(variances, part.facts))
-            joined = joined_variances(self, rows)
-            p_values.append(self.novelty.p_values(scores[-1].score, joined, by_class))
+            p_values.append(self.novelty.p_values(scores[-1].score, joined_variances(self, rows), by_class))
         return torch.cat(p_values), Scores(*(torch.cat(columns) for columns in zip(*scores, strict=True)))
 
     def update(self, batch: SeriesBatch, y: Tensor) -> None:

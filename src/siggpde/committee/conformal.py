@@ -264,8 +264,7 @@ class Jackknife:
     @torch.no_grad()
     def predict(self, batch: SeriesBatch) -> Iterator[Without]:
         """The predictions of a batch, a few series at a time."""
-        size = max(1, min(_SERIES, _LARGEST_SERIES // (batch.values.shape[1] * batch.channels)))
-        for chunk in batch.split(size):
+        for chunk in batch.split(_SERIES, _LARGEST_SERIES):
             yield from self._whole(chunk) if self.errors is None else self._without(chunk, self.errors)
 
     def _whole(self, chunk: SeriesBatch) -> Iterator[Without]:

@@ -176,8 +176,10 @@ def row_seconds(blocks: Sequence[Block], landmarks: SeriesBatch, measured: Mappi
             seconds[names[0]] = block.view.seconds(landmarks, 1) + whitened + _LANDMARK * m
         elif isinstance(block, FeatureBlock) and block.kind != "features":
             feature = _STANDARDISED + _POOLED * points if isinstance(block, WindowsBlock) else _WORD * points
-            for name in names:
-                width = sum(part.values.shape[1] for part in block.landmarks if part.name == name)
+            widths = dict.fromkeys(names, 0)
+            for part in block.landmarks:
+                widths[part.name] += part.values.shape[1]
+            for name, width in widths.items():
                 seconds[name] = _SERIES / len(names) + width * (feature + _PRODUCT * m) + _LANDMARK * m
         else:
             seconds |= {name: measured[name] for name in names}
@@ -189,17 +191,22 @@ def member_seconds(landmarks: int) -> float:
     return 2 * _PRODUCT * landmarks**2
 
 
-def most_members(batch: SeriesBatch, total: int, max_landmarks: int) -> int:
-    """Returns eight; but five where with five, and not with eight, all series can be landmarks of a small model."""
-    with_all = _most_landmarks(batch, MEMBERS, max_landmarks)
-    with_fewer = _most_landmarks(batch, _FEWER_MEMBERS, max_landmarks)
-    return _FEWER_MEMBERS if with_all < total <= with_fewer else MEMBERS
+def model_size(
+    batch: SeriesBatch, total: int, members: int | None, max_landmarks: int, limit: float | None
+) -> tuple[int, int]:
+    """Returns how many members are averaged at most, and how many of `total` series are landmarks.
 
-
-def landmark_count(batch: SeriesBatch, total: int, members: int, max_landmarks: int, limit: float | None) -> int:
-    """Returns how many of `total` series are landmarks of so many members; `limit` are the seconds a user allows."""
-    most = _most_landmarks(batch, members, max_landmarks)
-    return landmarks_for(total, most, batch.values.shape[1], batch.channels, limit)
+    `members` and the seconds `limit` are those that a user allows. Without `members` there are eight; but five where
+    with five, and not with eight, all series can be landmarks of a small model.
+    """
+    points, channels = batch.values.shape[1], batch.channels
+    numbers = points * (channels + (0 if batch.times is None else 2))  # times are float64
+    count = members or MEMBERS
+    most = min(max_landmarks, landmarks_in_a_model(numbers, count))
+    with_fewer = min(max_landmarks, landmarks_in_a_model(numbers, _FEWER_MEMBERS))
+    if members is None and most < total <= with_fewer:
+        count, most = _FEWER_MEMBERS, with_fewer
+    return count, landmarks_for(total, most, points, channels, limit)
 
 
 def landmarks_for(total: int, most: int, points: int = 100, channels: int = 1, limit: float | None = None) -> int:
@@ -245,11 +252,6 @@ def landmarks_in_a_model(numbers: int, members: int) -> int:
     """
     beside_roots = int((math.sqrt(numbers**2 + members * _MODEL_BYTES) - numbers) / (2 * members))
     return max(2, min(_SERIES_BYTES // (4 * numbers), beside_roots))
-
-
-def _most_landmarks(batch: SeriesBatch, members: int, max_landmarks: int) -> int:
-    numbers = batch.values.shape[1] * (batch.channels + (0 if batch.times is None else 2))  # times are float64
-    return min(max_landmarks, landmarks_in_a_model(numbers, members))
 
 
 def affordable(

@@ -16,11 +16,9 @@ from torch import Tensor
 from siggpde.committee.committee import LeftOutRecord, Member, ViewCommittee, average_latents
 from siggpde.committee.cost import (
     MAX_LANDMARKS,
-    MEMBERS,
     affordable,
     announce,
-    landmark_count,
-    most_members,
+    model_size,
     row_seconds,
 )
 from siggpde.committee.large import COMPARED, LargeFit, choose_landmarks
@@ -79,17 +77,15 @@ class _Fit:
 
     def __init__(self, batch: SeriesBatch, targets: Targets, settings: ViewSettings, shard: Shard) -> None:
         self.started = time.perf_counter()
-        members = settings.members or most_members(batch, shard.total, settings.max_landmarks)
-        self.batch, self.targets, self.shard = batch, targets, shard
-        self.settings = replace(settings, members=members)
+        self.batch, self.targets, self.settings, self.shard = batch, targets, settings, shard
 
     def choose_landmarks(self) -> None:
         """Standardises the series, and takes some of them, or all, as landmarks."""
         batch, shard, settings = self.batch, self.shard, self.settings
         self.standard = Standard.fit(batch, shard.ranks)
-        assert settings.members is not None
-        most = landmark_count(batch, shard.total, settings.members, settings.max_landmarks, settings.time_limit)
-        self.choice = choose_landmarks(batch, most, settings.seed, shard, self.targets.groups)
+        limits = settings.members, settings.max_landmarks, settings.time_limit
+        self.most_members, count = model_size(batch, shard.total, *limits)
+        self.choice = choose_landmarks(batch, count, settings.seed, shard, self.targets.groups)
         self.landmarks = self.standard(all_gather_series(shard, self.choice.landmarks, batch))
         self.landmark_targets = self.targets[self.choice.landmarks]
         self.complete = shard.total <= len(self.landmarks)
@@ -143,7 +139,7 @@ class _Fit:
         families = [recipe.family for recipe in self.candidates]
 
         def weigh(densities: Tensor, targets: Targets) -> Tensor:
-            weights = bootstrap_weights(densities, families, self.settings.members or MEMBERS, groups=targets.groups)
+            weights = bootstrap_weights(densities, families, self.most_members, groups=targets.groups)
             scores, limit = (-targets.average(densities)).tolist(), self.settings.time_limit
             total, landmarks = self.shard.total, len(self.landmarks)
             return affordable(self.candidates, scores, weights, seconds, total, limit, landmarks)

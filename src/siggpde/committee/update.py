@@ -73,7 +73,7 @@ def landmark_whitenings(committee: ViewCommittee) -> list[Tensor]:
     included."""
     rows: dict[str, Rows] = {}
     for block in committee.blocks:
-        rows |= block.landmark_rows()
+        rows |= block.rows()
     return [whitening_of(member.mixed(rows).gram) for member in committee.members]
 
 

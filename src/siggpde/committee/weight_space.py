@@ -124,7 +124,7 @@ def without_series(
     centres = [part.values.double().mean(0) for part in features]
     rows: dict[str, Rows] = {}
     for block in blocks:
-        rows |= {name: block.centring[name](raw) for name, raw in block.own_rows().items()}
+        rows |= block.rows()
     reduced, more = [], []
     for member in committee.members:
         total = sum(weight for _, weight in member.recipe.weights)

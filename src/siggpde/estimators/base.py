@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from operator import length_hint
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -20,20 +21,20 @@ from siggpde.estimators.settings import (
     at_least,
     channel_attributes,
     check_batch,
-    data_fingerprint,
     input_device,
     seed_of,
-    series_in,
     threads,
     usable_device,
 )
 from siggpde.series import PathOptions, Preparation, SeriesBatch, Spectrogram
-from siggpde.series.batch import pad_to_longest
+from siggpde.series.batch import fingerprint, pad_to_longest
 
 if TYPE_CHECKING:
     from siggpde.committee.committee import Committee
-    from siggpde.estimators.targets import Beside
+    from siggpde.estimators.targets import SampleInfo
     from siggpde.explain import Counterfactual, Importances, PaperReading, SeriesExplanation
+
+_NO_SETTINGS = None  # a part of the hash of the training data in saved models
 
 
 class SeriesEstimator:
@@ -80,14 +81,14 @@ class SeriesEstimator:
         self,
         X: Any,
         y: Tensor,
-        beside: Beside,
+        info: SampleInfo,
         shard: Shard,
         classes: int | None = None,
         class_weight: tuple[float, ...] | None = None,
     ) -> dict[str, Any]:
         """The attributes of a fitted estimator, by name; the estimator itself is not changed.
 
-        X are the series of this rank, y the targets of all ranks, and `beside` what else is known of all their series.
+        X are the series of this rank, y the targets of all ranks, and `info` what else is known of all their series.
         """
         from siggpde.estimators.settings import fit_settings, preparation_of  # noqa: PLC0415 - predictions need none
 
@@ -111,18 +112,18 @@ class SeriesEstimator:
             counts = batch.counts()
             minus_shortest, longest = shard.ranks.all_reduce_max(torch.stack([-counts.min(), counts.max()])).tolist()
             attributes["length_range_"] = (-minus_shortest, longest)
-            attributes["fingerprint_"] = data_fingerprint(batch, y, shard)
+            attributes["fingerprint_"] = fingerprint(shard, batch, y, _NO_SETTINGS)
             if self.method == "paper":
                 from siggpde.estimators.paper_method import fit_by_the_paper as fit  # noqa: PLC0415 - few need it
             else:
                 from siggpde.estimators.views_method import fit_by_views as fit  # noqa: PLC0415 - predictions need none
-            committee = fit(batch.to(device), y.to(device), classes, settings, beside.to(device), shard)
+            committee = fit(batch.to(device), y.to(device), classes, settings, info.to(device), shard)
         return attributes | {
             "committee_": committee,
             "tried_": tuple(map(list, committee.tried)),
             "preparation_": preparation,
             "n_series_": len(y),
-            "n_groups_": None if beside.groups is None else int(beside.groups.max()) + 1,
+            "n_groups_": None if info.groups is None else int(info.groups.max()) + 1,
             "seconds_": time.perf_counter() - started,
         }
 
@@ -150,7 +151,7 @@ class SeriesEstimator:
     def _is_fitted_to(self, X: Any, y: Tensor) -> bool:
         """Says whether X and the targets y, in the units of the committee, are those of the fit, in the same order."""
         batch = self._batch(X, len(y))
-        return data_fingerprint(batch, y, Shard(ALONE, len(y))) == getattr(self, "fingerprint_", None)
+        return fingerprint(Shard(ALONE, len(y)), batch, y, _NO_SETTINGS) == getattr(self, "fingerprint_", None)
 
     def _log_predictive(self, X: Any, y: Tensor) -> np.ndarray:
         batch = self._batch(X, len(y))
@@ -161,7 +162,7 @@ class SeriesEstimator:
         """X as a batch on the device of the committee, checked against `fit` and the number of targets."""
         self._check_fitted()
         input_device(X)  # warns where X has to be copied
-        with threads(self.n_jobs, series_in(X)):
+        with threads(self.n_jobs, length_hint(X)):
             batch = self.preparation_(X)
             check_batch(batch, targets)
         return batch.to(self.committee_.device)

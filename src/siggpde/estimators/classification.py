@@ -13,8 +13,8 @@ from siggpde.distributed.shard import Shard, all_labels
 from siggpde.estimators.base import SeriesEstimator
 from siggpde.estimators.decisions import check_level, least_cost
 from siggpde.estimators.targets import (
-    check_beside,
     check_labels,
+    check_sample_info,
     class_attributes,
     class_indices,
     class_weights,
@@ -62,10 +62,10 @@ class ClassifierMethods(SeriesEstimator):
         if len(classes) < 2:
             raise ValueError(f"y has only one class, {classes.tolist()[0]!r}; a classifier needs two or more")
         weights = class_weights(self.class_weight, classes, indices)
-        beside, labels = check_beside(groups, sample_weight, shard), torch.from_numpy(indices)
-        if beside.groups is not None and ranks.leads:
-            warn_of_confined_classes(classes, labels, beside.groups)
-        attributes = self._train(X, labels, beside, shard, len(classes), weights)
+        info, labels = check_sample_info(groups, sample_weight, shard), torch.from_numpy(indices)
+        if info.groups is not None and ranks.leads:
+            warn_of_confined_classes(classes, labels, info.groups)
+        attributes = self._train(X, labels, info, shard, len(classes), weights)
         counts = np.bincount(indices).tolist()
         attributes["summary_"] = {"labels": dict(zip(map(str, classes), counts, strict=True))}
         self._set_fitted(attributes | class_attributes(classes))

@@ -153,9 +153,9 @@ def signature_gram(batch: SeriesBatch) -> Tensor:
     weight = math.sqrt(batch.channels / 12)  # the clock of paths runs to sqrt(12)
     theta = channel_scales(transform.paths(short), weight, _PATH_LENGTH)
     view = KernelView("drift", base_point=True, path_length=_PATH_LENGTH, max_points=_POINTS, max_pivots=len(batch))
-    gram = KernelBlock(view, transform, theta, (1.0, 1.0), short).own_rows()["drift"].gram
+    gram = KernelBlock(view, transform, theta, (1.0, 1.0), short).raw()["drift"].gram
     if 1 - float(gram.mean()) < _ALIKE:
-        gram = KernelBlock(view, transform, theta, (1.0, 1.0), short, precise=True).own_rows()["drift"].gram
+        gram = KernelBlock(view, transform, theta, (1.0, 1.0), short, precise=True).raw()["drift"].gram
     return gram
 
 

@@ -20,7 +20,7 @@ from siggpde.committee.mixture import NormalMixture, Recalibration
 from siggpde.committee.novelty import Novelty, Scores
 from siggpde.distributed.shard import Shard
 from siggpde.estimators.settings import FitSettings
-from siggpde.estimators.targets import Beside
+from siggpde.estimators.targets import SampleInfo
 from siggpde.gp.features import OrthogonalSignatureFeatures
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson, RobustMax, Softmax, StudentT
@@ -51,7 +51,7 @@ _MAX_FLOAT64_BYTES = 2**31  # of the features of all series; above, they are flo
 
 
 def fit_by_the_paper(
-    batch: SeriesBatch, y: Tensor, classes: int | None, settings: FitSettings, beside: Beside, shard: Shard
+    batch: SeriesBatch, y: Tensor, classes: int | None, settings: FitSettings, info: SampleInfo, shard: Shard
 ) -> PaperModel:
     """The fitted model. y: labels 0..classes-1, or numbers for None.
 
@@ -69,8 +69,8 @@ def fit_by_the_paper(
         (paths.values, y[shard.rows]),
         PaperSchedule(settings.max_iter, _BATCH, evaluate_every=max(1, settings.max_iter // _EVALUATIONS)),
         lengths=paths.lengths,
-        sample_weight=None if beside.weights is None else beside.weights[shard.rows],
-        validation=_VALIDATION if beside.groups is None else _split_by_groups(beside.groups, settings.seed),
+        sample_weight=None if info.weights is None else info.weights[shard.rows],
+        validation=_VALIDATION if info.groups is None else _split_by_groups(info.groups, settings.seed),
         seed=settings.seed,
         time_limit=settings.time_limit,
         progress=settings.progress,

@@ -13,7 +13,7 @@ from siggpde.distributed.ranks import ALONE, Ranks
 from siggpde.distributed.shard import Shard
 from siggpde.estimators.base import SeriesEstimator
 from siggpde.estimators.decisions import check_level
-from siggpde.estimators.targets import check_beside, check_numbers
+from siggpde.estimators.targets import check_numbers, check_sample_info
 from siggpde.gp import names_for
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class RegressorMethods(SeriesEstimator):
         counts = self.likelihood == "poisson"
         # Standardised, because the prior has mean 0 and the noise is searched on a grid: any unit and offset fit alike.
         shift, scale = (0.0, 1.0) if counts else (mean, spread if spread > 1e-12 * abs(mean) else 1.0)
-        attributes = self._train(X, (targets - shift) / scale, check_beside(groups, sample_weight, shard), shard)
+        attributes = self._train(X, (targets - shift) / scale, check_sample_info(groups, sample_weight, shard), shard)
         attributes |= {"target_shift_": shift, "target_scale_": scale}
         attributes["summary_"] = {"target_mean": mean, "target_spread": spread}
         self._set_fitted(attributes)

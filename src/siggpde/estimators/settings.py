@@ -14,12 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from siggpde.distributed.shard import Shard
 from siggpde.gp import LikelihoodName
 from siggpde.numerics import inputs
 from siggpde.numerics.core import limited
 from siggpde.series import PathOptions, Preparation, SeriesBatch, Spectrogram
-from siggpde.series.batch import fingerprint
 from siggpde.views import TransformerView, View
 from siggpde.views.defaults import KINDS
 
@@ -62,29 +60,15 @@ def seed_of(random_state: Any) -> int:
     raise ValueError(f"random_state must be None, an integer from 0 or a numpy generator, got {random_state!r}")
 
 
-def at_least(name: str, value: Any, minimum: int) -> int:
-    """Returns the value, an integer of Python or numpy, if it is not below the minimum."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < minimum:
-        raise ValueError(f"{name} must be an integer of at least {minimum}, got {value!r}")
-    return int(value)
-
-
-def auto_or_at_least(name: str, value: Any, minimum: int, automatic: int) -> int:
-    """Returns an integer that is not below the minimum, or `automatic` for "auto"."""
-    if isinstance(value, str) and value == "auto":
+def at_least(name: str, value: Any, minimum: int, automatic: int | None = None) -> int:
+    """Returns the value, an integer of Python or numpy that is not below the minimum; for "auto" `automatic`, if
+    given."""
+    if automatic is not None and isinstance(value, str) and value == "auto":
         return automatic
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < minimum:
-        raise ValueError(f"{name} must be 'auto' or an integer of at least {minimum}, got {value!r}")
+        auto = "" if automatic is None else "'auto' or "
+        raise ValueError(f"{name} must be {auto}an integer of at least {minimum}, got {value!r}")
     return int(value)
-
-
-def time_limit(value: Any) -> float | None:
-    """Returns the limit in seconds, or None for no limit."""
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating) or not value > 0:
-        raise ValueError(f"time_limit must be a positive number of seconds or None, got {value!r}")
-    return float(value)
 
 
 def optional_folder(name: str, given: Any) -> Path | None:
@@ -98,13 +82,6 @@ def optional_folder(name: str, given: Any) -> Path | None:
     if path.exists() and not path.is_dir():
         raise ValueError(f"{name} must be a folder, but {path} is a file; give another path")
     return path
-
-
-def method_of(value: Any) -> str:
-    """Returns the method if there is one of this name."""
-    if not isinstance(value, str) or value not in METHODS:
-        raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}, got {value!r}")
-    return value
 
 
 def path_options(transforms: PathOptions | Mapping[str, Any] | str) -> PathOptions | None:
@@ -186,14 +163,6 @@ def threads(n_jobs: Any, series: int | None = None) -> Iterator[None]:
         yield
 
 
-def series_in(X: Any) -> int:
-    """How many series X seems to have; what it has is checked elsewhere."""
-    try:
-        return len(X)
-    except TypeError:
-        return 0
-
-
 def channel_attributes(X: Any, channels: int, names: Any) -> dict[str, Any]:
     """Returns the fitted attributes that describe the channels of X; `names` is the setting `channel_names`, which
     is checked."""
@@ -243,14 +212,10 @@ class FitSettings:
     keep_series: bool = True
 
 
-def data_fingerprint(batch: SeriesBatch, y: Tensor, shard: Shard) -> str:
-    """A hash of the training data, the same for any number of ranks."""
-    return fingerprint(shard, batch, y, None)
-
-
 def fit_settings(estimator: Any, classes: int | None, class_weight: tuple[float, ...] | None) -> FitSettings:
     """The settings of an estimator for this number of classes, None for numbers; a ValueError says which is wrong."""
     likelihood, dtype, members = estimator.likelihood, estimator.dtype, estimator.members
+    method, limit = estimator.method, estimator.time_limit
     if likelihood not in estimator.likelihoods:
         names = ", ".join(map(repr, estimator.likelihoods))
         raise ValueError(f"likelihood must be one of {names}, got {likelihood!r}")
@@ -263,7 +228,11 @@ def fit_settings(estimator: Any, classes: int | None, class_weight: tuple[float,
     if not isinstance(estimator.keep_series, bool | np.bool_):
         raise ValueError(f"keep_series must be True or False, got {estimator.keep_series!r}")
     keep_series = bool(estimator.keep_series)
-    method = method_of(estimator.method)
+    if not isinstance(method, str) or method not in METHODS:
+        raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}, got {method!r}")
+    number = isinstance(limit, int | float | np.integer | np.floating) and not isinstance(limit, bool)
+    if limit is not None and not (number and limit > 0):
+        raise ValueError(f"time_limit must be a positive number of seconds or None, got {limit!r}")
     if method == "paper":
         check_paper_settings(likelihood, members)
     elif not LikelihoodName(likelihood).closed_form:
@@ -274,11 +243,11 @@ def fit_settings(estimator: Any, classes: int | None, class_weight: tuple[float,
     return FitSettings(
         likelihood=likelihood,
         members=None if isinstance(members, str) and members == "auto" else at_least("members", members, 1),
-        n_features=auto_or_at_least("n_features", estimator.n_features, 2, DEFAULT_FEATURES[method]),
+        n_features=at_least("n_features", estimator.n_features, 2, DEFAULT_FEATURES[method]),
         options=path_options(estimator.transforms),
         class_weight=class_weight,
-        max_iter=auto_or_at_least("max_iter", estimator.max_iter, 1, DEFAULT_ITERATIONS),
-        time_limit=time_limit(estimator.time_limit),
+        max_iter=at_least("max_iter", estimator.max_iter, 1, DEFAULT_ITERATIONS),
+        time_limit=None if limit is None else float(limit),
         seed=seed_of(estimator.random_state),
         dtype=DTYPES[dtype],
         progress=None if estimator.verbose else False,
@@ -327,27 +296,27 @@ def chosen_views(views: Any, keep_series: bool = True) -> tuple[tuple[str, ...],
     listed = [views] if isinstance(views, str) else views
     if not isinstance(listed, Sequence) or not listed:
         raise ValueError(f"views must be 'auto' or a list of some of {', '.join(KINDS)}, got {views!r}")
+    available = KINDS if keep_series else tuple(kind for kind in KINDS if kind not in NEED_SERIES)
     kinds: list[str] = []
-    own: list[View] = []
-    for each in listed:
-        if isinstance(each, str) and each in NEED_SERIES and not keep_series:
+    transformers: dict[str, View] = {}
+    for view in listed:
+        if isinstance(view, str) and view in NEED_SERIES and not keep_series:
             raise ValueError(
-                f"the view {each!r} predicts by comparing with training series, which keep_series=False leaves out: "
+                f"the view {view!r} predicts by comparing with training series, which keep_series=False leaves out: "
                 "take it from views, or keep_series=True"
             )
-        if isinstance(each, str) and each in ("auto", *KINDS):
-            kinds += KINDS if each == "auto" else [each]
-        elif isinstance(each, tuple) and len(each) == 2 and isinstance(each[0], str):
-            own.append(_own_view(*each, [view.name for view in own if isinstance(view, TransformerView)]))
+        if isinstance(view, str) and view in ("auto", *KINDS):
+            kinds += available if view == "auto" else [view]
+        elif isinstance(view, tuple) and len(view) == 2 and isinstance(view[0], str):
+            transformers[view[0]] = _transformer_view(*view, transformers)
         else:
             raise ValueError(
-                f"views has {each!r}; it takes 'auto', {', '.join(map(repr, KINDS))} and pairs (name, transformer)"
+                f"views has {view!r}; it takes 'auto', {', '.join(map(repr, KINDS))} and pairs (name, transformer)"
             )
-    usable = [kind for kind in kinds if keep_series or kind not in NEED_SERIES]
-    return tuple(dict.fromkeys(usable)), tuple(own)
+    return tuple(dict.fromkeys(kinds)), tuple(transformers.values())
 
 
-def _own_view(name: str, transformer: Any, before: list[str]) -> TransformerView:
+def _transformer_view(name: str, transformer: Any, before: Mapping[str, View]) -> TransformerView:
     if name in ("auto", *KINDS) or not name or name in before:
         raise ValueError(f"a view of your own needs a name of its own, got {name!r}")
     for method in ("fit", "transform"):

@@ -1,4 +1,4 @@
-"""Checks of what `fit` is given beside the series: labels, class weights, numbers, groups and sample weights."""
+"""Checks of what `fit` is given with the series: labels, class weights, numbers, groups and sample weights."""
 
 from __future__ import annotations
 
@@ -165,37 +165,38 @@ _NAMED = 5
 
 
 @dataclass(frozen=True)
-class Beside:
-    """What is known of the series of all ranks besides their targets: `groups` (n,), integers, and `weights` (n,), 1
-    on average; None where none are given."""
+class SampleInfo:
+    """What is known of the series of all ranks in addition to their targets: `groups` (n,), integers, and `weights`
+    (n,), 1 on average; None where none are given."""
 
     groups: Tensor | None = None
     weights: Tensor | None = None
 
-    def to(self, device: torch.device | str) -> Beside:
-        return Beside(*(None if part is None else part.to(device) for part in (self.groups, self.weights)))
+    def to(self, device: torch.device | str) -> SampleInfo:
+        groups = None if self.groups is None else self.groups.to(device)
+        return SampleInfo(groups, None if self.weights is None else self.weights.to(device))
 
 
-def check_beside(groups: Any, sample_weight: Any, shard: Shard) -> Beside:
+def check_sample_info(groups: Any, sample_weight: Any, shard: Shard) -> SampleInfo:
     """Checks groups and weights of the series of this rank, and returns those of all ranks."""
     with shard.ranks.together():
-        own_groups = None if groups is None else _groups(groups, shard.size)
-        own_weights = None if sample_weight is None else _weights(sample_weight, shard.size)
-    shard.ranks.check_same("groups", str(own_groups is not None))
-    shard.ranks.check_same("sample_weight", str(own_weights is not None))
+        local_groups = None if groups is None else _groups(groups, shard.size)
+        local_weights = None if sample_weight is None else _weights(sample_weight, shard.size)
+    shard.ranks.check_same("groups", str(local_groups is not None))
+    shard.ranks.check_same("sample_weight", str(local_weights is not None))
     numbers = weights = None
-    if own_groups is not None:
-        names, indices = all_labels(own_groups, shard.ranks)
+    if local_groups is not None:
+        names, indices = all_labels(local_groups, shard.ranks)
         if len(names) < 2:
             raise ValueError(
                 f"all series are of one group, {names.tolist()[0]!r}: there is nothing left to learn from without it; "
                 "give no groups, or series of two or more"
             )
         numbers = torch.from_numpy(indices)
-    if own_weights is not None:
-        weights = shard.ranks.all_gather_rows(own_weights)
+    if local_weights is not None:
+        weights = shard.ranks.all_gather_rows(local_weights)
         weights = weights / weights.mean()
-    return Beside(numbers, weights)
+    return SampleInfo(numbers, weights)
 
 
 def warn_of_confined_classes(classes: np.ndarray, labels: Tensor, groups: Tensor) -> None:

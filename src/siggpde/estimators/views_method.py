@@ -12,14 +12,14 @@ from siggpde.committee.fit import ViewSettings, fit_view_committee
 from siggpde.committee.regression import Targets
 from siggpde.distributed.shard import Shard
 from siggpde.estimators.settings import FitSettings
-from siggpde.estimators.targets import Beside
+from siggpde.estimators.targets import SampleInfo
 from siggpde.series import SeriesBatch
 
 log = logging.getLogger(__name__)
 
 
 def fit_by_views(
-    batch: SeriesBatch, y: Tensor, classes: int | None, settings: FitSettings, beside: Beside, shard: Shard
+    batch: SeriesBatch, y: Tensor, classes: int | None, settings: FitSettings, info: SampleInfo, shard: Shard
 ) -> ViewCommittee:
     """The committee of views, in weight space where no series may be kept. y: labels 0..classes-1, or numbers for None.
 
@@ -33,18 +33,18 @@ def fit_by_views(
         log.warning(
             "there is nothing to go on from, method='views' keeps no state of a fit: it starts from the beginning"
         )
-    by_class, weights = None, beside.weights
+    by_class, weights = None, info.weights
     if settings.class_weight is not None:  # 1 on average over the training series, as all weights are
         by_class = torch.tensor(settings.class_weight, dtype=torch.float64, device=y.device)
         by_class = by_class / by_class[y.long()].mean()
         weights = by_class[y.long()]
-        if beside.weights is not None:
-            weights = weights * beside.weights
+        if info.weights is not None:
+            weights = weights * info.weights
             weights = weights / weights.mean()
     kinds, more_views = settings.views
     committee = fit_view_committee(
         batch,
-        Targets(y, classes, weights, beside.groups),
+        Targets(y, classes, weights, info.groups),
         ViewSettings(
             kinds=kinds,
             more_views=more_views,

@@ -76,7 +76,7 @@ def _raw_variances(block: Block) -> dict[str, Tensor]:
     if isinstance(block, KernelBlock):  # normalised
         return {name: torch.ones_like(centring.columns) for name, centring in block.centring.items()}
     if not isinstance(block, FeatureBlock):
-        return {name: rows.variance for name, rows in block.own_rows().items()}
+        return {name: rows.variance for name, rows in block.raw().items()}
     counts = Counter(part.name for part in block.landmarks)
     variances: dict[str, Any] = {}
     for part in block.landmarks:

@@ -452,7 +452,8 @@ class LandmarkTerms(Terms):
             if compact and index in compact:
                 rows |= self._compact_rows(block, compact[index](seen), first, watch)
             else:
-                rows |= block.rows_from(_watched(block.parts(seen), first, watch))
+                raw = block.raw_of_parts(_watched(block.parts(seen), first, watch))
+                rows |= {name: block.centring[name](of_kernel) for name, of_kernel in raw.items()}
             first += len(block.landmarks)
         grams = [member.mixed(rows).gram for member in self.members]
         return torch.stack([gram @ member.alpha for gram, member in zip(grams, self.members, strict=True)]), grams

@@ -115,28 +115,18 @@ class WindowView:
         """(group, word) of each column. Letter 0 is time, letter j the j-th channel of the group, from 1 on."""
         return [(g, w) for g in self.groups for w in words_up_to(1 + len(g), self.depth) if any(w)]
 
-    def lifted_lengths(self, lengths: Tensor) -> Tensor:
-        """Points of the lifted and smoothed series, (n,), for series of the given lengths (n,)."""
-        lifted = (lengths - 1).clamp_min(1) if self.lift == "dx" else lengths
-        return (lifted - self.smoothing + 1).clamp_min(1)
-
     def strides(self, lengths: Tensor) -> Tensor:
         """Distance of the starts of windows, (n,), for series of the given lengths (n,)."""
-        return _divided_up(self._starts(lengths), self.max_windows)
+        return -(-self._starts(lengths) // self.max_windows)
 
     def window_counts(self, lengths: Tensor) -> Tensor:
         """Windows of each series, (n,), at least one; one that is longer than its series holds the last value."""
-        starts = self._starts(lengths)
-        return _divided_up(starts, _divided_up(starts, self.max_windows))
+        return (self._starts(lengths) - 1) // self.strides(lengths) + 1
 
     def _starts(self, lengths: Tensor) -> Tensor:
-        """Where windows could start, (n,)."""
-        return (self.lifted_lengths(lengths) - self.span + 1).clamp_min(1)
-
-
-def _divided_up(a: Tensor, b: Tensor | int) -> Tensor:
-    """a / b, rounded up."""
-    return torch.div(a + (b - 1), b, rounding_mode="floor")
+        """How many points of the lifted and smoothed series windows could start at, (n,)."""
+        lifted = (lengths - 1).clamp_min(1) if self.lift == "dx" else lengths
+        return ((lifted - self.smoothing + 1).clamp_min(1) - self.span + 1).clamp_min(1)
 
 
 Lengths = Tensor | Sequence[int] | None

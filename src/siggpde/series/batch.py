@@ -58,8 +58,11 @@ class SeriesBatch:
         first = self.first + rows.indices(len(self))[0] if isinstance(rows, slice) else 0
         return SeriesBatch(self.values[rows], lengths, times, first, facts)
 
-    def split(self, size: int) -> Iterator[SeriesBatch]:
-        """Consecutive batches of at most `size` series each; a single empty one where there are no series."""
+    def split(self, size: int, values: int | None = None) -> Iterator[SeriesBatch]:
+        """Consecutive batches of at most `size` series, and at most so many `values` but for single series; an empty
+        one where there are no series."""
+        if values is not None:
+            size = max(1, min(size, values // (self.values.shape[1] * self.channels)))
         for start in range(0, max(1, len(self)), size):
             yield self[start : start + size]
 

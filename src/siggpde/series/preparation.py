@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -13,6 +12,8 @@ import torch
 from torch import Tensor
 
 from siggpde.distributed.ranks import ALONE, Ranks
+from siggpde.numerics.inputs import check_max_points
+from siggpde.numerics.words import as_integer
 from siggpde.series.batch import SeriesBatch, collect_chunks, join, pool
 from siggpde.series.spectrogram import Spectrogram
 from siggpde.series.statistics import facts_of
@@ -62,13 +63,15 @@ class Preparation:
         spectrogram: Spectrogram | None = None,
     ) -> None:
         if time_channel is not None:
-            time_channel = _whole("time_channel", time_channel)
+            index = as_integer(time_channel)
+            if index is None:
+                raise ValueError(f"time_channel must be a whole number or None, got {time_channel!r}")
+            time_channel = index
             if spectrogram is not None:
                 raise ValueError("a spectrogram is of evenly sampled series; leave time_channel out")
         if max_points is not None:
-            max_points = _whole("max_points", max_points)
-            if max_points < 1:
-                raise ValueError(f"max_points must be at least 1, or None for never, got {max_points}")
+            check_max_points(max_points)
+            max_points = int(max_points)
         if spectrogram is not None and not isinstance(spectrogram, Spectrogram):
             raise ValueError(f"spectrogram must be a Spectrogram or None, got {type(spectrogram).__name__}")
         self.time_channel: Final = time_channel
@@ -169,7 +172,7 @@ class Preparation:
                         f"the series of {name} have {raw.channels} channels, but those of fit had {self.raw_channels}; "
                         "hand in the same channels in the same order, as (n_cases, n_channels, n_timepoints)"
                     )
-                split = self._split(raw, name)
+                split = raw if self.time_channel is None else self._split(raw, name)
                 facts.append(facts_of(split))
                 batch = split if self.spectrogram is None else self.spectrogram(split)
                 observed = torch.isfinite(batch.values)
@@ -187,15 +190,14 @@ class Preparation:
         return replace(batch, facts=torch.cat(facts)), torch.cat(unobserved)
 
     def _split(self, batch: SeriesBatch, name: str) -> SeriesBatch:
-        """The time channel taken out of the values."""
-        if self.time_channel is None:
-            return batch
+        """Takes the time channel out of the values."""
         time = self._time_index(batch.channels, name)
         if batch.channels == 1:
             raise ValueError(f"the only channel of {name} is the time channel; there must be values too")
         kept = [channel for channel in range(batch.channels) if channel != time]
-        split = replace(batch, values=batch.values[:, :, kept], times=batch.values[:, :, time].contiguous())
-        check_times(split)
+        times = batch.values[:, :, time].contiguous()
+        split = replace(batch, values=batch.values[:, :, kept], times=times)
+        _check_times(split, times)
         empty = (~(torch.isfinite(split.values) & split.inside()[:, :, None]).any(dim=2).any(dim=1)).nonzero()
         if len(empty):
             raise ValueError(
@@ -240,15 +242,6 @@ def _with_fill(batch: SeriesBatch, unobserved: Tensor, fill: Tensor) -> SeriesBa
     return replace(batch, values=values)
 
 
-def _whole(name: str, value: Any) -> int:
-    try:
-        if isinstance(value, bool):
-            raise TypeError
-        return operator.index(value)
-    except TypeError:
-        raise ValueError(f"{name} must be a whole number or None, got {value!r}") from None
-
-
 def fill_gaps(batch: SeriesBatch, fill: Tensor | Sequence[float], *, mask: bool = False) -> SeriesBatch:
     """The batch with every NaN inside its series filled, channel by channel.
 
@@ -267,7 +260,8 @@ def fill_gaps(batch: SeriesBatch, fill: Tensor | Sequence[float], *, mask: bool 
     means = np.asarray(fill, dtype=np.float64)
     if means.shape != (batch.channels,) or not np.isfinite(means).all():
         raise ValueError(f"fill must be {batch.channels} finite numbers, one a channel, got {fill}")
-    check_times(batch)
+    if batch.times is not None:
+        _check_times(batch, batch.times)
     observed = torch.isfinite(batch.values)
     broken = (~observed & batch.inside()[:, :, None]).any(dim=2).any(dim=1).nonzero()[:, 0]
     values = batch.values
@@ -281,22 +275,20 @@ def fill_gaps(batch: SeriesBatch, fill: Tensor | Sequence[float], *, mask: bool 
     return replace(batch, values=values)
 
 
-def check_times(batch: SeriesBatch) -> None:
+def _check_times(batch: SeriesBatch, times: Tensor) -> None:
     """Raises ValueError for the first time stamp that is missing or lies before the one of the point before."""
-    if batch.times is None:
-        return
     inside = batch.inside()
-    missing = (~torch.isfinite(batch.times) & inside).nonzero()
+    missing = (~torch.isfinite(times) & inside).nonzero()
     if len(missing):
         series, time = missing[0].tolist()
         raise ValueError(
             f"series {batch.first + series} has no finite time stamp at time point {time} "
-            f"({batch.times[series, time].item()}); only values may be missing: drop the point or give its time"
+            f"({times[series, time].item()}); only values may be missing: drop the point or give its time"
         )
-    back = ((batch.times.diff(dim=1) < 0) & inside[:, 1:]).nonzero()
+    back = ((times.diff(dim=1) < 0) & inside[:, 1:]).nonzero()
     if len(back):
         series, time = back[0].tolist()
-        before, after = batch.times[series, time : time + 2].tolist()
+        before, after = times[series, time : time + 2].tolist()
         raise ValueError(
             f"series {batch.first + series} goes back in time at time point {time + 1}, from {before} to {after}; "
             "sort its points by time"

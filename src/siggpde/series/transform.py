@@ -228,7 +228,7 @@ class PathTransform:
 
     def _chunks(self, batch: SeriesBatch) -> Iterator[SeriesBatch]:
         """The batch in chunks that fit the processor's cache: float64, differenced, 0 after the end of a series."""
-        for piece in batch.split(max(1, _CHUNK_VALUES // (batch.values.shape[1] * batch.channels))):
+        for piece in batch.split(len(batch) or 1, _CHUNK_VALUES):
             times = None if piece.times is None else piece.times.detach().to(torch.float64)
             chunk = replace(piece, values=piece.values.detach().to(torch.float64), times=times)
             if chunk.lengths is not None:

@@ -12,6 +12,7 @@ its columns.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import length_hint
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from torch import Tensor
 
 from siggpde.estimators.aeon_bases import AEON
 from siggpde.estimators.aeon_bases import TAGS as _ESTIMATOR_TAGS
-from siggpde.estimators.settings import DTYPES, channel_attributes, check_batch, series_in, threads
+from siggpde.estimators.settings import DTYPES, channel_attributes, check_batch, threads
 from siggpde.series import Preparation, SeriesBatch
 
 if not TYPE_CHECKING and AEON:
@@ -80,7 +81,7 @@ class SeriesTransformer(TransformerMixin):
         """Returns the features (n_cases, n_features) of the series X; y is ignored."""
         if not hasattr(self, "preparation_"):
             raise NotFittedError(f"this {type(self).__name__} has not been fitted yet; call fit first")
-        with threads(self.n_jobs, series_in(X)):
+        with threads(self.n_jobs, length_hint(X)):
             batch = self.preparation_(X)
             check_batch(batch)
         return self._table(X, batch)
@@ -113,7 +114,7 @@ class SeriesTransformer(TransformerMixin):
         """Fits, and returns the batch of X; after an error the transformer is as it was."""
         self._dtype_of(X)
         preparation = self._preparation()
-        with threads(self.n_jobs, series_in(X)):
+        with threads(self.n_jobs, length_hint(X)):
             batch = preparation.fit_transform(X)
             check_batch(batch)
             assert preparation.raw_channels is not None

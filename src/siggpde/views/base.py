@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -61,9 +62,9 @@ class Centring:
         return Centring(columns, mean, 1 / spread if varies else 0.0)
 
     def __call__(self, rows: Rows) -> Rows:
-        own = rows.gram.mean(1)
-        gram = (rows.gram - own[:, None] - self.columns.to(own) + self.mean) * self.scale
-        variance = (rows.variance - 2 * own + self.mean) * self.scale
+        means = rows.gram.mean(1)
+        gram = (rows.gram - means[:, None] - self.columns.to(means) + self.mean) * self.scale
+        variance = (rows.variance - 2 * means + self.mean) * self.scale
         return Rows(gram, variance.clamp_min(_SMALLEST_VARIANCE))
 
     def to(self, device: torch.device | str) -> Centring:
@@ -71,7 +72,10 @@ class Centring:
 
 
 class Block(ABC):
-    """A view fitted to landmarks. `raw` gives the rows of its kernels by name, before centring; `rows` after it."""
+    """A view fitted to landmarks. `raw` gives the rows of its kernels by name, before centring; `rows` after it.
+
+    Both are of the n series of a batch, or without one of the landmarks themselves.
+    """
 
     kind: str
     rounding: ClassVar[float] = 1e-12  # of the kernels, relative
@@ -79,29 +83,20 @@ class Block(ABC):
 
     def centre(self) -> dict[str, Rows]:
         """Learns the centring from the landmarks; returns their rows."""
-        landmarks = self.own_rows()
-        self.centring = {name: Centring.of(rows, self.rounding) for name, rows in landmarks.items()}
-        return self._centred(landmarks)
+        self.centring, rows = {}, {}
+        for name, raw in self.raw().items():
+            self.centring[name] = Centring.of(raw, self.rounding)
+            rows[name] = self.centring[name](raw)
+        return rows
 
     @torch.no_grad()
-    def rows(self, batch: SeriesBatch) -> dict[str, Rows]:
-        """The rows of n series by the name of the kernel, centred and scaled."""
-        return self._centred(self.raw(batch))
-
-    def landmark_rows(self) -> dict[str, Rows]:
-        """The rows of the landmarks themselves, centred and scaled."""
-        return self._centred(self.own_rows())
+    def rows(self, batch: SeriesBatch | None = None) -> dict[str, Rows]:
+        """The rows by the name of the kernel, centred and scaled."""
+        return {name: self.centring[name](raw) for name, raw in self.raw(batch).items()}
 
     @abstractmethod
-    def own_rows(self) -> dict[str, Rows]:
-        """The raw rows of the landmarks themselves."""
-
-    @abstractmethod
-    def raw(self, batch: SeriesBatch) -> dict[str, Rows]:
-        """The rows of n series by the name of the kernel, as they are."""
-
-    def _centred(self, rows: dict[str, Rows]) -> dict[str, Rows]:
-        return {name: self.centring[name](raw) for name, raw in rows.items()}
+    def raw(self, batch: SeriesBatch | None = None) -> dict[str, Rows]:
+        """The rows by the name of the kernel, as they are."""
 
     @abstractmethod
     def state(self) -> dict[str, Any]:
@@ -160,30 +155,27 @@ class FeatureBlock(Block):
         block.landmarks = [Part(part.name, part.values.to(device)) for part in self.landmarks]
         return block
 
-    def own_rows(self) -> dict[str, Rows]:
-        return self._from_parts(self.landmarks)
+    def raw(self, batch: SeriesBatch | None = None) -> dict[str, Rows]:
+        return self.raw_of_parts(self.landmarks if batch is None else self.parts(batch))
 
-    def raw(self, batch: SeriesBatch) -> dict[str, Rows]:
-        return self._from_parts(self.parts(batch))
-
-    def rows_from(self, parts: Iterable[Part]) -> dict[str, Rows]:
-        """The rows of n series, centred and scaled, from their features."""
-        return self._centred(self._from_parts(parts))
-
-    def _from_parts(self, parts: Any) -> dict[str, Rows]:
-        sums: dict[str, tuple[Tensor, Tensor]] = {}
-        counts: dict[str, int] = {}
+    def raw_of_parts(self, parts: Iterable[Part]) -> dict[str, Rows]:
+        """The rows of n series, from their features."""
+        rows: dict[str, Rows] = {}
+        counts: Counter[str] = Counter()
         for part, landmarks in zip(parts, self.landmarks, strict=True):
             # In float64, little slower than float32, so that a row does not depend on the others by more than rounding.
             gram = part.values.double() @ landmarks.values.double().T
             variance = part.values.double().square().sum(1)
-            if part.name in sums:
-                sums[part.name][0].add_(gram)
-                sums[part.name][1].add_(variance)
+            if part.name in rows:
+                rows[part.name].gram.add_(gram)
+                rows[part.name].variance.add_(variance)
             else:
-                sums[part.name] = gram, variance
-            counts[part.name] = counts.get(part.name, 0) + 1
-        return {name: Rows(gram / counts[name], variance / counts[name]) for name, (gram, variance) in sums.items()}
+                rows[part.name] = Rows(gram, variance)
+            counts[part.name] += 1
+        for name, (gram, variance) in rows.items():
+            gram.div_(counts[name])
+            variance.div_(counts[name])
+        return rows
 
     @property
     def width(self) -> int:
@@ -233,8 +225,7 @@ class Standard:
     @staticmethod
     def fit(batch: SeriesBatch, ranks: Ranks = ALONE) -> Standard:
         """Learns mean and spread from the series of all `ranks`."""
-        rows = max(1, _CHUNK_VALUES // (batch.values.shape[1] * batch.channels))
-        mean, spread = mean_and_spread(partial(batch.split, rows), ranks)
+        mean, spread = mean_and_spread(partial(batch.split, len(batch), _CHUNK_VALUES), ranks)
         return Standard(_rounded(mean), _rounded(spread))
 
     def __call__(self, batch: SeriesBatch) -> SeriesBatch:

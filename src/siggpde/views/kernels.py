@@ -89,7 +89,7 @@ class KernelView(View):
             scales = _lifted_scales(paths, theta, self.bandwidth, self.path_length)
         count = min(len(landmarks), _LOOKED_AT)  # evenly spread over all landmarks
         some = landmarks[torch.arange(count, device=landmarks.values.device) * len(landmarks) // count]
-        gram = KernelBlock(self, transform, theta, scales, some).own_rows()[self.name].gram
+        gram = KernelBlock(self, transform, theta, scales, some).raw()[self.name].gram
         alike = 1 - float(gram.mean()) < _ALIKE  # centring leaves little more than errors of the kernel
         block = KernelBlock(self, transform, theta, scales, landmarks, precise=alike)
         return block, block.centre()
@@ -145,21 +145,18 @@ class KernelBlock(Block):
     def width(self) -> int:
         return 0 if self.features is None else self.features.shape[1]
 
-    def raw(self, batch: SeriesBatch) -> dict[str, Rows]:
-        gram = self._gram(self._paths(batch), self.landmarks)
-        return self._with_variance(gram if self.features is None else self._whitened(gram) @ self.features.T)
+    def raw(self, batch: SeriesBatch | None = None) -> dict[str, Rows]:
+        features = self.features
+        if batch is not None:
+            gram = self._gram(self._paths(batch), self.landmarks)
+            gram = gram if features is None else self._whitened(gram) @ features.T
+        else:  # half of the pairs are solved
+            gram = self._gram(self.landmarks, None) if features is None else features @ features.T
+        return {self.view.name: Rows(gram, torch.ones_like(gram[:, 0]))}
 
     def gram(self, batch: SeriesBatch) -> Tensor:
         """The raw kernel of n series among themselves, (n, n): half of the pairs are solved."""
         return self._gram(self._paths(batch), None)
-
-    def own_rows(self) -> dict[str, Rows]:
-        """The raw rows of the landmarks themselves: half of the pairs are solved."""
-        features = self.features
-        return self._with_variance(self._gram(self.landmarks, None) if features is None else features @ features.T)
-
-    def _with_variance(self, gram: Tensor) -> dict[str, Rows]:
-        return {self.view.name: Rows(gram, torch.ones_like(gram[:, 0]))}
 
     def _whitened(self, gram: Tensor) -> Tensor:
         assert self.factor is not None
@@ -258,7 +255,7 @@ def _lifted_scales(paths: SeriesBatch, theta: Tensor, factor: float, path_length
     values = paths.values * theta
     points = values[paths.inside()]
     random = torch.Generator().manual_seed(0)
-    first, second = (torch.randint(len(points), (_PAIRS_OF_POINTS,), generator=random) for _ in range(2))
+    first, second = torch.randint(len(points), (2, _PAIRS_OF_POINTS), generator=random)
     bandwidth = factor * float((points[first] - points[second]).norm(dim=1).median())
     if not bandwidth > 0:
         return 1.0, 1.0

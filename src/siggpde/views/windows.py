@@ -89,14 +89,18 @@ class WindowsBlock(FeatureBlock):
 
     def keep(self, names: set[str]) -> WindowsBlock | None:
         """The block with the views that give these kernels alone: the others need not be computed."""
-        pairs = zip(self.features.views, self.landmarks[::2], self.landmarks[1::2], strict=True)
-        kept = [2 * number for number, (_, whole, thirds) in enumerate(pairs) if {whole.name, thirds.name} & names]
-        if not kept:
+        views, columns, landmarks = [], [], []
+        for number, view in enumerate(self.features.views):
+            both = slice(2 * number, 2 * number + 2)
+            whole, thirds = self.landmarks[both]
+            if {whole.name, thirds.name} & names:
+                views.append(view)
+                columns += self.scaler.columns[both]
+                landmarks += whole, thirds
+        if not views:
             return None
-        features = replace(self.features, views=tuple(self.features.views[index // 2] for index in kept))
-        scaler = WindowScaler(tuple(columns for index in kept for columns in self.scaler.columns[index : index + 2]))
-        landmarks = [part for index in kept for part in self.landmarks[index : index + 2]]
-        block = WindowsBlock(self.view, features, scaler, landmarks)
+        features = replace(self.features, views=tuple(views))
+        block = WindowsBlock(self.view, features, WindowScaler(tuple(columns)), landmarks)
         block.centring = {part.name: self.centring[part.name] for part in landmarks}
         return block
 
