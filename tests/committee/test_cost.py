@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 
 import numpy as np
 import pytest
@@ -17,15 +18,13 @@ from siggpde.committee.cost import (
     BUDGET,
     LARGE,
     MAX_LANDMARKS,
+    PRODUCT,
     WORTH_SAYING,
     affordable,
     announce,
     duration,
-    fit_bytes,
     fit_seconds,
     landmarks_for,
-    landmarks_within,
-    member_seconds,
     row_seconds,
 )
 from siggpde.committee.recipes import Recipe
@@ -35,7 +34,7 @@ from siggpde.views.defaults import default_views
 from siggpde.views.kernels import KernelView
 
 N, M = 10**6, 100
-OWN = N * member_seconds(M)  # seconds of the regression of a member
+OWN = N * 2 * PRODUCT * M**2  # seconds of the regression of a member
 SECONDS = {"cheap": 1e-5, "usual": 2e-4, "dear": 6e-4, "much too dear": 5e-3}
 RECIPES = [Recipe(name, ((name, 1.0),)) for name in SECONDS]
 ALL = [*RECIPES, Recipe("cheap and dear", (("cheap", 1.0), ("dear", 1.0)))]
@@ -89,12 +88,9 @@ def test_members_are_taken_by_weight_for_a_second_unless_one_alone_weighs_more()
     assert set(chosen([0.3, 0.35, 0.35, 0.0, 0.0])) == {"cheap", "usual"}
 
 
-def test_where_nothing_that_has_a_weight_fits_the_best_of_what_does_is_taken():
+def test_where_no_weighed_member_fits_the_best_is_taken_of_those_that_do_and_where_none_does_the_cheapest():
     assert chosen([0.0, 0.0, 0.0, 1.0, 0.0]) == {"cheap and dear": 1.0}
     assert chosen([0.0, 0.0, 0.0, 1.0, 0.0], [1.0, 0.5, 0.7, 0.3, 0.65]) == {"usual": 1.0}
-
-
-def test_where_nothing_fits_the_cheapest_is_taken():
     assert chosen([0.0, 0.2, 0.2, 0.6, 0.0], total=10**9) == {"cheap": 1.0}
 
 
@@ -113,13 +109,7 @@ def test_landmarks_become_fewer_with_series_windows_and_seconds(total: int, poin
     assert landmarks_for(total, 1500, 2 * points, channels) <= actual
     assert landmarks_for(total, 1500, points, channels, limit=10.0) <= actual
     assert landmarks_for(total, 200, points, channels) == 200
-    if 300 < actual < 1500:
-        within = landmarks_within(0.9 * BUDGET / total, points, channels)
-        assert actual == within
-
-
-def test_few_series_are_all_landmarks():
-    assert landmarks_for(77, 1500) == 77 and landmarks_for(LARGE, 1500) == 1500
+    assert landmarks_for(77, 1500) == 77
 
 
 def test_costs_are_a_function_of_the_series_and_those_of_the_users_views_are_measured():
@@ -145,22 +135,14 @@ def seconds(*given: int) -> float:
     return sum(fit_seconds(*sizes(*given)))
 
 
-def test_more_and_longer_series_take_longer():
+def test_more_longer_series_and_more_views_take_longer():
     by_series = [seconds(n) for n in (20, 100, 500, 1500, 3000, 10_000, 20_000)]
     assert by_series == sorted(by_series) and by_series[0] < 1 and by_series[-1] > 60
     by_points = [seconds(200, points) for points in (10, 20, 50, 100, 300, 1000)]
     assert by_points == sorted(by_points) and by_points[0] < by_points[-1]
-
-
-def test_seconds_are_of_the_core_and_of_torch():
-    core, other = fit_seconds(*sizes(2000))
-    assert core > 0 and other > 0
-
-
-def test_more_landmarks_and_views_take_more_memory():
     views, landmarks, series = sizes(1000)
-    assert fit_bytes(views[:1], landmarks, series) < fit_bytes(views, landmarks, series) < 1e9
-    assert fit_bytes(*sizes(500)) < fit_bytes(*sizes(1000))
+    linear = [view for view in views if view.kind == "linear"]
+    assert sum(fit_seconds(linear, landmarks, series)) < sum(fit_seconds(views, landmarks, series)) / 4
 
 
 def test_words_are_short_and_right_to_a_third():
@@ -168,12 +150,6 @@ def test_words_are_short_and_right_to_a_third():
         number, unit = duration(exact).split()[1:]
         assert len(number) <= 3
         assert float(number) * {"s": 1, "min": 60, "h": 3600}[unit] == pytest.approx(exact, rel=0.34)
-
-
-def test_fewer_views_take_less_time_and_are_compared_in_fewer_members():
-    views, landmarks, series = sizes(1000)
-    linear = [view for view in views if view.kind == "linear"]
-    assert fit_seconds(linear, landmarks, series)[1] < fit_seconds(views, landmarks, series)[1] / 5
 
 
 @pytest.fixture(autouse=True)
@@ -189,14 +165,16 @@ def as_without_commands():
 
 
 def test_a_long_fit_is_announced_once_where_it_is_wanted(capfd):
-    for shown in (None, False):
-        with Progress(shown) as bar:
-            announce(bar, *sizes(7494, 8))
-    said = capfd.readouterr().err.splitlines()
-    assert len(said) == 1
-    views = len(sizes(7494, 8)[0])
-    assert said[0].startswith("about ")
-    assert said[0].endswith(f": 7494 series of 8 points, 1500 landmarks, {views} views")
+    memory = []
+    for views, landmarks, series in (sizes(7494, 8), sizes(7494, 800)):
+        for shown in (None, False):
+            with Progress(shown) as bar:
+                announce(bar, views, landmarks, series)
+        (line,) = capfd.readouterr().err.splitlines()
+        points = landmarks.values.shape[1]
+        end = f": 7494 series of {points} points, 1500 landmarks, {len(views)} views"
+        memory.append(float(re.fullmatch(rf"about .* and (.*) GB of memory{end}", line)[1]))
+    assert 0.5 < memory[0] < memory[1] < 3
 
 
 def test_a_log_that_shows_it_has_it_instead(capfd, caplog):
