@@ -30,7 +30,7 @@ def recipe_of(names: list[str], power: int) -> Recipe:
 
 def closed_form(view: View, batch: SeriesBatch, targets: Targets, power: int = 1) -> LeftOut:
     _, rows = view.fit(batch)
-    return fit_exact(recipe_of(list(rows), power).mix(rows, rows), targets)[1]
+    return fit_exact(recipe_of(list(rows), power).mix(rows), targets)[1]
 
 
 def made_anew(view: View, batch: SeriesBatch, targets: Targets, power: int = 1) -> Tensor:
@@ -40,8 +40,8 @@ def made_anew(view: View, batch: SeriesBatch, targets: Targets, power: int = 1) 
         rest = torch.tensor([j for j in range(len(batch)) if j != i])
         block, rows = view.fit(batch[rest])
         recipe = recipe_of(list(rows), power)
-        fitted, _ = fit_exact(recipe.mix(rows, rows), targets[rest])
-        means.append(fitted.predict(recipe.mix(block.rows(batch[i : i + 1]), rows))[0])
+        fitted, _ = fit_exact(recipe.mix(rows), targets[rest])
+        means.append(fitted.predict(recipe.mix(block.rows(batch[i : i + 1]), recipe.norms(rows)))[0])
     return torch.cat(means)
 
 

@@ -128,7 +128,7 @@ def test_a_square_shares_products_equally():
     committee = view_committee_of(batch, ends(batch), None, [recipe])
     (member,), rows = committee.members, committee.rows(batch)
     assert member.norms is not None
-    size = (recipe.average(rows).variance[:, None] * member.norms.variance).sqrt()
+    size = (recipe.average(rows).variance[:, None] * member.norms).sqrt()
     linear, kernel = (rows[name].gram / (2 * size) for name in ("L", "P"))
     alpha = member.regression.alpha[:, 0]
     wanted = (linear / 2 + linear.square() / 4 + linear * kernel / 4) @ alpha

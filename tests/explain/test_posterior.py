@@ -263,8 +263,8 @@ def joint_covariances(committee, batch: SeriesBatch) -> list[Tensor]:
     seen = committee.standard(batch)
     joint, rows, covariances = joint_kernels(committee, seen), committee.rows(batch), []
     for member in committee.members:
-        prior = member.recipe.mix(joint, joint).gram
-        cross = member.recipe.mix(rows, Rows(torch.empty(0), torch.empty(0)) if member.norms is None else member.norms)
+        prior = member.recipe.mix(joint).gram
+        cross = member.mixed(rows)
         explained = cross.gram @ member.regression.root.double()
         covariances.append(member.regression.amplitude * (prior - explained @ explained.T)[None])
     return covariances

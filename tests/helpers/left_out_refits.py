@@ -7,7 +7,7 @@ from helpers.view_data import dense
 from siggpde.committee.committee import ViewCommittee
 from siggpde.committee.regression import Targets
 from siggpde.series import SeriesBatch
-from siggpde.views.base import Rows
+from siggpde.views.base import rows_of
 
 
 def means_without(committee: ViewCommittee, new: SeriesBatch) -> Tensor:
@@ -17,26 +17,14 @@ def means_without(committee: ViewCommittee, new: SeriesBatch) -> Tensor:
     n = len(record.y)
     signs = Targets(record.y, None if committee.link is None else record.mean.shape[1]).signs()
     groups = torch.arange(n) if record.groups is None else record.groups
-    landmarks: dict[str, Rows] = {}
-    for block in committee.blocks:
-        landmarks |= block.rows()
+    landmarks = rows_of(committee.blocks)
     rows, columns = committee.rows(new), []
     for i in range(n):
         rest = (groups != groups[i]).nonzero()[:, 0]
         mean = torch.zeros(len(new), signs.shape[1], dtype=torch.float64)
         for share, member in zip(committee.weights.tolist(), committee.members, strict=True):
             gram, across, fit = member.mixed(landmarks).gram, member.mixed(rows), member.regression
-            mean += (
-                share
-                * dense(
-                    gram[rest][:, rest],
-                    across.gram[:, rest],
-                    across.variance,
-                    signs[rest],
-                    fit.noise,
-                    fit.amplitude,
-                    weights[rest],
-                ).mean
-            )
+            kernels = gram[rest][:, rest], across.gram[:, rest], across.variance
+            mean += share * dense(*kernels, signs[rest], fit.noise, fit.amplitude, weights[rest]).mean
         columns.append(mean)
     return torch.stack(columns, dim=1)

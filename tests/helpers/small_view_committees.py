@@ -68,14 +68,9 @@ def view_committee_of(
         blocks.append(block)
         rows |= own
     targets = Targets(y, classes)
-    fits = [fit_exact(recipe.mix(rows, rows), targets) for recipe in recipes]
+    fits = [fit_exact(recipe.mix(rows), targets) for recipe in recipes]
     members = [
-        Member(
-            recipe,
-            regression,
-            None if recipe.power == 1 else Rows(torch.empty(0), recipe.average(rows).variance),
-            left_out.score,
-        )
+        Member(recipe, regression, recipe.norms(rows), left_out.score)
         for recipe, (regression, left_out) in zip(recipes, fits, strict=True)
     ]
     weights = torch.arange(1.0, len(members) + 1, dtype=torch.float64)

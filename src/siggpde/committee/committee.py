@@ -183,7 +183,7 @@ class Committee(ABC):
 
 @dataclass
 class Member:
-    """A recipe of kernels and its posterior; `norms` are the rows of the landmarks before a power, if it has one.
+    """A recipe of kernels and its posterior; `norms` (m,) are those of the landmarks before a power, if it has one.
 
     `score` is the leave-one-out loss, in nats a series. The posterior is a `regression` on landmarks, or of a model
     without series the `features`' weights.
@@ -191,7 +191,7 @@ class Member:
 
     recipe: Recipe
     posterior: Regression | FeatureWeights
-    norms: Rows | None
+    norms: Tensor | None
     score: float
 
     @property
@@ -211,26 +211,20 @@ class Member:
 
     def mixed(self, rows: Mapping[str, Rows]) -> Rows:
         """Returns the rows of the member's kernel, from those of all kernels."""
-        return self.recipe.mix(rows, Rows(torch.empty(0), torch.empty(0)) if self.norms is None else self.norms)
+        return self.recipe.mix(rows, self.norms)
 
     def to(self, device: torch.device | str) -> Member:
-        norms = None if self.norms is None else Rows(*(part.to(device) for part in self.norms))
+        norms = None if self.norms is None else self.norms.to(device)
         return replace(self, posterior=self.posterior.to(device), norms=norms)
 
     def state(self) -> dict[str, Any]:
         state = {"recipe": self.recipe.state(), "score": self.score, **self.posterior.state()}
-        landmarks = {} if "parts" in state else {"norms": None if self.norms is None else self.norms.variance}
-        return state | landmarks
+        return state if "parts" in state else {**state, "norms": self.norms}
 
     @staticmethod
     def from_state(state: Mapping[str, Any]) -> Member:
-        norms = state.get("norms")
-        return Member(
-            Recipe.from_state(state["recipe"]),
-            (FeatureWeights if "parts" in state else Regression).from_state(state),
-            None if norms is None else Rows(torch.empty(0), norms),
-            state["score"],
-        )
+        posterior = (FeatureWeights if "parts" in state else Regression).from_state(state)
+        return Member(Recipe.from_state(state["recipe"]), posterior, state.get("norms"), state["score"])
 
 
 @dataclass(frozen=True)

@@ -129,7 +129,7 @@ class _Fit:
         some = {name: Rows(rows.gram[:count, :count], rows.variance[:count]) for name, rows in self.rows.items()}
         self.results: list[tuple[Regression, LeftOut]] = []
         for recipe in self.candidates:
-            self.results.append(fit_exact(recipe.mix(some, some), self.landmark_targets[:count]))
+            self.results.append(fit_exact(recipe.mix(some), self.landmark_targets[:count]))
             bar.step()
 
     def weigh_members(self) -> None:
@@ -168,7 +168,7 @@ class _Fit:
         else:
             fits, self.left_out_rows = [self.results[index] for index in self.chosen], self.choice.landmarks
             if self.compared < len(self.landmarks):
-                fits = [fit_exact(recipe.mix(self.rows, self.rows), self.landmark_targets) for recipe in chosen]
+                fits = [fit_exact(recipe.mix(self.rows), self.landmark_targets) for recipe in chosen]
         self.left_out = [prediction for _, prediction in fits]
         self.members = [
             Member(recipe, regression, recipe.norms(self.rows), left_out.score)

@@ -48,7 +48,7 @@ class _Sums:
     """
 
     recipe: Recipe
-    norms: Rows | None
+    norms: Tensor | None
     normal: Normal
     tuned: Rows
     filled: int = 0
@@ -56,15 +56,13 @@ class _Sums:
     @staticmethod
     def of(recipe: Recipe, landmarks: dict[str, Rows], outputs: int, tuned: int) -> _Sums:
         """Nothing yet, with room for `tuned` rows."""
-        gram = recipe.mix(landmarks, landmarks).gram
+        gram = recipe.mix(landmarks).gram
         room = Rows(gram.new_zeros(tuned, len(gram)), gram.new_zeros(tuned))
         return _Sums(recipe, recipe.norms(landmarks), Normal.of(gram, outputs), room)
 
-    def of_chunk(
-        self, rows: dict[str, Rows], landmarks: dict[str, Rows], targets: Targets, wanted: Tensor
-    ) -> tuple[Normal, Rows]:
+    def of_chunk(self, rows: dict[str, Rows], targets: Targets, wanted: Tensor) -> tuple[Normal, Rows]:
         """The same of the n series of a chunk alone; `wanted` (n,) says which of them decide the noise."""
-        mixed = self.recipe.mix(rows, landmarks if self.norms is None else self.norms)
+        mixed = self.recipe.mix(rows, self.norms)
         zero = self.normal.precision, self.normal.shift
         normal = Normal(self.normal.whitening, *map(torch.zeros_like, zero))
         normal.add(mixed, targets)
@@ -155,7 +153,7 @@ class LargeFit:
         def sums_of(chunk: tuple[slice, SeriesBatch]) -> list[tuple[Normal, Rows]]:
             rows, part = chunk
             kernels = rows_of(self.blocks, self.standard(part))
-            return [member.of_chunk(kernels, self.landmarks, self.targets[rows], wanted[rows]) for member in members]
+            return [member.of_chunk(kernels, self.targets[rows], wanted[rows]) for member in members]
 
         started = logged = time.perf_counter()
         for (_, part), sums in zip(chunks, parallel_map(sums_of, chunks, self._workers), strict=True):

@@ -19,11 +19,9 @@ frequencies r give. With even odds beforehand, and evidence tempered by 2 since 
 is :math:`\pi = 1 / (1 + e^{L / 2})`, and predictions are :math:`(1 - \pi) p + \pi r`. Of series in groups, L counts
 once a group.
 
-How uncertain a class probability itself is: the spread of the link over the latents.
-
-The latents of a series have means :math:`\mu` (classes,) and the covariance :math:`v C`, :math:`C_{kk} = 1` and
-:math:`C_{ki} = -1 / (c - 1)`: their sum is known, and the two latents of two classes are f and -f. A draw is
-:math:`\mu + \sqrt{v c / (c - 1)} \, (\varepsilon - \bar\varepsilon)` with standard normal :math:`\varepsilon`.
+How uncertain a class probability itself is tells the spread of the link over latents of the covariance :math:`v C`, of
+which a draw is :math:`\mu + \sqrt{v c / (c - 1)} \, (\varepsilon - \bar\varepsilon)` with standard normal
+:math:`\varepsilon`.
 """
 
 from __future__ import annotations
@@ -112,7 +110,7 @@ def fit_link(mean: Tensor, variance: Tensor, targets: Targets) -> ClassLink:
     classes, n = mean.shape[1], len(targets)
     lapse = _LAPSE / (n + 2)
     labels = targets.y.long()[:, None]
-    weights = torch.ones(n, dtype=torch.float64, device=mean.device) if targets.weights is None else targets.weights
+    weights = targets.counts
 
     def log_likelihood(logits: Tensor) -> Tensor:
         chances = torch.softmax(logits, dim=1).gather(1, labels)[:, 0]

@@ -1,9 +1,7 @@
-"""Recipes of members: which kernels are averaged, with what weights, and to what power.
+"""Recipes of members: which kernels are averaged, with what weights, and to what power; and the same in words.
 
 A few hundred series do not decide which view is the best, and one Gaussian process with learned weights of all of them
 cannot let go of noise: so members are simple sums, and many.
-
-Recipes of members in words, for people.
 """
 
 from __future__ import annotations
@@ -33,31 +31,30 @@ class Recipe:
     power: int = 1
     family: str = ""
 
-    def mix(self, rows: Mapping[str, Rows], landmarks: Mapping[str, Rows] | Rows, count: int | None = None) -> Rows:
-        """The rows of the member's kernel, the constant included; `count` takes the first so many landmarks.
+    def mix(self, rows: Mapping[str, Rows], norms: Tensor | None = None) -> Rows:
+        """The rows of the member's kernel, the constant included, from those of all kernels.
 
-        `landmarks` are the rows of the landmarks themselves, of which a power needs the variances.
+        A power needs the `norms` (m,) of the landmarks; without them the rows are those of the landmarks themselves.
         """
-        plain = self.average(rows, count)
+        plain = self.average(rows)
         if self.power == 1:
             return Rows(plain.gram + CONSTANT, plain.variance + CONSTANT)
-        norms = landmarks if isinstance(landmarks, Rows) else self.average(landmarks, count)
-        cosine = plain.gram / sizes(plain, norms)
+        cosine = plain.gram / sizes(plain, plain.variance if norms is None else norms)
         return Rows(((1 + cosine) / 2) ** self.power + CONSTANT, torch.ones_like(plain.variance) + CONSTANT)
 
-    def average(self, rows: Mapping[str, Rows], count: int | None = None) -> Rows:
+    def average(self, rows: Mapping[str, Rows]) -> Rows:
         """The weighted mean of the kernels, before any power."""
         total = sum(dict(self.weights).values())
         gram: Any = 0.0
         variance: Any = 0.0
         for name, weight in self.weights:
-            gram = gram + rows[name].gram[:, :count] * (weight / total)
+            gram = gram + rows[name].gram * (weight / total)
             variance = variance + rows[name].variance * (weight / total)
         return Rows(gram, variance)
 
-    def norms(self, landmarks: Mapping[str, Rows]) -> Rows | None:
-        """What `mix` needs of the landmarks for new series, their variances; None without a power."""
-        return None if self.power == 1 else Rows(torch.empty(0), self.average(landmarks).variance)
+    def norms(self, landmarks: Mapping[str, Rows]) -> Tensor | None:
+        """What `mix` needs of the landmarks for new series, their variances (m,); None without a power."""
+        return None if self.power == 1 else self.average(landmarks).variance
 
     def state(self) -> dict[str, Any]:
         return {"name": self.name, "weights": [list(pair) for pair in self.weights], "power": self.power}
@@ -67,10 +64,9 @@ class Recipe:
         return Recipe(state["name"], tuple((name, float(weight)) for name, weight in state["weights"]), state["power"])
 
 
-def sizes(plain: Rows, landmarks: Rows) -> Tensor:
-    """The products |X| |Z| (n, m) of the norms of n series and of the landmarks, by which cosines divide."""
-    norms = landmarks.variance[: plain.gram.shape[1]].sqrt()
-    return (plain.variance.sqrt()[:, None] * norms).clamp_min(_SMALLEST)
+def sizes(plain: Rows, norms: Tensor) -> Tensor:
+    """The products |X| |Z| (n, m), by which cosines divide, for n series and landmarks with the variances `norms`."""
+    return (plain.variance.sqrt()[:, None] * norms.sqrt()).clamp_min(_SMALLEST)
 
 
 _SUMS: tuple[tuple[str, int], ...] = (

@@ -9,24 +9,19 @@ Where all training series are landmarks the regression is exact: :math:`\alpha =
 :math:`B B^T = (K + \lambda)^{-1}`. Otherwise it is that of the features :math:`\phi(X) = R^T k_X`, whitened by
 :math:`R R^T = K^{-1}`: with :math:`\Phi^T \Phi = V s V^T` the weights are :math:`R V (s + \lambda)^{-1} V^T \Phi^T Y`
 and the root :math:`R V (s / (s + \lambda))^{1/2}`. The noise is the one with the best leave-one-out predictions, which
-one eigendecomposition gives for all levels (of series in groups, those of `committee.regression`); the amplitude is
-:math:`\sigma^2 = \mathrm{mean}(e_i^2 Q_{ii})` of the leave-one-out errors :math:`e_i`, whose variances at unit
-amplitude are :math:`1 / Q_{ii}`.
+one eigendecomposition gives for all levels; the amplitude is :math:`\sigma^2 = \mathrm{mean}(e_i^2 Q_{ii})` of the
+leave-one-out errors :math:`e_i`, whose variances at unit amplitude are :math:`1 / Q_{ii}`.
 
-Leaving out whole groups of series, exactly and in closed form.
-
-With :math:`Q = (K + \lambda)^{-1}` and a group g of series, predictions of the group from all others have the errors
-:math:`Q_{gg}^{-1} (Q y)_g` and the covariance :math:`Q_{gg}^{-1}` of targets, :math:`\lambda` less of latents. On
-features with the hat matrix H they are :math:`(I - H_{gg})^{-1} (y - \hat y)_g` and
+Whole groups of series are left out exactly too. With :math:`Q = (K + \lambda)^{-1}`, predictions of a group g from all
+others have the errors :math:`Q_{gg}^{-1} (Q y)_g` and the covariance :math:`Q_{gg}^{-1}` of targets, :math:`\lambda`
+less of latents. On features with the hat matrix H they are :math:`(I - H_{gg})^{-1} (y - \hat y)_g` and
 :math:`\lambda (I - H_{gg})^{-1}`. A group of one series is the well-known leave-one-out.
-
-What a committee learns: labels or numbers, what a series counts, and which series belong together.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -93,23 +88,20 @@ class Regression:
 
     @staticmethod
     def from_state(state: Mapping[str, Any]) -> Regression:
-        return Regression(
-            state["alpha"], state["root"], state["noise"], state["amplitude"], state.get("counts")
-        )  # fmt: skip
+        return Regression(state["alpha"], state["root"], state["noise"], state["amplitude"], state.get("counts"))
 
 
 def fit_exact(rows: Rows, targets: Targets) -> tuple[Regression, LeftOut]:
     """The regression with all n training series as landmarks; their rows (n, n), the constant included."""
     gram, tail = rows.gram, (rows.variance - rows.gram.diagonal()).clamp_min(0.0)
-    outputs, scale = targets.signs(), None if targets.weights is None else targets.weights.sqrt()[:, None]
-    weighed = gram if scale is None else gram * scale * scale.T
-    wanted = outputs if scale is None else outputs * scale
-    share, vectors = eigh(weighed)
+    outputs, counts = targets.signs(), targets.counts
+    scale = counts.sqrt()[:, None]
+    share, vectors = eigh(gram * scale * scale.T)
     share = _without_errors(share)
-    turned, squares = vectors.T @ wanted, vectors.square()
+    turned, squares = vectors.T @ (outputs * scale), vectors.square()
     groups = None if targets.groups is None else Groups.of(targets.groups)
 
-    def at(noise: float) -> tuple[Tensor, Tensor, Tensor]:
+    def at(noise: float) -> tuple[Tensor, Tensor]:
         gain = 1 / (share + noise)
         solved = vectors @ (gain[:, None] * turned)
         if groups is None:
@@ -118,31 +110,30 @@ def fit_exact(rows: Rows, targets: Targets) -> tuple[Regression, LeftOut]:
         else:
             errors, variance = groups.solve(vectors * gain.sqrt(), solved)
             inverse = 1 / variance
-        return errors if scale is None else errors / scale, inverse, solved
+        return errors / scale, inverse
 
     noise, left_out, amplitude = _best_noise(at, targets, outputs)
     left_out.variance += amplitude * tail
     # New series have nothing in directions of eigenvalue 0 but errors of the kernel, which 1 / noise would blow up.
     vectors, share, turned = vectors[:, share > 0], share[share > 0], turned[share > 0]
-    solved = vectors @ (turned / (share + noise)[:, None])
-    root = vectors / (share + noise).sqrt()
-    if scale is not None:
-        solved, root = solved * scale, root * scale
+    alpha = vectors @ (turned / (share + noise)[:, None]) * scale
+    root = vectors / (share + noise).sqrt() * scale
     kept = _worth_keeping(root, gram, _LEFT_OUT * float(left_out.variance.mean()) / amplitude)
-    counts = torch.ones_like(rows.variance) if targets.weights is None else targets.weights
-    return Regression(solved, _stored(root[:, kept]), noise, amplitude, counts), left_out
+    return Regression(alpha, _stored(root[:, kept]), noise, amplitude, counts), left_out
 
 
-def _best_noise(at, targets: Targets, outputs: Tensor) -> tuple[float, LeftOut, float]:  # pyright: ignore[reportMissingParameterType]
+def _best_noise(
+    at: Callable[[float], tuple[Tensor, Tensor]], targets: Targets, outputs: Tensor
+) -> tuple[float, LeftOut, float]:
     """The noise with the best leave-one-out score, its predictions and the amplitude.
 
     `at(noise)` returns the errors (n, outputs), and 1 / variance (n,) of the left-out (weighted) targets.
     """
     best: tuple[float, LeftOut, float] | None = None
     levels: list[Level] = []
-    weights = 1.0 if targets.weights is None else targets.weights
+    weights = targets.counts
     for noise in NOISES:
-        errors, inverse, _ = at(noise)
+        errors, inverse = at(noise)
         if not bool(torch.isfinite(errors).all()):
             continue
         amplitude = max(float((errors.square() * (inverse * weights)[:, None]).mean()), 1e-12)
@@ -223,7 +214,7 @@ class Normal:
     def add(self, rows: Rows, targets: Targets) -> None:
         """Adds n series."""
         features = rows.gram @ self.whitening
-        weighed = features if targets.weights is None else features * targets.weights[:, None]
+        weighed = features * targets.counts[:, None]
         self.precision += weighed.T @ features
         self.shift += weighed.T @ targets.signs()
 
@@ -239,15 +230,13 @@ class Normal:
         turned = vectors.T @ self.shift
         features = rows.gram @ (self.whitening @ vectors)
         squares, outputs = features.square(), targets.signs()
-        weights = 1.0 if targets.weights is None else targets.weights
+        weights, scale = targets.counts, targets.counts.sqrt()[:, None]
         tail = (rows.variance - squares.sum(1)).clamp_min(0.0)
         groups = None if targets.groups is None else Groups.of(targets.groups)
-        scale = torch.ones_like(tail)[:, None] if targets.weights is None else targets.weights.sqrt()[:, None]
 
-        def at(noise: float) -> tuple[Tensor, Tensor, Tensor]:
+        def at(noise: float) -> tuple[Tensor, Tensor]:
             gain = 1 / (share + noise)
-            weight = gain[:, None] * turned
-            errors = outputs - features @ weight
+            errors = outputs - features @ (gain[:, None] * turned)
             if groups is None:
                 inverse = 1 / (1 - squares @ gain * weights).clamp_min(1e-9)
                 errors = errors * inverse[:, None]
@@ -256,10 +245,10 @@ class Normal:
                 errors = errors / scale
             # The variance of a left-out target is noise / w / (1 - h), and what no landmark explains beside it.
             variance = noise / weights * inverse + tail
-            return errors, 1 / (variance * weights), weight
+            return errors, 1 / (variance * weights)
 
         noise, left_out, amplitude = _best_noise(at, targets, outputs)
-        _, _, weight = at(noise)
+        weight = (1 / (share + noise))[:, None] * turned
         turn = self.whitening @ vectors
         explained = share / (share + noise)
         kept = explained > _EXPLAINED if len(turn) > _SMALL else explained >= 0
@@ -330,6 +319,13 @@ class Targets:
 
     def __len__(self) -> int:
         return len(self.y)
+
+    @property
+    def counts(self) -> Tensor:
+        """What every series counts, (n,): its weight, or 1."""
+        return (
+            torch.ones(len(self.y), dtype=torch.float64, device=self.y.device) if self.weights is None else self.weights
+        )
 
     def __getitem__(self, rows: Tensor | slice) -> Targets:
         weights = None if self.weights is None else self.weights[rows]

@@ -29,7 +29,7 @@ from torch import Tensor
 
 from siggpde.committee.regression import Regression, Targets, whitening_of
 from siggpde.series import SeriesBatch
-from siggpde.views.base import Rows
+from siggpde.views.base import Rows, rows_of
 
 if TYPE_CHECKING:
     from siggpde.committee.committee import Member, ViewCommittee
@@ -48,9 +48,9 @@ def updated(committee: ViewCommittee, batch: SeriesBatch, y: Tensor) -> tuple[li
     weights = None if committee.class_weights is None else committee.class_weights[y.long()]
     targets = Targets(y, committee.classes, weights)
     if committee.posteriors is None:
+        landmarks = rows_of(committee.blocks)
         posteriors = [
-            Posterior(member.regression, whitening)
-            for member, whitening in zip(committee.members, landmark_whitenings(committee), strict=True)
+            Posterior(member.regression, whitening_of(member.mixed(landmarks).gram)) for member in committee.members
         ]
     else:
         posteriors = [posterior.copy() for posterior in committee.posteriors]  # an error leaves those as they are
@@ -68,17 +68,8 @@ def updated(committee: ViewCommittee, batch: SeriesBatch, y: Tensor) -> tuple[li
     return members, posteriors
 
 
-def landmark_whitenings(committee: ViewCommittee) -> list[Tensor]:
-    """Returns, for every member, R (m, r) with R R^T = K^-1 for the kernel K of the landmarks, the constant
-    included."""
-    rows: dict[str, Rows] = {}
-    for block in committee.blocks:
-        rows |= block.rows()
-    return [whitening_of(member.mixed(rows).gram) for member in committee.members]
-
-
 class Posterior:
-    """The posterior of a regression in whitened features; `whitening` is R (m, r).
+    """The posterior of a regression in whitened features; `whitening` is R (m, r) of the landmarks' kernel.
 
     `mean` is alpha (m, outputs), `covariance` Sigma (r, r).
     """
@@ -86,7 +77,7 @@ class Posterior:
     def __init__(self, before: Regression, whitening: Tensor) -> None:
         self.before, self.whitening = before, whitening
         self.mean = before.alpha.clone()
-        self.covariance = starting_covariance(before, whitening)
+        self.covariance = covariance_of(before, whitening)
         self.roots = [before.root]
         if before.counts is not None or before.root.dtype != whitening.dtype:
             share, vectors = torch.linalg.eigh(self.covariance)
@@ -101,9 +92,7 @@ class Posterior:
     def add(self, rows: Rows, targets: Targets) -> None:
         """Adds n series: their rows against the landmarks and their targets."""
         features = rows.gram @ self.whitening
-        noise = torch.full_like(rows.variance, self.before.noise)
-        if targets.weights is not None:
-            noise = noise / targets.weights
+        noise = self.before.noise / targets.counts
         seen = self.covariance @ features.T
         spread = features @ seen
         factor, info = torch.linalg.cholesky_ex(spread + torch.diag(noise))
@@ -137,7 +126,7 @@ def _narrowed(root: Tensor) -> Tensor:
     return torch.linalg.qr(root.T, mode="r").R.T.contiguous()
 
 
-def starting_covariance(regression: Regression, whitening: Tensor) -> Tensor:
+def covariance_of(regression: Regression, whitening: Tensor) -> Tensor:
     """Sigma (r, r) of a regression, positive semidefinite but for rounding; `whitening` is R (m, r)."""
     eye = torch.eye(whitening.shape[1], dtype=whitening.dtype, device=whitening.device)
     shares = 1 / whitening.square().sum(0)  # the eigenvalues s of K, whose eigenvectors are R s^(1/2)

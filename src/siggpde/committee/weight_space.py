@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 from siggpde.committee.recipes import CONSTANT
-from siggpde.views.base import FeatureBlock, Part, Rows
+from siggpde.views.base import FeatureBlock, Part, rows_of
 from siggpde.views.saved import SavedBlocks, block_state
 from siggpde.views.transformers import TransformerBlock
 
@@ -122,15 +122,13 @@ def without_series(
     counts = Counter(part.name for part in features)
     scales = {name: centring.scale for block in blocks for name, centring in block.centring.items()}
     centres = [part.values.double().mean(0) for part in features]
-    rows: dict[str, Rows] = {}
-    for block in blocks:
-        rows |= block.rows()
+    rows = rows_of(blocks)
     reduced, more = [], []
     for member in committee.members:
         total = sum(weight for _, weight in member.recipe.weights)
         shares = {name: weight / total * scales[name] / counts[name] for name, weight in member.recipe.weights}
         used = {number: shares[part.name] for number, part in enumerate(features) if part.name in shares}
-        gram = member.recipe.mix(rows, rows).gram
+        gram = member.recipe.mix(rows).gram
         root, exact = _fewer_directions(member, gram, features, used, most_bytes // len(committee.members))
         reduced.append(replace(member, posterior=_reduced(member, root, exact, used, features, centres), norms=None))
         more.append(_missing(member, gram, root, complete))

@@ -594,7 +594,7 @@ class LandmarkTerms(Terms):
             gram = self._plain(k, among)
             gram.diagonal().copy_(plain.variance)  # that of predictions, which has a floor
             inside = Rows(gram, plain.variance)
-            slopes[k] = slope(gram, sizes(inside, inside), self.powers[k]), self._slopes(k, rows)
+            slopes[k] = slope(gram, sizes(inside, plain.variance), self.powers[k]), self._slopes(k, rows)
         return InnerProducts(slopes, {name: (among[name], rows[name].gram) for name in self.kernels})
 
     def part_grams(self, number: int, centred: Tensor, columns: Tensor | None) -> tuple[Tensor, Tensor]:

@@ -19,7 +19,6 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from siggpde.committee.recipes import Recipe
 from siggpde.metrics.classification import as_list
 from siggpde.plots import style
 from siggpde.plots.inputs import matrix
@@ -179,9 +178,7 @@ def _gram(committee: Any, rows: dict[str, Rows]) -> Tensor:
     """The mean of the members' kernels (n, m)."""
     total: Any = 0.0
     for weight, member in zip(committee.weights.tolist(), committee.members, strict=True):
-        recipe: Recipe = member.recipe
-        norms = Rows(torch.empty(0), torch.empty(0)) if member.norms is None else member.norms
-        total = total + weight * recipe.mix(rows, norms).gram
+        total = total + weight * member.mixed(rows).gram
     return total
 
 

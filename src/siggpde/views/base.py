@@ -189,8 +189,8 @@ def parts_of(blocks: Iterable[Block], seen: SeriesBatch) -> Iterator[Part]:
             yield from block.parts(seen)
 
 
-def rows_of(blocks: Iterable[Block], seen: SeriesBatch) -> dict[str, Rows]:
-    """The rows of the kernels of all blocks at n standardised series, by the name of the kernel."""
+def rows_of(blocks: Iterable[Block], seen: SeriesBatch | None = None) -> dict[str, Rows]:
+    """The rows of the kernels of all blocks by the name of the kernel, at n standardised series or at the landmarks."""
     rows: dict[str, Rows] = {}
     for block in blocks:
         rows |= block.rows(seen)
