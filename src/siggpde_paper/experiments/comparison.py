@@ -19,7 +19,8 @@ from __future__ import annotations
 import resource
 import sys
 import time
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import mean
@@ -28,12 +29,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from siggpde.gp.cache import PathStore, SignatureCache
 from siggpde.gp.model import SignatureGP
+from siggpde.numerics.core import limited
 from siggpde.numerics.signature_kernel import signature_kernel_diag_scales
 from siggpde.series import SeriesBatch
 from siggpde_paper.experiments import tables
-from siggpde_paper.experiments.measurements import iteration_times, load_average, load_sentence, one_thread
+from siggpde_paper.experiments.measurements import iteration_times, load_average, load_sentence, store_of
 from siggpde_paper.experiments.methods import (
     Prepared,
     build,
@@ -44,7 +45,7 @@ from siggpde_paper.experiments.methods import (
     prepare,
     split_sizes,
     standardised,
-    train,
+    train_model,
     with_time,
 )
 from siggpde_paper.experiments.results import Record, Results
@@ -54,9 +55,12 @@ _COLOURS = ("#3b6fb6", "#6ba3d6", "#2f8f5b", "#d9752b", "#8a4fa3", "#8a8a8a")
 _STYLES = {"siggpde": ("#3b6fb6", "o"), "gpsig-it": ("#d9752b", "s"), "gpsig-it-explicit": ("#8a4fa3", "^")}
 # Of the scales' figure: the last two nearly coincide, and the one below is wider.
 _LINES = (("-", 1.5, "#3b6fb6"), ("--", 1.5, "#d9752b"), ("-", 4.0, "#a8d5ba"), ("-.", 1.5, "#8a4fa3"))
+_PANELS = {
+    "moving": "CPU seconds of an iteration,\nkernel learned",
+    "accuracy": "test accuracy %",
+    "elbo": "ELBO per series",
+}
 _METHOD = {"kind": "siggpde", "order": "lexicographic"}
-
-Curves = dict[str, list[tuple[int, float]]]  # pairs of M and a figure, by method
 
 
 def run(config: dict[str, Any], results: Results, runs: int, jobs: int = 1) -> None:
@@ -92,30 +96,22 @@ def _split_sentence(config: dict[str, Any], results: Results) -> str:
     record = results.get("split")
     if record is None:
         return ""
-    sizes, official = record["sizes"], config["official"]
-    spoken = f"{sizes[0]:,} training and {sizes[1]:,} test series"
-    if sizes == official:
+    spoken = "{:,} training and {:,} test series".format(*record["sizes"])
+    if record["sizes"] == config["official"]:
         return f"The archive's own split: {spoken}."
-    return f"Not the archive's own split ({official[0]:,} / {official[1]:,}), which could not be had: {spoken}."
+    return "Not the archive's own split ({:,} / {:,}), which could not be had: {}.".format(*config["official"], spoken)
 
 
 def _fits(config: dict[str, Any], results: Results) -> str:
     sized, rows = "sizes" in config, []
     for key, (settings, method) in fit_settings(config).items():
-        first = [tables.named(method["name"], settings)]
-        if sized:
-            first.append(str(settings["inducing"]))
-        else:
-            first.append(f"{method['paper'][0]:.2f} / {method['paper'][1]:.3f}" if "paper" in method else "–")
-        rows.append((first, list(results.records(f"fit/{key}/").values())))
-    columns = tables.FIGURES | {"ELBO per series": tables.spread_cell("elbo", 4)}
+        quoted = "{:.2f} / {:.3f}".format(*method["paper"]) if "paper" in method else "–"
+        first = [tables.named(method["name"], settings), str(settings["inducing"]) if sized else quoted]
+        rows.append((first, results.runs(f"fit/{key}/")))
+    columns = {"ELBO per series": tables.spread_cell("elbo", 4)}
     if not sized:
         columns["CPU time / iteration"] = _iteration_cell
-    columns |= {
-        "iterations": tables.iterations_cell,
-        "CPU time": tables.duration_cell("cpu_seconds"),
-        "ended by": tables.ended_cell,
-    }
+    columns |= {"iterations": tables.iterations_cell, "CPU time": tables.duration_cell("cpu_seconds")}
     return tables.runs_table(["method", "M" if sized else "paper"], rows, columns)
 
 
@@ -144,13 +140,10 @@ def _sizes(config: dict[str, Any]) -> list[int]:
 
 def time_iterations(config: dict[str, Any], method: dict[str, Any]) -> Record:
     """CPU seconds of an iteration with the kernel fixed and with the kernel learned ("moving"), on one thread."""
-    with one_thread():
+    with limited(1):
         data = prepare(config)
         model = build(config, method, data, 0)
-        if isinstance(model, SignatureGP):
-            cache = SignatureCache(SeriesBatch(data.x_train), model.features.words, model.kernel.log_theta)
-        else:
-            cache = PathStore(model, SeriesBatch(data.x_train))
+        cache = store_of(model, SeriesBatch(data.x_train), signatures=isinstance(model, SignatureGP))
         batch, count = config["schedule"]["batch"], config["timing_iterations"]
         fixed, learned = (
             mean(iteration_times(model, cache, data.y_train, batch, count, learn)) for learn in (False, True)
@@ -163,28 +156,26 @@ def times_section(config: dict[str, Any], results: Results) -> str:
 
     Empty where nothing was timed.
     """
-    methods = config.get("timed", {})
-    if not results.records("time/"):
+    timed = results.runs("time/")
+    if not timed:
         return ""
-    names, sizes, columns = [method["name"] for method in methods.values()], _sizes(config), []
+    methods, sizes = config["timed"], _sizes(config)
+    rows: list[Sequence[str]] = []
+    names = [method["name"] for method in methods.values()]
+    headings = ["M", *names, *(f"{name} / {names[0]}" for name in names[1:])]
     for count in sizes:
         records = [results.get(f"time/{name}/{count}") for name in methods]
-        columns.append(([_times(record) for record in records], [_ratio(record, records[0]) for record in records[1:]]))
-    if len(sizes) == 1:
-        (times, ratios), headings = columns[0], ["method", "time of an iteration", f"times {names[0]}'s"]
-        rows = [list(row) for row in zip(names, times, ["1", *ratios], strict=True)]
-    else:
-        headings = ["M", *names, *(f"{name} / {names[0]}" for name in names[1:])]
-        rows = [[str(count), *times, *ratios] for count, (times, ratios) in zip(sizes, columns, strict=True)]
+        times, ratios = map(tables.times_cell, records), [_ratio(record, records[0]) for record in records[1:]]
+        if len(sizes) == 1:
+            headings = ["method", "time of an iteration", f"times {names[0]}'s"]
+            rows = list(zip(names, times, ["1", *ratios], strict=True))
+        else:
+            rows.append([str(count), *times, *ratios])
     return (
         f"CPU time of an iteration on one thread, kernel fixed / kernel learned, M = {', '.join(map(str, sizes))}, the "
-        f"mean of {config['timing_iterations']} iterations after a first one. "
-        f"{load_sentence(results.records('time/').values())}\n\n{tables.markdown_table(headings, rows)}"
+        f"mean of {config['timing_iterations']} iterations after a first one. {load_sentence(timed)}\n\n"
+        f"{tables.markdown_table(headings, rows)}"
     )
-
-
-def _times(record: Record | None) -> str:
-    return f"{tables.duration(record['fixed'])} / {tables.duration(record['moving'])}" if record else "–"
 
 
 def _ratio(record: Record | None, base: Record | None) -> str:
@@ -195,9 +186,7 @@ def _ratio(record: Record | None, base: Record | None) -> str:
 
 def _draw_training(config: dict[str, Any], results: Results) -> str:
     """Validation NLPP against CPU time for the first run of the methods that take minibatches."""
-    from matplotlib import pyplot  # noqa: PLC0415 - not everybody has it
-
-    figure, ax = pyplot.subplots(figsize=(6.4, 4.2), layout="constrained")
+    figure, ((ax,),) = tables.subplots(1, 1, (6.4, 4.2))
     for (name, method), colour in zip(config["methods"].items(), _COLOURS, strict=False):
         record = results.get(f"fit/{name}/0")
         if record is None or not record.get("validation"):
@@ -205,9 +194,8 @@ def _draw_training(config: dict[str, Any], results: Results) -> str:
         seconds, done = record["seconds_per_iteration"], record["iterations"]
         before = {"q": 0.0, "hyperparameters": seconds["q"] * done["q"]}
         times = [before[phase] + seconds[phase] * step for phase, step, _ in record["validation"]]
-        ax.plot(
-            times, [nlpp for *_, nlpp in record["validation"]], color=colour, label=tables.named(method["name"], config)
-        )
+        losses = [nlpp for *_, nlpp in record["validation"]]
+        ax.plot(times, losses, color=colour, label=tables.named(method["name"], config))
     ax.set(xscale="log", yscale="log", xlabel="CPU seconds", ylabel="NLPP of the validation part")
     tables.log_ticks(ax.xaxis)
     tables.log_ticks(ax.yaxis)
@@ -217,46 +205,29 @@ def _draw_training(config: dict[str, Any], results: Results) -> str:
 
 def _draw_sizes(config: dict[str, Any], results: Results) -> str:
     """The paper's figure: seconds of an iteration, accuracy and ELBO against M, as far as they are measured."""
-    from matplotlib import pyplot  # noqa: PLC0415 - not everybody has it
-
-    panels = {
-        "CPU seconds of an iteration,\nkernel learned": _timed_curves(config, results),
-        "test accuracy %": _mean_curves(config, results, "accuracy"),
-        "ELBO per series": _mean_curves(config, results, "elbo"),
-    }
-    panels = {label: curves for label, curves in panels.items() if curves} or panels
-    width = 11 / 3 * len(panels)
-    figure, axes = pyplot.subplots(1, len(panels), figsize=(width, 3.7), layout="constrained", squeeze=False)
-    for ax, (label, curves) in zip(axes[0], panels.items(), strict=True):
-        for name, points in curves.items():
+    curves: dict[str, dict[str, list[tuple[int, float]]]] = {panel: defaultdict(list) for panel in _PANELS}
+    for name in config["timed"]:
+        for count in config["sizes"]:
+            if record := results.get(f"time/{name}/{count}"):
+                curves["moving"][name].append((count, record["moving"]))
+    for key, (settings, _) in fit_settings(config).items():
+        records = results.runs(f"fit/{key}/")
+        for panel in ("accuracy", "elbo") if records else ():
+            point = settings["inducing"], mean(record[panel] for record in records)
+            curves[panel][key.split("/")[0]].append(point)
+    panels = [panel for panel in curves if curves[panel]] or list(curves)
+    figure, axes = tables.subplots(1, len(panels), (11 / 3 * len(panels), 3.7))
+    for ax, panel in zip(axes[0], panels, strict=True):
+        for name, points in curves[panel].items():
             colour, marker = _STYLES[name]
             heading = (config["timed"].get(name) or config["methods"][name])["name"]
             ax.plot(*zip(*points, strict=True), color=colour, marker=marker, label=heading)
-        if label.startswith("CPU"):
+        if panel == "moving":
             ax.set_yscale("log")
             tables.log_ticks(ax.yaxis)
-        ax.set(xlabel="inducing variables M", ylabel=label)
+        ax.set(xlabel="inducing variables M", ylabel=_PANELS[panel])
     tables.legend_below(figure, 3)
     return tables.save_figure(figure, results.folder, "crops")
-
-
-def _timed_curves(config: dict[str, Any], results: Results) -> Curves:
-    """Seconds of an iteration with the kernel learned, of every method that was timed."""
-    curves = {
-        name: [(m, r["moving"]) for m in config["sizes"] if (r := results.get(f"time/{name}/{m}")) is not None]
-        for name in config["timed"]
-    }
-    return {name: points for name, points in curves.items() if points}
-
-
-def _mean_curves(config: dict[str, Any], results: Results, figure: str) -> Curves:
-    """The mean of a figure over runs, of every method that was fitted."""
-    curves: Curves = {}
-    for key, (settings, _) in fit_settings(config).items():
-        if records := results.records(f"fit/{key}/").values():
-            values = mean(record[figure] for record in records)
-            curves.setdefault(key.split("/")[0], []).append((settings["inducing"], values))
-    return curves
 
 
 def run_scales(config: dict[str, Any], results: Results, runs: int, jobs: int = 1) -> None:
@@ -289,7 +260,7 @@ def gradient_errors(config: dict[str, Any]) -> dict[str, Any]:
 
 def report_scales(config: dict[str, Any], results: Results) -> str:
     """The table of variants, the errors of the authors' gradient and the figure."""
-    columns = tables.FIGURES | {
+    columns: dict[str, tables.Cell] = {
         "best validation NLPP": lambda records: tables.spread([nlpp for *_, nlpp in _best(records)], 4),
         f"start ({', '.join(config['channels'])})": lambda records: _means([r["theta_start"] for r in records]),
         "end of phase 2": lambda records: _means([record["scales"][-1][2] for record in records]),
@@ -299,11 +270,8 @@ def report_scales(config: dict[str, Any], results: Results) -> str:
             mean(record["seconds_per_iteration"]["hyperparameters"] for record in records)
         ),
         "iterations": tables.iterations_cell,
-        "ended by": tables.ended_cell,
     }
-    rows = [
-        ([method["name"]], list(results.records(f"fit/{name}/").values())) for name, method in config["methods"].items()
-    ]
+    rows = [([method["name"]], results.runs(f"fit/{name}/")) for name, method in config["methods"].items()]
     return tables.page(
         tables.runs_table(["scales"], rows, columns),
         "Scales are means over the runs; those of the end are what the phase of the hyperparameters had reached, and "
@@ -343,10 +311,8 @@ def _errors(results: Results) -> str:
 
 def _draw_scales(config: dict[str, Any], results: Results) -> str:
     """Scales of the first run along the phase of the hyperparameters, an axis a channel."""
-    from matplotlib import pyplot  # noqa: PLC0415 - not everybody has it
-
     channels = config["channels"]
-    figure, axes = pyplot.subplots(1, len(channels), figsize=(3.4 * len(channels), 3.4), layout="constrained")
+    figure, (axes,) = tables.subplots(1, len(channels), (3.4 * len(channels), 3.4))
     for (name, method), (style, width, colour) in zip(config["methods"].items(), _LINES, strict=False):
         record = results.get(f"fit/{name}/0")
         if record is None:
@@ -370,9 +336,13 @@ def run_million(config: dict[str, Any], results: Results, runs: int, jobs: int =
     the real one, the originals of which are all there is.
     """
     for seed in range(runs):
-        for kind in ("original", "synthetic")[: 1 + ("synthetic" in config)]:
+        for kind in _kinds(config):
             checkpoint = results.folder / "checkpoints" / f"{kind}-{seed}.pt"
             results.compute({f"fit/{kind}/{seed}": partial(train_once, config, kind, seed, checkpoint)}, apart=True)
+
+
+def _kinds(config: dict[str, Any]) -> list[str]:
+    return ["original", "synthetic"] if "synthetic" in config else ["original"]
 
 
 def train_once(config: dict[str, Any], kind: str, seed: int, checkpoint: Path | None) -> dict[str, Any]:
@@ -382,7 +352,7 @@ def train_once(config: dict[str, Any], kind: str, seed: int, checkpoint: Path | 
     if kind == "synthetic":
         data = synthetic(data, config["synthetic"], config["noise"], seed)
     model = build(config, _METHOD, data, seed)
-    history = train(config, model, data, seed, checkpoint)
+    history = train_model(config, model, data.x_train, data.y_train, seed, checkpoint)
     spent = time.process_time() - started
     unit = 1 if sys.platform == "darwin" else 1024  # of ru_maxrss, in bytes
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**30
@@ -413,7 +383,7 @@ def resampled(data: Prepared, count: int, noise: float, seed: int) -> tuple[Tens
 
 def report_million(config: dict[str, Any], results: Results) -> str:
     """The table of both fits."""
-    columns = tables.FIGURES | {
+    columns: dict[str, tables.Cell] = {
         "iterations": tables.iterations_cell,
         "kernel fixed / learned": lambda records: " / ".join(
             tables.duration(mean(record["seconds_per_iteration"][phase] for record in records))
@@ -422,18 +392,19 @@ def report_million(config: dict[str, Any], results: Results) -> str:
         "CPU time": tables.duration_cell("cpu_seconds"),
         "wall time": tables.duration_cell("wall_seconds"),
         "peak memory": lambda records: f"{max(record['peak_gib'] for record in records):.1f} GiB",
-        "ended by": tables.ended_cell,
     }
-    rows = []
-    for kind in ("synthetic", "original") if "synthetic" in config else ("original",):
-        records = list(results.records(f"fit/{kind}/").values())
+    rows, described = [], ""
+    for kind in reversed(_kinds(config)):
+        records = results.runs(f"fit/{kind}/")
         rows.append(([f"{records[0]['series']:,} {kind}" if records else kind], records))
+    if "synthetic" in config:
+        described = (
+            "**Synthetic series**: each is one of the training series, drawn at random with its class, with Gaussian "
+            f"noise of {config['noise']:g} times the spread of its channel added at every point. Both models are "
+            "tested on the real test series."
+        )
     return tables.page(
-        "**Synthetic series**: each is one of the training series, drawn at random with its class, with Gaussian noise "
-        f"of {config['noise']:g} times the spread of its channel added at every point. Both models are tested on the "
-        "real test series."
-        if "synthetic" in config
-        else "",
+        described,
         tables.runs_table(["training series"], rows, columns),
         "Kernel fixed / learned: CPU time of an iteration. CPU and wall time: of all iterations, and of the whole fit "
         "with set-up, signatures and evaluations. Peak memory: of the process, data included.",

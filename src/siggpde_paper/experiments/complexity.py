@@ -20,26 +20,16 @@ from functools import partial
 from statistics import linear_regression
 from typing import Any
 
-from siggpde_paper.experiments import measurements
-from siggpde_paper.experiments.measurements import (
-    EVERY,
-    FEWEST_CALLS,
-    LONG_CALL,
-    METHODS,
-    STORED,
-    WAYS,
-    Size,
-    in_fresh_process,
-    load_sentence,
-)
+from siggpde_paper.experiments import measurements, tables
+from siggpde_paper.experiments.measurements import EVERY, METHODS, STORED, WAYS, Size, in_fresh_process, load_sentence
 from siggpde_paper.experiments.results import Record, Results, least, pass_key
-from siggpde_paper.experiments.tables import duration, markdown_table, save_figure
 
 COLOURS = {"siggpde": "#3b6fb6", "siggpde-torch": "#3f9c6b", "gpsig-it": "#d9752b", "gpsig-is": "#8a4fa3"}
 _SYMBOLS = {"M": "M", "length": "l", "d": "d", "batch": "B", "n": "n", "z": "z"}  # of the sizes in orders
 _NOISE = 0.5  # MiB: two measurements of the same differ by less
 
 Value = Callable[[dict[str, float]], float]
+Combine = Callable[[list[float]], float]
 
 
 def run(config: dict[str, Any], results: Results, runs: int, jobs: int = 1) -> None:
@@ -56,9 +46,8 @@ def run(config: dict[str, Any], results: Results, runs: int, jobs: int = 1) -> N
 
 def report(config: dict[str, Any], results: Results) -> str:
     """The tables of time, of language and algorithm, and of space."""
-    notes = "".join(f"- {note}\n" for note in config.get("notes", []))
-    sections = [section(config, results) for section in (time_section, language_section, space_section)]
-    return "\n".join(section for section in sections if section) + f"\n{notes}"
+    sections = (section(config, results) for section in (time_section, language_section, space_section))
+    return tables.page(*sections, tables.notes_list(config))
 
 
 @dataclass(frozen=True)
@@ -71,9 +60,8 @@ class Plan:
 
     def sizes(self) -> Iterator[Size]:
         """All sizes, the base first, every one once."""
-        listed = [Size(**self.base)]
-        listed += [self.size(letter, value) for letter, values in self.grow.items() for value in values]
-        return iter(dict.fromkeys(listed))
+        grown = [self.size(letter, value) for letter, values in self.grow.items() for value in values]
+        return iter(dict.fromkeys([Size(**self.base), *grown]))
 
     def size(self, letter: str, value: int) -> Size:
         return Size(**{**self.base, letter: value})
@@ -85,18 +73,16 @@ class Plan:
             del sizes["z"]
         return f"{self.name}/{method}/" + " ".join(f"{letter}={value}" for letter, value in sizes.items())
 
-    def record(self, results: Results, method: str, size: Size) -> dict[str, float] | None:
-        """What was measured, the least of all passes."""
-        return least(results, self.key(method, size))
-
     def points(
         self, results: Results, method: str, letter: str, value_of: Value, above: float = 0.0
     ) -> list[tuple[float, float]]:
         """Sizes and what was measured at them, in order, as far as it is more than `above`."""
-        sizes = self.grow.get(letter, []) if letter != "z" or method == "gpsig-is" else []
-        measured = [(size, self.record(results, method, self.size(letter, size))) for size in sizes]
-        values = [(float(size), value_of(record)) for size, record in measured if record is not None]
-        return [(size, value) for size, value in values if value > above]
+        points = []
+        for size in self.grow.get(letter, []) if letter != "z" or method == "gpsig-is" else []:
+            record = least(results, self.key(method, self.size(letter, size)))
+            if record is not None and value_of(record) > above:
+                points.append((float(size), value_of(record)))
+        return points
 
     def spoken(self) -> str:
         return ", ".join(f"{letter} = {value}" for letter, value in self.base.items())
@@ -137,30 +123,35 @@ def exponent_cell(points: Sequence[tuple[float, float]], letter: str, order: str
     return f"{whole:z.2f} ({last:z.2f})" if _SYMBOLS[letter] in re.findall(r"[A-Za-z]+", order) else f"{whole:z.2f}"
 
 
+def value_of_parts(combine: Combine, parts: Sequence[str]) -> Value:
+    """The function from a record to its parts combined, as far as it has them."""
+    return lambda record: combine([record[part] for part in parts if part in record])
+
+
 def growth_table(
     results: Results,
     rows: Sequence[Row],
     plan: Plan,
     spoken: Callable[[float], str],
-    total: Callable[..., float],
+    combine: Combine,
     *,
     others: dict[str, Plan] | None = None,
     noise: float = 0.0,
 ) -> str:
     """A row for each of `rows`: its order, what it takes at the base of the plan, and exponents in every size.
 
-    `total(record, parts=row.parts)` is the value of a row. Exponents of the methods in `others` come from plans of
-    their own. Values up to `noise` are noise: they are 0, and no exponent rests on them.
+    `combine` makes one value of the parts of a row. Exponents of the methods in `others` come from plans of their own.
+    Values up to `noise` are noise: they are 0, and no exponent rests on them.
     """
     lines = []
     for row in rows:
-        value, grown = partial(total, parts=row.parts), (others or {}).get(row.method, plan)
-        base = plan.record(results, row.method, Size(**plan.base))
+        value, grown = value_of_parts(combine, row.parts), (others or {}).get(row.method, plan)
+        base = least(results, plan.key(row.method, Size(**plan.base)))
         text = "–" if base is None else "0" if value(base) <= noise else spoken(value(base))
         curves = {letter: grown.points(results, row.method, letter, value, noise) for letter in plan.grow}
         exponents = [exponent_cell(points, letter, row.order) for letter, points in curves.items()]
         lines.append([row.name, row.order, row.paper, text, *exponents])
-    return markdown_table(
+    return tables.markdown_table(
         ["part", "order", "in the paper", "at the base", *(f"in {letter}" for letter in plan.grow)], lines
     )
 
@@ -175,13 +166,8 @@ def draw_growth(
 
     A row has a plan, a label, and by method the name and the value of a curve. The last row has a line at the noise.
     """
-    from matplotlib import pyplot  # noqa: PLC0415 - not everybody has it
-
     columns, entries = max(len(plan.grow) for plan, *_ in rows), {}
-    figure, panels = pyplot.subplots(
-        len(rows), columns, figsize=(2.7 * columns, 1 + 2.4 * len(rows)), layout="constrained", sharey="row",
-        squeeze=False,
-    )  # fmt: skip
+    figure, panels = tables.subplots(len(rows), columns, (2.7 * columns, 1 + 2.4 * len(rows)), sharey="row")
     for axes, (plan, label, curves) in zip(panels, rows, strict=True):
         for unused in axes[len(plan.grow) :]:
             unused.set_axis_off()
@@ -199,7 +185,7 @@ def draw_growth(
         for ax in panels[-1][: len(rows[-1][0].grow)]:
             ax.axhline(noise, color="#8a8a8a", linestyle=":", linewidth=1, zorder=0)
     figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=4, frameon=False)
-    return save_figure(figure, results.folder, file)
+    return tables.save_figure(figure, results.folder, file)
 
 
 _WITH = ", signatures computed"
@@ -230,7 +216,11 @@ _TIME_ROWS = [
 
 def time_plans(config: dict[str, Any]) -> tuple[Plan, Plan]:
     """The sizes of all methods, and the larger ones at which SigGPDE is more than the overhead of its calls."""
-    return Plan("time", **_sizes(config)), Plan("time", **_sizes(config["large"]))
+    return _plan("time", config), _plan("time", config["large"])
+
+
+def _plan(name: str, settings: dict[str, Any]) -> Plan:
+    return Plan(name, settings["base"], settings["grow"])
 
 
 def time_tasks(config: dict[str, Any], number: int) -> dict[str, Callable[[], Record]]:
@@ -247,33 +237,28 @@ def time_tasks(config: dict[str, Any], number: int) -> dict[str, Callable[[], Re
     }
 
 
-def _total(record: dict[str, float], parts: tuple[str, ...]) -> float:
-    return sum(record[part] for part in parts if part in record)
-
-
 def time_section(config: dict[str, Any], results: Results) -> str:
-    if not results.records("time/"):
+    measured = results.runs("time/")
+    if not measured:
         return ""
     common, large = time_plans(config)
-    table = growth_table(results, _TIME_ROWS, common, duration, _total, others={"siggpde": large})
+    table = growth_table(results, _TIME_ROWS, common, tables.duration, sum, others={"siggpde": large})
     return (
         f"## Time\n\nCPU time of value and gradient on one thread at the base, {common.spoken()}, the least of "
-        f"{FEWEST_CALLS} or more calls (one, where it takes more than {LONG_CALL:g} s) in each of {config['passes']} "
-        "passes over all sizes; and the exponent of its growth in each size: the slope of the logarithms over all "
-        "sizes and, where the order depends on the size, in brackets between the two largest. SigGPDE's exponents "
-        f"are measured around larger sizes, {large.spoken()}, for at the base its small parts are mostly the "
-        "overhead of calls. The core solves to its default tolerance; plain torch has one cell of finite differences "
-        "for each pair of segments. "
-        f"{load_sentence(results.records('time/').values())}\n\n{table}\n\n"
-        f"![growth of time]({_draw_time(common, results)})\n"
+        f"{measurements.FEWEST_CALLS} or more calls (one, where it takes more than {measurements.LONG_CALL:g} s) in "
+        f"each of {config['passes']} passes over all sizes; and the exponent of its growth in each size: the slope of "
+        "the logarithms over all sizes and, where the order depends on the size, in brackets between the two "
+        f"largest. SigGPDE's exponents are measured around larger sizes, {large.spoken()}, for at the base its small "
+        "parts are mostly the overhead of calls. The core solves to its default tolerance; plain torch has one cell of "
+        "finite differences for each pair of segments. "
+        f"{load_sentence(measured)}\n\n{table}\n\n![growth of time]({_draw_time(common, results)})"
     )
 
 
 def _draw_time(plan: Plan, results: Results) -> str:
     """The sum of all parts against each size; in plain torch signatures are counted, with the core they are stored."""
-    curves = {method: (name, partial(_total, parts=_ALL)) for method, name in METHODS.items()}
-    plain = METHODS["siggpde-torch"] + _WITH
-    curves["siggpde-torch"] = plain, partial(_total, parts=(*_ALL, "signatures"))
+    curves = {method: (name, value_of_parts(sum, _ALL)) for method, name in METHODS.items()}
+    curves["siggpde-torch"] = METHODS["siggpde-torch"] + _WITH, value_of_parts(sum, (*_ALL, "signatures"))
     return draw_growth(results, "complexity", [(plan, "CPU seconds of an iteration", curves)])
 
 
@@ -306,12 +291,8 @@ _KEPT = [
 def space_plans(config: dict[str, Any]) -> tuple[Plan, Plan, Plan, Plan]:
     """Sizes with everything stored; as it is here; larger ones of SigGPDE; and those of inducing variables."""
     names = {"stored": "stored", "tiled": "tiled", "large": "tiled", "kept": "kept"}
-    stored, here, large, kept = (Plan(f"space/{name}", **_sizes(config[key])) for key, name in names.items())
+    stored, here, large, kept = (_plan(f"space/{name}", config[key]) for key, name in names.items())
     return stored, here, large, kept
-
-
-def _sizes(settings: dict[str, Any]) -> dict[str, Any]:
-    return {name: settings[name] for name in ("base", "grow")}
 
 
 def space_tasks(config: dict[str, Any], number: int) -> dict[str, Callable[[], Record]]:
@@ -337,29 +318,24 @@ def space_tasks(config: dict[str, Any], number: int) -> dict[str, Callable[[], R
 
 
 def space_section(config: dict[str, Any], results: Results) -> str:
-    if not results.records("space/"):
-        return "" if measurements.measurable() else "## Space\n\nPeak memory is measured on Linux only.\n"
+    if not results.runs("space/"):
+        return "" if measurements.measurable() else "## Space\n\nPeak memory is measured on Linux only."
     stored, here, large, kept = space_plans(config)
-    third = growth_table(results, _KEPT, kept, "{:.1f}".format, _largest, noise=_NOISE)
-    first = growth_table(results, _ALL_STORED, stored, "{:.1f}".format, _largest, noise=_NOISE)
-    second = growth_table(results, _AS_HERE, here, "{:.1f}".format, _largest, others={"siggpde": large}, noise=_NOISE)
+    largest = partial(max, default=0.0)  # parts come one after the other, and what one took is free for the next
+    table = partial(growth_table, results, spoken="{:.1f}".format, combine=largest, noise=_NOISE)
     return (
         "## Space\n\nMiB by which the memory of a fresh process grows to its peak during value and gradient, and the "
         "exponent of its growth, as for time. Parts come one after the other, so that the largest counts. Less than "
         f"{_NOISE} MiB is shown as 0 (in the figure, as {_NOISE}), and exponents rest on larger figures only.\n\n"
         f"With everything stored that the reverse pass needs, as the algorithms are written, SigGPDE in plain torch; "
-        f"at the base {stored.spoken()}:\n\n{first}\n\n"
+        f"at the base {stored.spoken()}:\n\n{table(_ALL_STORED, stored)}\n\n"
         f"As it is here: SigGPDE by the core, GPSig in tiles that are computed again for the reverse pass; at the base "
-        f"{here.spoken()}, exponents of SigGPDE around {large.spoken()}:\n\n{second}\n\n"
+        f"{here.spoken()}, exponents of SigGPDE around {large.spoken()}:\n\n"
+        f"{table(_AS_HERE, here, others={'siggpde': large})}\n\n"
         f"What inducing variables keep, at {kept.spoken()}; those of SigGPDE are words, which are not learned:\n\n"
-        f"{third}\n\n"
-        f"![growth of memory]({_draw_space(stored, here, results)})\n"
+        f"{table(_KEPT, kept)}\n\n"
+        f"![growth of memory]({_draw_space(stored, here, results)})"
     )
-
-
-def _largest(record: dict[str, float], parts: tuple[str, ...]) -> float:
-    """The largest of some parts: they come one after the other, and what one took is free for the next."""
-    return max((record[part] for part in parts if part in record), default=0.0)
 
 
 def _peak(record: dict[str, float]) -> float:
@@ -394,7 +370,8 @@ def iteration_tasks(config: dict[str, Any], number: int) -> dict[str, Callable[[
 
 
 def language_section(config: dict[str, Any], results: Results) -> str:
-    if not results.records("iteration/") and not results.records("peak/"):
+    timed = results.runs("iteration/")
+    if not timed and not results.runs("peak/"):
         return ""
     settings = config["iteration"]
     cases = list(settings["sizes"])
@@ -406,8 +383,9 @@ def language_section(config: dict[str, Any], results: Results) -> str:
         method: {case: record for case in cases if (record := least(results, f"iteration/{method}/{case}")) is not None}
         for method in WAYS
     }
-    rows = [[name, *(_cell(measured[method].get(case)) for case in cases)] for method, name in WAYS.items()]
-    rows += [[f"{name} (quoted)", *(_cell(quoted[key].get(case)) for case in cases)] for key, name in _QUOTED.items()]
+    rows = [[name, *(tables.times_cell(measured[method].get(case)) for case in cases)] for method, name in WAYS.items()]
+    for key, name in _QUOTED.items():
+        rows.append([f"{name} (quoted)", *(tables.times_cell(quoted[key].get(case)) for case in cases)])
     by_core = {method: measured[f"{method}-core"] for method in _BASELINES}
     compared = [
         ("{} / SigGPDE, both in the core", measured["core"], by_core),
@@ -426,8 +404,7 @@ def language_section(config: dict[str, Any], results: Results) -> str:
         f"{case}: " + ", ".join(f"{key} = {value}" for key, value in sizes.items())
         for case, sizes in settings["sizes"].items()
     )
-    paper = settings.get("paper", {})
-    line = _speed_line(paper, measured) if paper else ""
+    line = _speed_line(settings["paper"], measured) if "paper" in settings else ""
     peaks = []
     for method, name in WAYS.items():
         records = [results.get(f"peak/{method}/{case}") for case in cases]
@@ -442,12 +419,12 @@ def language_section(config: dict[str, Any], results: Results) -> str:
         "`refine` is the refinement of the finite differences of plain torch, that of the authors; the core solves to "
         "a tolerance. The times of the authors' own code were measured separately, on one core of a machine of this "
         "kind, and are quoted. "
-        f"{load_sentence(results.records('iteration/').values())}\n\n"
-        f"{markdown_table(['method', *cases], rows)}\n\nRatios, with the kernel learned:\n\n"
-        f"{markdown_table(['ratio', *cases], ratios)}\n\n{line}"
+        f"{load_sentence(timed)}\n\n"
+        f"{tables.markdown_table(['method', *cases], rows)}\n\nRatios, with the kernel learned:\n\n"
+        f"{tables.markdown_table(['ratio', *cases], ratios)}\n\n{line}"
         "Memory by which a fresh process grows to its peak during an iteration with the kernel learned; quoted ones "
         "are of the whole process, with TensorFlow itself:\n\n"
-        f"{markdown_table(['method', *cases], peaks)}\n"
+        f"{tables.markdown_table(['method', *cases], peaks)}"
     )
 
 
@@ -459,12 +436,6 @@ def _speed_line(paper: dict[str, dict[str, float]], measured: dict[str, dict[str
         torch = _ratio(measured["gpsig-it"].get(case), measured["torch"].get(case))
         parts.append(f"{case} {paper['gpsig-it'][case] / seconds:.1f} ({core} core, {torch} plain torch)")
     return f"GPSig-IT / SigGPDE in the paper, on a P100 GPU, and in brackets ours: {'; '.join(parts)}.\n\n"
-
-
-def _cell(record: Record | None) -> str:
-    if record is None:
-        return "–"
-    return " / ".join(duration(record[name]) if name in record else "–" for name in ("fixed", "moving"))
 
 
 def _ratio(record: Record | None, base: Record | None) -> str:

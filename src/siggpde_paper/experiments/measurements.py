@@ -14,9 +14,9 @@ import multiprocessing
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -31,6 +31,7 @@ from siggpde.gp.likelihoods import Bernoulli, Gaussian, RobustMax
 from siggpde.gp.model import AnyGP, SparseGP
 from siggpde.gp.phases import NadamPhase, PaperSchedule
 from siggpde.gp.trainer import History, Trainer
+from siggpde.numerics.core import limited
 from siggpde.numerics.signature import signature
 from siggpde.series import SeriesBatch
 from siggpde_paper.experiments.variants import TorchFeatures, TorchKernel, word_signatures
@@ -87,10 +88,9 @@ def series(size: Size, squared: float = 1.0) -> Tensor:
 
 def inducing_features(method: str, size: Size) -> OrthogonalSignatureFeatures | InducingTensors | InducingSequences:
     """The inducing variables of a method: words, or tensors or sequences that are learned."""
-    if method == "siggpde":
-        return OrthogonalSignatureFeatures(size.d, size.M, "lexicographic")
-    if method == "siggpde-torch":
-        return TorchFeatures(size.d, size.M, "lexicographic")
+    if method in ("siggpde", "siggpde-torch"):
+        kind = TorchFeatures if method == "siggpde-torch" else OrthogonalSignatureFeatures
+        return kind(size.d, size.M, "lexicographic")
     if method == "gpsig-it":
         return InducingTensors(size.d, size.M, size.n)
     return InducingSequences(size.d, size.M, size.z or size.n + 1)
@@ -160,13 +160,12 @@ def cpu_seconds(call: Callable[[], object], min_seconds: float) -> float:
 
     A call that takes more than three seconds is not repeated.
     """
-    best, spent, calls = float("inf"), 0.0, 0
-    while spent < (min_seconds if calls >= FEWEST_CALLS else LONG_CALL):
+    taken: list[float] = []
+    while sum(taken) < (min_seconds if len(taken) >= FEWEST_CALLS else LONG_CALL):
         started = time.process_time()
         call()
-        seconds = time.process_time() - started
-        best, spent, calls = min(best, seconds), spent + max(seconds, 1e-6), calls + 1
-    return best
+        taken.append(max(time.process_time() - started, 1e-6))
+    return min(taken)
 
 
 def iteration_times(
@@ -213,8 +212,12 @@ def in_fresh_process(function: Callable[..., Result], *arguments: object) -> Res
 def _start() -> None:
     """One thread; large blocks of memory, when freed, go back to the operating system at once (glibc)."""
     torch.set_num_threads(1)
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, _BLOCK)
+    _call_c("mallopt", _MMAP_THRESHOLD, _BLOCK)
+
+
+def _call_c(name: str, *arguments: int) -> None:
+    with contextlib.suppress(OSError, AttributeError):  # another C library keeps what it likes
+        getattr(ctypes.CDLL(None), name)(*arguments)
 
 
 def part_memory(method: str, size: Size, tiled: bool = True) -> dict[str, float]:
@@ -225,7 +228,7 @@ def part_memory(method: str, size: Size, tiled: bool = True) -> dict[str, float]
     if not tiled:
         for module in (kernel, models):  # of this process, which ends with the measurement
             vars(module)["_CELLS"] = sys.maxsize
-    for call in parts_of(method, Size(**{**vars(size), **_TINY})).values():
+    for call in parts_of(method, replace(size, **_TINY)).values():
         call()
     parts = parts_of(method, size)
     return {part: peak_growth(parts[part]) for part in _SPACE_PARTS if part in parts}
@@ -233,7 +236,7 @@ def part_memory(method: str, size: Size, tiled: bool = True) -> dict[str, float]
 
 def parameter_memory(method: str, size: Size) -> dict[str, float]:
     """MiB that the inducing variables of a method keep; for a fresh process."""
-    inducing_features(method, Size(**{**vars(size), **_TINY}))
+    inducing_features(method, replace(size, **_TINY))
     before = reset_peak()
     features = inducing_features(method, size)
     after = reset_peak()
@@ -250,8 +253,7 @@ def peak_growth(call: Callable[[], object]) -> float:
 
 def reset_peak() -> float:
     """Gives freed memory back, lowers the recorded peak to what is held now, and returns that in MiB."""
-    with contextlib.suppress(OSError, AttributeError):  # another C library keeps what it likes
-        ctypes.CDLL(None).malloc_trim(0)
+    _call_c("malloc_trim", 0)
     Path("/proc/self/clear_refs").write_text("5")
     return _status("VmRSS")
 
@@ -263,19 +265,8 @@ def _status(field: str) -> float:
 
 def part_times(method: str, size: Size, min_seconds: float) -> dict[str, float]:
     """CPU seconds of every part of a method."""
-    with one_thread():
+    with limited(1):
         return {part: cpu_seconds(call, min_seconds) for part, call in parts_of(method, size).items()} | load_average()
-
-
-@contextlib.contextmanager
-def one_thread() -> Iterator[None]:
-    """Torch on one thread inside of a `with` block."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 def load_average() -> dict[str, float]:
@@ -286,9 +277,7 @@ def load_average() -> dict[str, float]:
 def load_sentence(records: Iterable[dict[str, float]]) -> str:
     """In which range the load of the machine was, as a sentence; empty where it is unknown."""
     loads = [record[_LOAD] for record in records if _LOAD in record]
-    if not loads:
-        return ""
-    return f"Load average of the machine meanwhile: {min(loads):.1f} to {max(loads):.1f}."
+    return f"Load average of the machine meanwhile: {min(loads):.1f} to {max(loads):.1f}." if loads else ""
 
 
 def time_iteration(method: str, sizes: dict[str, int], squared: float, iterations: int) -> dict[str, float]:
@@ -297,7 +286,7 @@ def time_iteration(method: str, sizes: dict[str, int], squared: float, iteration
     With the kernel fixed no features of SigGPDE change: they are stored, and nothing is computed at every iteration.
     """
     kinds = {"moving": True} if method.endswith("-every") else {"fixed": False, "moving": True}
-    with one_thread():
+    with limited(1):
         record = {name: min(_iterations(method, sizes, squared, iterations, learn)()) for name, learn in kinds.items()}
     return record | load_average()
 
@@ -325,8 +314,12 @@ def _iterations(
     else:
         covariance = TorchKernel(size.d, refine=sizes["refine"])
         model = SparseGP(covariance, inducing_features("siggpde-torch", size), likelihood)
-    paths = SeriesBatch(x)
-    if method.startswith("gpsig") or method.endswith("-every"):
-        return partial(iteration_times, model, PathStore(model, paths), y, size.batch, iterations, learn)
-    cache = SignatureCache(paths, model.features.words, model.kernel.log_theta)
+    cache = store_of(model, SeriesBatch(x), signatures=method in ("core", "torch"))
     return partial(iteration_times, model, cache, y, size.batch, iterations, learn)
+
+
+def store_of(model: AnyGP, paths: SeriesBatch, signatures: bool) -> SignatureCache | PathStore:
+    """The series of a model, with their signatures, or for signatures that are computed at every iteration."""
+    if not signatures:
+        return PathStore(model, paths)
+    return SignatureCache(paths, model.features.words, model.kernel.log_theta)

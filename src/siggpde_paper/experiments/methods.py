@@ -17,7 +17,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -66,16 +66,12 @@ def prepare(config: dict[str, Any]) -> Prepared:
     `config["series"]` and `config["test_series"]`, where given, are numbers of series to keep, evenly spread.
     """
     data = load_series(config)
-    subsets = [
-        (data.X_train, data.y_train, config.get("series")),
-        (data.X_test, data.y_test, config.get("test_series")),
-    ]
     indices = {label: index for index, label in enumerate(sorted(set(data.y_train.tolist())))}
     series, labels = [], []
-    for x, y, wanted in subsets:
+    for x, y, number in ((data.X_train, data.y_train, "series"), (data.X_test, data.y_test, "test_series")):
         if not np.isfinite(x).all():
             raise ValueError(f"{data.name} has series of unequal length or with gaps; the experiments take whole ones")
-        rows = np.arange(len(x)) if wanted is None else np.linspace(0, len(x) - 1, min(wanted, len(x))).astype(int)
+        rows = np.linspace(0, len(x) - 1, min(config.get(number, len(x)), len(x))).astype(int)
         batch = SeriesBatch(torch.from_numpy(np.swapaxes(x[rows], 1, 2).astype(np.float64)))
         if "spectrogram" in config:
             batch = Spectrogram(**config["spectrogram"])(batch)
@@ -130,7 +126,7 @@ def standardised(train: Tensor, test: Tensor) -> tuple[Tensor, Tensor]:
 
 
 _LIKELIHOODS = {"robustmax": RobustMax, "softmax": Softmax}
-CHUNK = 1024
+_CHUNK = 1024
 
 
 def fit_tasks(config: dict[str, Any], folder: Path, runs: int) -> dict[str, Callable[[], dict[str, Any]]]:
@@ -170,8 +166,12 @@ def run_method(config: dict[str, Any], method: dict[str, Any], seed: int, checkp
 
 
 def build(config: dict[str, Any], method: dict[str, Any], data: Prepared, seed: int) -> AnyGP:
-    """The model of a `siggpde` or `gpsig` method before training, on the scales that GPSig starts with."""
-    likelihood, count = likelihood_of(config, data.classes), config["inducing"]
+    """The model of a `siggpde` or `gpsig` method before training, on the scales that GPSig starts with.
+
+    Two classes have one latent and a probit link, more the likelihood that the settings name.
+    """
+    likelihood = Bernoulli() if data.classes == 2 else _LIKELIHOODS[config["likelihood"]](data.classes)
+    count = config["inducing"]
     if method["kind"] == "gpsig":
         model = gpsig(
             data.x_train, data.y_train, likelihood, kind=method["variables"], count=count, level=method["level"],
@@ -192,35 +192,29 @@ def paper_model(
     seed: int,
     dtype: torch.dtype = torch.float64,
 ) -> SignatureGP:
-    """The paper's model of paths (n, length, channels) with `count` words in the order of the method."""
-    points = torch.full((len(paths),), paths.shape[1])
+    """The paper's model of paths (n, length, channels) with `count` words in the order of the method.
+
+    Scales are learned by the exact gradient unless `scales` of the method says otherwise.
+    """
+    channels, points = paths.shape[2], torch.full((len(paths),), paths.shape[1])
     theta = 1 / lengthscales(paths, points, torch.Generator().manual_seed(seed))
-    features = OrthogonalSignatureFeatures(paths.shape[2], count, method["order"])
-    return SignatureGP(_kernel(method, paths.shape[2], theta), features, likelihood, dtype=dtype)
-
-
-def _kernel(method: dict[str, Any], channels: int, theta: Tensor) -> SignatureKernel:
-    """The untruncated kernel, its scales learned by the exact gradient unless `scales` says otherwise."""
     scales, tol = method.get("scales", "exact"), method.get("tol", 1e-6)
     if scales == "finite differences":
         values = method.get("values", False)
-        return FiniteDifferenceKernel(channels, theta=theta, refine=method["refine"], values=values, tol=tol)
-    if scales not in ("exact", "frozen"):
+        kernel = FiniteDifferenceKernel(channels, theta=theta, refine=method["refine"], values=values, tol=tol)
+    elif scales in ("exact", "frozen"):
+        kernel = SignatureKernel(channels, theta=theta, tol=tol)
+        kernel.log_theta.requires_grad_(scales == "exact")
+    else:
         raise ValueError(f"scales must be 'exact', 'frozen' or 'finite differences', got {scales!r}")
-    kernel = SignatureKernel(channels, theta=theta, tol=tol)
-    kernel.log_theta.requires_grad_(scales == "exact")
-    return kernel
-
-
-def likelihood_of(config: dict[str, Any], classes: int) -> Classification:
-    """One latent and a probit link for two classes, else the likelihood that the settings name."""
-    return Bernoulli() if classes == 2 else _LIKELIHOODS[config["likelihood"]](classes)
+    features = OrthogonalSignatureFeatures(channels, count, method["order"])
+    return SignatureGP(kernel, features, likelihood, dtype=dtype)
 
 
 def _by_the_paper(config: dict[str, Any], method: dict, data: Prepared, seed: int, checkpoint: Path | None) -> dict:
     model = build(config, method, data, seed)
     config = config | {"schedule": config["schedule"] | method.get("schedule", {})}
-    history = train(config, model, data, seed, checkpoint)
+    history = train_model(config, model, data.x_train, data.y_train, seed, checkpoint)
     return judged(model, history, data) | {"elbo": full_elbo(model, data.x_train, data.y_train)}
 
 
@@ -232,25 +226,22 @@ def _natural(config: dict[str, Any], method: dict, data: Prepared, seed: int, ch
         **test_figures(model, data.x_test, data.y_test),
         "cpu_seconds": time.process_time() - started,
         "elbo": full_elbo(model, data.x_train, data.y_train),
-        **kernel_scales(model),
+        **_kernel_scales(model),
     }
 
 
-def train(config: dict[str, Any], model: AnyGP, data: Prepared, seed: int, checkpoint: Path | None) -> History:
+def train_model(
+    config: Mapping[str, Any], model: AnyGP, x: Tensor, y: Tensor, seed: int, checkpoint: Path | None
+) -> History:
     """The paper's schedule by one rule for every model: whole, or until config["budget"] CPU seconds are spent.
 
-    Of these every phase has a third. A fit that was interrupted goes on from the checkpoint.
+    Of these every phase has a third. A fit that was interrupted goes on from the checkpoint. config["validation"] is
+    the part of the series that judges hyperparameters. A schedule with `l1` is that of the authors' training.
     """
-    return fit(
-        model, (data.x_train, data.y_train), schedule_of(config), validation=config["validation"], seed=seed,
-        checkpoint=checkpoint, resume=checkpoint is not None,
-    )  # fmt: skip
-
-
-def schedule_of(config: dict[str, Any]) -> PaperSchedule:
-    """The schedule of config["schedule"], with the authors' training where that has `l1`."""
     kind = AuthorsSchedule if "l1" in config["schedule"] else PaperSchedule
-    return kind(**config["schedule"], cpu_budget=config.get("budget"))
+    schedule = kind(**config["schedule"], cpu_budget=config.get("budget"))
+    resumed = {"checkpoint": checkpoint, "resume": checkpoint is not None}
+    return fit(model, (x, y), schedule, validation=config["validation"], seed=seed, **resumed)
 
 
 def judged(model: AnyGP, history: History, data: Prepared) -> dict[str, Any]:
@@ -271,18 +262,17 @@ def judged(model: AnyGP, history: History, data: Prepared) -> dict[str, Any]:
 def training_facts(model: AnyGP, history: History) -> dict[str, Any]:
     """Iterations and CPU seconds of one by phase, and the learned scales of the kernel."""
     seconds = {name: history.step_seconds[name] / count for name, count in history.steps.items() if count}
-    return {"iterations": history.steps, "seconds_per_iteration": seconds} | kernel_scales(model)
+    return {"iterations": history.steps, "seconds_per_iteration": seconds} | _kernel_scales(model)
 
 
-def kernel_scales(model: AnyGP) -> dict[str, Any]:
-    """Scales of the channels, and the amplitude."""
+def _kernel_scales(model: AnyGP) -> dict[str, Any]:
     return {"theta": model.kernel.theta.tolist(), "amplitude": float(model.kernel.amplitude.detach())}
 
 
 @torch.no_grad()
 def test_figures(model: AnyGP, x: Tensor, y: Tensor) -> dict[str, float]:
     """Accuracy in per cent and NLPP."""
-    mean, variance = model.predict_f(x, chunk=CHUNK)
+    mean, variance = model.predict_f(x, chunk=_CHUNK)
     likelihood = model.likelihood
     right = likelihood.predict(mean, variance).argmax(dim=1) == y
     nlpp = -float(likelihood.log_predictive(mean, variance, y).double().mean())
@@ -293,7 +283,7 @@ def test_figures(model: AnyGP, x: Tensor, y: Tensor) -> dict[str, float]:
 def full_elbo(model: AnyGP, x: Tensor, y: Tensor) -> float:
     """The ELBO of all the series over their number: no estimate from a minibatch."""
     store, value = PathStore(model, SeriesBatch(x)), 0.0
-    for rows in torch.arange(len(y)).split(CHUNK):
+    for rows in torch.arange(len(y)).split(_CHUNK):
         marginals = model.latent_marginals(store.project(model, rows))
         value += float(model.likelihood.expected_log_prob(*marginals, y[rows]).double().sum())
     return (value - float(model.variational.kl())) / len(y)

@@ -119,9 +119,13 @@ class Results:
     def get(self, key: str) -> Record | None:
         return self._data["records"].get(key)
 
-    def records(self, prefix: str = "") -> dict[str, Record]:
+    def records(self) -> dict[str, Record]:
+        """All records by key, in the order of their making."""
+        return dict(self._data["records"])
+
+    def runs(self, prefix: str) -> list[Record]:
         """The records whose keys begin with `prefix`, in the order of their making."""
-        return {key: record for key, record in self._data["records"].items() if key.startswith(prefix)}
+        return [record for key, record in self._data["records"].items() if key.startswith(prefix)]
 
     def put(self, key: str, record: Record) -> Record:
         """Stores a record and writes the file, whole or not at all."""

@@ -13,6 +13,7 @@ _OTHERWISE = {
     "classifier": "SigGPClassifier is fitted in closed form.",
     "natural": "Natural gradients take steps until these gain nothing.",
 }
+_NUMBERS_OF_SERIES = {"series": "training", "test_series": "test"}
 
 Record = dict[str, Any]
 Cell = Callable[[list[Record]], str]
@@ -34,10 +35,11 @@ def markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> st
 def runs_table(
     headings: Sequence[str], rows: Iterable[tuple[list[str], list[Record]]], columns: dict[str, Cell]
 ) -> str:
-    """A table of runs: first cells of every row, and for each column what its cell makes of the records of the runs.
+    """A table of runs: first cells of every row, test figures, `columns` of the records, and what ended the runs.
 
     Columns of a row without records are dashes.
     """
+    columns = {"accuracy %": spread_cell("accuracy"), "NLPP": spread_cell("nlpp", 4), **columns, "ended by": ended_cell}
     lines = [[*first, *(cell(records) if records else "–" for cell in columns.values())] for first, records in rows]
     return markdown_table([*headings, *columns], lines)
 
@@ -80,6 +82,20 @@ def duration(seconds: float) -> str:
     if seconds < 1:
         return f"{1000 * seconds:.1f} ms"
     return f"{seconds:.2f} s" if seconds < 120 else f"{seconds / 60:.1f} min"
+
+
+def times_cell(record: Record | None) -> str:
+    """Times of an iteration with the kernel fixed and with it learned, as far as they are measured."""
+    if record is None:
+        return "–"
+    return " / ".join(duration(record[name]) if name in record else "–" for name in ("fixed", "moving"))
+
+
+def subplots(rows: int, columns: int, size: tuple[float, float], **settings: Any) -> tuple[Any, Any]:
+    """A figure of a size in inches, and its axes (rows, columns)."""
+    from matplotlib import pyplot  # noqa: PLC0415 - not everybody has it
+
+    return pyplot.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False, **settings)
 
 
 def save_figure(figure: Any, folder: Path, name: str) -> str:
@@ -144,8 +160,8 @@ def machine_line(installation: dict[str, Any], commits: Sequence[str] = ()) -> s
 def protocol(config: dict[str, Any]) -> str:
     """Sizes of a run in words, and the one rule by which runs end for every method trained by the paper's schedule."""
     parts = [f"M = {config['inducing']} inducing variables"] if "inducing" in config else []
-    kept = [f"{config[key]} {name}" for key, name in (("series", "training"), ("test_series", "test")) if key in config]
-    parts += [f"{' and '.join(kept)} series of the data set, evenly spread"] if kept else []
+    if kept := [f"{config[key]} {name}" for key, name in _NUMBERS_OF_SERIES.items() if key in config]:
+        parts.append(f"{' and '.join(kept)} series of the data set, evenly spread")
     parts.append(f"{100 * config['validation']:g} % of the training series for validation, drawn anew in every run")
     count, batch = config["schedule"]["iterations"], config["schedule"]["batch"]
     kinds = {method["kind"] for method in config.get("methods", {}).values()}
@@ -189,7 +205,3 @@ def ended_cell(records: list[dict[str, Any]]) -> str:
         reasons = {reason for reason in record.get("stopped", {}).values() if not reason.endswith(" iterations")}
         ends |= reasons or ({"whole schedule"} if record.get("stopped") else set())
     return ", ".join(sorted(ends)) or "–"
-
-
-FIGURES: dict[str, Cell] = {"accuracy %": spread_cell("accuracy"), "NLPP": spread_cell("nlpp", 4)}
-"""Columns of test figures."""

@@ -14,9 +14,9 @@ for every forecaster that was trained on the thinned sample.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -110,12 +110,10 @@ def run_method(config: dict[str, Any], method: str, seed: int, checkpoint: Path 
     test = load_windows(config, "test")
     natural, thinned = test.every(data["natural_every"]), test.every(data["thinned_every"])
     thinned = thinned.take(thin(thinned.wet, data["ratio"], seed))
-    started = time.process_time()
     forecaster = fit_forecaster(config, method, train, seed, checkpoint)
-    seconds = time.process_time() - started
     record: Record = {
         "facts": forecaster.facts,
-        "cpu_seconds": seconds if forecaster.cpu_seconds is None else forecaster.cpu_seconds,
+        "cpu_seconds": forecaster.cpu_seconds,
         "kept": float((~train.wet).sum() / (~every.wet).sum()),
         "train": [len(train), int(train.wet.sum())],
         "thinned": rounded(forecaster.log_odds(thinned.x)),
@@ -129,7 +127,7 @@ def run_method(config: dict[str, Any], method: str, seed: int, checkpoint: Path 
     return record
 
 
-MEASURES = ("accuracy", "nlpp", "auc", "brier")
+MEASURES = {"accuracy": "accuracy %", "nlpp": "NLPP", "auc": "AUC", "brier": "Brier"}
 
 
 class Forecasts(NamedTuple):
@@ -220,7 +218,7 @@ def bootstrap(
     single = {
         name: {m: estimate(point[name][i], drawn[name][:, i]) for i, m in enumerate(MEASURES)} for name in methods
     }
-    nlpp = MEASURES.index("nlpp")
+    nlpp = list(MEASURES).index("nlpp")
     pairs = {
         (one, other): estimate(point[one][nlpp] - point[other][nlpp], drawn[one][:, nlpp] - drawn[other][:, nlpp])
         for one in methods
@@ -230,14 +228,10 @@ def bootstrap(
     return single, pairs
 
 
-_HEADINGS = {"accuracy": "accuracy %", "nlpp": "NLPP", "auc": "AUC", "brier": "Brier"}
-
-
 def report(config: dict[str, Any], results: Results) -> str:
     """Tables of the scores with their intervals, the features, and the figures, drawn into the folder."""
     test = results.get("test")
-    runs = {name: list(results.records(f"run/{name}/").values()) for name in config["methods"]}
-    runs = {name: records for name, records in runs.items() if records}
+    runs = {name: records for name in config["methods"] if (records := results.runs(f"run/{name}/"))}
     if test is None or not runs:
         raise ValueError(f"{results.folder} holds no results of the weather experiment; run it first")
     names = {name: config["methods"][name]["name"] for name in runs}
@@ -247,9 +241,9 @@ def report(config: dict[str, Any], results: Results) -> str:
         ("Test at the natural rate, every hour foretold once, log-odds corrected for the thinning:", "natural"),
     ):
         sections += [title, _scores(names, summary[part]), _differences(config, names, summary[part])]
+    reduced = {"config": config, "installation": results.installation, "commits": results.commits, "records": summary}
     with atomic_write(results.folder / "reduced.json") as file:
-        reduced = {"config": config, "installation": results.installation, "commits": results.commits}
-        file.write((json.dumps(reduced | {"records": summary}, indent=1) + "\n").encode())
+        file.write((json.dumps(reduced, indent=1) + "\n").encode())
     sections.append(_intervals(config, names, runs))
     described = {name: records[0] for name, records in runs.items() if "latent" in records[0]}
     if described:
@@ -265,13 +259,11 @@ def summarise(config: dict[str, Any], test: Record, runs: dict[str, list[Record]
     by method facts, costs and words of the runs.
     """
     summary: Record = {"windows": test["windows"]}
-    for part, forecasts in (("thinned", thinned_forecasts), ("natural", natural_forecasts)):
-        by_method = {name: [forecasts(record, test) for record in records] for name, records in runs.items()}
+    for part in ("thinned", "natural"):
+        by_method = {name: [_forecasts(record, test, part) for record in records] for name, records in runs.items()}
         single, pairs = bootstrap(by_method, **config["bootstrap"])
         summary[part] = {
-            "scores": {
-                name: {measure: list(values[measure]) for measure in MEASURES} for name, values in single.items()
-            },
+            "scores": {name: {measure: list(values[measure]) for measure in values} for name, values in single.items()},
             "differences": {f"{one} minus {other}": list(estimate) for (one, other), estimate in pairs.items()},
             "runs": {name: [scores(one)[0].tolist() for one in listed] for name, listed in by_method.items()},
         }
@@ -283,25 +275,20 @@ def summarise(config: dict[str, Any], test: Record, runs: dict[str, list[Record]
     return summary
 
 
-def thinned_forecasts(record: Record, _test: Record) -> Forecasts:
-    """Forecasts for the test thinned as the training was, whose log-odds need no correction."""
-    wet = np.array(record["thinned_wet"], dtype=bool)
-    return Forecasts(np.array(record["thinned"]), wet, np.array(record["thinned_day"]))
-
-
-def natural_forecasts(record: Record, test: Record) -> Forecasts:
-    """Forecasts at the natural rate, corrected for the dry windows that training left out."""
-    wet, day = np.array(test["wet"], dtype=bool), np.array(test["minutes"]) // DAY
-    return Forecasts(to_natural(np.array(record["natural"]), record["kept"]), wet, day)
+def _forecasts(record: Record, test: Record, part: str) -> Forecasts:
+    """Forecasts for the test thinned as the training was, or for all of it with log-odds corrected for the thinning."""
+    if part == "thinned":
+        wet, day = record["thinned_wet"], np.array(record["thinned_day"])
+        return Forecasts(np.array(record["thinned"]), np.array(wet, dtype=bool), day)
+    log_odds = to_natural(np.array(record["natural"]), record["kept"])
+    return Forecasts(log_odds, np.array(test["wet"], dtype=bool), np.array(test["minutes"]) // DAY)
 
 
 def _data(config: dict[str, Any], test: Record, runs: dict[str, list[Record]]) -> str:
-    data, windows = config["data"], test["windows"]
+    data, lines = config["data"], []
     record = next(iter(runs.values()))[0]
     total, wet = record["train"]
-    lines = []
-    for part in ("train", "test"):
-        w = windows[part]
+    for part, w in test["windows"].items():
         lines.append(
             f"{data[part]} has {w['all']:,} windows, {w['wet']} of them followed by more than {data['more_than']:g} mm "
             f"in {data['ahead'] * 10} minutes; {w['crossing']} more would cross a gap or a repeated stamp, and "
@@ -320,25 +307,19 @@ def _scores(names: dict[str, str], summary: Record) -> str:
         [names[name], *(_cell(estimates[measure], measure) for measure in MEASURES)]
         for name, estimates in summary["scores"].items()
     ]
-    return tables.markdown_table(["method", *(_HEADINGS[measure] for measure in MEASURES)], rows)
+    return tables.markdown_table(["method", *MEASURES.values()], rows)
 
 
 def _differences(config: dict[str, Any], names: dict[str, str], summary: Record) -> str:
-    """Returns the table of differences: of the classifier with groups from every other method, then of the paper's
-    model from the baselines."""
-    kinds = {name: config["methods"][name]["kind"] for name in names}
-    grouped = [name for name in names if config["methods"][name].get("groups", False)]
-    wanted = [(one, other) for one in grouped for other in names if other not in grouped]
-    wanted += [
-        (one, other)
-        for one in names
-        for other in names
-        if kinds[one] == "paper" and kinds[other] in ("climatology", "logistic")
-    ]
-    rows = [
-        [f"{names[one]} minus {names[other]}", _cell(summary["differences"][f"{one} minus {other}"], "nlpp", sign="+")]
-        for one, other in wanted
-    ]
+    """The table of differences: of the classifier with groups from the others, of the paper's model from baselines."""
+    methods, rows = config["methods"], []
+    grouped = [name for name in names if methods[name].get("groups", False)]
+    paper = [name for name in names if methods[name]["kind"] == "paper"]
+    baselines = [name for name in names if methods[name]["kind"] in ("climatology", "logistic")]
+    pairs = [(one, other) for one in grouped for other in names if other not in grouped]
+    for one, other in [*pairs, *product(paper, baselines)]:
+        difference = _cell(summary["differences"][f"{one} minus {other}"], "nlpp", sign="+")
+        rows.append([f"{names[one]} minus {names[other]}", difference])
     return tables.markdown_table(["difference in NLPP", "below 0: the first is better"], rows) if rows else ""
 
 
@@ -398,13 +379,7 @@ _READING = (
 )
 
 
-class Curve(NamedTuple):
-    """A line with a band, all (n,), and what it is."""
-
-    name: str
-    middle: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
+Curve = tuple[str, np.ndarray, np.ndarray, np.ndarray]  # what it is, the line, and the ends of a band, (n,)
 
 
 def describe_stretch(config: dict[str, Any], results: Results, described: dict[str, Record], test: Record) -> str:
@@ -428,11 +403,11 @@ def describe_stretch(config: dict[str, Any], results: Results, described: dict[s
     if series:
         _draw_series(parts[0], series, channel_names(config), next(letters))
     axes = np.atleast_1d(parts[-1].subplots(rows, 1, sharex=True))
-    for ax, curve in zip(axes[:-1], curves, strict=True):
-        _draw_curve(ax, curve, minutes, rain > more_than)
-        ax.set_title(f"({next(letters)}) {curve.name}", loc="left", fontsize="small")
+    for ax, (_, line, low, high) in zip(axes[:-1], curves, strict=True):
+        _draw_curve(ax, line, low, high, minutes, rain > more_than)
     _draw_rain(axes[-1], minutes, rain, more_than)
-    axes[-1].set_title(f"({next(letters)}) rain of the hour, mm", loc="left", fontsize="small")
+    for ax, title in zip(axes, [*(name for name, *_ in curves), "rain of the hour, mm"], strict=True):
+        ax.set_title(f"({next(letters)}) {title}", loc="left", fontsize="small")
     for ax in figure.axes:
         ax.tick_params(labelsize="small")
     file = tables.save_figure(figure, results.folder, "weather-stretch")
@@ -445,16 +420,16 @@ def describe_stretch(config: dict[str, Any], results: Results, described: dict[s
 
 def _curves(config: dict[str, Any], described: dict[str, Record], shown: np.ndarray) -> list[Curve]:
     """Posterior mean and 90 % of the posterior of every latent, then probabilities, of the windows `shown`."""
-    latents, chances = [], []
+    latents: list[Curve] = []
+    chances: list[Curve] = []
     for name, record in described.items():
         title, middle = config["methods"][name]["name"], np.array(record["latent"]["mean"])
         half = _WITHIN * np.array(record["latent"]["sd"])
-        latents.append(Curve(f"posterior mean of the latent, {title}", middle, middle - half, middle + half))
+        latents.append((f"posterior mean of the latent, {title}", middle, middle - half, middle + half))
         if "band" in record:
-            band = [np.array(record["band"][end]) for end in ("low", "high")]
-            natural = [np.array(record["natural"])[shown], *band]
-            corrected = [expit(to_natural(values, record["kept"])) for values in natural]
-            chances.append(Curve(f"probability of rain, {title}", *corrected))
+            natural = np.array(record["natural"])[shown], record["band"]["low"], record["band"]["high"]
+            line, low, high = (expit(to_natural(np.array(values), record["kept"])) for values in natural)
+            chances.append((f"probability of rain, {title}", line, low, high))
     return latents + chances
 
 
@@ -476,15 +451,17 @@ def _draw_series(part: Any, series: dict[str, Record], channels: Sequence[str], 
     axes[-1].legend(loc="upper left", bbox_to_anchor=(1.02, 1.0), frameon=False, fontsize="small")
 
 
-def _draw_curve(ax: Any, curve: Curve, minutes: np.ndarray, wet: np.ndarray) -> None:
+def _draw_curve(
+    ax: Any, line: np.ndarray, low: np.ndarray, high: np.ndarray, minutes: np.ndarray, wet: np.ndarray
+) -> None:
     when: Any = minutes.astype("datetime64[m]")
     for moment in when[wet]:
         ax.axvspan(moment, moment + _HOUR, color=_WET, alpha=0.25, linewidth=0)
     # A forecast is drawn in the middle of the hour it is for; the line breaks where windows are missing.
     middle, gaps = when + _HOUR // 2, np.diff(minutes) > 60
     for run in np.split(np.arange(len(when)), np.flatnonzero(gaps) + 1):
-        ax.fill_between(middle[run], curve.low[run], curve.high[run], color=_BLUE, alpha=0.2, linewidth=0)
-        ax.plot(middle[run], curve.middle[run], color=_BLUE, linewidth=1.3)
+        ax.fill_between(middle[run], low[run], high[run], color=_BLUE, alpha=0.2, linewidth=0)
+        ax.plot(middle[run], line[run], color=_BLUE, linewidth=1.3)
 
 
 def _draw_rain(ax: Any, minutes: np.ndarray, rain: np.ndarray, more_than: float) -> None:
@@ -500,8 +477,6 @@ def _draw_rain(ax: Any, minutes: np.ndarray, rain: np.ndarray, more_than: float)
 
 def describe_features(config: dict[str, Any], results: Results, described: dict[str, Record]) -> list[str]:
     """A table of the words of every model and reading, and one figure of their bars with a row for each model."""
-    from matplotlib import pyplot  # noqa: PLC0415 - not everybody has it
-
     rows: list[list[tuple[str, str, list[tuple[str, float]]]]] = []  # of panels: title, label, names with shares
     sections = [_READING]
     for name, record in described.items():
@@ -512,7 +487,10 @@ def describe_features(config: dict[str, Any], results: Results, described: dict[
         for reading, features in record["features"].items():
             measure = "|m|" if reading == "by_size" else "sd × |m|" if "series" in record else "sd × |weight|"
             panels.append((short, f"words, share of {measure}", [(word["name"], word["share"]) for word in features]))
-            cells = [[word["name"], f"{word['share']:.2%}", _signed(word["before_rain"])] for word in features]
+            cells = []
+            for word in features:
+                before = word["before_rain"]
+                cells.append([word["name"], f"{word['share']:.2%}", "–" if before is None else f"{before:+.2f}"])
             sections += [
                 f"{method['name']}, the first {len(cells)} words by {measure}, of the first run:",
                 tables.markdown_table(["word", "share", "before rain"], cells),
@@ -522,8 +500,7 @@ def describe_features(config: dict[str, Any], results: Results, described: dict[
             panels.append((short, "channels, share of the effects", shares))
         rows.append(panels)
     columns = max(map(len, rows))
-    size = (4.2 * columns, 3.3 * len(rows))
-    figure, axes = pyplot.subplots(len(rows), columns, figsize=size, layout="constrained", squeeze=False)
+    figure, axes = tables.subplots(len(rows), columns, (4.2 * columns, 3.3 * len(rows)))
     for row, panels in zip(axes, rows, strict=True):
         for ax in row[len(panels) :]:
             ax.remove()
@@ -536,7 +513,3 @@ def describe_features(config: dict[str, Any], results: Results, described: dict[
             ax.xaxis.set_major_formatter(lambda share, _: f"{100 * share:g}%")
     file = tables.save_figure(figure, results.folder, "weather-features")
     return [*sections, f"![The most important words of the first run, by two readings]({file})"]
-
-
-def _signed(value: float | None) -> str:
-    return "–" if value is None else f"{value:+.2f}"

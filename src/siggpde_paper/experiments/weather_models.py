@@ -22,10 +22,11 @@ tells windows apart; sd_X(s_a(X)) |m_a| is what the word contributes to the diff
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import NormalDist
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -45,14 +46,12 @@ from siggpde.explain.text import WHOLE
 from siggpde.gp.likelihoods import Bernoulli
 from siggpde.gp.model import SignatureGP
 from siggpde.gp.trainer import History
-from siggpde.gp.training import fit
 from siggpde.series import SeriesBatch
 from siggpde_paper.experiments.methods import (
-    CHUNK,
     paper_model,
-    schedule_of,
     standardised,
     standardised_by_series,
+    train_model,
     training_facts,
     with_time,
 )
@@ -254,13 +253,12 @@ def log_odds_quantiles(classifier: SigGPClassifier, x: np.ndarray, levels: Seque
     prediction = committee.predict(batch)
     assert isinstance(prediction, ViewPrediction)
     mean, variance = prediction.latents()
-    sign = mean.new_tensor([-1.0, 1.0])
+    deviation = variance.sqrt()[:, None] * mean.new_tensor([-1.0, 1.0])
+    certain = replace(prediction, variances=torch.zeros_like(prediction.variances))
     columns = []
     for level in levels:
-        shifted = mean + NormalDist().inv_cdf(level) * variance.sqrt()[:, None] * sign
-        certain = torch.zeros_like(prediction.variances)
-        known = replace(prediction, means=shifted.expand_as(prediction.means), variances=certain)
-        columns.append(_log_ratio(known.probabilities().numpy()))
+        means = (mean + NormalDist().inv_cdf(level) * deviation).expand_as(prediction.means)
+        columns.append(_log_ratio(replace(certain, means=means).probabilities().numpy()))
     return np.stack(columns, axis=1)
 
 
@@ -321,17 +319,15 @@ class PaperModel:
     history: History
 
     @torch.no_grad()
-    def _latent(self, x: np.ndarray) -> tuple[Tensor, Tensor]:
-        return self.model.predict_f(self.paths(x), chunk=CHUNK)
-
     def latent(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Posterior mean and standard deviation of f, two (n,)."""
-        mean, variance = self._latent(x)
+        mean, variance = self.model.predict_f(self.paths(x))
         return mean[:, 0].numpy(), variance[:, 0].sqrt().numpy()
 
+    @torch.no_grad()
     def log_odds(self, x: np.ndarray) -> np.ndarray:
         """log p - log (1 - p) of rain, (n,), with p = Phi(mean / sqrt(1 + variance))."""
-        latent, likelihood = self._latent(x), self.model.likelihood
+        latent, likelihood = self.model.predict_f(self.paths(x)), self.model.likelihood
         wet, dry = (likelihood.log_predictive(*latent, torch.full((len(x),), label)) for label in (1, 0))
         return (wet - dry).numpy()
 
@@ -394,11 +390,8 @@ def fit_paper_model(
     paths_of = partial(as_paths, train=x, by_series=by_series, time=time)
     paths = paths_of(x)
     model = paper_model(paths, Bernoulli(), settings["inducing"], {"order": "lexicographic"}, seed)
-    history = fit(
-        model, (paths, torch.from_numpy(wet.astype(np.int64))), schedule_of(dict(settings)), seed=seed,
-        validation=split_blocks(blocks, settings["validation"], seed), checkpoint=checkpoint,
-        resume=checkpoint is not None,
-    )  # fmt: skip
+    settings = {**settings, "validation": split_blocks(blocks, settings["validation"], seed)}
+    history = train_model(settings, model, paths, torch.from_numpy(wet.astype(np.int64)), seed, checkpoint)
     return PaperModel(model, paths_of, history)
 
 
@@ -415,18 +408,18 @@ _STEPS = 2000
 _BAND = (0.05, 0.95)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Forecaster:
     """`log_odds` maps windows x (n, channels, length) to log-odds (n,); `facts` are what was chosen, in plain values.
 
-    `cpu_seconds` are those of training, where it may have been interrupted. `describe`, where there is something to
-    draw, maps windows in a row to what is known of them.
+    `cpu_seconds` are those of training. `describe`, where there is something to draw, maps windows in a row to what is
+    known of them.
     """
 
     log_odds: Callable[[np.ndarray], np.ndarray]
-    facts: dict[str, Any] = field(default_factory=dict)
-    cpu_seconds: float | None = None
+    facts: dict[str, Any]
     describe: Callable[[Windows], Record] | None = None
+    cpu_seconds: float = 0.0
 
 
 def fit_forecaster(
@@ -442,7 +435,11 @@ def fit_forecaster(
     }
     if options["kind"] not in kinds:
         raise ValueError(f"the kind of {method!r} is {options['kind']!r}, which is none of {', '.join(kinds)}")
-    return kinds[options["kind"]]()
+    started = process_time()
+    forecaster = kinds[options["kind"]]()
+    if forecaster.cpu_seconds == 0:
+        forecaster.cpu_seconds = process_time() - started
+    return forecaster
 
 
 def climatology(wet: np.ndarray) -> Forecaster:
@@ -462,14 +459,15 @@ def climatology(wet: np.ndarray) -> Forecaster:
 def logistic(x: np.ndarray, wet: np.ndarray, blocks: np.ndarray, strengths: Sequence[float]) -> Forecaster:
     """Logistic regression on the standardised readings of the whole window; C is the best of the `strengths`."""
     flat = x.reshape(len(x), -1)
-    scores = {}
+    left_out = {"groups": blocks, "cv": LeaveOneGroupOut(), "method": "predict_proba"}
+    models, losses = {}, {}
     for strength in strengths:
-        left_out = {"groups": blocks, "cv": LeaveOneGroupOut(), "method": "predict_proba"}
-        probabilities = np.asarray(cross_val_predict(_pipeline(strength), flat, wet, **left_out))
-        scores[strength] = float(log_loss(wet, probabilities[:, 1]))
-    best = min(scores, key=scores.__getitem__)
-    model = _pipeline(best).fit(flat, wet)
-    chosen = {"C": best, "left_out_nlpp": scores[best]}
+        models[strength] = make_pipeline(StandardScaler(), LogisticRegression(C=strength, max_iter=_STEPS))
+        probabilities = np.asarray(cross_val_predict(models[strength], flat, wet, **left_out))
+        losses[strength] = float(log_loss(wet, probabilities[:, 1]))
+    best = min(losses, key=losses.__getitem__)
+    model = models[best].fit(flat, wet)
+    chosen = {"C": best, "left_out_nlpp": losses[best]}
     return Forecaster(lambda new: model.decision_function(new.reshape(len(new), -1)), chosen)
 
 
@@ -518,13 +516,9 @@ def by_the_paper(
             "features": model.features(x, train.wet, names, top),
         }
 
-    return Forecaster(model.log_odds, model.facts(), model.cpu_seconds, describe)
+    return Forecaster(model.log_odds, model.facts(), describe, model.cpu_seconds)
 
 
 def rounded(values: np.ndarray) -> list[float]:
     """Five decimals, as records have them."""
     return values.round(5).tolist()
-
-
-def _pipeline(strength: float) -> Any:
-    return make_pipeline(StandardScaler(), LogisticRegression(C=strength, max_iter=_STEPS))

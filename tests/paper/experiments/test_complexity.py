@@ -47,7 +47,7 @@ def test_noise_is_zero_and_carries_no_exponent(tmp_path: Path):
     for value, small, large in ((1, 0.3, 2.0), (2, 1.0, 4.0), (4, 4.0, 8.0)):
         results.put(plan.key("m", plan.size("M", value)), {"small": small, "large": large})
     rows = [Row("a", "m", ("small",), "M"), Row("b", "m", ("large",), "M"), Row("c", "m", (), "–")]
-    table = growth_table(results, rows, plan, str, lambda r, parts: sum(r[part] for part in parts), noise=0.5)
+    table = growth_table(results, rows, plan, str, sum, noise=0.5)
     assert table.splitlines()[2:] == [
         "| a | M | – | 0 | 2.00 (2.00) |",
         "| b | M | – | 2.0 | 1.00 (1.00) |",

@@ -55,7 +55,7 @@ def test_results_are_computed_once_and_kept(tmp_path: Path):
     assert results.once("x/1", partial(square, 3)) == {"square": 9}
     again = Results(tmp_path, {"a": 1})
     assert again.once("x/1", fail) == {"square": 9}
-    assert again.records("x/") == {"x/1": {"square": 9}} and again.records("y") == {}
+    assert again.runs("x/") == [{"square": 9}] and again.runs("y") == []
     with pytest.raises(ValueError, match="no"):
         again.once("y", fail)
     assert Results(tmp_path, {"a": 1}).get("y") is None
