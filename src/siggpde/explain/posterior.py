@@ -32,7 +32,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from siggpde.explain.terms import CompactParts, Moments, Terms, Watched
+from siggpde.explain.terms import Features, Group, Moments, Terms
 from siggpde.series import SeriesBatch
 from siggpde.views.base import Part
 
@@ -108,25 +108,25 @@ class LatentSums:
         seen: SeriesBatch,
         weights: Tensor,
         around: Tensor | None = None,
-        compact: Mapping[int, CompactParts] | None = None,
+        groups: Mapping[int, Sequence[Group]] | None = None,
     ) -> Tensor:
         """Adds n prepared series with weights (q, n) and returns the mean latents (K, n, outputs) of the members there.
 
-        `around` (q, k) are the series of each sum, where these are all series; `compact` as for `Terms.means`.
+        `around` (q, k) are the series of each sum, where these are all series; `groups` as for `Terms.means`.
         """
 
-        def watch(part: Watched) -> None:
+        def watch(part: Features) -> None:
             if len(weights) and self.terms.coefficients(part.number):
                 self._sum(part, weights)
             if around is not None and self.terms.kernel_of_part[part.number] in self.terms.raised:
                 self._compare(part, around)
 
-        means, grams = self.terms.means(seen, watch, compact)
+        means, grams = self.terms.means(seen, watch, groups)
         sums = [weights.to(gram) @ gram for gram in grams]
         self.cross = [a + b for a, b in zip(self.cross, sums, strict=True)] if self.cross else sums
         return means
 
-    def _sum(self, part: Watched, weights: Tensor) -> None:
+    def _sum(self, part: Features, weights: Tensor) -> None:
         values, known = part.values, self.features.get(part.number)
         if known is None:
             width = self.terms.widths[part.number]
@@ -136,7 +136,7 @@ class LatentSums:
         columns = slice(None) if part.columns is None else part.columns
         known[:, columns] += weights.to(values) @ values
 
-    def _compare(self, part: Watched, around: Tensor) -> None:
+    def _compare(self, part: Features, around: Tensor) -> None:
         name, mean = self.terms.kernel_of_part[part.number], self.terms.centre(part.number)
         centred = part.values - (mean if part.columns is None else mean[part.columns]).to(part.values)
         series = around if part.state is None else part.state[around]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any, TypeVar
+from dataclasses import asdict, dataclass, field, is_dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 
@@ -14,8 +14,6 @@ from siggpde.explain.text import Letters, interval, moving_together, read_word, 
 _SENTENCE_VIEWS = 5
 _SENTENCE_WORDS = 2
 _WORTH_TELLING = 0.25  # of the largest term: words of less are not in the sentence
-
-_Part = TypeVar("_Part")
 
 
 class _Result:
@@ -43,10 +41,33 @@ def _plain(items: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _scaled(part: _Part, scale: float, *names: str) -> _Part:
-    """Returns a result with some of its numbers, those that it has, times `scale`."""
-    whole: Any = part
-    return replace(whole, **{name: scale * value for name in names if (value := getattr(part, name)) is not None})
+# In other units of a number these are shifted and scaled, and differences, errors and sizes are scaled alone.
+_LEVELS = {"latent", "latents", "baseline", "constant", "mean", "target"}
+_DIFFERENCES = {
+    "values", "sampling_error", "std", "contrast", "contrast_error", "contrast_std",
+    "rest", "value", "error", "effect", "importance",
+}  # fmt: skip
+
+
+class _InUnits:
+    """A result whose numbers can be told in other units."""
+
+    def in_units(self, scale: float, shift: float = 0.0) -> Self:
+        """Returns the result for the number shift + scale * y, from this one for y."""
+        return _rescaled(self, scale, shift)
+
+
+def _rescaled(result: Any, scale: float, shift: float) -> Any:
+    def changed(name: str, value: Any) -> Any:
+        if isinstance(value, list):
+            return [changed(name, item) for item in value]
+        if is_dataclass(value):
+            return _rescaled(value, scale, shift)
+        if value is None or name not in _LEVELS | _DIFFERENCES:
+            return value
+        return shift + scale * value if name in _LEVELS else scale * value
+
+    return replace(result, **{name: changed(name, value) for name, value in vars(result).items()})
 
 
 @dataclass(frozen=True)
@@ -109,7 +130,7 @@ class Stretch:
 
 
 @dataclass(frozen=True, eq=False)
-class SegmentContributions(_ArrayResult):
+class SegmentContributions(_InUnits, _ArrayResult):
     """When and where the evidence is: what each segment of each channel of a series contributes to the latent of every
     class, or to the number.
 
@@ -184,13 +205,6 @@ class SegmentContributions(_ArrayResult):
         points = "" if self.timed or end == start else "points "
         return f"{text}, {points}{when(start, end)}"
 
-    def in_units(self, scale: float, shift: float) -> SegmentContributions:
-        """Returns those of the number shift + scale * y, from these of y."""
-        names = ("values", "sampling_error", "std", "contrast", "contrast_error", "contrast_std")
-        main = [_scaled(stretch, scale, "value", "error", "std") for stretch in self.main]
-        ends = {name: shift + scale * getattr(self, name) for name in ("latents", "baseline")}
-        return replace(_scaled(self, scale, *names), **ends, main=main)
-
 
 def _end(stretches: Sequence[Stretch]) -> float:
     return max(stretch.end for stretch in stretches)
@@ -223,7 +237,7 @@ class Neighbour(_ArrayResult):
 
 
 @dataclass(frozen=True)
-class SeriesExplanation(_Result):
+class SeriesExplanation(_InUnits, _Result):
     """The prediction of one series, and what contributes to it (positive: for it, negative: against it).
 
     Attributes
@@ -297,18 +311,11 @@ class SeriesExplanation(_Result):
         plain = super().to_dict() | {"sentence": self.sentence}
         return {name: value for name, value in plain.items() if name != "segments" or value is not None}
 
-    def in_units(self, scale: float, shift: float) -> SeriesExplanation:
+    def in_units(self, scale: float, shift: float = 0.0) -> Self:
         """Returns the explanation of the number shift + scale * y, from this one of y."""
-        if self.mean is None or self.std is None:
+        if self.mean is None:
             raise ValueError("classes have no units; only the explanation of a number can be shifted and scaled")
-        names = ("contributions", "interactions", "views")
-        return replace(
-            _scaled(self, scale, "rest", "std"),
-            **{name: [_scaled(term, scale, "value") for term in getattr(self, name)] for name in names},
-            **{name: shift + scale * getattr(self, name) for name in ("latent", "constant", "mean")},
-            segments=None if self.segments is None else self.segments.in_units(scale, shift),
-            neighbours=[replace(one, target=shift + scale * one.target) for one in self.neighbours],
-        )
+        return super().in_units(scale, shift)
 
     def _prediction(self) -> str:
         if self.probability is None:
@@ -371,7 +378,7 @@ class Effect:
 
 
 @dataclass(frozen=True)
-class ClassEffects:
+class ClassEffects(_InUnits):
     """The effects on one class, or on the number.
 
     Attributes
@@ -393,13 +400,6 @@ class ClassEffects:
     scales: list[Effect]
     words: list[Effect]
     views: list[Effect]
-
-    def in_units(self, scale: float) -> ClassEffects:
-        """Returns those on the number scale * y, from these on y."""
-        names = ("channels", "regions", "scales", "words", "views")
-        return replace(
-            self, **{name: [_scaled(x, scale, "effect", "std") for x in getattr(self, name)] for name in names}
-        )
 
 
 @dataclass(frozen=True)
@@ -428,7 +428,7 @@ class Importance:
 
 
 @dataclass(frozen=True)
-class Importances(_Result):
+class Importances(_InUnits, _Result):
     """What the predictions for some series rest on (`siggpde.explain.global_importance` has the definitions).
 
     Attributes
@@ -470,12 +470,6 @@ class Importances(_Result):
 
     def __len__(self) -> int:
         return len(self.features)
-
-    def in_units(self, scale: float) -> Importances:
-        """Returns those of the number scale * y, from these of y."""
-        names = ("features", "views", "channels", "regions", "scales", "words")
-        scaled = {name: [_scaled(one, scale, "importance") for one in getattr(self, name)] for name in names}
-        return replace(self, **scaled, classes=[effects.in_units(scale) for effects in self.classes])
 
 
 @dataclass(frozen=True)

@@ -27,9 +27,8 @@ proportion to the squares of their sampling errors, to which it belongs.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,13 +38,12 @@ from torch import Tensor
 
 from siggpde.explain.posterior import Functionals, LatentSums, mixture_std, over_members
 from siggpde.explain.results import SegmentContributions, Stretch
-from siggpde.explain.terms import Compact, Terms, evenly_spaced, stretched
+from siggpde.explain.terms import Features, Group, Terms, evenly_spaced, stretched
 from siggpde.explain.text import movement
-from siggpde.numerics.windows import pool_windows
 from siggpde.series import SeriesBatch
 from siggpde.series.statistics import OF_SERIES
-from siggpde.views.window_features import FittedView
-from siggpde.views.windows import WindowsBlock, log_spectrum
+from siggpde.views.window_features import FittedView, WindowScaler
+from siggpde.views.windows import WindowsBlock
 
 IN_VARIANCES = 16
 """Variances are taken over the first so many permutations: further ones would change them little."""
@@ -113,15 +111,18 @@ def segment_contributions(
     Of a background of more than 500 series, 500 are used, evenly spaced.
     """
     channels, latents = terms.names(names), member_logits(terms, batch)
-    others = None if background is None else evenly_spaced(background, _BACKGROUND)
-    average = terms.ordinary if others is None else None
+    if background is None:
+        others = [terms.ordinary]
+    else:
+        some = evenly_spaced(background, _BACKGROUND)
+        others = [values[:count] for values, count in zip(some.values, some.counts().tolist(), strict=True)]
     plans = plans_of(terms)
     known: dict[int, Tensor] = {}  # logits of references, by the length they are brought to
     contributions = []
     for row, length in enumerate(batch.counts().tolist()):
         times = None if batch.times is None else batch.times[row : row + 1, :length]
         one = SeriesBatch(batch.values[row : row + 1, :length], None, times)
-        references = _references(others, average, length).to(one.values)
+        references = torch.stack([stretched(series, length) for series in others]).to(one.values)
         if times is not None or length not in known:
             known[length] = member_logits(terms, with_times_of(references, one))
         raw_length = length if batch.facts is None else max(length, int(batch.facts[row, -len(OF_SERIES)]))
@@ -131,15 +132,6 @@ def segment_contributions(
         sampled = sample_credits(terms, one, ends, settings, plans)
         contributions.append(_contributions(terms, channels, labels, pair, sampled, ends, raw_length, settings))
     return contributions
-
-
-def _references(others: SeriesBatch | None, average: Tensor | None, length: int) -> Tensor:
-    """Returns what cut pieces are replaced by, (references, length, channels)."""
-    if others is None:
-        assert average is not None
-        return stretched(average, length)[None]
-    counts = zip(others.values, others.counts().tolist(), strict=True)
-    return torch.stack([stretched(series[:count], length) for series, count in counts])
 
 
 def _contributions(
@@ -314,9 +306,9 @@ def add_up(terms: Terms, cuts: CutSeries, pieces: list[int], plans: Plans) -> tu
     around = cuts.next_to(pieces, numbers) if len(chunks) == 1 and pieces else None
     means = []
     for some in chunks:
-        states = States(*cuts.kept(some))
-        compact = {index: partial(plan.parts, states=states) for index, plan in plans.items()}
-        means.append(sums.add(terms.prepare(cuts.series(some)), weights[:, some], around, compact))
+        seen, states = terms.prepare(cuts.series(some)), States(*cuts.kept(some))
+        groups = {index: [plan.of_states(seen, states) for plan in of_block] for index, of_block in plans.items()}
+        means.append(sums.add(seen, weights[:, some], around, groups))
     return sums, torch.cat(means, dim=1)
 
 
@@ -352,33 +344,29 @@ def posterior_spread(terms: Terms, sampled: Sampled, pair: Tensor | None, runs: 
     cuts, mixing = sampled.cuts, terms.logits.mixing
     means = sampled.credits.mean(1)  # (K, S, C, classes)
     segments, channels = means.shape[1:3]
-    values: list[Tensor] = []
-    of_runs: dict[int, Tensor] = {}
+    single = [[piece] for piece in pieces_of(segments, channels, range(channels))]
+    of_runs = [pieces_of(segments, channels, [run.channel])[run.first : run.last + 1] for run in runs]
+    chosen = single + of_runs
+    variances = means.new_zeros(len(means), len(chosen), mixing.shape[1])
     for first in range(0, channels, sampled.channels):
         some = range(first, min(channels, first + sampled.channels))
         pieces = pieces_of(segments, channels, some)
         sums = sampled.sums if first == 0 else add_up(terms, cuts, pieces, sampled.plans)[0]
-        inside = [index for index, run in enumerate(runs) if run.channel in some]
-        chosen = [[place] for place in range(len(pieces))]
-        for channel, start, end in (runs[index] for index in inside):
-            place = (channel - first) * segments
-            chosen.append(list(range(place + start, place + end + 1)))
-        over = [cuts.sum_of([pieces[place] for place in places]) for places in chosen]
-        moments = sums.moments(chosen, over, lambda numbers: terms.prepare(cuts.series(numbers)))
-        variances = torch.stack([member.variance for member in moments])  # (K, sums, latents)
-        values.append(variances[:, : len(pieces)].unflatten(1, (len(some), segments)))
-        of_runs |= {index: variances[:, len(pieces) + number] for number, index in enumerate(inside)}
-    latents = torch.cat(values, dim=1).transpose(1, 2)  # (K, S, C, latents)
-    direction = _contrast(mixing.T, pair)
-    contrast = _contrast(means, pair)
-    run_stds = []
-    for index, (channel, start, end) in enumerate(runs):
-        total = contrast[:, start : end + 1, channel].sum(1)
-        run_stds.append(mixture_std(terms, total, terms.along(of_runs[index], direction)))
+        places = {piece: place for place, piece in enumerate(pieces)}
+        inside = [index for index, of_sum in enumerate(chosen) if of_sum[0] in places]
+        over = [cuts.sum_of(chosen[index]) for index in inside]
+        rows = [[places[piece] for piece in chosen[index]] for index in inside]
+        moments = sums.moments(rows, over, lambda numbers: terms.prepare(cuts.series(numbers)))
+        variances[:, inside] = torch.stack([member.variance for member in moments])
+    latents = variances[:, : len(single)].unflatten(1, (channels, segments)).transpose(1, 2)  # (K, S, C, latents)
+    direction, contrast = _contrast(mixing.T, pair), _contrast(means, pair)
+    totals = [contrast[:, run.first : run.last + 1, run.channel].sum(1) for run in runs]
     return PosteriorSpread(
         mixture_std(terms, means, terms.along(latents[..., None, :], mixing)),
         mixture_std(terms, contrast, terms.along(latents, direction)),
-        torch.stack(run_stds) if run_stds else means.new_zeros(0),
+        mixture_std(terms, torch.stack(totals, dim=1), terms.along(variances[:, len(single) :], direction))
+        if runs
+        else means.new_zeros(0),
     )
 
 
@@ -467,7 +455,6 @@ def with_times_of(values: Tensor, one: SeriesBatch) -> SeriesBatch:
 # channels in G groups that is about one G-th of the work.
 
 _CUT_OFF_BITS = 40  # pieces of a group up to which a state is one number
-_LARGEST = 8.0  # where features are cut off, as `views.window_features` does
 
 
 class States(NamedTuple):
@@ -490,102 +477,75 @@ class States(NamedTuple):
         return first, state
 
 
-@dataclass(frozen=True)
-class Columns:
-    """The columns of one group of a view, in the features over the whole series or over its thirds.
-
-    The number of the part, the columns in it (p,), the same among the features of the group alone (p,), their mean and
-    spread (p,), the features (m, p) of the landmarks, float32, and the root of the number of columns of the part.
-    """
-
-    part: int
-    columns: Tensor
-    alone: Tensor
-    mean: Tensor
-    spread: Tensor
-    landmarks: Tensor
-    size: float
-
-    @staticmethod
-    def of(block: WindowsBlock, part: int, total: int, offset: int, count: int) -> Columns:
-        """Returns those of a group with `count` of the `total` words of a view, from the word number `offset` on."""
-        learned = block.scaler.columns[part]
-        word = learned.kept % total - offset
-        columns = ((word >= 0) & (word < count)).nonzero()[:, 0]
-        kept = learned.kept[columns]
-        alone = torch.div(kept, total, rounding_mode="floor") * count + word[columns]
-        landmarks, size = block.landmarks[part].values[:, columns], max(1, len(learned.kept)) ** 0.5
-        return Columns(part, columns, alone, learned.mean[columns], learned.spread[columns], landmarks, size)
-
-
 class GroupPlan(NamedTuple):
-    """A group of channels, the view of it alone, and its columns over the whole series and over its thirds."""
+    """A group of channels of a block of windows: the `block` of its views alone, and for each of its parts the number
+    in the whole block, its columns (p,) there, and the factor of its features there."""
 
     channels: tuple[int, ...]
-    fitted: FittedView
-    lift_scale: Tensor
-    halves: tuple[Columns, Columns]
+    block: WindowsBlock
+    parts: Sequence[tuple[int, Tensor, float]]
+
+    def of_states(self, seen: SeriesBatch, states: States) -> Group:
+        """Returns the features of n standardised series, of every state once."""
+        first, state = states.of(self.channels)
+        parts = self.block.parts(SeriesBatch(seen.values[first][:, :, list(self.channels)]))
+        features = (
+            Features(number, part.values * factor, columns, state)
+            for part, (number, columns, factor) in zip(parts, self.parts, strict=True)
+        )
+        return Group(self.block, features, state)
 
 
-class WindowsPlan:
-    """How the features of cut series are computed, group by group, for a block of windows."""
-
-    def __init__(self, block: WindowsBlock) -> None:
-        self.block = block
-        self.groups: list[GroupPlan] = []
-        for number, fitted in enumerate(block.features.views):
-            view, total, offset = fitted.view, fitted.view.columns, 0
-            for index, (group, count) in enumerate(zip(view.groups, view.column_counts, strict=True)):
-                alone = replace(view, channels=len(group), groups=(tuple(range(len(group))),))
-                some = slice(offset, offset + count)
-                scales, thresholds = fitted.path_scales[index : index + 1], fitted.thresholds[:, some].contiguous()
-                lift_scale = block.features.lift_scales[view.lift][list(group)]
-                whole, thirds = (Columns.of(block, 2 * number + half, total, offset, count) for half in (0, 1))
-                self.groups.append(GroupPlan(group, FittedView(alone, scales, thresholds), lift_scale, (whole, thirds)))
-                offset += count
-
-    def parts(self, seen: SeriesBatch, states: States) -> Iterator[Compact]:
-        """Yields the features of n standardised series, group by group, of every state once."""
-        known: dict[tuple[int, ...], tuple[Tensor, Tensor]] = {}
-        for plan in self.groups:
-            if plan.channels not in known:
-                known[plan.channels] = self._prepared(seen, plan.channels, states)
-            x, state = known[plan.channels]
-            pooled = pool_windows(
-                x,
-                plan.fitted.view,
-                path_scales=plan.fitted.path_scales,
-                thresholds=plan.fitted.thresholds,
-                lift_scale=plan.lift_scale,
-            )
-            halves = (part.flatten(1).float() for part in pooled)
-            for columns, values in zip(plan.halves, halves, strict=True):
-                mean, spread = columns.mean.to(values), columns.spread.to(values)
-                scaled = ((values[:, columns.alone] - mean) / spread).clamp_(-_LARGEST, _LARGEST) / columns.size
-                yield Compact(columns.part, columns.columns, scaled, state, plan.channels, columns.landmarks)
-
-    def _prepared(self, seen: SeriesBatch, channels: tuple[int, ...], states: States) -> tuple[Tensor, Tensor]:
-        """Returns the channels of every state as the windows see them, float64, and the state of every cut series."""
-        features = self.block.features
-        first, state = states.of(channels)
-        some = SeriesBatch(seen.values[first][:, :, list(channels)])
-        if self.block.view.bins is not None:
-            some = log_spectrum(some, self.block.view.bins)
-        mean, spread = (part[list(channels)].to(some.values) for part in (features.mean, features.spread))
-        return ((some.values - mean) / spread).contiguous(), state
-
-
-Plans = Mapping[int, WindowsPlan]
+Plans = Mapping[int, Sequence[GroupPlan]]
 """Plans by the number of their block, for windows with several groups of channels: elsewhere nothing is saved."""
 
 
 def plans_of(terms: Terms) -> Plans:
     """Returns how the features of cut series are computed."""
     return {
-        index: WindowsPlan(block)
+        index: group_plans(block)
         for index, block in enumerate(terms.blocks)
         if isinstance(block, WindowsBlock) and any(len(fitted.view.groups) > 1 for fitted in block.features.views)
     }
+
+
+def group_plans(block: WindowsBlock) -> list[GroupPlan]:
+    """Returns a plan for every group of channels of a block of windows."""
+    views: dict[tuple[int, ...], list[FittedView]] = {}
+    scalers: dict[tuple[int, ...], list[dict[str, Tensor]]] = {}
+    parts: dict[tuple[int, ...], list[tuple[int, Tensor, float]]] = {}
+    for number, fitted in enumerate(block.features.views):
+        view, offset = fitted.view, 0
+        for index, (group, count) in enumerate(zip(view.groups, view.column_counts, strict=True)):
+            alone = replace(view, channels=len(group), groups=(tuple(range(len(group))),))
+            thresholds = fitted.thresholds[:, offset : offset + count].contiguous()
+            views.setdefault(group, []).append(FittedView(alone, fitted.path_scales[index : index + 1], thresholds))
+            for part in (2 * number, 2 * number + 1):  # over the whole series and over its thirds
+                learned = block.scaler.columns[part]
+                word = learned.kept % view.columns - offset
+                columns = ((word >= 0) & (word < count)).nonzero()[:, 0]
+                statistic = learned.kept[columns].div(view.columns, rounding_mode="floor")
+                scaler = {"mean": learned.mean[columns], "spread": learned.spread[columns]}
+                scalers.setdefault(group, []).append({"kept": statistic * count + word[columns], **scaler})
+                factor = (max(1, len(columns)) / max(1, len(learned.kept))) ** 0.5  # parts are means over columns
+                parts.setdefault(group, []).append((part, columns, factor))
+            offset += count
+    plans = []
+    for group, fitted_views in views.items():
+        features = replace(
+            block.features,
+            mean=block.features.mean[list(group)],
+            spread=block.features.spread[list(group)],
+            lift_scales={lift: scale[list(group)] for lift, scale in block.features.lift_scales.items()},
+            views=tuple(fitted_views),
+        )
+        landmarks = [
+            block.landmarks[part]._replace(values=block.landmarks[part].values[:, columns])
+            for part, columns, _ in parts[group]
+        ]
+        of_group = WindowsBlock(block.view, features, WindowScaler.from_state(scalers[group]), landmarks)
+        plans.append(GroupPlan(group, of_group, parts[group]))
+    return plans
 
 
 class Curve(NamedTuple):

@@ -96,9 +96,9 @@ class Bend(NamedTuple):
     alpha: Tensor
 
 
-class Watched(NamedTuple):
-    """Features of the part `number` as they pass by: `values` (u, p) of all of its columns, or of these `columns`;
-    `state` (n,): which of the u rows each of the n series has; None where u = n."""
+class Features(NamedTuple):
+    """Features of the part `number`: `values` (u, p) of all of its columns, or of these `columns`; `state` (n,): which
+    of the u rows each of the n series has; None where u = n."""
 
     number: int
     values: Tensor
@@ -106,20 +106,16 @@ class Watched(NamedTuple):
     state: Tensor | None = None
 
 
-class Compact(NamedTuple):
-    """Features (u, p) of the distinct states that a group of channels has in n series, the state of every series (n,),
-    the number of the part in its block and the columns in it (p,), and the features of the landmarks there (m, p)."""
+class Group(NamedTuple):
+    """A block of some channels, its features of the u distinct states that these have in n series, part by part (their
+    numbers are those in the block of all channels), and the state (n,) of every series."""
 
-    part: int
-    columns: Tensor
-    values: Tensor
+    block: FeatureBlock
+    features: Iterable[Features]
     state: Tensor
-    channels: tuple[int, ...]
-    landmarks: Tensor
 
 
-Watch: TypeAlias = Callable[[Watched], None]
-CompactParts: TypeAlias = Callable[[SeriesBatch], Iterator[Compact]]
+Watch: TypeAlias = Callable[[Features], None]
 
 
 class Moments(NamedTuple):
@@ -215,18 +211,18 @@ class Terms:
         return total
 
     def means(
-        self, seen: SeriesBatch, watch: Watch | None = None, compact: Mapping[int, CompactParts] | None = None
+        self, seen: SeriesBatch, watch: Watch | None = None, groups: Mapping[int, Sequence[Group]] | None = None
     ) -> tuple[Tensor, list[Tensor]]:
         """Returns the mean latents (K, n, outputs) of the members at n prepared series, float64, and their kernels with
         the landmarks (n, m), if there are any.
 
-        Features are shown to `watch` as they pass by. Those of blocks in `compact`, by number, are computed there.
+        Features are shown to `watch` as they pass by. Those of some blocks, by number, may be given as `groups`.
         """
         means = [posterior.constant.double().expand(len(seen), -1).clone() for posterior in self.posteriors]
         for number, (_, values) in enumerate(self.parts(seen)):
             users = self.coefficients(number)
             if users and watch is not None:
-                watch(Watched(number, values))
+                watch(Features(number, values))
             centred = values.double() - self.centres[number] if users else values
             for k in users:
                 means[k] += centred @ self.posteriors[k].parts[number].weights.double()
@@ -441,7 +437,7 @@ class LandmarkTerms(Terms):
         self.known_weights: dict[int, Tensor] = {}
 
     def means(
-        self, seen: SeriesBatch, watch: Watch | None = None, compact: Mapping[int, CompactParts] | None = None
+        self, seen: SeriesBatch, watch: Watch | None = None, groups: Mapping[int, Sequence[Group]] | None = None
     ) -> tuple[Tensor, list[Tensor]]:
         rows: dict[str, Rows] = {}
         first = 0
@@ -449,35 +445,35 @@ class LandmarkTerms(Terms):
             if not isinstance(block, FeatureBlock):
                 rows |= block.rows(seen)
                 continue
-            if compact and index in compact:
-                rows |= self._compact_rows(block, compact[index](seen), first, watch)
+            if groups and index in groups:
+                raw = self._raw_of_groups(groups[index], first, watch)
             else:
-                raw = block.raw_of_parts(_watched(block.parts(seen), first, watch))
-                rows |= {name: block.centring[name](of_kernel) for name, of_kernel in raw.items()}
+                features = (Features(number, part.values) for number, part in enumerate(block.parts(seen)))
+                raw = block.raw_of_parts(self._watched(features, first, watch))
+            rows |= {name: block.centring[name](of_kernel) for name, of_kernel in raw.items()}
             first += len(block.landmarks)
         grams = [member.mixed(rows).gram for member in self.members]
         return torch.stack([gram @ member.alpha for gram, member in zip(grams, self.members, strict=True)]), grams
 
-    def _compact_rows(
-        self, block: FeatureBlock, parts: Iterator[Compact], first: int, watch: Watch | None
-    ) -> dict[str, Rows]:
-        """Returns the rows from features of groups of channels, of every state of a group once."""
-        sums: dict[tuple[str, tuple[int, ...]], tuple[Rows, Tensor]] = {}
-        for part, columns, values, state, channels, landmarks in parts:
-            name = self.kernel_of_part[first + part]
-            rows = Rows((values @ landmarks.T).double(), values.double().square().sum(1))
-            known = sums.get((name, channels))
-            sums[name, channels] = (rows if known is None else _added(known[0], rows)), state
+    def _watched(self, features: Iterable[Features], first: int, watch: Watch | None) -> Iterator[Part]:
+        """Yields the features of a block, whose first part is the number `first` of all."""
+        for one in features:
+            number = first + one.number
             if watch is not None:
-                watch(Watched(first + part, values, columns, state))
+                watch(one._replace(number=number))
+            yield Part(self.kernel_of_part[number], one.values)
+
+    def _raw_of_groups(self, groups: Iterable[Group], first: int, watch: Watch | None) -> dict[str, Rows]:
+        """Returns the rows of n series, before centring, from features of groups of channels."""
         total: dict[str, Rows] = {}
-        for (name, _), (rows, state) in sums.items():
-            more = Rows(rows.gram[state], rows.variance[state])
-            total[name] = _added(total[name], more) if name in total else more
-        return {
-            name: block.centring[name](Rows(raw.gram / self.counts[name], raw.variance / self.counts[name]))
-            for name, raw in total.items()
-        }
+        for block, features, state in groups:
+            counts = Counter(part.name for part in block.landmarks)
+            for name, rows in block.raw_of_parts(self._watched(features, first, watch)).items():
+                share = counts[name] / self.counts[name]  # rows are means over parts
+                more = Rows(share * rows.gram[state], share * rows.variance[state])
+                known = total.get(name)
+                total[name] = more if known is None else Rows(known.gram + more.gram, known.variance + more.variance)
+        return total
 
     def part_weights(self, number: int) -> Tensor:
         if number not in self.known_weights:
@@ -600,17 +596,6 @@ class LandmarkTerms(Terms):
     def part_grams(self, number: int, centred: Tensor, columns: Tensor | None) -> tuple[Tensor, Tensor]:
         scale = self.scales[number]
         return scale * (centred @ centred.T), scale * (centred @ self._centred(number, columns).T)
-
-
-def _watched(parts: Iterable[Part], first: int, watch: Watch | None) -> Iterator[Part]:
-    for number, part in enumerate(parts, first):
-        if watch is not None:
-            watch(Watched(number, part.values))
-        yield part
-
-
-def _added(one: Rows, other: Rows) -> Rows:
-    return Rows(one.gram + other.gram, one.variance + other.variance)
 
 
 def shares_of(recipe: Recipe) -> dict[str, float]:
