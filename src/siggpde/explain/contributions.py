@@ -16,7 +16,7 @@ terms do not change.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,6 +30,7 @@ from siggpde.explain.shapley import PermutationSettings, segment_contributions
 from siggpde.explain.terms import Terms, check_inputs, checked_labels, evenly_spaced, terms_of
 from siggpde.explain.text import Vocabulary, group_name
 from siggpde.series import SeriesBatch
+from siggpde.views.base import Rows
 
 OPPOSITE = 0.6
 """The size of a negative correlation from which on two terms are one."""
@@ -103,15 +104,15 @@ def explain_series(
         raise ValueError(f"top must be at least 1, got {top}")
     labels = checked_labels(terms, classes)
     vocabulary, most = (terms.vocabulary(names).by_word(), CANDIDATES) if group else (terms.vocabulary(names), top)
-    references = References.of(terms, batch, background) if group else None
-    average = None if background is None else _Background.of(terms, background)
+    references = _References.of(terms, batch, background) if group else None
+    means = None if background is None else _mean_factors(terms, background)
     explanations: list[SeriesExplanation] = []
     chosen: list[Tensor] = []
     for chunk in batch.split(terms.chunk_size(batch)):
         predictions, pairs = _predictions(committee, chunk, labels)
         if pairs is not None:
             chosen.append(pairs)
-        sums = _Sums.of(terms, chunk, pairs, vocabulary, average)
+        sums = _Sums.of(terms, chunk, pairs, vocabulary, means)
         largest = sums.totals.abs().topk(min(most, len(vocabulary.names)), dim=1).indices
         groups = [[[number] for number in range(largest.shape[1])]] * len(chunk)
         if references is not None:
@@ -158,50 +159,45 @@ def top_two_classes(probabilities: Tensor) -> Tensor:
     return probabilities.sort(dim=1, descending=True, stable=True).indices[:, :2]
 
 
-@dataclass(frozen=True)
-class _Background:
-    """Means over some series: of the rows (m,) of kernels without features, and of the features (p,) of every part."""
+def _factors(terms: Terms, seen: SeriesBatch, rows: Mapping[str, Rows]) -> Iterator[Tensor]:
+    """Yields what the weights of n prepared series multiply: the features (n, p) of every part, and then the rows
+    (n, m) of every kernel without features."""
+    yield from (part.values for part in terms.parts(seen))
+    yield from (rows[name].gram for name in terms.kernels)
 
-    rows: dict[str, Tensor]
-    features: list[Tensor]
 
-    @staticmethod
-    def of(terms: Terms, batch: SeriesBatch) -> _Background:
-        rows: dict[str, Any] = {}
-        features: list[Any] = [0.0] * len(terms.widths)
-        for chunk in batch.split(terms.chunk_size(batch)):
-            seen, share = terms.prepare(chunk), len(chunk) / len(batch)
-            grams = terms.rows(seen)
-            for name in terms.kernels:
-                rows[name] = rows.get(name, 0.0) + share * grams[name].gram.mean(0)
-            for number, part in enumerate(terms.parts(seen)):
-                features[number] = features[number] + share * part.values.double().mean(0)
-        return _Background(rows, features)
+def _mean_factors(terms: Terms, batch: SeriesBatch) -> list[Tensor]:
+    """Returns the means of the `_factors` over some series."""
+    means: list[Any] = [0.0] * (len(terms.widths) + len(terms.kernels))
+    for chunk in batch.split(terms.chunk_size(batch)):
+        seen, share = terms.prepare(chunk), len(chunk) / len(batch)
+        for number, values in enumerate(_factors(terms, seen, terms.rows(seen))):
+            means[number] = means[number] + share * values.double().mean(0)
+    return means
 
 
 class _Weights:
-    """The weights of terms of n series in their directions (n, outputs)."""
+    """The weights of the `_factors` of n series in their directions (n, outputs)."""
 
-    def __init__(self, terms: Terms, seen: SeriesBatch, direction: Tensor) -> None:
-        self.terms, self.direction, self.rows = terms, direction, terms.rows(seen)
+    def __init__(self, terms: Terms, rows: Mapping[str, Rows], direction: Tensor) -> None:
+        self.terms, self.direction = terms, direction
+        self.names = [*terms.kernel_of_part, *terms.kernels]
         self.bent: dict[str, Tensor] = {}  # a_b (n, m) of the members of a power above 1
-        for kernel, factor, alpha in terms.bends(self.rows):
+        for kernel, factor, alpha in terms.bends(rows):
             self.bent[kernel] = self.bent.get(kernel, 0.0) + factor * (direction @ alpha.T)
 
-    def of_part(self, number: int) -> Tensor:
-        """Returns W (n, p) of a part."""
-        weights, name = self.direction @ self.terms.part_weights(number).T, self.terms.kernel_of_part[number]
+    def __getitem__(self, number: int) -> Tensor:
+        """Returns W (n, p) of a part, or a_b (n, m) of a kernel without features."""
+        name = self.names[number]
+        if name in self.terms.kernels:
+            return self.direction @ self.terms.kernels[name].T + self.bent.get(name, 0.0)
+        weights = self.direction @ self.terms.part_weights(number).T
         return weights + self.terms.bent_weights(number, self.bent[name]) if name in self.bent else weights
-
-    def of_kernel(self, name: str) -> Tensor:
-        """Returns a_b (n, m) of a kernel without features."""
-        return self.direction @ self.terms.kernels[name].T + self.bent.get(name, 0.0)
 
 
 @dataclass
 class _Sums:
-    """Sums for n series: the constant (n,), all terms (n,), the terms of views by kernel (n,) and those of sets (n,
-    sets); and the largest terms, with the groups in which they count as one."""
+    """Sums for n series: the constant (n,), all terms (n, terms), and the terms of views (n,)."""
 
     weights: _Weights
     vocabulary: Vocabulary
@@ -211,33 +207,30 @@ class _Sums:
 
     @staticmethod
     def of(
-        terms: Terms, batch: SeriesBatch, pairs: Tensor | None, vocabulary: Vocabulary, average: _Background | None
+        terms: Terms, batch: SeriesBatch, pairs: Tensor | None, vocabulary: Vocabulary, means: list[Tensor] | None
     ) -> _Sums:
         seen = terms.prepare(batch)
+        rows = terms.rows(seen)
         direction, offsets = terms.logits.directions(pairs, len(batch))
-        weights = _Weights(terms, seen, direction)
+        weights = _Weights(terms, rows, direction)
         constant = direction @ terms.constant + offsets
         totals = torch.zeros(len(batch), len(vocabulary.names), dtype=torch.float64, device=direction.device)
         views = {view: torch.zeros_like(constant) for view in vocabulary.views.values()}
-        for number, ((name, features), indices) in enumerate(zip(terms.parts(seen), vocabulary.parts, strict=True)):
+        for number, factors in enumerate(_factors(terms, seen, rows)):
+            name = weights.names[number]
+            single = vocabulary.kernels.get(name)
+            indices = totals.new_tensor([single]).long() if single is not None else vocabulary.parts[number]
             if indices is None or not len(indices):
                 continue
-            mean, part_weights = terms.centre(number), weights.of_part(number)
-            origin = mean if average is None else average.features[number]
-            values = (features.double() - origin) * part_weights
-            totals.index_add_(1, indices, values)
+            centre = totals.new_zeros(1) if single is not None else terms.centre(number)
+            origin = centre if means is None else means[number]
+            of_factors = weights[number]
+            values = (factors.double() - origin) * of_factors
+            totals.index_add_(1, indices.expand(values.shape[1]), values)
             if vocabulary.views:
                 views[vocabulary.views[name]] += values.sum(1)
-            if average is not None:
-                constant = constant + part_weights @ (origin - mean)
-        for name, index in vocabulary.kernels.items():
-            coefficients = weights.of_kernel(name)
-            values = (coefficients * weights.rows[name].gram).sum(1)
-            if average is not None:
-                values = values - coefficients @ average.rows[name]
-                constant = constant + coefficients @ average.rows[name]
-            totals[:, index] += values
-            views[vocabulary.views[name]] += values
+            if means is not None:
+                constant = constant + of_factors @ (origin - centre)
         return _Sums(weights, vocabulary, constant, totals, views)
 
     def explanation(
@@ -278,18 +271,14 @@ def _merged(group: Sequence[Contribution]) -> Contribution:
 
 
 @dataclass(frozen=True)
-class References:
-    """The features (r, p) of every part for r reference series, and their rows (r, m) of the kernels without features.
+class _References:
+    """Some series, by their `_factors`, over which terms are compared: what each would contribute there with the
+    weights that it has for the series that is explained."""
 
-    Terms are compared over them: what each would contribute there with the weights that it has for the series that is
-    explained.
-    """
-
-    features: list[Tensor]
-    rows: dict[str, Tensor]
+    factors: list[Tensor]
 
     @staticmethod
-    def of(terms: Terms, batch: SeriesBatch, background: SeriesBatch | None) -> References | None:
+    def of(terms: Terms, batch: SeriesBatch, background: SeriesBatch | None) -> _References | None:
         """Returns up to 100 series of the background or, without one, of the landmarks; without any, of a batch of ten
         or more."""
         most = max(FEWEST, min(_REFERENCES, _NUMBERS // max(1, sum(terms.widths))))
@@ -297,32 +286,24 @@ class References:
             seen = evenly_spaced(terms.landmarks, most)
         else:
             seen = terms.prepare(evenly_spaced(batch if background is None else background, most))
-        if len(seen) < FEWEST:
-            return None
-        rows = terms.rows(seen)
-        return References(
-            [part.values for part in terms.parts(seen)], {name: rows[name].gram for name in terms.kernels}
-        )
+        return None if len(seen) < FEWEST else _References(list(_factors(terms, seen, terms.rows(seen))))
 
     def values(self, sums: _Sums, candidates: Tensor) -> Tensor:
-        """Returns what the `candidates` (n, k), indices of terms, contribute at the reference series with the weights
-        of n series: (n, k, r)."""
+        """Returns what the `candidates` (n, k), indices of terms, contribute at r reference series with the weights of
+        n series: (n, k, r)."""
         weights, vocabulary = sums.weights, sums.vocabulary
-        count = len(self.features[0]) if self.features else len(next(iter(self.rows.values())))
-        values = torch.zeros(*candidates.shape, count, dtype=torch.float64, device=candidates.device)
+        values = torch.zeros(*candidates.shape, len(self.factors[0]), dtype=torch.float64, device=candidates.device)
         places = {term: (candidates == term).nonzero(as_tuple=True) for term in candidates.unique().tolist()}
-        for number, reference in enumerate(self.features):
-            wanted = [(term, columns) for term, columns in vocabulary.columns(number) if term in places]
-            if not wanted:
+        for number, factors in enumerate(self.factors):
+            single = vocabulary.kernels.get(weights.names[number])
+            terms = vocabulary.columns(number) if single is None else [(single, slice(None))]
+            terms = [(term, columns) for term, columns in terms if term in places]
+            if not terms:
                 continue
-            part_weights, features = weights.of_part(number), reference.double()
-            for term, columns in wanted:
+            part_weights, features = weights[number], factors.double()
+            for term, columns in terms:
                 row, k = places[term]
                 values[row, k] += part_weights[row][:, columns] @ features[:, columns].T
-        for name, term in vocabulary.kernels.items():
-            if term in places:
-                row, k = places[term]
-                values[row, k] += weights.of_kernel(name)[row] @ self.rows[name].T
         return values
 
 
