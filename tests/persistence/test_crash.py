@@ -33,21 +33,24 @@ class Stopped(BaseException):
 
 
 @contextmanager
-def stopping(at: int, kind: type[BaseException], whole: bool) -> Iterator[list[str]]:
-    """Lets file operation number `at` fail, before or after (`whole`) it is done; after that, with Stopped, all."""
+def stopping(folder: Path, at: int, kind: type[BaseException], whole: bool) -> Iterator[list[str]]:
+    """Lets operation number `at` on files in `folder` fail, before or after (`whole`) it is done; after that, with
+    Stopped, all. Other files are left alone: the versions in a manifest come from those of the installed packages."""
     done: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
         for module, name in OPERATIONS:
             real = getattr(module, name)
 
-            def operation(*arguments: Any, name: str = name, real: Any = real, **more: Any) -> Any:
+            def operation(file: Any, *arguments: Any, name: str = name, real: Any = real, **more: Any) -> Any:
+                if not isinstance(file, int) and not Path(file).is_relative_to(folder):
+                    return real(file, *arguments, **more)
                 done.append(name)
                 dead = len(done) - 1 > at and kind is Stopped
                 if len(done) - 1 == at or dead:
                     if whole and not dead and name != "open":
-                        real(*arguments, **more)
+                        real(file, *arguments, **more)
                     raise kind(f"{name} failed")
-                return real(*arguments, **more)
+                return real(file, *arguments, **more)
 
             patch.setattr(module, name, operation)
         yield done
@@ -65,7 +68,7 @@ def test_whichever_operation_fails_a_model_is_there(
         folder = tmp_path / str(at) / "m"
         if not first:
             write_folder(folder, *OLD)
-        with stopping(at, kind, whole) as done, suppress(OSError, Stopped):
+        with stopping(tmp_path, at, kind, whole) as done, suppress(OSError, Stopped):
             write_folder(folder, *NEW, force=True)
         if at >= len(done):
             break
